@@ -1,0 +1,1 @@
+"""From a raw dump of Japanese text to a corpus, fast, lossless and resumable."""

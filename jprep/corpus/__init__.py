@@ -1,0 +1,1 @@
+"""From inputs to a corpus: readers, normalisers, splitter, filters, deduplication, segmenters, pipeline."""

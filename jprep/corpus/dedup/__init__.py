@@ -1,0 +1,1 @@
+"""Exact deduplication across a whole corpus; near-deduplication will live beside it."""

@@ -1,0 +1,1 @@
+"""Filters: documents and lines that stay or go."""

@@ -1,0 +1,1 @@
+"""Normalisers: text becomes text."""

@@ -1,0 +1,1 @@
+"""Readers: an input becomes documents."""

@@ -1,0 +1,1 @@
+"""Segmenters: sentences become words."""

@@ -1,0 +1,1 @@
+"""Runs stages of tasks, and knows which are done."""

@@ -1,0 +1,1 @@
+"""The embedded sample: an export of some thirty pages, written for jprep."""
