@@ -54,6 +54,10 @@ class InputError(JprepError):
     exit_code = 4
 
 
+class TruncatedError(InputError):
+    """The input ends too early; what came before is sound."""
+
+
 class Interrupted(JprepError):  # noqa: N818 - not a fault: the user asked for it
     """The user stopped the run; everything committed stays."""
 

@@ -74,7 +74,7 @@ class Verdict(msgspec.Struct, frozen=True):
 KEEP = Verdict(keep=True)
 
 Tally = Counter[str]
-"""Counts by dotted name, e.g. `normalize.neologdn.spaces`: sums of characters, lines or documents, so tallies add up."""
+"""Counts by dotted name, e.g. `normalizer.neologdn.spaces`: sums of characters, lines or documents."""
 
 
 def sentences(words: str) -> Iterator[str]:

@@ -1,0 +1,19 @@
+"""`jprep corpus`: from dumps to a corpus."""
+
+import click
+
+from jprep.cli.corpus.build import build
+from jprep.cli.corpus.export import export
+from jprep.cli.corpus.fetch import fetch
+from jprep.cli.corpus.stats import stats
+from jprep.cli.corpus.verify import verify
+from jprep.cli.corpus.why import why
+
+
+@click.group()
+def corpus() -> None:
+    """From raw dumps to clean, sentence-split, word-segmented text."""
+
+
+for command in (build, fetch, stats, export, verify, why):
+    corpus.add_command(command)

@@ -1,0 +1,100 @@
+"""`jprep corpus build`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+_READERS = ("wikipedia", "cc100", "text", "jsonl", "parquet")
+
+
+@click.command()
+@click.argument("recipe", required=False, type=click.Path(path_type=Path))
+@click.option("--wikipedia", multiple=True, metavar="DUMP", help="A MediaWiki dump: .xml, .bz2, .gz, .xz or .zst.")
+@click.option("--cc100", multiple=True, metavar="FILE", help="A CC-100 file: blank lines between documents.")
+@click.option("--text", multiple=True, metavar="GLOB", help="Text files.")
+@click.option("--jsonl", multiple=True, metavar="GLOB", help="JSON lines with a field `text`.")
+@click.option("--parquet", multiple=True, metavar="GLOB", help="Parquet files with a column `text`.")
+@click.option("--segmenter", metavar="NAME", help="jumandic (the default), jumanpp, sudachi, unidic or none.")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key of the recipe.")
+@click.option("--workers", type=click.IntRange(1), help="Processes; the cores by default.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The corpus's folder.")
+@click.option("--work", type=click.Path(path_type=Path), default=Path("work"), help="Where outputs go without -o.")
+@click.option("--restart", is_flag=True, help="Throw away what the folder holds, and begin anew.")
+@click.option("--dry-run", is_flag=True, help="Print the plan, and do nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print the manifest's figures as JSON.")
+def build(
+    recipe: Path | None,
+    segmenter: str | None,
+    overrides: tuple[str, ...],
+    workers: int | None,
+    output: Path | None,
+    work: Path,
+    restart: bool,
+    dry_run: bool,
+    as_json: bool,
+    **inputs: tuple[str, ...],
+) -> None:
+    """Build a corpus from a RECIPE, or from the inputs that the options name.
+
+    Run again after any interruption it goes on where it was, and the bytes are the same. `-` is standard input.
+
+    \b
+    jprep corpus build data_recipes/jawiki.toml
+    jprep corpus build --wikipedia jawiki-latest-pages-articles-multistream.xml.bz2 -o corpus
+    """
+    from jprep.cli.corpus.stats import show
+    from jprep.cli.interrupt import graceful
+    from jprep.cli.progress import bar
+    from jprep.corpus.build import build as build_corpus
+    from jprep.corpus.corpus import Silent
+    from jprep.engine.local import Local
+
+    plan = _recipe(recipe, inputs, segmenter, overrides)
+    folder = output or work / plan.name / "corpus"
+    if dry_run:
+        return _show_plan(plan, folder, workers or _cores())
+    with graceful() as stopping, bar() as progress:
+        executor = Local(workers or _cores(), stopping)
+        manifest = build_corpus(plan, folder, executor, progress or Silent(), restart=restart)
+    show(manifest, folder, as_json=as_json)
+
+
+def _recipe(path: Path | None, inputs: dict[str, tuple[str, ...]], segmenter: str | None, overrides: Any) -> Any:
+    import msgspec
+
+    from jprep.corpus.recipe import decode_recipe, load_recipe, own_recipe
+
+    named = any(inputs.values())
+    if (path is None) != named:
+        raise click.UsageError("give either a RECIPE or inputs such as --wikipedia DUMP")
+    if path:
+        return load_recipe(path, [*overrides, *([f"corpus.segmenter={segmenter}"] if segmenter else [])])
+    recipe = own_recipe({name: inputs[name] for name in _READERS}, segmenter or "jumandic")
+    return decode_recipe(msgspec.to_builtins(recipe), overrides, where="the options")
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _show_plan(recipe: Any, folder: Path, workers: int) -> None:
+    from jprep.corpus.recipe import step_name
+    from jprep.io.paths import expand, size_of
+
+    corpus = recipe.corpus
+    click.echo(f"{recipe.name}: {folder} with {workers} workers")
+    for source in corpus.sources:
+        paths = expand(source.paths)
+        size = sum(size_of(path) or 0 for path in paths)
+        filters = corpus.filters if source.filters is None else source.filters
+        click.echo(f"  read       {source.name}: {len(paths)} files, {size:,} bytes, by {step_name(source.reader)}")
+        click.echo(f"  filter     {source.name}: {', '.join(map(step_name, filters)) or 'nothing'}")
+    click.echo(f"  normalise  {', '.join(map(step_name, corpus.normalizers)) or 'nothing'}")
+    click.echo(f"  split      {step_name(corpus.splitter)}")
+    kinds = [kind for kind in ("documents", "lines") if getattr(corpus.dedup, kind)]
+    click.echo(f"  dedup      {', '.join(kinds) or 'nothing'}")
+    click.echo(f"  segment    {step_name(corpus.segmenter)}")

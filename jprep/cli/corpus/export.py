@@ -1,0 +1,35 @@
+"""`jprep corpus export`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from jprep.cli.corpus.stats import FOLDER
+
+
+@click.command()
+@FOLDER
+@click.option("--format", "form", type=click.Choice(["text", "words", "jsonl"]), default="text", show_default=True)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="A file; standard output by default.")
+@click.option("--limit", type=click.IntRange(1), help="Stop after so many documents.")
+def export(folder: Path, form: str, output: Path | None, limit: int | None) -> None:
+    """Write a corpus as text.
+
+    \b
+    text   one sentence a line, a blank line between documents
+    words  the same with spaces between words, the form of published recipes; it loses the text's own spaces
+    jsonl  whole documents; nothing is lost
+    """
+    from jprep.corpus.corpus import Corpus
+    from jprep.io.atomic import atomic
+
+    corpus = Corpus(folder)
+    if output is None:
+        corpus.export(sys.stdout, form, limit=limit)
+        return
+    with atomic(output) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as out:
+        written = corpus.export(out, form, limit=limit)
+    click.echo(f"{written:,} documents in {output}", err=True)

@@ -1,0 +1,35 @@
+"""`jprep corpus fetch`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("recipe", type=click.Path(path_type=Path))
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key of the recipe.")
+@click.option("--folder", type=click.Path(path_type=Path), default=Path("downloads"), show_default=True)
+def fetch(recipe: Path, overrides: tuple[str, ...], folder: Path) -> None:
+    """Download what a RECIPE reads; resume a broken download; check what came.
+
+    A file is held against the mirror's checksum file where there is one, else its hash is recorded on the first fetch.
+    """
+    from jprep.corpus.fetch import fetch as fetch_files
+    from jprep.corpus.recipe import load_recipe
+
+    files = [file for source in load_recipe(recipe, overrides).corpus.sources for file in source.files]
+    if not files:
+        raise click.ClickException(f"{recipe} names no files to fetch")
+    for fetched in fetch_files(files, folder, progress=_show if sys.stderr.isatty() else None):
+        checked = f"agrees with {fetched.checksums}" if fetched.checksums else "hash recorded"
+        click.echo(f"{folder / fetched.name}  {fetched.size:,} bytes  sha256 {fetched.sha256}  {checked}")
+
+
+def _show(name: str, done: int, total: int) -> None:
+    share = f" of {total / 1e6:,.0f} MB, {done / total:.0%}" if total > 0 else " MB"
+    click.echo(f"\r{name}  {done / 1e6:,.0f}{share}", nl=False, err=True)
+    if done == total:
+        click.echo(err=True)

@@ -1,0 +1,48 @@
+"""`jprep corpus stats`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from jprep.corpus.store import Manifest
+
+FOLDER = click.argument("folder", type=click.Path(path_type=Path))
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="For machines.")
+
+
+@click.command()
+@FOLDER
+@AS_JSON
+def stats(folder: Path, as_json: bool) -> None:
+    """What a corpus holds, what was dropped and why, which characters were changed."""
+    from jprep.corpus.store import read_manifest
+
+    show(read_manifest(folder), folder, as_json=as_json)
+
+
+def show(manifest: Manifest, folder: Path, *, as_json: bool) -> None:
+    """Print a corpus's figures."""
+    import msgspec
+
+    if as_json:
+        names = ("name", "signature", "fingerprint", "totals", "counts", "rejects")
+        figures = {"folder": str(folder)} | {name: getattr(manifest, name) for name in names}
+        click.echo(msgspec.json.encode(figures).decode())
+        return
+    click.echo(f"{manifest.name}  {folder}")
+    _table("holds", manifest.totals)
+    _table("rejected documents", manifest.rejects)
+    _table("counted on the way", manifest.counts)
+    click.echo(f"\n{manifest.signature}")
+
+
+def _table(title: str, figures: dict[str, int]) -> None:
+    if figures:
+        click.echo(f"\n{title}")
+        width = max(map(len, figures))
+        for name, figure in figures.items():
+            click.echo(f"  {name:<{width}}  {figure:>15,}")

@@ -1,0 +1,30 @@
+"""`jprep corpus verify`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from jprep.cli.corpus.stats import AS_JSON, FOLDER
+
+
+@click.command()
+@FOLDER
+@AS_JSON
+def verify(folder: Path, as_json: bool) -> None:
+    """Check each file against its hash, and each document's words against its text."""
+    import msgspec
+
+    from jprep.corpus.corpus import Corpus
+
+    corpus = Corpus(folder)
+    damage = list(corpus.verify())
+    if as_json:
+        click.echo(msgspec.json.encode(damage).decode())
+    for found in [] if as_json else damage:
+        click.echo(f"{found.path}: {found.what}")
+    if damage:
+        raise click.exceptions.Exit(1)
+    if not as_json:
+        click.echo(f"{len(corpus.manifest.parts)} files and {len(corpus):,} documents are as they were written")

@@ -1,0 +1,52 @@
+"""The command `jprep`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+
+import click
+
+from jprep.cli.corpus import corpus
+from jprep.cli.plugins import list_plugins
+from jprep.cli.quickstart import quickstart
+from jprep.cli.text import text
+from jprep.errors import JprepError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="jprep")
+def cli() -> None:
+    """Japanese text, from raw dumps to a trained model."""
+
+
+for command in (corpus, text, list_plugins, quickstart):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Run the command line; end with DESIGN's exit codes.
+
+    0 done, 1 failed, 2 usage or config, 3 environment, 4 input worse than its budget, 130 interrupted.
+    """
+    try:
+        code = cli.main(standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.Abort:
+        code = 130
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except JprepError as error:
+        click.echo(f"jprep: {error}", err=True)
+        code = error.exit_code
+    except BrokenPipeError:  # `jprep … | head`: nobody reads any more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except KeyboardInterrupt:
+        code = 130
+    except Exception:
+        click.echo(f"{traceback.format_exc()}\njprep: a fault in jprep; please report it with the lines above", err=True)
+        code = 1
+    sys.exit(code if isinstance(code, int) else 0)

@@ -1,0 +1,103 @@
+"""`jprep text`: the corpus's steps as pipes, from standard input to standard output."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import click
+
+_BATCH = 1 << 20  # bytes read at a time
+
+
+@click.group()
+def text() -> None:
+    """Normalise, split or segment standard input, a paragraph a line, to standard output."""
+
+
+def _options(command: Callable[..., None]) -> Callable[..., None]:
+    return click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="An option of the step.")(command)
+
+
+@text.command()
+@click.option("--using", default="neologdn", show_default=True, metavar="NAME")
+@_options
+def normalize(using: str, overrides: tuple[str, ...]) -> None:
+    """Normalise each line."""
+    step = _step("normalizer", using, overrides)
+    _pipe(step.apply)
+
+
+@text.command()
+@click.option("--using", default="rules", show_default=True, metavar="NAME")
+@_options
+def split(using: str, overrides: tuple[str, ...]) -> None:
+    """Write one sentence a line; blank lines stay."""
+    from jprep.corpus.document import SENTENCE
+
+    step = _step("splitter", using, overrides)
+    _pipe(lambda lines: step.mark(lines).replace(SENTENCE, "\n"))
+
+
+@text.command()
+@click.option("--using", default="jumandic", show_default=True, metavar="NAME")
+@click.option("--separator", default=" ", help="What stands between words; white space of the text stays beside it.")
+@_options
+def segment(using: str, separator: str, overrides: tuple[str, ...]) -> None:
+    """Cut each line into words; a line stays a line."""
+    from jprep.corpus.document import SENTENCE, WORD, Document
+    from jprep.corpus.steps import mark_words
+
+    splitter, step = _step("splitter", "rules", ()), _step("segmenter", using, overrides)
+
+    def words(lines: str) -> str:
+        doc = Document("", "", "", "", lines, splitter.mark(lines))
+        mark_words([doc], step)
+        return doc.words.replace(SENTENCE, WORD).replace(WORD, separator)
+
+    try:
+        _pipe(words)
+    finally:
+        step.close()
+
+
+def _step(kind: str, name: str, overrides: tuple[str, ...]) -> Any:
+    from jprep.corpus.recipe import make_step, settings
+
+    return make_step(kind, settings({"use": name}, overrides))
+
+
+def _pipe(change: Callable[[str], str]) -> None:
+    out = sys.stdout.buffer
+    for lines in _lines():
+        out.write(change(lines).encode())
+    out.flush()
+
+
+def _lines() -> Iterator[str]:
+    """Standard input in pieces that end at line ends; a line's own newline stays where it is.
+
+    Raises:
+        InputError: invalid UTF-8, with its offset.
+    """
+    done, held = 0, b""
+    pipe = os.fdopen(sys.stdin.fileno(), "rb", buffering=0, closefd=False)  # what is there now, so that a line is answered
+    while block := pipe.read(_BATCH):
+        whole, newline, rest = (held + block).rpartition(b"\n")
+        if newline:
+            yield _decoded(whole + newline, done)
+        done, held = done + len(whole) + len(newline), rest
+    if held:
+        yield _decoded(held, done)
+
+
+def _decoded(data: bytes, offset: int) -> str:
+    from jprep.errors import InputError
+
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        where, fix = f"standard input, byte {offset + error.start:,}", "convert it, e.g. with `iconv -f cp932 -t utf-8`"
+        raise InputError("this is not UTF-8", where=where, fix=fix) from error

@@ -1,0 +1,162 @@
+"""Builds a corpus: stage after stage, each resumed where it was left, and at the end the manifest."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from jprep.corpus.dedup.exact import ExactDedup
+from jprep.corpus.dedup.hashes import HASHES
+from jprep.corpus.documents import DocumentsStage, deduplicates
+from jprep.corpus.inputs import find_inputs
+from jprep.corpus.recipe import Recipe
+from jprep.corpus.steps import describe
+from jprep.corpus.store import DOCUMENTS, FORMAT, MANIFEST, REJECTS, Manifest, read_manifest, write_manifest
+from jprep.corpus.words import WordsStage
+from jprep.engine.fingerprint import fingerprint, plain
+from jprep.engine.run import Executor, Progress, add_up, outputs_of, refuse_other, run_stage
+from jprep.engine.stage import Output, Receipt, Stage
+from jprep.errors import ConfigError, MismatchError
+from jprep.io.atomic import remove_leftovers, remove_tree
+from jprep.io.lock import locked
+from jprep.io.paths import STDIN
+from jprep.testing.failpoints import failpoint
+
+STATE = ".state"
+"""The folder inside a corpus that holds work under way; all but its lock is gone once the corpus is whole."""
+
+_LOCK = "LOCK"
+_TOTAL = "total."
+_NAMED = 3  # input files that a signature names
+
+
+def build(recipe: Recipe, folder: Path, executor: Executor, progress: Progress, *, restart: bool = False) -> Manifest:
+    """Build a corpus, or bring one that was begun to its end, or see that it is whole.
+
+    Args:
+        recipe: what to build.
+        folder: where; new, empty, or holding this very corpus.
+        executor: where the work runs.
+        progress: is told of it.
+        restart: throw away what the folder holds of other work.
+
+    Raises:
+        MismatchError: the folder holds other work; the message names what differs.
+        JprepError: see its kinds; what was committed stays, and the same call goes on.
+    """
+    _check(recipe, folder)
+    with locked(folder / STATE / _LOCK):
+        return _Build(recipe, folder, executor, progress, restart=restart).run()
+
+
+def _check(recipe: Recipe, folder: Path) -> None:
+    if not recipe.corpus.sources:
+        raise ConfigError("there is nothing to read", where=recipe.name, fix="give the recipe a [[corpus.sources]]")
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError("the output must be a folder", where=str(folder), fix="give another -o")
+    held = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    if held and not held & {STATE, MANIFEST}:
+        fix = "give a new folder, or an empty one"
+        raise ConfigError("the output folder holds files that are no corpus", where=str(folder), fix=fix)
+
+
+class _Build:
+    """One run of `build`, under the folder's lock."""
+
+    def __init__(self, recipe: Recipe, folder: Path, executor: Executor, progress: Progress, *, restart: bool) -> None:
+        self._recipe, self._folder, self._state = recipe, folder, folder / STATE
+        self._executor, self._progress = executor, progress
+        if restart:
+            self._forget(MANIFEST, DOCUMENTS, REJECTS)
+        remove_leftovers(folder)
+        corpus = recipe.corpus
+        self._inputs = [find_inputs(source, self._state / "inputs.json") for source in corpus.sources]
+        self._barrier = deduplicates(corpus)
+        self._reading = DocumentsStage(corpus, self._inputs, f"{STATE}/documents/" if self._barrier else "")
+        self._made_from = {"documents": plain(self._reading.fields())}
+        if self._barrier:
+            self._made_from["words"] = plain({"segmenter": describe("segmenter", corpus.segmenter)})
+
+    def run(self) -> Manifest:
+        if (self._folder / MANIFEST).exists():
+            manifest = self._finished()
+        else:
+            receipts = [self._stage(self._reading)]
+            if self._barrier:
+                receipts.append(self._deduplicate(receipts[0]))
+            manifest = self._seal(receipts)
+        self._forget()
+        return manifest
+
+    def _finished(self) -> Manifest:
+        """The manifest that stands, if it says just what this recipe and these inputs would."""
+        manifest = read_manifest(self._folder)
+        if any(file.path == STDIN for files in self._inputs for file in files):
+            fix = "give another -o, or --restart to build it again"
+            raise MismatchError("a finished corpus cannot be held against a pipe", where=str(self._folder), fix=fix)
+        refuse_other(self._made_from, manifest.made_from, self._folder)
+        return manifest
+
+    def _stage(self, stage: Stage) -> list[Receipt]:
+        return run_stage(stage, self._folder, self._state / stage.name, self._executor, self._progress)
+
+    def _deduplicate(self, read: list[Receipt]) -> list[Receipt]:
+        made_from = fingerprint(self._made_from["documents"])
+        hashes = [next(iter(_in_folder(HASHES, [receipt])), None) for receipt in read]
+        found = self._stage(ExactDedup(hashes, f"{STATE}/dedup/", made_from))
+        return self._stage(WordsStage(read, outputs_of(found), self._recipe.corpus.segmenter, made_from))
+
+    def _seal(self, stages: list[list[Receipt]]) -> Manifest:
+        failpoint("corpus.sealing")
+        receipts = [receipt for stage in stages for receipt in stage]
+        counts = add_up([receipt.counts for receipt in receipts])
+        last = add_up([receipt.counts for receipt in stages[-1]])
+        mark = fingerprint(self._made_from)
+        manifest = Manifest(
+            jprep=version("jprep"),
+            format=FORMAT,
+            name=self._recipe.name,
+            signature=_signature(self._recipe.name, self._made_from, mark),
+            fingerprint=mark,
+            made_from=self._made_from,
+            sources=self._sources(stages[0]),
+            totals={name[len(_TOTAL) :]: count for name, count in last.items() if name.startswith(_TOTAL)},
+            counts={name: count for name, count in counts.items() if not name.startswith(_TOTAL)},
+            rejects=add_up([receipt.rejects for receipt in receipts]),
+            parts=_in_folder(DOCUMENTS, stages[-1]),
+            reject_parts=_in_folder(REJECTS, receipts),
+        )
+        write_manifest(self._folder, manifest)
+        return manifest
+
+    def _sources(self, read: list[Receipt]) -> list[dict[str, Any]]:
+        """Each source with its files; a pipe, which cannot be hashed beforehand, by the hash of its shards' hashes."""
+        sources = []
+        for index, (source, files) in enumerate(zip(self._recipe.corpus.sources, self._inputs, strict=True)):
+            digests = [receipt.digest for receipt in read if receipt.task.startswith(f"{index:02d}-")]
+            piped = {"shards": fingerprint({"digests": digests})}
+            entries = [file.public() | ({} if file.sha256 else piped) for file in files]
+            about = {"name": source.name, "licence": source.licence, "homepage": source.homepage}
+            sources.append(about | {"files": entries})
+        return sources
+
+    def _forget(self, *names: str) -> None:
+        """Delete work under way, all but the lock that is held; and what else is named."""
+        for path in [*(self._folder / name for name in names), *self._state.iterdir()]:
+            if path.name != _LOCK:
+                remove_tree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def _in_folder(folder: str, receipts: list[Receipt]) -> list[Output]:
+    return [output for output in outputs_of(receipts) if output.folder == folder]
+
+
+def _signature(name: str, made_from: dict[str, Any], mark: str) -> str:
+    """One line that says what a corpus is: to be cited beside figures."""
+    read = made_from["documents"]
+    files = [f"{file['name']}@{file['sha256'][:8] or 'pipe'}" for source in read["sources"] for file in source["files"]]
+    inputs = ",".join(files[:_NAMED]) + (f",+{len(files) - _NAMED}" if len(files) > _NAMED else "")
+    steps = [*read["normalizers"], read["splitter"], made_from.get("words", read)["segmenter"]]
+    words = [f"{step['name']}.{step['version']}" for step in steps]
+    return "|".join([f"jprep:{version('jprep')}", f"corpus:{name}", inputs, *words, f"id:{mark[:12]}"])

@@ -1,0 +1,177 @@
+"""A corpus as a library sees it: read it, export it, verify it, ask why something is not in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TextIO
+
+import msgspec
+
+from jprep.corpus.build import build
+from jprep.corpus.document import SENTENCE, UNMARK, WORD, Document, Reject
+from jprep.corpus.recipe import Recipe, load_recipe
+from jprep.corpus.store import Manifest, read_manifest, read_rows
+from jprep.engine.local import Local
+from jprep.engine.run import Progress
+from jprep.engine.stage import Output, Receipt
+from jprep.errors import ConfigError
+from jprep.io.atomic import sha256_of
+
+
+class Silent:
+    """Watches a run and says nothing."""
+
+    def begin(self, stage: str, total: int) -> None:
+        """A stage begins."""
+
+    def advance(self, weight: int, receipt: Receipt, *, fresh: bool) -> None:
+        """A task is committed."""
+
+
+class Damage(msgspec.Struct, frozen=True):
+    """Something that `Corpus.verify` found: the file, and what is wrong with it."""
+
+    path: str
+    what: str
+
+
+class Corpus:
+    """A finished corpus in a folder.
+
+        corpus = Corpus.build("data_recipes/jawiki.toml", "work/jawiki/corpus", workers=8)
+        for document in corpus:
+            print(document.title, len(document.text))
+
+    Args:
+        folder: where it lies.
+
+    Raises:
+        ConfigError: there is no finished corpus there.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.manifest: Manifest = read_manifest(self.folder)
+
+    @classmethod
+    def build(
+        cls,
+        recipe: Recipe | str | Path,
+        folder: str | Path,
+        *,
+        workers: int = 1,
+        progress: Progress | None = None,
+        restart: bool = False,
+    ) -> Corpus:
+        """Build a corpus, or go on with one; see `jprep.corpus.build.build`.
+
+        Args:
+            recipe: a recipe, or the path of one.
+            folder: where to build it.
+            workers: processes; the bytes are the same for any number.
+            progress: is told of each task.
+            restart: throw away what the folder holds of other work.
+
+        Raises:
+            JprepError: its kinds say what to mend; the same call then goes on.
+        """
+        recipe = recipe if isinstance(recipe, Recipe) else load_recipe(Path(recipe))
+        build(recipe, Path(folder), Local(workers), progress or Silent(), restart=restart)
+        return cls(folder)
+
+    def __len__(self) -> int:
+        return self.manifest.totals.get("documents", 0)
+
+    def __iter__(self) -> Iterator[Document]:
+        return self.documents()
+
+    def documents(self, columns: Sequence[str] | None = None) -> Iterator[Document]:
+        """All documents in order, in bounded memory.
+
+        Args:
+            columns: read these only; the other fields are empty.
+        """
+        for part in self.manifest.parts:
+            yield from read_rows(self.folder / part.path, Document, columns)
+
+    def rejects(self) -> Iterator[Reject]:
+        """All rejects, in the order of the stages."""
+        for part in self.manifest.reject_parts:
+            yield from read_rows(self.folder / part.path, Reject)
+
+    def export(self, out: TextIO, form: str = "text", *, limit: int | None = None) -> int:
+        """Write the corpus as text.
+
+        Args:
+            out: where to.
+            form: `text`, one sentence a line and a blank line between documents; `words`, the same with spaces between
+                words (white space that was in the text is left out: the form of published recipes, which loses it);
+                `jsonl`, whole documents, nothing lost.
+            limit: stop after so many documents.
+
+        Returns:
+            the number of documents written.
+
+        Raises:
+            ConfigError: no such form, or a corpus without words is to be written as words.
+        """
+        if form not in _FORMS:
+            raise ConfigError(f"no form of export is called {form!r}", fix=f"there are: {', '.join(_FORMS)}")
+        if form == "words" and not self.manifest.totals.get("words"):
+            raise ConfigError("this corpus has no words", where=str(self.folder), fix="build it with a segmenter")
+        written = 0
+        for written, doc in enumerate(self.documents(), 1):
+            out.write(_FORMS[form](doc))
+            if written == limit:
+                break
+        return written
+
+    def why(self, query: str) -> Iterator[Document | Reject]:
+        """Documents and rejects with this id, this page number or this title."""
+        known = (query, query.lower())
+
+        def matches(item: Document | Reject) -> bool:
+            return item.id in known or item.title == query or item.id.partition(":")[2] == query
+
+        yield from filter(matches, self.documents(["id", "source", "title", "url"]))
+        yield from filter(matches, self.rejects())
+
+    def verify(self) -> Iterator[Damage]:
+        """Check every file against the manifest's hashes, and every document's words against its text."""
+        for part in [*self.manifest.parts, *self.manifest.reject_parts]:
+            if damage := self._damage(part):
+                yield Damage(part.path, damage)
+            elif part in self.manifest.parts:
+                yield from self._unlawful(part)
+
+    def _damage(self, part: Output) -> str:
+        path = self.folder / part.path
+        if not path.exists():
+            return "is missing"
+        return "" if sha256_of(path) == part.sha256 else "is not what was written"
+
+    def _unlawful(self, part: Output) -> Iterator[Damage]:
+        for doc in read_rows(self.folder / part.path, Document, ["id", "text", "words"]):
+            if doc.words.translate(UNMARK) != doc.text:
+                yield Damage(part.path, f"{doc.id}: its words are not its text")
+
+
+def _sentences(doc: Document, between: Callable[[str], str]) -> str:
+    lines = doc.words.replace(SENTENCE, "\n").split("\n")
+    return "".join(f"{line}\n" for line in map(between, lines) if line) + "\n"
+
+
+def _as_text(doc: Document) -> str:
+    return _sentences(doc, lambda sentence: sentence.replace(WORD, "").strip())
+
+
+def _as_words(doc: Document) -> str:
+    return _sentences(doc, lambda sentence: " ".join(sentence.replace(WORD, " ").split()))
+
+
+def _as_json(doc: Document) -> str:
+    return msgspec.json.encode(doc).decode() + "\n"
+
+
+_FORMS: dict[str, Callable[[Document], str]] = {"text": _as_text, "words": _as_words, "jsonl": _as_json}

@@ -1,0 +1,112 @@
+"""The barrier between reading and segmenting: which documents and lines occurred before, anywhere in the corpus.
+
+Hashes fall into buckets by their first bits; one task sorts one bucket, so memory is bounded by a bucket's size, not by
+the corpus's. The first occurrence, in the order of sources, files and documents, stays. Hashes have 128 bits: among
+10¹⁰ lines the chance that any two different ones agree is below 10⁻¹⁸.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from jprep.corpus.dedup.hashes import WHOLE, between, mapped, record_type
+from jprep.engine.stage import Output, Result, Stage, Task
+from jprep.io.atomic import atomic, sha256_of
+
+DROPS = "drops"
+_BUCKET = 2_000_000  # records sorted at a time, some 200 MB
+
+
+class Drops(msgspec.Struct):
+    """What goes from one shard: whole documents by row, and lines by row."""
+
+    documents: set[int] = msgspec.field(default_factory=set)
+    lines: dict[int, list[int]] = msgspec.field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.documents or self.lines)
+
+
+def _drop_type() -> Any:
+    import numpy as np
+
+    return np.dtype([("shard", "<u4"), ("row", "<u4"), ("line", "<i4")])
+
+
+class ExactDedup(Stage):
+    """Compares the hashes that the documents stage wrote.
+
+    Args:
+        hashes: its files of hashes, one a shard in the corpus's order, or None for a shard without any.
+        folder: where the outputs go, relative to the corpus, with a slash at its end.
+        made_from: the documents stage's fingerprint.
+    """
+
+    name = "dedup"
+
+    def __init__(self, hashes: list[Output | None], folder: str, made_from: str) -> None:
+        self._hashes, self._folder, self._made_from = hashes, folder, made_from
+        records = sum(output.rows for output in hashes if output)
+        self._bits = max(0, (records // _BUCKET).bit_length())
+
+    def fields(self) -> dict[str, Any]:
+        """What was compared, and how: 128 bits of XXH3."""
+        return {"documents": self._made_from, "hash": "xxh3_128"}
+
+    def total(self) -> int:
+        """The number of buckets."""
+        return int(2**self._bits)
+
+    def tasks(self) -> Iterator[Task]:
+        """One task a bucket."""
+        for bucket in range(2**self._bits):
+            yield Task(f"{bucket:06d}", bucket, weight=1)
+
+    def run(self, task: Task, root: Path) -> Result:
+        """Find the duplicates among the hashes of one bucket."""
+        import numpy as np
+
+        parts, shards = [], []
+        width = 64 - self._bits
+        for number, output in enumerate(self._hashes):
+            if output:
+                records = mapped(root / output.path, record_type())
+                part = between(records, "high", task.payload << width, task.payload + 1 << width)
+                parts.append(part)
+                shards.append(np.full(len(part), number, "<u4"))
+        drops = _repeats(np.concatenate(parts), np.concatenate(shards)) if parts else np.empty(0, _drop_type())
+        path = f"{self._folder}{DROPS}/{task.id}"
+        with atomic(root / path) as temporary:
+            drops.tofile(temporary)
+        return Result([Output(path, len(drops), sha256_of(root / path))])
+
+
+def _repeats(records: Any, shards: Any) -> Any:
+    """Every record but the first of each hash, as drops sorted by place. A line never equals a whole document."""
+    import numpy as np
+
+    whole = records["line"] == WHOLE
+    order = np.lexsort((records["line"], records["row"], shards, whole, records["low"], records["high"]))
+    records, shards, whole = records[order], shards[order], whole[order]
+    same = (records["high"][1:] == records["high"][:-1]) & (records["low"][1:] == records["low"][:-1])
+    repeated = np.concatenate(([False], same & (whole[1:] == whole[:-1])))
+    drops = np.empty(int(repeated.sum()), _drop_type())
+    drops["shard"], drops["row"], drops["line"] = shards[repeated], records["row"][repeated], records["line"][repeated]
+    return np.sort(drops, order=["shard", "row", "line"])
+
+
+def drops_of(shard: int, root: Path, outputs: list[Output]) -> Drops:
+    """What goes from one shard, gathered from all buckets."""
+    drops = Drops()
+    for output in outputs:
+        if output.rows:
+            for _, row, line in between(mapped(root / output.path, _drop_type()), "shard", shard, shard + 1).tolist():
+                if line == WHOLE:
+                    drops.documents.add(row)
+                else:
+                    drops.lines.setdefault(row, []).append(line)
+    return drops

@@ -1,0 +1,76 @@
+"""How many characters of each kind a text has, counted once for all filters."""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_KINDS = ("blank", "kana", "kanji", "latin", "digit", "punctuation", "symbol", "other")
+_KANJI = re.compile("[々〆〇\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\ud840-\ud88d]")
+_KANA = re.compile("[ぁ-ゖゝゞァ-ヺーヽヾㇰ-ㇿｦ-ﾟ]")
+_PUNCTUATION = frozenset("、。，．,.「」『』（）()！？!?・…‥ー〜～：:；;\"'“”‘’［］[]【】〈〉《》-")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+class Profile(NamedTuple):
+    """Characters of each kind; every character counts once, those outside the BMP too.
+
+    Attributes:
+        kana: hiragana and katakana, full and half width, with the long-vowel mark.
+        kanji: Chinese characters, with 々〆〇.
+        latin: letters a to z with their full-width and accented forms.
+        digit: decimal digits, full width too.
+        punctuation: what ordinary Japanese and English sentences are punctuated with, and brackets.
+        symbol: all other punctuation and symbols, emoji, private use.
+        other: letters of other scripts.
+        visible: all of these; white space and what has no width of its own is left out.
+    """
+
+    kana: int
+    kanji: int
+    latin: int
+    digit: int
+    punctuation: int
+    symbol: int
+    other: int
+    visible: int
+
+
+@functools.lru_cache(maxsize=1)
+def profile(text: str) -> Profile:
+    """Count a text's characters by kind; the last answer is kept for the filter that asks next."""
+    units = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), dtype="<u2")
+    counts = np.bincount(_table().take(units), minlength=len(_KINDS)).tolist()
+    return Profile._make([*counts[1:], sum(counts[1:])])
+
+
+@functools.cache
+def _table() -> NDArray[np.uint8]:
+    """The kind of each UTF-16 code unit (uint8, shape [65536])."""
+    kinds = [_KINDS.index(_kind(chr(unit))) for unit in range(1 << 16)]
+    return np.array(kinds, dtype=np.uint8)
+
+
+def _kind(char: str) -> str:
+    category = unicodedata.category(char)
+    if _KANJI.match(char):
+        return "kanji"
+    if _KANA.match(char):
+        return "kana"
+    if _SURROGATES.match(char):
+        # The first half of a pair says what it is (beyond kanji, nearly always emoji); the second must not count again.
+        return "symbol" if char < "\udc00" else "blank"
+    if (category[0] in "ZC" and category != "Co") or category[0] == "M":
+        return "blank"
+    if category[0] == "N":
+        return "digit" if category == "Nd" else "symbol"
+    if category[0] == "L":
+        return "latin" if "LATIN" in unicodedata.name(char, "") else "other"
+    return "punctuation" if char in _PUNCTUATION else "symbol"

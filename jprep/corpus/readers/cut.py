@@ -1,0 +1,151 @@
+"""Cutting bytes at the beginnings of records, so that any shard size gives the same records."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple
+
+from jprep.errors import InputError
+
+_BLOCK = 1 << 20
+_PENDING = 2
+# A separator may go on with "\r\n" after the bytes seen so far.
+
+
+class Separator(NamedTuple):
+    """What stands between records: a record begins where a match ends, and nowhere else but at the input's start.
+
+    Attributes:
+        pattern: matches a separator, or any tail of one that is `behind` bytes long, to its end.
+        behind: bytes before a record's beginning that show that it is one.
+    """
+
+    pattern: re.Pattern[bytes]
+    behind: int
+
+
+SEPARATORS = {
+    "line": Separator(re.compile(rb"\n"), 1),
+    "blank_line": Separator(re.compile(rb"\n(?:\r?\n)+"), 3),
+    "file": Separator(re.compile(rb"(?!)"), 0),
+}
+
+
+class Piece(NamedTuple):
+    """Whole records.
+
+    Attributes:
+        start: offset of the first in the decompressed input.
+        data: their bytes.
+    """
+
+    start: int
+    data: bytes
+
+
+class Cutter:
+    """Cuts a stream between records.
+
+    Args:
+        stream: where to read from, at offset `start` of the decompressed input.
+        path: its name, for errors.
+        limit: bytes that one record may have.
+    """
+
+    def __init__(self, stream: BinaryIO, path: str, limit: int, start: int = 0) -> None:
+        self.start = start
+        self._stream, self._path, self._limit = stream, path, limit
+        self._data = bytearray()
+        self._ended = False
+
+    def head(self, size: int) -> bytes:
+        """The first bytes from here, `size` of them where there are as many; they stay to be cut."""
+        while len(self._data) < size and not self._ended:
+            self._fill()
+        return bytes(self._data[:size])
+
+    def pieces(self, separator: Separator, size: int) -> Iterator[Piece]:
+        """All records from here on, in pieces of at least `size` bytes but for the last."""
+        while self.head(1):
+            yield self.take(self.boundary(separator, self.start + size))
+
+    def take(self, end: int) -> Piece:
+        """What lies between here and `end`, which becomes here."""
+        size = end - self.start
+        piece = Piece(self.start, bytes(self._data[:size]))
+        del self._data[:size]
+        self.start = end
+        return piece
+
+    def boundary(self, separator: Separator, at: int, until: int | None = None) -> int:
+        """Where the first record at or after `at` begins: at most the input's end, or `until` where none begins before.
+
+        Raises:
+            InputError: the record before it is larger than the limit.
+        """
+        seen = at
+        while True:
+            match = self._search(separator, at, seen)
+            if match and (match[1] + _PENDING <= self._end or self._ended):
+                return match[1]
+            if self._ended:
+                return self._end
+            if until is not None and not match and self._end >= until:
+                return until
+            if self._end - at > self._limit:
+                raise too_large(self._path, at, self._limit)
+            seen = match[0] + separator.behind if match else max(at, self._end)
+            self._fill()
+
+    def _search(self, separator: Separator, at: int, seen: int) -> tuple[int, int] | None:
+        """Start and end of the first separator that ends at or after `at`, looking from where nothing was seen yet."""
+        begin = max(0, seen - separator.behind - self.start)
+        spans = ((m.start() + self.start, m.end() + self.start) for m in separator.pattern.finditer(self._data, begin))
+        return next((span for span in spans if span[1] >= at), None)
+
+    @property
+    def _end(self) -> int:
+        return self.start + len(self._data)
+
+    def _fill(self) -> None:
+        block = self._stream.read(_BLOCK)
+        self._data += block
+        self._ended = not block
+
+
+def ranged(stream: BinaryIO, path: str, start: int, end: int, separator: Separator, limit: int) -> Piece:
+    """The records of a seekable stream that begin at `start` or after it, and before `end`."""
+    begin = max(0, start - separator.behind)
+    stream.seek(begin)
+    cutter = Cutter(stream, path, limit, begin)
+    first = cutter.boundary(separator, start, until=end) if start else 0
+    if first >= end:
+        return Piece(end, b"")
+    cutter.take(first)
+    return cutter.take(cutter.boundary(separator, end))
+
+
+def records(piece: Piece, separator: Separator, path: str, limit: int) -> Iterator[tuple[int, bytes]]:
+    """Offset and bytes of each record, with the separator that follows it.
+
+    Raises:
+        InputError: a record is larger than the limit.
+    """
+    ends = [match.end() for match in separator.pattern.finditer(piece.data)]
+    begin = 0
+    for end in [*ends, len(piece.data)]:
+        if end - begin > limit:
+            raise too_large(path, piece.start + begin, limit)
+        if end > begin:
+            yield piece.start + begin, piece.data[begin:end]
+        begin = end
+
+
+def too_large(path: str, offset: int, limit: int) -> InputError:
+    """The error for a record over the limit."""
+    return InputError(
+        f"a record is larger than {limit / 1e6:g} MB",
+        where=f"{path}, byte {offset}",
+        fix="choose what separates documents (the option `documents` of the reader `text`), or raise `max_record_mb`",
+    )

@@ -1,0 +1,54 @@
+"""Text that is not in the encoding that it should be in: where it breaks, and what it looks like."""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+from jprep.errors import InputError
+
+_CANDIDATES = ("euc-jp", "cp932", "utf-16le", "utf-16be", "iso-2022-jp", "utf-8")
+_KANA = re.compile("[ぁ-んァ-ヶー、。]")
+_SAMPLE = 1 << 16
+_LIKELY = 0.2
+_AROUND = 20
+
+
+def guess(data: bytes) -> str:
+    """The encoding in which bytes make the most kana, by a name that Python and iconv know; "" if none makes sense."""
+    for bom in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        if data.startswith(bom):
+            return "utf-16"
+    shares = {name: _kana_share(data[:_SAMPLE], name) for name in _CANDIDATES}
+    best = max(shares, key=lambda name: shares[name])
+    return best if shares[best] >= _LIKELY else ""
+
+
+def _kana_share(data: bytes, encoding: str) -> float:
+    text = data.decode(encoding, "replace")
+    # A wrong guess is full of characters that could not be decoded: they weigh against it.
+    return (len(_KANA.findall(text)) - 4 * text.count("\ufffd")) / max(1, len(text))
+
+
+def undecodable(where: str, error: UnicodeDecodeError, *, option: bool) -> InputError:
+    """The error for a record that does not decode.
+
+    Args:
+        where: the place.
+        error: what decoding it raised.
+        option: whether the reader has an option `encoding`.
+    """
+    looks = guess(error.object)
+    fix = "mend the file, or let a share of its records be rejected: `max_bad = 0.001`"
+    if looks not in ("", "utf-8", error.encoding.replace("_", "-")):
+        fix = f"it looks like {looks}: convert it (iconv -f {looks} -t utf-8)"
+        if option and looks in ("cp932", "euc-jp"):
+            fix += f' or set `encoding = "{looks.replace("-", "_")}"`'
+    byte = error.object[error.start]
+    return InputError(f"byte 0x{byte:02x} is not valid {error.encoding} here ({error.reason})", where=where, fix=fix)
+
+
+def excerpt(error: UnicodeDecodeError) -> str:
+    """What stands around the place that does not decode, with bytes as `\\x..`, for a reject."""
+    around = error.object[max(0, error.start - _AROUND) : error.start + _AROUND]
+    return around.decode(error.encoding, "backslashreplace")

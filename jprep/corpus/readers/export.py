@@ -1,0 +1,279 @@
+"""MediaWiki's XML export format, versions 0.3 to 0.11: its head, and its pages from any stretch of it.
+
+(Format: https://www.mediawiki.org/wiki/Help:Export#Export_format.) Text is escaped inside it, so that `<page>` is
+always the element: a stretch of a dump needs nothing of what came before to be read from its first `<page>` on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from xml.parsers import expat
+
+import msgspec
+
+from jprep.errors import InputError, TruncatedError
+from jprep.io.limits import FETCH_AGAIN, MIB
+
+PAGE = b"<page>"
+_REVISION = b"<revision>"
+_ROOT = b"<mediawiki>"
+_HEAD_LIMIT = MIB
+
+
+class Page(msgspec.Struct):
+    """One page, with the newest of its revisions that the export holds.
+
+    Attributes:
+        text: its source, or None where the revision was deleted.
+    """
+
+    title: str = ""
+    id: str = ""
+    namespace: str = ""
+    redirect: str | None = None
+    revision: str = ""
+    timestamp: str = ""
+    model: str = "wikitext"
+    text: str | None = None
+
+
+class Head(msgspec.Struct, frozen=True):
+    """What the head of an export says.
+
+    Attributes:
+        version: the format's, e.g. `0.11`.
+        base: the main page's URL.
+        namespaces: namespace numbers by local name.
+    """
+
+    version: str
+    base: str
+    namespaces: dict[str, int]
+
+
+def read_head(chunks: Iterator[bytes], path: str) -> tuple[Head, bytes]:
+    """Read an export up to its first page.
+
+    Returns:
+        what its head says, and all the bytes that were read for it.
+
+    Raises:
+        InputError: it is not a MediaWiki export, or it defines entities.
+    """
+    data = b""
+    for chunk in chunks:
+        data += chunk
+        if PAGE in data or len(data) > _HEAD_LIMIT:
+            break
+    head = data.partition(PAGE)[0]
+    if b"<mediawiki" not in head and PAGE not in data:
+        fix = "give a pages-articles or pages-meta-history dump, or a file from Special:Export"
+        raise InputError("this is not a MediaWiki export", where=path, fix=fix)
+    return _parse_head(head, path), data
+
+
+def _parse_head(head: bytes, path: str) -> Head:
+    names: dict[str, int] = {}
+    found = {"version": "", "base": ""}
+    text: list[str] = []
+    keys: list[str] = []
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        text.clear()
+        if name == "mediawiki":
+            found["version"] = attributes.get("version", "")
+        elif name == "namespace":
+            keys.append(attributes.get("key", "0"))
+
+    def end(name: str) -> None:
+        if name == "base":
+            found["base"] = "".join(text)
+        elif name == "namespace":
+            names["".join(text)] = int(keys.pop())
+
+    parser = _parser(path)
+    parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = start, end, text.append
+    try:
+        parser.Parse(head, False)
+    except expat.ExpatError as error:
+        raise _malformed(error, path, 0) from error
+    return Head(found["version"], found["base"], names)
+
+
+class PageParser:
+    """Parses stretches of an export, fed in pieces that begin at a `<page>`.
+
+    Args:
+        path: for errors.
+        max_bytes: the largest revision that is sound.
+    """
+
+    def __init__(self, path: str, max_bytes: int) -> None:
+        self._path, self._max_bytes = path, max_bytes
+        self._size = 0
+        self._done: list[Page] = []
+        self._page, self._revision = Page(), Page()
+        self._text: list[str] | None = None
+        self._open: list[str] = []
+        self._parser = _parser(path)
+        self._parser.StartElementHandler, self._parser.EndElementHandler = self._start, self._end
+        self.feed(_ROOT)
+
+    @property
+    def inside_page(self) -> bool:
+        """Whether a page was begun and not ended."""
+        return len(self._open) > 1
+
+    def feed(self, data: bytes) -> list[Page]:
+        """Parse some bytes; return the pages that they ended.
+
+        Raises:
+            InputError: malformed XML, invalid UTF-8, or an unknown entity.
+        """
+        try:
+            self._parser.Parse(data, False)
+        except expat.ExpatError as error:
+            raise _malformed(error, self._path, self._parser.ErrorByteIndex - len(_ROOT)) from error
+        self._size = self._size + len(data) if self._text is not None else 0
+        if self._size > self._max_bytes:
+            raise _too_large(self._max_bytes, self._path)
+        done, self._done = self._done, []
+        return done
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        self._open.append(name)
+        if name == "page":
+            self._page = Page()
+        elif name == "revision":
+            self._revision = Page()
+        elif name == "redirect":
+            self._page.redirect = attributes.get("title", "")
+        elif name in _FIELDS and self._open[-2] in _PARENTS and not (name == "text" and "deleted" in attributes):
+            self._text = []
+            self._parser.CharacterDataHandler = self._text.append
+
+    def _end(self, name: str) -> None:
+        self._open.pop()
+        if self._text is not None:
+            if name in _FIELDS:
+                owner = self._page if self._open[-1] == "page" else self._revision
+                setattr(owner, _FIELDS[name], "".join(self._text))
+            self._text = None
+            self._parser.CharacterDataHandler = None
+        elif name == "revision":
+            self._take_newer()
+        elif name == "page":
+            self._done.append(self._page)
+
+    def _take_newer(self) -> None:
+        """Of two revisions the later stands; exports are oldest first, most of the time."""
+        page, revision = self._page, self._revision
+        if revision.timestamp >= page.timestamp:
+            page.revision, page.timestamp = revision.id, revision.timestamp
+            page.model, page.text = revision.model, revision.text
+
+
+_FIELDS = {"title": "title", "id": "id", "ns": "namespace", "timestamp": "timestamp", "model": "model", "text": "text"}
+_PARENTS = ("page", "revision")
+
+
+def pages(chunks: Iterator[tuple[bytes, bool]], path: str, max_bytes: int) -> Iterator[Page]:
+    """The pages that begin in a stretch of an export.
+
+    Args:
+        chunks: the stretch's bytes, each with True, and after them what follows in the file, each with False: the last
+            page may end there.
+        path: for errors.
+        max_bytes: the largest page that is sound.
+
+    Raises:
+        InputError: malformed XML, or a page larger than `max_bytes`.
+        TruncatedError: the last page has no end.
+    """
+    parser = PageParser(path, max_bytes)
+    for chunk in _from_first_to_last(chunks):
+        yield from parser.feed(chunk)
+    if parser.inside_page:
+        raise TruncatedError("the file ends in the middle of a page", where=path, fix=FETCH_AGAIN)
+
+
+def _from_first_to_last(chunks: Iterator[tuple[bytes, bool]]) -> Iterator[bytes]:
+    """From the stretch's first `<page>` to the first one that begins after it."""
+    held, begun, was_inside = b"", False, True
+    for chunk, inside in chunks:
+        data = held + chunk
+        if inside and not begun:
+            begun = PAGE in data
+            data = data[data.find(PAGE) :] if begun else data
+        if not inside:
+            # A tag that straddles the border began inside: its page is the stretch's last.
+            straddles = was_inside and bool(held) and data.startswith(PAGE)
+            begun, was_inside = begun or straddles, False
+            next_page = data.find(PAGE, int(straddles))
+            if next_page >= 0 or not begun:
+                yield from [data[:next_page]] * begun
+                return
+        whole = len(data) - _straddling(data)
+        held = data[whole:]
+        if begun:
+            yield data[:whole]
+    yield from [held] * begun
+
+
+def page_chunks(chunks: Iterator[bytes], size: int, max_bytes: int, path: str) -> Iterator[bytes]:
+    """Cut an export that is read from its beginning into pieces of about `size` bytes, at pages.
+
+    A page larger than that (a history) loses all but its first revision's head and its last revision.
+
+    Raises:
+        InputError: a page is larger than `max_bytes`.
+    """
+    held = b""
+    try:
+        for chunk in chunks:
+            held += chunk
+            if len(held) < size:
+                continue
+            if (cut := held.rfind(PAGE)) > 0:
+                yield held[:cut]
+                held = held[cut:]
+            elif len(held := _last_revision(held)) > max_bytes:
+                raise _too_large(max_bytes, path)
+    except TruncatedError:
+        yield held  # its whole pages may be wanted
+        raise
+    yield held
+
+
+def _last_revision(page: bytes) -> bytes:
+    first, last = page.find(_REVISION), page.rfind(_REVISION)
+    return page[:first] + page[last:]
+
+
+def _straddling(data: bytes) -> int:
+    """How many bytes at the end could be the beginning of `<page>`."""
+    return next((n for n in range(len(PAGE) - 1, 0, -1) if data.endswith(PAGE[:n])), 0)
+
+
+def _too_large(max_bytes: int, path: str) -> InputError:
+    fix = "if it is sound, raise the reader's `max_page_mb`"
+    return InputError(f"a page is larger than {max_bytes // MIB} MiB", where=path, fix=fix)
+
+
+def _parser(path: str) -> Any:
+    parser = expat.ParserCreate("UTF-8")
+    parser.buffer_text = True
+    parser.buffer_size = 1 << 16
+
+    def refuse(*_: object) -> None:
+        fix = "MediaWiki writes none: take the dump from a place you trust"
+        raise InputError("the XML has a document type declaration, which can hold an entity bomb", where=path, fix=fix)
+
+    parser.StartDoctypeDeclHandler = refuse
+    return parser
+
+
+def _malformed(error: expat.ExpatError, path: str, offset: int) -> InputError:
+    what = f"malformed XML ({expat.ErrorString(error.code)})"
+    return InputError(what, where=f"{path}, byte {offset:,} from where its reading began", fix=FETCH_AGAIN)

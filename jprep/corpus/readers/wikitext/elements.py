@@ -1,0 +1,137 @@
+"""Everything in angle brackets: comments, literals, elements that are dropped whole, references, HTML tags."""
+
+from __future__ import annotations
+
+import html
+import re
+
+from jprep.corpus.document import Tally
+from jprep.corpus.readers.wikitext.config import ExtractorConfig
+from jprep.corpus.readers.wikitext.marks import BREAK, DROP, LITERAL
+
+_LITERAL = ("nowiki", "pre")
+_CODE = ("syntaxhighlight", "source")
+_MATH = ("math", "chem", "ce")
+_SHIFTED = ("score", "timeline", "imagemap", "hiero", "graph", "mapframe", "maplink", "templatedata", "templatestyles")
+_OTHERS = ("gallery", "references", "rp", "indicator", "inputbox", "categorytree", "section", "noinclude")
+_RAW = re.compile(rf"<(?:(!--)|({'|'.join((*_LITERAL, *_CODE, *_MATH, *_SHIFTED, *_OTHERS))})(?=[\s/>])([^<>]*)>)", re.I)
+_REF = re.compile(r"<()(ref)(?=[\s/>])([^<>]*)>", re.I)
+_FLAT_REF = re.compile(r"<[rR][eE][fF](?=[\s/>])(?:[^<>]*/>|[^<>]*>[^<]*</[rR][eE][fF]\s*>)")
+_BROKEN = re.compile(r"<[rR][eE][fF](?=[\s/>])[^<>\n]*>?|</[rR][eE][fF][^<>\n]*>?|<!--[^\n]*|-->")
+_LITERALS = re.compile(f"{LITERAL}([0-9]+){LITERAL}")
+
+_INLINE = (
+    "abbr|acronym|b|bdi|bdo|big|cite|code|data|del|dfn|em|font|i|ins|kbd|label|mark|nobr|q|rb|ruby|rtc|s|samp|small|span|"
+    "strike|strong|sub|sup|time|tt|u|var|wbr|noinclude|includeonly|onlyinclude|references|section|poem|nowiki|langconvert"
+)
+_BLOCK = "blockquote|caption|center|dd|div|dl|dt|h[1-6]|hr|li|ol|p|pre|tbody|tfoot|thead|ul|gallery|math"
+_TAG = re.compile(rf"<(/?(?:{_INLINE}|{_BLOCK}|br|rt|table|tr|td|th))(?![a-z0-9])[^<>]*>", re.I)
+_NEWLINE = dict.fromkeys([f"{s}{n}" for s in ("", "/") for n in (*_BLOCK.split("|"), "tr", "td", "th")], "\n")
+_SHOWN = _NEWLINE | {
+    "br": BREAK,
+    "/br": BREAK,
+    "rt": "（",
+    "/rt": "）",
+    # HTML's tables are read as wikitext's.
+    "table": "\n{|\n",
+    "/table": "\n|}\n",
+    "tr": "\n|-\n",
+    "td": "\n|",
+    "th": "\n!",
+} | {f"{s}h{n}": "\n" for s in ("", "/") for n in range(1, 7)}  # fmt: skip
+
+
+class Elements:
+    """Resolves angle brackets. One object takes one page after another; `open` begins a page."""
+
+    def __init__(self, config: ExtractorConfig, tally: Tally) -> None:
+        self._config, self._tally = config, tally
+        self._literals: list[str] = []
+
+    def resolve(self, text: str) -> str:
+        """Drop comments, references and their kin, put literals out of reach of other mark-up, take tags off."""
+        self._literals = []
+        if "<" not in text:
+            return text
+        if _RAW.search(text):
+            text = self._cut(text, _RAW)
+        pieces = _FLAT_REF.split(text)
+        if len(pieces) > 1:
+            self._tally["refs"] += len(pieces) - 1
+            text = DROP.join(pieces)
+        if _REF.search(text):
+            text = self._cut(text, _REF)
+        pieces = _TAG.split(text)
+        if len(pieces) > 1:
+            pieces[1::2] = [_SHOWN.get(tag.lower(), "") for tag in pieces[1::2]]
+            text = "".join(pieces)
+        return _BROKEN.sub(DROP, text) if "<" in text or "-->" in text else text
+
+    def restore(self, text: str) -> str:
+        """Put the literals back."""
+        if not self._literals:
+            return text
+        return _LITERALS.sub(lambda match: self._literals[int(match[1])], text)
+
+    def _cut(self, text: str, opener: re.Pattern[str]) -> str:
+        """Replace each element that `opener` finds, in the order of the text; each closer is looked for once at most."""
+        out: list[str] = []
+        unclosed: set[str] = set()
+        done = 0
+        while match := opener.search(text, done):
+            out.append(text[done : match.start()])
+            name = "!--" if match[1] else match[2].lower()
+            shown, done = self._element(text, match, name, unclosed)
+            out.append(shown)
+        out.append(text[done:])
+        return "".join(out)
+
+    def _element(self, text: str, match: re.Match[str], name: str, unclosed: set[str]) -> tuple[str, int]:
+        """What is shown of one element, and where the text goes on."""
+        if not match[1] and match[3].endswith("/"):
+            self._tally[_counter(name)] += 1
+            return (DROP if name != "nowiki" else ""), match.end()
+        closer = None if name in unclosed else _closer(name).search(text, match.end())
+        if closer is None:
+            unclosed.add(name)
+            self._tally[f"unclosed.{_counter(name)}"] += 1
+            return DROP, _line_end(text, match.end()) if name == "ref" else match.end()
+        self._tally[_counter(name)] += 1
+        return self._shown(name, match[3] or "", text[match.end() : closer.start()]), closer.end()
+
+    def _shown(self, name: str, attributes: str, inner: str) -> str:
+        inline_code = name in _CODE and "inline" in attributes
+        if name in _LITERAL or inline_code or (name in _CODE and self._config.code):
+            return self._literal(inner) if name == "nowiki" or inline_code else f"\n{self._literal(inner)}\n"
+        if name in _MATH and self._config.math:
+            return self._literal(" ".join(inner.split()))
+        if name == "gallery" and self._config.captions:
+            return "".join(f"\n{caption}" for caption in map(_gallery_caption, inner.split("\n")) if caption) + "\n"
+        return DROP if name not in ("!--", "rp") else ""
+
+    def _literal(self, inner: str) -> str:
+        self._literals.append(html.unescape(inner))
+        return f"{LITERAL}{len(self._literals) - 1}{LITERAL}"
+
+
+def _closer(name: str) -> re.Pattern[str]:
+    return _CLOSERS[name]
+
+
+_CLOSERS = {
+    name: re.compile(rf"</{name}\s*>", re.I)
+    for name in (*_LITERAL, *_CODE, *_MATH, *_SHIFTED, *_OTHERS, "ref")
+} | {"!--": re.compile("-->")}  # fmt: skip
+
+
+def _counter(name: str) -> str:
+    return {"!--": "comments", "ref": "refs"}.get(name, f"elements.{name}")
+
+
+def _line_end(text: str, at: int) -> int:
+    end = text.find("\n", at)
+    return len(text) if end < 0 else end
+
+
+def _gallery_caption(line: str) -> str:
+    return line.partition("|")[2].strip()

@@ -1,0 +1,89 @@
+"""What the first characters of a line mean: headings, lists, indents, rules; and the paragraphs that come of it."""
+
+from __future__ import annotations
+
+import re
+
+from jprep.corpus.document import Tally
+from jprep.corpus.readers.wikitext.config import ExtractorConfig
+from jprep.corpus.readers.wikitext.marks import BREAK, DROP, HEADING
+
+_EDGE = " \t\u3000" + DROP
+_HEADING = re.compile(r"\n=[^\n]*")
+_TERM = re.compile(r"\n[*#:]*;[^\n]*")
+_ITEM = re.compile(r"\n[*#:;]+[ \t]*")
+_LISTED = re.compile(r"\n[*#;][^\n]*")
+_RESIDUE = re.compile(r"\n[ \t]*(?:\|[^\n]*|-{4,})")
+
+
+class Lines:
+    """Turns the lines of a page into paragraphs. Every text that it takes begins with a newline."""
+
+    def __init__(self, config: ExtractorConfig, tally: Tally) -> None:
+        self._config, self._tally = config, tally
+        self._dropped = frozenset(config.drop_sections)
+
+    def unmark(self, text: str) -> str:
+        """Take the signs of headings, lists, indents and rules off; headings get a mark of their own."""
+        if "\n=" in text:
+            text = _HEADING.sub(self._heading, text)
+        if not self._config.lists:
+            text, items = _LISTED.subn(f"\n{DROP}", text)
+            self._tally["lists.dropped"] += items
+        if "\n;" in text or ";" in text:
+            text = _TERM.sub(_term, text)
+        text, residue = _RESIDUE.subn(f"\n{DROP}", text)
+        self._tally["residue.lines"] += residue
+        return _ITEM.sub("\n", text).replace(BREAK, "\n")
+
+    def _heading(self, match: re.Match[str]) -> str:
+        line = match[0].strip(_EDGE + "\n")
+        level = min(len(line) - len(line.lstrip("=")), len(line) - len(line.rstrip("=")), 6)
+        title = line[level:-level].replace(BREAK, " ").strip(_EDGE) if level else ""
+        if not title.strip("="):
+            return "\n" + line.strip("=" + _EDGE) if not level else "\n" + DROP
+        return f"\n{HEADING}{level}{title}"
+
+    def paragraphs(self, text: str) -> list[str]:
+        """The paragraphs of a text without mark-up, edges stripped, and the headings that have text under them."""
+        lines = [line for line in map(str.strip, text.split("\n")) if line]
+        if HEADING not in text:
+            return lines
+        if self._dropped:
+            lines = list(self._outside_dropped(lines))
+        return self._without_empty(lines)
+
+    def _outside_dropped(self, lines: list[str]) -> list[str]:
+        kept, inside = [], 0
+        for line in lines:
+            if line[0] == HEADING:
+                level = int(line[1])
+                if not inside or level <= inside:
+                    inside = level if line[2:].strip() in self._dropped else 0
+                    self._tally["sections.dropped"] += bool(inside)
+            if not inside:
+                kept.append(line)
+        return kept
+
+    def _without_empty(self, lines: list[str]) -> list[str]:
+        """Leave out headings with nothing under them: their section was a table, a gallery or a list of references."""
+        keep = self._config.headings == "keep"
+        kept, reach = [], 0
+        for line in reversed(lines):
+            if line[0] != HEADING:
+                kept.append(line)
+                reach = 7
+            elif (level := int(line[1])) < reach:
+                reach = level
+                self._tally["headings"] += 1
+                if keep and (title := line[2:].strip()):
+                    kept.append(title)
+            else:
+                self._tally["headings.empty"] += 1
+        return kept[::-1]
+
+
+def _term(match: re.Match[str]) -> str:
+    """A definition list's term, and on a line of its own the definition that follows a colon."""
+    sign, _, term = match[0].partition(";")
+    return sign + _ITEM.sub("\n", "\n" + term.replace(":", "\n", 1))[1:]

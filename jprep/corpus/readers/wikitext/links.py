@@ -1,0 +1,83 @@
+"""Links in double square brackets: what a reader sees of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from jprep.corpus.document import Tally
+from jprep.corpus.readers.wikitext.marks import DROP, PIPE
+
+FLAT = re.compile(r"\[\[(?:[^\[\]{}|<>:\n]*\|)?([^\[\]{}|<>:\n]+)\]\]")
+"""A link with nothing inside and no colon: group 1 is what it shows."""
+
+NAMESPACES: Mapping[str, int] = {
+    **dict.fromkeys(("media", "メディア"), -2),
+    **dict.fromkeys(("file", "ファイル", "image", "画像"), 6),
+    **dict.fromkeys(("category", "カテゴリ"), 14),
+}
+"""The namespaces that links treat in their own way, by the names they have in Japanese and English wikis."""
+
+_FILE, _CATEGORY = 6, 14
+_INVISIBLE = {_FILE: "files", _CATEGORY: "categories"}
+_OPTION = re.compile(
+    r"\s*(?:thumb|thumbnail|サムネイル|frame|framed|フレーム|なし|frameless|フレームなし|border|境界|left|right|center|centre|none|左|右|中央|無し?|"
+    r"upright|baseline|middle|sub|super|sup|text-top|text-bottom|top|bottom|(?:\d+|\d*x\d+)\s*(?:px|ピクセル)(?:px)?|"
+    r"(?:thumb|thumbnail|frame|upright|alt|代替文|link|リンク|class|lang|page|ページ|start|end|thumbtime)\s*=.*|upright\s+[\d.]+)\s*\Z",
+    re.I | re.S,
+)
+_FRAMED = re.compile(r"\|\s*(?:thumb|thumbnail|サムネイル|frame|framed|フレーム)\s*[|=]", re.I)
+_QUALIFIER = re.compile(r"[（(、,]")
+
+
+class Links:
+    """Resolves links.
+
+    Args:
+        namespaces: ids of the wiki's namespaces by lower-cased name; the Japanese and English names are always known.
+        languages: codes whose links lead to other languages and are not seen in the text.
+        captions: whether the captions of framed pictures are kept.
+        tally: where links that are not seen are counted.
+    """
+
+    def __init__(self, namespaces: Mapping[str, int], languages: Iterable[str], captions: bool, tally: Tally) -> None:
+        self._namespaces = {**NAMESPACES, **namespaces}
+        self._languages = frozenset(languages)
+        self._captions, self._tally = captions, tally
+
+    def resolve(self, content: str) -> str:
+        """The text that `[[content]]` shows."""
+        target, pipe, label = content.replace(PIPE, "|").partition("|")
+        prefix, colon, name = target.partition(":")
+        prefix = prefix.strip().lower()
+        if not prefix and colon:  # [[:ファイル:…]] is a link to the page, not the picture
+            prefix, colon, name = name.partition(":")
+            space = self._namespaces.get(prefix.strip().lower())
+            return label or (name if space in _INVISIBLE else target.lstrip(" :"))
+        if colon:
+            space = self._namespaces.get(prefix)
+            if space in _INVISIBLE:
+                self._tally[_INVISIBLE[space]] += 1
+                return self._caption(content) if space == _FILE and self._captions else DROP
+            if prefix in self._languages:
+                self._tally["interlanguage"] += 1
+                return DROP
+        if not pipe or "\n" in target:  # a target never spans lines: the opening sign had lost its closing one
+            return content.strip()
+        return label or _short(target)
+
+    def is_invisible(self, content: str) -> bool:
+        """Whether a link's content begins with the name of a namespace whose links are not seen in the text."""
+        return self._namespaces.get(content.partition(":")[0].strip().lower()) in _INVISIBLE
+
+    def _caption(self, content: str) -> str:
+        if not _FRAMED.search(content):
+            return DROP
+        shown = [part for part in content.replace(PIPE, "|").split("|")[1:] if not _OPTION.match(part)]
+        return f"{DROP}\n{shown[-1].strip()}\n" if shown else DROP
+
+
+def _short(target: str) -> str:
+    """The pipe trick: `[[東京 (曖昧さ回避)|]]` shows 東京."""
+    name = target.rpartition(":")[2].strip()
+    return _QUALIFIER.split(name, maxsplit=1)[0].rstrip() or name

@@ -1,0 +1,247 @@
+"""A recipe: everything that a corpus depends on, in one TOML file. `docs/recipes.md` documents every key."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from jprep.errors import ConfigError
+from jprep.plugins import plugins, refs
+
+T = TypeVar("T")
+StepRef = str | dict[str, Any]
+"""A step in a recipe: its name, or a table `{ use = NAME, option = value, … }`."""
+
+
+class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A table of a recipe: unknown keys are errors."""
+
+
+class RemoteFile(_Section, frozen=True):
+    """A file that `jprep corpus fetch` downloads.
+
+    Attributes:
+        url: where it lies.
+        checksums: the mirror's checksum file, where there is one.
+        sha256: its hash, where it is known beforehand.
+        name: the name to give it; by default the URL's last part.
+    """
+
+    url: str
+    checksums: str = ""
+    sha256: str = ""
+    name: str = ""
+
+
+class Source(_Section, frozen=True):
+    """Where documents come from.
+
+    Attributes:
+        name: goes into each document's `source` and `id`.
+        paths: local paths, globs or URIs; `-` is standard input.
+        reader: the reader and its options.
+        licence: the text's licence, for the corpus's manifest.
+        homepage: where to read about the source.
+        files: what to download.
+        filters: filters for this source, instead of the corpus's.
+    """
+
+    name: str
+    paths: list[str]
+    reader: StepRef
+    licence: str = ""
+    homepage: str = ""
+    files: list[RemoteFile] = []
+    filters: list[StepRef] | None = None
+
+
+class DedupConfig(_Section, frozen=True):
+    """Exact deduplication across the corpus; the first occurrence stays.
+
+    Attributes:
+        documents: drop documents whose whole text occurred before.
+        lines: drop paragraphs that occurred before.
+        line_min_chars: shorter paragraphs may repeat.
+    """
+
+    documents: bool = True
+    lines: bool = False
+    line_min_chars: int = 20
+
+
+class CorpusConfig(_Section, frozen=True):
+    """The `[corpus]` section: what is done to the documents, in the order of the fields.
+
+    Attributes:
+        sources: where documents come from.
+        normalizers: applied in order.
+        splitter: finds sentences.
+        filters: a document passes them in order; the first that rejects it is counted.
+        dedup: exact deduplication.
+        segmenter: finds words.
+    """
+
+    sources: list[Source] = []
+    normalizers: list[StepRef] = msgspec.field(default_factory=lambda: [{"use": "neologdn", "tilde": "ignore"}])
+    splitter: StepRef = "rules"
+    filters: list[StepRef] = []
+    dedup: DedupConfig = DedupConfig()
+    segmenter: StepRef = "jumandic"
+
+
+class Recipe(_Section, frozen=True):
+    """A whole recipe."""
+
+    name: str
+    corpus: CorpusConfig
+    description: str = ""
+
+
+def load_recipe(path: Path, overrides: Iterable[str] = ()) -> Recipe:
+    """Read a recipe file.
+
+    Args:
+        path: a TOML file.
+        overrides: `a.b=value` settings that replace what the file says; list elements by number.
+
+    Raises:
+        ConfigError: not TOML, an unknown key, a value of the wrong type, two sources of one name.
+    """
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ConfigError("there is no such recipe", where=str(path), fix="`ls data_recipes` shows ours") from error
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"cannot read the recipe: {error}", where=str(path)) from error
+    return decode_recipe(raw, overrides, where=str(path))
+
+
+def decode_recipe(raw: dict[str, Any], overrides: Iterable[str] = (), *, where: str = "the recipe") -> Recipe:
+    """Check a recipe that is already a dictionary; see `load_recipe`."""
+    recipe = convert(settings(raw, overrides), Recipe, where=where)
+    names = [source.name for source in recipe.corpus.sources]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"two sources are called {name!r}", where=where, fix="give each its own name")
+        if not re.fullmatch(r"[\w.-]+", name):
+            raise ConfigError(f"a source cannot be called {name!r}", where=where, fix="letters, digits, - _ . only")
+    return recipe
+
+
+def settings(raw: dict[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
+    """Apply `a.b=value` settings to plain data, in place.
+
+    Raises:
+        ConfigError: a setting has no `=`, or its place is not there.
+    """
+    for override in overrides:
+        _override(raw, override)
+    return raw
+
+
+def convert(raw: object, kind: type[T], *, where: str) -> T:
+    """Turn plain data into a typed section.
+
+    Raises:
+        ConfigError: naming the failing key, and the nearest one that there is.
+    """
+    try:
+        return msgspec.convert(raw, kind)
+    except msgspec.ValidationError as error:
+        unknown = re.search(r"unknown field `([^`]*)`", str(error))
+        fix = refs.nearest(unknown[1], _keys(kind)) if unknown else ""
+        raise ConfigError(str(error).replace("`$.", "`"), where=where, fix=fix) from error
+
+
+def _keys(kind: type) -> set[str]:
+    fields = getattr(kind, "__struct_fields__", ())
+    return set(fields).union(*(_keys(section) for section in _SECTIONS if kind is Recipe and section is not Recipe))
+
+
+_SECTIONS = (Recipe, CorpusConfig, DedupConfig, Source, RemoteFile)
+
+
+def _override(raw: dict[str, Any], setting: str) -> None:
+    path, equals, value = setting.partition("=")
+    if not equals or not path:
+        raise ConfigError(f"--set wants KEY=VALUE, not {setting!r}", fix="e.g. --set corpus.segmenter=none")
+    *parents, last = path.split(".")
+    here: Any = raw
+    for key in parents:
+        here = here.setdefault(key, {}) if isinstance(here, dict) else _element(here, key, setting)
+        if isinstance(here, str) and parents[-1] == key:
+            raise ConfigError(f"--set {setting}: {key} is a plain name", fix=f"--set {key}='{{use=\"{here}\", …}}'")
+    if isinstance(here, list):
+        _element(here, last, setting)
+        here[int(last)] = _value(value)
+    else:
+        here[last] = _value(value)
+
+
+def _element(here: Any, key: str, setting: str) -> Any:
+    try:
+        return here[int(key)]
+    except (TypeError, ValueError, IndexError) as error:
+        raise ConfigError(f"--set {setting}: there is no {key!r}", fix="list elements go by number, from 0") from error
+
+
+def _value(text: str) -> Any:
+    """A TOML value; what is none is a string, so that `--set corpus.segmenter=none` needs no quotes."""
+    try:
+        return tomllib.loads(f"v = {text}")["v"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def step_name(ref: StepRef) -> str:
+    """The name that a reference gives."""
+    if isinstance(ref, str):
+        return ref
+    if not isinstance(ref.get("use"), str):
+        raise ConfigError("a step's table needs `use`", where=repr(ref), fix='{ use = "NAME", … }')
+    return str(ref["use"])
+
+
+def make_step(kind: str, ref: StepRef) -> Any:
+    """Construct the step that a reference names, its options checked.
+
+    Raises:
+        ConfigError: no such step, or an option that it does not have.
+        MachineError: what the step needs is not installed.
+    """
+    name = step_name(ref)
+    cls = plugins().get(kind, name)
+    options = {} if isinstance(ref, str) else {key: value for key, value in ref.items() if key != "use"}
+    return cls(convert(options, cls.Config, where=f"{kind} {name!r}"))
+
+
+FILTERS_FOR_WEB: tuple[StepRef, ...] = ("length", "japanese", "symbols", "urls", "repeated_lines")
+"""What our own recipe does to text from the web."""
+
+_OWN_LICENCES = {"wikipedia": "CC BY-SA 4.0", "cc100": "Common Crawl terms of use"}
+
+
+def own_recipe(inputs: dict[str, Sequence[str]], segmenter: str = "jumandic") -> Recipe:
+    """The recipe of `jprep corpus build` without a recipe.
+
+    Args:
+        inputs: paths by reader name (`wikipedia`, `cc100`, `text`, `jsonl`, `parquet`).
+        segmenter: the segmenter's name.
+    """
+    sources = [
+        Source(
+            name=reader,
+            paths=list(paths),
+            reader=reader,
+            licence=_OWN_LICENCES.get(reader, ""),
+            filters=list(FILTERS_FOR_WEB) if reader == "cc100" else None,
+        )
+        for reader, paths in inputs.items()
+        if paths
+    ]
+    return Recipe(name="corpus", corpus=CorpusConfig(sources=sources, segmenter=segmenter))

@@ -1,0 +1,98 @@
+"""What segmenters that call a library of this process share: nothing lost, nothing too long, every refusal counted."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import abstractmethod
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import ClassVar
+
+from jprep.corpus.document import WORD
+from jprep.corpus.segmenters.pieces import pieces, restore
+from jprep.corpus.step import Segmenter
+from jprep.errors import MachineError
+
+
+class InProcess(Segmenter):
+    """A segmenter whose analyser is a library.
+
+    Attributes:
+        max_bytes: the longest text the analyser is given, in bytes of UTF-8; a longer one is cut at sentence ends.
+    """
+
+    max_bytes: ClassVar[int]
+
+    @abstractmethod
+    def mark(self, text: str) -> str:
+        """The analyser's words joined by U+001F; white space, and what follows a NUL, may be missing."""
+
+    def segment(self, texts: Sequence[str]) -> list[str]:
+        """Mark each text; one that the analyser did not give back whole is restored, or counted as `unsegmented`."""
+        short, marked = self.max_bytes // 4, []
+        for text in texts:
+            try:
+                words = self.mark(text) if len(text) <= short else ""
+            except UnicodeEncodeError:
+                words = ""
+            marked.append(words if words.replace(WORD, "") == text else self._mend(text, words))
+        return marked
+
+    def _mend(self, text: str, words: str) -> str:
+        """Put back what was lost from `words`, or analyse the text again in pieces."""
+        if reason := refusal(text):
+            self.tally[f"unsegmented.{reason}"] += 1
+            return text
+        restored = restore(text, words.split(WORD)) or self._piecewise(text)
+        if restored is None:
+            self.tally["unsegmented.changed"] += 1
+            return text
+        return WORD.join(restored)
+
+    def _piecewise(self, text: str) -> list[str] | None:
+        found: list[str] = []
+        for piece in pieces(text, self.max_bytes):
+            words = [piece] if len(piece) == 1 else restore(piece, self.mark(piece).split(WORD))
+            if words is None:
+                return None
+            found += words
+        return found
+
+
+def refusal(text: str) -> str:
+    """Why no analyser can be given this text, or ""."""
+    if WORD in text:
+        return "mark"
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "surrogate"
+    return ""
+
+
+def library(name: str, needs: str) -> ModuleType:
+    """Import an analyser's package.
+
+    Raises:
+        MachineError: it is not installed; the fix is `pip install` of `needs`.
+    """
+    try:
+        return import_module(name)
+    except ImportError as error:
+        what = f"the Python package {name} cannot be imported: {error}"
+        raise MachineError(what, fix=f"pip install {needs}") from error
+
+
+def sha256(path: Path) -> str:
+    """A dictionary's or model's hash, `sha256:…`, computed once a process for each state of the file."""
+    stat = path.stat()
+    return _sha256(path, stat.st_size, stat.st_mtime_ns)
+
+
+@cache
+def _sha256(path: Path, size: int, changed: int) -> str:
+    with path.open("rb") as file:
+        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"

@@ -1,0 +1,204 @@
+"""Where Japanese sentences end, by rules: end marks, brackets and the few words that carry a sentence on.
+
+The rules, with examples, are in `docs/sentences.md`. One pass, in time linear in the text, whatever the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from jprep.corpus.document import SENTENCE
+from jprep.corpus.step import Splitter
+
+LONGEST_BRACKET = 100
+"""No sentence ends between a bracket and its partner, unless more characters than these lie between them: then they
+hold sentences of their own, or were never meant as a pair."""
+
+_BRACKETS = "「」『』（）()｢｣［］[]｛｝{}【】〈〉《》〔〕〖〗〘〙〚〛≪≫«»“”‘’〝〟"
+_NARROW = str.maketrans("｢（［｛", "「([{")
+_OPENERS = {opener: opener.translate(_NARROW) for opener in _BRACKETS[::2]}
+_CLOSERS = {closer: _OPENERS[opener] for opener, closer in zip(_BRACKETS[::2], _BRACKETS[1::2], strict=True)}
+"""Bracket → its kind, which it must share with its partner: a bracket and its half-width form are of one kind."""
+_QUOTES = frozenset("「『“〝")
+
+_STRONG, _WEAK, _PERIODS = "。｡", "！？!?", "．."
+_MARKS = _STRONG + _WEAK
+_ENDERS = _MARKS + _PERIODS
+_JAPANESE = "ぁ-んァ-ヶー一-鿿々"
+_ANY_BRACKET, _CLOSING = re.escape(_BRACKETS), re.escape("".join(_CLOSERS))
+_SPACES = r"[^\S\n]*+"
+
+_CARRIES_ON = (
+    rf"{_SPACES}[\-‐−–→～〜~]|[、，,‥…・—―/／を{_ENDERS}]|など|って|の(?![ちんど])|が(?![んっ])|に(?![ゃしほっわゅおこ])"
+    r"|と(?![てりこにっもきくびおんうろばどはなか]|ある|い[たてう][いまだ])"
+)
+"""What takes a name or a quotation that ends in ！ or ？ on into the same sentence: ヤフー！の, 誰か？と."""
+_BEGINS = rf"(?![ぁ-ん])[{_JAPANESE}「『“A-Za-z\d]|[こそ]|また|まず|しか[しも]|さら|ただ|なお|すなわち"
+"""What begins a sentence after a quotation that ends in an end mark; anything else carries the quoting one on."""
+_PERIOD = rf"(?<=[{_JAPANESE}{_CLOSING}][{_PERIODS}])(?<![一二三四五六七八九十][{_PERIODS}])(?![{_ENDERS}\da-zA-Z])"
+"""A full stop that ends a sentence: none of those in 3.5, 一．, J.S. or ．．．"""
+_PAIR = "|".join(
+    rf"(?<=[{re.escape(opening)}])[^{_ANY_BRACKET}{_ENDERS}]{{0,{LONGEST_BRACKET}}}+[{re.escape(closing)}]"
+    for opening, closing in (("「", "」"), ("（(", "）)"), ("『", "』"))
+)
+"""A pair of brackets that holds neither marks nor brackets, and so decides nothing."""
+
+# Each pattern begins with one set of characters, with which `re` skips ahead, and looks back from there.
+_BRACKET = re.compile(rf"[{_ANY_BRACKET}]")
+_PLAIN_END = re.compile(
+    rf"[{_ENDERS}](?<![{_MARKS}][{_MARKS}])(?:(?<=[{_MARKS}])[{_MARKS}]*+"
+    rf"(?:(?<=[{_STRONG}])(?!を)|(?<=[{_WEAK}])(?!{_CARRIES_ON}))|{_PERIOD}){_SPACES}(?!\n|\Z)"
+)
+"""The end of a sentence within a line that holds no bracket."""
+_GOES_ON = re.compile(
+    rf"[{_ENDERS}](?<![{_MARKS}][{_MARKS}])(?<![^{_JAPANESE}{_CLOSING}][{_PERIODS}])"
+    rf"[{_MARKS}]*+[{_CLOSING} \u3000]*+(?!\n|\Z)"
+)
+"""An end mark that its line goes on after: many a line has none, and needs no closer look."""
+_TOKEN = re.compile(
+    rf"[{_ANY_BRACKET}{_ENDERS}](?:(?<=[{_MARKS}])[{_MARKS}]*+|{_PERIOD}|{_PAIR}|(?<=[{_ANY_BRACKET}]))"
+)
+_NO_END = {mark: re.compile("を" if mark in _STRONG else _CARRIES_ON) for mark in _ENDERS}
+_NEW = re.compile(_BEGINS)
+_SPACE_RUN = re.compile(_SPACES)
+
+
+class Rules(Splitter):
+    """Splits by rules; see `split_sentences`."""
+
+    name = "rules"
+    version = 1
+
+    def mark(self, text: str) -> str:
+        """Put U+001E between the sentences of each line; deleting it gives the text back."""
+        ends = list(_ends(text))
+        return SENTENCE.join(_cut(text, ends)) if ends else text
+
+
+class Unsplit(Splitter):
+    """Leaves each paragraph one sentence."""
+
+    name = "none"
+    version = 1
+
+    def mark(self, text: str) -> str:
+        """Return the text as it is."""
+        return text
+
+
+def split_sentences(text: str) -> list[str]:
+    """The sentences of all lines of a text; joined they give the text without its newlines.
+
+    White space after a sentence stays with it; empty lines are left out. Neither brackets nor sentences reach from one
+    line into the next.
+    """
+    return [sentence for piece in _cut(text, _ends(text)) for sentence in piece.split("\n") if sentence]
+
+
+def _cut(text: str, ends: Iterable[int]) -> Iterator[str]:
+    return (text[start:end] for start, end in pairwise([0, *ends, len(text)]))
+
+
+def _ends(text: str) -> Iterator[int]:
+    """The offsets at which sentences end, ends of lines left out."""
+    stop = 0
+    while mark := _GOES_ON.search(text, stop):
+        start = text.rfind("\n", stop, mark.start()) + 1 or stop
+        bracket = _BRACKET.search(text, start)
+        if not bracket:
+            yield from _plain_ends(text, start, len(text))
+            return
+        stop = text.rfind("\n", start, bracket.start()) + 1
+        if stop:
+            yield from _plain_ends(text, start, stop)
+        else:
+            stop = text.find("\n", bracket.end())
+            stop = len(text) if stop < 0 else stop
+            yield from _Line(text, start, stop).ends()
+
+
+def _plain_ends(text: str, start: int, stop: int) -> Iterator[int]:
+    return (end.end() for end in _PLAIN_END.finditer(text, start, stop))
+
+
+class _Line:
+    """One pass over a line that holds brackets.
+
+    A sentence may end after each end mark that is met; when a bracket finds its partner, the ends between them are
+    taken back. An opening bracket that finds none therefore changes nothing.
+    """
+
+    def __init__(self, text: str, start: int, stop: int) -> None:
+        self._text, self._start, self._stop = text, start, stop
+        self._open: list[tuple[int, str]] = []
+        self._opened: dict[str, int] = {}
+        self._ends: list[int] = []
+
+    def ends(self) -> Iterator[int]:
+        """The offsets at which sentences end, the end of the line left out."""
+        text, stop = self._text, self._stop
+        for end in self._scan():
+            mark = text[end - 1]
+            if mark not in _CLOSERS and _NO_END[mark].match(text, end, stop):
+                continue
+            if end < stop and text[end].isspace():
+                end = _SPACE_RUN.match(text, end, stop).end()
+            if end < stop:
+                yield end
+
+    def _scan(self) -> list[int]:
+        text = self._text
+        for token in _TOKEN.finditer(text, self._start, self._stop):
+            at, end = token.span()
+            character = text[at]
+            if character in _ENDERS:
+                self._ends.append(end)
+            elif end - at > 1:
+                continue
+            elif character in _OPENERS:
+                self._enter(at, _OPENERS[character])
+            else:
+                self._leave(at, _CLOSERS[character])
+        return self._ends
+
+    def _enter(self, at: int, kind: str) -> None:
+        self._open.append((at, kind))
+        self._opened[kind] = self._opened.get(kind, 0) + 1
+
+    def _leave(self, at: int, kind: str) -> None:
+        """An end before a closing bracket moves behind it, or goes."""
+        ends, opener = self._ends, self._partner(kind)
+        ended = bool(ends) and ends[-1] == at
+        if ended:
+            ends.pop()
+        if opener >= 0 and at - opener <= LONGEST_BRACKET + 1:
+            while ends and ends[-1] > opener + 1:
+                ends.pop()
+        if ended and self._ends_sentence(opener, at, kind):
+            ends.append(at + 1)
+
+    def _partner(self, kind: str) -> int:
+        """Where the innermost open bracket of a kind stands, or -1. Those within it are given up."""
+        if not self._opened.get(kind):
+            return -1
+        while True:
+            opener, innermost = self._open.pop()
+            self._opened[innermost] -= 1
+            if innermost == kind:
+                return opener
+
+    def _ends_sentence(self, opener: int, closer: int, kind: str) -> bool:
+        """Whether a sentence ends at a closing bracket that follows an end mark.
+
+        A quotation ends one where what follows begins one; another bracket where it stands between two sentences.
+        """
+        text = self._text
+        if kind in _QUOTES:
+            return _NEW.match(text, closer + 1) is not None
+        before = opener - 1
+        while before >= self._start and text[before].isspace():
+            before -= 1
+        alone = opener < 0 or before < self._start or text[before] in _MARKS
+        return alone and _NO_END["!"].match(text, closer + 1) is None

@@ -1,0 +1,184 @@
+"""How a corpus lies on disk: Parquet shards of documents, Parquet files of rejects, and `corpus.json`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from jprep.corpus.document import Document, Reject
+from jprep.engine.stage import Output
+from jprep.errors import ConfigError
+from jprep.io.atomic import atomic, sha256_of, write_atomic
+
+FORMAT = 1
+"""Raised whenever files written before could not be read as files written now."""
+
+MANIFEST = "corpus.json"
+DOCUMENTS, REJECTS = "documents", "rejects"
+_ROW_GROUP = 2_000_000  # characters: some 6 MB of UTF-8 in each of `text` and `words`
+_REJECT_SIZE = 100  # characters in a row of rejects, about
+_READ_ROWS = 256
+
+Row = TypeVar("Row", Document, Reject)
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """`corpus.json`: what a corpus is made of, and how.
+
+    Attributes:
+        jprep: the version that wrote it.
+        format: of the files, see `FORMAT`.
+        name: the recipe's name.
+        signature: one line to cite.
+        fingerprint: hash of `made_from`.
+        made_from: each stage's fingerprint fields: inputs with size and hash, steps with version, config and
+            provenance, libraries.
+        sources: name, licence, homepage, files with size and hash, of each source.
+        totals: documents, paragraphs, sentences, words, characters and bytes of `text`.
+        counts: all that was counted, by dotted name.
+        rejects: how many documents were rejected, by `step/reason`.
+        parts: the shards of documents, in order.
+        reject_parts: the files of rejects.
+    """
+
+    jprep: str
+    format: int
+    name: str
+    signature: str
+    fingerprint: str
+    made_from: dict[str, Any]
+    sources: list[dict[str, Any]]
+    totals: dict[str, int]
+    counts: dict[str, int]
+    rejects: dict[str, int]
+    parts: list[Output]
+    reject_parts: list[Output]
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read a corpus's manifest.
+
+    Raises:
+        ConfigError: there is no finished corpus there.
+    """
+    try:
+        return msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
+    except FileNotFoundError as error:
+        fix = "give the folder of `jprep corpus build -o`; if the build was stopped, run it again"
+        raise ConfigError("there is no finished corpus here", where=str(folder), fix=fix) from error
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"corpus.json cannot be read: {error}", where=str(folder), fix="build it again") from error
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Commit the manifest: from now on the corpus is whole."""
+    write_atomic(folder / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=1))
+
+
+class Writer:
+    """Writes documents or rejects to one Parquet file, in row groups of bounded size; see `writing`."""
+
+    def __init__(self, path: Path, kind: type[Document] | type[Reject], stack: contextlib.ExitStack) -> None:
+        self._path, self._kind, self._stack = path, kind, stack
+        self._rows: list[Any] = []
+        self._size = 0
+        self._parquet: Any = None
+        self.written = 0
+
+    def add(self, rows: Iterable[Document] | Iterable[Reject]) -> None:
+        """Add some rows."""
+        for row in rows:
+            self._rows.append(row)
+            self._size += len(row.text) if isinstance(row, Document) else _REJECT_SIZE
+            if self._size >= _ROW_GROUP:
+                self.flush()
+
+    def flush(self) -> None:
+        """Write what was added as a row group; the first one makes the file."""
+        import pyarrow as pa
+
+        if not self._rows:
+            return
+        if self._parquet is None:
+            self._parquet = _open_parquet(self._stack.enter_context(atomic(self._path)), self._kind)
+            self._stack.callback(self._parquet.close)
+        schema = _schema(self._kind)
+        columns = [pa.array([getattr(row, field.name) for row in self._rows], field.type) for field in schema]
+        self._parquet.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
+        self.written += len(self._rows)
+        self._rows, self._size = [], 0
+
+
+class Written(msgspec.Struct):
+    """What `writing` gives: the writer, and after the block the output, or None where there were no rows."""
+
+    add: Callable[[Iterable[Any]], None]
+    output: Output | None = None
+
+
+@contextlib.contextmanager
+def writing(root: Path, path: str, kind: type[Document] | type[Reject]) -> Iterator[Written]:
+    """Write a file that is committed at the end of the block; where nothing was added there is no file.
+
+    Args:
+        root: the folder that the output's path is relative to.
+        path: the file's path below it.
+        kind: what its rows are.
+    """
+    with contextlib.ExitStack() as stack:
+        writer = Writer(root / path, kind, stack)
+        written = Written(writer.add)
+        yield written
+        writer.flush()
+    if writer.written:
+        written.output = Output(path, writer.written, sha256_of(root / path))
+
+
+def read_rows(path: Path, kind: type[Row], columns: Sequence[str] | None = None) -> Iterator[Row]:
+    """The rows of a file, a bounded batch at a time; columns that are left out hold their defaults or "".
+
+    Raises:
+        ConfigError: the file is missing or damaged.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    names = columns or kind.__struct_fields__
+    absent = [name for name in kind.__struct_fields__ if name not in names]
+    blank: dict[str, Any] = {name: {} if name == "meta" else "" for name in absent}
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=_READ_ROWS, columns=list(names)):
+                for row in batch.to_pylist(maps_as_pydicts="strict"):
+                    yield kind(**(blank | row))
+    except (OSError, pa.ArrowInvalid) as error:
+        fix = "`jprep corpus verify` says which files are damaged; build the corpus again"
+        raise ConfigError(f"a shard cannot be read: {error}", where=str(path), fix=fix) from error
+
+
+def _open_parquet(path: Path, kind: type[Document] | type[Reject]) -> Any:
+    import pyarrow.parquet as pq
+
+    # Text does not repeat, so dictionaries and statistics of it would only cost time.
+    return pq.ParquetWriter(
+        path,
+        _schema(kind),
+        compression="zstd",
+        compression_level=3,
+        use_dictionary=["source", "step", "reason"],
+        write_statistics=False,
+    )
+
+
+def _schema(kind: type[Document] | type[Reject]) -> Any:
+    import pyarrow as pa
+
+    texts = [name for name in kind.__struct_fields__ if name != "meta"]
+    fields = [pa.field(name, pa.string()) for name in texts]
+    if kind is Document:
+        fields.append(pa.field("meta", pa.map_(pa.string(), pa.string())))
+    return pa.schema(fields)

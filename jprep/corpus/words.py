@@ -1,0 +1,93 @@
+"""The stage behind deduplication: what stays is segmented and written to its lasting place."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from jprep.corpus.dedup.exact import drops_of
+from jprep.corpus.document import Document
+from jprep.corpus.documents import open_segmenter
+from jprep.corpus.recipe import StepRef
+from jprep.corpus.sink import sink
+from jprep.corpus.step import Segmenter
+from jprep.corpus.steps import describe, drop_lines, reject, take_tally
+from jprep.corpus.store import DOCUMENTS, read_rows
+from jprep.engine.stage import Output, Receipt, Result, Stage, Task
+from jprep.io.atomic import atomic
+
+
+class WordsStage(Stage):
+    """Takes out duplicates and marks words.
+
+    Args:
+        read: the documents stage's receipts.
+        drops: the dedup stage's outputs.
+        segmenter: the recipe's.
+        made_from: the documents stage's fingerprint.
+    """
+
+    name = "words"
+
+    def __init__(self, read: list[Receipt], drops: list[Output], segmenter: StepRef, made_from: str) -> None:
+        self._read, self._drops, self._segmenter_ref, self._made_from = read, drops, segmenter, made_from
+        self._segmenter: Segmenter | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """The documents it works on, and the segmenter."""
+        return {"documents": self._made_from, "segmenter": describe("segmenter", self._segmenter_ref)}
+
+    def total(self) -> int:
+        """Characters of all documents."""
+        return sum(receipt.counts.get("total.characters", 0) for receipt in self._read)
+
+    def tasks(self) -> Iterator[Task]:
+        """A task for each file of documents."""
+        for shard, receipt in enumerate(self._read):
+            for output in receipt.outputs:
+                if output.folder == DOCUMENTS:
+                    payload = (shard, output, receipt.counts)
+                    yield Task(receipt.task, payload, receipt.counts["total.characters"], output.sha256)
+
+    def run(self, task: Task, root: Path) -> Result:
+        """Rewrite a file of documents without its duplicates, and with its words."""
+        shard, output, counts = task.payload
+        self._segmenter = self._segmenter or open_segmenter(self._segmenter_ref)
+        drops = drops_of(shard, root, self._drops)
+        if not drops and not self._segmenter:
+            return _as_it_is(root, output, counts)
+        with sink(root, "", f"{self.name}/{task.id}", self._segmenter) as taken:
+            for row, doc in enumerate(read_rows(root / output.path, Document)):
+                if row in drops.documents:
+                    taken.refuse(reject(doc, "dedup.documents", "duplicate"))
+                    continue
+                if row in drops.lines:
+                    drop_lines(doc, drops.lines[row], "dedup.lines", taken.counts)
+                if doc.text:
+                    taken.keep(doc)
+                else:
+                    taken.refuse(reject(doc, "dedup.lines", "empty"))
+        if self._segmenter:
+            taken.counts.update(dict(take_tally("segmenter", self._segmenter)))
+        return taken.result()
+
+    def close(self) -> None:
+        """Close the segmenter of this process."""
+        if self._segmenter:
+            self._segmenter.close()
+        self._segmenter = None
+
+
+def _as_it_is(root: Path, output: Output, counts: dict[str, int]) -> Result:
+    """Give a file that needs no change its lasting place, without writing it again where the file system can."""
+    path = f"{DOCUMENTS}/{Path(output.path).name}"
+    with atomic(root / path) as temporary:
+        try:
+            os.link(root / output.path, temporary)
+        except OSError:
+            shutil.copyfile(root / output.path, temporary)
+    totals = {name: count for name, count in counts.items() if name.startswith("total.")}
+    return Result([Output(path, output.rows, output.sha256)], totals)

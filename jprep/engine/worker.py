@@ -1,0 +1,77 @@
+"""A worker process, `python -m jprep.engine.worker`: takes a job and then tasks from its standard input, answers each.
+
+It leaves at once when its input ends, in the middle of a task too: its parent is gone, and another run may be about to
+do that task.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import queue
+import signal
+import struct
+import sys
+import threading
+import traceback
+from typing import Any, BinaryIO
+
+from jprep.errors import JprepError
+
+_LENGTH = struct.Struct("<Q")
+
+
+def send(pipe: BinaryIO, message: object) -> None:
+    """Write one pickled message."""
+    data = pickle.dumps(message, protocol=5)
+    pipe.write(_LENGTH.pack(len(data)))
+    pipe.write(data)
+    pipe.flush()
+
+
+def receive(pipe: BinaryIO) -> Any:
+    """Read one message from the process at the other end.
+
+    Raises:
+        EOFError: that process is gone.
+    """
+    head = pipe.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        raise EOFError
+    data = pipe.read(_LENGTH.unpack(head)[0])
+    return pickle.loads(data)
+
+
+def main() -> None:
+    """Work until the input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # a library that prints must not garble the answers
+    inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(inbox,), daemon=True).start()
+    job = inbox.get()
+    while (task := inbox.get()) is not None:
+        send(answers, _attempt(job, task))
+    job.stage.close()
+
+
+def _listen(inbox: queue.SimpleQueue[Any]) -> None:
+    try:
+        while (message := receive(sys.stdin.buffer)) is not None:
+            inbox.put(message)
+        inbox.put(None)
+    except EOFError:
+        os._exit(1)
+
+
+def _attempt(job: Any, task: Any) -> Any:
+    try:
+        return job(task)
+    except JprepError as error:
+        return error
+    except Exception as error:  # carried to the parent, which stops the run and shows it
+        return JprepError(f"{type(error).__name__}: {error}", where=f"task {task.id}\n{traceback.format_exc()}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""Files that are whole under their final name, or not there at all."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+from jprep.errors import JprepError, MachineError
+from jprep.testing.failpoints import failpoint
+
+MARK = ".tmp-"
+"""In the name of every file that is not whole yet."""
+
+
+@contextlib.contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """Give a temporary path in the same folder; at the end sync it, rename it to `path` and sync the folder.
+
+    After an exception `path` is as it was, and the temporary file is gone.
+
+    Raises:
+        MachineError: the disk is full or not writable.
+    """
+    temporary = path.with_name(f"{path.name}{MARK}{uuid.uuid4().hex[:8]}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        failpoint("output.opened")
+        yield temporary
+        failpoint("output.written")
+        _sync(temporary)
+        temporary.replace(path)
+        _sync(path.parent)
+        failpoint("output.renamed")
+    except OSError as error:
+        raise disk_error(error, path) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write a small file in one go; see `atomic`."""
+    with atomic(path) as temporary:
+        temporary.write_bytes(data)
+
+
+def disk_error(error: OSError, path: Path) -> JprepError:
+    """Say what a failed write means to a user."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        what, fix = "the disk is full", "free some space, then run the same command again: it goes on"
+    elif error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
+        what, fix = "may not write here", "choose another output directory"
+    else:
+        what, fix = f"cannot write: {error.strerror or error}", "mend it, then run the same command again: it goes on"
+    return MachineError(what, where=str(path), fix=fix)
+
+
+def sha256_of(path: Path) -> str:
+    """The file's SHA-256, as hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Delete what killed runs left unfinished; only while this process holds the folder's lock."""
+    for path in folder.rglob(f"*{MARK}*"):
+        path.unlink(missing_ok=True)
+
+
+def remove_tree(folder: Path) -> None:
+    """Delete a folder, if it is there."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,88 @@
+"""Inputs at any place (local, standard input, any fsspec URI) in any compression, read in bounded memory."""
+
+from __future__ import annotations
+
+import io
+
+from jprep.io import codecs, raw
+from jprep.io.limits import MAX_RATIO, BombGuard
+from jprep.io.paths import STDIN, expand, is_local, names, size_of
+
+__all__ = [
+    "STDIN",
+    "Counted",
+    "compression_of",
+    "expand",
+    "is_local",
+    "is_plain",
+    "names",
+    "open_input",
+    "open_raw",
+    "size_of",
+]
+
+_BUFFER = 1 << 18
+
+
+class Counted(io.BufferedReader):
+    """An open input that knows how far it was read: `tell()` is the offset in its decompressed bytes.
+
+    Attributes:
+        compression: "", "gzip", "bzip2", "xz" or "zstd".
+    """
+
+    def __init__(self, stream: io.RawIOBase, source: raw.Source, compression: str) -> None:
+        super().__init__(stream, buffer_size=_BUFFER)
+        self._source = source
+        self.compression = compression
+
+    @property
+    def consumed(self) -> int:
+        """Bytes taken from the file as it is stored, for progress and for the place of an error."""
+        return self._source.consumed
+
+
+def open_input(path: str, *, start: int = 0, max_ratio: float = MAX_RATIO) -> Counted:
+    """Open an input; its compression is told by its first bytes, whatever it is called.
+
+    Args:
+        path: a local path, an fsspec URI, or "-" for standard input.
+        start: the byte to begin at, for what `is_plain` says yes to.
+        max_ratio: how far compressed data may expand, see `jprep.io.limits`.
+
+    Raises:
+        ConfigError: there is no such file.
+        MachineError: it cannot be read. Reading raises it too, and InputError where compressed data is damaged.
+    """
+    source = raw.Source(path, start)
+    kind = "" if start else codecs.compression(source.head())
+    if not kind:
+        return Counted(source, source, "")
+    return Counted(raw.decompressed(source, kind, BombGuard(path, max_ratio)), source, kind)
+
+
+def open_raw(path: str) -> Counted:
+    """Open an input as it is stored, not decompressed.
+
+    Raises:
+        ConfigError: there is no such file.
+        MachineError: it cannot be read; reading raises it too.
+    """
+    source = raw.Source(path)
+    return Counted(source, source, "")
+
+
+def compression_of(path: str) -> str:
+    """What a file is compressed with: "", "gzip", "bzip2", "xz" or "zstd". Not for pipes: it takes their first bytes.
+
+    Raises:
+        ConfigError: there is no such file.
+        MachineError: it cannot be read.
+    """
+    with raw.Source(path) as source:
+        return codecs.compression(source.head())
+
+
+def is_plain(path: str) -> bool:
+    """Whether it can be read from the middle at no cost: a local regular file that is not compressed."""
+    return is_local(path) and size_of(path) is not None and not compression_of(path)

@@ -1,0 +1,90 @@
+"""What every reader must do.
+
+A step is tested by a subclass:
+
+    class TestMyReader(ReaderSuite):
+        step = MyReader
+
+        def write(self, folder: Path) -> str:
+            path = folder / "sample.xyz"
+            path.write_text(...)
+            return str(path)
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from jprep.corpus.document import Document, Reject
+from jprep.corpus.step import Shard
+from jprep.errors import ConfigError
+from jprep.testing.conformance.step import MARKS, StepSuite, one_word
+
+
+class ReaderSuite(StepSuite):
+    """Subclass it with `step` and `write`."""
+
+    def write(self, folder: Path) -> str:
+        """Write an input that holds a document or more, and answer its path."""
+        raise NotImplementedError
+
+    def _read(self, path: str) -> list[Document | Reject]:
+        reader = self.make()
+        return [item for shard in reader.shards(path) for item in reader.read(shard, "sample")]
+
+    def test_finds_documents(self, tmp_path: Path) -> None:
+        """The sample is read, each document once, under the name of its source."""
+        found = [item for item in self._read(self.write(tmp_path)) if isinstance(item, Document)]
+        assert found
+        assert len({doc.id for doc in found}) == len(found)
+        assert {doc.source for doc in found} == {"sample"}
+        assert all(doc.words == "" for doc in found)
+
+    def test_cuts_the_same_shards_again(self, tmp_path: Path) -> None:
+        """Shards must not depend on who asks, or when."""
+        path = self.write(tmp_path)
+        first, second = list(self.make().shards(path)), list(self.make().shards(path))
+        assert first == second
+        assert [shard.index for shard in first] == list(range(len(first)))
+
+    def test_ids_do_not_tell_where_the_file_lies(self, tmp_path: Path) -> None:
+        """The same input in another folder gives the same documents."""
+        here, there = tmp_path / "here", tmp_path / "there"
+        here.mkdir()
+        there.mkdir()
+        assert self._read(self.write(here)) == self._read(self.write(there))
+
+    def test_shards_can_be_sent_and_read_in_any_order(self, tmp_path: Path) -> None:
+        """Another process reads a shard, knowing nothing of those before it."""
+        path = self.write(tmp_path)
+        whole = self._read(path)
+        sent = [msgspec.msgpack.decode(msgspec.msgpack.encode(s), type=Shard) for s in self.make().shards(path)]
+        parts = {shard.index: list(self.make().read(shard, "sample")) for shard in reversed(sent)}
+        assert [item for index in sorted(parts) for item in parts[index]] == whole
+
+    def test_texts_are_clean(self, tmp_path: Path) -> None:
+        """No mark of jprep's own comes from an input, no carriage return, no empty text."""
+        for item in self._read(self.write(tmp_path)):
+            if isinstance(item, Document):
+                assert not MARKS & set(map(ord, item.text))
+                assert "\r" not in item.text
+                assert item.text.strip()
+
+    def test_rejects_say_why(self, tmp_path: Path) -> None:
+        """Rejects name the step, and a reason that can be counted."""
+        for item in self._read(self.write(tmp_path)):
+            if isinstance(item, Reject):
+                assert item.step == f"reader.{self.step.name}"
+                assert one_word(item.reason)
+
+    def test_a_missing_file_is_a_config_error(self, tmp_path: Path) -> None:
+        """Exit code 2, and the error names the path."""
+        path = str(tmp_path / "nothing-here")
+        try:
+            self._read(path)
+        except ConfigError as error:
+            assert path in str(error)
+            return
+        raise AssertionError("a missing file was read")

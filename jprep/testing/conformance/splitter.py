@@ -1,0 +1,46 @@
+"""What every splitter must do.
+
+A step is tested by a subclass:
+
+    class TestMySplitter(SplitterSuite):
+        step = MySplitter
+        pairs = (("一。二。", ["一。", "二。"]),)
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from jprep.corpus.document import SENTENCE, sentences
+from jprep.testing.conformance.step import TEXTS, StepSuite
+
+
+class SplitterSuite(StepSuite):
+    """Subclass it with `step` and `pairs`.
+
+    Attributes:
+        pairs: texts, and the sentences that they hold.
+    """
+
+    pairs: ClassVar[tuple[tuple[str, list[str]], ...]] = ()
+
+    def test_splits(self) -> None:
+        """The samples are split where they should be."""
+        step = self.make()
+        assert [list(sentences(step.mark(text))) for text, _ in self.pairs] == [parts for _, parts in self.pairs]
+
+    def test_changes_nothing_else(self) -> None:
+        """Taking the marks out gives the text back."""
+        step = self.make()
+        assert [step.mark(text).replace(SENTENCE, "") for text in TEXTS] == list(TEXTS)
+
+    def test_marks_stand_between_sentences(self) -> None:
+        """No sentence is empty: no mark at a paragraph's edge, nor two together."""
+        step = self.make()
+        assert all(sentence for text in TEXTS for sentence in sentences(step.mark(text)))
+
+    def test_takes_each_paragraph_by_itself(self) -> None:
+        """A bracket left open in one paragraph does nothing to the next."""
+        step = self.make()
+        text = "\n".join(TEXTS)
+        assert step.mark(text) == "\n".join(step.mark(paragraph) for paragraph in text.split("\n"))

@@ -1,0 +1,86 @@
+"""What every step must do, whatever its kind; the suites of the kinds build on it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar
+
+import msgspec
+
+from jprep.corpus.document import SENTENCE, WORD
+from jprep.corpus.step import Step
+
+TEXTS = (
+    "",
+    "\n",
+    "\n\n",
+    "一行だけ",
+    "　字下げと、末尾の空白 　",
+    "「今日は寒い。」と言った。そうですか！？　はい。\nHello, world. See you!\n\n最後の段落",
+    "閉じない「かっこ。次の文。\n（別の（入れ子。）も）。",
+    "ﾊﾝｶｸｶﾅとＡＢＣと①㌔ｶﾞ〜～ーーー!!!",
+    "𠮷野家で😀👨‍👩‍👧 か\u3099き\u3099",
+    "a\u2028b\u2029c\u0085d\u200be\ufefff",
+    "。。。\n！\n）\n",
+    "同じ行\n同じ行\n同じ行",
+    "https://example.com/?q=%E3%81%82#x と www.example.jp",
+    "あ" * 5000,
+)
+"""Texts that steps stumble over: empty, odd spaces, brackets, half width, beyond the BMP, separators, repetition."""
+
+MARKS = {ord(WORD), ord(SENTENCE)}
+_WORD = re.compile(r"[a-z][a-z0-9_]*\Z")
+
+
+class StepSuite:
+    """Subclass it with `step`, and `options` where the defaults will not do.
+
+    Attributes:
+        step: the class under test.
+        options: what a recipe would give it.
+    """
+
+    step: ClassVar[type[Step]]
+    options: ClassVar[dict[str, Any]] = {}
+
+    def make(self) -> Any:
+        """A new step with the suite's options, checked as a recipe's are."""
+        return self.step(msgspec.convert(self.options, self.step.Config))
+
+    def test_has_a_name_and_a_version(self) -> None:
+        """Recipes use the name, fingerprints the version."""
+        assert _WORD.match(self.step.name)
+        assert isinstance(self.step.version, int)
+        assert self.step.version >= 1
+
+    def test_every_option_has_a_default(self) -> None:
+        """A recipe may say nothing of it."""
+        assert msgspec.convert({}, self.step.Config) == self.step.Config()
+
+    def test_refuses_unknown_options(self) -> None:
+        """A misspelt key must not be passed over."""
+        try:
+            msgspec.convert({"no_such_option": 1}, self.step.Config)
+        except msgspec.ValidationError:
+            return
+        raise AssertionError("an unknown option was taken")
+
+    def test_provenance_is_text(self) -> None:
+        """It goes into manifests and fingerprints, and is the same each time."""
+        step = self.make()
+        try:
+            assert all(isinstance(part, str) for pair in step.provenance().items() for part in pair)
+            assert step.provenance() == step.provenance()
+        finally:
+            step.close()
+
+    def test_closing_twice_is_harmless(self) -> None:
+        """A pipeline closes whatever it made, also after a failure."""
+        step = self.make()
+        step.close()
+        step.close()
+
+
+def one_word(reason: str) -> bool:
+    """Whether a reason or a tally's part is of the form that reports can group by."""
+    return bool(_WORD.match(reason))

@@ -1,0 +1,99 @@
+"""The Parquet reader: columns by name, row groups as shards, damage told."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from jprep.corpus.document import Document, Reject
+from jprep.corpus.readers.parquet import Parquet
+from jprep.errors import ConfigError, InputError
+from jprep.testing.conformance.reader import ReaderSuite
+from tests.unit.test_readers_lines import made, read, texts
+
+
+def write(folder, columns, rows_a_group=2, name="t.parquet"):
+    table = columns if isinstance(columns, pa.Table) else pa.table(columns)
+    pq.write_table(table, folder / name, row_group_size=rows_a_group)
+    return str(folder / name)
+
+
+def strings(*values):
+    """A string column of any bytes, as careless writers make them."""
+    return pa.Array.from_buffers(pa.string(), len(values), pa.array(values, pa.binary()).buffers())
+
+
+class TestParquetConforms(ReaderSuite):
+    step = Parquet
+    options = {"shard_mb": 1e-5}
+
+    def write(self, folder):
+        return write(folder, {"text": ["一\x1e\r\n二", "三", None, " ", "五"]})
+
+
+def test_shards_are_row_groups_and_ids_are_rows(tmp_path):
+    path = write(tmp_path, {"text": [f"文{i}" for i in range(9)]})
+    small, large = made(Parquet, shard_mb=1e-6), Parquet()
+    assert [(shard.start, shard.end) for shard in small.shards(path)] == [(i, i + 1) for i in range(5)]
+    assert len(list(large.shards(path))) == 1
+    assert read(small, path) == read(large, path)
+    assert [doc.id for doc in read(small, path)] == [f"src:t.parquet:{i}" for i in range(9)]
+
+
+def test_takes_columns_by_their_names(tmp_path):
+    pages = [{"body": "本文", "id": 7, "x": "y"}, {"body": None, "id": 8, "x": "z"}]
+    path = write(tmp_path, {"page": pages, "title": pa.array(["題", "題"]).dictionary_encode(), "n": [[1], [2]]})
+    found = read(made(Parquet, text="page.body", id="page.id", title="title", meta=["n"]), path)
+    assert found[0] == Document("src:7", "src", "題", "", "本文", meta={"n": "[1]"})
+    assert found[1] == Reject("src:t.parquet:1", "", "reader.parquet", "no_text")
+
+
+def test_a_column_that_is_not_there_is_a_config_error(tmp_path):
+    path = write(tmp_path, {"content": ["a"]})
+    with pytest.raises(ConfigError, match="(?s)no column 'contents'.*did you mean 'content'"):
+        read(made(Parquet, text="contents"), path)
+    with pytest.raises(ConfigError, match="no column 'content.x'"):
+        read(made(Parquet, text="content.x"), path)
+
+
+def test_bytes_that_are_no_utf8_are_rejected_within_the_budget(tmp_path):
+    path = write(tmp_path, {"text": strings(b"a", b"b\xff")})
+    with pytest.raises(InputError, match="(?s)0xff is not valid utf-8.*row 1"):
+        read(Parquet(), path)
+    found = read(made(Parquet, max_bad=0.5), path)
+    assert texts(found) == ["a"]
+    assert (found[1].reason, found[1].excerpt) == ("invalid_utf8", "b\\xff")
+
+
+@pytest.mark.parametrize("damage", [lambda d: d[:-100], lambda d: b"", lambda d: b"no parquet at all" * 9])
+def test_a_damaged_file_is_told(damage, tmp_path):
+    path = tmp_path / "t.parquet"
+    write(tmp_path, {"text": ["文" * 50] * 2000})
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(InputError, match="(?s)damaged.*t.parquet"):
+        read(Parquet(), str(path))
+
+
+def test_damage_in_a_row_group_is_told(tmp_path):
+    path = write(tmp_path, {"text": [f"{i * 7919 % 10007} 行" for i in range(5000)]}, 1000)
+    data = bytearray((tmp_path / "t.parquet").read_bytes())
+    middle = len(data) // 2
+    data[middle : middle + 300] = bytes(300)
+    (tmp_path / "t.parquet").write_bytes(data)
+    with pytest.raises(InputError, match="damaged"):
+        read(Parquet(), path)
+
+
+def test_a_pipe_is_refused():
+    with pytest.raises(ConfigError, match="pipe"):
+        list(Parquet().shards("-"))
+
+
+def test_a_uri_is_read_through_fsspec(tmp_path):
+    import fsspec
+
+    write(tmp_path, {"text": ["遠く"]})
+    with fsspec.open("memory://box/t.parquet", "wb") as file:
+        file.write((tmp_path / "t.parquet").read_bytes())
+    assert texts(read(Parquet(), "memory://box/t.parquet")) == ["遠く"]

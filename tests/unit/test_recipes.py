@@ -1,0 +1,43 @@
+"""The recipes that come with jprep are valid, and their documentation knows every key."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from jprep.corpus.recipe import CorpusConfig, DedupConfig, Recipe, RemoteFile, Source, decode_recipe, load_recipe
+
+ROOT = Path(__file__).parents[2]
+RECIPES = sorted((ROOT / "data_recipes").glob("*.toml"))
+DOCUMENTATION = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_a_recipe_reads_what_it_fetches(path: Path) -> None:
+    recipe = load_recipe(path)
+    assert recipe.name == path.stem
+    assert recipe.description
+    for source in recipe.corpus.sources:
+        assert source.licence and source.homepage
+        names = [file.name or urlsplit(file.url).path.rpartition("/")[2] for file in source.files]
+        assert source.paths == [f"downloads/{name}" for name in names]
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_the_list_of_recipes_is_whole(path: Path) -> None:
+    assert f"({path.name})" in (ROOT / "data_recipes" / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("section", [Recipe, CorpusConfig, Source, RemoteFile, DedupConfig])
+def test_every_key_is_documented(section: type) -> None:
+    for key in section.__struct_fields__:  # type: ignore[attr-defined]
+        assert re.search(rf"^\| `{key}` \|", DOCUMENTATION, re.MULTILINE), key
+
+
+def test_the_documented_example_is_a_recipe() -> None:
+    [example] = re.findall(r"```toml\n(.*?)```", DOCUMENTATION, re.DOTALL)
+    assert decode_recipe(tomllib.loads(example)).name == "example"
