@@ -47,6 +47,7 @@ def main() -> None:
     except KeyboardInterrupt:
         code = 130
     except Exception:
-        click.echo(f"{traceback.format_exc()}\njprep: a fault in jprep; please report it with the lines above", err=True)
+        click.echo(traceback.format_exc(), err=True)
+        click.echo("jprep: this is a fault in jprep; please report it with the lines above", err=True)
         code = 1
     sys.exit(code if isinstance(code, int) else 0)

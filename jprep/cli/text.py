@@ -18,7 +18,8 @@ def text() -> None:
 
 
 def _options(command: Callable[..., None]) -> Callable[..., None]:
-    return click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="An option of the step.")(command)
+    option = click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="An option of the step.")
+    return option(command)
 
 
 @text.command()
@@ -83,7 +84,8 @@ def _lines() -> Iterator[str]:
         InputError: invalid UTF-8, with its offset.
     """
     done, held = 0, b""
-    pipe = os.fdopen(sys.stdin.fileno(), "rb", buffering=0, closefd=False)  # what is there now, so that a line is answered
+    # Unbuffered: what is there is answered at once, a line typed on a terminal too.
+    pipe = os.fdopen(sys.stdin.fileno(), "rb", buffering=0, closefd=False)
     while block := pipe.read(_BATCH):
         whole, newline, rest = (held + block).rpartition(b"\n")
         if newline:

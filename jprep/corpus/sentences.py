@@ -6,7 +6,6 @@ The rules, with examples, are in `docs/sentences.md`. One pass, in time linear i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from jprep.corpus.document import SENTENCE
@@ -26,15 +25,15 @@ _QUOTES = frozenset("「『“〝")
 _STRONG, _WEAK, _PERIODS = "。｡", "！？!?", "．."
 _MARKS = _STRONG + _WEAK
 _ENDERS = _MARKS + _PERIODS
-_JAPANESE = "ぁ-んァ-ヶー一-鿿々"
+_JAPANESE, _LATIN = "ぁ-んァ-ヶー一-鿿々", "A-Za-zＡ-Ｚａ-ｚ"
 _ANY_BRACKET, _CLOSING = re.escape(_BRACKETS), re.escape("".join(_CLOSERS))
 _SPACES = r"[^\S\n]*+"
 
 _CARRIES_ON = (
-    rf"{_SPACES}[\-‐−–→～〜~]|[、，,‥…・—―/／を{_ENDERS}]|など|って|の(?![ちんど])|が(?![んっ])|に(?![ゃしほっわゅおこ])"
-    r"|と(?![てりこにっもきくびおんうろばどはなか]|ある|い[たてう][いまだ])"
+    rf"{_SPACES}[\-‐−–→～〜~=＝]|(?<=[{_LATIN}][{_WEAK}])[ァ-ヶ{_LATIN}]|[、，,‥…・/／を{_ENDERS}]|など|って|の(?![ちどびりろん])|が(?![っん])|に(?![おぎこしじっほゃゅわん])"
+    r"|と(?![うおかきくこってどなにばはびもりれろん]|ある|い[たてう][いまだ])"
 )
-"""What takes a name or a quotation that ends in ！ or ？ on into the same sentence: ヤフー！の, 誰か？と."""
+"""What takes a name or a quotation that ends in ！ or ？ on into the same sentence: ヤフー！の, 誰か？と, Yahoo!ニュース."""
 _BEGINS = rf"(?![ぁ-ん])[{_JAPANESE}「『“A-Za-z\d]|[こそ]|また|まず|しか[しも]|さら|ただ|なお|すなわち"
 """What begins a sentence after a quotation that ends in an end mark; anything else carries the quoting one on."""
 _PERIOD = rf"(?<=[{_JAPANESE}{_CLOSING}][{_PERIODS}])(?<![一二三四五六七八九十][{_PERIODS}])(?![{_ENDERS}\da-zA-Z])"
@@ -48,21 +47,21 @@ _PAIR = "|".join(
 # Each pattern begins with one set of characters, with which `re` skips ahead, and looks back from there.
 _BRACKET = re.compile(rf"[{_ANY_BRACKET}]")
 _PLAIN_END = re.compile(
-    rf"[{_ENDERS}](?<![{_MARKS}][{_MARKS}])(?:(?<=[{_MARKS}])[{_MARKS}]*+"
-    rf"(?:(?<=[{_STRONG}])(?!を)|(?<=[{_WEAK}])(?!{_CARRIES_ON}))|{_PERIOD}){_SPACES}(?!\n|\Z)"
+    rf"[{_ENDERS}](?<![{_MARKS}][{_MARKS}])(?:(?<=[{_MARKS}])[{_ENDERS}]*+"
+    rf"(?:(?<=[{_STRONG}{_PERIODS}])(?!を)|(?<=[{_WEAK}])(?!{_CARRIES_ON}))|{_PERIOD}){_SPACES}(?!\n|\Z)"
 )
 """The end of a sentence within a line that holds no bracket."""
 _GOES_ON = re.compile(
     rf"[{_ENDERS}](?<![{_MARKS}][{_MARKS}])(?<![^{_JAPANESE}{_CLOSING}][{_PERIODS}])"
-    rf"[{_MARKS}]*+[{_CLOSING} \u3000]*+(?!\n|\Z)"
+    rf"[{_ENDERS}]*+[{_CLOSING} \u3000]*+(?!\n|\Z)"
 )
 """An end mark that its line goes on after: many a line has none, and needs no closer look."""
 _TOKEN = re.compile(
-    rf"[{_ANY_BRACKET}{_ENDERS}](?:(?<=[{_MARKS}])[{_MARKS}]*+|{_PERIOD}|{_PAIR}|(?<=[{_ANY_BRACKET}]))"
+    rf"[{_ANY_BRACKET}{_ENDERS}](?:(?<=[{_MARKS}])[{_ENDERS}]*+|{_PERIOD}|{_PAIR}|(?<=[{_ANY_BRACKET}]))"
 )
-_NO_END = {mark: re.compile("を" if mark in _STRONG else _CARRIES_ON) for mark in _ENDERS}
-_NEW = re.compile(_BEGINS)
-_SPACE_RUN = re.compile(_SPACES)
+_NO_END_BEFORE = {mark: re.compile(_CARRIES_ON if mark in _WEAK else "を") for mark in _ENDERS}
+_BEGINNING = re.compile(_BEGINS)
+_SOLID = re.compile(r"\S")
 
 
 class Rules(Splitter):
@@ -73,7 +72,7 @@ class Rules(Splitter):
 
     def mark(self, text: str) -> str:
         """Put U+001E between the sentences of each line; deleting it gives the text back."""
-        ends = list(_ends(text))
+        ends = _ends(text)
         return SENTENCE.join(_cut(text, ends)) if ends else text
 
 
@@ -97,30 +96,31 @@ def split_sentences(text: str) -> list[str]:
     return [sentence for piece in _cut(text, _ends(text)) for sentence in piece.split("\n") if sentence]
 
 
-def _cut(text: str, ends: Iterable[int]) -> Iterator[str]:
-    return (text[start:end] for start, end in pairwise([0, *ends, len(text)]))
+def _cut(text: str, ends: list[int]) -> list[str]:
+    return [text[start:end] for start, end in pairwise([0, *ends, len(text)])]
 
 
-def _ends(text: str) -> Iterator[int]:
+def _ends(text: str) -> list[int]:
     """The offsets at which sentences end, ends of lines left out."""
+    ends: list[int] = []
     stop = 0
     while mark := _GOES_ON.search(text, stop):
         start = text.rfind("\n", stop, mark.start()) + 1 or stop
         bracket = _BRACKET.search(text, start)
         if not bracket:
-            yield from _plain_ends(text, start, len(text))
-            return
+            return ends + _plain_ends(text, start, len(text))
         stop = text.rfind("\n", start, bracket.start()) + 1
         if stop:
-            yield from _plain_ends(text, start, stop)
+            ends += _plain_ends(text, start, stop)
         else:
             stop = text.find("\n", bracket.end())
             stop = len(text) if stop < 0 else stop
-            yield from _Line(text, start, stop).ends()
+            ends += _Line(text, start, stop).ends()
+    return ends
 
 
-def _plain_ends(text: str, start: int, stop: int) -> Iterator[int]:
-    return (end.end() for end in _PLAIN_END.finditer(text, start, stop))
+def _plain_ends(text: str, start: int, stop: int) -> list[int]:
+    return [end.end() for end in _PLAIN_END.finditer(text, start, stop)]
 
 
 class _Line:
@@ -136,19 +136,25 @@ class _Line:
         self._opened: dict[str, int] = {}
         self._ends: list[int] = []
 
-    def ends(self) -> Iterator[int]:
+    def ends(self) -> list[int]:
         """The offsets at which sentences end, the end of the line left out."""
-        text, stop = self._text, self._stop
-        for end in self._scan():
-            mark = text[end - 1]
-            if mark not in _CLOSERS and _NO_END[mark].match(text, end, stop):
-                continue
-            if end < stop and text[end].isspace():
-                end = _SPACE_RUN.match(text, end, stop).end()
-            if end < stop:
-                yield end
+        self._scan()
+        ends = [self._past_spaces(end) for end in self._ends if self._stands(end)]
+        if ends and ends[-1] == self._stop:
+            ends.pop()
+        return ends
 
-    def _scan(self) -> list[int]:
+    def _stands(self, end: int) -> bool:
+        mark = self._text[end - 1]
+        return mark in _CLOSERS or not _NO_END_BEFORE[mark].match(self._text, end, self._stop)
+
+    def _past_spaces(self, end: int) -> int:
+        if end < self._stop and not self._text[end].isspace():
+            return end
+        following = _SOLID.search(self._text, end, self._stop)
+        return following.start() if following else self._stop
+
+    def _scan(self) -> None:
         text = self._text
         for token in _TOKEN.finditer(text, self._start, self._stop):
             at, end = token.span()
@@ -161,7 +167,6 @@ class _Line:
                 self._enter(at, _OPENERS[character])
             else:
                 self._leave(at, _CLOSERS[character])
-        return self._ends
 
     def _enter(self, at: int, kind: str) -> None:
         self._open.append((at, kind))
@@ -192,13 +197,14 @@ class _Line:
     def _ends_sentence(self, opener: int, closer: int, kind: str) -> bool:
         """Whether a sentence ends at a closing bracket that follows an end mark.
 
-        A quotation ends one where what follows begins one; another bracket where it stands between two sentences.
+        A quotation that ends in a full stop does where what follows begins a sentence; one that ends in ！ or ？ may be a
+        name. Any other bracket does where it stands between two sentences, and a closing bracket that was never opened.
         """
         text = self._text
         if kind in _QUOTES:
-            return _NEW.match(text, closer + 1) is not None
+            return text[closer - 1] not in _WEAK and _BEGINNING.match(text, closer + 1) is not None
         before = opener - 1
         while before >= self._start and text[before].isspace():
             before -= 1
         alone = opener < 0 or before < self._start or text[before] in _MARKS
-        return alone and _NO_END["!"].match(text, closer + 1) is None
+        return alone and _NO_END_BEFORE["!"].match(text, closer + 1) is None

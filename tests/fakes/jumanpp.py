@@ -13,6 +13,7 @@ import os
 import re
 import sys
 import time
+from pathlib import Path
 
 MODEL = b"fake jumanpp model"
 TRAP = "罠"
@@ -78,7 +79,7 @@ def main():
         print("Juman++ Version: 2.0.0-fake / Dictionary: 20000101-fake / LM: fake")
         return 0
     check_model(options.get("--model"))
-    while files and not os.path.exists(files[0]):
+    while files and not Path(files[0]).exists():
         sys.stderr.write("failed to read an example\n")
     return Analyser(options).run()
 
@@ -86,9 +87,8 @@ def main():
 def check_model(path):
     if path is None:
         sys.exit("Model file was not specified")
-    with open(path, "rb") as file:
-        if not file.read().startswith(MODEL):
-            sys.exit(f"failed to load model from disk: InvalidState: model file {path} has corrupted header")
+    if not Path(path).read_bytes().startswith(MODEL):
+        sys.exit(f"failed to load model from disk: InvalidState: model file {path} has corrupted header")
 
 
 class Analyser:
@@ -97,11 +97,9 @@ class Analyser:
         self.separator = options.get("--segment-separator", " ")
         self.fault = FAULTS.get(options.get("--fake-fault"))
         self.life = int(options.get("--fake-life", 1 << 60))
-        self.log = open(options["--fake-log"], "ab") if "--fake-log" in options else None
-        self.words = {}
-        if "--fake-words" in options:
-            with open(options["--fake-words"], encoding="utf-8") as file:
-                self.words = json.load(file)
+        self.log = options.get("--fake-log")
+        known = options.get("--fake-words")
+        self.words = json.loads(Path(known).read_text(encoding="utf-8")) if known else {}
 
     def run(self):
         code, lines = 0, iter(sys.stdin.buffer)
@@ -112,8 +110,8 @@ class Analyser:
                 while len(line) > 2 and line.startswith(b"# "):
                     comment, line = line, next(lines, b"").removesuffix(b"\n")
             if self.log:
-                self.log.write(line + b"\n")
-                self.log.flush()
+                with Path(self.log).open("ab") as log:
+                    log.write(line + b"\n")
             code = self.one(line, comment)
         return code
 
@@ -134,7 +132,9 @@ class Analyser:
     def analyse(self, line):
         empty = b"" if self.segment else b"EOS\n"
         if len(line) > 4096:
-            complain(f"InvalidParameter: byte size of input string ({len(line)}) is greater than maximum allowed (4096)")
+            complain(
+                f"InvalidParameter: byte size of input string ({len(line)}) is greater than maximum allowed (4096)"
+            )
             return empty
         if not well_formed(line):
             complain("InvalidParameter: Invalid UTF8 sequence")
@@ -165,7 +165,7 @@ def juman(word):
     if word == KAOMOJI:
         return f'{word} {word} {word} 特殊 1 記号 5 * 0 * 0 "代表表記:顔文字/顔文字 顔文字"\n'
     if word == "母":
-        return "母 はは 母 名詞 6 普通名詞 1 * 0 * 0 NIL\n@ 母 ぼ 母 名詞 6 普通名詞 1 * 0 * 0 \"代表表記:母/ぼ\"\n"
+        return '母 はは 母 名詞 6 普通名詞 1 * 0 * 0 NIL\n@ 母 ぼ 母 名詞 6 普通名詞 1 * 0 * 0 "代表表記:母/ぼ"\n'
     return f'{printed} {printed} {printed} 未定義語 15 その他 1 * 0 * 0 "未知語:その他 品詞推定:特殊"\n'
 
 

@@ -51,15 +51,15 @@ def test_takes_columns_by_their_names(tmp_path):
 
 def test_a_column_that_is_not_there_is_a_config_error(tmp_path):
     path = write(tmp_path, {"content": ["a"]})
-    with pytest.raises(ConfigError, match="(?s)no column 'contents'.*did you mean 'content'"):
+    with pytest.raises(ConfigError, match=r"(?s)no column 'contents'.*did you mean 'content'"):
         read(made(Parquet, text="contents"), path)
-    with pytest.raises(ConfigError, match="no column 'content.x'"):
+    with pytest.raises(ConfigError, match=r"no column 'content.x'"):
         read(made(Parquet, text="content.x"), path)
 
 
 def test_bytes_that_are_no_utf8_are_rejected_within_the_budget(tmp_path):
     path = write(tmp_path, {"text": strings(b"a", b"b\xff")})
-    with pytest.raises(InputError, match="(?s)0xff is not valid utf-8.*row 1"):
+    with pytest.raises(InputError, match=r"(?s)0xff is not valid utf-8.*row 1"):
         read(Parquet(), path)
     found = read(made(Parquet, max_bad=0.5), path)
     assert texts(found) == ["a"]
@@ -71,7 +71,7 @@ def test_a_damaged_file_is_told(damage, tmp_path):
     path = tmp_path / "t.parquet"
     write(tmp_path, {"text": ["文" * 50] * 2000})
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(InputError, match="(?s)damaged.*t.parquet"):
+    with pytest.raises(InputError, match=r"(?s)damaged.*t.parquet"):
         read(Parquet(), str(path))
 
 

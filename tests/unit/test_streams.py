@@ -87,7 +87,7 @@ class TestCompressed:
     def test_a_bomb_is_stopped_early(self, kind, tmp_path):
         path = put(tmp_path, COMPRESS[kind](bytes(100 << 20)))
         with open_input(path) as stream:
-            with pytest.raises(InputError, match="(?s)250:1.*compressed byte.*max_ratio"):
+            with pytest.raises(InputError, match=r"(?s)250:1.*compressed byte.*max_ratio"):
                 while stream.read(1 << 20):
                     pass
             assert stream.tell() <= 65 << 20
@@ -173,7 +173,7 @@ def test_errors_have_their_kinds(tmp_path):
 def test_a_file_without_rights_is_the_machines_fault(tmp_path):
     path = put(tmp_path, b"x")
     Path(path).chmod(0)
-    with pytest.raises(MachineError, match="(?s)rmission.*rights"):
+    with pytest.raises(MachineError, match=r"(?s)rmission.*rights"):
         open_input(path)
 
 

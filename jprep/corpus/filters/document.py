@@ -124,8 +124,8 @@ class Urls(Filter):
             max_per_1000: most addresses for each thousand characters; a first one is always allowed.
         """
 
-        max_share: Share = 0.3
-        max_per_1000: Annotated[float, msgspec.Meta(ge=0)] = 20.0
+        max_share: Share = 0.4
+        max_per_1000: Annotated[float, msgspec.Meta(ge=0)] = 30.0
 
     def judge(self, doc: Document) -> Verdict:
         """Keep the document or drop it."""

@@ -210,8 +210,8 @@ class Jsonl(LineReader):
     def _record(self, data: bytes) -> dict[str, Any]:
         try:
             values = self._decoder.decode(data)
-        except msgspec.DecodeError:
-            data.decode("utf-8")  # the better reason, if this is what is wrong
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            data.decode("utf-8")  # the better reason and place, if this is what is wrong
             raise
         return dict(zip(self._tops, msgspec.structs.astuple(values), strict=True))
 
@@ -225,5 +225,5 @@ class Jsonl(LineReader):
 def _lenient(line: bytes) -> object:
     try:
         return msgspec.json.decode(line.removeprefix(codecs.BOM_UTF8))
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None  # reading it will tell

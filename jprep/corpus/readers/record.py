@@ -99,11 +99,11 @@ class RecordReader(Reader):
         """The shard's records; bad ones are told to the budget and come as rejects."""
 
     def _document(self, doc: Document) -> Item:
-        """The document with its text cleaned, or a reject if nothing is left of it."""
+        """The document with its text and title cleaned, or a reject if nothing is left of it."""
         text = self._clean(doc.text).strip("\n")
         if not text or text.isspace():
             return self._reject(doc.id, "empty", title=doc.title)
-        return msgspec.structs.replace(doc, text=text)
+        return msgspec.structs.replace(doc, text=text, title=self._clean(doc.title))
 
     def _reject(self, identity: str, reason: str, excerpt: str = "", title: str = "") -> Reject:
         return Reject(identity, title, f"reader.{self.name}", reason, excerpt[:_EXCERPT])

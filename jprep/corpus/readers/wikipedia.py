@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, Literal, TypeVar
 import msgspec
 
 from jprep.corpus.document import Document, Reject, Tally
+from jprep.corpus.readers import wikiextractor
 from jprep.corpus.readers.articles import Articles
 from jprep.corpus.readers.export import Head, page_chunks, pages, read_head
 from jprep.corpus.readers.wikitext import Extractor, ExtractorConfig
@@ -40,6 +41,7 @@ class Wikipedia(Reader):
 
         Attributes:
             namespaces: the namespaces whose pages are taken; 0 is the articles'.
+            extractor: `jprep`, or `wikiextractor`: the outside program, a whole file at a time.
             disambiguation: whether pages that only tell meanings apart stay.
             wikitext: what is kept of a page, see `docs/wikitext.md`.
             shard_mb: megabytes of XML that one task reads, about.
@@ -49,6 +51,7 @@ class Wikipedia(Reader):
         """
 
         namespaces: list[int] = msgspec.field(default_factory=lambda: [0])
+        extractor: Literal["jprep", "wikiextractor"] = "jprep"
         disambiguation: Literal["drop", "keep"] = "drop"
         wikitext: ExtractorConfig = ExtractorConfig()
         shard_mb: int = 32
@@ -61,11 +64,15 @@ class Wikipedia(Reader):
         self._wikis: dict[str, tuple[Articles, Extractor]] = {}
 
     def provenance(self) -> dict[str, str]:
-        """The hashes of the template tables."""
+        """The hashes of the template tables, or the outside program's version."""
+        if self.config.extractor == "wikiextractor":
+            return {"program": wikiextractor.program_version()}
         return Extractor(self.config.wikitext).provenance()
 
     def shards(self, path: str) -> Iterator[Shard]:
         """Cut a dump at bzip2 blocks or at bytes, or read it through and hand its pages over."""
+        if self.config.extractor == "wikiextractor":
+            return iter([Shard(path, 0, weight=size_of(path) or 0)])
         if is_local(path) and size_of(path) is not None and compression_of(path) == "bzip2":
             return self._block_shards(path)
         return self._byte_shards(path) if is_plain(path) else self._inline_shards(path)
@@ -102,6 +109,9 @@ class Wikipedia(Reader):
 
     def read(self, shard: Shard, source: str) -> Iterator[Document | Reject]:
         """The articles that begin in a shard, extracted; and what else does, rejected with its reason."""
+        if self.config.extractor == "wikiextractor":
+            yield from wikiextractor.articles(shard.path, self.config.namespaces, source)
+            return
         articles, extractor = self._wiki(shard.hints["head"])
         found = pages(self._chunks(shard), shard.path, self.config.max_page_mb * MIB)
         for page in self._tolerant(found, self.tally):

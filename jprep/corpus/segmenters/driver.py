@@ -27,7 +27,7 @@ class Driver(Generic[Answer]):
 
     Args:
         command: the program's path and arguments.
-        end: how its answer to one line ends.
+        end: the last line of its answer to `PROBE`.
         read: turns a batch, as sent, and its answer into one value a line; raises `Distrust` unless all agrees.
         growth: how many times as long as its input an answer may be.
         batch: lines a batch.
@@ -87,7 +87,7 @@ class Driver(Generic[Answer]):
         sent = "".join(f"{line}\n" for line in lines).encode()
         seconds = self._timeout * max(len(lines) / self._batch, 0.1)
         most = len(sent) * self._growth + len(self._probed)
-        answer = child.ask(sent + f"{PROBE}\n".encode(), b"\n" + self._probed, seconds, most)
+        answer = child.ask(sent + f"{PROBE}\n".encode(), self._probed, seconds, most)
         values = self._read(sent, answer.removesuffix(self._probed))
         self._failures = 0
         return values

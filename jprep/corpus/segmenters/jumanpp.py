@@ -115,7 +115,7 @@ class Jumanpp(Segmenter):
 
     @cached_property
     def _segmenting(self) -> Driver[str]:
-        return self._driver(b"\n", read_words, 2, "--segment", f"--segment-separator={WORD}")
+        return self._driver(f"{PROBE}\n".encode(), read_words, 2, "--segment", f"--segment-separator={WORD}")
 
     @cached_property
     def _analysing(self) -> Driver[list[Row]]:

@@ -72,7 +72,7 @@ class Child:
 
         Args:
             data: what to send.
-            end: how the last bytes of the answer read.
+            end: the last lines of the answer, whole.
             seconds: how long to wait for it.
             most: the most bytes to accept.
 
@@ -95,10 +95,10 @@ class Child:
                 rest = rest[os.write(self._stdin.fileno(), rest) :]
 
     def _read(self, end: bytes, seconds: float, most: int) -> bytes:
-        answer, begun = bytearray(), time.monotonic()
+        answer, begun = bytearray(b"\n"), time.monotonic()  # so that a first line, too, begins after a newline
         with selectors.DefaultSelector() as ready:
             ready.register(self._stdout, selectors.EVENT_READ)
-            while not answer.endswith(end):
+            while not answer.endswith(b"\n" + end):
                 spent = time.monotonic() - begun
                 left = seconds - spent
                 if left <= 0 or not ready.select(left):
@@ -111,7 +111,7 @@ class Child:
                     raise Distrust("lines")
                 # A program that flushes each line would wake this thread for each: let some lines gather.
                 time.sleep(min(spent * _PATIENCE, _NAP))
-        return bytes(answer)
+        return bytes(answer[1:])
 
     def _drain(self) -> None:
         while chunk := os.read(self._stderr.fileno(), _CHUNK):

@@ -11,7 +11,8 @@ _PAIRS = {"（": "）", "(": ")", "「": "」", "『": "』", "〔": "〕", "［
 _CLOSERS = frozenset(_PAIRS.values())
 _SPACES = " \t\u3000\u00a0"
 _SEPARATORS = _SPACES + "、，,;；:：・/／" + DROP
-_LISTING = frozenset("、，,;；・/／")
+_LISTING = ("、", "，", ",", ";", "；", "・")
+_TWO_STOPS = f"。{DROP}。"
 _S = re.escape(_SEPARATORS)
 _OPEN = re.escape("".join(_PAIRS))
 _CLOSE = re.escape("".join(_CLOSERS))
@@ -38,7 +39,7 @@ class Mender:
     def mend(self, text: str) -> str:
         """Delete every drop mark, and what stands senseless around it; linear in the text."""
         if DROP in text:
-            text = self._mend_drops(text).replace(DROP, "")
+            text = self._mend_drops(text.replace(_TWO_STOPS, "。")).replace(DROP, "")
         for empty in _EMPTY:
             text, emptied = empty.subn("", text)
             self._tally["brackets.emptied"] += emptied
@@ -48,36 +49,36 @@ class Mender:
         out: list[str] = []
         done = 0
         for match in _SUSPECT.finditer(text):
-            if match.start() < done:
-                continue
-            left, gap, end = self._gap(text, done, match.start())
-            out += left, gap
-            done = end
+            if match.start() >= done:
+                start, gap, end = self._gap(text, done, match.start())
+                out += text[done:start], gap
+                done = end
         out.append(text[done:])
         return "".join(out)
 
-    def _gap(self, text: str, done: int, at: int) -> tuple[str, str, int]:
-        """The text before the drop at `at`, what takes the gap's place, and where the text goes on."""
-        start, end = _stretch(text, done, at, at)
-        emptied = False
-        while start > done and end < len(text) and _PAIRS.get(text[start - 1]) == text[end]:
-            self._tally["brackets.emptied"] += 1
-            emptied = True
-            start, end = _stretch(text, done, start - 1, end + 1)
-        before, after = text[done:start], text[end : end + 1]
-        if before[-1:] in _PAIRS or after in _CLOSERS:
+    def _gap(self, text: str, floor: int, at: int) -> tuple[int, str, int]:
+        """Where the gap around the drop at `at` begins, what takes its place, and where it ends."""
+        left = right = at
+        while True:
+            start, end = _stretch(text, floor, left, right)
+            if label := self._label(text[max(floor, start - 16) : start], text[start:left]):
+                left = start - label
+            elif floor < start and end < len(text) and _PAIRS.get(text[start - 1]) == text[end]:
+                left, right = start - 1, end + 1
+                self._tally["brackets.emptied"] += 1
+            else:
+                break
+        if (floor < start and text[start - 1] in _PAIRS) or text[end : end + 1] in _CLOSERS:
             self._tally["brackets.trimmed"] += 1
-            return self._unlabelled(before, text[start:at]), "", end
-        return before, _joint(text[start:at], text[at:end], emptied), end
+            return start, "", end
+        return start, _joint(text[start:left].replace(DROP, ""), text[right:end].replace(DROP, "")), end
 
-    def _unlabelled(self, before: str, separators: str) -> str:
-        """Take off a label (`英:`) whose text was dropped, with the separators before it."""
+    def _label(self, before: str, separators: str) -> int:
+        """The length of a label (`英` of `英: `) that announced what was dropped; 0 where there is none."""
         if ":" not in separators and "：" not in separators:
-            return before
-        label = _LAST_WORD.search(before[-16:])
-        if label is None or label[0] not in self._labels:
-            return before
-        return before[: -len(label[0])].rstrip(_SEPARATORS)
+            return 0
+        word = _LAST_WORD.search(before)
+        return len(word[0]) if word and word[0] in self._labels else 0
 
 
 def _stretch(text: str, floor: int, start: int, end: int) -> tuple[int, int]:
@@ -89,11 +90,10 @@ def _stretch(text: str, floor: int, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-def _joint(left: str, right: str, emptied: bool) -> str:
-    """What stays of the separators around a drop in running text: both sides, but not the same comma twice."""
-    left, right = left.replace(DROP, ""), right.replace(DROP, "")
-    if emptied:
-        left, right = left.rstrip(_SPACES), right.lstrip(_SPACES) if left else right
-    if left.strip(_SPACES)[-1:] in _LISTING and right.strip(_SPACES)[:1] in _LISTING and left.strip(_SPACES):
-        return left
+def _joint(left: str, right: str) -> str:
+    """What stays of the separators around a drop in running text: both sides, but neither comma nor space twice."""
+    if left[-1:].isspace():
+        right = right.lstrip(_SPACES)
+    if left.strip(_SPACES)[-1:] in _LISTING and right.strip(_SPACES)[:1] in _LISTING:
+        return left + right.lstrip("".join(_LISTING))
     return left + right

@@ -13,8 +13,9 @@ _LITERAL = ("nowiki", "pre")
 _CODE = ("syntaxhighlight", "source")
 _MATH = ("math", "chem", "ce")
 _SHIFTED = ("score", "timeline", "imagemap", "hiero", "graph", "mapframe", "maplink", "templatedata", "templatestyles")
+_VERSE = "poem"
 _OTHERS = ("gallery", "references", "rp", "indicator", "inputbox", "categorytree", "section", "noinclude")
-_RAW = re.compile(rf"<(?:(!--)|({'|'.join((*_LITERAL, *_CODE, *_MATH, *_SHIFTED, *_OTHERS))})(?=[\s/>])([^<>]*)>)", re.I)
+_RAW = re.compile(rf"<(?:(!--)|({'|'.join((*_LITERAL, *_CODE, *_MATH, *_SHIFTED, *_OTHERS, _VERSE))})(?=[\s/>])([^<>]*)>)", re.I)
 _REF = re.compile(r"<()(ref)(?=[\s/>])([^<>]*)>", re.I)
 _FLAT_REF = re.compile(r"<[rR][eE][fF](?=[\s/>])(?:[^<>]*/>|[^<>]*>[^<]*</[rR][eE][fF]\s*>)")
 _BROKEN = re.compile(r"<[rR][eE][fF](?=[\s/>])[^<>\n]*>?|</[rR][eE][fF][^<>\n]*>?|<!--[^\n]*|-->")
@@ -95,7 +96,7 @@ class Elements:
         if closer is None:
             unclosed.add(name)
             self._tally[f"unclosed.{_counter(name)}"] += 1
-            return DROP, _line_end(text, match.end()) if name == "ref" else match.end()
+            return DROP, _end_of_unclosed(name, text, match.end())
         self._tally[_counter(name)] += 1
         return self._shown(name, match[3] or "", text[match.end() : closer.start()]), closer.end()
 
@@ -103,6 +104,8 @@ class Elements:
         inline_code = name in _CODE and "inline" in attributes
         if name in _LITERAL or inline_code or (name in _CODE and self._config.code):
             return self._literal(inner) if name == "nowiki" or inline_code else f"\n{self._literal(inner)}\n"
+        if name == _VERSE:
+            return inner.strip("\n").replace("\n", BREAK)
         if name in _MATH and self._config.math:
             return self._literal(" ".join(inner.split()))
         if name == "gallery" and self._config.captions:
@@ -120,7 +123,7 @@ def _closer(name: str) -> re.Pattern[str]:
 
 _CLOSERS = {
     name: re.compile(rf"</{name}\s*>", re.I)
-    for name in (*_LITERAL, *_CODE, *_MATH, *_SHIFTED, *_OTHERS, "ref")
+    for name in (*_LITERAL, *_CODE, *_MATH, *_SHIFTED, *_OTHERS, _VERSE, "ref")
 } | {"!--": re.compile("-->")}  # fmt: skip
 
 
@@ -128,8 +131,11 @@ def _counter(name: str) -> str:
     return {"!--": "comments", "ref": "refs"}.get(name, f"elements.{name}")
 
 
-def _line_end(text: str, at: int) -> int:
-    end = text.find("\n", at)
+def _end_of_unclosed(name: str, text: str, at: int) -> int:
+    """Where the text goes on: an open comment hides the rest of the page, an open reference here the rest of its line."""
+    if name == "!--":
+        return len(text)
+    end = text.find("\n", at) if name == "ref" else at
     return len(text) if end < 0 else end
 
 

@@ -50,7 +50,8 @@ class Extractor:
         self._elements = Elements(config, self.tally)
         self._nesting = Nesting(links, self._templates, config.tables, self.tally)
         self._lines = Lines(config, self.tally)
-        self._mender = Mender(frozenset(table.labels), self.tally)
+        names = (table.lookups["language"].values(), table.lookups["short"].values())
+        self._mender = Mender(frozenset(table.labels).union(*names), self.tally)
 
     def extract(self, wikitext: str, title: str) -> str:
         """The text of one page.

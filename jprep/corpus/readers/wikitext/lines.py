@@ -6,14 +6,18 @@ import re
 
 from jprep.corpus.document import Tally
 from jprep.corpus.readers.wikitext.config import ExtractorConfig
-from jprep.corpus.readers.wikitext.marks import BREAK, DROP, HEADING
+from jprep.corpus.readers.wikitext.marks import BREAK, DROP, HEADING, LITERAL
 
 _EDGE = " \t\u3000" + DROP
 _HEADING = re.compile(r"\n=[^\n]*")
 _TERM = re.compile(r"\n[*#:]*;[^\n]*")
 _ITEM = re.compile(r"\n[*#:;]+[ \t]*")
 _LISTED = re.compile(r"\n[*#;][^\n]*")
-_RESIDUE = re.compile(r"\n[ \t]*(?:\|[^\n]*|-{4,})")
+_RESIDUE = re.compile(r"\n[ \t]*(?:\|[^\n]*|-{4,}|[{}]+(?=\n|\Z))")
+_CRUMBS = re.compile(rf"\n[ \t、。，．,.;；:：・/／\-–]*{DROP}[ \t、。，．,.;；:：・/／\-–{DROP}]*(?=\n|\Z)")
+# A line that is only the rest of the sentence above: MediaWiki joins lines that no blank line parts.
+_WRAPPED = re.compile(rf"\n(?:(?<=[ぁ-ゖ、]\n)(?=[^\s*#:;=|!{HEADING}{DROP}{LITERAL}])|(?={DROP}*[。、，．）」』]))")
+_SET_OFF = "*#:;=| \t\n" + HEADING
 
 
 class Lines:
@@ -30,8 +34,9 @@ class Lines:
         if not self._config.lists:
             text, items = _LISTED.subn(f"\n{DROP}", text)
             self._tally["lists.dropped"] += items
-        if "\n;" in text or ";" in text:
+        if ";" in text:
             text = _TERM.sub(_term, text)
+        text = _CRUMBS.sub(f"\n{DROP}", _WRAPPED.sub(_joined, text))
         text, residue = _RESIDUE.subn(f"\n{DROP}", text)
         self._tally["residue.lines"] += residue
         return _ITEM.sub("\n", text).replace(BREAK, "\n")
@@ -81,6 +86,13 @@ class Lines:
             else:
                 self._tally["headings.empty"] += 1
         return kept[::-1]
+
+
+def _joined(match: re.Match[str]) -> str:
+    """Nothing, where the line above is running text or the line below cannot begin one; else the newline again."""
+    text, at = match.string, match.start()
+    above = text[text.rfind("\n", 0, at) + 1 : at].rstrip(DROP)
+    return match[0] if not above or above[0] in _SET_OFF else ""
 
 
 def _term(match: re.Match[str]) -> str:

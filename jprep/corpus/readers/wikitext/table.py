@@ -170,10 +170,10 @@ class Table:
         """What `*` stands for in a canonical name, and its formats; None for an unknown template."""
         formats = self._formats.get(name, self._folded.get(name.casefold()))
         if formats is not None:
-            return name.casefold(), formats
+            return name, formats
         for pattern, formats in self._patterns:
             if match := pattern.fullmatch(name):
-                return match[1].strip().casefold(), formats
+                return match[1].strip(), formats
         return None
 
 
@@ -184,4 +184,5 @@ def canonical(name: str) -> str:
 
 
 def _getter(values: dict[str, str]) -> Callable[[str], str]:
-    return lambda key: values.get(key, "") or values.get(key.casefold(), "")
+    folded = {key.casefold(): value for key, value in values.items()}
+    return lambda key: folded.get(key.casefold(), "")

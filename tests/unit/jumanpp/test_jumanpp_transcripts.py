@@ -1,4 +1,4 @@
-"""Recorded exchanges with a real Juman++: the fake behaves as recorded, and the driver holds its contract on each input."""
+"""Recorded exchanges with a real Juman++: the fake behaves as recorded, the driver holds its contract on each input."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 
 from jprep.corpus.document import WORD
-from test_jumanpp import make, program  # noqa: F401 - fixtures
 
-SHARED = Path(os.environ.get("JPREP_SHARED") or Path(__file__).parents[2].parent / "shared")
+SHARED = Path(os.environ.get("JPREP_SHARED") or Path(__file__).parents[3].parent / "shared")
 TRANSCRIPTS = SHARED / "juman" / "transcripts.json.gz"
-OWN = Path(__file__).parents[1] / "golden" / "jumanpp" / "exchanges.json"
+OWN = Path(__file__).parents[2] / "golden" / "jumanpp" / "exchanges.json"
 
 
 def load() -> list[dict]:
@@ -47,7 +46,7 @@ def test_the_recorded_half_is_here():
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_fake_answers_as_many_lines_of_the_same_text(case, program):  # noqa: F811
+def test_the_fake_answers_as_many_lines_of_the_same_text(case, program):
     model = program.parents[1] / "libexec" / "jumanpp" / "jumandic.jppmdl"
     command = [str(program), f"--model={model}", *case["args"]]
     ran = subprocess.run(command, input=sent(case), capture_output=True, check=False)
@@ -61,9 +60,8 @@ def test_the_fake_answers_as_many_lines_of_the_same_text(case, program):  # noqa
         assert ran.stdout.replace(mark, b"") == recorded.replace(mark, b"")
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.values[0]["mode"] == "segment_us"])
-def test_the_driver_gives_each_recorded_line_back_in_the_recorded_words(case, make, tmp_path):  # noqa: F811
-    case = case if isinstance(case, dict) else case.values[0]
+@pytest.mark.parametrize("case", [case for case in CASES if "segment_us" in str(case.id)])
+def test_the_driver_gives_each_recorded_line_back_in_the_recorded_words(case, make, tmp_path):
     texts = sent(case).decode(errors="surrogateescape").split("\n")[:-1]
     recorded = base64.b64decode(case["stdout_b64"]).decode(errors="surrogateescape").split("\n")[:-1]
     answers = {line.replace(WORD, ""): line for line in recorded}

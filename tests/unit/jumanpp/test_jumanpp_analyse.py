@@ -11,14 +11,13 @@ from jprep.corpus.segmenters.analyse import read_rows
 from jprep.corpus.segmenters.process import Distrust
 from jprep.errors import MachineError
 from jprep.testing.conformance.segmenter import HARD, LONG, SENTENCES
-from test_jumanpp import either, make, program  # noqa: F401 - fixtures
 
 
 def needs_pyknp():
     pytest.importorskip("pyknp", reason="the extra `pyknp` is not installed", exc_type=ImportError)
 
 
-def test_the_words_join_to_the_text(either):  # noqa: F811
+def test_the_words_join_to_the_text(either):
     needs_pyknp()
     either.tally.clear()
     texts = [*SENTENCES, *HARD, *LONG]
@@ -27,17 +26,23 @@ def test_the_words_join_to_the_text(either):  # noqa: F811
     assert not either.tally
 
 
-def test_words_are_those_of_the_segmenter(either):  # noqa: F811
+def test_words_are_those_of_the_segmenter(either):
     needs_pyknp()
     words = [[morpheme.midasi for morpheme in analysis] for analysis in either.analyse(SENTENCES)]
     assert words == [marked.split(WORD) for marked in either.segment(SENTENCES)]
 
 
-def test_fields_spaces_and_equal_analyses(make):  # noqa: F811
+def test_fields_spaces_and_equal_analyses(make):
     needs_pyknp()
     (analysis,) = make().analyse(["母と (^ ^)"])
     mother, _, space, face = analysis
-    assert (mother.yomi, mother.hinsi, mother.hinsi_id, mother.bunrui, mother.imis) == ("はは", "名詞", 6, "普通名詞", "NIL")
+    assert (mother.yomi, mother.hinsi, mother.hinsi_id, mother.bunrui, mother.imis) == (
+        "はは",
+        "名詞",
+        6,
+        "普通名詞",
+        "NIL",
+    )
     assert [(other.midasi, other.yomi) for other in mother.doukei] == [("母", "ぼ")]
     assert mother.repnames() == "母/ぼ"
     assert (space.midasi, space.yomi) == (" ", "\\␣")
@@ -46,7 +51,7 @@ def test_fields_spaces_and_equal_analyses(make):  # noqa: F811
     assert [m.mrph_id for m in analysis] == [1, 3, 4, 5]
 
 
-def test_what_fails_is_one_unknown_word_and_is_counted(make):  # noqa: F811
+def test_what_fails_is_one_unknown_word_and_is_counted(make):
     needs_pyknp()
     jumanpp = make("--fake-fault=die")
     good, bad, mark = jumanpp.analyse(["無事な文", "罠の文", f"印{WORD}"])
@@ -55,7 +60,7 @@ def test_what_fails_is_one_unknown_word_and_is_counted(make):  # noqa: F811
     assert jumanpp.tally == {"unanalysed.died": 1, "unanalysed.mark": 1}
 
 
-def test_the_missing_extra_names_its_pip_command(make, monkeypatch):  # noqa: F811
+def test_the_missing_extra_names_its_pip_command(make, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyknp", None)
     with pytest.raises(MachineError) as caught:
         make().analyse(SENTENCES)
