@@ -10,7 +10,6 @@ from typing import Any, overload
 import msgspec
 
 from jprep.corpus.document import SENTENCE, WORD
-from jprep.corpus.recipe import make_step
 
 
 def normalize(text: str, using: str = "neologdn", **options: Any) -> str:
@@ -82,6 +81,8 @@ def _step(kind: str, name: str, options: dict[str, Any]) -> Any:
 @functools.cache
 def _opened(kind: str, name: str, options: bytes) -> Any:
     """A step, made once and closed when the interpreter ends: a dictionary takes a while to load."""
+    from jprep.corpus.recipe import make_step
+
     step = make_step(kind, {"use": name} | msgspec.json.decode(options))
     atexit.register(step.close)
     return step

@@ -11,9 +11,8 @@ from jprep.corpus.dedup.hashes import HASHES
 from jprep.corpus.documents import DocumentsStage, deduplicates
 from jprep.corpus.inputs import find_inputs
 from jprep.corpus.recipe import Recipe
-from jprep.corpus.steps import describe
 from jprep.corpus.store import DOCUMENTS, FORMAT, MANIFEST, REJECTS, Manifest, read_manifest, write_manifest
-from jprep.corpus.words import WordsStage
+from jprep.corpus.words import WordsStage, describe_segmenter
 from jprep.engine.fingerprint import fingerprint, plain
 from jprep.engine.run import Executor, Progress, add_up, outputs_of, refuse_other, run_stage
 from jprep.engine.stage import Output, Receipt, Stage
@@ -76,7 +75,8 @@ class _Build:
         self._reading = DocumentsStage(corpus, self._inputs, f"{STATE}/documents/" if self._barrier else "")
         self._made_from = {"documents": plain(self._reading.fields())}
         if self._barrier:
-            self._made_from["words"] = plain({"segmenter": describe("segmenter", corpus.segmenter)})
+            # Asked for now: a segmenter that is not installed should not be found out hours later.
+            self._made_from["words"] = plain({"segmenter": describe_segmenter(corpus.segmenter)})
 
     def run(self) -> Manifest:
         if (self._folder / MANIFEST).exists():

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import msgspec
 
-from jprep.corpus.build import build
 from jprep.corpus.document import SENTENCE, UNMARK, WORD, Document, Reject
-from jprep.corpus.recipe import Recipe, load_recipe
 from jprep.corpus.store import Manifest, read_manifest, read_rows
-from jprep.engine.local import Local
-from jprep.engine.run import Progress
-from jprep.engine.stage import Output, Receipt
 from jprep.errors import ConfigError
 from jprep.io.atomic import sha256_of
+
+
+if TYPE_CHECKING:  # what building needs is loaded when something is built: `import jprep` stays fast
+    from jprep.corpus.recipe import Recipe
+    from jprep.engine.run import Progress
+    from jprep.engine.stage import Output, Receipt
 
 
 class Silent:
@@ -76,7 +77,11 @@ class Corpus:
         Raises:
             JprepError: its kinds say what to mend; the same call then goes on.
         """
-        recipe = recipe if isinstance(recipe, Recipe) else load_recipe(Path(recipe))
+        from jprep.corpus.build import build
+        from jprep.corpus.recipe import load_recipe
+        from jprep.engine.local import Local
+
+        recipe = load_recipe(Path(recipe)) if isinstance(recipe, str | Path) else recipe
         build(recipe, Path(folder), Local(workers), progress or Silent(), restart=restart)
         return cls(folder)
 

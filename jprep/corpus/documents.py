@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,11 @@ from typing import Any
 import xxhash
 
 from jprep.corpus.dedup.hashes import HashWriter
-from jprep.corpus.document import Reject, Tally
+from jprep.corpus.document import Document, Reject
 from jprep.corpus.inputs import Input
-from jprep.corpus.recipe import CorpusConfig, Source, StepRef, make_step, step_name
-from jprep.corpus.sink import sink
-from jprep.corpus.step import Reader, Segmenter, Shard, Step
+from jprep.corpus.recipe import CorpusConfig, Source, StepRef, make_step
+from jprep.corpus.sink import Sink, sink
+from jprep.corpus.step import Filter, Normalizer, Reader, Segmenter, Shard, Splitter, Step
 from jprep.corpus.steps import Chain, describe, take_tally
 from jprep.corpus.store import FORMAT
 from jprep.engine.stage import Result, Stage, Task
@@ -28,9 +29,44 @@ def deduplicates(config: CorpusConfig) -> bool:
     return config.dedup.documents or config.dedup.lines
 
 
-def open_segmenter(ref: StepRef) -> Segmenter | None:
-    """The recipe's segmenter; None where it wants none."""
-    return None if step_name(ref) == "none" else make_step("segmenter", ref)
+class OpenSteps:
+    """A process's own steps for a recipe; made when first asked for, because they load dictionaries and tables.
+
+    Args:
+        config: the recipe's `[corpus]`.
+        segmenter: the segmenter of the stage at hand.
+    """
+
+    def __init__(self, config: CorpusConfig, segmenter: StepRef) -> None:
+        self._config = config
+        self.segmenter: Segmenter = make_step("segmenter", segmenter)
+        self.normalizers: list[Normalizer] = [make_step("normalizer", ref) for ref in config.normalizers]
+        self.splitter: Splitter = make_step("splitter", config.splitter)
+        self.readers: list[Reader] = [make_step("reader", source.reader) for source in config.sources]
+        self.filters: list[list[Filter]] = [
+            [make_step("filter", ref) for ref in (config.filters if source.filters is None else source.filters)]
+            for source in config.sources
+        ]
+
+    def chain(self, source: int) -> Chain:
+        """What the documents of a source pass."""
+        return Chain(self.normalizers, self.splitter, self.filters[source])
+
+    def of_source(self, source: int) -> list[tuple[str, Step]]:
+        """The steps that a source's documents pass, each with its kind."""
+        return [
+            ("reader", self.readers[source]),
+            *(("normalizer", step) for step in self.normalizers),
+            ("splitter", self.splitter),
+            *(("filter", step) for step in self.filters[source]),
+            ("segmenter", self.segmenter),
+        ]
+
+    def close(self) -> None:
+        """Close all of them."""
+        for source in range(len(self.readers)):
+            for _, step in self.of_source(source):
+                step.close()
 
 
 class DocumentsStage(Stage):
@@ -46,33 +82,39 @@ class DocumentsStage(Stage):
 
     def __init__(self, config: CorpusConfig, inputs: list[list[Input]], folder: str) -> None:
         self._config, self._inputs, self._folder = config, inputs, folder
-        self._segmenter_ref: StepRef = "none" if deduplicates(config) else config.segmenter
-        self._opened: dict[int, tuple[Reader, Chain]] = {}
-        self._segmenter: Segmenter | None = None
+
+    @cached_property
+    def _steps(self) -> OpenSteps:
+        return OpenSteps(self._config, "none" if deduplicates(self._config) else self._config.segmenter)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Another process opens its own steps."""
+        return {name: value for name, value in self.__dict__.items() if name != "_steps"}
+
+    @cached_property
+    def _fields(self) -> dict[str, Any]:
+        steps, dedup = self._steps, self._config.dedup
+        return {
+            "format": FORMAT,
+            "sources": [self._source_fields(i, source) for i, source in enumerate(self._config.sources)],
+            "normalizers": [describe(step) for step in steps.normalizers],
+            "splitter": describe(steps.splitter),
+            "segmenter": describe(steps.segmenter),
+            "dedup": {"documents": dedup.documents, "line_min_chars": self._line_min_chars()},
+            "libraries": {"pyarrow": version("pyarrow"), "unicode": unicodedata.unidata_version},
+        }
 
     def fields(self) -> dict[str, Any]:
         """Inputs, steps and libraries."""
-        config = self._config
-        return {
-            "format": FORMAT,
-            "sources": [self._source_fields(i, source) for i, source in enumerate(config.sources)],
-            "normalizers": [describe("normalizer", ref) for ref in config.normalizers],
-            "splitter": describe("splitter", config.splitter),
-            "segmenter": describe("segmenter", self._segmenter_ref),
-            "dedup": {"documents": config.dedup.documents, "line_min_chars": self._line_min_chars()},
-            "libraries": {"pyarrow": version("pyarrow"), "unicode": unicodedata.unidata_version},
-        }
+        return self._fields
 
     def _source_fields(self, index: int, source: Source) -> dict[str, Any]:
         return {
             "name": source.name,
-            "reader": describe("reader", source.reader),
+            "reader": describe(self._steps.readers[index]),
             "files": [file.public() for file in self._inputs[index]],
-            "filters": [describe("filter", ref) for ref in self._filters(source)],
+            "filters": [describe(step) for step in self._steps.filters[index]],
         }
-
-    def _filters(self, source: Source) -> list[StepRef]:
-        return self._config.filters if source.filters is None else source.filters
 
     def _line_min_chars(self) -> int:
         return max(1, self._config.dedup.line_min_chars) if self._config.dedup.lines else 0
@@ -85,7 +127,7 @@ class DocumentsStage(Stage):
     def tasks(self) -> Iterator[Task]:
         """Each shard a task; small ones together."""
         for index, source in enumerate(self._config.sources):
-            reader = make_step("reader", source.reader)
+            reader = self._steps.readers[index]
             shards = (shard for file in self._inputs[index] for shard in reader.shards(file.path))
             for number, group in enumerate(_grouped(shards)):
                 weight = sum(shard.weight for shard in group)
@@ -94,50 +136,30 @@ class DocumentsStage(Stage):
     def run(self, task: Task, root: Path) -> Result:
         """Make a task's shards one file of documents, one of rejects, and one of hashes."""
         index, group = task.payload
-        reader, chain = self._open(index)
-        dedup = self._config.dedup
+        steps, dedup = self._steps, self._config.dedup
+        reader, chain = steps.readers[index], steps.chain(index)
         hashes = HashWriter(dedup.documents, self._line_min_chars()) if deduplicates(self._config) else None
-        with sink(root, self._folder, f"{self.name}/{task.id}", self._segmenter, hashes) as taken:
+        with sink(root, self._folder, f"{self.name}/{task.id}", steps.segmenter, hashes) as taken:
             for shard in group:
                 for item in reader.read(shard, self._config.sources[index].name):
-                    rejected = item if isinstance(item, Reject) else chain.judge(item)
-                    if rejected:
-                        taken.refuse(rejected)
-                    elif not isinstance(item, Reject):
-                        taken.keep(item)
-        taken.counts.update(self._tallies(reader, chain))
+                    _route(item, chain, taken)
+        taken.counts.update(chain.tally)
+        for kind, step in steps.of_source(index):
+            taken.counts.update(dict(take_tally(kind, step)))
         return taken.result()
-
-    def _open(self, index: int) -> tuple[Reader, Chain]:
-        """This process's steps for a source, made once."""
-        if index not in self._opened:
-            source = self._config.sources[index]
-            chain = Chain(
-                [make_step("normalizer", ref) for ref in self._config.normalizers],
-                make_step("splitter", self._config.splitter),
-                [make_step("filter", ref) for ref in self._filters(source)],
-            )
-            self._opened[index] = make_step("reader", source.reader), chain
-            self._segmenter = self._segmenter or open_segmenter(self._segmenter_ref)
-        return self._opened[index]
-
-    def _tallies(self, reader: Reader, chain: Chain) -> Tally:
-        steps: list[tuple[str, Step]] = [("reader", reader), *chain.steps()]
-        steps += [("segmenter", self._segmenter)] if self._segmenter else []
-        counts = Tally(chain.tally)
-        chain.tally.clear()
-        for kind, step in steps:
-            counts.update(dict(take_tally(kind, step)))
-        return counts
 
     def close(self) -> None:
         """Close the steps of this process."""
-        for reader, chain in self._opened.values():
-            for step in [reader, *(step for _, step in chain.steps())]:
-                step.close()
-        if self._segmenter:
-            self._segmenter.close()
-        self._opened, self._segmenter = {}, None
+        if steps := self.__dict__.pop("_steps", None):
+            steps.close()
+
+
+def _route(item: Document | Reject, chain: Chain, taken: Sink) -> None:
+    rejected = item if isinstance(item, Reject) else chain.judge(item)
+    if rejected:
+        taken.refuse(rejected)
+    elif isinstance(item, Document):
+        taken.keep(item)
 
 
 def _grouped(shards: Iterator[Shard]) -> Iterator[list[Shard]]:

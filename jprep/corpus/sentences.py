@@ -15,37 +15,43 @@ LONGEST_BRACKET = 100
 """No sentence ends between a bracket and its partner, unless more characters than these lie between them: then they
 hold sentences of their own, or were never meant as a pair."""
 
-_BRACKETS = "「」『』（）()｢｣［］[]｛｝{}【】〈〉《》〔〕〖〗〘〙〚〛≪≫«»“”‘’〝〟"
+_BRACKETS = "「」『』（）()｢｣［］[]｛｝{}【】〈〉《》〔〕〖〗〘〙〚〛≪≫«»“”‘’〝〟\"\""
 _NARROW = str.maketrans("｢（［｛", "「([{")
 _OPENERS = {opener: opener.translate(_NARROW) for opener in _BRACKETS[::2]}
 _CLOSERS = {closer: _OPENERS[opener] for opener, closer in zip(_BRACKETS[::2], _BRACKETS[1::2], strict=True)}
-"""Bracket → its kind, which it must share with its partner: a bracket and its half-width form are of one kind."""
-_QUOTES = frozenset("「『“〝")
+"""Bracket → its kind, which it must share with its partner: a bracket and its half-width form are of one kind. The straight
+quotation mark opens and closes."""
+_QUOTES = frozenset("「『“〝\"")
 
 _STRONG, _WEAK, _PERIODS = "。｡", "！？!?", "．."
 _MARKS = _STRONG + _WEAK
 _ENDERS = _MARKS + _PERIODS
 _JAPANESE, _LATIN = "ぁ-んァ-ヶー一-鿿々", "A-Za-zＡ-Ｚａ-ｚ"
-_ANY_BRACKET, _CLOSING = re.escape(_BRACKETS), re.escape("".join(_CLOSERS))
+_NUMERALS = "一二三四五六七八九十"
+_ANY_BRACKET, _CLOSING = re.escape("".join(_OPENERS | _CLOSERS)), re.escape("".join(_CLOSERS))
 _SPACES = r"[^\S\n]*+"
 
 _CARRIES_ON = (
-    rf"{_SPACES}[\-‐−–→～〜~=＝]|(?<=[{_LATIN}][{_WEAK}])[ァ-ヶ{_LATIN}]|[、，,‥…・/／を{_ENDERS}]|など|って|の(?![ちどびりろん])|が(?![っん])|に(?![おぎこしじっほゃゅわん])"
+    rf"{_SPACES}[\-‐−–→～〜~=＝]|(?<=[{_LATIN}][{_WEAK}])[ァ-ヶ{_LATIN}]|[、，,‥…・/／を{_ENDERS}]|など|って"
+    r"|の(?![ちどびりろん])|が(?![っん])|に(?![おぎこしじっほゃゅわん])"
     r"|と(?![うおかきくこってどなにばはびもりれろん]|ある|い[たてう][いまだ])"
 )
-"""What takes a name or a quotation that ends in ！ or ？ on into the same sentence: ヤフー！の, 誰か？と, Yahoo!ニュース."""
+"""What takes a name or a quotation that ends in ！ or ？ on into the same sentence: ヤフー！の, 誰か？と, Yahoo!ゲーム."""
 _BEGINS = rf"(?![ぁ-ん])[{_JAPANESE}「『“A-Za-z\d]|[こそ]|また|まず|しか[しも]|さら|ただ|なお|すなわち"
-"""What begins a sentence after a quotation that ends in an end mark; anything else carries the quoting one on."""
-_PERIOD = rf"(?<=[{_JAPANESE}{_CLOSING}][{_PERIODS}])(?<![一二三四五六七八九十][{_PERIODS}])(?![{_ENDERS}\da-zA-Z])"
+"""What begins a sentence after a quotation that ends in a full stop; anything else carries the quoting one on."""
+_PERIOD = rf"(?<=[{_JAPANESE}{_CLOSING}][{_PERIODS}])(?<![{_NUMERALS}][{_PERIODS}])(?![{_ENDERS}\da-zA-Zを])"
 """A full stop that ends a sentence: none of those in 3.5, 一．, J.S. or ．．．"""
-_PAIR = "|".join(
-    rf"(?<=[{re.escape(opening)}])[^{_ANY_BRACKET}{_ENDERS}]{{0,{LONGEST_BRACKET}}}+[{re.escape(closing)}]"
-    for opening, closing in (("「", "」"), ("（(", "）)"), ("『", "』"))
-)
-"""A pair of brackets that holds neither marks nor brackets, and so decides nothing."""
+_PAIRS = [(rf"[{re.escape(o)}]", rf"[{re.escape(c)}]") for o, c in (("「", "」"), ("（(", "）)"), ("『", "』"))]
+"""The common brackets."""
+_EMPTY = rf"[^{_ANY_BRACKET}{_ENDERS}\n]{{0,{LONGEST_BRACKET}}}+"
+_INNER = rf"[^{_ANY_BRACKET}\n]{{0,{LONGEST_BRACKET}}}+(?<![{_ENDERS}])"
+"""What may stand between two of them that decide nothing: no bracket, and no mark, or at least none at the end."""
 
 # Each pattern begins with one set of characters, with which `re` skips ahead, and looks back from there.
-_BRACKET = re.compile(rf"[{_ANY_BRACKET}]")
+_KNOT = re.compile(
+    rf"(?:[^{_ANY_BRACKET}]++|{'|'.join(opener + _EMPTY + closer for opener, closer in _PAIRS)})*+[{_ANY_BRACKET}]"
+)
+"""Up to the first bracket that is not one of a pair without marks."""
 _PLAIN_END = re.compile(
     rf"[{_ENDERS}](?<![{_MARKS}][{_MARKS}])(?:(?<=[{_MARKS}])[{_ENDERS}]*+"
     rf"(?:(?<=[{_STRONG}{_PERIODS}])(?!を)|(?<=[{_WEAK}])(?!{_CARRIES_ON}))|{_PERIOD}){_SPACES}(?!\n|\Z)"
@@ -57,10 +63,12 @@ _GOES_ON = re.compile(
 )
 """An end mark that its line goes on after: many a line has none, and needs no closer look."""
 _TOKEN = re.compile(
-    rf"[{_ANY_BRACKET}{_ENDERS}](?:(?<=[{_MARKS}])[{_ENDERS}]*+|{_PERIOD}|{_PAIR}|(?<=[{_ANY_BRACKET}]))"
+    rf"[{_ANY_BRACKET}{_ENDERS}](?:(?<=[{_MARKS}])[{_ENDERS}]*+|{_PERIOD}"
+    rf"|{'|'.join(rf'(?<={opener}){_INNER}{closer}' for opener, closer in _PAIRS)}|(?<=[{_ANY_BRACKET}]))"
 )
+"""A run of marks, a full stop, a pair of brackets that decides nothing, or one bracket."""
 _NO_END_BEFORE = {mark: re.compile(_CARRIES_ON if mark in _WEAK else "を") for mark in _ENDERS}
-_BEGINNING = re.compile(_BEGINS)
+_BEGINNING = re.compile(rf"{_SPACES}(?:{_BEGINS})")
 _SOLID = re.compile(r"\S")
 
 
@@ -106,14 +114,14 @@ def _ends(text: str) -> list[int]:
     stop = 0
     while mark := _GOES_ON.search(text, stop):
         start = text.rfind("\n", stop, mark.start()) + 1 or stop
-        bracket = _BRACKET.search(text, start)
-        if not bracket:
+        knot = _KNOT.match(text, start)
+        if not knot:
             return ends + _plain_ends(text, start, len(text))
-        stop = text.rfind("\n", start, bracket.start()) + 1
+        stop = text.rfind("\n", start, knot.end()) + 1
         if stop:
             ends += _plain_ends(text, start, stop)
         else:
-            stop = text.find("\n", bracket.end())
+            stop = text.find("\n", knot.end())
             stop = len(text) if stop < 0 else stop
             ends += _Line(text, start, stop).ends()
     return ends
@@ -163,7 +171,7 @@ class _Line:
                 self._ends.append(end)
             elif end - at > 1:
                 continue
-            elif character in _OPENERS:
+            elif character in _OPENERS and not (character == '"' and self._opened.get('"')):
                 self._enter(at, _OPENERS[character])
             else:
                 self._leave(at, _CLOSERS[character])
@@ -197,14 +205,14 @@ class _Line:
     def _ends_sentence(self, opener: int, closer: int, kind: str) -> bool:
         """Whether a sentence ends at a closing bracket that follows an end mark.
 
-        A quotation that ends in a full stop does where what follows begins a sentence; one that ends in ！ or ？ may be a
-        name. Any other bracket does where it stands between two sentences, and a closing bracket that was never opened.
+        A quotation that ends in a full stop does where what follows begins a sentence; one that ends in ！ or ？ may be
+        a name. Another bracket does where it stands between two sentences, and one that was never opened always does.
         """
         text = self._text
-        if kind in _QUOTES:
+        if opener >= 0 and kind in _QUOTES:
             return text[closer - 1] not in _WEAK and _BEGINNING.match(text, closer + 1) is not None
         before = opener - 1
         while before >= self._start and text[before].isspace():
             before -= 1
-        alone = opener < 0 or before < self._start or text[before] in _MARKS
-        return alone and _NO_END_BEFORE["!"].match(text, closer + 1) is None
+        alone = before < self._start or text[before] in _MARKS
+        return alone and not _NO_END_BEFORE["!"].match(text, closer + 1)

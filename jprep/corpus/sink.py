@@ -20,7 +20,7 @@ class Sink:
     """Takes what one task makes of its input; see `sink`."""
 
     def __init__(
-        self, kept: Written, refused: Written, segmenter: Segmenter | None, hashes: HashWriter | None
+        self, kept: Written, refused: Written, segmenter: Segmenter, hashes: HashWriter | None
     ) -> None:
         self._kept, self._refused, self._segmenter, self._hashes = kept, refused, segmenter, hashes
         self._batch: list[Document] = []
@@ -43,8 +43,7 @@ class Sink:
 
     def flush(self) -> None:
         """Segment, measure and write the documents that were taken."""
-        if self._segmenter:
-            mark_words(self._batch, self._segmenter)
+        mark_words(self._batch, self._segmenter)
         for doc in self._batch:
             _measure(doc, self.counts)
             if self._hashes:
@@ -59,7 +58,7 @@ class Sink:
 
 @contextlib.contextmanager
 def sink(
-    root: Path, folder: str, name: str, segmenter: Segmenter | None = None, hashes: HashWriter | None = None
+    root: Path, folder: str, name: str, segmenter: Segmenter, hashes: HashWriter | None = None
 ) -> Iterator[Sink]:
     """Open a task's files; they are committed at the end of the block.
 
@@ -68,7 +67,7 @@ def sink(
         folder: where documents and hashes go, relative to it, with a slash at its end; "" for their lasting place.
             Rejects go to theirs at once.
         name: the stage's and the task's, `STAGE/TASK`; it names the files.
-        segmenter: marks words; None leaves sentences whole.
+        segmenter: marks words.
         hashes: notes each document for deduplication, or None.
     """
     stage, _, task = name.partition("/")

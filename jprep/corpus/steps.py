@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from jprep.corpus.document import SENTENCE, Document, Reject, Tally, sentences
-from jprep.corpus.recipe import StepRef, make_step
 from jprep.corpus.step import Filter, Normalizer, Segmenter, Splitter, Step
 
 _EXCERPT = 80
@@ -58,14 +57,6 @@ class Chain:
         self.tally["lines.blank"] += len(lines) - len(kept)
         return "\n".join(kept)
 
-    def steps(self) -> list[tuple[str, Step]]:
-        """Each step with its kind."""
-        return [
-            *(("normalizer", step) for step in self._normalizers),
-            ("splitter", self._splitter),
-            *(("filter", step) for step in self._filters),
-        ]
-
 
 def reject(doc: Document, step: str, reason: str) -> Reject:
     """The document as a reject, with its first characters."""
@@ -85,6 +76,8 @@ def drop_lines(doc: Document, lines: Sequence[int], name: str, tally: Tally) -> 
 
 def mark_words(docs: Sequence[Document], segmenter: Segmenter) -> None:
     """Segment all sentences of some documents; a sentence that occurs twice is segmented once."""
+    if segmenter.name == "none":
+        return
     unique = {sentence: sentence for doc in docs for sentence in sentences(doc.words)}
     originals = list(unique)
     unique.update(zip(originals, segmenter.segment(originals), strict=True))
@@ -103,15 +96,11 @@ def take_tally(kind: str, step: Step) -> Iterator[tuple[str, int]]:
     step.tally.clear()
 
 
-def describe(kind: str, ref: StepRef) -> dict[str, Any]:
+def describe(step: Step) -> dict[str, Any]:
     """A step as fingerprint and manifest hold it: version, whole config, provenance."""
-    step = make_step(kind, ref)
-    try:
-        return {
-            "name": step.name,
-            "version": step.version,
-            "config": msgspec.to_builtins(step.config),
-            "provenance": step.provenance(),
-        }
-    finally:
-        step.close()
+    return {
+        "name": step.name,
+        "version": step.version,
+        "config": msgspec.to_builtins(step.config),
+        "provenance": step.provenance(),
+    }

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from jprep.corpus.dedup.exact import drops_of
 from jprep.corpus.document import Document
-from jprep.corpus.documents import open_segmenter
-from jprep.corpus.recipe import StepRef
+from jprep.corpus.recipe import StepRef, make_step
 from jprep.corpus.sink import sink
 from jprep.corpus.step import Segmenter
 from jprep.corpus.steps import describe, drop_lines, reject, take_tally
@@ -33,12 +33,20 @@ class WordsStage(Stage):
     name = "words"
 
     def __init__(self, read: list[Receipt], drops: list[Output], segmenter: StepRef, made_from: str) -> None:
-        self._read, self._drops, self._segmenter_ref, self._made_from = read, drops, segmenter, made_from
-        self._segmenter: Segmenter | None = None
+        self._read, self._drops, self._segmenter, self._made_from = read, drops, segmenter, made_from
+
+    @cached_property
+    def _step(self) -> Segmenter:
+        step: Segmenter = make_step("segmenter", self._segmenter)
+        return step
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Another process opens its own segmenter."""
+        return {name: value for name, value in self.__dict__.items() if name != "_step"}
 
     def fields(self) -> dict[str, Any]:
         """The documents it works on, and the segmenter."""
-        return {"documents": self._made_from, "segmenter": describe("segmenter", self._segmenter_ref)}
+        return {"documents": self._made_from, "segmenter": describe(self._step)}
 
     def total(self) -> int:
         """Characters of all documents."""
@@ -55,11 +63,10 @@ class WordsStage(Stage):
     def run(self, task: Task, root: Path) -> Result:
         """Rewrite a file of documents without its duplicates, and with its words."""
         shard, output, counts = task.payload
-        self._segmenter = self._segmenter or open_segmenter(self._segmenter_ref)
         drops = drops_of(shard, root, self._drops)
-        if not drops and not self._segmenter:
+        if not drops and self._step.name == "none":
             return _as_it_is(root, output, counts)
-        with sink(root, "", f"{self.name}/{task.id}", self._segmenter) as taken:
+        with sink(root, "", f"{self.name}/{task.id}", self._step) as taken:
             for row, doc in enumerate(read_rows(root / output.path, Document)):
                 if row in drops.documents:
                     taken.refuse(reject(doc, "dedup.documents", "duplicate"))
@@ -70,15 +77,22 @@ class WordsStage(Stage):
                     taken.keep(doc)
                 else:
                     taken.refuse(reject(doc, "dedup.lines", "empty"))
-        if self._segmenter:
-            taken.counts.update(dict(take_tally("segmenter", self._segmenter)))
+        taken.counts.update(dict(take_tally("segmenter", self._step)))
         return taken.result()
 
     def close(self) -> None:
         """Close the segmenter of this process."""
-        if self._segmenter:
-            self._segmenter.close()
-        self._segmenter = None
+        if step := self.__dict__.pop("_step", None):
+            step.close()
+
+
+def describe_segmenter(ref: StepRef) -> dict[str, Any]:
+    """What a corpus's manifest says of its segmenter; an error if it is not installed."""
+    step = make_step("segmenter", ref)
+    try:
+        return describe(step)
+    finally:
+        step.close()
 
 
 def _as_it_is(root: Path, output: Output, counts: dict[str, int]) -> Result:

@@ -45,13 +45,10 @@ class Local:
         return self._alone(job, tasks) if few else _Pool(job, tasks, self._workers, self._stopping).run()
 
     def _alone(self, job: Job, tasks: Iterator[Task]) -> Iterator[tuple[Task, Receipt]]:
-        try:
-            for task in tasks:
-                _go_on(self._stopping)
-                yield task, job(task)
+        for task in tasks:
             _go_on(self._stopping)
-        finally:
-            job.stage.close()
+            yield task, job(task)
+        _go_on(self._stopping)
 
 
 def _go_on(stopping: Callable[[], bool]) -> None:

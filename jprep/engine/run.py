@@ -98,9 +98,12 @@ def run_stage(stage: Stage, root: Path, state: Path, executor: Executor, progres
             else:
                 yield task
 
-    for task, receipt in executor.map(job, missing()):
-        receipts[task.id] = receipt
-        progress.advance(task.weight, receipt, fresh=True)
+    try:
+        for task, receipt in executor.map(job, missing()):
+            receipts[task.id] = receipt
+            progress.advance(task.weight, receipt, fresh=True)
+    finally:
+        stage.close()
     failpoint("stage.done")
     return [receipts[name] for name in sorted(receipts)]
 

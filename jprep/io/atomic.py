@@ -7,7 +7,6 @@ import errno
 import hashlib
 import os
 import shutil
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,7 +26,7 @@ def atomic(path: Path) -> Iterator[Path]:
     Raises:
         MachineError: the disk is full or not writable.
     """
-    temporary = path.with_name(f"{path.name}{MARK}{uuid.uuid4().hex[:8]}")
+    temporary = path.with_name(f"{path.name}{MARK}{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         failpoint("output.opened")

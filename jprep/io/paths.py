@@ -97,7 +97,7 @@ def _local_matches(pattern: str) -> list[str]:
 
 
 def _remote_matches(pattern: str) -> list[str]:
-    if not glob.has_magic(pattern):
+    if pattern.startswith(("http://", "https://")) or not glob.has_magic(pattern):  # a web address may hold a "?"
         return [pattern]
     files, inside = remote(pattern)
     return [str(files.unstrip_protocol(p)) for p in files.glob(inside)]

@@ -6,7 +6,7 @@ import unicodedata
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jprep.corpus.document import SENTENCE, Verdict
@@ -74,6 +74,7 @@ class TestProfile:
             "kana": 7, "kanji": 4, "latin": 3, "digit": 2, "punctuation": 4, "symbol": 3, "other": 2, "visible": 25,
         }  # fmt: skip
 
+    @settings(deadline=None)
     @given(st.text())
     def test_every_visible_character_counts_once(self, text):
         counts = profile(text)
@@ -81,6 +82,7 @@ class TestProfile:
         categories = [unicodedata.category(char) for char in text if char < "\U00010000"]
         assert len(text) - counts.visible == sum(c[0] in "ZCM" and c != "Co" for c in categories)
 
+    @settings(deadline=None)
     @given(st.text(), st.text())
     def test_counts_add_up(self, one, two):
         assert list(profile(one + two)) == [a + b for a, b in zip(profile(one), profile(two), strict=True)]
@@ -149,6 +151,7 @@ class TestRepeatedLines:
     def test_blank_lines_are_no_repeats(self):
         assert judge(RepeatedLines, "一\n\n\n\n\n\n二").keep
 
+    @settings(deadline=None)
     @given(st.lists(st.sampled_from(["", "ああ", "い", "うううう"])))
     def test_what_is_dropped_leaves_each_line_once(self, lines):
         verdict = judge(RepeatedLines, "\n".join(lines), drop_repeats=True, max_lines=1.0, max_chars=1.0)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jprep.corpus.document import Document, Reject
@@ -107,6 +107,7 @@ INPUTS = st.lists(PIECES, max_size=40).map("".join)
 
 class TestLaws:
     @pytest.mark.parametrize("reader", [Cc100, Text])
+    @settings(deadline=None)
     @given(text=INPUTS, size=st.integers(1, 60))
     def test_any_shard_size_and_any_way_in_give_the_same(self, reader, text, size, tmp_path_factory):
         folder = tmp_path_factory.mktemp("law")
@@ -119,6 +120,7 @@ class TestLaws:
         assert read(cut, packed) == expected
         assert cut.tally == whole.tally  # both have read it twice
 
+    @settings(deadline=None)
     @given(text=INPUTS)
     def test_standard_input_gives_the_same_texts(self, text, tmp_path_factory):
         expected = texts(read(Cc100(), put(tmp_path_factory.mktemp("law"), text)))
@@ -128,6 +130,7 @@ class TestLaws:
         assert texts(found) == expected
         assert all(item.id.startswith("src:stdin:") for item in found)
 
+    @settings(deadline=None)
     @given(lines=st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), min_size=1)))
     def test_every_line_comes_out(self, lines, tmp_path_factory):
         path = put(tmp_path_factory.mktemp("law"), "\n".join(lines))
@@ -136,6 +139,7 @@ class TestLaws:
             lines[0] = lines[0].removeprefix("\ufeff")
         assert found == [line for line in lines if line and not line.isspace()]
 
+    @settings(deadline=None)
     @given(values=st.lists(st.text(st.characters(codec="utf-8"))), size=st.integers(1, 99))
     def test_json_lines_come_out_in_any_cut(self, values, size, tmp_path_factory):
         path = put(tmp_path_factory.mktemp("law"), "".join(json.dumps({"x": 1, "text": v}) + "\n" for v in values))

@@ -75,6 +75,18 @@ def test_a_damaged_file_is_told(damage, tmp_path):
         read(Parquet(), str(path))
 
 
+@pytest.mark.parametrize("rows_a_group", [1_000, 10_000])
+def test_memory_does_not_grow_with_the_row_group(rows_a_group, tmp_path):
+    path = write(tmp_path, {"text": [f"{i} " + "文" * 1000 for i in range(10_000)]}, rows_a_group)
+    before = pa.default_memory_pool().bytes_allocated()
+    peak = 0
+    reader = Parquet()
+    for shard in reader.shards(path):
+        for _ in reader.read(shard, "src"):
+            peak = max(peak, pa.default_memory_pool().bytes_allocated() - before)
+    assert peak < 8 << 20  # of 30 MB
+
+
 def test_damage_in_a_row_group_is_told(tmp_path):
     path = write(tmp_path, {"text": [f"{i * 7919 % 10007} 行" for i in range(5000)]}, 1000)
     data = bytearray((tmp_path / "t.parquet").read_bytes())

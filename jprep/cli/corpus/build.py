@@ -56,7 +56,8 @@ def build(
     plan = _recipe(recipe, inputs, segmenter, overrides)
     folder = output or work / plan.name / "corpus"
     if dry_run:
-        return _show_plan(plan, folder, workers or _cores())
+        _show_plan(plan, folder, workers or _cores())
+        return
     with graceful() as stopping, bar() as progress:
         executor = Local(workers or _cores(), stopping)
         manifest = build_corpus(plan, folder, executor, progress or Silent(), restart=restart)

@@ -73,7 +73,8 @@ class Cutter:
     def take(self, end: int) -> Piece:
         """What lies between here and `end`, which becomes here."""
         size = end - self.start
-        piece = Piece(self.start, bytes(self._data[:size]))
+        with memoryview(self._data) as view:
+            piece = Piece(self.start, bytes(view[:size]))
         del self._data[:size]
         self.start = end
         return piece

@@ -39,7 +39,7 @@ def undecodable(where: str, error: UnicodeDecodeError, *, option: bool) -> Input
         option: whether the reader has an option `encoding`.
     """
     looks = guess(error.object)
-    fix = "mend the file, or let a share of its records be rejected: `max_bad = 0.001`"
+    fix = "mend the file, or let some records be rejected by the reader's option `max_bad = 0.001`"
     if looks not in ("", "utf-8", error.encoding.replace("_", "-")):
         fix = f"it looks like {looks}: convert it (iconv -f {looks} -t utf-8)"
         if option and looks in ("cp932", "euc-jp"):

@@ -86,13 +86,12 @@ class LineReader(RecordReader):
     def _items(self, shard: Shard, source: str, budget: Budget) -> Iterator[Item]:
         separator = cut.SEPARATORS[shard.hints["documents"]]
         piece = self._piece(shard, separator)
-        start = prefix(shard, source)
+        start, whole = prefix(shard, source), shard.hints["documents"] == "file"
         for offset, record in cut.records(piece, separator, shard.path, self._limit()):
             data = self._without_bom(record) if offset == 0 else record
-            if data.strip(b"\r\n") or shard.hints["documents"] == "file":
-                place = offset + len(record) - len(data)
-                identity = start if shard.hints["documents"] == "file" else f"{start}:{offset}"
-                yield self._item(data, Place(shard.path, place, identity, source), budget)
+            if whole or data.strip(b"\r\n"):
+                identity = start if whole else f"{start}:{offset}"
+                yield self._item(data, Place(shard.path, offset + len(record) - len(data), identity, source), budget)
 
     def _piece(self, shard: Shard, separator: cut.Separator) -> cut.Piece:
         if shard.data is not None:
@@ -217,7 +216,7 @@ class Jsonl(LineReader):
 
     def _malformed(self, data: bytes, place: Place, error: msgspec.DecodeError, budget: Budget) -> Reject:
         where = f"{place.path}, byte {place.offset}"
-        fix = "mend the line, or let a share of the records be rejected: `max_bad = 0.001`"
+        fix = "mend the line, or let some records be rejected by the reader's option `max_bad = 0.001`"
         budget.spend(InputError(f"this line is no JSON object: {error}", where=where, fix=fix))
         return self._reject(place.identity, "malformed_json", data[:_SAMPLE].decode("utf-8", "replace"))
 

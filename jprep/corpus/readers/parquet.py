@@ -18,8 +18,9 @@ from jprep.io.limits import FETCH_AGAIN
 from jprep.io.streams import STDIN, open_raw
 from jprep.plugins.refs import nearest
 
-_ROWS = 512
-# Rows held at a time: long documents must not make memory grow with the row group.
+_ROWS = 128
+# Held at a time: long documents must not make memory grow with the row group.
+_BUFFER = 1 << 20
 
 
 class Parquet(RecordReader):
@@ -123,7 +124,8 @@ def _opened(path: str) -> Iterator[pq.ParquetFile]:
         raise ConfigError("Parquet cannot be read from a pipe: its index is at its end", fix="name a file")
     with open_raw(path) as stream:
         try:
-            yield pq.ParquetFile(stream)
+            # Buffered: else a whole row group's column, of any size, would be read into memory at once.
+            yield pq.ParquetFile(stream, pre_buffer=False, buffer_size=_BUFFER)
         except (pa.ArrowException, OSError, EOFError) as error:
             what = f"the Parquet file is damaged, or is none: {error}"
             raise InputError(what, where=path, fix=FETCH_AGAIN) from error

@@ -43,12 +43,12 @@ class InProcess(Segmenter):
 
     def _mend(self, text: str, words: str) -> str:
         """Put back what was lost from `words`, or analyse the text again in pieces."""
-        if reason := refusal(text):
-            self.tally[f"unsegmented.{reason}"] += 1
-            return text
-        restored = restore(text, words.split(WORD)) or self._piecewise(text)
+        if words and WORD not in text and (restored := restore(text, words.split(WORD))):
+            return WORD.join(restored)
+        reason = refusal(text)
+        restored = None if reason else self._piecewise(text)
         if restored is None:
-            self.tally["unsegmented.changed"] += 1
+            self.tally[f"unsegmented.{reason or 'changed'}"] += 1
             return text
         return WORD.join(restored)
 

@@ -12,8 +12,8 @@ import time
 from collections.abc import Sequence
 
 _CHUNK = 1 << 16
-_NAP, _PATIENCE = 0.005, 0.05
-"""Between two reads: seconds at most, and share of the time already waited."""
+_NAP = 0.02
+"""Seconds between two reads, at most: a pipe of 64 kB takes the answers of a fast program for so long."""
 
 _LIMIT = 'ulimit -v "$0" 2>/dev/null; exec "$@"'
 """Limits the address space and becomes the program. A shell does it because nothing safe can run between fork and exec
@@ -53,7 +53,7 @@ class Child:
         self._process = subprocess.Popen(limited, bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe, process_group=0)
         assert self._process.stdin and self._process.stdout and self._process.stderr
         self._stdin, self._stdout, self._stderr = self._process.stdin, self._process.stdout, self._process.stderr
-        self._complaint = b""
+        self._complaint, self._growth = b"", 1.0
         self._threads = [threading.Thread(target=self._drain, daemon=True)]
         self._threads[0].start()
 
@@ -82,7 +82,8 @@ class Child:
         writer = threading.Thread(target=self._write, args=(data,), daemon=True)
         self._threads[1:] = [writer]
         writer.start()
-        answer = self._read(end, seconds, most)
+        answer = self._read(len(data), end, seconds, most)
+        self._growth = len(answer) / len(data)
         writer.join()
         if self._process.poll() is not None:
             raise Distrust("died")
@@ -94,7 +95,7 @@ class Child:
             while rest:
                 rest = rest[os.write(self._stdin.fileno(), rest) :]
 
-    def _read(self, end: bytes, seconds: float, most: int) -> bytes:
+    def _read(self, size: int, end: bytes, seconds: float, most: int) -> bytes:
         answer, begun = bytearray(b"\n"), time.monotonic()  # so that a first line, too, begins after a newline
         with selectors.DefaultSelector() as ready:
             ready.register(self._stdout, selectors.EVENT_READ)
@@ -109,8 +110,7 @@ class Child:
                 answer += chunk
                 if len(answer) > most:
                     raise Distrust("lines")
-                # A program that flushes each line would wake this thread for each: let some lines gather.
-                time.sleep(min(spent * _PATIENCE, _NAP))
+                time.sleep(_nap(size * self._growth - len(answer), spent / len(answer)))
         return bytes(answer[1:])
 
     def _drain(self) -> None:
@@ -133,3 +133,13 @@ class Child:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
         self.kill()
+
+
+def _nap(due: float, pace: float) -> float:
+    """How long to let bytes gather: a program that flushes each line would else wake this thread for each.
+
+    Args:
+        due: bytes still to come, by the growth of the last answer.
+        pace: seconds a byte, so far.
+    """
+    return min(max(due, 0.0) * pace / 2, _NAP)

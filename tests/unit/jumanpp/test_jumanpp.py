@@ -1,4 +1,4 @@
-"""The Juman++ driver, against a fake that behaves and misbehaves as Juman++ does, and the real one where there is one."""
+"""The Juman++ driver, against a fake that behaves and misbehaves as Juman++ does, and the real one where it is."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import re
 from jprep.corpus.document import Tally
 from jprep.corpus.readers.wikitext.marks import DROP
 
-_PAIRS = {"（": "）", "(": ")", "「": "」", "『": "』", "〔": "〕", "［": "］", "[": "]", "〈": "〉", "《": "》", "【": "】"}
+_PAIRS = dict(zip("（(「『〔［[〈《【", "）)」』〕］]〉》】", strict=True))
 _CLOSERS = frozenset(_PAIRS.values())
 _SPACES = " \t\u3000\u00a0"
 _SEPARATORS = _SPACES + "、，,;；:：・/／" + DROP
@@ -71,7 +71,8 @@ class Mender:
         if (floor < start and text[start - 1] in _PAIRS) or text[end : end + 1] in _CLOSERS:
             self._tally["brackets.trimmed"] += 1
             return start, "", end
-        return start, _joint(text[start:left].replace(DROP, ""), text[right:end].replace(DROP, "")), end
+        around = text[start:left].replace(DROP, ""), text[right:end].replace(DROP, "")
+        return start, "" if text[end : end + 1] == "。" else _joint(*around), end
 
     def _label(self, before: str, separators: str) -> int:
         """The length of a label (`英` of `英: `) that announced what was dropped; 0 where there is none."""
@@ -91,9 +92,8 @@ def _stretch(text: str, floor: int, start: int, end: int) -> tuple[int, int]:
 
 
 def _joint(left: str, right: str) -> str:
-    """What stays of the separators around a drop in running text: both sides, but neither comma nor space twice."""
-    if left[-1:].isspace():
-        right = right.lstrip(_SPACES)
-    if left.strip(_SPACES)[-1:] in _LISTING and right.strip(_SPACES)[:1] in _LISTING:
-        return left + right.lstrip("".join(_LISTING))
-    return left + right
+    """What stays of the separators around a drop in running text: neither several commas nor a space twice."""
+    commas = [sign for sign in left + right if sign in _LISTING]
+    if len(commas) > 1:
+        return commas[0] + (" " if commas[0].isascii() else "")
+    return left + (right.lstrip(_SPACES) if left[-1:].isspace() else right)

@@ -12,12 +12,13 @@ from jprep.corpus.readers.wikitext.marks import BREAK, DROP, LITERAL
 _LITERAL = ("nowiki", "pre")
 _CODE = ("syntaxhighlight", "source")
 _MATH = ("math", "chem", "ce")
-_SHIFTED = ("score", "timeline", "imagemap", "hiero", "graph", "mapframe", "maplink", "templatedata", "templatestyles")
-_VERSE = "poem"
-_OTHERS = ("gallery", "references", "rp", "indicator", "inputbox", "categorytree", "section", "noinclude")
-_RAW = re.compile(rf"<(?:(!--)|({'|'.join((*_LITERAL, *_CODE, *_MATH, *_SHIFTED, *_OTHERS, _VERSE))})(?=[\s/>])([^<>]*)>)", re.I)
+_GRAPHIC = ("score", "timeline", "imagemap", "hiero", "graph", "mapframe", "maplink", "templatedata", "templatestyles")
+_OTHERS = ("gallery", "poem", "references", "rp", "indicator", "inputbox", "categorytree", "section", "noinclude")
+_WHOLE = (*_LITERAL, *_CODE, *_MATH, *_GRAPHIC, *_OTHERS)
+_RAW = re.compile(rf"<(?:(!--)|({'|'.join(_WHOLE)})(?=[\s/>])([^<>]*)>)", re.I)
 _REF = re.compile(r"<()(ref)(?=[\s/>])([^<>]*)>", re.I)
 _FLAT_REF = re.compile(r"<[rR][eE][fF](?=[\s/>])(?:[^<>]*/>|[^<>]*>[^<]*</[rR][eE][fF]\s*>)")
+_CLOSERS = {name: re.compile(rf"</{name}\s*>", re.I) for name in (*_WHOLE, "ref")} | {"!--": re.compile("-->")}
 _BROKEN = re.compile(r"<[rR][eE][fF](?=[\s/>])[^<>\n]*>?|</[rR][eE][fF][^<>\n]*>?|<!--[^\n]*|-->")
 _LITERALS = re.compile(f"{LITERAL}([0-9]+){LITERAL}")
 
@@ -27,8 +28,8 @@ _INLINE = (
 )
 _BLOCK = "blockquote|caption|center|dd|div|dl|dt|h[1-6]|hr|li|ol|p|pre|tbody|tfoot|thead|ul|gallery|math"
 _TAG = re.compile(rf"<(/?(?:{_INLINE}|{_BLOCK}|br|rt|table|tr|td|th))(?![a-z0-9])[^<>]*>", re.I)
-_NEWLINE = dict.fromkeys([f"{s}{n}" for s in ("", "/") for n in (*_BLOCK.split("|"), "tr", "td", "th")], "\n")
-_SHOWN = _NEWLINE | {
+_BLOCKS = (*_BLOCK.replace("h[1-6]", "h1|h2|h3|h4|h5|h6").split("|"), "tr", "td", "th")
+_SHOWN = dict.fromkeys([f"{slash}{name}" for slash in ("", "/") for name in _BLOCKS], "\n\n") | {
     "br": BREAK,
     "/br": BREAK,
     "rt": "（",
@@ -39,11 +40,11 @@ _SHOWN = _NEWLINE | {
     "tr": "\n|-\n",
     "td": "\n|",
     "th": "\n!",
-} | {f"{s}h{n}": "\n" for s in ("", "/") for n in range(1, 7)}  # fmt: skip
+}
 
 
 class Elements:
-    """Resolves angle brackets. One object takes one page after another; `open` begins a page."""
+    """Resolves angle brackets, one page after another: `resolve` begins a page, `restore` ends it."""
 
     def __init__(self, config: ExtractorConfig, tally: Tally) -> None:
         self._config, self._tally = config, tally
@@ -54,14 +55,12 @@ class Elements:
         self._literals = []
         if "<" not in text:
             return text
-        if _RAW.search(text):
-            text = self._cut(text, _RAW)
+        text = self._cut(text, _RAW)
         pieces = _FLAT_REF.split(text)
         if len(pieces) > 1:
             self._tally["refs"] += len(pieces) - 1
             text = DROP.join(pieces)
-        if _REF.search(text):
-            text = self._cut(text, _REF)
+        text = self._cut(text, _REF)
         pieces = _TAG.split(text)
         if len(pieces) > 1:
             pieces[1::2] = [_SHOWN.get(tag.lower(), "") for tag in pieces[1::2]]
@@ -75,7 +74,7 @@ class Elements:
         return _LITERALS.sub(lambda match: self._literals[int(match[1])], text)
 
     def _cut(self, text: str, opener: re.Pattern[str]) -> str:
-        """Replace each element that `opener` finds, in the order of the text; each closer is looked for once at most."""
+        """Replace each element that `opener` finds, in the order of the text; a closer is missed only once a kind."""
         out: list[str] = []
         unclosed: set[str] = set()
         done = 0
@@ -92,7 +91,7 @@ class Elements:
         if not match[1] and match[3].endswith("/"):
             self._tally[_counter(name)] += 1
             return (DROP if name != "nowiki" else ""), match.end()
-        closer = None if name in unclosed else _closer(name).search(text, match.end())
+        closer = None if name in unclosed else _CLOSERS[name].search(text, match.end())
         if closer is None:
             unclosed.add(name)
             self._tally[f"unclosed.{_counter(name)}"] += 1
@@ -104,8 +103,8 @@ class Elements:
         inline_code = name in _CODE and "inline" in attributes
         if name in _LITERAL or inline_code or (name in _CODE and self._config.code):
             return self._literal(inner) if name == "nowiki" or inline_code else f"\n{self._literal(inner)}\n"
-        if name == _VERSE:
-            return inner.strip("\n").replace("\n", BREAK)
+        if name == "poem":
+            return "\n\n" + inner.strip("\n").replace("\n", BREAK) + "\n\n"
         if name in _MATH and self._config.math:
             return self._literal(" ".join(inner.split()))
         if name == "gallery" and self._config.captions:
@@ -117,22 +116,12 @@ class Elements:
         return f"{LITERAL}{len(self._literals) - 1}{LITERAL}"
 
 
-def _closer(name: str) -> re.Pattern[str]:
-    return _CLOSERS[name]
-
-
-_CLOSERS = {
-    name: re.compile(rf"</{name}\s*>", re.I)
-    for name in (*_LITERAL, *_CODE, *_MATH, *_SHIFTED, *_OTHERS, _VERSE, "ref")
-} | {"!--": re.compile("-->")}  # fmt: skip
-
-
 def _counter(name: str) -> str:
     return {"!--": "comments", "ref": "refs"}.get(name, f"elements.{name}")
 
 
 def _end_of_unclosed(name: str, text: str, at: int) -> int:
-    """Where the text goes on: an open comment hides the rest of the page, an open reference here the rest of its line."""
+    """Where the text goes on: an open comment hides the rest of the page, an open reference the rest of its line."""
     if name == "!--":
         return len(text)
     end = text.find("\n", at) if name == "ref" else at

@@ -17,12 +17,15 @@ from jprep.corpus.readers.wikitext.nesting import Nesting
 from jprep.corpus.readers.wikitext.table import Table
 from jprep.corpus.readers.wikitext.templates import Templates
 
-# Every pattern begins with characters that `re` can search for: a look-behind or a repeat first costs ten times as much.
+# Every pattern begins with characters that `re` can search for: a look-behind or a repeat first is ten times as slow.
 _QUOTES = re.compile(r"''(?:'''(?!')|'(?!')|(?!'))")
 _SCHEME = r"\[(?:(?:https?|ftps?|ircs?|news|gopher|telnet|nntp|worldwind|svn|git|mms)://|(?:mailto|news|urn|tel):|//)"
 _NUMBERED_URL = re.compile(_SCHEME + r"[^\s\[\]<>\"]*+[ \t\u3000]*+\]", re.I)
 _NAMED_URL = re.compile(_SCHEME + r"[^\s\[\]<>\"]*+([^\[\]\n]*+)\]", re.I)
-_SWITCH = re.compile(r"__[A-Z]{3,30}__|__(?:目次|目次強制|目次非表示|節編集非表示|新しい節リンク(?:非表示)?|カテゴリ非表示|ギャラリー非表示)__")
+_SWITCH = re.compile(
+    r"__(?:[A-Z]{3,30}|目次(?:強制|非表示)?|(?:節編集|カテゴリ|ギャラリー)非表示|新しい節リンク(?:非表示)?)__"
+)
+_CATEGORIES = ("Category:", "category:", "カテゴリ:")  # in front of a category's name where a link shows it
 _VARIANT = re.compile(r"-\{([^{}]*)\}-")
 _REDIRECT = re.compile(r"\s*[#＃](?:redirect|転送|リダイレクト)[^\n]*", re.I)
 
@@ -50,8 +53,7 @@ class Extractor:
         self._elements = Elements(config, self.tally)
         self._nesting = Nesting(links, self._templates, config.tables, self.tally)
         self._lines = Lines(config, self.tally)
-        names = (table.lookups["language"].values(), table.lookups["short"].values())
-        self._mender = Mender(frozenset(table.labels).union(*names), self.tally)
+        self._mender = Mender(_labels(table), self.tally)
 
     def extract(self, wikitext: str, title: str) -> str:
         """The text of one page.
@@ -79,6 +81,12 @@ class Extractor:
         return {f"templates.{name}": digest for name, digest in self._table.hashes.items()}
 
 
+def _labels(table: Table) -> frozenset[str]:
+    """Words that announce a text: those of the table and the names of languages (英語, 英, 独語)."""
+    short = table.lookups["short"].values()
+    return frozenset(table.labels).union(table.lookups["language"].values(), short, (f"{name}語" for name in short))
+
+
 def _without_inline(text: str) -> str:
     """Resolve what does not nest: bold and italic, external links, switches, language variants."""
     if "''" in text:
@@ -89,6 +97,8 @@ def _without_inline(text: str) -> str:
         text = _SWITCH.sub("", text)
     if "-{" in text:
         text = _VARIANT.sub(_variant, text)
+    for prefix in _CATEGORIES:
+        text = text.replace(prefix, "")
     return text
 
 

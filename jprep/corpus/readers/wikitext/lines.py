@@ -14,10 +14,11 @@ _TERM = re.compile(r"\n[*#:]*;[^\n]*")
 _ITEM = re.compile(r"\n[*#:;]+[ \t]*")
 _LISTED = re.compile(r"\n[*#;][^\n]*")
 _RESIDUE = re.compile(r"\n[ \t]*(?:\|[^\n]*|-{4,}|[{}]+(?=\n|\Z))")
-_CRUMBS = re.compile(rf"\n[ \t、。，．,.;；:：・/／\-–]*{DROP}[ \t、。，．,.;；:：・/／\-–{DROP}]*(?=\n|\Z)")
+_CRUMBS = re.compile(rf"\n[*#:; \t、。，．,.；：・/／\-–]*{DROP}[ \t、。，．,.;；:：・/／\-–{{}}{DROP}]*(?=\n|\Z)")
 # A line that is only the rest of the sentence above: MediaWiki joins lines that no blank line parts.
-_WRAPPED = re.compile(rf"\n(?:(?<=[ぁ-ゖ、]\n)(?=[^\s*#:;=|!{HEADING}{DROP}{LITERAL}])|(?={DROP}*[。、，．）」』]))")
-_SET_OFF = "*#:;=| \t\n" + HEADING
+_WRAPPED = re.compile(rf"\n(?:(?<=[ぁ-ゖ、]\n)(?=[^\s*#:;=|!{DROP}{LITERAL}])|({DROP}*)(?=[。、，．）」』]))")
+_SET_OFF = "*#:;=| \t\n"
+_SHORTEST_WRAPPED = 20  # characters: a shorter line may be a title in bold, or a verse
 
 
 class Lines:
@@ -29,6 +30,7 @@ class Lines:
 
     def unmark(self, text: str) -> str:
         """Take the signs of headings, lists, indents and rules off; headings get a mark of their own."""
+        text = _WRAPPED.sub(_joined, text)
         if "\n=" in text:
             text = _HEADING.sub(self._heading, text)
         if not self._config.lists:
@@ -36,7 +38,7 @@ class Lines:
             self._tally["lists.dropped"] += items
         if ";" in text:
             text = _TERM.sub(_term, text)
-        text = _CRUMBS.sub(f"\n{DROP}", _WRAPPED.sub(_joined, text))
+        text = _CRUMBS.sub(f"\n{DROP}", text)
         text, residue = _RESIDUE.subn(f"\n{DROP}", text)
         self._tally["residue.lines"] += residue
         return _ITEM.sub("\n", text).replace(BREAK, "\n")
@@ -92,7 +94,9 @@ def _joined(match: re.Match[str]) -> str:
     """Nothing, where the line above is running text or the line below cannot begin one; else the newline again."""
     text, at = match.string, match.start()
     above = text[text.rfind("\n", 0, at) + 1 : at].rstrip(DROP)
-    return match[0] if not above or above[0] in _SET_OFF else ""
+    if not above or above[0] in _SET_OFF or (match[1] is None and len(above) < _SHORTEST_WRAPPED):
+        return match[0]
+    return match[1] or ""
 
 
 def _term(match: re.Match[str]) -> str:

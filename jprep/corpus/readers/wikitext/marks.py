@@ -1,4 +1,4 @@
-"""Control characters that stand for something while a page is taken apart; none is in the input, none reaches the output."""
+"""Control characters that stand for something while a page is taken apart; no input or output holds one."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from jprep.corpus.readers.wikitext.templates import Templates
 MAX_DEPTH = 100
 """What is nested deeper shows nothing: MediaWiki's own limit is 40, and it bounds how often a text is copied."""
 
-# What holds nothing nested is nine tenths of all: it is resolved in bulk, and what then holds nothing once or twice more.
+# Nine tenths of all hold nothing nested: these are resolved in bulk, then what holds nothing more, and once again.
 _FLAT_TEMPLATE = re.compile(r"\{\{(?<!\{\{\{)([^{}\[\]]*)\}\}(?!\})")
 _FLAT_LINK = re.compile(r"\[\[([^{}\[\]]*)\]\]")
 _BULK_PASSES = 3

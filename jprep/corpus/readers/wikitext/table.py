@@ -1,21 +1,28 @@
-"""The table of templates: loading it from TOML, and the small language that its formats are written in."""
+"""The table of templates: which names show what, loaded from TOML files."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
 
 from jprep.corpus.readers.wikitext.eras import with_era
+from jprep.corpus.readers.wikitext.formats import Format, Lookup
 from jprep.errors import ConfigError
 
 BUILT_IN = (Path(__file__).parent / "templates.toml", Path(__file__).parent / "names.toml")
 
-Arguments = Mapping[str, str]
-_TOKEN = re.compile(r"\\(.)|\{([^{}]+)\}|([\[\]])|([^\\{}\[\]]+)", re.S)
+STAR = "*"
+"""The key of what `*` in a template's name stands for."""
+
+TITLE = "@title"
+"""The key of the page's title."""
+
+Entry = tuple[str, list[Format]]
+"""What `*` stands for in a template's name, and its formats, the first of which that gives anything is shown."""
 
 
 class Show(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,76 +54,16 @@ class TableFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     labels: list[str] = []
 
 
-class Format:
-    """A compiled format.
-
-    `{key}` is the argument of that name or number, `{a|b}` the first of two that is not empty, `{key:lookup}` the value
-    that a lookup has for it, `{2+sep}` all arguments from the second on, joined by `sep`; `{*}` is what `*` in the
-    template's name stands for. `[…]` is left out where a field in it is empty; where a field outside is, the format gives nothing. A backslash takes a sign's meaning away.
-
-    Args:
-        source: the format as the table has it.
-        lookups: values by key, by the lookup's name.
-
-    Raises:
-        ValueError: the format cannot be read.
-    """
-
-    def __init__(self, source: str, lookups: Mapping[str, Callable[[str], str]]) -> None:
-        self._parts: list[tuple[bool, list[str | list[_Field]]]] = [(False, [])]
-        end = 0
-        for match in _TOKEN.finditer(source):
-            escaped, field, bracket, plain = match.groups()
-            if match.start() != end or (bracket and (bracket == "[") == self._parts[-1][0]):
-                raise ValueError(f"unreadable at character {match.start() + 1} of {source!r}")
-            end = match.end()
-            if bracket:
-                self._parts.append((bracket == "[", []))
-            else:
-                self._parts[-1][1].append([_Field(key, lookups) for key in field.split("|")] if field else escaped or plain)
-        if end != len(source) or self._parts[-1][0]:
-            raise ValueError(f"{source!r} does not end well")
-
-    def fill(self, arguments: Arguments) -> str:
-        """The text that a template with these arguments shows; "" where a field outside of brackets has no value."""
-        out: list[str] = []
-        for optional, pieces in self._parts:
-            values = [piece if isinstance(piece, str) else _first(piece, arguments) for piece in pieces]
-            if all(values):
-                out += values
-            elif not optional:
-                return ""
-        return "".join(out)
-
-
-class _Field:
-    """One alternative of a field: an argument, perhaps looked up."""
-
-    def __init__(self, source: str, lookups: Mapping[str, Callable[[str], str]]) -> None:
-        key, _, lookup = source.partition(":")
-        self._key, plus, self._separator = key.partition("+")
-        self._many = bool(plus)
-        if lookup and lookup not in lookups:
-            raise ValueError(f"no lookup is called {lookup!r}")
-        self._lookup = lookups[lookup] if lookup else str
-
-    def value(self, arguments: Arguments) -> str:
-        if not self._many:
-            value = arguments.get(self._key, "")
-            return self._lookup(value) if value else ""
-        numbered = (arguments[str(n)] for n in range(int(self._key), len(arguments) + 1) if str(n) in arguments)
-        return self._separator.join(self._lookup(value) for value in numbered if value)
-
-
-def _first(fields: list[_Field], arguments: Arguments) -> str:
-    return next((value for field in fields if (value := field.value(arguments))), "")
-
-
 class Table:
     """What templates show, by their names.
 
     Args:
         paths: further table files; a later entry takes the place of an earlier one of the same name.
+
+    Attributes:
+        hashes: the SHA-256 of every file, by its name or path.
+        lookups: the lists of values, by name.
+        labels: the words that announce something.
 
     Raises:
         ConfigError: a file cannot be read, or an entry of it is wrong.
@@ -133,11 +80,24 @@ class Table:
             self.labels.update(file.labels)
             for name, values in file.lookup.items():
                 self.lookups.setdefault(name, {}).update(values)
-        functions = {name: _getter(values) for name, values in self.lookups.items()} | {"era": with_era}
+        lookups = {name: _lookup(values) for name, values in self.lookups.items()} | {"era": with_era}
         for path, file in files:
             for number, show in enumerate(file.show, 1):
-                self._enter(show, functions, f"{path}, [[show]] number {number}")
+                self._enter(show, lookups, f"{path}, [[show]] number {number}")
         self._folded = {name.casefold(): formats for name, formats in self._formats.items()}
+
+    def find(self, name: str) -> Entry | None:
+        """The entry of a template's canonical name; None for an unknown template."""
+        formats = self._formats.get(name, self._folded.get(name.casefold()))
+        if formats is not None:
+            return name, formats
+        head, colon, rest = name.partition(":")
+        if colon and (formats := self._folded.get(f"{head.casefold()}:*")) is not None:
+            return rest.strip(), formats
+        for pattern, formats in self._patterns:
+            if match := pattern.fullmatch(name):
+                return match[1].strip(), formats
+        return None
 
     def _read(self, path: Path) -> TableFile:
         try:
@@ -146,35 +106,26 @@ class Table:
         except OSError as error:
             raise ConfigError("a table of templates cannot be read", where=str(path), fix=str(error)) from error
         except (msgspec.DecodeError, ValueError) as error:
-            raise ConfigError(f"a table of templates is wrong: {error}", where=str(path), fix="see docs/wikitext.md") from error
+            raise ConfigError(f"a table of templates is wrong: {error}", where=str(path), fix=_SEE) from error
         self.hashes[path.name if path in BUILT_IN else str(path)] = hashlib.sha256(data).hexdigest()
         return file
 
-    def _enter(self, show: Show, lookups: Mapping[str, Callable[[str], str]], where: str) -> None:
+    def _enter(self, show: Show, lookups: Mapping[str, Lookup], where: str) -> None:
         sources = [show.format] if isinstance(show.format, str) else show.format
         try:
             formats = [Format(source, lookups) for source in sources if source]
-            keys = self.lookups[show.names_from] if show.names_from else {}
+            names = [*show.names, *(self.lookups[show.names_from] if show.names_from else ())]
         except (ValueError, KeyError) as error:
-            raise ConfigError(f"an entry is wrong: {error}", where=where, fix="see docs/wikitext.md") from error
-        for key in keys:
-            self._formats.setdefault(canonical(key), formats)
-        for name in show.names:
-            if "*" in name:
-                pattern = re.escape(name).replace(r"\*", "(.*)")
+            raise ConfigError(f"an entry is wrong: {error}", where=where, fix=_SEE) from error
+        for name in names:
+            if "*" in name and not name.endswith(":*"):
+                pattern = re.escape(name).replace(r"\*", "(.*)", 1)
                 self._patterns.insert(0, (re.compile(pattern, re.I | re.S), formats))
             else:
                 self._formats[canonical(name)] = formats
 
-    def find(self, name: str) -> tuple[str, list[Format]] | None:
-        """What `*` stands for in a canonical name, and its formats; None for an unknown template."""
-        formats = self._formats.get(name, self._folded.get(name.casefold()))
-        if formats is not None:
-            return name, formats
-        for pattern, formats in self._patterns:
-            if match := pattern.fullmatch(name):
-                return match[1].strip(), formats
-        return None
+
+_SEE = "docs/wikitext.md says how a table is written"
 
 
 def canonical(name: str) -> str:
@@ -183,6 +134,6 @@ def canonical(name: str) -> str:
     return name[:1].upper() + name[1:]
 
 
-def _getter(values: dict[str, str]) -> Callable[[str], str]:
+def _lookup(values: Mapping[str, str]) -> Lookup:
     folded = {key.casefold(): value for key, value in values.items()}
     return lambda key: folded.get(key.casefold(), "")

@@ -1,4 +1,4 @@
-"""Templates, parser functions and magic words: what a reader sees of `{{…}}`."""
+"""Templates, parser functions and variables: what a reader sees of `{{…}}`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 from jprep.corpus.document import Tally
 from jprep.corpus.readers.wikitext.marks import DROP
-from jprep.corpus.readers.wikitext.table import Format, Table, canonical
+from jprep.corpus.readers.wikitext.table import STAR, TITLE, Entry, Table, canonical
 
-_PREFIX = re.compile(r"\s*(?:(?:safesubst|subst|msg|msgnw|template|テンプレート)\s*:\s*)+", re.I)
-_KEPT_SPACE = " \t\n" + DROP
+_PREFIX = re.compile(r"(?:(?:safesubst|subst|msg|msgnw|template|テンプレート)\s*:\s*)+", re.I)
+_EDGE = " \t\n" + DROP
+_MOST_NAMES = 20_000  # a bound on memory: names repeat, but a dump has very many
 
 
 class Templates:
@@ -19,55 +20,47 @@ class Templates:
     Args:
         table: what templates show.
         tally: where templates are counted, as `templates.expanded`, `.hidden` (known to show no text) and `.unknown`.
+
+    Attributes:
+        title: the title of the page whose templates are being expanded.
     """
 
     def __init__(self, table: Table, tally: Tally) -> None:
         self._table, self._tally = table, tally
-        self._known: dict[str, tuple[str, list[Format]] | None] = {}
+        self._known: dict[str, Entry | None] = {}
         self.title = ""
 
     def expand(self, content: str) -> str:
-        """The text that `{{content}}` shows; the templates and links in it are expanded already."""
-        name, pipe, rest = content.partition("|")
-        name = name.replace(DROP, "").strip()
-        if ":" in name or name.isupper():
-            special = self._special(name, rest)
-            if special is not None:
-                return special
-            if prefix := _PREFIX.match(name):
-                name = name[prefix.end() :]
-        entry = self._lookup(name)
+        """The text that `{{content}}` shows; the templates and links in it are resolved already."""
+        name, _, rest = content.partition("|")
+        name = name.strip(_EDGE)
+        if name[:1] == "#":
+            self._tally["templates.functions"] += 1
+            return _call(name, rest) or DROP
+        entry = self._known[name] if name in self._known else self._find(name)
         if entry is None:
             self._tally["templates.unknown"] += 1
             return DROP
         star, formats = entry
-        shown = self._fill(formats, star, _arguments(rest) if pipe else {}) if formats else ""
-        self._tally["templates.expanded" if shown else "templates.hidden"] += 1
-        return shown or DROP
+        if formats:
+            arguments = _arguments(rest)
+            arguments[STAR], arguments[TITLE] = star, self.title
+            for format in formats:
+                if shown := format.fill(arguments):
+                    self._tally["templates.expanded"] += 1
+                    return shown
+        self._tally["templates.hidden"] += 1
+        return DROP
 
-    def _lookup(self, name: str) -> tuple[str, list[Format]] | None:
-        if name not in self._known:
-            if len(self._known) > 20_000:  # a bound on memory: names repeat, but a dump has very many
+    def _find(self, name: str) -> Entry | None:
+        if prefix := _PREFIX.match(name):
+            name = name[prefix.end() :]
+        entry = self._table.find(canonical(name.replace(DROP, "")))
+        if ":" not in name:  # `DEFAULTSORT:…` is a new name on every page
+            if len(self._known) >= _MOST_NAMES:
                 self._known.clear()
-            self._known[name] = self._table.find(canonical(name))
-        return self._known[name]
-
-    def _fill(self, formats: list[Format], star: str, arguments: dict[str, str]) -> str:
-        arguments["*"] = star
-        return next((text for format in formats if (text := format.fill(arguments))), "")
-
-    def _special(self, name: str, rest: str) -> str | None:
-        """A magic word's or parser function's text; None where it is neither."""
-        if name in _TITLES:
-            return self.title
-        head, colon, first = name.partition(":")
-        function = _FUNCTIONS.get(head.strip().casefold()) if colon else None
-        if function is not None:
-            return function(first.strip(), *(part.strip(_KEPT_SPACE) for part in rest.split("|"))) or DROP
-        if (colon and head[:1] == "#") or head in _SILENT or (head.startswith("CURRENT") or head.startswith("LOCAL")):
-            self._tally["templates.hidden"] += 1
-            return DROP
-        return None
+            self._known[name] = entry
+        return entry
 
 
 def _arguments(rest: str) -> dict[str, str]:
@@ -76,48 +69,36 @@ def _arguments(rest: str) -> dict[str, str]:
     for part in rest.split("|"):
         key, equals, value = part.partition("=")
         if equals:
-            arguments[key.strip()] = value.strip(_KEPT_SPACE)
+            arguments[key.strip()] = value.strip(_EDGE)
         else:
             count += 1
-            arguments[str(count)] = part.strip(_KEPT_SPACE)
+            arguments[str(count)] = part.strip(_EDGE)
     return arguments
 
 
-def _if(condition: str, then: str = "", otherwise: str = "", *_: str) -> str:
-    return then if condition.strip(DROP) else otherwise
+def _call(name: str, rest: str) -> str:
+    """What a parser function shows, as far as that can be told from its arguments alone."""
+    function, _, first = name.partition(":")
+    compute = _FUNCTIONS.get(function.strip().lower())
+    return compute(first.strip(_EDGE), [part.strip(_EDGE) for part in rest.split("|")]) if compute else ""
 
 
-def _ifeq(left: str, right: str = "", then: str = "", otherwise: str = "", *_: str) -> str:
-    return then if left == right else otherwise
+def _if(condition: str, branches: list[str]) -> str:
+    return branches[0] if condition else "".join(branches[1:2])
 
 
-def _switch(value: str, *cases: str) -> str:
-    default, matched = "", False
+def _ifeq(left: str, branches: list[str]) -> str:
+    return "".join(branches[1:2] if left == branches[0] else branches[2:3])
+
+
+def _switch(value: str, cases: list[str]) -> str:
+    matched = False
     for case in cases:
         key, equals, shown = case.partition("=")
-        matched = matched or key.strip() == value
+        matched = matched or key.strip() in (value, "#default")
         if matched and equals:
             return shown.strip()
-        if key.strip() == "#default" or (not equals and case is cases[-1]):
-            default = shown.strip() if equals else case.strip()
-    return default
+    return "" if "=" in cases[-1] else cases[-1]
 
 
-def _itself(text: str, *_: str) -> str:
-    return text
-
-
-_FUNCTIONS: dict[str, Callable[..., str]] = {
-    "#if": _if,
-    "#ifeq": _ifeq,
-    "#switch": _switch,
-    "formatnum": _itself,
-    "lc": lambda text, *_: text.lower(),
-    "uc": lambda text, *_: text.upper(),
-    "lcfirst": lambda text, *_: text[:1].lower() + text[1:],
-    "ucfirst": lambda text, *_: text[:1].upper() + text[1:],
-}
-_TITLES = frozenset(("PAGENAME", "FULLPAGENAME", "BASEPAGENAME", "SUBPAGENAME", "PAGENAMEE", "ARTICLEPAGENAME", "SUBJECTPAGENAME"))
-_SILENT = frozenset(
-    ["DEFAULTSORT", "デフォルトソート", "DEFAULTSORTKEY", "DEFAULTCATEGORYSORT", "DISPLAYTITLE", "表示名", "NAMESPACE", "SITENAME", "SERVER", "REVISIONID", "NUMBEROFARTICLES", "NUMBEROFPAGES", "NUMBEROFUSERS", "NUMBEROFFILES", "NUMBEROFEDITS", "NUMBEROFADMINS", "NUMBEROFACTIVEUSERS", "PAGESIZE", "PAGESINCATEGORY", "ns", "int", "fullurl", "localurl", "canonicalurl", "filepath", "anchorencode", "urlencode", "plural", "grammar", "gender", "padleft", "padright", "TALKPAGENAME", "SUBJECTSPACE", "TALKSPACE", "NAMESPACENUMBER", "PROTECTIONLEVEL", "REVISIONYEAR", "REVISIONUSER", "SHORTDESC"]
-)
+_FUNCTIONS: dict[str, Callable[[str, list[str]], str]] = {"#if": _if, "#ifeq": _ifeq, "#switch": _switch}

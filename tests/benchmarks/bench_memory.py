@@ -1,0 +1,112 @@
+"""Peak memory of every process, for an input and for one ten times as large; and for one enormous line and page.
+
+The small input has as many megabytes as `JPREP_BENCH_MB` says: at the default, two shards of the default size.
+"""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import IO
+
+from tests.benchmarks.inputs import crawl, pages, source_dump
+from tests.benchmarks.measure import JPREP, MIB, Run, run
+
+SMALL = int(os.environ.get("JPREP_BENCH_MB", "64")) * MIB
+GROWTH = 10
+LONG = 50 * MIB
+
+Open = Callable[[Path], IO[bytes]]
+FORMS: dict[str, Open] = {
+    ".xml": lambda path: path.open("wb"),
+    ".xml.bz2": lambda path: bz2.open(path, "wb"),
+    ".xml.xz": lambda path: lzma.open(path, "wb", preset=0),
+}
+
+
+def write(path: Path, pieces: Iterable[str], form: Open = FORMS[".xml"]) -> Path:
+    """Write pieces of text as UTF-8."""
+    with form(path) as file:
+        for piece in pieces:
+            file.write(piece.encode())
+    return path
+
+
+def build(option: str, path: Path, workers: int, *more: str) -> Run:
+    """Build a corpus of one input, without words."""
+    with tempfile.TemporaryDirectory(dir=path.parent) as out:
+        command = [JPREP, "corpus", "build", option, str(path), "--segmenter", "none", "-o", f"{out}/corpus"]
+        done = run([*command, "--workers", str(workers), *more])
+    if done.code:
+        raise SystemExit(f"{path.name}: exit code {done.code}\n{done.err}")
+    return done
+
+
+def in_mib(done: Run) -> str:
+    """Each process's peak, the parent's first."""
+    return " + ".join(f"{peak / MIB:.0f}" for peak in done.peaks.values())
+
+
+def compare(name: str, option: str, make: Callable[[int], Path], *more: str) -> None:
+    """Print the peaks for an input and for a larger one, with one worker and with two."""
+    runs: dict[int, list[Run]] = {1: [], 2: []}
+    for size in (SMALL, SMALL * GROWTH):
+        path = make(size)
+        for workers in runs:
+            runs[workers].append(build(option, path, workers, *more))
+        path.unlink()
+    for workers, (small, large) in runs.items():
+        grown = [100 * (b / a - 1) for a, b in zip(small.peaks.values(), large.peaks.values(), strict=False)]
+        shares = " ".join(f"{share:+.0f} %" for share in grown)
+        print(f"{name:34}{workers:>8}{in_mib(small):>18}{in_mib(large):>18}  {shares}", flush=True)
+
+
+def long_line() -> Iterator[str]:
+    """One line of 50 MB."""
+    sentence = "これは終わりのない行であり、改行はどこにもない。"
+    yield from [sentence] * (LONG // len(sentence.encode()))
+    yield "\n"
+
+
+def long_page(source: Path) -> Iterator[str]:
+    """A dump with one page of 50 MB: a real page's text, again and again."""
+    found = pages(source, SMALL)
+    yield next(found)
+    page = next(page for page in found if len(page) > 10_000)
+    head, text = page[: page.index("</text>")], page[page.index("<text") : page.index("</text>")].partition(">")[2]
+    yield head
+    yield from [text] * (LONG // len(text.encode()))
+    yield page[len(head) :]
+    yield "</mediawiki>\n"
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        source = source_dump(folder)
+        print(f"{'peak MiB of each process':34}{'workers':>8}{f'{SMALL // MIB} MB':>18}{f'{SMALL * GROWTH // MIB} MB':>18}")
+        for suffix, form in FORMS.items():
+
+            def make(size: int, suffix: str = suffix, form: Open = form) -> Path:
+                return write(folder / f"dump{suffix}", pages(source, size // 2), form)
+
+            compare(f"dump{suffix}", "--wikipedia", make)
+
+        def make_crawl(size: int) -> Path:
+            return write(folder / "crawl.txt", crawl(source, size))
+
+        compare("cc100, plain", "--cc100", make_crawl)
+        compare("cc100, plain, lines deduplicated", "--cc100", make_crawl, "--set", "corpus.dedup.lines=true")
+        for reader in ("cc100", "text"):
+            done = build(f"--{reader}", write(folder / "line.txt", long_line()), 1)
+            print(f"{f'{reader}: a line of 50 MB':34}{1:>8}{in_mib(done):>18}")
+        done = build("--wikipedia", write(folder / "page.xml", long_page(source)), 1)
+        print(f"{'wikipedia: a page of 50 MB':34}{1:>8}{in_mib(done):>18}")
+
+
+if __name__ == "__main__":
+    main()

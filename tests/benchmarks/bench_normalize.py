@@ -1,0 +1,83 @@
+"""Speed of the normalisers beside neologdn and bare NFKC. Run as `python -m tests.benchmarks.bench_normalize`.
+
+Figures are MB of UTF-8 text per CPU-second, counts included, best of several, one document a call; `joined` is the same
+text a million characters a call. Real text comes from the shared data folder (`JPREP_SHARED`, else `../shared`).
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import time
+import unicodedata
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import neologdn
+
+from jprep.corpus.normalizers.neologdn import Neologdn
+from jprep.corpus.normalizers.nfkc import Nfkc
+
+DATA = Path(os.environ.get("JPREP_SHARED") or Path(__file__).parents[2].parent / "shared") / "data"
+REPEATS = 3
+
+
+def corpora() -> dict[str, list[str]]:
+    """Documents by name of their source: web text, prose, and what another extractor made of two wiki dumps."""
+    rows = sorted((DATA / "web").glob("*.jsonl.gz")) + sorted((DATA / "prose").glob("*.jsonl.gz"))
+    found = {path.name.split(".")[0]: [json.loads(line)["text"] for line in _lines(path)] for path in rows}
+    for path in sorted((DATA / "wikitext").glob("wp2txt-*.txt.gz")):
+        articles = "".join(_lines(path)).split("\n[[")
+        found[path.name.split("-output-")[1].split(".")[0]] = articles
+    return found
+
+
+def _lines(path: Path) -> Iterable[str]:
+    with gzip.open(path, "rt", encoding="utf-8", errors="replace") as lines:
+        yield from lines
+
+
+def megabytes(texts: Iterable[str]) -> float:
+    return sum(len(text.encode()) for text in texts) / 1e6
+
+
+def pace(work: Callable[[str], object], texts: list[str], repeats: int = REPEATS) -> float:
+    """MB per CPU-second, best of several."""
+    best = float("inf")
+    for _ in range(repeats):
+        begun = time.process_time()
+        for text in texts:
+            work(text)
+        best = min(best, time.process_time() - begun)
+    return megabytes(texts) / best
+
+
+def by_neologdn(text: str) -> str:
+    return "\n".join([neologdn.normalize(line, tilde="ignore") for line in text.split("\n")])
+
+
+def joined(texts: list[str]) -> list[str]:
+    everything = "\n".join(texts)
+    return [everything[start : start + 1_000_000] for start in range(0, len(everything), 1_000_000)]
+
+
+def main() -> None:
+    texts = corpora()
+    if not texts:
+        print(f"no texts under {DATA}: nothing to measure")
+        return
+    ours, nfkc = Neologdn(), Nfkc()
+    print(f"{'MB/s':22}{'MB':>6}{'jprep':>8}{'joined':>8}{'neologdn':>10}{'ratio':>7}{'nfkc':>7}{'bare NFKC':>11}{'same':>6}")
+    texts["all"] = [document for documents in texts.values() for document in documents]
+    for name, documents in texts.items():
+        fast, slow = pace(ours.apply, documents), pace(by_neologdn, documents, 1)
+        whole, nfkc_pace = pace(ours.apply, joined(documents)), pace(nfkc.apply, documents)
+        bare = pace(lambda text: unicodedata.normalize("NFKC", text), documents)
+        same = all(ours.apply(document) == by_neologdn(document) for document in documents)
+        print(f"{name:22}{megabytes(documents):6.1f}{fast:8.0f}{whole:8.0f}{slow:10.1f}{fast / slow:7.1f}", end="")
+        print(f"{nfkc_pace:7.0f}{bare:11.0f}{'yes' if same else 'NO':>6}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""What tests of several rooms share: the command, the sample, a corpus built of it, real data where there is some."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jprep import samples
+
+ROOT = Path(__file__).parents[1]
+SHARED = Path(os.environ.get("JPREP_SHARED", ROOT.parent / "shared"))
+COMMAND = str(Path(sys.executable).with_name("jprep"))
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def environment(**variables: str) -> dict[str, str]:
+    """This process's environment without an armed failpoint, and with some variables more."""
+    return {name: value for name, value in os.environ.items() if name != "JPREP_FAILPOINT"} | variables
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """The SHA-256 of every file below a folder."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+@pytest.fixture(scope="session")
+def jprep() -> Run:
+    """Runs the installed command to its end: `jprep("corpus", "stats", folder, code=0, stdin=b"", env={}, cwd=...)`."""
+
+    def run(*arguments: object, code: int = 0, stdin: bytes = b"", **options: Any) -> subprocess.CompletedProcess[str]:
+        env = environment(**options.pop("env", {}))
+        command = [COMMAND, *map(str, arguments)]
+        raw = subprocess.run(command, input=stdin, capture_output=True, env=env, timeout=120, **options)
+        done = subprocess.CompletedProcess(command, raw.returncode, raw.stdout.decode(), raw.stderr.decode())
+        assert done.returncode == code, f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+        return done
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the sample's inputs and its recipe; tests do not write there."""
+    return samples.write(tmp_path_factory.mktemp("sample")).parent
+
+
+@pytest.fixture(scope="session")
+def corpus(sample: Path, tmp_path_factory: pytest.TempPathFactory, jprep: Run) -> Path:
+    """A finished corpus of the sample; tests do not write there."""
+    folder = tmp_path_factory.mktemp("corpus") / "corpus"
+    jprep("corpus", "build", "recipe.toml", "-o", folder, "--workers", 1, cwd=sample)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real data that lies beside a checkout, or where JPREP_SHARED says."""
+    if not (SHARED / "data").is_dir():
+        pytest.skip(f"no real data: {SHARED / 'data'} is not there (JPREP_SHARED overrides)")
+    return SHARED / "data"
+
+
+class Distribution:
+    """A distribution that is not installed, only on the path: a module, and an entry point that names it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.env = {"PYTHONPATH": str(folder)}
+
+    def add(self, name: str, source: str, value: str = "") -> None:
+        """Add a plugin: the module's name, its source, and what the entry point names if it is not the module."""
+        about = self.folder / f"{name}-1.0.dist-info"
+        about.mkdir(parents=True)
+        about.joinpath("METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        about.joinpath("entry_points.txt").write_text(f"[jprep]\n{name} = {value or name}\n")
+        self.folder.joinpath(f"{name}.py").write_text(source, encoding="utf-8")
+
+
+@pytest.fixture
+def distribution(tmp_path: Path) -> Distribution:
+    """A place for plugins that only processes started with its `env` see."""
+    return Distribution(tmp_path / "distributions")

@@ -1,0 +1,152 @@
+"""Work to disturb: several sources, so several tasks in each stage, with duplicates between them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from jprep import samples
+from tests.conftest import COMMAND, Distribution, Run, digests, environment
+
+NOTES = 4
+PAUSES = """
+import os, time
+from jprep.corpus.step import Normalizer
+from jprep.plugins import hookimpl
+
+class Pausing(Normalizer):
+    name = "pausing"
+    version = 1
+
+    def apply(self, text):
+        time.sleep(float(os.environ.get("PAUSE", "0")))
+        return text
+
+@hookimpl
+def jprep_normalizers():
+    return {"pausing": "pausing:Pausing"}
+"""
+"""A normaliser as slow as a variable says: how long the work takes is no part of what it is."""
+
+
+class Work:
+    """A recipe whose build can be started, disturbed and started again."""
+
+    def __init__(self, folder: Path, recipe: Path, env: dict[str, str], run: Run) -> None:
+        self.folder, self._recipe, self._env, self._run = folder, recipe, env, run
+        self._started: list[subprocess.Popen[str]] = []
+
+    def command(self, workers: int = 1, *more: object) -> list[str]:
+        """The command's arguments."""
+        return ["corpus", "build", str(self._recipe), "-o", str(self.folder), "--workers", str(workers), *map(str, more)]
+
+    def start(self, workers: int = 1, **env: str) -> subprocess.Popen[str]:
+        """Start a build in a process group of its own."""
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        command = [COMMAND, *self.command(workers)]
+        self._started.append(subprocess.Popen(command, env=environment(**self._env, **env), process_group=0, **pipes))
+        return self._started[-1]
+
+    def disturb(self, failpoint: str, workers: int = 1) -> tuple[int, str]:
+        """Run with an armed failpoint to the end, whatever it is: the exit status, and what was said."""
+        process = self.start(workers, JPREP_FAILPOINT=failpoint)
+        _, said = process.communicate(timeout=60)
+        return process.returncode, said
+
+    def finish(self, workers: int = 1, *more: object, code: int = 0) -> subprocess.CompletedProcess[str]:
+        """Run undisturbed to the end."""
+        return self._run(*self.command(workers, *more), env=self._env, code=code)
+
+    def receipts(self, stage: str = "documents") -> list[str]:
+        """The tasks that are committed."""
+        return sorted(path.name for path in (self.folder / ".state" / stage / "receipts").glob("*.json"))
+
+    def await_receipts(self, number: int) -> None:
+        """Wait until so many tasks of the first stage are committed."""
+        await_true(lambda: len(self.receipts()) >= number)
+
+    def close(self) -> None:
+        """End what still runs."""
+        for process in self._started:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+
+def await_true(condition: Callable[[], bool], seconds: float = 30) -> None:
+    """Wait until something is so."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to be"
+        time.sleep(0.01)
+
+
+def children(process: int) -> list[int]:
+    """The processes that a process started, and that have not ended."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, parent = status.read_text().rpartition(") ")[2].split()[:2]
+        except OSError:
+            continue
+        if int(parent) == process and state != "Z":
+            found.append(int(status.parent.name))
+    return found
+
+
+def _recipe(inputs: Path) -> str:
+    notes = "".join(
+        f'[[corpus.sources]]\nname = "notes{n}"\nreader = "text"\npaths = ["{inputs}/notes{n}.txt"]\n' for n in range(NOTES)
+    )
+    return f"""
+name = "disturbed"
+[[corpus.sources]]
+name = "wiki"
+reader = "wikipedia"
+paths = ["{inputs}/{samples.DUMP}"]
+[[corpus.sources]]
+name = "web"
+reader = "cc100"
+paths = ["{inputs}/{samples.CRAWL}"]
+{notes}
+[corpus]
+normalizers = ["neologdn", "pausing"]
+filters = [{{ use = "length", min_chars = 10 }}]
+dedup = {{ lines = true }}
+segmenter = "jumandic"
+"""
+
+
+@pytest.fixture(scope="session")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The recipe, with its inputs and the plugin it needs beside it."""
+    folder = tmp_path_factory.mktemp("work")
+    samples.write(folder)
+    for n in range(NOTES):
+        own = f"{n}番目の覚え書きである。ここにだけある文がこの後に続いている。\n"
+        folder.joinpath(f"notes{n}.txt").write_text(own + "どの覚え書きにも同じこの行があって、初めのものだけが残る。\n")
+    Distribution(folder / "plugins").add("pausing", PAUSES)
+    folder.joinpath("disturbed.toml").write_text(_recipe(folder), encoding="utf-8")
+    return folder / "disturbed.toml"
+
+
+@pytest.fixture
+def work(recipe: Path, tmp_path: Path, jprep: Run) -> Iterator[Work]:
+    """The work, not yet begun."""
+    work = Work(tmp_path / "corpus", recipe, {"PYTHONPATH": str(recipe.parent / "plugins")}, jprep)
+    yield work
+    work.close()
+
+
+@pytest.fixture(scope="session")
+def undisturbed(recipe: Path, tmp_path_factory: pytest.TempPathFactory, jprep: Run) -> dict[str, str]:
+    """What comes out when nobody disturbs the work: every file's hash."""
+    work = Work(tmp_path_factory.mktemp("calm") / "corpus", recipe, {"PYTHONPATH": str(recipe.parent / "plugins")}, jprep)
+    work.finish()
+    return digests(work.folder)

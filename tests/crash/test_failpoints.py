@@ -1,0 +1,107 @@
+"""Killed, broken or out of disk at any named place: run again, it gives the same bytes."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from jprep.testing.failpoints import NAMES
+from tests.conftest import digests
+from tests.crash.conftest import Work
+
+LATER = {
+    "output.opened": (4, 9, 17), "output.written": (3, 10, 18), "output.renamed": (2, 11, 19),
+    "receipt.written": (3, 7), "stage.begun": (2, 3), "stage.done": (2, 3), "corpus.sealing": (),
+}  # fmt: skip
+"""Later passings that a build with one worker surely comes to."""
+
+
+def assert_nothing_partial(folder: Path) -> None:
+    """What stands under a final name is whole."""
+    for path in folder.rglob("*"):
+        if path.suffix == ".parquet":
+            pq.read_table(path)
+        elif path.suffix == ".json":
+            json.loads(path.read_bytes())
+
+
+def assert_mended(work: Work, workers: int, undisturbed: dict[str, str]) -> None:
+    """The same command goes on, and nothing shows that it was disturbed."""
+    work.finish(workers)
+    assert digests(work.folder) == undisturbed
+
+
+def test_every_failpoint_has_its_later_passings() -> None:
+    assert LATER.keys() == set(NAMES)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("name", NAMES)
+def test_killed_with_its_whole_group(name: str, workers: int, work: Work, undisturbed: dict[str, str]) -> None:
+    code, _ = work.disturb(f"{name}=kill", workers)
+    assert code == -signal.SIGKILL
+    assert not (work.folder / "corpus.json").exists()
+    assert_nothing_partial(work.folder)
+    assert_mended(work, workers, undisturbed)
+
+
+@pytest.mark.parametrize(("name", "nth"), [(name, nth) for name, passings in LATER.items() for nth in passings])
+def test_killed_later_and_gone_on_with_more_workers(
+    name: str, nth: int, work: Work, undisturbed: dict[str, str]
+) -> None:
+    code, _ = work.disturb(f"{name}@{nth}")
+    assert code == -signal.SIGKILL
+    assert_nothing_partial(work.folder)
+    assert_mended(work, 2, undisturbed)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_process_dies(name: str, work: Work, undisturbed: dict[str, str]) -> None:
+    """With two workers it is the parent or, where only workers pass, one of them after the other."""
+    code, said = work.disturb(f"{name}=die", 2)
+    assert code == -signal.SIGKILL or (code == 1 and "a worker died twice (signal SIGKILL)" in said and "task" in said)
+    assert_mended(work, 2, undisturbed)
+
+
+def test_a_dead_worker_s_task_is_given_to_another(work: Work, undisturbed: dict[str, str]) -> None:
+    # A worker dies at its second receipt; for the one that takes its place that receipt is the first.
+    code, said = work.disturb("receipt.written@2=die", 2)
+    assert (code, said) == (0, "")
+    assert digests(work.folder) == undisturbed
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("name", NAMES)
+def test_an_error_is_told_and_leaves_nothing_partial(
+    name: str, workers: int, work: Work, undisturbed: dict[str, str]
+) -> None:
+    code, said = work.disturb(f"{name}=raise", workers)
+    assert code == 1
+    assert "a failpoint raised this" in said
+    assert_nothing_partial(work.folder)
+    assert not list(work.folder.rglob("*.tmp-*"))
+    assert_mended(work, workers, undisturbed)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("failpoint", ["output.opened@9", "output.written@12", "output.opened@1", "output.written@2"])
+def test_a_full_disk_is_the_machine_s_fault(
+    failpoint: str, workers: int, work: Work, undisturbed: dict[str, str]
+) -> None:
+    code, said = work.disturb(f"{failpoint}=enospc", workers)
+    assert code == 3
+    assert "the disk is full" in said and str(work.folder) in said and "run the same command again" in said
+    assert "Traceback" not in said
+    assert_nothing_partial(work.folder)
+    assert not list(work.folder.rglob("*.tmp-*"))
+    assert_mended(work, workers, undisturbed)
+
+
+def test_a_misspelt_failpoint_is_an_error(work: Work) -> None:
+    code, said = work.disturb("output.opend")
+    assert code == 1
+    assert "no such failpoint" in said and "output.opened" in said

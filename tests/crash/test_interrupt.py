@@ -1,0 +1,59 @@
+"""Ctrl-C and SIGTERM: what is under way is committed, and the command that goes on is printed."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+
+from tests.conftest import digests
+from tests.crash.conftest import Work, await_true, children
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_once_it_finishes_what_is_under_way(
+    number: signal.Signals, workers: int, work: Work, undisturbed: dict[str, str]
+) -> None:
+    process = work.start(workers, PAUSE="0.05")
+    work.await_receipts(1)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    committed = work.receipts()
+    assert process.returncode == 130
+    assert "finishing what is under way" in said
+    assert said.rstrip().endswith("this goes on:  jprep " + " ".join(work.command(workers)))
+    assert 1 <= len(committed) < 6
+    assert not list(work.folder.rglob("*.tmp-*"))
+    work.finish(workers)
+    assert digests(work.folder) == undisturbed
+
+
+def test_the_whole_group_gets_ctrl_c_and_workers_leave_it_to_the_parent(work: Work) -> None:
+    import os
+
+    process = work.start(2, PAUSE="0.1")
+    await_true(lambda: len(children(process.pid)) == 2)
+    time.sleep(0.5)  # until the workers have begun to ignore it
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert work.receipts()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_twice_it_stops_now(workers: int, work: Work, undisturbed: dict[str, str]) -> None:
+    process = work.start(workers, PAUSE="5")  # for each of some thirty documents
+    await_true((work.folder / ".state" / "documents" / "stage.json").exists)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert "this goes on:" in said
+    assert "Traceback" not in said
+    work.finish(workers)
+    assert digests(work.folder) == undisturbed

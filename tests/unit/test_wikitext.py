@@ -1,0 +1,90 @@
+"""The wikitext extractor, construct by construct: `tests/golden/wikitext` says what each one shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jprep.corpus.readers.wikitext import Extractor, ExtractorConfig
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "wikitext"
+MARKS = "\x01\x02\x03\x04\x05\x06\x1e\x1f"
+
+
+def cases() -> list[object]:
+    found: list[object] = []
+    for file in sorted(GOLDEN.glob("*.txt")):
+        for case in file.read_text(encoding="utf-8").removeprefix("=== ").split("\n=== "):
+            name, _, body = case.partition("\n")
+            source, _, shown = body.partition("\n---\n")
+            found.append(pytest.param(source, shown.strip("\n"), id=f"{file.stem}: {name}"))
+    return found
+
+
+@pytest.fixture(scope="module")
+def extractor() -> Extractor:
+    return Extractor(ExtractorConfig())
+
+
+@pytest.mark.parametrize(("source", "shown"), cases())
+def test_construct(extractor: Extractor, source: str, shown: str) -> None:
+    assert extractor.extract(source, "鴨川") == shown
+
+
+@pytest.mark.parametrize(("source", "shown"), cases())
+def test_line_ends_of_windows_make_no_difference(extractor: Extractor, source: str, shown: str) -> None:
+    assert extractor.extract(source.replace("\n", "\r\n"), "鴨川") == shown
+
+
+SIGNS = st.sampled_from(
+    "[[ ]] {{ }} {{{ }}} {| |} |- || | = == ''' '' <ref> </ref> <ref/> <nowiki> </nowiki> <!-- --> <br> <math> </math> "
+    "* # : ; （ ） ( ) 、 。 「 」 [http://a ] -{ }- __NOTOC__ &amp; &#x1f; ファイル: Category: en: lang small 英: 川".split()
+    + ["\n", " ", "\n\n", "\r\n", *MARKS]
+)
+SOURCES = st.lists(st.one_of(SIGNS, st.text(max_size=4)), max_size=60).map("".join)
+
+
+@settings(max_examples=400, deadline=None)
+@given(SOURCES)
+def test_any_source_gives_clean_paragraphs(source: str) -> None:
+    text = Extractor(ExtractorConfig()).extract(source, "題")
+    assert not any(mark in text for mark in MARKS)
+    assert all(line and line == line.strip() for line in text.split("\n")) or text == ""
+
+
+@settings(max_examples=300, deadline=None)
+@given(SOURCES.filter(lambda source: "nowiki" not in source and "&" not in source))
+def test_no_sign_of_nesting_is_left(source: str) -> None:
+    text = Extractor(ExtractorConfig()).extract(source, "題")
+    assert not [sign for sign in ("[[", "]]", "{{", "}}", "{|", "|}", "<ref") if sign in text]
+
+
+PLAIN = st.text(st.sampled_from("川の水はabc。！？ \n　1"), max_size=80)
+
+
+@given(PLAIN)
+def test_text_without_signs_stays(source: str) -> None:
+    text = Extractor(ExtractorConfig()).extract(source, "題")
+    assert "".join(text.split("\n")) == "".join(line.strip() for line in source.split("\n"))
+
+
+@pytest.mark.parametrize(
+    "opener",
+    ["[[", "{{", "{{{", "{|", "\n{|", "<ref", "<ref>", "<!--", "<nowiki>", "'''", "]]", "}}", "\n|}", "[http://", "（", "、", " ", "\n="]
+    + ["{{small|", "[[a|", "[[ファイル:a|thumb|", "<b>", "&", "__", "-{", "\n;:", "（、", "{{#if:", "\n| "],
+)  # fmt: skip
+def test_repeated_openers_finish(extractor: Extractor, opener: str) -> None:
+    text = extractor.extract(opener * 200_000, "題")
+    assert not any(sign in text for sign in ("[[", "]]", "{{", "}}", "{|", "|}", "<ref"))
+
+
+@pytest.mark.parametrize(("opener", "closer"), [("{{small|", "}}"), ("[[a|", "]]"), ("\n{|\n|", "\n|}"), ("{{{1|", "}}}")])
+def test_deep_nesting_finishes(extractor: Extractor, opener: str, closer: str) -> None:
+    assert extractor.extract(f"前{opener * 50_000}中{closer * 50_000}\n後", "題").split("\n")[0].startswith("前")
+
+
+def test_nesting_within_the_limit_is_resolved(extractor: Extractor) -> None:
+    assert extractor.extract("{{small|" * 90 + "川" + "}}" * 90, "題") == "川"
