@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import xxhash
 
 from jprep.corpus.dedup.hashes import HashWriter
@@ -20,6 +21,7 @@ from jprep.corpus.step import Filter, Normalizer, Reader, Segmenter, Shard, Spli
 from jprep.corpus.steps import Chain, describe, take_tally
 from jprep.corpus.store import FORMAT
 from jprep.engine.stage import Result, Stage, Task
+from jprep.io.paths import names
 
 _GROUP = 1 << 20  # bytes: smaller shards share a task, or a folder of little files would become as many little files
 
@@ -127,11 +129,17 @@ class DocumentsStage(Stage):
     def tasks(self) -> Iterator[Task]:
         """Each shard a task; small ones together."""
         for index, source in enumerate(self._config.sources):
-            reader = self._steps.readers[index]
-            shards = (shard for file in self._inputs[index] for shard in reader.shards(file.path))
-            for number, group in enumerate(_grouped(shards)):
+            for number, group in enumerate(_grouped(self._shards(index))):
                 weight = sum(shard.weight for shard in group)
                 yield Task(f"{index:02d}-{source.name}-{number:06d}", (index, group), weight, _digest(group))
+
+    def _shards(self, source: int) -> Iterator[Shard]:
+        """All shards of a source; each knows a short name that tells its file from the source's others."""
+        reader, files = self._steps.readers[source], self._inputs[source]
+        short = names([file.path for file in files])
+        for file in files:
+            for shard in reader.shards(file.path):
+                yield msgspec.structs.replace(shard, hints=shard.hints | {"name": short[file.path]})
 
     def run(self, task: Task, root: Path) -> Result:
         """Make a task's shards one file of documents, one of rejects, and one of hashes."""

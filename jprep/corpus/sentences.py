@@ -41,6 +41,8 @@ _BEGINS = rf"(?![ぁ-ん])[{_JAPANESE}「『“A-Za-z\d]|[こそ]|また|まず|
 """What begins a sentence after a quotation that ends in a full stop; anything else carries the quoting one on."""
 _PERIOD = rf"(?<=[{_JAPANESE}{_CLOSING}][{_PERIODS}])(?<![{_NUMERALS}][{_PERIODS}])(?![{_ENDERS}\da-zA-Zを])"
 """A full stop that ends a sentence: none of those in 3.5, 一．, J.S. or ．．．"""
+_STANDS = rf"(?:(?<=[{_STRONG}{_PERIODS}])(?!を)|(?<=[{_WEAK}])(?!{_CARRIES_ON}))"
+
 _PAIRS = [(rf"[{re.escape(o)}]", rf"[{re.escape(c)}]") for o, c in (("「", "」"), ("（(", "）)"), ("『", "』"))]
 """The common brackets."""
 _EMPTY = rf"[^{_ANY_BRACKET}{_ENDERS}\n]{{0,{LONGEST_BRACKET}}}+"
@@ -53,8 +55,7 @@ _KNOT = re.compile(
 )
 """Up to the first bracket that is not one of a pair without marks."""
 _PLAIN_END = re.compile(
-    rf"[{_ENDERS}](?<![{_MARKS}][{_MARKS}])(?:(?<=[{_MARKS}])[{_ENDERS}]*+"
-    rf"(?:(?<=[{_STRONG}{_PERIODS}])(?!を)|(?<=[{_WEAK}])(?!{_CARRIES_ON}))|{_PERIOD}){_SPACES}(?!\n|\Z)"
+    rf"[{_ENDERS}](?<![{_MARKS}][{_MARKS}])(?:(?<=[{_MARKS}])[{_ENDERS}]*+{_STANDS}|{_PERIOD}){_SPACES}(?!\n|\Z)"
 )
 """The end of a sentence within a line that holds no bracket."""
 _GOES_ON = re.compile(
@@ -63,11 +64,12 @@ _GOES_ON = re.compile(
 )
 """An end mark that its line goes on after: many a line has none, and needs no closer look."""
 _TOKEN = re.compile(
-    rf"[{_ANY_BRACKET}{_ENDERS}](?:(?<=[{_MARKS}])[{_ENDERS}]*+|{_PERIOD}"
+    rf"[{_ANY_BRACKET}{_ENDERS}](?:(?<=[{_MARKS}])(?<![{_MARKS}][{_MARKS}])[{_ENDERS}]*+(?:(?={_SPACES}[{_CLOSING}])|{_STANDS})"
+    rf"{_SPACES}|{_PERIOD}{_SPACES}"
     rf"|{'|'.join(rf'(?<={opener}){_INNER}{closer}' for opener, closer in _PAIRS)}|(?<=[{_ANY_BRACKET}]))"
 )
-"""A run of marks, a full stop, a pair of brackets that decides nothing, or one bracket."""
-_NO_END_BEFORE = {mark: re.compile(_CARRIES_ON if mark in _WEAK else "を") for mark in _ENDERS}
+"""An end mark or a run of them, unless the sentence goes on; a pair of brackets that decides nothing; one bracket."""
+_CARRIED = re.compile(_CARRIES_ON)
 _BEGINNING = re.compile(rf"{_SPACES}(?:{_BEGINS})")
 _SOLID = re.compile(r"\S")
 
@@ -146,27 +148,9 @@ class _Line:
 
     def ends(self) -> list[int]:
         """The offsets at which sentences end, the end of the line left out."""
-        self._scan()
-        ends = [self._past_spaces(end) for end in self._ends if self._stands(end)]
-        if ends and ends[-1] == self._stop:
-            ends.pop()
-        return ends
-
-    def _stands(self, end: int) -> bool:
-        mark = self._text[end - 1]
-        return mark in _CLOSERS or not _NO_END_BEFORE[mark].match(self._text, end, self._stop)
-
-    def _past_spaces(self, end: int) -> int:
-        if end < self._stop and not self._text[end].isspace():
-            return end
-        following = _SOLID.search(self._text, end, self._stop)
-        return following.start() if following else self._stop
-
-    def _scan(self) -> None:
-        text = self._text
-        for token in _TOKEN.finditer(text, self._start, self._stop):
+        for token in _TOKEN.finditer(self._text, self._start, self._stop):
             at, end = token.span()
-            character = text[at]
+            character = self._text[at]
             if character in _ENDERS:
                 self._ends.append(end)
             elif end - at > 1:
@@ -175,6 +159,9 @@ class _Line:
                 self._enter(at, _OPENERS[character])
             else:
                 self._leave(at, _CLOSERS[character])
+        if self._ends and self._ends[-1] == self._stop:
+            self._ends.pop()
+        return self._ends
 
     def _enter(self, at: int, kind: str) -> None:
         self._open.append((at, kind))
@@ -190,7 +177,8 @@ class _Line:
             while ends and ends[-1] > opener + 1:
                 ends.pop()
         if ended and self._ends_sentence(opener, at, kind):
-            ends.append(at + 1)
+            following = _SOLID.search(self._text, at + 1, self._stop)
+            ends.append(following.start() if following else self._stop)
 
     def _partner(self, kind: str) -> int:
         """Where the innermost open bracket of a kind stands, or -1. Those within it are given up."""
@@ -215,4 +203,4 @@ class _Line:
         while before >= self._start and text[before].isspace():
             before -= 1
         alone = before < self._start or text[before] in _MARKS
-        return alone and not _NO_END_BEFORE["!"].match(text, closer + 1)
+        return alone and not _CARRIED.match(text, closer + 1)

@@ -17,7 +17,7 @@ MARKS = "\x01\x02\x03\x04\x05\x06\x1e\x1f"
 def cases() -> list[object]:
     found: list[object] = []
     for file in sorted(GOLDEN.glob("*.txt")):
-        for case in file.read_text(encoding="utf-8").removeprefix("=== ").split("\n=== "):
+        for case in file.read_text(encoding="utf-8").removeprefix("@ ").split("\n@ "):
             name, _, body = case.partition("\n")
             source, _, shown = body.partition("\n---\n")
             found.append(pytest.param(source, shown.strip("\n"), id=f"{file.stem}: {name}"))

@@ -19,7 +19,7 @@ _RAW = re.compile(rf"<(?:(!--)|({'|'.join(_WHOLE)})(?=[\s/>])([^<>]*)>)", re.I)
 _REF = re.compile(r"<()(ref)(?=[\s/>])([^<>]*)>", re.I)
 _FLAT_REF = re.compile(r"<[rR][eE][fF](?=[\s/>])(?:[^<>]*/>|[^<>]*>[^<]*</[rR][eE][fF]\s*>)")
 _CLOSERS = {name: re.compile(rf"</{name}\s*>", re.I) for name in (*_WHOLE, "ref")} | {"!--": re.compile("-->")}
-_BROKEN = re.compile(r"<[rR][eE][fF](?=[\s/>])[^<>\n]*>?|</[rR][eE][fF][^<>\n]*>?|<!--[^\n]*|-->")
+_BROKEN = re.compile(r"<[rR][eE][fF](?![a-zA-Z])[^<>\n]*>?|</[rR][eE][fF][^<>\n]*>?|<!--[^\n]*|-->")
 _LITERALS = re.compile(f"{LITERAL}([0-9]+){LITERAL}")
 
 _INLINE = (
@@ -90,7 +90,7 @@ class Elements:
         """What is shown of one element, and where the text goes on."""
         if not match[1] and match[3].endswith("/"):
             self._tally[_counter(name)] += 1
-            return (DROP if name != "nowiki" else ""), match.end()
+            return (self._literal("") if name == "nowiki" else DROP), match.end()
         closer = None if name in unclosed else _CLOSERS[name].search(text, match.end())
         if closer is None:
             unclosed.add(name)

@@ -21,7 +21,7 @@ from jprep.corpus.readers.wikitext.templates import Templates
 _QUOTES = re.compile(r"''(?:'''(?!')|'(?!')|(?!'))")
 _SCHEME = r"\[(?:(?:https?|ftps?|ircs?|news|gopher|telnet|nntp|worldwind|svn|git|mms)://|(?:mailto|news|urn|tel):|//)"
 _NUMBERED_URL = re.compile(_SCHEME + r"[^\s\[\]<>\"]*+[ \t\u3000]*+\]", re.I)
-_NAMED_URL = re.compile(_SCHEME + r"[^\s\[\]<>\"]*+([^\[\]\n]*+)\]", re.I)
+_NAMED_URL = re.compile(_SCHEME + r"[^\s\[\]<>\"]*+[ \t\u3000]*+([^\[\]\n]*+)\]", re.I)
 _SWITCH = re.compile(
     r"__(?:[A-Z]{3,30}|目次(?:強制|非表示)?|(?:節編集|カテゴリ|ギャラリー)非表示|新しい節リンク(?:非表示)?)__"
 )
