@@ -74,7 +74,7 @@ class Distribution:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.env = {"PYTHONPATH": str(folder)}
+        self.env = {"PYTHONPATH": os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])}
 
     def add(self, name: str, source: str, value: str = "") -> None:
         """Add a plugin: the module's name, its source, and what the entry point names if it is not the module."""

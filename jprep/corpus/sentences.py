@@ -15,13 +15,13 @@ LONGEST_BRACKET = 100
 """No sentence ends between a bracket and its partner, unless more characters than these lie between them: then they
 hold sentences of their own, or were never meant as a pair."""
 
-_BRACKETS = "「」『』（）()｢｣［］[]｛｝{}【】〈〉《》〔〕〖〗〘〙〚〛≪≫«»“”‘’〝〟\"\""
+_BRACKETS = '「」『』（）()｢｣［］[]｛｝{}【】〈〉《》〔〕〖〗〘〙〚〛≪≫«»“”‘’〝〟""'
 _NARROW = str.maketrans("｢（［｛", "「([{")
 _OPENERS = {opener: opener.translate(_NARROW) for opener in _BRACKETS[::2]}
 _CLOSERS = {closer: _OPENERS[opener] for opener, closer in zip(_BRACKETS[::2], _BRACKETS[1::2], strict=True)}
-"""Bracket → its kind, which it must share with its partner: a bracket and its half-width form are of one kind. The straight
-quotation mark opens and closes."""
-_QUOTES = frozenset("「『“〝\"")
+"""Bracket → its kind, which it must share with its partner: a bracket and its half-width form are of one kind. The
+straight quotation mark opens and closes."""
+_QUOTES = frozenset('「『“〝"')
 
 _STRONG, _WEAK, _PERIODS = "。｡", "！？!?", "．."
 _MARKS = _STRONG + _WEAK
@@ -36,12 +36,13 @@ _CARRIES_ON = (
     r"|の(?![ちどびりろん])|が(?![っん])|に(?![おぎこしじっほゃゅわん])"
     r"|と(?![うおかきくこってどなにばはびもりれろん]|ある|い[たてう][いまだ])"
 )
-"""What takes a name or a quotation that ends in ！ or ？ on into the same sentence: ヤフー！の, 誰か？と, Yahoo!ゲーム."""
+"""What takes a name or a question on into the same sentence after ！ or ？: ヤフー！の, 誰か？と, Yahoo!ゲーム."""
 _BEGINS = rf"(?![ぁ-ん])[{_JAPANESE}「『“A-Za-z\d]|[こそ]|また|まず|しか[しも]|さら|ただ|なお|すなわち"
 """What begins a sentence after a quotation that ends in a full stop; anything else carries the quoting one on."""
 _PERIOD = rf"(?<=[{_JAPANESE}{_CLOSING}][{_PERIODS}])(?<![{_NUMERALS}][{_PERIODS}])(?![{_ENDERS}\da-zA-Zを])"
 """A full stop that ends a sentence: none of those in 3.5, 一．, J.S. or ．．．"""
 _STANDS = rf"(?:(?<=[{_STRONG}{_PERIODS}])(?!を)|(?<=[{_WEAK}])(?!{_CARRIES_ON}))"
+"""A run of marks ends a sentence, by its last mark and what follows."""
 
 _PAIRS = [(rf"[{re.escape(o)}]", rf"[{re.escape(c)}]") for o, c in (("「", "」"), ("（(", "）)"), ("『", "』"))]
 """The common brackets."""
@@ -64,8 +65,8 @@ _GOES_ON = re.compile(
 )
 """An end mark that its line goes on after: many a line has none, and needs no closer look."""
 _TOKEN = re.compile(
-    rf"[{_ANY_BRACKET}{_ENDERS}](?:(?<=[{_MARKS}])(?<![{_MARKS}][{_MARKS}])[{_ENDERS}]*+(?:(?={_SPACES}[{_CLOSING}])|{_STANDS})"
-    rf"{_SPACES}|{_PERIOD}{_SPACES}"
+    rf"[{_ANY_BRACKET}{_ENDERS}](?:(?<=[{_MARKS}])(?<![{_MARKS}][{_MARKS}])[{_ENDERS}]*+"
+    rf"(?:(?={_SPACES}[{_CLOSING}])|{_STANDS}){_SPACES}|{_PERIOD}{_SPACES}"
     rf"|{'|'.join(rf'(?<={opener}){_INNER}{closer}' for opener, closer in _PAIRS)}|(?<=[{_ANY_BRACKET}]))"
 )
 """An end mark or a run of them, unless the sentence goes on; a pair of brackets that decides nothing; one bracket."""

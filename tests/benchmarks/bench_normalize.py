@@ -68,15 +68,16 @@ def main() -> None:
         print(f"no texts under {DATA}: nothing to measure")
         return
     ours, nfkc = Neologdn(), Nfkc()
-    print(f"{'MB/s':22}{'MB':>6}{'jprep':>8}{'joined':>8}{'neologdn':>10}{'ratio':>7}{'nfkc':>7}{'bare NFKC':>11}{'same':>6}")
+    columns = ("MB", "jprep", "joined", "neologdn", "ratio", "nfkc", "bare NFKC", "same")
+    print(f"{'MB/s':22}", *(f"{column:>10}" for column in columns), sep="")
     texts["all"] = [document for documents in texts.values() for document in documents]
     for name, documents in texts.items():
         fast, slow = pace(ours.apply, documents), pace(by_neologdn, documents, 1)
         whole, nfkc_pace = pace(ours.apply, joined(documents)), pace(nfkc.apply, documents)
         bare = pace(lambda text: unicodedata.normalize("NFKC", text), documents)
         same = all(ours.apply(document) == by_neologdn(document) for document in documents)
-        print(f"{name:22}{megabytes(documents):6.1f}{fast:8.0f}{whole:8.0f}{slow:10.1f}{fast / slow:7.1f}", end="")
-        print(f"{nfkc_pace:7.0f}{bare:11.0f}{'yes' if same else 'NO':>6}")
+        figures = (megabytes(documents), fast, whole, slow, fast / slow, nfkc_pace, bare)
+        print(f"{name:22}", *(f"{figure:10.1f}" for figure in figures), f"{'yes' if same else 'NO':>10}", sep="")
 
 
 if __name__ == "__main__":

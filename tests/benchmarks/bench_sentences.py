@@ -14,7 +14,6 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from jprep.corpus.normalizers.neologdn import Neologdn
 from jprep.corpus.sentences import Rules, split_sentences

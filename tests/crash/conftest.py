@@ -125,28 +125,37 @@ segmenter = "jumandic"
 
 @pytest.fixture(scope="session")
 def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The recipe, with its inputs and the plugin it needs beside it."""
+    """The recipe, with its inputs beside it."""
     folder = tmp_path_factory.mktemp("work")
     samples.write(folder)
     for n in range(NOTES):
         own = f"{n}番目の覚え書きである。ここにだけある文がこの後に続いている。\n"
         folder.joinpath(f"notes{n}.txt").write_text(own + "どの覚え書きにも同じこの行があって、初めのものだけが残る。\n")
-    Distribution(folder / "plugins").add("pausing", PAUSES)
     folder.joinpath("disturbed.toml").write_text(_recipe(folder), encoding="utf-8")
     return folder / "disturbed.toml"
 
 
+@pytest.fixture(scope="session")
+def plugins(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The variables that let a process find the plugin."""
+    distribution = Distribution(tmp_path_factory.mktemp("plugins"))
+    distribution.add("pausing", PAUSES)
+    return distribution.env
+
+
 @pytest.fixture
-def work(recipe: Path, tmp_path: Path, jprep: Run) -> Iterator[Work]:
+def work(recipe: Path, plugins: dict[str, str], tmp_path: Path, jprep: Run) -> Iterator[Work]:
     """The work, not yet begun."""
-    work = Work(tmp_path / "corpus", recipe, {"PYTHONPATH": str(recipe.parent / "plugins")}, jprep)
+    work = Work(tmp_path / "corpus", recipe, plugins, jprep)
     yield work
     work.close()
 
 
 @pytest.fixture(scope="session")
-def undisturbed(recipe: Path, tmp_path_factory: pytest.TempPathFactory, jprep: Run) -> dict[str, str]:
+def undisturbed(
+    recipe: Path, plugins: dict[str, str], tmp_path_factory: pytest.TempPathFactory, jprep: Run
+) -> dict[str, str]:
     """What comes out when nobody disturbs the work: every file's hash."""
-    work = Work(tmp_path_factory.mktemp("calm") / "corpus", recipe, {"PYTHONPATH": str(recipe.parent / "plugins")}, jprep)
+    work = Work(tmp_path_factory.mktemp("calm") / "corpus", recipe, plugins, jprep)
     work.finish()
     return digests(work.folder)

@@ -25,7 +25,6 @@ from jprep.corpus.normalizers._neologdn_tables import (
 Indexes = npt.NDArray[np.intp]
 
 
-
 class Page:
     """One text under neologdn's rules.
 

@@ -49,7 +49,7 @@ CONVERSIONS: dict[int, tuple[str, str]] = {
     FULL_WIDTH: (_FULL_WIDTH, unicodedata.normalize("NFKC", _FULL_WIDTH)),
     HALF_WIDTH_KANA: (_HALF_WIDTH_KANA, unicodedata.normalize("NFKC", _HALF_WIDTH_KANA)),
     VOICING: ("゛゜ﾞﾟ", "ﾞﾟﾞﾟ"),
-    QUOTE: ("‘’“”", "`'\"\""),
+    QUOTE: ("‘’“”", '`\'""'),
     YEN: ("\u00a5", "\\"),
     BYTE_ORDER: ("\ufeff", "\ufeff"),
 }

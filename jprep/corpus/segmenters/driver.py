@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
@@ -12,6 +13,11 @@ from jprep.errors import MachineError
 PROBE = "\x03"
 """Sent after each batch: a process that stays has no exit code, but one that answers this has read all and is in step.
 One character is always one word, and no line that is only this character is ever sent otherwise."""
+
+_PROBING = f"{PROBE}\n".encode()
+
+_AHEAD = 4
+"""Batches under way at once."""
 
 _IN_A_ROW = 64
 """Failures without a success between them after which the program itself is at fault, not its input: more than halving
@@ -51,6 +57,7 @@ class Driver(Generic[Answer]):
         self._growth, self._batch, self._timeout, self._memory_mb = growth, batch, timeout, memory_mb
         self._child: Child | None = None
         self._probed = end
+        self._fresh = True
         self._failures = 0
 
     def ask(self, lines: Sequence[str]) -> list[Answer | Distrust]:
@@ -62,51 +69,62 @@ class Driver(Generic[Answer]):
         Raises:
             MachineError: the program does not start, or fails on everything.
         """
+        try:
+            return self._ask([lines[at : at + self._batch] for at in range(0, len(lines), self._batch)][::-1])
+        except BaseException:  # Ctrl-C too: the rest of an answer must not meet the next question
+            self.kill()
+            raise
+
+    def _ask(self, todo: list[Sequence[str]]) -> list[Answer | Distrust]:
+        """Ask the batches, the last first; some are sent ahead, so that the program never waits."""
         answers: list[Answer | Distrust] = []
-        todo = [lines[at : at + self._batch] for at in range(0, len(lines), self._batch)][::-1]
-        while todo:
-            part, fresh = todo.pop(), self._child is None
+        sent: deque[tuple[Sequence[str], bytes]] = deque()
+        while todo or sent:
+            while todo and len(sent) < _AHEAD:
+                sent.append((todo[-1], self._send(todo.pop())))
+            part, data = sent.popleft()
             try:
-                answers += self._exchange(part)
+                answers += self._receive(data)
             except Distrust as fault:
-                self._failed(fault)
-                half = len(part) // 2
-                if half:
-                    todo += [part[half:], part[:half]]
-                elif fresh:
-                    answers.append(fault)
-                else:  # the process may have been spoilt before: the line gets one to itself
-                    todo.append(part)
-            except BaseException:  # Ctrl-C: the rest of the answer must not meet the next question
-                self.kill()
-                raise
+                todo += [later for later, _ in reversed(sent)]
+                sent.clear()
+                again = self._again(part, fault)
+                todo += again
+                answers += [] if again else [fault]
         return answers
 
-    def _exchange(self, lines: Sequence[str]) -> list[Answer]:
-        child = self._child or self._start()
-        sent = "".join(f"{line}\n" for line in lines).encode()
-        seconds = self._timeout * max(len(lines) / self._batch, 0.1)
-        most = len(sent) * self._growth + len(self._probed)
-        answer = child.ask(sent + f"{PROBE}\n".encode(), self._probed, seconds, most)
+    def _send(self, lines: Sequence[str]) -> bytes:
+        data = "".join(f"{line}\n" for line in (*lines, PROBE)).encode()
+        (self._child or self._start()).send(data)
+        return data
+
+    def _receive(self, data: bytes) -> list[Answer]:
+        assert self._child
+        sent = data.removesuffix(_PROBING)
+        seconds = self._timeout * max(sent.count(b"\n") / self._batch, 0.1)
+        answer = self._child.receive(len(data), self._probed, seconds)
         values = self._read(sent, answer.removesuffix(self._probed))
-        self._failures = 0
+        self._fresh, self._failures = False, 0
         return values
 
     def _start(self) -> Child:
         """Start the program, and learn how its answer to the probe reads."""
         try:
-            self._child = Child(self._command, self._memory_mb)
-            self._probed = self._child.ask(f"{PROBE}\n".encode(), self._end, self._timeout, 1 << 16)
+            self._child = Child(self._command, self._memory_mb, self._growth)
+            self._child.send(_PROBING)
+            self._probed = self._child.receive(len(_PROBING), self._end, self._timeout)
         except (Distrust, OSError) as fault:
             raise MachineError(
                 f"{self._command[0]} does not work ({fault}): {self.kill() or 'it said nothing'}",
                 where=" ".join(map(repr, self._command)),
                 fix="run it by hand; its model must be of its own version",
             ) from fault
+        self._fresh = True
         return self._child
 
-    def _failed(self, fault: Distrust) -> None:
-        complaint = self.kill()
+    def _again(self, part: Sequence[str], fault: Distrust) -> list[Sequence[str]]:
+        """What to ask again after a fault, the last first: the halves, or a line that had no process to itself."""
+        fresh, complaint = self._fresh, self.kill()
         log.debug("%s: %s: %s", self._command[0], fault.reason, complaint)
         self._failures += 1
         if self._failures == _IN_A_ROW:
@@ -114,6 +132,10 @@ class Driver(Generic[Answer]):
                 f"{self._command[0]} failed {_IN_A_ROW} times in a row, at last with {fault.reason}: {complaint}",
                 fix="run it by hand on a few sentences; if it is slow here, raise `timeout`",
             )
+        half = len(part) // 2
+        if half:
+            return [part[half:], part[:half]]
+        return [] if fresh else [part]
 
     def kill(self) -> str:
         """End the process now; what it wrote last to standard error."""

@@ -65,7 +65,7 @@ class Jumanpp(Segmenter):
         memory_mb: Annotated[int, Meta(ge=256)] = 2048
         max_line_bytes: Annotated[int, Meta(ge=4, le=4096)] = 1000
         max_run: Annotated[int, Meta(ge=1, le=200)] = 128
-        batch: Annotated[int, Meta(ge=1)] = 2000
+        batch: Annotated[int, Meta(ge=1)] = 500
 
     def __init__(self, config: Any = None) -> None:
         super().__init__(config)

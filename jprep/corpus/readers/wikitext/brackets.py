@@ -46,16 +46,19 @@ class Mender:
         return text
 
     def _mend_drops(self, text: str) -> str:
-        gaps = [(0, "", 0)]
+        pieces: list[str] = []
+        done = floor = 0
         for match in _SUSPECT.finditer(text):
-            if match.start() >= gaps[-1][2]:
-                start, shown, end = self._gap(text, gaps[-1][0], match.start())
-                if start <= gaps[-1][0]:  # nothing but separators since the last gap: the two are one
-                    gaps.pop()
-                gaps.append((max(start, gaps[-1][2] if gaps else 0), shown, end))
-        edges = [0, *(edge for start, _, end in gaps for edge in (start, end)), len(text)]
-        kept = [text[a:b] for a, b in zip(edges[::2], edges[1::2], strict=True)]
-        return "".join([piece for pair in zip(kept, (*(shown for _, shown, _ in gaps), ""), strict=True) for piece in pair])
+            if match.start() < done:
+                continue
+            start, shown, end = self._gap(text, floor, match.start())
+            if start < done:  # nothing but separators since the last gap: the two are one
+                pieces[-1] = shown
+            else:
+                pieces += text[done:start], shown
+            done = end
+            floor = end if text[start:end].strip(_SEPARATORS) else start
+        return "".join((*pieces, text[done:]))
 
     def _gap(self, text: str, floor: int, at: int) -> tuple[int, str, int]:
         """Where the gap around the drop at `at` begins, what takes its place, and where it ends."""

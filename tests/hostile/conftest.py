@@ -1,0 +1,155 @@
+"""Hostile and damaged inputs, and the promises that hold for each run on one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
+
+import msgspec
+import pytest
+
+from jprep.corpus.store import Manifest, read_manifest
+from tests.benchmarks.measure import JPREP, Run, run
+from tests.conftest import environment
+
+HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11" xml:lang="ja">
+  <siteinfo>
+    <base>https://example.org/wiki/Main</base>
+    <namespaces>
+      <namespace key="0" case="first-letter" />
+      <namespace key="10" case="first-letter">Template</namespace>
+    </namespaces>
+  </siteinfo>
+"""
+PAGE = """  <page>
+    <title>{title}</title>
+    <ns>{namespace}</ns>
+    <id>{number}</id>
+    <revision>
+      <id>{number}</id>
+      <timestamp>2024-01-01T00:00:00Z</timestamp>
+      <model>wikitext</model>
+      <text bytes="1" xml:space="preserve">{text}</text>
+    </revision>
+  </page>
+"""
+
+
+def page(number: int, text: str, title: str = "", namespace: object = 0) -> str:
+    """One page's XML."""
+    return PAGE.format(title=escape(title or f"項目{number}"), namespace=namespace, number=number, text=escape(text))
+
+
+def article(number: int, lines: int = 20) -> str:
+    """A page's text, unlike any other page's."""
+    return "\n\n".join(f"'''第{number}項'''の{i}行目は[[町]]の{number * 7919 + i * 31}番地を語る。" for i in range(lines))
+
+
+def dump(texts: Iterable[str]) -> bytes:
+    """A whole export of some pages."""
+    return (HEAD + "".join(page(number, text) for number, text in enumerate(texts, 1)) + "</mediawiki>\n").encode()
+
+
+class Attempt:
+    """One build, ended: what it said, and what it left.
+
+    Attributes:
+        folder: the corpus's.
+        run: how the command ended.
+    """
+
+    def __init__(self, folder: Path, run: Run) -> None:
+        self.folder, self.run = folder, run
+
+    @property
+    def manifest(self) -> Manifest:
+        return read_manifest(self.folder)
+
+    def documents(self) -> list[dict[str, Any]]:
+        """All documents, as the command exports them."""
+        out = run([JPREP, "corpus", "export", str(self.folder), "--format", "jsonl"]).out
+        return [msgspec.json.decode(line) for line in out.splitlines() if line] if "\u2028" not in out else _rows(out)
+
+    def texts(self) -> list[str]:
+        return [document["text"] for document in self.documents()]
+
+    def receipts(self) -> list[Any]:
+        """What is committed of the first stage."""
+        found = sorted(self.folder.glob(".state/documents/receipts/*.json"))
+        return [msgspec.json.decode(path.read_bytes()) for path in found]
+
+    def assert_committed_stands(self, least: int) -> None:
+        """At least so many tasks are committed, and all their files are there."""
+        receipts = self.receipts()
+        assert len(receipts) >= least
+        for output in (output for receipt in receipts for output in receipt["outputs"]):
+            assert (self.folder / output["path"]).exists()
+
+
+def _rows(out: str) -> list[dict[str, Any]]:
+    return [msgspec.json.decode(line) for line in out.split("\n") if line]
+
+
+def assert_in_order(said: Attempt, code: int, says: Iterable[str]) -> None:
+    """What holds after each run, whatever happened."""
+    ended = said.run
+    assert ended.code == code, ended.err
+    assert "Traceback" not in ended.err
+    if said.folder.is_dir():
+        assert not list(said.folder.rglob("*.tmp-*"))
+        assert (said.folder / "corpus.json").exists() == (code == 0)
+    if code:
+        assert ended.err.startswith("jprep: ")
+        assert "where: " in ended.err
+        assert "fix: " in ended.err
+    for part in says:
+        assert part in ended.err
+
+
+Build = Callable[..., Attempt]
+
+
+@pytest.fixture
+def build(tmp_path: Path) -> Build:
+    """Builds a corpus without words; `build("--text", path, code=4, says=["byte 3"], more=["--restart"])`."""
+
+    def attempt(
+        option: str,
+        path: Path,
+        *,
+        code: int = 0,
+        says: Iterable[str] = (),
+        more: Iterable[str] = (),
+        workers: int = 1,
+        folder: Path | None = None,
+    ) -> Attempt:
+        out = folder or tmp_path / "corpus"
+        command = [JPREP, "corpus", "build", option, str(path), "--segmenter", "none", "-o", str(out)]
+        done = Attempt(out, run([*command, "--workers", str(workers), *more], env=environment()))
+        assert_in_order(done, code, says)
+        return done
+
+    return attempt
+
+
+@pytest.fixture
+def put(tmp_path: Path) -> Callable[[str, bytes], Path]:
+    """Writes an input."""
+
+    def write(name: str, data: bytes) -> Path:
+        path = tmp_path / name
+        path.write_bytes(data)
+        return path
+
+    return write
+
+
+Put = Callable[[str, bytes], Path]
+
+
+def reader(name: str, **options: object) -> list[str]:
+    """The command's options that set a reader's."""
+    pairs = "".join(f", {key} = {msgspec.json.encode(value).decode()}" for key, value in options.items())
+    return ["--set", f'corpus.sources.0.reader={{use = "{name}"{pairs}}}']

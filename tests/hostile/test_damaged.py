@@ -1,0 +1,209 @@
+"""Inputs that are cut off, corrupt, or made to exhaust the reader: told with place and fix, nothing half done."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import itertools
+import lzma
+from collections.abc import Callable
+
+import pytest
+import zstandard
+
+from tests.benchmarks.measure import MIB
+from tests.hostile.conftest import HEAD, Build, Put, article, dump, page, reader
+
+PAGES = 120
+DUMP = dump(article(number, 60) for number in range(PAGES))
+BLOCKS = bz2.compress(DUMP, 1)  # level 1 makes blocks of 100 kB
+STREAMS = bz2.compress(DUMP[:200_000]) + bz2.compress(DUMP[200_000:])
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    "gz": gzip.compress,
+    "bz2": lambda data: bz2.compress(data, 1),
+    "xz": lambda data: lzma.compress(data, preset=1),
+    "zst": lambda data: zstandard.ZstdCompressor().compress(data),
+    "": bytes,
+}
+KINDS = sorted(COMPRESS)
+CRAWL = b"".join(f"文書{n}の一行目は十分に長い行である。\n二行目もまた十分に長い行である。\n\n".encode() for n in range(20_000))
+SMALL_SHARDS = reader("wikipedia", shard_mb=1)
+BOUND = 400 * MIB
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_cut_dump_is_told(kind: str, build: Build, put: Put) -> None:
+    whole = COMPRESS[kind](DUMP)
+    path = put(f"cut.xml.{kind}", whole[: len(whole) * 2 // 3])
+    build("--wikipedia", path, code=4, says=["cut.xml", "byte", "on_truncated"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_whole_pages_of_a_cut_dump_can_be_kept(kind: str, build: Build, put: Put) -> None:
+    whole = COMPRESS[kind](DUMP)
+    path = put(f"cut.xml.{kind}", whole[: len(whole) * 2 // 3])
+    kept = build("--wikipedia", path, more=reader("wikipedia", on_truncated="keep", shard_mb=1))
+    assert kept.manifest.counts["reader.wikipedia.files.truncated"] == 1
+    texts = kept.texts()
+    assert PAGES // 3 < len(texts) < PAGES
+    assert all("59行目" in text for text in texts)
+
+
+def test_a_cut_between_two_pages_is_counted_too(build: Build, put: Put) -> None:
+    border = DUMP.index(b"  <page>", len(DUMP) // 2)
+    path = put("cut.xml.gz", gzip.compress(DUMP[:border])[:-8])
+    build("--wikipedia", path, code=4, says=["cut short"])
+    kept = build("--wikipedia", path, more=[*reader("wikipedia", on_truncated="keep"), "--restart"])
+    assert kept.manifest.counts["reader.wikipedia.files.truncated"] == 1
+    assert kept.manifest.totals["documents"] == DUMP[:border].count(b"<page>")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind])
+def test_cut_web_text_is_told(kind: str, build: Build, put: Put) -> None:
+    whole = COMPRESS[kind](CRAWL)
+    build("--cc100", put(f"cut.txt.{kind}", whole[: len(whole) // 2]), code=4, says=["cut short", "compressed byte", "cut.txt"])
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_was_committed_before_the_damage_stays(workers: int, build: Build, put: Put) -> None:
+    pages = (article(number, 300) for number in range(200))
+    data = dump(pages)
+    path = put("cut.xml.gz", gzip.compress(data, 1)[:-20_000])
+    assert len(data) > 4 * MIB
+    build("--wikipedia", path, code=4, more=SMALL_SHARDS, workers=workers).assert_committed_stands(3)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_was_committed_before_malformed_xml_stays(workers: int, build: Build, put: Put) -> None:
+    data = dump(article(number, 300) for number in range(200))
+    broken = data[:-300_000] + data[-300_000:].replace(b"</title>", b"</titel>", 1)
+    attempt = build(
+        "--wikipedia", put("broken.xml", broken), code=4, more=SMALL_SHARDS, workers=workers,
+        says=["malformed XML", "mismatched tag", "broken.xml", "byte"],
+    )  # fmt: skip
+    attempt.assert_committed_stands(3)
+
+
+@pytest.mark.parametrize("place", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("data", [BLOCKS, STREAMS], ids=["one stream", "two streams"])
+def test_a_flipped_bit_is_told(place: float, data: bytes, build: Build, put: Put) -> None:
+    damaged = bytearray(data)
+    damaged[int(len(data) * place)] ^= 0x10
+    build("--wikipedia", put("flipped.xml.bz2", bytes(damaged)), code=4, says=["compressed byte", "flipped.xml.bz2", "fetch"])
+
+
+@pytest.mark.parametrize("stream", [0, 1])
+@pytest.mark.parametrize("what", ["a stream's magic", "a block's magic"])
+def test_a_block_that_is_not_recognised_is_not_skipped(stream: int, what: str, build: Build, put: Put) -> None:
+    damaged = bytearray(STREAMS)
+    begin = STREAMS.index(b"BZh9", 1) if stream else 0
+    damaged[begin + (0 if what == "a stream's magic" else 6)] ^= 0x10
+    build("--wikipedia", put("flipped.xml.bz2", bytes(damaged)), code=4, says=["flipped.xml.bz2"])
+
+
+def test_bzip2_with_other_data_behind_it_is_told(build: Build, put: Put) -> None:
+    build("--wikipedia", put("tail.xml.bz2", BLOCKS + b"not bzip2 at all" * 100), code=4, says=["tail.xml.bz2"])
+
+
+def test_bzip2_padded_with_zeros_is_sound(build: Build, put: Put) -> None:
+    assert build("--wikipedia", put("padded.xml.bz2", BLOCKS + bytes(5000))).manifest.totals["documents"] == PAGES
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_same_bytes_from_every_compression(workers: int, build: Build, put: Put, tmp_path) -> None:
+    exports = set()
+    for kind in KINDS:
+        done = build("--wikipedia", put(f"d.xml.{kind}", COMPRESS[kind](DUMP)), workers=workers, folder=tmp_path / f"c{kind}")
+        exports.add("\n".join(done.texts()))
+    assert len(exports) == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"<html><body>not a dump</body></html>", ["not a MediaWiki export"]),
+        (bytes(range(256)) * 100, ["not a MediaWiki export"]),
+        (HEAD.encode() + b"  <page><title>a</title><x & y></page></mediawiki>", ["malformed XML", "not well-formed", "byte"]),
+        (HEAD.encode() + page(1, "x").encode() + b"<page>\xff\xfe</page>", ["malformed XML", "byte"]),
+        (HEAD.replace('key="10"', 'key="ten"').encode() + page(1, "x").encode(), ["namespace"]),
+        (HEAD.replace("<namespaces>", "<namespaces></namespace>").encode() + page(1, "x").encode(), ["malformed XML"]),
+        (HEAD.encode() + page(1, article(1), namespace="none").encode(), ["namespace"]),
+        (HEAD.encode() + page(1, article(1)).replace("項目", "&undefined;").encode(), ["malformed XML", "undefined entity"]),
+        (HEAD.encode() + page(1, article(1)).replace("項目", "&#30;").encode(), ["malformed XML"]),
+        (dump(["語"]).decode().encode("utf-16"), ["not a MediaWiki export"]),
+        (dump(["語"]).decode().encode("cp932"), ["malformed XML"]),
+    ],
+    ids=["html", "binary", "tag", "utf-8", "key", "end tag", "ns", "entity", "control", "utf-16", "cp932"],
+)
+@pytest.mark.parametrize("kind", ["", "bz2", "xz"])
+def test_what_is_no_sound_export_is_told(data: bytes, says: list[str], kind: str, build: Build, put: Put) -> None:
+    build("--wikipedia", put("odd.xml", COMPRESS[kind](data)), code=4, says=["odd.xml", *says])
+
+
+LAUGHS = ["<!ENTITY l0 'ha'>", *(f"<!ENTITY l{n + 1} '{f'&l{n};' * 10}'>" for n in range(12))]
+DOCTYPES = {
+    "billion laughs": f"<!DOCTYPE mediawiki [{''.join(LAUGHS)}]>\n" + HEAD.replace("https://example.org/wiki/Main", "&l12;"),
+    "outside entity": '<!DOCTYPE mediawiki [<!ENTITY x SYSTEM "file:///etc/hostname">]>\n' + HEAD,
+    "page in the DTD": '<!DOCTYPE mediawiki [<!ENTITY x "<page>">]>\n' + HEAD,
+    "empty": "<!DOCTYPE mediawiki>\n" + HEAD,
+}
+
+
+@pytest.mark.parametrize("kind", ["", "bz2", "gz"])
+@pytest.mark.parametrize("head", DOCTYPES.values(), ids=DOCTYPES)
+def test_a_document_type_is_refused(head: str, kind: str, build: Build, put: Put) -> None:
+    data = (head + page(1, "&l12;&x;") + "</mediawiki>").replace("&amp;", "&").encode()
+    done = build("--wikipedia", put("bomb.xml", COMPRESS[kind](data)), code=4, says=["bomb.xml", "document type"])
+    assert done.run.peak < BOUND
+
+
+def test_an_entity_bomb_behind_the_head_is_refused(build: Build, put: Put) -> None:
+    data = HEAD + page(1, article(1)) + f"<!DOCTYPE page [{''.join(LAUGHS)}]>" + page(2, "&l12;").replace("&amp;", "&")
+    build("--wikipedia", put("bomb.xml", data.encode()), code=4, says=["bomb.xml", "byte"])
+
+
+BOMBS: dict[str, Callable[[bytes, int], bytes]] = {
+    "bz2": lambda piece, times: bz2.compress(piece * times),
+    "gz": lambda piece, times: gzip.compress(piece * times),
+    "xz": lambda piece, times: lzma.compress(piece * times, preset=1),
+    "zst": lambda piece, times: zstandard.ZstdCompressor().compress(piece * times),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(BOMBS))
+@pytest.mark.parametrize("option", ["--wikipedia", "--cc100", "--text", "--jsonl"])
+def test_a_bomb_is_stopped_in_bounded_memory(option: str, kind: str, build: Build, put: Put) -> None:
+    head = HEAD + "<page><title>a</title><revision><text>" if option == "--wikipedia" else "始まり\n\n"
+    data = BOMBS[kind](b"a" * MIB, 600)
+    compressed = COMPRESS[kind](head.encode()) + data
+    assert len(data) * 1000 < 600 * MIB
+    done = build(option, put(f"bomb.{kind}", compressed), code=4, says=["decompression bomb", f"bomb.{kind}", "max_ratio"])
+    assert done.run.peak < BOUND
+
+
+@pytest.mark.parametrize("option", ["--cc100", "--text", "--jsonl"])
+def test_invalid_utf8_is_told_with_its_byte(option: str, build: Build, put: Put) -> None:
+    line = '{"text": "これは試しの文である。"}\n'.encode()
+    lines = [line] * 500
+    lines[300] = line.replace("試".encode(), b"\xe8\xff\xa6")
+    at = len(line) * 300 + lines[300].index(b"\xe8")
+    build(option, put("latin.txt", b"".join(lines)), code=4, says=["latin.txt", f"byte {at}", "utf-8", "max_bad"])
+
+
+def test_a_share_of_bad_records_can_be_allowed(build: Build, put: Put) -> None:
+    lines = [f'{{"text": "これは第{n}の試しの文であり、十分に長い。"}}\n'.encode() for n in range(1000)]
+    lines[10], lines[20], lines[30] = b'{"text": "\xff"}\n', b'{"text": ', b'{"text": "\\ud800"}\n'
+    path = put("some.jsonl", b"".join(lines))
+    build("--jsonl", path, code=4, more=reader("jsonl", max_bad=0.001))
+    done = build("--jsonl", path, more=[*reader("jsonl", max_bad=0.01), "--restart"])
+    assert done.manifest.totals["documents"] + sum(done.manifest.rejects.values()) == 1000 + lines.count(b"")
+    assert done.manifest.rejects["reader.jsonl/invalid_utf8"] == 1
+    assert done.manifest.rejects["reader.jsonl/malformed_json"] >= 1
+
+
+@pytest.mark.parametrize("flip", itertools.islice(range(0, len(BLOCKS), len(BLOCKS) // 7), 1, None))
+def test_any_flipped_bit_gives_the_same_documents_or_an_error(flip: int, build: Build, put: Put) -> None:
+    """No damage may pass for sound text."""
+    damaged = bytearray(BLOCKS)
+    damaged[flip] ^= 1
+    build("--wikipedia", put("flipped.bz2", bytes(damaged)), code=4, says=["flipped.bz2"])
