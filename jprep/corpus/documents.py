@@ -173,12 +173,17 @@ def _route(item: Document | Reject, chain: Chain, taken: Sink) -> None:
 def _grouped(shards: Iterator[Shard]) -> Iterator[list[Shard]]:
     group: list[Shard] = []
     for shard in shards:
-        if group and sum(s.weight for s in group) + shard.weight > _GROUP:
+        if group and sum(map(_size, group)) + _size(shard) > _GROUP:
             yield group
             group = []
         group.append(shard)
     if group:
         yield group
+
+
+def _size(shard: Shard) -> int:
+    """Bytes on disk, or in memory where they are more: a shard may carry what a few compressed bytes made."""
+    return max(shard.weight, len(shard.data or b""))
 
 
 def _digest(group: list[Shard]) -> str:

@@ -39,9 +39,7 @@ class Local:
         """
         if self._workers == 1:
             return self._alone(job, tasks)
-        ahead = list(itertools.islice(tasks, 2))
-        few = len(ahead) < 2
-        tasks = itertools.chain(ahead, tasks)
+        few, tasks = _at_most_one(tasks)
         return self._alone(job, tasks) if few else _Pool(job, tasks, self._workers, self._stopping).run()
 
     def _alone(self, job: Job, tasks: Iterator[Task]) -> Iterator[tuple[Task, Receipt]]:
@@ -49,6 +47,29 @@ class Local:
             _go_on(self._stopping)
             yield task, job(task)
         _go_on(self._stopping)
+
+
+def _at_most_one(tasks: Iterator[Task]) -> tuple[bool, Iterator[Task]]:
+    """Whether there is work for one process only; and all the tasks, an error in their making in its place."""
+    first: list[Task] = []
+    try:
+        for task in itertools.islice(tasks, 2):
+            first.append(task)
+    except JprepError as error:
+        tasks = _raising(error)
+    few = len(first) < 2
+    return few, itertools.chain(_emptied(first), tasks)
+
+
+def _emptied(tasks: list[Task]) -> Iterator[Task]:
+    """The tasks, none of them held on to: each may carry megabytes."""
+    while tasks:
+        yield tasks.pop(0)
+
+
+def _raising(error: JprepError) -> Iterator[Task]:
+    raise error
+    yield
 
 
 def _go_on(stopping: Callable[[], bool]) -> None:
@@ -106,7 +127,7 @@ class _Pool:
                 return None
             return next(self._tasks, None)
 
-    def _do(self, task: Task, process: subprocess.Popen[bytes] | None) -> subprocess.Popen[bytes]:
+    def _do(self, task: Task, process: subprocess.Popen[bytes] | None) -> subprocess.Popen[bytes] | None:
         for _ in range(_ATTEMPTS):
             process = process or self._hire()
             try:
@@ -116,6 +137,8 @@ class _Pool:
                 code = process.wait()
                 self._processes.discard(process)
                 process = None
+                if self._failed.is_set():  # the run has ended, and killed it: nobody is to begin anew
+                    return None
                 continue
             if isinstance(answer, JprepError):
                 self._failed.set()

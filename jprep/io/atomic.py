@@ -39,7 +39,8 @@ def atomic(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise disk_error(error, path) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # it is gone, or the folder itself is what is wrong
+            temporary.unlink()
 
 
 def write_atomic(path: Path, data: bytes) -> None:

@@ -23,6 +23,7 @@ except ImportError:
 
 _BLOCK, _FOOTER = 0x314159265359, 0x177245385090
 _BITS = 48
+_HEADER = 32  # bits of "BZh9"
 _PIECE = 1 << 20  # bytes searched at a time
 _OVERLAP = 15  # bytes that hold a magic and its check bits wherever they begin
 
@@ -89,18 +90,48 @@ def blocks(file: BinaryIO, start_bit: int, path: str) -> Iterator[Block]:
     """Each block from the one at `start_bit` on.
 
     Raises:
-        TruncatedError: the file ends inside a block.
-        InputError: a block's checksum is wrong.
+        TruncatedError: the file ends inside a stream.
+        InputError: a block's checksum is wrong, or there is something between streams.
     """
-    magics = (magic for magic in find_magics(file, start_bit // 8) if magic[0] >= start_bit)
-    begin, is_block = next(magics, (0, False))
-    for end, next_is_block in magics:
-        if is_block:
-            yield Block(begin, end, _decode(file, begin, end, path))
-        begin, is_block = end, next_is_block
-    if is_block:
-        where = f"{path}, in the block at compressed byte {begin // 8:,}"
-        raise TruncatedError("the bzip2 file is cut off", where=where, fix=FETCH_AGAIN)
+    begun, due = -1, start_bit or _HEADER
+    for bit, is_block in find_magics(file, start_bit // 8):
+        if bit < start_bit:
+            continue
+        if begun >= 0:
+            yield Block(begun, bit, _decode(file, begun, bit, path))
+        elif bit != due:  # a magic was damaged: its block must not be passed over
+            raise _damaged("a stream does not begin where it should", path, due // 8)
+        begun, due = bit if is_block else -1, _after_footer(bit)
+    if begun >= 0:
+        raise _cut_off(path, begun // 8)
+    _check_rest(file, (due - _HEADER) // 8, path)
+
+
+def _after_footer(bit: int) -> int:
+    """Where the next stream's first block or footer begins: streams are padded to whole bytes."""
+    return (bit + _BITS + 32 + 7) // 8 * 8 + _HEADER
+
+
+def _check_rest(file: BinaryIO, end: int, path: str) -> None:
+    """Nothing may follow the last stream but zeros."""
+    if file.seek(0, io.SEEK_END) < end:
+        raise _cut_off(path, end)
+    file.seek(end)
+    while rest := file.read(_PIECE):
+        if b"BZh".startswith(rest[:3]):
+            raise _cut_off(path, end)
+        if rest.strip(b"\0"):
+            raise _damaged("other data follows it", path, end)
+
+
+def _cut_off(path: str, byte: int) -> TruncatedError:
+    where = f"{path}, in the block at compressed byte {byte:,}"
+    return TruncatedError("the bzip2 file is cut off", where=where, fix=FETCH_AGAIN)
+
+
+def _damaged(detail: object, path: str, byte: int) -> InputError:
+    where = f"{path}, in the block at compressed byte {byte:,}"
+    return InputError(f"the bzip2 file is damaged ({detail})", where=where, fix=FETCH_AGAIN)
 
 
 def _decode(file: BinaryIO, begin: int, end: int, path: str) -> bytes:
@@ -115,8 +146,7 @@ def _decode(file: BinaryIO, begin: int, end: int, path: str) -> bytes:
     try:
         return _decompress(b"BZh9" + stream.to_bytes((length + _BITS + 32 + padding) // 8, "big"))
     except (OSError, ValueError, RuntimeError, EOFError) as error:
-        where = f"{path}, in the block at compressed byte {first:,}"
-        raise InputError(f"the bzip2 file is damaged ({error})", where=where, fix=FETCH_AGAIN) from error
+        raise _damaged(error, path, first) from error
 
 
 def _decompress(stream: bytes) -> bytes:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from jprep.errors import MachineError
+from jprep.io.atomic import disk_error
 
 
 @contextlib.contextmanager
@@ -21,10 +22,13 @@ def locked(path: Path, *, patience: float = 5.0) -> Iterator[None]:
         patience: seconds to wait for another holder: workers of a killed run need a moment to notice and leave.
 
     Raises:
-        MachineError: somebody else holds it.
+        MachineError: somebody else holds it, or it cannot be made.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise disk_error(error, path.parent) from error
     os.set_inheritable(handle, True)
     try:
         _acquire(handle, path, time.monotonic() + patience)

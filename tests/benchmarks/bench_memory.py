@@ -1,6 +1,6 @@
 """Peak memory of every process, for an input and for one ten times as large; and for one enormous line and page.
 
-The small input has as many megabytes as `JPREP_BENCH_MB` says: at the default, two shards of the default size.
+The small input has two shards of `JPREP_BENCH_MB` megabytes: 8, unless it is set; jprep's own default is 32.
 """
 
 from __future__ import annotations
@@ -11,39 +11,38 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import IO
 
 from tests.benchmarks.inputs import crawl, pages, source_dump
 from tests.benchmarks.measure import JPREP, MIB, Run, run
 
-SMALL = int(os.environ.get("JPREP_BENCH_MB", "64")) * MIB
+SHARD_MB = int(os.environ.get("JPREP_BENCH_MB", "8"))
+SMALL = 2 * SHARD_MB * MIB
 GROWTH = 10
 LONG = 50 * MIB
 
 ARTICLE = re.compile("<ns>0</ns>")
 
-Open = Callable[[Path], IO[bytes]]
-FORMS: dict[str, Open] = {
-    ".xml": lambda path: path.open("wb"),
-    ".xml.bz2": lambda path: bz2.open(path, "wb"),
-    ".xml.xz": lambda path: lzma.open(path, "wb", preset=0),
-}
+Open = Callable[..., IO[bytes]]
+FORMS: dict[str, Open] = {".xml": partial(open, mode="wb"), ".xml.bz2": bz2.BZ2File, ".xml.xz": lzma.LZMAFile}
 
 
 def write(path: Path, pieces: Iterable[str], form: Open = FORMS[".xml"]) -> Path:
     """Write pieces of text as UTF-8."""
-    with form(path) as file:
+    with form(path, mode="wb") as file:
         for piece in pieces:
             file.write(piece.encode())
     return path
 
 
-def build(option: str, path: Path, workers: int, *more: str) -> Run:
-    """Build a corpus of one input, without words."""
+def build(name: str, path: Path, workers: int, *more: str) -> Run:
+    """Build a corpus of one input by the reader of that name, without words."""
     with tempfile.TemporaryDirectory(dir=path.parent) as out:
-        command = [JPREP, "corpus", "build", option, str(path), "--segmenter", "none", "-o", f"{out}/corpus"]
-        done = run([*command, "--workers", str(workers), *more])
+        command = [JPREP, "corpus", "build", f"--{name}", str(path), "--segmenter", "none", "-o", f"{out}/corpus"]
+        shards = f'corpus.sources.0.reader={{use="{name}", shard_mb={SHARD_MB}}}'
+        done = run([*command, "--workers", str(workers), "--set", shards, *more])
     if done.code:
         raise SystemExit(f"{path.name}: exit code {done.code}\n{done.err}")
     return done
@@ -59,13 +58,13 @@ def in_mib(done: Run) -> str:
     return " + ".join(f"{peak / MIB:.0f}" for peak in roles(done))
 
 
-def compare(name: str, option: str, make: Callable[[int], Path], *more: str) -> None:
+def compare(name: str, reader: str, make: Callable[[int], Path], *more: str) -> None:
     """Print the peaks for an input and for a larger one, with one worker and with two."""
     runs: dict[int, list[Run]] = {1: [], 2: []}
     for size in (SMALL, SMALL * GROWTH):
         path = make(size)
         for workers in runs:
-            runs[workers].append(build(option, path, workers, *more))
+            runs[workers].append(build(reader, path, workers, *more))
         path.unlink()
     for workers, (small, large) in runs.items():
         grown = [100 * (b / a - 1) for a, b in zip(roles(small), roles(large), strict=True)]
@@ -96,23 +95,24 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         source = source_dump(folder)
-        print(f"{'peak MiB (own + largest worker)':34}{'workers':>8}{f'{SMALL // MIB} MB':>18}{f'{SMALL * GROWTH // MIB} MB':>18}")
+        sizes = "".join(f"{f'{size // MIB} MB':>18}" for size in (SMALL, SMALL * GROWTH))
+        print(f"{'peak MiB (own + largest worker)':34}{'workers':>8}{sizes}")
         for suffix, form in FORMS.items():
 
             def make(size: int, suffix: str = suffix, form: Open = form) -> Path:
-                return write(folder / f"dump{suffix}", pages(source, size // 2), form)
+                return write(folder / f"dump{suffix}", pages(source, size), form)
 
-            compare(f"dump{suffix}", "--wikipedia", make)
+            compare(f"dump{suffix}", "wikipedia", make)
 
         def make_crawl(size: int) -> Path:
             return write(folder / "crawl.txt", crawl(source, size))
 
-        compare("cc100, plain", "--cc100", make_crawl)
-        compare("cc100, plain, lines deduplicated", "--cc100", make_crawl, "--set", "corpus.dedup.lines=true")
+        compare("cc100, plain", "cc100", make_crawl)
+        compare("cc100, plain, lines deduplicated", "cc100", make_crawl, "--set", "corpus.dedup.lines=true")
         for reader in ("cc100", "text"):
-            done = build(f"--{reader}", write(folder / "line.txt", long_line()), 1)
+            done = build(reader, write(folder / "line.txt", long_line()), 1)
             print(f"{f'{reader}: a line of 50 MB':34}{1:>8}{in_mib(done):>18}")
-        done = build("--wikipedia", write(folder / "page.xml", long_page(source)), 1)
+        done = build("wikipedia", write(folder / "page.xml", long_page(source)), 1)
         print(f"{'wikipedia: a page of 50 MB':34}{1:>8}{in_mib(done):>18}")
 
 

@@ -1,6 +1,6 @@
 """Wikitext to text: MB of UTF-8 source a CPU-second, and left-over mark-up, beside wikiextractor in the same run.
 
-`JPREP_PEER_PYTHON` names a Python that has wikiextractor; it runs there as a program of its own and is never imported here.
+`JPREP_PEER_PYTHON` names a Python that has wikiextractor: it runs there, as a program of its own.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ def row(name: str, megabytes: float, result: tuple[float, list[str]] | None) -> 
     took, texts = result
     left = sum(text.count(sign) for text in texts for sign in SIGNS)
     kept = sum(map(len, texts))
-    print(f"  {name:14} {megabytes / took:6.1f} MB/s  {took / megabytes * 1000:6.1f} ms/MB  {kept:9} characters  {left:5} signs left")
+    pace = f"{megabytes / took:6.1f} MB/s  {took / megabytes * 1000:6.1f} ms/MB"
+    print(f"  {name:14} {pace}  {kept:9} characters  {left:5} signs left")
 
 
 def main() -> None:

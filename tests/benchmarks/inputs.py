@@ -33,7 +33,7 @@ def source_dump(folder: Path) -> Path:
 
 
 def pages(source: Path, size: int) -> Iterator[str]:
-    """The XML of a dump whose pages are repeated until it has about `size` characters, piece by piece."""
+    """The XML of a dump whose pages are repeated until it has about `size` bytes, piece by piece."""
     xml = bz2.decompress(source.read_bytes()).decode()
     yield xml[: xml.index("  <page>")]
     originals, written = PAGE.findall(xml), 0
@@ -42,7 +42,7 @@ def pages(source: Path, size: int) -> Iterator[str]:
             if written >= size:
                 yield FOOTER
                 return
-            written += len(page)
+            written += len(page.encode())
             yield _changed(page, copy)
 
 

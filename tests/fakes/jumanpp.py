@@ -102,18 +102,20 @@ class Analyser:
         self.words = json.loads(Path(known).read_text(encoding="utf-8")) if known else {}
 
     def run(self):
-        code, lines = 0, iter(sys.stdin.buffer)
-        for line in lines:
-            line, comment = line.removesuffix(b"\n"), b""
+        code, comment = 0, b""
+        for line in self.lines():
             if len(line) > 2 and line.startswith(b"# "):
-                comment, line = line, next(lines, b"").removesuffix(b"\n")
-                while len(line) > 2 and line.startswith(b"# "):
-                    comment, line = line, next(lines, b"").removesuffix(b"\n")
+                comment = line
+            else:
+                code, comment = self.one(line, comment), b""
+        return code
+
+    def lines(self):
+        for line in sys.stdin.buffer:
             if self.log:
                 with Path(self.log).open("ab") as log:
-                    log.write(line + b"\n")
-            code = self.one(line, comment)
-        return code
+                    log.write(line)
+            yield line.removesuffix(b"\n")
 
     def one(self, line, comment):
         if len(comment) > 1024 or len(line) > 65535:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import itertools
 import lzma
 from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import zstandard
@@ -17,7 +18,8 @@ from tests.hostile.conftest import HEAD, Build, Put, article, dump, page, reader
 PAGES = 120
 DUMP = dump(article(number, 60) for number in range(PAGES))
 BLOCKS = bz2.compress(DUMP, 1)  # level 1 makes blocks of 100 kB
-STREAMS = bz2.compress(DUMP[:200_000]) + bz2.compress(DUMP[200_000:])
+BORDERS = [0, *(DUMP.index(b"  <page>", len(DUMP) * part // 3) for part in (1, 2)), len(DUMP)]
+STREAMS = [bz2.compress(DUMP[start:end]) for start, end in pairwise(BORDERS)]
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "gz": gzip.compress,
     "bz2": lambda data: bz2.compress(data, 1),
@@ -35,7 +37,7 @@ BOUND = 400 * MIB
 def test_a_cut_dump_is_told(kind: str, build: Build, put: Put) -> None:
     whole = COMPRESS[kind](DUMP)
     path = put(f"cut.xml.{kind}", whole[: len(whole) * 2 // 3])
-    build("--wikipedia", path, code=4, says=["cut.xml", "byte", "on_truncated"])
+    build("--wikipedia", path, code=4, says=["cut.xml", "byte" if kind else "in the page '項目", "on_truncated"])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -66,10 +68,8 @@ def test_cut_web_text_is_told(kind: str, build: Build, put: Put) -> None:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_what_was_committed_before_the_damage_stays(workers: int, build: Build, put: Put) -> None:
-    pages = (article(number, 300) for number in range(200))
-    data = dump(pages)
+    data = dump(article(number, 300) for number in range(300))
     path = put("cut.xml.gz", gzip.compress(data, 1)[:-20_000])
-    assert len(data) > 4 * MIB
     build("--wikipedia", path, code=4, more=SMALL_SHARDS, workers=workers).assert_committed_stands(3)
 
 
@@ -85,20 +85,18 @@ def test_what_was_committed_before_malformed_xml_stays(workers: int, build: Buil
 
 
 @pytest.mark.parametrize("place", [0.1, 0.5, 0.9])
-@pytest.mark.parametrize("data", [BLOCKS, STREAMS], ids=["one stream", "two streams"])
+@pytest.mark.parametrize("data", [BLOCKS, b"".join(STREAMS)], ids=["one stream", "three streams"])
 def test_a_flipped_bit_is_told(place: float, data: bytes, build: Build, put: Put) -> None:
     damaged = bytearray(data)
     damaged[int(len(data) * place)] ^= 0x10
     build("--wikipedia", put("flipped.xml.bz2", bytes(damaged)), code=4, says=["compressed byte", "flipped.xml.bz2", "fetch"])
 
 
-@pytest.mark.parametrize("stream", [0, 1])
-@pytest.mark.parametrize("what", ["a stream's magic", "a block's magic"])
-def test_a_block_that_is_not_recognised_is_not_skipped(stream: int, what: str, build: Build, put: Put) -> None:
-    damaged = bytearray(STREAMS)
-    begin = STREAMS.index(b"BZh9", 1) if stream else 0
-    damaged[begin + (0 if what == "a stream's magic" else 6)] ^= 0x10
-    build("--wikipedia", put("flipped.xml.bz2", bytes(damaged)), code=4, says=["flipped.xml.bz2"])
+@pytest.mark.parametrize("stream", range(3))
+def test_a_block_that_is_not_recognised_is_not_passed_over(stream: int, build: Build, put: Put) -> None:
+    damaged = [bytearray(each) for each in STREAMS]
+    damaged[stream][6] ^= 0x10
+    build("--wikipedia", put("flipped.xml.bz2", b"".join(damaged)), code=4, says=["flipped.xml.bz2", "byte"])
 
 
 def test_bzip2_with_other_data_behind_it_is_told(build: Build, put: Put) -> None:
@@ -110,7 +108,7 @@ def test_bzip2_padded_with_zeros_is_sound(build: Build, put: Put) -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_the_same_bytes_from_every_compression(workers: int, build: Build, put: Put, tmp_path) -> None:
+def test_the_same_bytes_from_every_compression(workers: int, build: Build, put: Put, tmp_path: Path) -> None:
     exports = set()
     for kind in KINDS:
         done = build("--wikipedia", put(f"d.xml.{kind}", COMPRESS[kind](DUMP)), workers=workers, folder=tmp_path / f"c{kind}")
@@ -123,13 +121,13 @@ def test_the_same_bytes_from_every_compression(workers: int, build: Build, put: 
     [
         (b"<html><body>not a dump</body></html>", ["not a MediaWiki export"]),
         (bytes(range(256)) * 100, ["not a MediaWiki export"]),
-        (HEAD.encode() + b"  <page><title>a</title><x & y></page></mediawiki>", ["malformed XML", "not well-formed", "byte"]),
+        (HEAD.encode() + b"<page><x & y></page>", ["malformed XML", "not well-formed", "byte"]),
         (HEAD.encode() + page(1, "x").encode() + b"<page>\xff\xfe</page>", ["malformed XML", "byte"]),
         (HEAD.replace('key="10"', 'key="ten"').encode() + page(1, "x").encode(), ["namespace"]),
         (HEAD.replace("<namespaces>", "<namespaces></namespace>").encode() + page(1, "x").encode(), ["malformed XML"]),
         (HEAD.encode() + page(1, article(1), namespace="none").encode(), ["namespace"]),
-        (HEAD.encode() + page(1, article(1)).replace("項目", "&undefined;").encode(), ["malformed XML", "undefined entity"]),
-        (HEAD.encode() + page(1, article(1)).replace("項目", "&#30;").encode(), ["malformed XML"]),
+        (HEAD.encode() + page(1, "").replace("項目", "&none;").encode(), ["malformed XML", "undefined entity"]),
+        (HEAD.encode() + page(1, "").replace("項目", "&#30;").encode(), ["malformed XML"]),
         (dump(["語"]).decode().encode("utf-16"), ["not a MediaWiki export"]),
         (dump(["語"]).decode().encode("cp932"), ["malformed XML"]),
     ],
@@ -192,16 +190,16 @@ def test_invalid_utf8_is_told_with_its_byte(option: str, build: Build, put: Put)
 
 def test_a_share_of_bad_records_can_be_allowed(build: Build, put: Put) -> None:
     lines = [f'{{"text": "これは第{n}の試しの文であり、十分に長い。"}}\n'.encode() for n in range(1000)]
-    lines[10], lines[20], lines[30] = b'{"text": "\xff"}\n', b'{"text": ', b'{"text": "\\ud800"}\n'
+    lines[10], lines[20], lines[30] = b'{"text": "\xff"}\n', b'{"text": \n', b'{"text": "\\ud800"}\n'
     path = put("some.jsonl", b"".join(lines))
     build("--jsonl", path, code=4, more=reader("jsonl", max_bad=0.001))
     done = build("--jsonl", path, more=[*reader("jsonl", max_bad=0.01), "--restart"])
-    assert done.manifest.totals["documents"] + sum(done.manifest.rejects.values()) == 1000 + lines.count(b"")
+    assert done.manifest.totals["documents"] + sum(done.manifest.rejects.values()) == 1000
     assert done.manifest.rejects["reader.jsonl/invalid_utf8"] == 1
     assert done.manifest.rejects["reader.jsonl/malformed_json"] >= 1
 
 
-@pytest.mark.parametrize("flip", itertools.islice(range(0, len(BLOCKS), len(BLOCKS) // 7), 1, None))
+@pytest.mark.parametrize("flip", range(len(BLOCKS) // 7, len(BLOCKS), len(BLOCKS) // 7))
 def test_any_flipped_bit_gives_the_same_documents_or_an_error(flip: int, build: Build, put: Put) -> None:
     """No damage may pass for sound text."""
     damaged = bytearray(BLOCKS)

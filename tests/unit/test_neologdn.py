@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from jprep.corpus.normalizers._neologdn_tables import CONVERSIONS, JOINS, TILDES
 from jprep.corpus.normalizers.neologdn import Neologdn
+from jprep.testing.conformance.normalizer import NormalizerSuite
 
 SHARED = Path(os.environ.get("JPREP_SHARED", Path(__file__).parents[2].parent / "shared"))
 SPECIAL = "".join(characters for characters, _ in CONVERSIONS.values())
@@ -31,6 +32,11 @@ OPTIONS: list[dict[str, Any]] = [
 STEPS = [(Neologdn(Neologdn.Config(**options)), {"tilde": "ignore", **options}) for options in OPTIONS]
 
 texts = st.text(st.sampled_from(DENSE), max_size=40) | st.text(max_size=20).filter(lambda s: s.isprintable())
+
+
+class TestNeologdn(NormalizerSuite):
+    step = Neologdn
+    pairs = (("ﾊﾝｶｸ　と　ＡＢ Ｃ", "ハンカクとAB C"),)
 
 
 def reference(text: str, **options: Any) -> str:

@@ -9,10 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jprep.corpus.normalizers.nfkc import Nfkc
+from jprep.testing.conformance.normalizer import NormalizerSuite
 
 SCALARS = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
 SPECIAL = "ａｶﾞﾞﾊﾟか\u3099\u309a㍿①ﷺ\ufa19ſ\u0323\u0307\uac01\u1100\u1161\n\n\r\u2028\u0085　\xa0é\u0958𝐀\U0002f800"
 texts = st.text(st.sampled_from(SPECIAL)) | st.text()
+
+
+class TestNfkc(NormalizerSuite):
+    step = Nfkc
+    pairs = (("ﾊﾝｶｸと ㍿", "ハンカクと 株式会社"),)
 
 
 def normalize(text: str) -> tuple[str, dict[str, int]]:

@@ -13,10 +13,22 @@ from hypothesis import strategies as st
 
 from jprep.corpus.normalizers.neologdn import Neologdn
 from jprep.corpus.sentences import LONGEST_BRACKET, Rules, Unsplit, _Line, _plain_ends, split_sentences
+from jprep.testing.conformance.splitter import SplitterSuite
 
 SHARED = Path(os.environ.get("JPREP_SHARED", Path(__file__).parents[2].parent / "shared"))
 BRACKETS = '「」『』（）()｢｣［］[]｛｝{}【】〈〉《》〔〕〖〗≪≫«»“”‘’〝〟"'
 PLAIN = "あいとのをがにはそこ漢一アA1。。。！？!?．.、…-=　 \t\u2028"
+
+
+class TestRules(SplitterSuite):
+    step = Rules
+    pairs = (("一。二。", ["一。", "二。"]), ("「一。二。」と\n三。四", ["「一。二。」と", "三。", "四"]))
+
+
+class TestUnsplit(SplitterSuite):
+    step = Unsplit
+    pairs = (("一。二。\n三。", ["一。二。", "三。"]),)
+
 
 plain = st.text(st.sampled_from(PLAIN + "\n"), max_size=40)
 texts = st.text(st.sampled_from(PLAIN + "\n\n" + BRACKETS + "「」（）()" * 4), max_size=60) | st.text()

@@ -40,9 +40,32 @@ def test_line_ends_of_windows_make_no_difference(extractor: Extractor, source: s
 
 
 SIGNS = st.sampled_from(
-    "[[ ]] {{ }} {{{ }}} {| |} |- || | = == ''' '' <ref> </ref> <ref/> <nowiki> </nowiki> <!-- --> <br> <math> </math> "
-    "* # : ; （ ） ( ) 、 。 「 」 [http://a ] -{ }- __NOTOC__ &amp; &#x1f; ファイル: Category: en: lang small 英: 川".split()
-    + ["\n", " ", "\n\n", "\r\n", *MARKS]
+    (
+        *(
+            "[[",
+            "]]",
+            "{{",
+            "}}",
+            "{{{",
+            "}}}",
+            "{|",
+            "|}",
+            "|-",
+            "||",
+            "|",
+            "=",
+            "==",
+            "'" * 3,
+            "'" * 2,
+            "*",
+            "#",
+            ":",
+            ";",
+        ),
+        *("<ref>", "</ref>", "<ref/>", "<nowiki>", "</nowiki>", "<!--", "-->", "<br>", "<math>", "</math>", "&amp;"),
+        *("（", "）", "(", ")", "、", "。", "「", "」", "[http://a ", "]", "-{", "}-", "__NOTOC__", "&#x1f;"),
+        *("\n", " ", "\n\n", "\r\n", "ファイル:", "Category:", "en:", "lang", "small", "英:", "川", *MARKS),
+    )
 )
 SOURCES = st.lists(st.one_of(SIGNS, st.text(max_size=4)), max_size=60).map("".join)
 
@@ -71,17 +94,39 @@ def test_text_without_signs_stays(source: str) -> None:
     assert "".join(text.split("\n")) == "".join(line.strip() for line in source.split("\n"))
 
 
-@pytest.mark.parametrize(
-    "opener",
-    ["[[", "{{", "{{{", "{|", "\n{|", "<ref", "<ref>", "<!--", "<nowiki>", "'''", "]]", "}}", "\n|}", "[http://", "（", "、", " ", "\n="]
-    + ["{{small|", "[[a|", "[[ファイル:a|thumb|", "<b>", "&", "__", "-{", "\n;:", "（、", "{{#if:", "\n| "],
-)  # fmt: skip
+OPENERS = (
+    *("[[", "]]", "{{", "}}", "{{{", "{|", "\n{|", "\n|}", "{{small|", "[[a|", "[[ファイル:a|thumb|", "{{#if:", "\n| "),
+    *(
+        "<ref",
+        "<ref>",
+        "<!--",
+        "<nowiki>",
+        "<b>",
+        "[http://",
+        "'" * 3,
+        "&",
+        "__",
+        "-{",
+        "\n=",
+        "\n;:",
+        "（",
+        "、",
+        "（、",
+        " ",
+    ),
+)
+
+
+@pytest.mark.parametrize("opener", OPENERS)
 def test_repeated_openers_finish(extractor: Extractor, opener: str) -> None:
     text = extractor.extract(opener * 200_000, "題")
     assert not any(sign in text for sign in ("[[", "]]", "{{", "}}", "{|", "|}", "<ref"))
 
 
-@pytest.mark.parametrize(("opener", "closer"), [("{{small|", "}}"), ("[[a|", "]]"), ("\n{|\n|", "\n|}"), ("{{{1|", "}}}")])
+NESTED = [("{{small|", "}}"), ("[[a|", "]]"), ("\n{|\n|", "\n|}"), ("{{{1|", "}}}")]
+
+
+@pytest.mark.parametrize(("opener", "closer"), NESTED)
 def test_deep_nesting_finishes(extractor: Extractor, opener: str, closer: str) -> None:
     assert extractor.extract(f"前{opener * 50_000}中{closer * 50_000}\n後", "題").split("\n")[0].startswith("前")
 

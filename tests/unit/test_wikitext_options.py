@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "wikitext.md"
 
 
 def extract(source: str, **options: object) -> str:
-    return Extractor(ExtractorConfig(**options)).extract(source, "鴨川")  # type: ignore[arg-type]
+    return Extractor(ExtractorConfig(**options)).extract(source, "鴨川")
 
 
 def test_headings_can_be_dropped() -> None:
@@ -37,8 +38,15 @@ def test_tables_can_be_kept() -> None:
 
 
 def test_captions_can_be_kept() -> None:
-    source = "[[ファイル:A.jpg|thumb|200px|right|[[鴨川|川]]の春|alt=x]]前[[ファイル:B.png|20px]]\n<gallery>\nC.jpg|秋\n</gallery>"
+    source = (
+        "[[ファイル:A.jpg|thumb|200px|[[鴨川|川]]の春|alt=x]]前[[ファイル:B.png|20px]]\n<gallery>\nC.jpg|秋\n</gallery>"
+    )
     assert extract(source, captions=True) == "川の春\n前\n秋"
+
+
+def test_links_can_show_their_targets() -> None:
+    source = "[[貞観 (日本)|貞観]]13年、[[沿革#戦後|戦後]]、[[#節|この節]]、[[塔|{{small|旧塔}}]]、[[鴨川]]"
+    assert extract(source, links="target") == "貞観 (日本)13年、沿革、この節、塔、鴨川"
 
 
 def test_formulas_and_code_can_be_kept() -> None:
@@ -53,7 +61,8 @@ def test_the_namespaces_of_a_wiki() -> None:
 
 def test_counts() -> None:
     extractor = Extractor(ExtractorConfig())
-    extractor.extract("{{small|a}}{{sfn|a}}{{未知}}<ref>b</ref>[[File:a]][[Category:b]][[en:c]]（{{未知}}）\n{|\n|}\n[[x", "題")
+    source = "{{small|a}}{{sfn|a}}{{未知}}<ref>b</ref>[[File:a]][[Category:b]][[en:c]]（{{未知}}）\n{|\n|}\n[[x"
+    extractor.extract(source, "題")
     expected = {"templates.expanded": 1, "templates.hidden": 1, "templates.unknown": 2, "refs": 1, "files": 1}
     expected |= {"categories": 1, "interlanguage": 1, "brackets.emptied": 1, "tables": 1, "unclosed.links": 1}
     assert {name: extractor.tally[name] for name in expected} == expected
@@ -130,8 +139,6 @@ def test_formats(source: str, arguments: dict[str, str], shown: str) -> None:
 
 
 def test_no_entry_of_the_built_in_tables_is_written_twice() -> None:
-    import tomllib
-
     shown = tomllib.loads(BUILT_IN[0].read_text(encoding="utf-8"))["show"]
     names = [name for entry in shown for name in entry.get("names", [])]
     assert sorted({name for name in names if names.count(name) > 1}) == []
@@ -139,7 +146,8 @@ def test_no_entry_of_the_built_in_tables_is_written_twice() -> None:
 
 def test_every_feature_of_a_table_is_documented() -> None:
     docs = DOCS.read_text(encoding="utf-8")
-    for word in ("[[show]]", "format", "names", "names_from", "[lookup.", "labels", "{1}", "{*}", "{@title}", "{2+", "\\["):
+    words = ("[[show]]", "format", "names", "names_from", "[lookup.", "labels", "{1}", "{*}", "{@title}", "{2+", "\\[")
+    for word in words:
         assert word in docs, f"{word} is not in docs/wikitext.md"
     for lookup in Table().lookups:
         assert f"`{lookup}`" in docs

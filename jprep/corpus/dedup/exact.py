@@ -93,7 +93,8 @@ def _repeats(records: Any, shards: Any) -> Any:
     order = np.lexsort((records["line"], records["row"], shards, whole, records["low"], records["high"]))
     records, shards, whole = records[order], shards[order], whole[order]
     same = (records["high"][1:] == records["high"][:-1]) & (records["low"][1:] == records["low"][:-1])
-    repeated = np.concatenate(([False], same & (whole[1:] == whole[:-1])))
+    repeated = np.zeros(len(records), bool)
+    repeated[1:] = same & (whole[1:] == whole[:-1])
     drops = np.empty(int(repeated.sum()), _drop_type())
     drops["shard"], drops["row"], drops["line"] = shards[repeated], records["row"][repeated], records["line"][repeated]
     return np.sort(drops, order=["shard", "row", "line"])

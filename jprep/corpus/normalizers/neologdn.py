@@ -14,10 +14,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from jprep.corpus.normalizers._neologdn_page import Page
-from jprep.corpus.normalizers._neologdn_tables import TILDES, Tables, Tilde, probe
+from jprep.corpus.normalizers._neologdn_tables import CONVERSIONS, TILDES, Tables, Tilde, probe
 from jprep.corpus.step import Normalizer, StepConfig
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_SPECIAL = re.escape("".join(characters for characters, _ in CONVERSIONS.values()) + TILDES)
+_MAY_CHANGE = re.compile(rf"[{_SPECIAL}\ud800-\udfff](?:(?<!ー)|(?<=ーー))")
+"""Any special character but a lone ー, which is in every other line and stays."""
 _BLOCK = 1 << 16
 """Characters that are worked on at once, so that the arrays stay in the processor's cache; a line is never cut."""
 
@@ -76,6 +79,8 @@ class Neologdn(Normalizer):
         return result
 
     def _by_tables(self, block: str) -> str:
+        if not _MAY_CHANGE.search(block):
+            return self._shorten(block)
         kept = _without_tildes(block) if self.config.tilde == "remove" else block
         page = Page(kept, self._tables, self.config.remove_space)
         result = page.text()

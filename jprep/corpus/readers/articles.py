@@ -66,4 +66,5 @@ class Articles:
     def _namespace_of(self, page: Page) -> int:
         """The number that the page tells, or in exports before 0.5 its title."""
         prefix, colon, _ = page.title.partition(":")
-        return int(page.namespace) if page.namespace else self._numbers.get(prefix.lower(), 0) if colon else 0
+        named = self._numbers.get(prefix.lower(), 0) if colon else 0
+        return named if page.namespace is None else page.namespace

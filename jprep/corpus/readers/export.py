@@ -25,12 +25,13 @@ class Page(msgspec.Struct):
     """One page, with the newest of its revisions that the export holds.
 
     Attributes:
+        namespace: its number, or None where the export does not tell it.
         text: its source, or None where the revision was deleted.
     """
 
     title: str = ""
     id: str = ""
-    namespace: str = ""
+    namespace: int | None = None
     redirect: str | None = None
     revision: str = ""
     timestamp: str = ""
@@ -90,7 +91,7 @@ def _parse_head(head: bytes, path: str) -> Head:
         if name == "base":
             found["base"] = "".join(text)
         elif name == "namespace":
-            names["".join(text)] = int(keys.pop())
+            names["".join(text)] = _number(keys.pop(), path)
 
     parser = _parser(path)
     parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = start, end, text.append
@@ -125,6 +126,11 @@ class PageParser:
         """Whether a page was begun and not ended."""
         return len(self._open) > 1
 
+    @property
+    def title(self) -> str:
+        """The title of the page that was begun last."""
+        return self._page.title
+
     def feed(self, data: bytes) -> list[Page]:
         """Parse some bytes; return the pages that they ended.
 
@@ -156,7 +162,9 @@ class PageParser:
     def _end(self, name: str) -> None:
         self._open.pop()
         if self._text is not None:
-            if name in _FIELDS:
+            if name == "ns":
+                self._page.namespace = _number("".join(self._text), self._path)
+            elif name in _FIELDS:
                 owner = self._page if self._open[-1] == "page" else self._revision
                 setattr(owner, _FIELDS[name], "".join(self._text))
             self._text = None
@@ -195,7 +203,8 @@ def pages(chunks: Iterator[tuple[bytes, bool]], path: str, max_bytes: int) -> It
     for chunk in _from_first_to_last(chunks):
         yield from parser.feed(chunk)
     if parser.inside_page:
-        raise TruncatedError("the file ends in the middle of a page", where=path, fix=FETCH_AGAIN)
+        where = f"{path}, in the page {parser.title!r}"
+        raise TruncatedError("the file ends in the middle of a page", where=where, fix=FETCH_AGAIN)
 
 
 def _from_first_to_last(chunks: Iterator[tuple[bytes, bool]]) -> Iterator[bytes]:
@@ -207,6 +216,9 @@ def _from_first_to_last(chunks: Iterator[tuple[bytes, bool]]) -> Iterator[bytes]
             begun = PAGE in data
             data = data[data.find(PAGE) :] if begun else data
         if not inside:
+            if was_inside and held and len(data) < len(PAGE):
+                held = data  # too little to say whether a tag straddles the border
+                continue
             # A tag that straddles the border began inside: its page is the stretch's last.
             straddles = was_inside and bool(held) and data.startswith(PAGE)
             begun, was_inside = begun or straddles, False
@@ -230,19 +242,15 @@ def page_chunks(chunks: Iterator[bytes], size: int, max_bytes: int, path: str) -
         InputError: a page is larger than `max_bytes`.
     """
     held = b""
-    try:
-        for chunk in chunks:
-            held += chunk
-            if len(held) < size:
-                continue
-            if (cut := held.rfind(PAGE)) > 0:
-                yield held[:cut]
-                held = held[cut:]
-            elif len(held := _last_revision(held)) > max_bytes:
-                raise _too_large(max_bytes, path)
-    except TruncatedError:
-        yield held  # its whole pages may be wanted
-        raise
+    for chunk in chunks:
+        held += chunk
+        if len(held) < size:
+            continue
+        if (cut := held.rfind(PAGE)) > 0:
+            yield held[:cut]
+            held = held[cut:]
+        elif len(held := _last_revision(held)) > max_bytes:
+            raise _too_large(max_bytes, path)
     yield held
 
 
@@ -272,6 +280,13 @@ def _parser(path: str) -> Any:
 
     parser.StartDoctypeDeclHandler = refuse
     return parser
+
+
+def _number(text: str, path: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise InputError(f"a namespace's number is {text[:40]!r}", where=path, fix=FETCH_AGAIN) from error
 
 
 def _malformed(error: expat.ExpatError, path: str, offset: int) -> InputError:

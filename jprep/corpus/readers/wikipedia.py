@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -17,9 +17,9 @@ from jprep.corpus.readers.wikitext import Extractor, ExtractorConfig
 from jprep.corpus.step import Reader, Shard, StepConfig
 from jprep.errors import TruncatedError
 from jprep.io import bz2blocks
-from jprep.io.limits import MAX_RATIO, MIB, BombGuard
+from jprep.io.limits import FETCH_AGAIN, MAX_RATIO, MIB, BombGuard
 from jprep.io.paths import is_local, size_of
-from jprep.io.streams import compression_of, is_plain, open_input
+from jprep.io.streams import Counted, compression_of, is_plain, open_input
 
 T = TypeVar("T")
 _PIECE = MIB
@@ -91,7 +91,7 @@ class Wikipedia(Reader):
     def _byte_shards(self, path: str) -> Iterator[Shard]:
         with open_input(path) as file:
             head, _ = read_head(_pieces(file), path)
-        size, step = size_of(path) or 0, self.config.shard_mb * MIB
+        size, step = size_of(path) or 0, self._shard_bytes()
         for index, start in enumerate(range(0, size, step)):
             end = start + step if start + step < size else -1
             yield _shard(path, head, "bytes", index, start=start, end=end, weight=min(step, size - start))
@@ -99,12 +99,13 @@ class Wikipedia(Reader):
     def _inline_shards(self, path: str) -> Iterator[Shard]:
         """One shard after another, each with whole pages in its `data`."""
         with open_input(path, max_ratio=self.config.max_ratio) as file:
-            head, begun = read_head(_pieces(file), path)
-            chunks = itertools.chain([begun], _pieces(file))
-            parts = page_chunks(chunks, self.config.shard_mb * MIB, self.config.max_page_mb * MIB, path)
+            head, begun = read_head(self._tolerant(_pieces(file)), path)
+            cut = Tally()
+            chunks = itertools.chain([begun], self._tolerant(_pieces(file), cut))
             weighed = 0
-            for index, data in enumerate(self._tolerant(parts)):
-                yield _shard(path, head, "pages", index, weight=file.consumed - weighed, data=data)
+            for index, data in enumerate(page_chunks(chunks, self._shard_bytes(), self._max_page_bytes(), path)):
+                cut_at = "truncation" if cut else "pages"
+                yield _shard(path, head, cut_at, index, weight=file.consumed - weighed, data=data)
                 weighed = file.consumed
 
     def read(self, shard: Shard, source: str) -> Iterator[Document | Reject]:
@@ -113,11 +114,17 @@ class Wikipedia(Reader):
             yield from wikiextractor.articles(shard.path, self.config.namespaces, source)
             return
         articles, extractor = self._wiki(shard.hints["head"])
-        found = pages(self._chunks(shard), shard.path, self.config.max_page_mb * MIB)
+        found = pages(self._chunks(shard), shard.path, self._max_page_bytes())
         for page in self._tolerant(found, self.tally):
             yield articles.read(page, source)
         self.tally.update(extractor.tally)
         extractor.tally.clear()
+
+    def _shard_bytes(self) -> int:
+        return int(self.config.shard_mb * MIB)
+
+    def _max_page_bytes(self) -> int:
+        return int(self.config.max_page_mb * MIB)
 
     def _wiki(self, encoded: str) -> tuple[Articles, Extractor]:
         """What the pages of the wiki with this head need, made once."""
@@ -133,6 +140,8 @@ class Wikipedia(Reader):
         """The shard's bytes, each piece with True; then what follows it in the file, with False."""
         if shard.data is not None:
             yield shard.data, True
+            if shard.hints["cut_at"] == "truncation":
+                raise TruncatedError("the file is cut off", where=shard.path, fix=FETCH_AGAIN)
         elif shard.hints["cut_at"] == "blocks":
             yield from self._block_chunks(shard)
         else:
@@ -163,8 +172,9 @@ class Wikipedia(Reader):
                 tally["files.truncated"] += 1
 
 
-def _pieces(file: BinaryIO) -> Iterator[bytes]:
-    return iter(lambda: file.read(_PIECE), b"")
+def _pieces(file: Counted) -> Iterator[bytes]:
+    # `read` would lose what it had gathered when it comes upon damage.
+    return iter(lambda: file.read1(_PIECE), b"")
 
 
 def _shard(path: str, head: Head, cut_at: str, index: int, **where: Any) -> Shard:

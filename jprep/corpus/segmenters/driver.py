@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
@@ -116,7 +117,7 @@ class Driver(Generic[Answer]):
         except (Distrust, OSError) as fault:
             raise MachineError(
                 f"{self._command[0]} does not work ({fault}): {self.kill() or 'it said nothing'}",
-                where=" ".join(map(repr, self._command)),
+                where=shlex.join(self._command),
                 fix="run it by hand; its model must be of its own version",
             ) from fault
         self._fresh = True

@@ -29,9 +29,9 @@ _KANJI = "々-〇〻㐀-䶿一-鿿豈-﫿\U00020000-\U0003ffff"
 _SCRIPTS = (f"[{_KANA}]", f"[{_KANJI}]", rf"[^\W\d_{_KANA}{_KANJI}]")
 """What makes Juman++'s lattice explode when it goes on too long. All kana count as one: っ, ー and 〜 lengthen both."""
 
-_CAREFUL = re.compile("^# |[\n\0\x1f\ud800-\udfff]")
+_CAREFUL = re.compile(f"^# |[\n\0{PROBE}{WORD}\ud800-\udfff]")
 
-GET = "build it from https://github.com/ku-nlp/jumanpp/releases, or take `jumandic`, which needs nothing but pip"
+_GET = "build it from https://github.com/ku-nlp/jumanpp/releases, or take `jumandic`, which needs nothing but pip"
 
 
 class Jumanpp(Segmenter):
@@ -73,7 +73,7 @@ class Jumanpp(Segmenter):
             _check(arg)
         self._short = min(self.config.max_run, self.config.max_line_bytes // 4)
         each = "|".join(f"{script}{{{self.config.max_run}}}(?={script})" for script in _SCRIPTS)
-        self._run = re.compile(f"({each})")
+        self._run = re.compile(f"({PROBE}|{each})")
 
     def segment(self, texts: Sequence[str]) -> list[str]:
         """Put U+001F between words; a sentence of which any part failed comes back as it was, and is counted."""
@@ -94,7 +94,7 @@ class Jumanpp(Segmenter):
         """
         build = builder()
         cuts = [self._lines(text) for text in texts]
-        asked = [line for cut in cuts for line in cut if line not in ("", "\n", PROBE)]
+        asked = list({line: None for cut in cuts for line in cut if line not in ("", "\n", PROBE)})
         answers = dict(zip(asked, self._analysing.ask(asked), strict=True))
         return [build(self._rows(text, cut, answers)) for text, cut in zip(texts, cuts, strict=True)]
 
@@ -136,7 +136,7 @@ class Jumanpp(Segmenter):
         return [line for piece in pieces(text, self.config.max_line_bytes) for line in self._safe(piece)]
 
     def _safe(self, piece: str) -> Iterator[str]:
-        """Cut long runs of one script, and `#` before a space, which would make a comment of the line."""
+        """Cut the probe, long runs of one script, and `#` before a space, which would make a comment of the line."""
         for part in filter(None, self._run.split(piece)):
             yield from ("#", part[1:]) if part.startswith("# ") else (part,)
 
@@ -157,16 +157,16 @@ class Jumanpp(Segmenter):
         return [unknown(text)]
 
     def _program(self) -> str:
-        path = shutil.which(Path(self.config.program).expanduser())
+        path = shutil.which(str(Path(self.config.program).expanduser()))
         if path is None:
             what = f"there is no program {self.config.program!r}"
-            raise MachineError(what, where="segmenter jumanpp: program", fix=GET)
+            raise MachineError(what, where="segmenter jumanpp: program", fix=_GET)
         return path
 
     def _options(self) -> list[str]:
         model = Path(self.config.model).expanduser() if self.config.model else configured_model(self._program())
         if not model.is_file():
-            raise MachineError(f"there is no model {str(model)!r}", where="segmenter jumanpp: model", fix=GET)
+            raise MachineError(f"there is no model {str(model)!r}", where="segmenter jumanpp: model", fix=_GET)
         return [f"--model={model}", *self.config.args]
 
     def _version(self) -> str:
@@ -174,7 +174,7 @@ class Jumanpp(Segmenter):
         try:
             ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=self.config.timeout)
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise MachineError(f"{command[0]} does not tell its version: {error}", fix=GET) from error
+            raise MachineError(f"{command[0]} does not tell its version: {error}", fix=_GET) from error
         return ran.stdout.decode(errors="replace").strip()
 
 
@@ -204,7 +204,7 @@ def configured_model(program: str) -> Path:
     shared = Path(program).resolve().parent.parent / "libexec" / "jumanpp"
     for folder in (shared, Path("~/.config/jumanpp").expanduser()):
         config = folder / "jumandic.config"
-        if config.is_file() and (named := re.search(r"--model=(\S+)", config.read_text())):
+        if config.is_file() and (named := re.search(r"--model=(\S+)", config.read_text(encoding="utf-8"))):
             return folder / named[1]
     where = f"{program} has no jumandic.config in {shared}"
     raise MachineError("it is not known which model Juman++ takes", where=where, fix="name it: model = '….jppmdl'")

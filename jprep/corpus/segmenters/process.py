@@ -72,8 +72,8 @@ class Child:
 
     @property
     def complaint(self) -> str:
-        """The end of what it wrote to standard error; whole once the child was killed or closed."""
-        return self._complaint.decode(errors="replace").strip()
+        """The end of what it wrote to standard error, on one line; whole once the child was killed or closed."""
+        return " ".join(self._complaint.decode(errors="replace").split())
 
     def send(self, data: bytes) -> None:
         """Have bytes written, without waiting for it."""
@@ -159,4 +159,4 @@ class Child:
 
     def _drain(self) -> None:
         while chunk := os.read(self._stderr.fileno(), _CHUNK):
-            self._complaint = (self._complaint + chunk)[-1000:]
+            self._complaint = (self._complaint + chunk)[-500:]

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from jprep.corpus.document import WORD
 from jprep.corpus.segmenters import driver, process
-from jprep.corpus.segmenters.jumanpp import Jumanpp, configured_model
+from jprep.corpus.segmenters.jumanpp import Jumanpp, configured_model, read_words
 from jprep.errors import ConfigError, MachineError
 from jprep.testing.conformance.segmenter import HARD, LONG, SENTENCES, SegmenterSuite, check
 
@@ -89,7 +89,7 @@ TRAPPED = [*LINES[:17], "ここに罠がある", *LINES[17:]]
     ],
 )
 def test_a_fault_harms_its_own_line_only(make, fault, reason):
-    jumanpp = make(f"--fake-fault={fault}", timeout=5.0)
+    jumanpp = make(f"--fake-fault={fault}", timeout=6.0 if fault == "hang" else 60.0)
     jumanpp.segment(["温めておく"])
     marked = jumanpp.segment(TRAPPED)
     assert marked[17] == TRAPPED[17]
@@ -172,7 +172,7 @@ def test_a_script_that_runs_the_program_is_killed_with_it(program, tmp_path):
     wrapper.write_text(f'#!/bin/sh\n{shlex.quote(str(program))} "$@"\nexit 0\n')
     wrapper.chmod(0o755)
     model = str(configured_model(str(program)))
-    config = Jumanpp.Config(program=str(wrapper), model=model, args=("--fake-fault=hang",), timeout=3.0)
+    config = Jumanpp.Config(program=str(wrapper), model=model, args=("--fake-fault=hang",), timeout=6.0)
     jumanpp = Jumanpp(config)
     assert jumanpp.segment(["罠の文"]) == ["罠の文"]
     assert jumanpp.tally == {"unsegmented.timeout": 1}
@@ -203,6 +203,13 @@ def test_a_model_that_nobody_names_is_asked_for(program, tmp_path, monkeypatch):
     with pytest.raises(MachineError, match="not known which model") as caught:
         Jumanpp(Jumanpp.Config(program=str(lonely))).provenance()
     assert "model" in caught.value.fix
+
+
+def test_a_program_that_never_gets_to_its_input_is_given_up(make):
+    command = [*make()._segmenting._command, "no-such-file"]
+    lost = driver.Driver(command, b"\x03\n", read_words, growth=2, batch=10, timeout=3.0, memory_mb=512)
+    with pytest.raises(MachineError, match=r"does not work \(timeout\): .*failed to read an example failed"):
+        lost.ask(LINES)
 
 
 @pytest.mark.parametrize("arg", ["input.txt", "-s", "--beam", "5", "--model=other.jppmdl", "--format=juman"])

@@ -13,7 +13,7 @@ from jprep.corpus.readers.wikitext.elements import Elements
 from jprep.corpus.readers.wikitext.lines import Lines
 from jprep.corpus.readers.wikitext.links import FLAT, Links
 from jprep.corpus.readers.wikitext.marks import DROP, EQUALS, PIPE, without_marks
-from jprep.corpus.readers.wikitext.nesting import Nesting
+from jprep.corpus.readers.wikitext.nesting import SIGNS, Nesting
 from jprep.corpus.readers.wikitext.table import Table
 from jprep.corpus.readers.wikitext.templates import Templates
 
@@ -25,6 +25,7 @@ _NAMED_URL = re.compile(_SCHEME + r"[^\s\[\]<>\"]*+[ \t\u3000]*+([^\[\]\n]*+)\]"
 _SWITCH = re.compile(
     r"__(?:[A-Z]{3,30}|目次(?:強制|非表示)?|(?:節編集|カテゴリ|ギャラリー)非表示|新しい節リンク(?:非表示)?)__"
 )
+_RUN = re.compile(r"[\[\]{}|]{2,}")
 _CATEGORIES = ("Category:", "category:", "カテゴリ:")  # in front of a category's name where a link shows it
 _VARIANT = re.compile(r"-\{([^{}]*)\}-")
 _REDIRECT = re.compile(r"\s*[#＃](?:redirect|転送|リダイレクト)[^\n]*", re.I)
@@ -38,7 +39,7 @@ class Extractor:
         namespaces: ids of the wiki's namespaces by lower-cased name; None: the Japanese and English names.
 
     Attributes:
-        tally: counts of what was dropped, expanded and mended, by dotted name.
+        tally: counts of what was dropped, expanded and mended, by dotted name; to begin anew, clear it.
 
     Raises:
         ConfigError: a table of templates that the config names cannot be read or is wrong.
@@ -48,8 +49,9 @@ class Extractor:
         self.tally: Tally = Tally()
         self._table = table = Table(config.templates)
         languages = table.lookups["language"].keys() | table.lookups["wiki"].keys()
-        links = Links(namespaces or {}, languages, config.captions, self.tally)
+        links = Links(namespaces or {}, languages, config, self.tally)
         self._templates = Templates(table, self.tally)
+        self._flat_link = FLAT[config.links]
         self._elements = Elements(config, self.tally)
         self._nesting = Nesting(links, self._templates, config.tables, self.tally)
         self._lines = Lines(config, self.tally)
@@ -70,11 +72,11 @@ class Extractor:
         if "\r" in text:
             text = text.replace("\r\n", "\n").replace("\r", "\n")
         text = _REDIRECT.sub("", text, count=1) if _REDIRECT.match(text) else text
-        text = "".join(FLAT.split(self._elements.resolve(text)))
+        text = "".join(self._flat_link.split(self._elements.resolve(text)))
         text = self._lines.unmark(_without_inline(self._nesting.resolve(text)))
-        text = self._mender.mend(html.unescape(text) if "&" in text else text)
-        text = self._elements.restore(text).replace(PIPE, "|").replace(EQUALS, "=")
-        return "\n".join(self._lines.paragraphs(text))
+        text = text.replace(PIPE, "|").replace(EQUALS, "=")
+        text = _without_signs(self._mender.mend(html.unescape(text) if "&" in text else text))
+        return "\n".join(self._lines.paragraphs(self._elements.restore(text)))
 
     def provenance(self) -> dict[str, str]:
         """The SHA-256 of every table of templates, by file name."""
@@ -106,3 +108,10 @@ def _variant(match: re.Match[str]) -> str:
     """The first variant of `-{zh-hans:…; zh-hant:…}-`, or all of it where it names none."""
     first, semicolon, _ = match[1].partition(";")
     return first.partition(":")[2].strip() if semicolon and ":" in first else match[1]
+
+
+def _without_signs(text: str) -> str:
+    """Take away signs of nesting that only came about when what was around them was resolved."""
+    if any(map(text.__contains__, SIGNS)):
+        return _RUN.sub(lambda run: "" if any(map(run[0].__contains__, SIGNS)) else run[0], text)
+    return text

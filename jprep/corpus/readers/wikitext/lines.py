@@ -9,7 +9,8 @@ from jprep.corpus.readers.wikitext.config import ExtractorConfig
 from jprep.corpus.readers.wikitext.marks import BREAK, DROP, HEADING, LITERAL
 
 _EDGE = " \t\u3000" + DROP
-_HEADING = re.compile(r"\n=[^\n]*")
+_HEADING = re.compile(rf"\n(={{1,6}})([^\n=]+)\1[ \t{DROP}]*(?=\n|\Z)")
+_ODD_HEADING = re.compile(r"\n=[^\n]*")
 _TERM = re.compile(r"\n[*#:]*;[^\n]*")
 _ITEM = re.compile(r"\n[*#:;]+[ \t]*")
 _LISTED = re.compile(r"\n[*#;][^\n]*")
@@ -32,7 +33,7 @@ class Lines:
         """Take the signs of headings, lists, indents and rules off; headings get a mark of their own."""
         text = _WRAPPED.sub(_joined, text)
         if "\n=" in text:
-            text = _HEADING.sub(self._heading, text)
+            text = _headings(text)
         if not self._config.lists:
             text, items = _LISTED.subn(f"\n{DROP}", text)
             self._tally["lists.dropped"] += items
@@ -42,14 +43,6 @@ class Lines:
         text, residue = _RESIDUE.subn(f"\n{DROP}", text)
         self._tally["residue.lines"] += residue
         return _ITEM.sub("\n", text).replace(BREAK, "\n")
-
-    def _heading(self, match: re.Match[str]) -> str:
-        line = match[0].strip(_EDGE + "\n")
-        level = min(len(line) - len(line.lstrip("=")), len(line) - len(line.rstrip("=")), 6)
-        title = line[level:-level].replace(BREAK, " ").strip(_EDGE) if level else ""
-        if not title.strip("="):
-            return "\n" + line.strip("=" + _EDGE) if not level else "\n" + DROP
-        return f"\n{HEADING}{level}{title}"
 
     def paragraphs(self, text: str) -> list[str]:
         """The paragraphs of a text without mark-up, edges stripped, and the headings that have text under them."""
@@ -88,6 +81,23 @@ class Lines:
             else:
                 self._tally["headings.empty"] += 1
         return kept[::-1]
+
+
+def _headings(text: str) -> str:
+    pieces = _HEADING.split(text)
+    pieces[1::3] = [f"\n{HEADING}{len(signs)}" for signs in pieces[1::3]]
+    pieces[2::3] = [title.replace(BREAK, " ").strip(_EDGE) for title in pieces[2::3]]
+    text = "".join(pieces)
+    return _ODD_HEADING.sub(_heading, text) if "\n=" in text else text
+
+
+def _heading(match: re.Match[str]) -> str:
+    """A heading that holds `=` or has more of it on one side; a line that only begins with `=` is text."""
+    line = match[0].strip(_EDGE + "\n")
+    level = min(len(line) - len(line.lstrip("=")), len(line) - len(line.rstrip("=")), 6)
+    if not level:
+        return f"\n{line.lstrip('=')}"
+    return f"\n{HEADING}{level}{line[level:-level].replace(BREAK, ' ').strip(_EDGE + '=')}"
 
 
 def _joined(match: re.Match[str]) -> str:

@@ -6,10 +6,14 @@ import re
 from collections.abc import Iterable, Mapping
 
 from jprep.corpus.document import Tally
+from jprep.corpus.readers.wikitext.config import ExtractorConfig
 from jprep.corpus.readers.wikitext.marks import DROP, PIPE
 
-FLAT = re.compile(r"\[\[(?:[^\[\]{}|<>:\n]*\|)?([^\[\]{}|<>:\n]+)\]\]")
-"""A link with nothing inside and no colon: group 1 is what it shows."""
+FLAT = {
+    "label": re.compile(r"\[\[(?:[^\[\]{}|<>:\n]*\|)?([^\[\]{}|<>:\n]+)\]\]"),
+    "target": re.compile(r"\[\[([^\[\]{}|<>:#\n]+)(?:\|[^\[\]{}|<>:\n]*)?\]\]"),
+}
+"""Links with nothing inside and no colon, by what is shown: group 1."""
 
 NAMESPACES: Mapping[str, int] = {
     **dict.fromkeys(("media", "メディア"), -2),
@@ -36,14 +40,17 @@ class Links:
     Args:
         namespaces: ids of the wiki's namespaces by lower-cased name; the Japanese and English names are always known.
         languages: codes whose links lead to other languages and are not seen in the text.
-        captions: whether the captions of framed pictures are kept.
+        config: whether captions of framed pictures are kept, and what links show.
         tally: where links that are not seen are counted.
     """
 
-    def __init__(self, namespaces: Mapping[str, int], languages: Iterable[str], captions: bool, tally: Tally) -> None:
+    def __init__(
+        self, namespaces: Mapping[str, int], languages: Iterable[str], config: ExtractorConfig, tally: Tally
+    ) -> None:
         self._namespaces = {**NAMESPACES, **namespaces}
         self._languages = frozenset(languages)
-        self._captions, self._tally = captions, tally
+        self._captions, self._targets = config.captions, config.links == "target"
+        self._tally = tally
 
     def resolve(self, content: str) -> str:
         """The text that `[[content]]` shows."""
@@ -62,6 +69,8 @@ class Links:
             if prefix in self._languages:
                 self._tally["interlanguage"] += 1
                 return DROP
+        if self._targets and target[:1] != "#":
+            return target.partition("#")[0].strip()
         if not pipe or "\n" in target:  # a target never spans lines: the opening sign had lost its closing one
             return content.strip()
         return label or _short(target)

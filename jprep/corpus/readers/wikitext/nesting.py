@@ -18,7 +18,8 @@ _FLAT_TEMPLATE = re.compile(r"\{\{(?<!\{\{\{)([^{}\[\]]*)\}\}(?!\})")
 _FLAT_LINK = re.compile(r"\[\[([^{}\[\]]*)\]\]")
 _BULK_PASSES = 3
 _TOKEN = re.compile(r"(\{\{+|\}\}+|\[\[|\]\]|\n[ \t:]*\{\||\n[ \t]*\|\}(?!\}))")
-_SIGNS = ("{{", "}}", "[[", "]]", "{|", "|}")
+SIGNS = ("{{", "}}", "[[", "]]", "{|", "|}")
+"""What opens and closes things that nest."""
 _HEADER = re.compile(r"\n[ \t]*!.*")
 
 
@@ -49,14 +50,14 @@ class Nesting:
     def resolve(self, text: str) -> str:
         """The text with nothing nested left."""
         for _ in range(_BULK_PASSES):
-            templates = _FLAT_TEMPLATE.split(text)
-            templates[1::2] = [_guarded(self._templates.expand(content)) for content in templates[1::2]]
-            links = _FLAT_LINK.split("".join(templates))
-            links[1::2] = [_guarded(self._links.resolve(content)) for content in links[1::2]]
-            text = "".join(links)
-            if len(templates) == len(links) == 1:
+            before = len(text)
+            if "{{" in text:
+                text = _FLAT_TEMPLATE.sub(lambda match: _guarded(self._templates.expand(match[1])), text)
+            if "[[" in text:
+                text = _FLAT_LINK.sub(lambda match: _guarded(self._links.resolve(match[1])), text)
+            if len(text) == before:
                 break
-        return self._parse(text) if any(sign in text for sign in _SIGNS) else text
+        return self._parse(text) if any(map(text.__contains__, SIGNS)) else text
 
     def _parse(self, text: str) -> str:
         pieces = _TOKEN.split(text)
@@ -78,7 +79,7 @@ class Nesting:
             if following := pieces[at + 1]:
                 stack[-1].pieces.append(following)
         self._break_above(0)
-        return _without_signs("".join(stack[0].pieces))
+        return "".join(stack[0].pieces)
 
     def _push(self, kind: str) -> None:
         self._open[kind[:2]] += 1
@@ -160,12 +161,4 @@ def _guarded(text: str) -> str:
     """Keep a resolved text's signs from being taken for those of what is around it."""
     if "|" in text or "=" in text:
         return text.replace("|", PIPE).replace("=", EQUALS)
-    return text
-
-
-def _without_signs(text: str) -> str:
-    """Take away signs that only came about when pieces were put together."""
-    for sign in _SIGNS:
-        if sign in text:
-            text = text.replace(sign, "")
     return text

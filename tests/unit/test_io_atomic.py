@@ -1,0 +1,89 @@
+"""Files that are whole or not there, and one run at a time."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jprep.errors import JprepError, MachineError
+from jprep.io.atomic import MARK, atomic, disk_error, remove_leftovers, remove_tree, sha256_of, write_atomic
+from jprep.io.lock import locked
+
+
+def test_a_file_is_there_only_when_it_is_whole(tmp_path: Path) -> None:
+    target = tmp_path / "new" / "folder" / "file"
+    with atomic(target) as temporary:
+        temporary.write_bytes(b"half")
+        assert temporary.parent == target.parent and MARK in temporary.name
+        assert not target.exists()
+        temporary.write_bytes(b"whole")
+    assert target.read_bytes() == b"whole"
+    assert sha256_of(target) == hashlib.sha256(b"whole").hexdigest()
+    assert os.listdir(target.parent) == ["file"]
+
+
+@pytest.mark.parametrize("fault", [ValueError, KeyboardInterrupt, SystemExit])
+def test_after_an_exception_the_old_file_stands(fault: type[BaseException], tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    write_atomic(target, b"old")
+    with pytest.raises(fault), atomic(target) as temporary:
+        temporary.write_bytes(b"half")
+        raise fault
+    assert target.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(errno.ENOSPC, "the disk is full"), (errno.EDQUOT, "the disk is full"), (errno.EACCES, "may not write here"),
+     (errno.EROFS, "may not write here"), (errno.EIO, "cannot write: ")],
+)  # fmt: skip
+def test_a_failed_write_is_told_in_the_user_s_terms(number: int, said: str, tmp_path: Path) -> None:
+    error = disk_error(OSError(number, os.strerror(number)), tmp_path / "file")
+    assert said in error.what
+    assert error.where == str(tmp_path / "file") and error.fix and error.exit_code == 3
+    with pytest.raises(MachineError, match=said), atomic(tmp_path / "file"):
+        raise OSError(number, os.strerror(number))
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    tmp_path.joinpath("file").write_bytes(b"")
+    with pytest.raises(MachineError), atomic(tmp_path / "file" / "below"):
+        raise AssertionError("not reached")
+    with pytest.raises(MachineError), locked(tmp_path / "file" / "LOCK"):
+        raise AssertionError("not reached")
+
+
+def test_leftovers_go_and_others_stay(tmp_path: Path) -> None:
+    below = tmp_path / "documents"
+    below.mkdir()
+    for name in (f"part{MARK}01234567", "part"):
+        below.joinpath(name).write_bytes(b"")
+    remove_leftovers(tmp_path)
+    assert os.listdir(below) == ["part"]
+    remove_tree(tmp_path / "documents")
+    remove_tree(tmp_path / "was never there")
+    assert not os.listdir(tmp_path)
+
+
+HOLD = "import sys; from pathlib import Path; from jprep.io.lock import locked\nwith locked(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
+
+
+def test_a_lock_is_held_by_one_process_and_freed_by_its_death(tmp_path: Path) -> None:
+    lock = tmp_path / "folder" / "LOCK"
+    other = subprocess.Popen([sys.executable, "-c", HOLD, lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert other.stdout and other.stdout.readline() == b"held\n"
+    with pytest.raises(MachineError, match="another jprep is at work here"), locked(lock, patience=0.1):
+        raise AssertionError("not reached")
+    other.kill()
+    other.communicate()
+    with locked(lock, patience=5), pytest.raises(JprepError), locked(lock, patience=0):
+        raise AssertionError("not reached")
+    with locked(lock, patience=0):
+        assert lock.exists()
