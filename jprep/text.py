@@ -36,6 +36,8 @@ def normalize(text: str, using: str = "neologdn", **options: Any) -> str:
 def split_sentences(text: str, using: str = "rules") -> list[str]:
     """Split a text into sentences. Joined, they are the text without its newlines.
 
+    White space after a sentence stays with it; empty lines are left out.
+
     Args:
         text: any number of paragraphs, one a line.
         using: a splitter's name.

@@ -13,7 +13,6 @@ from jprep.corpus.store import Manifest, read_manifest, read_rows
 from jprep.errors import ConfigError
 from jprep.io.atomic import sha256_of
 
-
 if TYPE_CHECKING:  # what building needs is loaded when something is built: `import jprep` stays fast
     from jprep.corpus.recipe import Recipe
     from jprep.engine.run import Progress

@@ -13,10 +13,9 @@ import msgspec
 import xxhash
 
 from jprep.corpus.dedup.hashes import HashWriter
-from jprep.corpus.document import Document, Reject
 from jprep.corpus.inputs import Input
 from jprep.corpus.recipe import CorpusConfig, Source, StepRef, make_step
-from jprep.corpus.sink import Sink, sink
+from jprep.corpus.sink import sink
 from jprep.corpus.step import Filter, Normalizer, Reader, Segmenter, Shard, Splitter, Step
 from jprep.corpus.steps import Chain, describe, take_tally
 from jprep.corpus.store import FORMAT
@@ -149,8 +148,8 @@ class DocumentsStage(Stage):
         hashes = HashWriter(dedup.documents, self._line_min_chars()) if deduplicates(self._config) else None
         with sink(root, self._folder, f"{self.name}/{task.id}", steps.segmenter, hashes) as taken:
             for shard in group:
-                for item in reader.read(shard, self._config.sources[index].name):
-                    _route(item, chain, taken)
+                for item in chain.judge(reader.read(shard, self._config.sources[index].name)):
+                    taken.take(item)
         taken.counts.update(chain.tally)
         for kind, step in steps.of_source(index):
             taken.counts.update(dict(take_tally(kind, step)))
@@ -160,14 +159,6 @@ class DocumentsStage(Stage):
         """Close the steps of this process."""
         if steps := self.__dict__.pop("_steps", None):
             steps.close()
-
-
-def _route(item: Document | Reject, chain: Chain, taken: Sink) -> None:
-    rejected = item if isinstance(item, Reject) else chain.judge(item)
-    if rejected:
-        taken.refuse(rejected)
-    elif isinstance(item, Document):
-        taken.keep(item)
 
 
 def _grouped(shards: Iterator[Shard]) -> Iterator[list[Shard]]:

@@ -76,13 +76,13 @@ _SOLID = re.compile(r"\S")
 
 
 class Rules(Splitter):
-    """Splits by rules; see `split_sentences`."""
+    """Splits by rules. Neither brackets nor sentences reach from one line into the next."""
 
     name = "rules"
     version = 1
 
     def mark(self, text: str) -> str:
-        """Put U+001E between the sentences of each line; deleting it gives the text back."""
+        """Put U+001E between the sentences of each line; white space after a sentence stays with it."""
         ends = _ends(text)
         return SENTENCE.join(_cut(text, ends)) if ends else text
 
@@ -96,15 +96,6 @@ class Unsplit(Splitter):
     def mark(self, text: str) -> str:
         """Return the text as it is."""
         return text
-
-
-def split_sentences(text: str) -> list[str]:
-    """The sentences of all lines of a text; joined they give the text without its newlines.
-
-    White space after a sentence stays with it; empty lines are left out. Neither brackets nor sentences reach from one
-    line into the next.
-    """
-    return [sentence for piece in _cut(text, _ends(text)) for sentence in piece.split("\n") if sentence]
 
 
 def _cut(text: str, ends: list[int]) -> list[str]:

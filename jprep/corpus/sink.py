@@ -29,17 +29,16 @@ class Sink:
         self.rejects: Tally = Tally()
         self.outputs: list[Output] = []
 
-    def keep(self, doc: Document) -> None:
-        """Take a document."""
-        self._batch.append(doc)
-        self._size += len(doc.text)
+    def take(self, item: Document | Reject) -> None:
+        """Take a document or a reject."""
+        if isinstance(item, Reject):
+            self.rejects[f"{item.step}/{item.reason}"] += 1
+            self._refused.add([item])
+            return
+        self._batch.append(item)
+        self._size += len(item.text)
         if self._size >= _BATCH:
             self.flush()
-
-    def refuse(self, reject: Reject) -> None:
-        """Take a reject."""
-        self.rejects[f"{reject.step}/{reject.reason}"] += 1
-        self._refused.add([reject])
 
     def flush(self) -> None:
         """Segment, measure and write the documents that were taken."""

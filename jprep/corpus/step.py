@@ -36,12 +36,15 @@ class Step(ABC):
     Attributes:
         name: the name that recipes use.
         version: raised whenever the step's output can differ; part of the fingerprint.
+        local: options that say where and how the step runs on a machine, and not what comes out: no part of the
+            fingerprint, so that a corpus is the same corpus on another machine.
         tally: counts of what the step did since the pipeline last took them; it prefixes them with the step's kind
             and name.
     """
 
     name: ClassVar[str]
     version: ClassVar[int]
+    local: ClassVar[frozenset[str]] = frozenset()
 
     class Config(StepConfig, frozen=True):
         """No options."""

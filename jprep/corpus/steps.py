@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
 import msgspec
 
 from jprep.corpus.document import SENTENCE, Document, Reject, Tally, sentences
 from jprep.corpus.step import Filter, Normalizer, Segmenter, Splitter, Step
+from jprep.errors import JprepError
 
 _EXCERPT = 80
+_BATCH = 1 << 16  # characters normalised at a time
 
 
 class Chain:
@@ -26,12 +29,27 @@ class Chain:
         self._normalizers, self._splitter, self._filters = normalizers, splitter, filters
         self.tally: Tally = Tally()
 
-    def judge(self, doc: Document) -> Reject | None:
-        """Bring a document to its final text, sentences marked; or say why it goes."""
-        text = doc.text
+    def judge(self, items: Iterable[Document | Reject]) -> Iterator[Document | Reject]:
+        """Bring documents to their final text, sentences marked; or say why they go. The order stays."""
+        for batch in _batches(items):
+            self._normalize([item for item in batch if isinstance(item, Document)])
+            for item in batch:
+                yield (self._judge(item) or item) if isinstance(item, Document) else item
+
+    def _normalize(self, docs: list[Document]) -> None:
+        """Normalise many documents at once: a normaliser works line by line, and short calls cost most."""
+        ends = list(accumulate(doc.text.count("\n") + 1 for doc in docs))
+        lines = "\n".join(doc.text for doc in docs)
         for normalizer in self._normalizers:
-            text = normalizer.apply(text)
-        doc.text = self._without_blank_lines(text)
+            lines = normalizer.apply(lines)
+        split = lines.split("\n")
+        if ends and len(split) != ends[-1]:
+            names = ", ".join(normalizer.name for normalizer in self._normalizers)
+            raise JprepError("a normaliser changed the number of lines", where=names, fix="mend the plugin")
+        for doc, start, end in zip(docs, [0, *ends], ends, strict=False):
+            doc.text = self._without_blank(split[start:end])
+
+    def _judge(self, doc: Document) -> Reject | None:
         if not doc.text:
             return reject(doc, "normalizer", "empty")
         doc.words = self._splitter.mark(doc.text)
@@ -49,13 +67,23 @@ class Chain:
             drop_lines(doc, verdict.lines, name, self.tally)
         return None if doc.text else reject(doc, name, verdict.reason)
 
-    def _without_blank_lines(self, text: str) -> str:
-        lines = text.split("\n")
+    def _without_blank(self, lines: list[str]) -> str:
         kept = [line for line in lines if line and not line.isspace()]
-        if len(kept) == len(lines):
-            return text
-        self.tally["lines.blank"] += len(lines) - len(kept)
+        if len(kept) < len(lines):
+            self.tally["lines.blank"] += len(lines) - len(kept)
         return "\n".join(kept)
+
+
+def _batches(items: Iterable[Document | Reject]) -> Iterator[list[Document | Reject]]:
+    batch: list[Document | Reject] = []
+    size = 0
+    for item in items:
+        batch.append(item)
+        size += len(item.text) if isinstance(item, Document) else 0
+        if size >= _BATCH or len(batch) >= _BATCH:
+            yield batch
+            batch, size = [], 0
+    yield batch
 
 
 def reject(doc: Document, step: str, reason: str) -> Reject:
@@ -101,6 +129,6 @@ def describe(step: Step) -> dict[str, Any]:
     return {
         "name": step.name,
         "version": step.version,
-        "config": msgspec.to_builtins(step.config),
+        "config": {key: value for key, value in msgspec.to_builtins(step.config).items() if key not in step.local},
         "provenance": step.provenance(),
     }

@@ -69,14 +69,11 @@ class WordsStage(Stage):
         with sink(root, "", f"{self.name}/{task.id}", self._step) as taken:
             for row, doc in enumerate(read_rows(root / output.path, Document)):
                 if row in drops.documents:
-                    taken.refuse(reject(doc, "dedup.documents", "duplicate"))
+                    taken.take(reject(doc, "dedup.documents", "duplicate"))
                     continue
                 if row in drops.lines:
                     drop_lines(doc, drops.lines[row], "dedup.lines", taken.counts)
-                if doc.text:
-                    taken.keep(doc)
-                else:
-                    taken.refuse(reject(doc, "dedup.lines", "empty"))
+                taken.take(doc if doc.text else reject(doc, "dedup.lines", "empty"))
         taken.counts.update(dict(take_tally("segmenter", self._step)))
         return taken.result()
 

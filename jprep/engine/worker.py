@@ -62,6 +62,10 @@ def _listen(inbox: queue.SimpleQueue[Any]) -> None:
         inbox.put(None)
     except EOFError:
         os._exit(1)
+    except BaseException:  # a message that cannot be unpickled here: waiting for another would be waiting for ever
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
 
 
 def _attempt(job: Any, task: Any) -> Any:

@@ -152,6 +152,7 @@ def _decode(file: BinaryIO, begin: int, end: int, path: str) -> bytes:
 def _decompress(stream: bytes) -> bytes:
     if _indexed is None:
         return bz2.decompress(stream)
-    with _indexed.IndexedBzip2File(io.BytesIO(stream), parallelization=1) as file:
+    # The library never lets go of the file that it was given; closed, that one holds no bytes any more.
+    with io.BytesIO(stream) as source, _indexed.IndexedBzip2File(source, parallelization=1) as file:
         data: bytes = file.read()
     return data

@@ -1,6 +1,6 @@
 """Peak memory of every process, for an input and for one ten times as large; and for one enormous line and page.
 
-The small input has two shards of `JPREP_BENCH_MB` megabytes: 8, unless it is set; jprep's own default is 32.
+The small input has four shards of `JPREP_BENCH_MB` megabytes: 8, unless it is set; jprep's own default is 32.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.benchmarks.inputs import crawl, pages, source_dump
 from tests.benchmarks.measure import JPREP, MIB, Run, run
 
 SHARD_MB = int(os.environ.get("JPREP_BENCH_MB", "8"))
-SMALL = 2 * SHARD_MB * MIB
+SMALL = 4 * SHARD_MB * MIB
 GROWTH = 10
 LONG = 50 * MIB
 

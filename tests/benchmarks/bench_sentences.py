@@ -16,7 +16,8 @@ import tempfile
 from collections.abc import Callable, Iterator
 
 from jprep.corpus.normalizers.neologdn import Neologdn
-from jprep.corpus.sentences import Rules, split_sentences
+from jprep import split_sentences
+from jprep.corpus.sentences import Rules
 from tests.benchmarks.bench_normalize import DATA, corpora, pace
 
 KYOTO = DATA / "gold/kyoto_wiki-A.jsonl.gz"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import itertools
 import lzma
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,7 @@ PAGES = 120
 DUMP = dump(article(number, 60) for number in range(PAGES))
 BLOCKS = bz2.compress(DUMP, 1)  # level 1 makes blocks of 100 kB
 BORDERS = [0, *(DUMP.index(b"  <page>", len(DUMP) * part // 3) for part in (1, 2)), len(DUMP)]
-STREAMS = [bz2.compress(DUMP[start:end]) for start, end in pairwise(BORDERS)]
+STREAMS = [bz2.compress(DUMP[start:end]) for start, end in itertools.pairwise(BORDERS)]
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "gz": gzip.compress,
     "bz2": lambda data: bz2.compress(data, 1),
@@ -133,7 +133,7 @@ def test_the_same_bytes_from_every_compression(workers: int, build: Build, put: 
     ],
     ids=["html", "binary", "tag", "utf-8", "key", "end tag", "ns", "entity", "control", "utf-16", "cp932"],
 )
-@pytest.mark.parametrize("kind", ["", "bz2", "xz"])
+@pytest.mark.parametrize("kind", ["", "bz2"])
 def test_what_is_no_sound_export_is_told(data: bytes, says: list[str], kind: str, build: Build, put: Put) -> None:
     build("--wikipedia", put("odd.xml", COMPRESS[kind](data)), code=4, says=["odd.xml", *says])
 
@@ -147,7 +147,7 @@ DOCTYPES = {
 }
 
 
-@pytest.mark.parametrize("kind", ["", "bz2", "gz"])
+@pytest.mark.parametrize("kind", ["", "gz"])
 @pytest.mark.parametrize("head", DOCTYPES.values(), ids=DOCTYPES)
 def test_a_document_type_is_refused(head: str, kind: str, build: Build, put: Put) -> None:
     data = (head + page(1, "&l12;&x;") + "</mediawiki>").replace("&amp;", "&").encode()
@@ -168,8 +168,9 @@ BOMBS: dict[str, Callable[[bytes, int], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("kind", sorted(BOMBS))
-@pytest.mark.parametrize("option", ["--wikipedia", "--cc100", "--text", "--jsonl"])
+@pytest.mark.parametrize(
+    ("option", "kind"), [*itertools.product(["--wikipedia", "--cc100"], BOMBS), ("--text", "gz"), ("--jsonl", "xz")]
+)
 def test_a_bomb_is_stopped_in_bounded_memory(option: str, kind: str, build: Build, put: Put) -> None:
     head = HEAD + "<page><title>a</title><revision><text>" if option == "--wikipedia" else "始まり\n\n"
     data = BOMBS[kind](b"a" * MIB, 600)

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jprep.engine.fingerprint import differences, fingerprint, plain
@@ -66,6 +66,12 @@ class Squares(Stage):
 
     def close(self) -> None:
         self.closed = True
+
+
+@pytest.fixture(autouse=True)
+def workers_find_this_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(here))
 
 
 class Watch:
@@ -163,6 +169,15 @@ def test_a_bug_in_a_worker_comes_with_its_traceback(tmp_path: Path) -> None:
     assert "task 0002" in caught.value.where and "Traceback" in caught.value.where
 
 
+def test_a_stage_that_a_worker_cannot_import_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", os.environ["PYTHONPATH"].partition(os.pathsep)[2])
+    with pytest.raises(JprepError, match="a worker died twice"):
+        run(Squares([1, 2, 3]), tmp_path, 2)
+    assert "ModuleNotFoundError" in capfd.readouterr().err
+
+
 def test_what_a_library_prints_does_not_garble_the_answers(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert len(run(Squares([1, 2, 3], "print", at=2), tmp_path, 2)) == 3
     out, err = capfd.readouterr()
@@ -204,7 +219,11 @@ json = st.recursive(
 )
 
 
-@given(st.dictionaries(st.text("abc", max_size=3), json, max_size=4), st.dictionaries(st.text("abc", max_size=3), json, max_size=4))
+fields = st.dictionaries(st.text("abc", max_size=3), json, max_size=4)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(fields, fields)
 def test_fingerprints_differ_where_fields_do(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
     found = list(differences(ours, theirs))
     same = msgspec.json.encode(ours, order="sorted") == msgspec.json.encode(theirs, order="sorted")

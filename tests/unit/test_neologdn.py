@@ -134,10 +134,17 @@ def test_another_neologdn_does_the_work_itself(monkeypatch: pytest.MonkeyPatch) 
         return neologdn_normalize(line, **options).replace("〓", "")
 
     neologdn_normalize = neologdn.normalize
-    monkeypatch.setattr(importlib.import_module("neologdn"), "normalize", other)
+    module = importlib.import_module("neologdn")
+    monkeypatch.setattr(module, "normalize", other)
+    monkeypatch.setattr(module, "__version__", "99")
     counts = {"characters.removed": 1, "surrogates.replaced": 1, "lines_changed": 2}
     assert normalize("（〓\na\ud800") == ("(\na\ufffd", counts)
 
 
 def test_provenance() -> None:
     assert Neologdn().provenance() == {"neologdn": neologdn.__version__}
+
+
+@pytest.mark.parametrize("tilde", ["ignore", "remove", "normalize", "normalize_zenkaku"])
+def test_the_tables_hold_for_the_installed_version(tilde: str) -> None:
+    assert Neologdn(Neologdn.Config(tilde=tilde))._agrees()

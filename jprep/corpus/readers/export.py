@@ -156,7 +156,7 @@ class PageParser:
         elif name == "redirect":
             self._page.redirect = attributes.get("title", "")
         elif name in _FIELDS and self._open[-2] in _PARENTS and not (name == "text" and "deleted" in attributes):
-            self._text = []
+            self._text, self._size = [], 0
             self._parser.CharacterDataHandler = self._text.append
 
     def _end(self, name: str) -> None:

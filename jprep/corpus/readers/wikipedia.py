@@ -115,7 +115,9 @@ class Wikipedia(Reader):
             return
         articles, extractor = self._wiki(shard.hints["head"])
         found = pages(self._chunks(shard), shard.path, self._max_page_bytes())
-        for page in self._tolerant(found, self.tally):
+        # Of a file's shards one counts that it is cut off: blocks before the last may run into the end as well.
+        counts = shard.end < 0 or shard.hints["cut_at"] == "bytes"
+        for page in self._tolerant(found, self.tally if counts else None):
             yield articles.read(page, source)
         self.tally.update(extractor.tally)
         extractor.tally.clear()

@@ -43,6 +43,7 @@ class Jumanpp(Segmenter):
 
     name = "jumanpp"
     version = 1
+    local = frozenset({"program", "model", "timeout", "memory_mb", "batch"})
 
     class Config(StepConfig, frozen=True):
         """Options.

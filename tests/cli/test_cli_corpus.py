@@ -1,0 +1,94 @@
+"""The commands that look at a finished corpus, and the ones around it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from jprep import Corpus, samples
+from jprep.corpus.document import SENTENCE, UNMARK
+from tests.conftest import Run, digests
+
+
+def test_export_writes_what_the_library_writes(corpus: Path, tmp_path: Path, jprep: Run) -> None:
+    docs = list(Corpus(corpus))
+    for form in ("text", "words", "jsonl"):
+        out = jprep("corpus", "export", corpus, "--format", form).stdout
+        told = jprep("corpus", "export", corpus, "--format", form, "-o", tmp_path / form)
+        assert (tmp_path / form).read_text() == out and told.stdout == ""
+        assert told.stderr == f"{len(docs)} documents in {tmp_path / form}\n"
+    text, words = ((tmp_path / form).read_text() for form in ("text", "words"))
+    assert text.count("\n\n") == len(docs) and text.endswith("\n\n")
+    assert [line.replace(" ", "") for line in words.split("\n")] == [
+        "".join(line.split()) for line in text.split("\n")
+    ]  # fmt: skip
+    assert text.split("\n")[0] == docs[0].words.replace(SENTENCE, "\n").translate(UNMARK).split("\n")[0]
+    assert [json.loads(line)["words"] for line in (tmp_path / "jsonl").open()] == [doc.words for doc in docs]
+
+
+def test_export_stops_at_its_limit(corpus: Path, jprep: Run) -> None:
+    assert jprep("corpus", "export", corpus, "--format", "jsonl", "--limit", 2).stdout.count("\n") == 2
+
+
+def test_stats(corpus: Path, jprep: Run) -> None:
+    shown = jprep("corpus", "stats", corpus).stdout
+    assert "reader.wikipedia/redirect" in shown and Corpus(corpus).manifest.signature in shown
+    assert json.loads(jprep("corpus", "stats", corpus, "--json").stdout)["name"] == "quickstart"
+
+
+def test_verify_finds_the_flipped_byte(corpus: Path, tmp_path: Path, jprep: Run) -> None:
+    whole = jprep("corpus", "verify", corpus).stdout
+    assert "are as they were written" in whole
+    copy = Path(shutil.copytree(corpus, tmp_path / "copy"))
+    part = next((copy / "documents").iterdir())
+    data = bytearray(part.read_bytes())
+    data[len(data) // 2] ^= 1
+    part.write_bytes(data)
+    assert jprep("corpus", "verify", copy, code=1).stdout == f"documents/{part.name}: is not what was written\n"
+    part.unlink()
+    [damage] = json.loads(jprep("corpus", "verify", copy, "--json", code=1).stdout)
+    assert damage == {"path": f"documents/{part.name}", "what": "is missing"}
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [("redirect", "was rejected by reader.wikipedia: redirect"), ("duplicate", "was rejected by dedup.documents: duplicate")],
+)
+def test_why_a_document_is_not_there(reason: str, said: str, corpus: Path, jprep: Run) -> None:
+    rejected = next(each for each in Corpus(corpus).rejects() if each.reason == reason)
+    assert said in jprep("corpus", "why", corpus, rejected.id).stdout
+    if rejected.title:
+        assert said in jprep("corpus", "why", corpus, rejected.title).stdout
+
+
+def test_why_a_document_is_there(corpus: Path, jprep: Run) -> None:
+    doc = next(iter(Corpus(corpus)))
+    for query in (doc.id, doc.title, doc.id.partition(":")[2]):
+        assert f"{doc.id}  {doc.title}  is in the corpus" in jprep("corpus", "why", corpus, query).stdout
+    assert json.loads(jprep("corpus", "why", corpus, doc.id, "--json").stdout)[0]["id"] == doc.id
+    assert "no document of the inputs" in jprep("corpus", "why", corpus, "この名の頁は無い", code=1).stderr
+
+
+@pytest.mark.parametrize("command", ["stats", "export", "verify"])
+def test_a_folder_without_a_corpus(command: str, tmp_path: Path, jprep: Run) -> None:
+    told = jprep("corpus", command, tmp_path, code=2).stderr
+    assert "there is no finished corpus here" in told and str(tmp_path) in told
+
+
+def test_fetch_takes_files_too(sample: Path, tmp_path: Path, jprep: Run) -> None:
+    url = (sample / samples.DUMP).as_uri()
+    setting = f'corpus.sources.0.files=[{{url = "{url}"}}]'
+    told = jprep("corpus", "fetch", sample / "recipe.toml", "--set", setting, "--folder", tmp_path / "d").stdout
+    assert digests(tmp_path / "d")[samples.DUMP] == digests(sample)[samples.DUMP]
+    assert digests(sample)[samples.DUMP] in told
+    assert "names no files" in jprep("corpus", "fetch", sample / "recipe.toml", code=1).stderr
+
+
+def test_quickstart(corpus: Path, tmp_path: Path, jprep: Run) -> None:
+    shown = jprep("quickstart", cwd=tmp_path).stdout
+    assert "the first document, as words" in shown and "jprep corpus why" in shown
+    assert digests(tmp_path / "work/quickstart/corpus/documents") == digests(corpus / "documents")
+    assert jprep("quickstart", cwd=tmp_path).stdout == shown

@@ -1,0 +1,98 @@
+"""What must hold of the real dumps that lie beside a checkout; skipped where there are none."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jprep import Corpus
+from jprep.corpus.document import UNMARK, Document
+from jprep.corpus.recipe import Recipe, decode_recipe
+from tests.conftest import SHARED
+
+DUMPS = {
+    "jawiki-20220720-head-A": (110, 2_500_000),
+    "jawiki-country-2015-A": (90, 2_500_000),
+    "jawiki-shinto-A": (1_350, 4_300_000),
+    "jawiki-20060803-export0.3-noClosingTag": (45, 550_000),
+    "jawiki-20190601-TRUNCATED": (35, 900_000),
+    "dbpedia-minidump-ja-berlin": (1, 50_000),
+}
+"""Documents and bytes of text that there are at least."""
+
+MARKUP = re.compile(
+    r"\[\[|\]\]|\{\{|\}\}|^\{\||\|\}(?!\})|<ref|thumb\||\d+px\||Category:|カテゴリ:", re.IGNORECASE | re.MULTILINE
+)
+EMPTY_BRACKETS = re.compile(r"（[\s、，,;；:：]*）|\([\s、，,;；:：]*\)|（英: ）")
+ABOUT_MARKUP = re.compile(r"[\[{(（].*(?:ウィキ|wiki|構文|記法|コード)|printf|#include|\\\w+|[=;]\s*\S*\[\[", re.IGNORECASE)
+
+
+def recipe(dump: Path) -> Recipe:
+    source = {
+        "name": "jawiki",
+        "paths": [str(dump)],
+        "reader": {"use": "wikipedia", "on_truncated": "keep", "shard_mb": 2},
+    }
+    return decode_recipe({"name": "real", "corpus": {"sources": [source], "segmenter": "none"}})
+
+
+@pytest.fixture(scope="module", params=DUMPS)
+def built(
+    request: pytest.FixtureRequest, shared_data: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, Corpus]:
+    dump = shared_data / f"wikitext/{request.param}.xml.bz2"
+    if not dump.exists():
+        pytest.skip(f"{dump.name} is not there")
+    return request.param, Corpus.build(recipe(dump), tmp_path_factory.mktemp("real") / "corpus")
+
+
+def lines_with(pattern: re.Pattern[str], corpus: Corpus) -> Iterator[tuple[str, str]]:
+    for document in corpus:
+        for line in document.text.split("\n"):
+            if found := pattern.search(line):
+                yield document.title, line[max(0, found.start() - 60) : found.end() + 60]
+
+
+def test_there_are_documents(built: tuple[str, Corpus]) -> None:
+    name, corpus = built
+    documents, size = DUMPS[name]
+    assert corpus.manifest.totals["documents"] >= documents
+    assert corpus.manifest.totals["bytes"] >= size
+    assert corpus.manifest.counts.get("reader.wikipedia.files.truncated", 0) == ("TRUNCATED" in name)
+
+
+def test_no_markup_is_left_outside_code(built: tuple[str, Corpus]) -> None:
+    left = [(title, line) for title, line in lines_with(MARKUP, built[1]) if not ABOUT_MARKUP.search(line)]
+    assert left == []
+
+
+def test_no_brackets_are_empty(built: tuple[str, Corpus]) -> None:
+    assert [found for found in lines_with(EMPTY_BRACKETS, built[1]) if "()" not in found[1]] == []
+
+
+def test_words_are_the_text(built: tuple[str, Corpus]) -> None:
+    def lawful(document: Document) -> bool:
+        return bool(document.text) and document.words.translate(UNMARK) == document.text
+
+    assert all(lawful(document) for document in built[1])
+    assert list(built[1].verify()) == []
+
+
+@pytest.mark.parametrize(
+    ("tool", "data"),
+    [("extraction_recall.py", "wikitext/extraction_pairs-A.jsonl.gz"), ("sentence_f1.py", "gold/kyoto_wiki-A.jsonl.gz")],
+)
+def test_as_good_as_is_promised(tool: str, data: str, shared_data: Path) -> None:
+    script = SHARED / "tools" / tool
+    if not script.exists() or not (shared_data / data).exists():
+        pytest.skip(f"{tool} or {data} is not there")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    command = [sys.executable, str(script), str(shared_data / data)]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PATH": path})
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,89 @@
+"""A disk that is full: an error that says so, nothing half written, and after making room the same bytes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.benchmarks.measure import MIB
+from tests.conftest import digests
+from tests.hostile.conftest import Build, Put, article, dump, reader
+
+SMALL_SHARDS = reader("wikipedia", shard_mb=1)
+ROOM = "512m"
+
+Resize = Callable[[str], None]
+
+
+def mount(*arguments: str) -> None:
+    subprocess.run(["mount", *arguments], check=True, capture_output=True)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[tuple[Path, Resize]]:
+    """A file system of its own, and what changes its size."""
+    if sys.platform != "linux":
+        pytest.skip("tmpfs is Linux's")
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    try:
+        mount("-t", "tmpfs", "-o", f"size={ROOM}", "tmpfs", str(folder))
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"may not mount a tmpfs here: {getattr(error, 'stderr', error)!r}")
+    yield folder, lambda size: mount("-o", f"remount,size={size}", str(folder))
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.fixture(scope="module")
+def pages() -> bytes:
+    return dump(article(number, 300) for number in range(300))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.4, 0.7, 0.95])
+def test_a_full_disk(
+    share: float, workers: int, disk: tuple[Path, Resize], pages: bytes, build: Build, put: Put, tmp_path: Path
+) -> None:
+    folder, resize = disk
+    path = put("pages.xml", pages)
+    calm = build("--wikipedia", path, more=SMALL_SHARDS)
+    needed = sum(file.stat().st_size for file in calm.folder.rglob("*") if file.is_file())
+    resize(str(max(4096, int(needed * share) // 4096 * 4096)))
+    full = build(
+        "--wikipedia", path, more=SMALL_SHARDS, workers=workers, folder=folder / "corpus", code=3,
+        says=["the disk is full", "free some space", str(folder)],
+    )  # fmt: skip
+    full.assert_committed_stands(0)
+    for shard in full.folder.rglob("*.parquet"):
+        pq.read_table(shard)
+    resize(ROOM)
+    build("--wikipedia", path, more=SMALL_SHARDS, workers=workers, folder=folder / "corpus")
+    assert digests(folder / "corpus") == digests(calm.folder)
+
+
+def test_what_was_committed_before_stays(disk: tuple[Path, Resize], pages: bytes, build: Build, put: Put) -> None:
+    folder, resize = disk
+    path = put("pages.xml", pages)
+    calm = build("--wikipedia", path, more=SMALL_SHARDS)
+    shards = [part.stat().st_size for part in calm.folder.glob("documents/*.parquet")]
+    resize(str(sum(shards) // 2 + MIB // 4))
+    full = build("--wikipedia", path, more=SMALL_SHARDS, folder=folder / "corpus", code=3)
+    full.assert_committed_stands(1)
+
+
+def test_an_export_that_does_not_fit(disk: tuple[Path, Resize], pages: bytes, build: Build, put: Put) -> None:
+    from tests.benchmarks.measure import JPREP, run
+
+    folder, resize = disk
+    corpus = build("--wikipedia", put("pages.xml", pages)).folder
+    resize("100k")
+    done = run([JPREP, "corpus", "export", str(corpus), "-o", str(folder / "out.txt")])
+    assert done.code == 3
+    assert "the disk is full" in done.err
+    assert "Traceback" not in done.err
+    assert not list(folder.iterdir())
