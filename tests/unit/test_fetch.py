@@ -17,9 +17,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from jprep.corpus.fetch import Fetched, fetch
+from jprep.corpus.fetching.fetch import Fetched, fetch
 from jprep.corpus.recipe import RemoteFile
-from jprep.corpus.remote import Patience
+from jprep.corpus.fetching.remote import Patience
 from jprep.errors import ConfigError, InputError, MachineError
 
 QUICK = Patience(tries=3, pause_s=0.0, timeout_s=5.0)

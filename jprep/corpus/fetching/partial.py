@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from jprep.corpus.remote import Answer
+from jprep.corpus.fetching.remote import Answer
 from jprep.io.atomic import write_atomic
 
 SYNC_BYTES = 1 << 26

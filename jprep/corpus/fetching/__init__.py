@@ -1,0 +1,1 @@
+"""Downloads of what recipes name: resumed, and checked."""
