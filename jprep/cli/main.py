@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from typing import Any
 
 import click
 
@@ -15,7 +16,24 @@ from jprep.cli.text import text
 from jprep.errors import JprepError
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _Group(click.Group):
+    """Takes a broken pipe for an end; click itself would take it for a failure."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            return _nobody_reads()
+
+
+def _nobody_reads() -> int:
+    """`jprep … | head`: let what is still buffered go nowhere; the exit code for it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="jprep")
 def cli() -> None:
     """Japanese text, from raw dumps to a trained model."""
@@ -41,9 +59,8 @@ def main() -> None:
     except JprepError as error:
         click.echo(f"jprep: {error}", err=True)
         code = error.exit_code
-    except BrokenPipeError:  # `jprep … | head`: nobody reads any more
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
+    except BrokenPipeError:
+        code = _nobody_reads()
     except KeyboardInterrupt:
         code = 130
     except Exception:

@@ -134,7 +134,7 @@ class _Build:
         """Each source with its files; a pipe, which cannot be hashed beforehand, by the hash of its shards' hashes."""
         sources = []
         for index, (source, files) in enumerate(zip(self._recipe.corpus.sources, self._inputs, strict=True)):
-            digests = [receipt.digest for receipt in read if receipt.task.startswith(f"{index:02d}-")]
+            digests = [receipt.digest for receipt in read if receipt.task.startswith(f"{index:03d}-")]
             piped = {"shards": fingerprint({"digests": digests})}
             entries = [file.public() | ({} if file.sha256 else piped) for file in files]
             about = {"name": source.name, "licence": source.licence, "homepage": source.homepage}

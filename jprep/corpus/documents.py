@@ -130,7 +130,7 @@ class DocumentsStage(Stage):
         for index, source in enumerate(self._config.sources):
             for number, group in enumerate(_grouped(self._shards(index))):
                 weight = sum(shard.weight for shard in group)
-                yield Task(f"{index:02d}-{source.name}-{number:06d}", (index, group), weight, _digest(group))
+                yield Task(f"{index:03d}-{source.name}-{number:06d}", (index, group), weight, _digest(group))
 
     def _shards(self, source: int) -> Iterator[Shard]:
         """All shards of a source; each knows a short name that tells its file from the source's others."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import queue
 import signal
@@ -154,7 +155,8 @@ class _Pool:
         command = [sys.executable, "-m", "jprep.engine.worker"]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, close_fds=False)
         self._processes.add(process)
-        send(process.stdin, self._job)  # type: ignore[arg-type]
+        with contextlib.suppress(BrokenPipeError):  # it died at once, and the first task will find it dead
+            send(process.stdin, self._job)  # type: ignore[arg-type]
         return process
 
     def _dismiss(self, process: subprocess.Popen[bytes]) -> None:

@@ -50,4 +50,5 @@ def jprep_segmenters() -> Named:  # type: ignore[empty-body]
 
 @hookspec
 def jprep_executors() -> Named:  # type: ignore[empty-body]
-    """Executors, `jprep.engine.executor.Executor`: where tasks run."""
+    """Executors, `jprep.engine.run.Executor`: where tasks run. Constructed with the workers wanted, and a function that
+    says whether the user asked to stop."""

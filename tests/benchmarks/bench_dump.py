@@ -19,7 +19,7 @@ from jprep.corpus.dedup.hashes import HashWriter
 from jprep.corpus.document import Document
 from jprep.corpus.readers.articles import Articles
 from jprep.corpus.readers.export import pages, read_head
-from jprep.corpus.readers.wikitext import Extractor
+from jprep.corpus.readers.wikitext import Extractor, ExtractorConfig
 from jprep.corpus.recipe import CorpusConfig, make_step
 from jprep.corpus.store import writing
 from jprep.io import bz2blocks
@@ -58,7 +58,8 @@ def compare(dump: Path, folder: Path) -> None:
     size = len(bz2.decompress(dump.read_bytes())) / 1e6
     times = [(jprep(dump, folder), wikiextractor(dump, folder)) for _ in range(ROUNDS)]
     ours, theirs = (size / statistics.median(column) for column in zip(*times, strict=True))
-    print(f"{dump.name:38}{size:8.1f}{ours:10.2f}{theirs:16.2f}{ours / theirs:8.2f} x", flush=True)
+    peer = f"{theirs:16.2f}{ours / theirs:8.2f} x" if PEER else f"{'no peer':>16}"
+    print(f"{dump.name:38}{size:8.1f}{ours:10.2f}{peer}", flush=True)
 
 
 class Clock:
@@ -83,7 +84,7 @@ def profile(dump: Path, folder: Path) -> Clock:
         blocks = clock.time("decode bzip2", lambda: [block.data for block in bz2blocks.blocks(file, 0, name)])
     head, _ = read_head(iter(blocks), name)
     found = clock.time("parse XML", lambda: list(pages(((block, True) for block in blocks), name, 1 << 28)))
-    articles = Articles(head, [0], False, Extractor().extract)
+    articles = Articles(head, [0], False, Extractor(ExtractorConfig()).extract)
     read = clock.time("extract", lambda: [articles.read(page, "jawiki") for page in found])
     docs = [item for item in read if isinstance(item, Document)]
     clock.time("normalise", lambda: _each(docs, "text", normalizer.apply, "text"))

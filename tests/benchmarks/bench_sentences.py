@@ -15,8 +15,8 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 
-from jprep.corpus.normalizers.neologdn import Neologdn
 from jprep import split_sentences
+from jprep.corpus.normalizers.neologdn import Neologdn
 from jprep.corpus.sentences import Rules
 from tests.benchmarks.bench_normalize import DATA, corpora, pace
 

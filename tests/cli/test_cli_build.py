@@ -91,7 +91,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("setting", "field"),
         [
-            ("corpus.segmenter=none", "words.segmenter"),
+            ("corpus.segmenter=none", "words.segmenter.name"),
             ("corpus.splitter=none", "documents.splitter.name"),
             ("corpus.dedup.line_min_chars=30", "documents.dedup.line_min_chars"),
             ("corpus.sources.1.filters.0.min_chars=60", "documents.sources.1.filters.0.config.min_chars"),
@@ -101,8 +101,8 @@ class TestRefusals:
     def test_another_recipe(self, setting: str, field: str, built: Path, sample: Path, jprep: Run) -> None:
         before = digests(built)
         refused = jprep(*RECIPE, "--set", setting, "-o", built, code=2, cwd=sample)
-        assert f"{field}" in refused.stderr and "--restart" in refused.stderr
-        assert digests(built) == before
+        assert f"{field}: was " in refused.stderr and "--restart" in refused.stderr
+        assert before.items() <= digests(built).items()
 
     def test_another_input(self, built: Path, inputs: Path, jprep: Run) -> None:
         with inputs.joinpath(samples.CRAWL).open("a") as crawl:
@@ -133,7 +133,7 @@ class TestRefusals:
         for more in ([], ["--restart"]):
             refused = jprep(*RECIPE, *more, "-o", tmp_path, code=2, cwd=sample)
             assert "files that are no corpus" in refused.stderr
-        assert os.listdir(tmp_path) == ["thesis.txt"]
+        assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
     def test_a_file_in_the_folder_s_place(self, sample: Path, tmp_path: Path, jprep: Run) -> None:
         (tmp_path / "file").write_text("mine")
@@ -152,7 +152,10 @@ class TestRefusals:
 WRONG = {
     "unknown key": (["recipe.toml", "--set", "corpus.segmentr=none"], "did you mean 'segmenter'?"),
     "unknown key of a source": (["recipe.toml", "--set", "corpus.sources.0.licens=x"], "did you mean 'licence'?"),
-    "unknown option": (["recipe.toml", "--set", "corpus.sources.0.reader.name_spaces=[0]"], "did you mean 'namespaces'?"),
+    "unknown option": (
+        ["recipe.toml", "--set", "corpus.sources.0.reader.name_spaces=[0]"],
+        "did you mean 'namespaces'?",
+    ),
     "list index": (["recipe.toml", "--set", "corpus.sources.7.name=x"], "list elements go by number, from 0"),
     "no equals sign": (["recipe.toml", "--set", "corpus.segmenter"], "--set wants KEY=VALUE"),
     "wrong type": (["recipe.toml", "--set", "corpus.dedup.lines=maybe"], "corpus.dedup.lines"),
@@ -191,7 +194,9 @@ def test_the_plan_is_printed_and_nothing_done(sample: Path, tmp_path: Path, jpre
 def test_figures_as_json(corpus: Path, sample: Path, jprep: Run) -> None:
     figures = json.loads(jprep(*RECIPE, "--json", "-o", corpus, cwd=sample).stdout)
     assert figures["folder"] == str(corpus)
-    assert figures["totals"]["documents"] == len(Corpus(corpus)) and figures["rejects"]["reader.wikipedia/redirect"] == 3
+    assert (
+        figures["totals"]["documents"] == len(Corpus(corpus)) and figures["rejects"]["reader.wikipedia/redirect"] == 3
+    )
 
 
 def test_without_output_it_goes_to_work(inputs: Path, jprep: Run) -> None:

@@ -55,7 +55,10 @@ def test_verify_finds_the_flipped_byte(corpus: Path, tmp_path: Path, jprep: Run)
 
 @pytest.mark.parametrize(
     ("reason", "said"),
-    [("redirect", "was rejected by reader.wikipedia: redirect"), ("duplicate", "was rejected by dedup.documents: duplicate")],
+    [
+        ("redirect", "was rejected by reader.wikipedia: redirect"),
+        ("duplicate", "was rejected by dedup.documents: duplicate"),
+    ],
 )
 def test_why_a_document_is_not_there(reason: str, said: str, corpus: Path, jprep: Run) -> None:
     rejected = next(each for each in Corpus(corpus).rejects() if each.reason == reason)

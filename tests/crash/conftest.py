@@ -44,7 +44,16 @@ class Work:
 
     def command(self, workers: int = 1, *more: object) -> list[str]:
         """The command's arguments."""
-        return ["corpus", "build", str(self._recipe), "-o", str(self.folder), "--workers", str(workers), *map(str, more)]
+        return [
+            "corpus",
+            "build",
+            str(self._recipe),
+            "-o",
+            str(self.folder),
+            "--workers",
+            str(workers),
+            *map(str, more),
+        ]
 
     def start(self, workers: int = 1, **env: str) -> subprocess.Popen[str]:
         """Start a build in a process group of its own."""
@@ -102,7 +111,8 @@ def children(process: int) -> list[int]:
 
 def _recipe(inputs: Path) -> str:
     notes = "".join(
-        f'[[corpus.sources]]\nname = "notes{n}"\nreader = "text"\npaths = ["{inputs}/notes{n}.txt"]\n' for n in range(NOTES)
+        f'[[corpus.sources]]\nname = "notes{n}"\nreader = "text"\npaths = ["{inputs}/notes{n}.txt"]\n'
+        for n in range(NOTES)
     )
     return f"""
 name = "disturbed"
@@ -130,7 +140,9 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
     samples.write(folder)
     for n in range(NOTES):
         own = f"{n}番目の覚え書きである。ここにだけある文がこの後に続いている。\n"
-        folder.joinpath(f"notes{n}.txt").write_text(own + "どの覚え書きにも同じこの行があって、初めのものだけが残る。\n")
+        folder.joinpath(f"notes{n}.txt").write_text(
+            own + "どの覚え書きにも同じこの行があって、初めのものだけが残る。\n"
+        )
     folder.joinpath("disturbed.toml").write_text(_recipe(folder), encoding="utf-8")
     return folder / "disturbed.toml"
 

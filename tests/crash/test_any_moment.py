@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from jprep import samples
-from tests.conftest import Run, digests
+from tests.conftest import SHARED, Run, digests
 from tests.crash.conftest import Work, await_true, children
 
 MOMENTS, SOAK = 5, 15
@@ -42,14 +42,20 @@ def test_killed_at_random_moments(seed: int, work: Work, undisturbed: dict[str, 
 
 
 @pytest.fixture(scope="module")
-def large(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> tuple[Path, dict[str, str], float]:
+def large(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> tuple[Path, dict[str, str], float]:
     """A recipe with more to do, over real data where there is some; what it gives, and how long it takes."""
     folder = tmp_path_factory.mktemp("large")
     samples.write(folder)
-    real = Path(os.environ.get("JPREP_SHARED", Path(__file__).parents[3] / "shared")) / "data/wikitext"
-    dumps = [str(path) for path in sorted(real.glob("jawiki-20220720-head-*.bz2"))] or [str(folder / samples.DUMP)]
+    real = sorted((SHARED / "data" / "wikitext").glob("jawiki-20220720-head-*.bz2"))
+    dumps = [str(path) for path in real or [folder / samples.DUMP]]
     source = '[[corpus.sources]]\nname = "{}"\nreader = {{ use = "wikipedia", shard_mb = 1 }}\npaths = {}\n'
-    text = 'name = "large"\n' + "".join(source.format(f"wiki{n}", dumps) for n in range(3)) + "[corpus.dedup]\nlines = true\n"
+    text = (
+        'name = "large"\n'
+        + "".join(source.format(f"wiki{n}", dumps) for n in range(3))
+        + "[corpus.dedup]\nlines = true\n"
+    )
     recipe = folder / "large.toml"
     recipe.write_text(text, encoding="utf-8")
     calm = Work(folder / "calm", recipe, {}, request.getfixturevalue("jprep"))

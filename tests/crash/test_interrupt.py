@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 
@@ -31,8 +32,6 @@ def test_once_it_finishes_what_is_under_way(
 
 
 def test_the_whole_group_gets_ctrl_c_and_workers_leave_it_to_the_parent(work: Work) -> None:
-    import os
-
     process = work.start(2, PAUSE="0.1")
     await_true(lambda: len(children(process.pid)) == 2)
     time.sleep(0.5)  # until the workers have begun to ignore it

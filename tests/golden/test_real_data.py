@@ -30,7 +30,8 @@ MARKUP = re.compile(
     r"\[\[|\]\]|\{\{|\}\}|^\{\||\|\}(?!\})|<ref|thumb\||\d+px\||Category:|カテゴリ:", re.IGNORECASE | re.MULTILINE
 )
 EMPTY_BRACKETS = re.compile(r"（[\s、，,;；:：]*）|\([\s、，,;；:：]*\)|（英: ）")
-ABOUT_MARKUP = re.compile(r"[\[{(（].*(?:ウィキ|wiki|構文|記法|コード)|printf|#include|\\\w+|[=;]\s*\S*\[\[", re.IGNORECASE)
+ABOUT_MARKUP = "たとえば[[eauxx]]"
+"""What a page shows of markup on purpose, in a nowiki element."""
 
 
 def recipe(dump: Path) -> Recipe:
@@ -68,12 +69,11 @@ def test_there_are_documents(built: tuple[str, Corpus]) -> None:
 
 
 def test_no_markup_is_left_outside_code(built: tuple[str, Corpus]) -> None:
-    left = [(title, line) for title, line in lines_with(MARKUP, built[1]) if not ABOUT_MARKUP.search(line)]
-    assert left == []
+    assert [found for found in lines_with(MARKUP, built[1]) if ABOUT_MARKUP not in found[1]] == []
 
 
 def test_no_brackets_are_empty(built: tuple[str, Corpus]) -> None:
-    assert [found for found in lines_with(EMPTY_BRACKETS, built[1]) if "()" not in found[1]] == []
+    assert list(lines_with(EMPTY_BRACKETS, built[1])) == []
 
 
 def test_words_are_the_text(built: tuple[str, Corpus]) -> None:
@@ -86,7 +86,10 @@ def test_words_are_the_text(built: tuple[str, Corpus]) -> None:
 
 @pytest.mark.parametrize(
     ("tool", "data"),
-    [("extraction_recall.py", "wikitext/extraction_pairs-A.jsonl.gz"), ("sentence_f1.py", "gold/kyoto_wiki-A.jsonl.gz")],
+    [
+        ("extraction_recall.py", "wikitext/extraction_pairs-A.jsonl.gz"),
+        ("sentence_f1.py", "gold/kyoto_wiki-A.jsonl.gz"),
+    ],
 )
 def test_as_good_as_is_promised(tool: str, data: str, shared_data: Path) -> None:
     script = SHARED / "tools" / tool

@@ -44,12 +44,14 @@ def page(number: int, text: str, title: str = "", namespace: object = 0) -> str:
 
 def article(number: int, lines: int = 20) -> str:
     """A page's text, unlike any other page's."""
-    return "\n\n".join(f"'''第{number}項'''の{i}行目は[[町]]の{number * 7919 + i * 31}番地を語る。" for i in range(lines))
+    line = "'''第{}項'''の{}行目は[[町]]の{}番地を語る。"
+    return "\n\n".join(line.format(number, i, number * 7919 + i * 31) for i in range(lines))
 
 
 def dump(texts: Iterable[str]) -> bytes:
     """A whole export of some pages."""
-    return (HEAD + "".join(page(number, text) for number, text in enumerate(texts, 1)) + "</mediawiki>\n").encode()
+    pages = "".join(page(number, text) for number, text in enumerate(texts, 1))
+    return f"{HEAD}{pages}</mediawiki>\n".encode()
 
 
 class Attempt:

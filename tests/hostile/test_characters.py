@@ -37,12 +37,13 @@ def test_marks_in_the_input_are_deleted_and_counted(option: str, segmenter: str,
     assert verified(done.folder)
 
 
-ENTITIES = ["&#30;", "&#31;", "&#x1E;", "&#x1f;", "&#0;", "&#xD800;", "&#xDFFF;", "&#x110000;", "&#xFFFF;", "&#8;", "&#x85;"]
+ENTITIES = [f"&#{code};" for code in ("30", "31", "x1E", "x1f", "0", "xD800", "xDFFF", "x110000", "xFFFF", "8", "x85")]
 
 
 @pytest.mark.parametrize("segmenter", ["none", "jumandic"])
 def test_marks_that_wikitext_writes_as_entities(segmenter: str, build: Build, put: Put) -> None:
-    text = f"実体{'と'.join(ENTITIES)}の後に続く文がある。{TAIL}\n\n<nowiki>{''.join(ENTITIES)}は書いたまま</nowiki>である。"
+    written = f"<nowiki>{''.join(ENTITIES)}は書いたまま</nowiki>である。"
+    text = f"実体{'と'.join(ENTITIES)}の後に続く文がある。{TAIL}\n\n{written}"
     done = build("--wikipedia", put("entities.xml", dump([text])), more=["--segmenter", segmenter])
     (document,) = done.documents()
     assert "の後に続く文がある。" in document["text"]

@@ -28,9 +28,11 @@ COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     "": bytes,
 }
 KINDS = sorted(COMPRESS)
-CRAWL = b"".join(f"文書{n}の一行目は十分に長い行である。\n二行目もまた十分に長い行である。\n\n".encode() for n in range(20_000))
+CRAWL = "".join(f"文書{n}の一行目は長い行である。\n二行目もまた長い行である。\n\n" for n in range(20_000)).encode()
 SMALL_SHARDS = reader("wikipedia", shard_mb=1)
 BOUND = 400 * MIB
+FOOTER = 11
+"""Bytes at a stream's end that only repeat the blocks' own checksums."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -63,7 +65,8 @@ def test_a_cut_between_two_pages_is_counted_too(build: Build, put: Put) -> None:
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind])
 def test_cut_web_text_is_told(kind: str, build: Build, put: Put) -> None:
     whole = COMPRESS[kind](CRAWL)
-    build("--cc100", put(f"cut.txt.{kind}", whole[: len(whole) // 2]), code=4, says=["cut short", "compressed byte", "cut.txt"])
+    path = put(f"cut.txt.{kind}", whole[: len(whole) // 2])
+    build("--cc100", path, code=4, says=["cut short", "compressed byte", "cut.txt"])
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -89,7 +92,8 @@ def test_what_was_committed_before_malformed_xml_stays(workers: int, build: Buil
 def test_a_flipped_bit_is_told(place: float, data: bytes, build: Build, put: Put) -> None:
     damaged = bytearray(data)
     damaged[int(len(data) * place)] ^= 0x10
-    build("--wikipedia", put("flipped.xml.bz2", bytes(damaged)), code=4, says=["compressed byte", "flipped.xml.bz2", "fetch"])
+    path = put("flipped.xml.bz2", bytes(damaged))
+    build("--wikipedia", path, code=4, says=["compressed byte", "flipped.xml.bz2", "fetch"])
 
 
 @pytest.mark.parametrize("stream", range(3))
@@ -111,7 +115,8 @@ def test_bzip2_padded_with_zeros_is_sound(build: Build, put: Put) -> None:
 def test_the_same_bytes_from_every_compression(workers: int, build: Build, put: Put, tmp_path: Path) -> None:
     exports = set()
     for kind in KINDS:
-        done = build("--wikipedia", put(f"d.xml.{kind}", COMPRESS[kind](DUMP)), workers=workers, folder=tmp_path / f"c{kind}")
+        path = put(f"dump.xml.{kind}", COMPRESS[kind](DUMP))
+        done = build("--wikipedia", path, workers=workers, folder=tmp_path / f"corpus{kind}")
         exports.add("\n".join(done.texts()))
     assert len(exports) == 1
 
@@ -140,7 +145,7 @@ def test_what_is_no_sound_export_is_told(data: bytes, says: list[str], kind: str
 
 LAUGHS = ["<!ENTITY l0 'ha'>", *(f"<!ENTITY l{n + 1} '{f'&l{n};' * 10}'>" for n in range(12))]
 DOCTYPES = {
-    "billion laughs": f"<!DOCTYPE mediawiki [{''.join(LAUGHS)}]>\n" + HEAD.replace("https://example.org/wiki/Main", "&l12;"),
+    "billion laughs": f"<!DOCTYPE mediawiki [{''.join(LAUGHS)}]>\n" + HEAD.replace("https://example.org/", "&l12;"),
     "outside entity": '<!DOCTYPE mediawiki [<!ENTITY x SYSTEM "file:///etc/hostname">]>\n' + HEAD,
     "page in the DTD": '<!DOCTYPE mediawiki [<!ENTITY x "<page>">]>\n' + HEAD,
     "empty": "<!DOCTYPE mediawiki>\n" + HEAD,
@@ -176,7 +181,8 @@ def test_a_bomb_is_stopped_in_bounded_memory(option: str, kind: str, build: Buil
     data = BOMBS[kind](b"a" * MIB, 600)
     compressed = COMPRESS[kind](head.encode()) + data
     assert len(data) * 1000 < 600 * MIB
-    done = build(option, put(f"bomb.{kind}", compressed), code=4, says=["decompression bomb", f"bomb.{kind}", "max_ratio"])
+    path = put(f"bomb.{kind}", compressed)
+    done = build(option, path, code=4, says=["decompression bomb", path.name, "max_ratio"])
     assert done.run.peak < BOUND
 
 
@@ -200,9 +206,8 @@ def test_a_share_of_bad_records_can_be_allowed(build: Build, put: Put) -> None:
     assert done.manifest.rejects["reader.jsonl/malformed_json"] >= 1
 
 
-@pytest.mark.parametrize("flip", range(len(BLOCKS) // 7, len(BLOCKS), len(BLOCKS) // 7))
-def test_any_flipped_bit_gives_the_same_documents_or_an_error(flip: int, build: Build, put: Put) -> None:
-    """No damage may pass for sound text."""
+@pytest.mark.parametrize("flip", range(len(BLOCKS) // 7, len(BLOCKS) - FOOTER, len(BLOCKS) // 7))
+def test_no_flipped_bit_passes_for_sound_text(flip: int, build: Build, put: Put) -> None:
     damaged = bytearray(BLOCKS)
     damaged[flip] ^= 1
     build("--wikipedia", put("flipped.bz2", bytes(damaged)), code=4, says=["flipped.bz2"])

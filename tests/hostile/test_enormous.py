@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -42,7 +41,8 @@ def test_a_page_of_50_mb(build: Build, put: Put) -> None:
 
 def test_a_larger_page_than_is_allowed(build: Build, put: Put) -> None:
     path = put("page.xml", dump([article(1), SENTENCE * 40_000]))
-    build("--wikipedia", path, code=4, more=reader("wikipedia", max_page_mb=1), says=["larger than 1 MiB", "max_page_mb"])
+    more = reader("wikipedia", max_page_mb=1)
+    build("--wikipedia", path, code=4, more=more, says=["larger than 1 MiB", "max_page_mb"])
 
 
 @pytest.mark.parametrize("option", ["--cc100", "--text", "--jsonl"])
@@ -55,7 +55,8 @@ def test_a_larger_record_than_is_allowed(option: str, build: Build, put: Put) ->
 def test_a_history_of_many_revisions_in_a_page(build: Build, put: Put) -> None:
     revision = "<revision><timestamp>{:04}-01-01T00:00:00Z</timestamp><text>{}</text></revision>"
     revisions = "".join(revision.format(number, f"第{number}版。{SENTENCE * 1000}") for number in range(400))
-    data = HEAD + f"<page><title>歴史</title><ns>0</ns><id>1</id>{revisions}</page>" + page(2, article(2)) + "</mediawiki>"
+    history = f"<page><title>歴史</title><ns>0</ns><id>1</id>{revisions}</page>"
+    data = f"{HEAD}{history}{page(2, article(2))}</mediawiki>"
     done = build("--wikipedia", put("history.xml", data.encode()), more=reader("wikipedia", max_page_mb=1))
     assert done.texts()[0].startswith("第399版。")
     assert done.run.peak < 250 * MIB

@@ -157,7 +157,10 @@ def test_any_number_of_buckets_gives_the_same_files(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(exact, "_BUCKET", 30)
     many = built(tmp_path / "many", texts)
     assert exact.ExactDedup([exact.Output("x", 240, "")], "", "").total() == 16
-    assert (many.manifest.parts, many.manifest.reject_parts) == (expected.manifest.parts, expected.manifest.reject_parts)
+    assert (many.manifest.parts, many.manifest.reject_parts) == (
+        expected.manifest.parts,
+        expected.manifest.reject_parts,
+    )
 
 
 @pytest.mark.parametrize("group", [1_000, 8_000, 1 << 20])

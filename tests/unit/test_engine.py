@@ -46,7 +46,11 @@ class Squares(Stage):
             self._fail(root)
         path = f"out/{task.id}"
         write_atomic(root / path, str(task.payload**2).encode())
-        return Result([Output(path, 1, sha256_of(root / path))], {"z": task.payload, "a": 1, "none": 0}, {"s/odd": task.payload % 2})
+        return Result(
+            [Output(path, 1, sha256_of(root / path))],
+            {"z": task.payload, "a": 1, "none": 0},
+            {"s/odd": task.payload % 2},
+        )
 
     def _fail(self, root: Path) -> None:
         if self._fault == "told":

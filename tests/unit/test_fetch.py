@@ -18,8 +18,8 @@ import msgspec
 import pytest
 
 from jprep.corpus.fetching.fetch import Fetched, fetch
-from jprep.corpus.recipe import RemoteFile
 from jprep.corpus.fetching.remote import Patience
+from jprep.corpus.recipe import RemoteFile
 from jprep.errors import ConfigError, InputError, MachineError
 
 QUICK = Patience(tries=3, pause_s=0.0, timeout_s=5.0)
@@ -372,7 +372,7 @@ def test_a_full_disk(site: Site, tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from jprep.corpus import fetch, partial
+from jprep.corpus.fetching import fetch, partial
 from jprep.corpus.recipe import RemoteFile
 partial.SYNC_BYTES = 300_000
 def progress(name, done, total):

@@ -34,7 +34,8 @@ def head(version: str = "0.11") -> str:
 
 def revision(text: str, number: int = 1, inside: str = "", stamp: str = "2024-01-01T00:00:00Z") -> str:
     body = text if text.startswith("<text") else f'<text xml:space="preserve">{text}</text>'
-    return f"<revision><id>{number}</id><timestamp>{stamp}</timestamp>{inside}<contributor><id>99</id></contributor>{body}</revision>"
+    head = f"<id>{number}</id><timestamp>{stamp}</timestamp>{inside}<contributor><id>99</id></contributor>"
+    return f"<revision>{head}{body}</revision>"
 
 
 def page(title: str, *revisions: str, number: int = 1, ns: str = "<ns>0</ns>", extra: str = "") -> str:
@@ -103,13 +104,24 @@ def test_a_page_that_is_no_article_says_why(reason: str, inside: str, file: Path
     assert item.excerpt == {"redirect": "乙", "disambiguation": "{{aimai}"}.get(reason, "")
 
 
-@pytest.mark.parametrize("text", ["#REDIRECT [[乙]]", "#転送:[[乙]]", "＃転送 [[乙]]", " #リダイレクト[[乙]]", "#redirect [[乙]] {{R}}"])
+OLD_REDIRECTS = ["#REDIRECT [[乙]]", "#転送:[[乙]]", "＃転送 [[乙]]", " #リダイレクト[[乙]]", "#redirect [[乙]] {{R}}"]
+MEANINGS = [
+    "{{曖昧さ回避}}",
+    "{{Aimai}}",
+    "{{人名の曖昧さ回避|x}}",
+    "{{disambig}}",
+    "{{ Disambiguation }}",
+    "__DISAMBIG__",
+]
+
+
+@pytest.mark.parametrize("text", OLD_REDIRECTS)
 def test_redirects_of_old_exports_are_told_by_their_text(text: str, file: Path) -> None:
     item = one(file, dump(page("甲", revision(text)), version="0.3"))
     assert (item.reason, item.excerpt) == ("redirect", "乙")
 
 
-@pytest.mark.parametrize("mark", ["{{曖昧さ回避}}", "{{Aimai}}", "{{人名の曖昧さ回避|x}}", "{{disambig}}", "{{ Disambiguation }}", "__DISAMBIG__"])
+@pytest.mark.parametrize("mark", MEANINGS)
 def test_disambiguation_stays_if_it_is_wanted(mark: str, file: Path) -> None:
     data = dump(page("甲", revision(f"甲は次のもの。\n{mark}")))
     assert one(file, data).reason == "disambiguation"
@@ -176,7 +188,9 @@ def prose(size: int, seed: int) -> str:
     return "".join(map(chr, random.Random(seed).choices(range(0x4E00, 0x9FA5), k=size)))
 
 
-@pytest.mark.parametrize("compress", [bytes, gzip.compress, bz2.compress, lzma.compress], ids=["plain", "gzip", "bzip2", "xz"])
+@pytest.mark.parametrize(
+    "compress", [bytes, gzip.compress, bz2.compress, lzma.compress], ids=["plain", "gzip", "bzip2", "xz"]
+)
 def test_a_file_that_is_cut_off(compress, file: Path) -> None:
     data = compress(dump(*(page(f"頁{n}", revision(prose(100_000, n)), number=n) for n in range(12))))
     cut = data[: len(data) * 4 // 5]
@@ -271,7 +285,8 @@ def test_streams_of_a_multistream_dump_become_shards(sample: Path, monkeypatch: 
 def test_head_of_an_export() -> None:
     data = dump(page("甲", revision("あ")), version="0.10")
     found, taken = read_head(iter([data[:40], data[40:]]), "dump")
-    assert (found.version, found.base, found.namespaces) == ("0.10", "https://example.org/wiki/Main", {"": 0, "Template": 10})
+    assert (found.version, found.base) == ("0.10", "https://example.org/wiki/Main")
+    assert found.namespaces == {"": 0, "Template": 10}
     assert taken == data
 
 

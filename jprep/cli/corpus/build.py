@@ -21,6 +21,7 @@ _READERS = ("wikipedia", "cc100", "text", "jsonl", "parquet")
 @click.option("--segmenter", metavar="NAME", help="jumandic (the default), jumanpp, sudachi, unidic or none.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key of the recipe.")
 @click.option("--workers", type=click.IntRange(1), help="Processes; the cores by default.")
+@click.option("--executor", default="local", show_default=True, metavar="NAME", help="Where the work runs.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The corpus's folder.")
 @click.option("--work", type=click.Path(path_type=Path), default=Path("work"), help="Where outputs go without -o.")
 @click.option("--restart", is_flag=True, help="Throw away what the folder holds, and begin anew.")
@@ -31,6 +32,7 @@ def build(
     segmenter: str | None,
     overrides: tuple[str, ...],
     workers: int | None,
+    executor: str,
     output: Path | None,
     work: Path,
     restart: bool,
@@ -51,7 +53,7 @@ def build(
     from jprep.cli.progress import bar
     from jprep.corpus.build import build as build_corpus
     from jprep.corpus.corpus import Silent
-    from jprep.engine.local import Local
+    from jprep.plugins import plugins
 
     plan = _recipe(recipe, inputs, segmenter, overrides)
     folder = output or work / plan.name / "corpus"
@@ -59,8 +61,8 @@ def build(
         _show_plan(plan, folder, workers or _cores())
         return
     with graceful() as stopping, bar() as progress:
-        executor = Local(workers or _cores(), stopping)
-        manifest = build_corpus(plan, folder, executor, progress or Silent(), restart=restart)
+        place = plugins().get("executor", executor)(workers or _cores(), stopping)
+        manifest = build_corpus(plan, folder, place, progress or Silent(), restart=restart)
     show(manifest, folder, as_json=as_json)
 
 

@@ -17,8 +17,8 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from jprep.corpus.fetching.partial import Part
-from jprep.corpus.recipe import RemoteFile
 from jprep.corpus.fetching.remote import Answer, Patience, Unreachable, ask, persist, read_text
+from jprep.corpus.recipe import RemoteFile
 from jprep.errors import ConfigError, InputError, MachineError
 from jprep.io.atomic import disk_error, write_atomic
 from jprep.io.lock import locked

@@ -1,0 +1,96 @@
+"""Recipes that are wrong: the key, the place and the nearest thing are named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jprep.corpus.recipe import decode_recipe, load_recipe, make_step, own_recipe, settings, step_name
+from jprep.errors import ConfigError
+
+SOURCE = {"name": "a", "paths": ["x"], "reader": "text"}
+
+
+def raw(**corpus: Any) -> dict[str, Any]:
+    return {"name": "r", "corpus": {"sources": [dict(SOURCE)]} | corpus}
+
+
+WRONG = {
+    "unknown key": ({"name": "r", "corpuss": {}}, "corpuss", "did you mean 'corpus'?"),
+    "unknown key below": (raw(spliter="x"), "spliter", "did you mean 'splitter'?"),
+    "unknown key of a source": (raw(sources=[SOURCE | {"filter": []}]), "filter", "did you mean 'filters'?"),
+    "missing key": ({"name": "r"}, "corpus", ""),
+    "missing key of a source": (raw(sources=[{"name": "a"}]), "`corpus.sources[", ""),
+    "wrong type": (raw(dedup={"lines": 3}), "corpus.dedup.lines", ""),
+    "two of a name": (raw(sources=[SOURCE, SOURCE]), "two sources are called 'a'", "its own name"),
+    "a name that is a path": (raw(sources=[SOURCE | {"name": "a/b"}]), "cannot be called 'a/b'", "letters"),
+}
+
+
+@pytest.mark.parametrize(("recipe", "what", "fix"), WRONG.values(), ids=WRONG)
+def test_a_wrong_recipe(recipe: dict[str, Any], what: str, fix: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        decode_recipe(recipe, where="r.toml")
+    assert what in caught.value.what and fix in caught.value.fix and caught.value.where == "r.toml"
+
+
+@pytest.mark.parametrize("data", [b"name = ", b"\xff\xfe", b"name = 'a'\nname = 'b'"])
+def test_a_file_that_is_no_toml(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "r.toml"
+    path.write_bytes(data)
+    with pytest.raises(ConfigError, match="cannot read the recipe") as caught:
+        load_recipe(path)
+    assert caught.value.where == str(path)
+    with pytest.raises(ConfigError, match="cannot read the recipe"):
+        load_recipe(tmp_path)
+    with pytest.raises(ConfigError, match="no such recipe"):
+        load_recipe(tmp_path / "other.toml")
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("corpus.sources.1.name=x", "there is no '1'"),
+        ("corpus.sources.one.name=x", "there is no 'one'"),
+        ("corpus.sources.1=x", "there is no '1'"),
+        ("corpus.segmenter.mode=C", "segmenter is a plain name"),
+        ("corpus", "KEY=VALUE"),
+        ("=x", "KEY=VALUE"),
+    ],
+)
+def test_a_setting_without_a_place(setting: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        settings(raw(segmenter="sudachi"), [setting])
+
+
+plain = st.sampled_from(["plain", "with space", "a=b"])
+
+
+@given(st.booleans() | st.integers(-9, 9) | st.lists(st.integers(0, 9)) | plain)
+def test_settings_hold_toml_values(value: Any) -> None:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    assert settings({}, [f"a.b.c={text}"]) == {"a": {"b": {"c": value}}}
+    assert settings({"a": [{"b": 0}]}, [f"a.0.b={text}"]) == {"a": [{"b": value}]}
+    assert settings({"a": [0, 1]}, [f"a.1={text}"]) == {"a": [0, value]}
+
+
+def test_steps_are_checked_with_their_options() -> None:
+    with pytest.raises(ConfigError, match="a step's table needs `use`"):
+        step_name({"name": "length"})
+    with pytest.raises(ConfigError) as caught:
+        make_step("filter", {"use": "length", "min_char": 3})
+    assert caught.value.where == "filter 'length'" and "min_chars" in caught.value.fix
+    with pytest.raises(ConfigError, match="min_chars"):
+        make_step("filter", {"use": "length", "min_chars": "many"})
+    assert make_step("filter", {"use": "length", "min_chars": 3}).config.min_chars == 3
+
+
+def test_our_own_recipe_takes_what_is_there() -> None:
+    recipe = own_recipe({"wikipedia": ["a.xml"], "cc100": (), "text": ["*.txt"]}, "none")
+    assert [source.name for source in recipe.corpus.sources] == ["wikipedia", "text"]
+    assert recipe.corpus.segmenter == "none"
+    assert decode_recipe({"name": "r", "corpus": {}}).corpus.dedup.documents
