@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -81,7 +82,8 @@ class Corpus:
         from jprep.engine.local import Local
 
         recipe = load_recipe(Path(recipe)) if isinstance(recipe, str | Path) else recipe
-        build(recipe, Path(folder), Local(workers), progress or Silent(), restart=restart)
+        with closing(Local(workers)) as executor:
+            build(recipe, Path(folder), executor, progress or Silent(), restart=restart)
         return cls(folder)
 
     def __len__(self) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
+import os
 import queue
 import signal
 import subprocess
@@ -30,6 +30,7 @@ class Local:
 
     def __init__(self, workers: int = 1, stopping: Callable[[], bool] = lambda: False) -> None:
         self._workers, self._stopping = workers, stopping
+        self._idle: list[_Worker] = []
 
     def map(self, job: Job, tasks: Iterator[Task]) -> Iterator[tuple[Task, Receipt]]:
         """Run the tasks; the first failure ends the run once the tasks under way are committed.
@@ -41,13 +42,20 @@ class Local:
         if self._workers == 1:
             return self._alone(job, tasks)
         few, tasks = _at_most_one(tasks)
-        return self._alone(job, tasks) if few else _Pool(job, tasks, self._workers, self._stopping).run()
+        if few:
+            return self._alone(job, tasks)
+        return _Run(job, tasks, self._idle, self._workers, self._stopping).results()
 
     def _alone(self, job: Job, tasks: Iterator[Task]) -> Iterator[tuple[Task, Receipt]]:
         for task in tasks:
             _go_on(self._stopping)
             yield task, job(task)
         _go_on(self._stopping)
+
+    def close(self) -> None:
+        """Send the workers home."""
+        while self._idle:
+            self._idle.pop().dismiss()
 
 
 def _at_most_one(tasks: Iterator[Task]) -> tuple[bool, Iterator[Task]]:
@@ -78,18 +86,72 @@ def _go_on(stopping: Callable[[], bool]) -> None:
         raise Interrupted("stopped, as asked; what is done is kept")
 
 
-class _Pool:
-    """Some processes, a thread of ours beside each: it hands over one task at a time and waits for the answer."""
+class _Worker:
+    """A worker process, and what it was last told to do."""
 
-    def __init__(self, job: Job, tasks: Iterator[Task], size: int, stopping: Callable[[], bool]) -> None:
-        self._job, self._tasks, self._stopping = job, tasks, stopping
+    def __init__(self) -> None:
+        # Inherited descriptors keep the directory's lock held for as long as any worker lives. numpy would start a
+        # thread a core for linear algebra that nothing here does.
+        command, environment = [sys.executable, "-m", "jprep.engine.worker"], {"OPENBLAS_NUM_THREADS": "1"}
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, close_fds=False, env=environment | os.environ
+        )
+        self._job: Job | None = None
+
+    def do(self, job: Job, task: Task) -> Any:
+        """Have a task done; the answer is a receipt or an error.
+
+        Raises:
+            EOFError, BrokenPipeError: the process is dead.
+        """
+        if job is not self._job:
+            send(self._process.stdin, job)  # type: ignore[arg-type]
+            self._job = job
+        send(self._process.stdin, task)  # type: ignore[arg-type]
+        return receive(self._process.stdout)  # type: ignore[arg-type]
+
+    def death(self) -> str:
+        """What a dead process died of."""
+        code = self._process.wait()
+        return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+    def dismiss(self) -> None:
+        """Ask it to leave, and see it leave."""
+        try:
+            send(self._process.stdin, None)  # type: ignore[arg-type]
+            self._process.wait(timeout=10)
+        except (OSError, subprocess.TimeoutExpired):
+            self.kill()
+
+    def kill(self) -> None:
+        """End it now."""
+        self._process.kill()
+        self._process.wait()
+
+
+class _Run:
+    """One job's tasks on some workers, a thread of ours beside each: it hands over one task and waits for the answer.
+
+    Args:
+        job: what is done with each task.
+        tasks: made as they are taken.
+        idle: workers of earlier jobs; they are used, and come back here.
+        size: how many workers at once.
+        stopping: see `Local`.
+    """
+
+    def __init__(
+        self, job: Job, tasks: Iterator[Task], idle: list[_Worker], size: int, stopping: Callable[[], bool]
+    ) -> None:
+        self._job, self._tasks, self._idle, self._stopping = job, tasks, idle, stopping
         self._next = threading.Lock()
         self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._failed = threading.Event()
-        self._processes: set[subprocess.Popen[bytes]] = set()
+        self._ended = threading.Event()
+        self._busy: set[_Worker] = set()
         self._threads = [threading.Thread(target=self._serve, daemon=True) for _ in range(size)]
 
-    def run(self) -> Iterator[tuple[Task, Receipt]]:
+    def results(self) -> Iterator[tuple[Task, Receipt]]:
+        """Each task with its receipt, as they are committed."""
         for thread in self._threads:
             thread.start()
         errors = []
@@ -104,70 +166,55 @@ class _Pool:
                 raise errors[0]
             _go_on(self._stopping)
         finally:
-            self._failed.set()
-            for process in list(self._processes):
-                process.kill()
+            self._ended.set()
+            for worker in list(self._busy):
+                worker.kill()
 
     def _serve(self) -> None:
-        """One thread's life: a process, and task after task for it."""
-        process = None
+        """One thread's life: task after task for one worker, and another worker where one died."""
+        worker: _Worker | None = None
         try:
             while (task := self._take()) is not None:
-                process = self._do(task, process)
+                worker = self._do(task, worker)
         except BaseException as error:
-            self._failed.set()
+            self._ended.set()
             self._answers.put(error)
         finally:
-            if process:
-                self._dismiss(process)
+            if worker:
+                self._busy.discard(worker)
+                self._idle.append(worker)
             self._answers.put(None)
 
     def _take(self) -> Task | None:
         with self._next:
-            if self._failed.is_set() or self._stopping():
+            if self._ended.is_set() or self._stopping():
                 return None
             return next(self._tasks, None)
 
-    def _do(self, task: Task, process: subprocess.Popen[bytes] | None) -> subprocess.Popen[bytes] | None:
+    def _do(self, task: Task, worker: _Worker | None) -> _Worker | None:
+        death = ""
         for _ in range(_ATTEMPTS):
-            process = process or self._hire()
+            worker = worker or self._hire()
             try:
-                send(process.stdin, task)  # type: ignore[arg-type]
-                answer = receive(process.stdout)  # type: ignore[arg-type]
+                answer = worker.do(self._job, task)
             except (EOFError, BrokenPipeError):
-                code = process.wait()
-                self._processes.discard(process)
-                process = None
-                if self._failed.is_set():  # the run has ended, and killed it: nobody is to begin anew
+                death = worker.death()
+                self._busy.discard(worker)
+                worker = None
+                if self._ended.is_set():  # the run has ended, and killed it: nobody is to begin anew
                     return None
                 continue
             if isinstance(answer, JprepError):
-                self._failed.set()
-                self._answers.put(answer)
-            else:
-                self._answers.put((task, answer))
-            return process
+                self._ended.set()
+            self._answers.put(answer if isinstance(answer, JprepError) else (task, answer))
+            return worker
         fix = "most often memory ran out: run again with fewer --workers"
-        raise JprepError(f"a worker died twice ({_death(code)})", where=f"task {task.id}", fix=fix)
+        raise JprepError(f"a worker died twice ({death})", where=f"task {task.id}", fix=fix)
 
-    def _hire(self) -> subprocess.Popen[bytes]:
-        # Inherited descriptors keep the directory's lock held for as long as any worker lives.
-        command = [sys.executable, "-m", "jprep.engine.worker"]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, close_fds=False)
-        self._processes.add(process)
-        with contextlib.suppress(BrokenPipeError):  # it died at once, and the first task will find it dead
-            send(process.stdin, self._job)  # type: ignore[arg-type]
-        return process
-
-    def _dismiss(self, process: subprocess.Popen[bytes]) -> None:
+    def _hire(self) -> _Worker:
         try:
-            send(process.stdin, None)  # type: ignore[arg-type]
-            process.wait(timeout=10)
-        except (OSError, subprocess.TimeoutExpired):
-            process.kill()
-            process.wait()
-        self._processes.discard(process)
-
-
-def _death(code: int) -> str:
-    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+            worker = self._idle.pop()
+        except IndexError:
+            worker = _Worker()
+        self._busy.add(worker)
+        return worker

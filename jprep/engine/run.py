@@ -31,6 +31,9 @@ class Executor(Protocol):
     def map(self, job: Job, tasks: Iterator[Task]) -> Iterator[tuple[Task, Receipt]]:
         """Run `job(task)` for each task, in any order; yield each receipt as it is committed."""
 
+    def close(self) -> None:
+        """Let go of what was kept between two calls of `map`."""
+
 
 class Job(msgspec.Struct, frozen=True):
     """A stage bound to its directory: called with a task, in any process, it commits the task and its receipt."""

@@ -1,4 +1,4 @@
-"""A worker process, `python -m jprep.engine.worker`: takes a job and then tasks from its standard input, answers each.
+"""A worker process, `python -m jprep.engine.worker`: takes jobs and their tasks from its standard input.
 
 It leaves at once when its input ends, in the middle of a task too: its parent is gone, and another run may be about to
 do that task.
@@ -16,6 +16,7 @@ import threading
 import traceback
 from typing import Any, BinaryIO
 
+from jprep.engine.stage import Task
 from jprep.errors import JprepError
 
 _LENGTH = struct.Struct("<Q")
@@ -49,10 +50,19 @@ def main() -> None:
     os.dup2(2, 1)  # a library that prints must not garble the answers
     inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(inbox,), daemon=True).start()
-    job = inbox.get()
-    while (task := inbox.get()) is not None:
-        send(answers, _attempt(job, task))
-    job.stage.close()
+    job: Any = None
+    while (message := inbox.get()) is not None:
+        if isinstance(message, Task):
+            send(answers, _attempt(job, message))
+        else:
+            _close(job)
+            job = message
+    _close(job)
+
+
+def _close(job: Any) -> None:
+    if job is not None:
+        job.stage.close()
 
 
 def _listen(inbox: queue.SimpleQueue[Any]) -> None:

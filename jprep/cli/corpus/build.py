@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,8 @@ def build(
     jprep corpus build data_recipes/jawiki.toml
     jprep corpus build --wikipedia jawiki-latest-pages-articles-multistream.xml.bz2 -o corpus
     """
+    # numpy would start a thread a core for linear algebra that nothing here does.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from jprep.cli.corpus.stats import show
     from jprep.cli.interrupt import graceful
     from jprep.cli.progress import bar
@@ -61,8 +64,8 @@ def build(
         _show_plan(plan, folder, workers or _cores())
         return
     with graceful() as stopping, bar() as progress:
-        place = plugins().get("executor", executor)(workers or _cores(), stopping)
-        manifest = build_corpus(plan, folder, place, progress or Silent(), restart=restart)
+        with closing(plugins().get("executor", executor)(workers or _cores(), stopping)) as place:
+            manifest = build_corpus(plan, folder, place, progress or Silent(), restart=restart)
     show(manifest, folder, as_json=as_json)
 
 

@@ -14,7 +14,7 @@ from jprep.corpus.readers.wikitext.lines import Lines
 from jprep.corpus.readers.wikitext.links import FLAT, Links
 from jprep.corpus.readers.wikitext.marks import DROP, EQUALS, PIPE, without_marks
 from jprep.corpus.readers.wikitext.nesting import SIGNS, Nesting
-from jprep.corpus.readers.wikitext.table import Table
+from jprep.corpus.readers.wikitext.table import Table, load_table
 from jprep.corpus.readers.wikitext.templates import Templates
 
 # Every pattern begins with characters that `re` can search for: a look-behind or a repeat first is ten times as slow.
@@ -26,7 +26,7 @@ _SWITCH = re.compile(
     r"__(?:[A-Z]{3,30}|目次(?:強制|非表示)?|(?:節編集|カテゴリ|ギャラリー)非表示|新しい節リンク(?:非表示)?)__"
 )
 _RUN = re.compile(r"[\[\]{}|]{2,}")
-_CATEGORIES = ("Category:", "category:", "カテゴリ:")  # in front of a category's name where a link shows it
+_CATEGORIES = tuple(f"{name}{colon}" for name in ("Category", "category", "カテゴリ") for colon in ":：")  # in front of a category's name where a link shows it
 _VARIANT = re.compile(r"-\{([^{}]*)\}-")
 _REDIRECT = re.compile(r"\s*[#＃](?:redirect|転送|リダイレクト)[^\n]*", re.I)
 
@@ -47,7 +47,7 @@ class Extractor:
 
     def __init__(self, config: ExtractorConfig, *, namespaces: Mapping[str, int] | None = None) -> None:
         self.tally: Tally = Tally()
-        self._table = table = Table(config.templates)
+        self._table = table = load_table(tuple(config.templates))
         languages = table.lookups["language"].keys() | table.lookups["wiki"].keys()
         links = Links(namespaces or {}, languages, config, self.tally)
         self._templates = Templates(table, self.tally)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -123,6 +124,12 @@ class Table:
                 self._patterns.insert(0, (re.compile(pattern, re.I | re.S), formats))
             else:
                 self._formats[canonical(name)] = formats
+
+
+@cache
+def load_table(paths: tuple[str, ...]) -> Table:
+    """The table of these files, read once in a process; see `Table`."""
+    return Table(paths)
 
 
 _SEE = "docs/wikitext.md says how a table is written"
