@@ -63,9 +63,9 @@ def build(
     if dry_run:
         _show_plan(plan, folder, workers or _cores())
         return
-    with graceful() as stopping, bar() as progress:
-        with closing(plugins().get("executor", executor)(workers or _cores(), stopping)) as place:
-            manifest = build_corpus(plan, folder, place, progress or Silent(), restart=restart)
+    where = plugins().get("executor", executor)
+    with graceful() as stopping, bar() as progress, closing(where(workers or _cores(), stopping)) as place:
+        manifest = build_corpus(plan, folder, place, progress or Silent(), restart=restart)
     show(manifest, folder, as_json=as_json)
 
 

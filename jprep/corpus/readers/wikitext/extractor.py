@@ -26,7 +26,8 @@ _SWITCH = re.compile(
     r"__(?:[A-Z]{3,30}|目次(?:強制|非表示)?|(?:節編集|カテゴリ|ギャラリー)非表示|新しい節リンク(?:非表示)?)__"
 )
 _RUN = re.compile(r"[\[\]{}|]{2,}")
-_CATEGORIES = tuple(f"{name}{colon}" for name in ("Category", "category", "カテゴリ") for colon in ":：")  # in front of a category's name where a link shows it
+# In front of a category's name where a link shows it.
+_CATEGORIES = tuple(f"{name}{colon}" for name in ("Category", "category", "カテゴリ") for colon in ":：")
 _VARIANT = re.compile(r"-\{([^{}]*)\}-")
 _REDIRECT = re.compile(r"\s*[#＃](?:redirect|転送|リダイレクト)[^\n]*", re.I)
 
