@@ -9,7 +9,7 @@ from typing import Any, overload
 
 import msgspec
 
-from jprep.corpus.document import SENTENCE, WORD
+from jprep.corpus.document import SENTENCE, UNMARK, WORD
 
 
 def normalize(text: str, using: str = "neologdn", **options: Any) -> str:
@@ -36,7 +36,7 @@ def normalize(text: str, using: str = "neologdn", **options: Any) -> str:
 def split_sentences(text: str, using: str = "rules") -> list[str]:
     """Split a text into sentences. Joined, they are the text without its newlines.
 
-    White space after a sentence stays with it; empty lines are left out.
+    White space after a sentence stays with it; empty lines are left out. As in every reader, U+001E and U+001F go.
 
     Args:
         text: any number of paragraphs, one a line.
@@ -45,7 +45,7 @@ def split_sentences(text: str, using: str = "rules") -> list[str]:
     >>> split_sentences("「行く。」と言った。本当？")
     ['「行く。」と言った。', '本当？']
     """
-    marked: str = _step("splitter", using, {}).mark(text)
+    marked: str = _step("splitter", using, {}).mark(text.translate(UNMARK))
     return [sentence for sentence in marked.replace("\n", SENTENCE).split(SENTENCE) if sentence]
 
 
@@ -54,7 +54,7 @@ def segment(text: str, using: str = "jumandic", **options: Any) -> list[str]: ..
 @overload
 def segment(text: Sequence[str], using: str = "jumandic", **options: Any) -> list[list[str]]: ...
 def segment(text: str | Sequence[str], using: str = "jumandic", **options: Any) -> list[str] | list[list[str]]:
-    """Cut sentences into words. Joined, the words are the sentence, white space included.
+    """Cut sentences into words. Joined, the words are the sentence, white space included (but not U+001E and U+001F).
 
     Args:
         text: one sentence, or many: many at once are faster.
@@ -71,7 +71,7 @@ def segment(text: str | Sequence[str], using: str = "jumandic", **options: Any) 
     >>> segment("すもももももも。")
     ['すもも', 'も', 'もも', 'も', '。']
     """
-    sentences = [text] if isinstance(text, str) else text
+    sentences = [sentence.translate(UNMARK) for sentence in ([text] if isinstance(text, str) else text)]
     words = [marked.split(WORD) for marked in _step("segmenter", using, options).segment(sentences)]
     return words[0] if isinstance(text, str) else words
 

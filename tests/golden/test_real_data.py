@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import os
+import gzip
+import json
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,12 +37,11 @@ ABOUT_MARKUP = "たとえば[[eauxx]]"
 """What a page shows of markup on purpose, in a nowiki element."""
 
 
-def recipe(dump: Path) -> Recipe:
-    source = {
-        "name": "jawiki",
-        "paths": [str(dump)],
-        "reader": {"use": "wikipedia", "on_truncated": "keep", "shard_mb": 2},
-    }
+READER = {"use": "wikipedia", "on_truncated": "keep", "shard_mb": 2}
+
+
+def recipe(dump: Path, reader: dict[str, Any]) -> Recipe:
+    source = {"name": "jawiki", "paths": [str(dump)], "reader": reader}
     return decode_recipe({"name": "real", "corpus": {"sources": [source], "segmenter": "none"}})
 
 
@@ -50,7 +52,7 @@ def built(
     dump = shared_data / f"wikitext/{request.param}.xml.bz2"
     if not dump.exists():
         pytest.skip(f"{dump.name} is not there")
-    return request.param, Corpus.build(recipe(dump), tmp_path_factory.mktemp("real") / "corpus")
+    return request.param, Corpus.build(recipe(dump, READER), tmp_path_factory.mktemp("real") / "corpus")
 
 
 def lines_with(pattern: re.Pattern[str], corpus: Corpus) -> Iterator[tuple[str, str]]:
@@ -84,18 +86,33 @@ def test_words_are_the_text(built: tuple[str, Corpus]) -> None:
     assert list(built[1].verify()) == []
 
 
-@pytest.mark.parametrize(
-    ("tool", "data"),
-    [
-        ("extraction_recall.py", "wikitext/extraction_pairs-A.jsonl.gz"),
-        ("sentence_f1.py", "gold/kyoto_wiki-A.jsonl.gz"),
-    ],
-)
-def test_as_good_as_is_promised(tool: str, data: str, shared_data: Path) -> None:
-    script = SHARED / "tools" / tool
-    if not script.exists() or not (shared_data / data).exists():
-        pytest.skip(f"{tool} or {data} is not there")
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    command = [sys.executable, str(script), str(shared_data / data)]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PATH": path})
+def test_sentences_are_split_as_well_as_is_promised(shared_data: Path) -> None:
+    script, gold = SHARED / "tools/sentence_f1.py", shared_data / "gold/kyoto_wiki-A.jsonl.gz"
+    if not script.exists() or not gold.exists():
+        pytest.skip("the scorer or its gold is not there")
+    done = subprocess.run([sys.executable, str(script), str(gold)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("links", "least"), [("target", (0.84, 0.87)), ("label", (0.815, 0.85))])
+def test_gold_sentences_are_found(links: str, least: tuple[float, float], shared_data: Path, tmp_path: Path) -> None:
+    """The gold holds link targets; with labels no extractor finds 0.84: docs/decisions/0005 has the figures."""
+    script, pairs = SHARED / "tools/extraction_recall.py", shared_data / "wikitext/extraction_pairs-A.jsonl.gz"
+    if not script.exists() or not pairs.exists():
+        pytest.skip("the scorer or its gold is not there")
+    scorer = runpy.run_path(str(script))
+    with gzip.open(pairs, "rt", encoding="utf-8") as lines:
+        articles = [json.loads(line) for line in lines]
+    scorer["write_dump"](articles, tmp_path / "pairs.xml")
+    reader = {"use": "wikipedia", "wikitext": {"links": links}}
+    corpus = Corpus.build(recipe(tmp_path / "pairs.xml", reader), tmp_path / "corpus")
+    for change, wanted in zip((str, scorer["unbracketed"]), least, strict=True):
+        texts = {document.title: change(scorer["bare"](document.text)) for document in corpus}
+        found = [change(scorer["bare"](sentence)) in texts.get(title, "") for title, sentence in gold(articles)]
+        assert sum(found) / len(found) >= wanted
+
+
+def gold(articles: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    for article in articles:
+        for block in article["gold_blocks"]:
+            yield from ((article["title"], sentence) for sentence in block.get("p", []) if len(sentence) >= 15)
