@@ -13,7 +13,7 @@ from jprep.corpus.steps import mark_words
 from jprep.corpus.store import DOCUMENTS, REJECTS, Written, writing
 from jprep.engine.stage import Output, Result
 
-_BATCH = 1_000_000  # characters segmented and written at a time
+_BATCH = 500_000  # characters segmented and written at a time
 
 
 class Sink:

@@ -19,7 +19,7 @@ FORMAT = 1
 
 MANIFEST = "corpus.json"
 DOCUMENTS, REJECTS = "documents", "rejects"
-_ROW_GROUP = 2_000_000  # characters: some 6 MB of UTF-8 in each of `text` and `words`
+_ROW_GROUP = 1_000_000  # characters: some 3 MB of UTF-8 in each of `text` and `words`
 _REJECT_SIZE = 100  # characters in a row of rejects, about
 _READ_ROWS = 256
 
@@ -111,6 +111,7 @@ class Writer:
         self._parquet.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
         self.written += len(self._rows)
         self._rows, self._size = [], 0
+        pa.default_memory_pool().release_unused()  # or it keeps more the longer a run lasts
 
 
 class Written(msgspec.Struct):

@@ -6,6 +6,7 @@ always the element: a stretch of a dump needs nothing of what came before to be 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 from xml.parsers import expat
@@ -147,6 +148,10 @@ class PageParser:
         done, self._done = self._done, []
         return done
 
+    def close(self) -> None:
+        """Let go of expat's parser: it holds megabytes, and it and this object hold each other."""
+        del self._parser
+
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self._open.append(name)
         if name == "page":
@@ -200,11 +205,12 @@ def pages(chunks: Iterator[tuple[bytes, bool]], path: str, max_bytes: int) -> It
         TruncatedError: the last page has no end.
     """
     parser = PageParser(path, max_bytes)
-    for chunk in _from_first_to_last(chunks):
-        yield from parser.feed(chunk)
-    if parser.inside_page:
-        where = f"{path}, in the page {parser.title!r}"
-        raise TruncatedError("the file ends in the middle of a page", where=where, fix=FETCH_AGAIN)
+    with contextlib.closing(parser):
+        for chunk in _from_first_to_last(chunks):
+            yield from parser.feed(chunk)
+        if parser.inside_page:
+            where = f"{path}, in the page {parser.title!r}"
+            raise TruncatedError("the file ends in the middle of a page", where=where, fix=FETCH_AGAIN)
 
 
 def _from_first_to_last(chunks: Iterator[tuple[bytes, bool]]) -> Iterator[bytes]:
