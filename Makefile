@@ -45,5 +45,5 @@ $(VENV)/.test: $(VENV)/.installed
 # Programs to compare with: in an environment of their own, and never imported by jprep (wikiextractor is AGPL).
 $(VENV)/.peers:
 	$(PYTHON) -m venv $(VENV)/peers
-	$(VENV)/peers/bin/python -m pip install --quiet wikiextractor==3.1.0 konoha ja_sentence_segmenter neologdn
+	$(VENV)/peers/bin/python -m pip install --quiet wikiextractor==3.1.0 konoha==5.7.2 ja_sentence_segmenter==0.3.0 neologdn==0.5.6
 	@touch $@

@@ -27,7 +27,7 @@ def normalize(text: str, using: str = "neologdn", **options: Any) -> str:
         ConfigError: no such normaliser, or no such option.
 
     >>> normalize("ﾊﾝｶｸとＺｅｎｋａｋｕ　２０２０年〜２０２１年")
-    'ハンカクとZenkaku2020年〜2021年'
+    'ハンカクとZenkaku 2020年〜2021年'
     """
     result: str = _step("normalizer", using, options).apply(text)
     return result

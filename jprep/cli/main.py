@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
@@ -43,11 +44,20 @@ for command in (corpus, text, list_plugins, quickstart):
     cli.add_command(command)
 
 
+def _speak_utf8() -> None:
+    """A corpus goes out as UTF-8 whatever the locale says; a message is never lost for want of a character."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", newline="\n")
+    if isinstance(sys.stderr, io.TextIOWrapper):
+        sys.stderr.reconfigure(errors="backslashreplace")
+
+
 def main() -> None:
     """Run the command line; end with DESIGN's exit codes.
 
     0 done, 1 failed, 2 usage or config, 3 environment, 4 input worse than its budget, 130 interrupted.
     """
+    _speak_utf8()
     try:
         code = cli.main(standalone_mode=False)
         sys.stdout.flush()

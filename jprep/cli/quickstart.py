@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import json
 import shlex
 import sys
 from pathlib import Path
@@ -20,12 +22,14 @@ def quickstart(output: Path) -> None:
     from jprep.samples import CRAWL, DUMP, write
 
     inputs = output / "inputs"
-    at = [f"corpus.sources.{number}.paths=['{inputs / name}']" for number, name in enumerate((DUMP, CRAWL))]
-    recipe = load_recipe(write(inputs), at)
+    paths = [json.dumps([glob.escape(str(inputs / name))], ensure_ascii=False) for name in (DUMP, CRAWL)]
+    recipe = load_recipe(write(inputs), [f"corpus.sources.{n}.paths={path}" for n, path in enumerate(paths)])
     with bar() as progress:
         corpus = Corpus.build(recipe, output / "corpus", progress=progress)
-    show(corpus.manifest, corpus.folder, as_json=False)
-    click.echo("\nthe first document, as words:\n")
+    click.echo("a sample dump and a sample crawl became this corpus; its first document, a sentence a line:\n")
+    corpus.export(sys.stdout, "text", limit=1)
+    click.echo("the same as words:\n")
     corpus.export(sys.stdout, "words", limit=1)
+    show(corpus.manifest, corpus.folder, as_json=False)
     folder = shlex.quote(str(corpus.folder))
-    click.echo(f"go on with:  jprep corpus export {folder}    jprep corpus why {folder} TITLE")
+    click.echo(f"\ngo on with:  jprep corpus export {folder}    jprep corpus why {folder} TITLE")

@@ -96,10 +96,11 @@ def _lines() -> Iterator[str]:
 
 
 def _decoded(data: bytes, offset: int) -> str:
+    from jprep.corpus.document import UNMARK
     from jprep.errors import InputError
 
     try:
-        return data.decode()
+        return data.decode().translate(UNMARK)  # as every reader does
     except UnicodeDecodeError as error:
         where, fix = f"standard input, byte {offset + error.start:,}", "convert it, e.g. with `iconv -f cp932 -t utf-8`"
         raise InputError("this is not UTF-8", where=where, fix=fix) from error

@@ -9,7 +9,7 @@ from typing import Any
 from jprep.corpus.dedup.exact import ExactDedup
 from jprep.corpus.dedup.hashes import HASHES
 from jprep.corpus.documents import DocumentsStage, deduplicates
-from jprep.corpus.inputs import find_inputs
+from jprep.corpus.inputs import Input, find_inputs
 from jprep.corpus.recipe import Recipe
 from jprep.corpus.store import DOCUMENTS, FORMAT, MANIFEST, REJECTS, Manifest, read_manifest, write_manifest
 from jprep.corpus.words import WordsStage, describe_segmenter
@@ -17,9 +17,8 @@ from jprep.engine.fingerprint import fingerprint, plain
 from jprep.engine.run import Executor, Progress, add_up, outputs_of, refuse_other, run_stage
 from jprep.engine.stage import Output, Receipt, Stage
 from jprep.errors import ConfigError, MismatchError
-from jprep.io.atomic import remove_leftovers, remove_tree
+from jprep.io.atomic import remove_leftovers, remove_tree, sha256_of
 from jprep.io.lock import locked
-from jprep.io.paths import STDIN
 from jprep.testing.failpoints import failpoint
 
 STATE = ".state"
@@ -46,7 +45,7 @@ def build(recipe: Recipe, folder: Path, executor: Executor, progress: Progress, 
     """
     _check(recipe, folder)
     with locked(folder / STATE / _LOCK):
-        return _Build(recipe, folder, executor, progress, restart=restart).run()
+        return _Build(recipe, folder, executor, progress).run(restart=restart)
 
 
 def _check(recipe: Recipe, folder: Path) -> None:
@@ -63,39 +62,51 @@ def _check(recipe: Recipe, folder: Path) -> None:
 class _Build:
     """One run of `build`, under the folder's lock."""
 
-    def __init__(self, recipe: Recipe, folder: Path, executor: Executor, progress: Progress, *, restart: bool) -> None:
+    def __init__(self, recipe: Recipe, folder: Path, executor: Executor, progress: Progress) -> None:
         self._recipe, self._folder, self._state = recipe, folder, folder / STATE
         self._executor, self._progress = executor, progress
+        self._barrier = deduplicates(recipe.corpus)
+        self._inputs: list[list[Input]] = []
+        self._made_from: dict[str, Any] = {}
+
+    def run(self, *, restart: bool) -> Manifest:
+        """Build; what can be found wrong beforehand is, before anything old is thrown away."""
+        try:
+            return self._run(restart)
+        finally:
+            if (self._folder / MANIFEST).exists():
+                self._forget()
+
+    def _run(self, restart: bool) -> Manifest:
+        remove_leftovers(self._folder)
+        corpus = self._recipe.corpus
+        self._inputs = [find_inputs(source, self._state / "inputs.json") for source in corpus.sources]
+        reading = DocumentsStage(corpus, self._inputs, f"{STATE}/documents/" if self._barrier else "")
+        self._made_from = {"documents": plain(reading.fields())}
+        if self._barrier:
+            self._made_from["words"] = plain({"segmenter": describe_segmenter(corpus.segmenter)})
         if restart:
             self._forget(MANIFEST, DOCUMENTS, REJECTS)
-        remove_leftovers(folder)
-        corpus = recipe.corpus
-        self._inputs = [find_inputs(source, self._state / "inputs.json") for source in corpus.sources]
-        self._barrier = deduplicates(corpus)
-        self._reading = DocumentsStage(corpus, self._inputs, f"{STATE}/documents/" if self._barrier else "")
-        self._made_from = {"documents": plain(self._reading.fields())}
-        if self._barrier:
-            # Asked for now: a segmenter that is not installed should not be found out hours later.
-            self._made_from["words"] = plain({"segmenter": describe_segmenter(corpus.segmenter)})
+        return self._finished() if (self._folder / MANIFEST).exists() else self._build(reading)
 
-    def run(self) -> Manifest:
-        if (self._folder / MANIFEST).exists():
-            manifest = self._finished()
-        else:
-            receipts = [self._stage(self._reading)]
-            if self._barrier:
-                receipts.append(self._deduplicate(receipts[0]))
-            manifest = self._seal(receipts)
-        self._forget()
-        return manifest
+    def _build(self, reading: DocumentsStage) -> Manifest:
+        receipts = [self._stage(reading)]
+        if self._barrier:
+            receipts.append(self._deduplicate(receipts[0]))
+        return self._seal(receipts)
 
     def _finished(self) -> Manifest:
-        """The manifest that stands, if it says just what this recipe and these inputs would."""
+        """The manifest that stands, if it says just what this recipe and these inputs would, and its files stand."""
         manifest = read_manifest(self._folder)
-        if any(file.path == STDIN for files in self._inputs for file in files):
+        if any(file.is_pipe for files in self._inputs for file in files):
             fix = "give another -o, or --restart to build it again"
             raise MismatchError("a finished corpus cannot be held against a pipe", where=str(self._folder), fix=fix)
         refuse_other(self._made_from, manifest.made_from, self._folder)
+        for part in [*manifest.parts, *manifest.reject_parts]:
+            path = self._folder / part.path
+            if not path.exists() or sha256_of(path) != part.sha256:
+                fix = "--restart builds the corpus again"
+                raise MismatchError("a file of this corpus is missing or damaged", where=str(path), fix=fix)
         return manifest
 
     def _stage(self, stage: Stage) -> list[Receipt]:
@@ -127,16 +138,26 @@ class _Build:
             parts=_in_folder(DOCUMENTS, stages[-1]),
             reject_parts=_in_folder(REJECTS, receipts),
         )
+        self._tidy(manifest)
         write_manifest(self._folder, manifest)
         return manifest
+
+    def _tidy(self, manifest: Manifest) -> None:
+        """Delete what an earlier, interrupted run left among the corpus's own files: people read whole folders."""
+        remove_leftovers(self._folder)
+        ours = {part.path for part in [*manifest.parts, *manifest.reject_parts]}
+        for folder in (DOCUMENTS, REJECTS):
+            for path in (self._folder / folder).glob("*"):
+                if f"{folder}/{path.name}" not in ours:
+                    path.unlink()
 
     def _sources(self, read: list[Receipt]) -> list[dict[str, Any]]:
         """Each source with its files; a pipe, which cannot be hashed beforehand, by the hash of its shards' hashes."""
         sources = []
         for index, (source, files) in enumerate(zip(self._recipe.corpus.sources, self._inputs, strict=True)):
-            digests = [receipt.digest for receipt in read if receipt.task.startswith(f"{index:03d}-")]
+            digests = [receipt.digest for receipt in read if receipt.task.startswith(f"{index:04d}-")]
             piped = {"shards": fingerprint({"digests": digests})}
-            entries = [file.public() | ({} if file.sha256 else piped) for file in files]
+            entries = [file.public() | (piped if file.is_pipe else {}) for file in files]
             about = {"name": source.name, "licence": source.licence, "homepage": source.homepage}
             sources.append(about | {"files": entries})
         return sources

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import msgspec
 
 from jprep.corpus.document import SENTENCE, UNMARK, WORD, Document, Reject
-from jprep.corpus.store import Manifest, read_manifest, read_rows
+from jprep.corpus.store import MANIFEST, Manifest, read_manifest, read_rows
+from jprep.engine.fingerprint import fingerprint
 from jprep.errors import ConfigError
 from jprep.io.atomic import sha256_of
 
@@ -127,10 +129,9 @@ class Corpus:
         if form == "words" and not self.manifest.totals.get("words"):
             raise ConfigError("this corpus has no words", where=str(self.folder), fix="build it with a segmenter")
         written = 0
-        for written, doc in enumerate(self.documents(), 1):
+        for doc in islice(self.documents(), limit):
             out.write(_FORMS[form](doc))
-            if written == limit:
-                break
+            written += 1
         return written
 
     def why(self, query: str) -> Iterator[Document | Reject]:
@@ -144,7 +145,13 @@ class Corpus:
         yield from filter(matches, self.rejects())
 
     def verify(self) -> Iterator[Damage]:
-        """Check every file against the manifest's hashes, and every document's words against its text."""
+        """Check files against the manifest's hashes, words against texts, and look for files that it does not name."""
+        named = {part.path for part in [*self.manifest.parts, *self.manifest.reject_parts]}
+        if fingerprint(self.manifest.made_from) != self.manifest.fingerprint:
+            yield Damage(MANIFEST, "its fingerprint is not that of what it was made from")
+        for path in sorted(self.folder.glob("*/*.parquet")):
+            if path.relative_to(self.folder).as_posix() not in named:
+                yield Damage(path.relative_to(self.folder).as_posix(), "is no file of this corpus")
         for part in [*self.manifest.parts, *self.manifest.reject_parts]:
             if damage := self._damage(part):
                 yield Damage(part.path, damage)

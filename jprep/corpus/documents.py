@@ -22,6 +22,7 @@ from jprep.corpus.store import FORMAT
 from jprep.engine.stage import Result, Stage, Task
 from jprep.io.paths import names
 
+_GROUP_SHARDS = 1000
 _GROUP = 1 << 20  # bytes: smaller shards share a task, or a folder of little files would become as many little files
 
 
@@ -130,7 +131,7 @@ class DocumentsStage(Stage):
         for index, source in enumerate(self._config.sources):
             for number, group in enumerate(_grouped(self._shards(index))):
                 weight = sum(shard.weight for shard in group)
-                yield Task(f"{index:03d}-{source.name}-{number:06d}", (index, group), weight, _digest(group))
+                yield Task(f"{index:04d}-{source.name}-{number:06d}", (index, group), weight, _digest(group))
 
     def _shards(self, source: int) -> Iterator[Shard]:
         """All shards of a source; each knows a short name that tells its file from the source's others."""
@@ -163,18 +164,17 @@ class DocumentsStage(Stage):
 
 def _grouped(shards: Iterator[Shard]) -> Iterator[list[Shard]]:
     group: list[Shard] = []
+    total = 0
     for shard in shards:
-        if group and sum(map(_size, group)) + _size(shard) > _GROUP:
+        # Bytes on disk, or in memory where they are more: a shard may carry what a few compressed bytes made.
+        size = max(shard.weight, len(shard.data or b""))
+        if group and (total + size > _GROUP or len(group) == _GROUP_SHARDS):
             yield group
-            group = []
+            group, total = [], 0
         group.append(shard)
+        total += size
     if group:
         yield group
-
-
-def _size(shard: Shard) -> int:
-    """Bytes on disk, or in memory where they are more: a shard may carry what a few compressed bytes made."""
-    return max(shard.weight, len(shard.data or b""))
 
 
 def _digest(group: list[Shard]) -> str:

@@ -29,6 +29,11 @@ class Input(msgspec.Struct, frozen=True):
     size: int
     sha256: str
 
+    @property
+    def is_pipe(self) -> bool:
+        """Whether it can be read only once, and so cannot be hashed beforehand."""
+        return not self.sha256
+
     def public(self) -> dict[str, object]:
         """What a manifest says of it: nothing of this machine."""
         return {"name": self.name, "size": self.size, "sha256": self.sha256}
@@ -46,28 +51,26 @@ def find_inputs(source: Source, cache: Path) -> list[Input]:
         MachineError: a file cannot be read.
     """
     known: dict[str, str] = msgspec.json.decode(cache.read_bytes()) if cache.exists() else {}
-    before = len(known)
-    inputs = [_look_at(path, known) for path in expand(source.paths)]
-    if len(known) > before:
+    return [_look_at(path, known, cache) for path in expand(source.paths)]
+
+
+def _look_at(path: str, known: dict[str, str], cache: Path) -> Input:
+    name = "stdin" if path == STDIN else path.rstrip("/").rpartition("/")[2]
+    size = size_of(path)
+    if path == STDIN or (is_local(path) and size is None):  # a named pipe would be empty once it was hashed
+        return Input(path, name, 0, "")
+    if not is_local(path):
+        return Input(path, name, size or 0, _sha256(path))
+    if (key := _state(path)) not in known:
+        known[key] = _sha256(path)
         write_atomic(cache, msgspec.json.encode(known))
-    return inputs
-
-
-def _look_at(path: str, known: dict[str, str]) -> Input:
-    if path == STDIN:
-        return Input(path, "stdin", 0, "")
-    key = _state(path)
-    if not key or key not in known:
-        known[key or path] = _sha256(path)
-    return Input(path, path.rstrip("/").rpartition("/")[2], size_of(path) or 0, known[key or path])
+    return Input(path, name, size or 0, known[key])
 
 
 def _state(path: str) -> str:
-    """What changes whenever a local file does; "" for others."""
-    if not is_local(path):
-        return ""
+    """What changes whenever a local file does."""
     status = Path(path).stat()
-    return f"{os.path.realpath(path)}\\0{status.st_size}\\0{status.st_mtime_ns}"
+    return f"{os.path.realpath(path)}|{status.st_size}|{status.st_mtime_ns}"
 
 
 def _sha256(path: str) -> str:

@@ -113,17 +113,20 @@ def load_recipe(path: Path, overrides: Iterable[str] = ()) -> Recipe:
         ConfigError: not TOML, an unknown key, a value of the wrong type, two sources of one name.
     """
     try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+        raw = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
         raise ConfigError("there is no such recipe", where=str(path), fix="`ls data_recipes` shows ours") from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"cannot read the recipe: {error}", where=str(path)) from error
+        fix = "docs/recipes.md has an example of each part"
+        raise ConfigError(f"cannot read the recipe: {error}", where=str(path), fix=fix) from error
     return decode_recipe(raw, overrides, where=str(path))
 
 
 def decode_recipe(raw: dict[str, Any], overrides: Iterable[str] = (), *, where: str = "the recipe") -> Recipe:
     """Check a recipe that is already a dictionary; see `load_recipe`."""
     recipe = convert(settings(raw, overrides), Recipe, where=where)
+    if [path for source in recipe.corpus.sources for path in source.paths].count("-") > 1:
+        raise ConfigError("standard input is named twice", where=where, fix="it can be read only once")
     names = [source.name for source in recipe.corpus.sources]
     for name in names:
         if names.count(name) > 1:
@@ -174,13 +177,20 @@ def _override(raw: dict[str, Any], setting: str) -> None:
     here: Any = raw
     for key in parents:
         here = here.setdefault(key, {}) if isinstance(here, dict) else _element(here, key, setting)
-        if isinstance(here, str) and parents[-1] == key:
-            raise ConfigError(f"--set {setting}: {key} is a plain name", fix=f"--set {key}='{{use=\"{here}\", …}}'")
     if isinstance(here, list):
         _element(here, last, setting)
         here[int(last)] = _value(value)
-    else:
+    elif isinstance(here, dict):
         here[last] = _value(value)
+    else:
+        place = ".".join(parents)
+        fix = f"--set '{place}={{use=\"{here}\", {last}={_toml(value)}}}'"
+        raise ConfigError(f"--set {setting}: {place} is a plain value", fix=fix if isinstance(here, str) else "")
+
+
+def _toml(value: str) -> str:
+    """A value as a TOML table wants it."""
+    return f'"{value}"' if _value(value) == value else value
 
 
 def _element(here: Any, key: str, setting: str) -> Any:

@@ -44,7 +44,7 @@ class Sink:
         """Segment, measure and write the documents that were taken."""
         mark_words(self._batch, self._segmenter)
         for doc in self._batch:
-            _measure(doc, self.counts)
+            _measure(doc, self.counts, segmented=self._segmenter.name != "none")
             if self._hashes:
                 self._hashes.add(doc)
         self._kept.add(self._batch)
@@ -81,13 +81,13 @@ def sink(
     taken.outputs = [output for output in (kept.output, refused.output, noted) if output]
 
 
-def _measure(doc: Document, counts: Tally) -> None:
+def _measure(doc: Document, counts: Tally, *, segmented: bool) -> None:
     """Add a document to the corpus's totals."""
     paragraphs, breaks = doc.text.count("\n") + 1, doc.words.count(SENTENCE)
     counts["total.documents"] += 1
     counts["total.paragraphs"] += paragraphs
     counts["total.sentences"] += paragraphs + breaks
-    if words := doc.words.count(WORD):
-        counts["total.words"] += words + paragraphs + breaks
+    if segmented:
+        counts["total.words"] += doc.words.count(WORD) + paragraphs + breaks
     counts["total.characters"] += len(doc.text)
     counts["total.bytes"] += len(doc.text.encode())

@@ -11,7 +11,7 @@ import msgspec
 
 from jprep.corpus.document import Document, Reject
 from jprep.engine.stage import Output
-from jprep.errors import ConfigError
+from jprep.errors import ConfigError, JprepError
 from jprep.io.atomic import atomic, sha256_of, write_atomic
 
 FORMAT = 1
@@ -71,7 +71,8 @@ def read_manifest(folder: Path) -> Manifest:
         fix = "give the folder of `jprep corpus build -o`; if the build was stopped, run it again"
         raise ConfigError("there is no finished corpus here", where=str(folder), fix=fix) from error
     except msgspec.DecodeError as error:
-        raise ConfigError(f"corpus.json cannot be read: {error}", where=str(folder), fix="build it again") from error
+        fix = "`jprep corpus build … --restart` builds it again"
+        raise ConfigError(f"corpus.json cannot be read: {error}", where=str(folder), fix=fix) from error
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
@@ -143,22 +144,23 @@ def read_rows(path: Path, kind: type[Row], columns: Sequence[str] | None = None)
     """The rows of a file, a bounded batch at a time; columns that are left out hold their defaults or "".
 
     Raises:
-        ConfigError: the file is missing or damaged.
+        JprepError: the file is missing or damaged.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    names = columns or kind.__struct_fields__
-    absent = [name for name in kind.__struct_fields__ if name not in names]
-    blank: dict[str, Any] = {name: {} if name == "meta" else "" for name in absent}
+    names = kind.__struct_fields__ if columns is None else columns
+    absent = {name: "" for name in kind.__struct_fields__ if name not in names and name != "meta"}
     try:
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(batch_size=_READ_ROWS, columns=list(names)):
-                for row in batch.to_pylist(maps_as_pydicts="strict"):
-                    yield kind(**(blank | row))
-    except (OSError, pa.ArrowInvalid) as error:
-        fix = "`jprep corpus verify` says which files are damaged; build the corpus again"
-        raise ConfigError(f"a shard cannot be read: {error}", where=str(path), fix=fix) from error
+                for row in batch.to_pylist():
+                    if "meta" in row:  # a map comes as pairs
+                        row["meta"] = dict(row["meta"])
+                    yield kind(**(absent | row))
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+        fix = "`jprep corpus verify` says which files are damaged; `jprep corpus build … --restart` builds them again"
+        raise JprepError(f"a shard cannot be read: {error}", where=str(path), fix=fix) from error
 
 
 def _open_parquet(path: Path, kind: type[Document] | type[Reject]) -> Any:

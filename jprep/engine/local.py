@@ -14,7 +14,7 @@ from typing import Any
 
 from jprep.engine.run import Job
 from jprep.engine.stage import Receipt, Task
-from jprep.engine.worker import receive, send
+from jprep.engine.worker import attempt, receive, send
 from jprep.errors import Interrupted, JprepError
 
 _ATTEMPTS = 2  # a task whose worker was killed gets one more chance: often its neighbour had eaten the memory
@@ -49,7 +49,10 @@ class Local:
     def _alone(self, job: Job, tasks: Iterator[Task]) -> Iterator[tuple[Task, Receipt]]:
         for task in tasks:
             _go_on(self._stopping)
-            yield task, job(task)
+            answer = attempt(job, task)
+            if isinstance(answer, JprepError):
+                raise answer
+            yield task, answer
         _go_on(self._stopping)
 
     def close(self) -> None:
@@ -92,7 +95,7 @@ class _Worker:
     def __init__(self) -> None:
         # Inherited descriptors keep the directory's lock held for as long as any worker lives. numpy would start a
         # thread a core for linear algebra that nothing here does.
-        command, environment = [sys.executable, "-m", "jprep.engine.worker"], {"OPENBLAS_NUM_THREADS": "1"}
+        command, environment = [sys.executable, "-P", "-m", "jprep.engine.worker"], {"OPENBLAS_NUM_THREADS": "1"}
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, close_fds=False, env=environment | os.environ
         )
@@ -208,7 +211,8 @@ class _Run:
                 self._ended.set()
             self._answers.put(answer if isinstance(answer, JprepError) else (task, answer))
             return worker
-        fix = "most often memory ran out: run again with fewer --workers"
+        killed = death == f"signal {signal.SIGKILL.name}"
+        fix = "most often memory ran out: run again with fewer --workers" if killed else "see what it wrote above"
         raise JprepError(f"a worker died twice ({death})", where=f"task {task.id}", fix=fix)
 
     def _hire(self) -> _Worker:

@@ -39,7 +39,10 @@ def receive(pipe: BinaryIO) -> Any:
     head = pipe.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
         raise EOFError
-    data = pipe.read(_LENGTH.unpack(head)[0])
+    length = _LENGTH.unpack(head)[0]
+    data = pipe.read(length)
+    if len(data) < length:
+        raise EOFError
     return pickle.loads(data)
 
 
@@ -53,7 +56,7 @@ def main() -> None:
     job: Any = None
     while (message := inbox.get()) is not None:
         if isinstance(message, Task):
-            send(answers, _attempt(job, message))
+            send(answers, attempt(job, message))
         else:
             _close(job)
             job = message
@@ -78,7 +81,8 @@ def _listen(inbox: queue.SimpleQueue[Any]) -> None:
         os._exit(1)
 
 
-def _attempt(job: Any, task: Any) -> Any:
+def attempt(job: Any, task: Any) -> Any:
+    """Do a task; the answer is its receipt, or the error that it ended with."""
     try:
         return job(task)
     except JprepError as error:

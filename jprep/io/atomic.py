@@ -55,6 +55,8 @@ def disk_error(error: OSError, path: Path) -> JprepError:
         what, fix = "the disk is full", "free some space, then run the same command again: it goes on"
     elif error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
         what, fix = "may not write here", "choose another output directory"
+    elif error.errno in (errno.ENOENT, errno.ENOTDIR):
+        what, fix = f"the folder cannot be made: {error.strerror}", "choose another output directory"
     else:
         what, fix = f"cannot write: {error.strerror or error}", "mend it, then run the same command again: it goes on"
     return MachineError(what, where=str(path), fix=fix)
@@ -69,7 +71,8 @@ def sha256_of(path: Path) -> str:
 def remove_leftovers(folder: Path) -> None:
     """Delete what killed runs left unfinished; only while this process holds the folder's lock."""
     for path in folder.rglob(f"*{MARK}*"):
-        path.unlink(missing_ok=True)
+        if path.name.rpartition(MARK)[2].isdigit() and path.is_file():
+            path.unlink(missing_ok=True)
 
 
 def remove_tree(folder: Path) -> None:

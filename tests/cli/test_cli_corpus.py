@@ -41,7 +41,7 @@ def test_stats(corpus: Path, jprep: Run) -> None:
 
 def test_verify_finds_the_flipped_byte(corpus: Path, tmp_path: Path, jprep: Run) -> None:
     whole = jprep("corpus", "verify", corpus).stdout
-    assert "are as they were written" in whole
+    assert "all as they were written" in whole
     copy = Path(shutil.copytree(corpus, tmp_path / "copy"))
     part = next((copy / "documents").iterdir())
     data = bytearray(part.read_bytes())
@@ -51,6 +51,8 @@ def test_verify_finds_the_flipped_byte(corpus: Path, tmp_path: Path, jprep: Run)
     part.unlink()
     [damage] = json.loads(jprep("corpus", "verify", copy, "--json", code=1).stdout)
     assert damage == {"path": f"documents/{part.name}", "what": "is missing"}
+    (copy / "documents" / "stranger.parquet").write_bytes(b"")
+    assert "stranger.parquet: is no file of this corpus" in jprep("corpus", "verify", copy, code=1).stdout
 
 
 @pytest.mark.parametrize(
@@ -92,6 +94,6 @@ def test_fetch_takes_files_too(sample: Path, tmp_path: Path, jprep: Run) -> None
 
 def test_quickstart(corpus: Path, tmp_path: Path, jprep: Run) -> None:
     shown = jprep("quickstart", cwd=tmp_path).stdout
-    assert "the first document, as words" in shown and "jprep corpus why" in shown
+    assert "the same as words" in shown and "jprep corpus why" in shown
     assert digests(tmp_path / "work/quickstart/corpus/documents") == digests(corpus / "documents")
     assert jprep("quickstart", cwd=tmp_path).stdout == shown

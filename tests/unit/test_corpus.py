@@ -15,7 +15,7 @@ from jprep import Corpus
 from jprep.corpus.document import SENTENCE, UNMARK, WORD
 from jprep.corpus.recipe import load_recipe
 from jprep.corpus.store import FORMAT, MANIFEST, read_manifest
-from jprep.errors import ConfigError
+from jprep.errors import ConfigError, JprepError
 
 
 def test_every_document_s_words_are_its_text(corpus: Path) -> None:
@@ -96,6 +96,6 @@ def test_a_damaged_shard_is_named(corpus: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(corpus, tmp_path / "copy"))
     part = next((copy / "documents").iterdir())
     part.write_bytes(part.read_bytes()[:100])
-    with pytest.raises(ConfigError, match="a shard cannot be read") as caught:
+    with pytest.raises(JprepError, match="a shard cannot be read") as caught:
         list(Corpus(copy))
     assert caught.value.where == str(part) or part.parent.name in caught.value.where

@@ -57,7 +57,7 @@ def test_a_file_that_is_no_toml(data: bytes, tmp_path: Path) -> None:
         ("corpus.sources.1.name=x", "there is no '1'"),
         ("corpus.sources.one.name=x", "there is no 'one'"),
         ("corpus.sources.1=x", "there is no '1'"),
-        ("corpus.segmenter.mode=C", "segmenter is a plain name"),
+        ("corpus.segmenter.mode=C", "corpus.segmenter is a plain value"),
         ("corpus", "KEY=VALUE"),
         ("=x", "KEY=VALUE"),
     ],
@@ -65,6 +65,11 @@ def test_a_file_that_is_no_toml(data: bytes, tmp_path: Path) -> None:
 def test_a_setting_without_a_place(setting: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         settings(raw(segmenter="sudachi"), [setting])
+
+
+def test_a_setting_below_a_plain_value() -> None:
+    with pytest.raises(ConfigError, match="corpus.dedup.documents is a plain value"):
+        settings(raw(dedup={"documents": True}), ["corpus.dedup.documents.x=1"])
 
 
 plain = st.sampled_from(["plain", "with space", "a=b"])

@@ -12,8 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from jprep import split_sentences
-from jprep.corpus.normalizers.neologdn import Neologdn
 from jprep.corpus.document import UNMARK
+from jprep.corpus.normalizers.neologdn import Neologdn
 from jprep.corpus.sentences import LONGEST_BRACKET, Rules, Unsplit, _Line, _plain_ends
 from jprep.testing.conformance.splitter import SplitterSuite
 

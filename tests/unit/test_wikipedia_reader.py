@@ -177,10 +177,15 @@ def test_a_document_type_inside_is_malformed(file: Path) -> None:
         read(file, dump(inside))
 
 
-@pytest.mark.parametrize("data", [b"", b"plain text\n", b"<html><body/></html>", "日本語".encode("utf-16")])
+@pytest.mark.parametrize("data", [b"plain text\n", b"<html><body/></html>", "日本語".encode("utf-16")])
 def test_what_is_no_export_is_refused(data: bytes, file: Path) -> None:
     with pytest.raises(InputError, match="not a MediaWiki export"):
         read(file, data)
+
+
+def test_an_empty_file_is_told(file: Path) -> None:
+    with pytest.raises(InputError, match="the file is empty"):
+        read(file, b"")
 
 
 def prose(size: int, seed: int) -> str:

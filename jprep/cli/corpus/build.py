@@ -88,10 +88,12 @@ def _cores() -> int:
 
 
 def _show_plan(recipe: Any, folder: Path, workers: int) -> None:
+    from jprep.corpus.documents import OpenSteps
     from jprep.corpus.recipe import step_name
     from jprep.io.paths import expand, size_of
 
     corpus = recipe.corpus
+    OpenSteps(corpus, corpus.segmenter).close()  # what is misspelt or not installed is found out now
     click.echo(f"{recipe.name}: {folder} with {workers} workers")
     for source in corpus.sources:
         paths = expand(source.paths)

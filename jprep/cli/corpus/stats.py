@@ -34,6 +34,8 @@ def show(manifest: Manifest, folder: Path, *, as_json: bool) -> None:
         click.echo(msgspec.json.encode(figures).decode())
         return
     click.echo(f"{manifest.name}  {folder}")
+    if not manifest.totals:
+        click.echo("\nno documents: the inputs are empty, or everything was rejected")
     _table("holds", manifest.totals)
     _table("rejected documents", manifest.rejects)
     _table("counted on the way", manifest.counts)

@@ -27,4 +27,5 @@ def verify(folder: Path, as_json: bool) -> None:
     if damage:
         raise click.exceptions.Exit(1)
     if not as_json:
-        click.echo(f"{len(corpus.manifest.parts)} files and {len(corpus):,} documents are as they were written")
+        files = len(corpus.manifest.parts) + len(corpus.manifest.reject_parts)
+        click.echo(f"files: {files:,}, documents: {len(corpus):,}; all as they were written")

@@ -68,6 +68,8 @@ def read_head(chunks: Iterator[bytes], path: str) -> tuple[Head, bytes]:
         data += chunk
         if PAGE in data or len(data) > _HEAD_LIMIT:
             break
+    if not data:
+        raise InputError("the file is empty", where=path, fix=FETCH_AGAIN)
     head = data.partition(PAGE)[0]
     if b"<mediawiki" not in head and PAGE not in data:
         fix = "give a pages-articles or pages-meta-history dump, or a file from Special:Export"
@@ -279,6 +281,8 @@ def _parser(path: str) -> Any:
     parser = expat.ParserCreate("UTF-8")
     parser.buffer_text = True
     parser.buffer_size = 1 << 16
+    if hasattr(parser, "SetReparseDeferralEnabled"):  # newer ones put the end of what they are given off
+        parser.SetReparseDeferralEnabled(False)
 
     def refuse(*_: object) -> None:
         fix = "MediaWiki writes none: take the dump from a place you trust"

@@ -199,7 +199,7 @@ class Jsonl(LineReader):
             record = self._record(data)
         except UnicodeDecodeError as error:
             return self._undecodable(place, error, budget)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             return self._malformed(data, place, error, budget)
         text = dig(record, self.config.text)
         if not isinstance(text, str):
@@ -209,12 +209,12 @@ class Jsonl(LineReader):
     def _record(self, data: bytes) -> dict[str, Any]:
         try:
             values = self._decoder.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             data.decode("utf-8")  # the better reason and place, if this is what is wrong
             raise
         return dict(zip(self._tops, msgspec.structs.astuple(values), strict=True))
 
-    def _malformed(self, data: bytes, place: Place, error: msgspec.DecodeError, budget: Budget) -> Reject:
+    def _malformed(self, data: bytes, place: Place, error: Exception, budget: Budget) -> Reject:
         where = f"{place.path}, byte {place.offset}"
         fix = "mend the line, or let some records be rejected by the reader's option `max_bad = 0.001`"
         budget.spend(InputError(f"this line is no JSON object: {error}", where=where, fix=fix))
@@ -224,5 +224,5 @@ class Jsonl(LineReader):
 def _lenient(line: bytes) -> object:
     try:
         return msgspec.json.decode(line.removeprefix(codecs.BOM_UTF8))
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return None  # reading it will tell

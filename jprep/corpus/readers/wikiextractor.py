@@ -7,11 +7,14 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 
 import msgspec
 
 from jprep.corpus.document import Document, Reject
-from jprep.errors import InputError, MachineError
+from jprep.corpus.step import Shard
+from jprep.errors import ConfigError, InputError, MachineError
+from jprep.io.paths import is_local, size_of
 
 _PROGRAM = "wikiextractor"
 
@@ -25,6 +28,17 @@ class _Line(msgspec.Struct):
     text: str = ""
 
 
+def shard(path: str) -> Shard:
+    """A whole file.
+
+    Raises:
+        ConfigError: it is none that the program could open.
+    """
+    if not is_local(path) or size_of(path) is None:
+        raise ConfigError("wikiextractor reads local files only", where=path, fix="fetch the dump first")
+    return Shard(path, 0, weight=size_of(path) or 0)
+
+
 def articles(path: str, namespaces: list[int], source: str) -> Iterator[Document | Reject]:
     """Run the program on a local dump and read what it prints.
 
@@ -35,18 +49,27 @@ def articles(path: str, namespaces: list[int], source: str) -> Iterator[Document
         InputError: it failed; with the last line that it wrote.
     """
     numbers = ",".join(map(str, namespaces))
-    command = [_program(), path, "--json", "-o", "-", "-q", "--no-templates", "--html-safe", "", "-ns", numbers]
+    options = ["--json", "-o", "-", "-q", "--no-templates", "--html-safe", "", "-ns", numbers]
+    command = [_program(), str(Path(path).absolute()), *options]  # absolute: a path may begin with a dash
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, stdin=subprocess.DEVNULL)
         with process:
             assert process.stdout is not None
             for line in process.stdout:
-                yield _document(msgspec.json.decode(line, type=_Line), source)
+                yield _document(_decoded(line, path), source)
         if process.returncode:
             errors.seek(0)
             last = (errors.read().strip().splitlines() or ["it said nothing"])[-1]
             fix = "use jprep's own extractor"
             raise InputError(f"wikiextractor ended with code {process.returncode}: {last}", where=path, fix=fix)
+
+
+def _decoded(line: bytes, path: str) -> _Line:
+    try:
+        return msgspec.json.decode(line, type=_Line)
+    except msgspec.DecodeError as error:
+        what = f"wikiextractor wrote what is no JSON: {line[:80]!r}"
+        raise InputError(what, where=path, fix="use jprep's own extractor") from error
 
 
 def _document(line: _Line, source: str) -> Document | Reject:

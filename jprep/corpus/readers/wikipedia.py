@@ -72,7 +72,7 @@ class Wikipedia(Reader):
     def shards(self, path: str) -> Iterator[Shard]:
         """Cut a dump at bzip2 blocks or at bytes, or read it through and hand its pages over."""
         if self.config.extractor == "wikiextractor":
-            return iter([Shard(path, 0, weight=size_of(path) or 0)])
+            return iter([wikiextractor.shard(path)])
         if is_local(path) and size_of(path) is not None and compression_of(path) == "bzip2":
             return self._block_shards(path)
         return self._byte_shards(path) if is_plain(path) else self._inline_shards(path)
