@@ -68,7 +68,7 @@ def test_a_setting_without_a_place(setting: str, said: str) -> None:
 
 
 def test_a_setting_below_a_plain_value() -> None:
-    with pytest.raises(ConfigError, match="corpus.dedup.documents is a plain value"):
+    with pytest.raises(ConfigError, match=r"corpus\.dedup\.documents is a plain value"):
         settings(raw(dedup={"documents": True}), ["corpus.dedup.documents.x=1"])
 
 
