@@ -15,7 +15,7 @@ import msgspec
 
 from jprep.corpus.dedup.hashes import WHOLE, between, mapped, record_type
 from jprep.engine.stage import Output, Result, Stage, Task
-from jprep.io.atomic import atomic, sha256_of
+from jprep.io.atomic import sha256_of, write_atomic
 
 DROPS = "drops"
 _BUCKET = 2_000_000  # records sorted at a time, some 200 MB
@@ -80,8 +80,7 @@ class ExactDedup(Stage):
                 shards.append(np.full(len(part), number, "<u4"))
         drops = _repeats(np.concatenate(parts), np.concatenate(shards)) if parts else np.empty(0, _drop_type())
         path = f"{self._folder}{DROPS}/{task.id}"
-        with atomic(root / path) as temporary:
-            drops.tofile(temporary)
+        write_atomic(root / path, drops.tobytes())
         return Result([Output(path, len(drops), sha256_of(root / path))])
 
 

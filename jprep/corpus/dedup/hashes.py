@@ -11,7 +11,7 @@ import xxhash
 
 from jprep.corpus.document import Document
 from jprep.engine.stage import Output
-from jprep.io.atomic import atomic, sha256_of
+from jprep.io.atomic import sha256_of, write_atomic
 
 HASHES = "hashes"
 WHOLE = -1
@@ -61,8 +61,9 @@ class HashWriter:
         if not self._records:
             return None
         records = np.frombuffer(self._records, record_type())
-        with atomic(root / path) as temporary:
-            records[np.lexsort((records["line"], records["row"], records["low"], records["high"]))].tofile(temporary)
+        order = np.lexsort((records["line"], records["row"], records["low"], records["high"]))
+        # Not numpy's `tofile`: on a full disk it writes less, and says nothing.
+        write_atomic(root / path, records[order].tobytes())
         return Output(path, len(records), sha256_of(root / path))
 
 
