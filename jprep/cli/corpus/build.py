@@ -56,6 +56,7 @@ def build(
     from jprep.cli.progress import bar
     from jprep.corpus.build import build as build_corpus
     from jprep.corpus.corpus import Silent
+    from jprep.engine.worker import spare_collections
     from jprep.plugins import plugins
 
     plan = _recipe(recipe, inputs, segmenter, overrides)
@@ -63,6 +64,7 @@ def build(
     if dry_run:
         _show_plan(plan, folder, workers or _cores())
         return
+    spare_collections()
     where = plugins().get("executor", executor)
     with graceful() as stopping, bar() as progress, closing(where(workers or _cores(), stopping)) as place:
         manifest = build_corpus(plan, folder, place, progress or Silent(), restart=restart)
