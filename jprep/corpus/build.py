@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from jprep.corpus.dedup.exact import ExactDedup
 from jprep.corpus.dedup.hashes import HASHES
-from jprep.corpus.documents import DocumentsStage, deduplicates
+from jprep.corpus.documents import DocumentsStage, deduplicates, task_prefix
 from jprep.corpus.inputs import Input, find_inputs
 from jprep.corpus.recipe import Recipe
-from jprep.corpus.store import DOCUMENTS, FORMAT, MANIFEST, REJECTS, Manifest, read_manifest, write_manifest
+from jprep.corpus.store import (
+    DOCUMENTS,
+    FORMAT,
+    MANIFEST,
+    REJECTS,
+    TOTAL,
+    Manifest,
+    damage_of,
+    read_manifest,
+    write_manifest,
+)
 from jprep.corpus.words import WordsStage, describe_segmenter
 from jprep.engine.fingerprint import fingerprint, plain
 from jprep.engine.run import Executor, Progress, add_up, outputs_of, refuse_other, run_stage
 from jprep.engine.stage import Output, Receipt, Stage
 from jprep.errors import ConfigError, MismatchError
-from jprep.io.atomic import remove_leftovers, remove_tree, sha256_of
+from jprep.io.atomic import remove_leftovers, remove_tree
 from jprep.io.lock import locked
 from jprep.testing.failpoints import failpoint
 
@@ -25,7 +36,6 @@ STATE = ".state"
 """The folder inside a corpus that holds work under way; all but its lock is gone once the corpus is whole."""
 
 _LOCK = "LOCK"
-_TOTAL = "total."
 _NAMED = 3  # input files that a signature names
 
 
@@ -81,13 +91,13 @@ class _Build:
         remove_leftovers(self._folder)
         corpus = self._recipe.corpus
         self._inputs = [find_inputs(source, self._state / "inputs.json") for source in corpus.sources]
-        reading = DocumentsStage(corpus, self._inputs, f"{STATE}/documents/" if self._barrier else "")
-        self._made_from = {"documents": plain(reading.fields())}
-        if self._barrier:
-            self._made_from["words"] = plain({"segmenter": describe_segmenter(corpus.segmenter)})
-        if restart:
-            self._forget(MANIFEST, DOCUMENTS, REJECTS)
-        return self._finished() if (self._folder / MANIFEST).exists() else self._build(reading)
+        with closing(DocumentsStage(corpus, self._inputs, f"{STATE}/documents/" if self._barrier else "")) as reading:
+            self._made_from = {"documents": plain(reading.fields())}
+            if self._barrier:
+                self._made_from["words"] = plain({"segmenter": describe_segmenter(corpus.segmenter)})
+            if restart:
+                self._forget(MANIFEST, DOCUMENTS, REJECTS)
+            return self._finished() if (self._folder / MANIFEST).exists() else self._build(reading)
 
     def _build(self, reading: DocumentsStage) -> Manifest:
         receipts = [self._stage(reading)]
@@ -102,20 +112,20 @@ class _Build:
             fix = "give another -o, or --restart to build it again"
             raise MismatchError("a finished corpus cannot be held against a pipe", where=str(self._folder), fix=fix)
         refuse_other(self._made_from, manifest.made_from, self._folder)
-        for part in [*manifest.parts, *manifest.reject_parts]:
-            path = self._folder / part.path
-            if not path.exists() or sha256_of(path) != part.sha256:
+        for file in manifest.files:
+            if damage := damage_of(self._folder, file):
                 fix = "--restart builds the corpus again"
-                raise MismatchError("a file of this corpus is missing or damaged", where=str(path), fix=fix)
+                raise MismatchError(f"a file of this corpus {damage}", where=str(self._folder / file.path), fix=fix)
         return manifest
 
     def _stage(self, stage: Stage) -> list[Receipt]:
         return run_stage(stage, self._folder, self._state / stage.name, self._executor, self._progress)
 
     def _deduplicate(self, read: list[Receipt]) -> list[Receipt]:
-        made_from = fingerprint(self._made_from["documents"])
+        read_from = fingerprint(self._made_from["documents"])
         hashes = [next(iter(_in_folder(HASHES, [receipt])), None) for receipt in read]
-        found = self._stage(ExactDedup(hashes, f"{STATE}/dedup/", made_from))
+        found = self._stage(ExactDedup(hashes, f"{STATE}/dedup/", read_from))
+        made_from = {"documents": read_from} | self._made_from["words"]
         return self._stage(WordsStage(read, outputs_of(found), self._recipe.corpus.segmenter, made_from))
 
     def _seal(self, stages: list[list[Receipt]]) -> Manifest:
@@ -132,8 +142,8 @@ class _Build:
             fingerprint=mark,
             made_from=self._made_from,
             sources=self._sources(stages[0]),
-            totals={name[len(_TOTAL) :]: count for name, count in last.items() if name.startswith(_TOTAL)},
-            counts={name: count for name, count in counts.items() if not name.startswith(_TOTAL)},
+            totals={name[len(TOTAL) :]: count for name, count in last.items() if name.startswith(TOTAL)},
+            counts={name: count for name, count in counts.items() if not name.startswith(TOTAL)},
             rejects=add_up([receipt.rejects for receipt in receipts]),
             parts=_in_folder(DOCUMENTS, stages[-1]),
             reject_parts=_in_folder(REJECTS, receipts),
@@ -145,7 +155,7 @@ class _Build:
     def _tidy(self, manifest: Manifest) -> None:
         """Delete what an earlier, interrupted run left among the corpus's own files: people read whole folders."""
         remove_leftovers(self._folder)
-        ours = {part.path for part in [*manifest.parts, *manifest.reject_parts]}
+        ours = {file.path for file in manifest.files}
         for folder in (DOCUMENTS, REJECTS):
             for path in (self._folder / folder).glob("*"):
                 if f"{folder}/{path.name}" not in ours:
@@ -155,7 +165,7 @@ class _Build:
         """Each source with its files; a pipe, which cannot be hashed beforehand, by the hash of its shards' hashes."""
         sources = []
         for index, (source, files) in enumerate(zip(self._recipe.corpus.sources, self._inputs, strict=True)):
-            digests = [receipt.digest for receipt in read if receipt.task.startswith(f"{index:04d}-")]
+            digests = [receipt.digest for receipt in read if receipt.task.startswith(task_prefix(index, source))]
             piped = {"shards": fingerprint({"digests": digests})}
             entries = [file.public() | (piped if file.is_pipe else {}) for file in files]
             about = {"name": source.name, "licence": source.licence, "homepage": source.homepage}

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, TextIO
 import msgspec
 
 from jprep.corpus.document import SENTENCE, UNMARK, WORD, Document, Reject
-from jprep.corpus.store import MANIFEST, Manifest, read_manifest, read_rows
+from jprep.corpus.store import DOCUMENTS, MANIFEST, Manifest, damage_of, read_manifest, read_rows
 from jprep.engine.fingerprint import fingerprint
 from jprep.errors import ConfigError
-from jprep.io.atomic import sha256_of
 
 if TYPE_CHECKING:  # what building needs is loaded when something is built: `import jprep` stays fast
     from jprep.corpus.recipe import Recipe
@@ -146,23 +145,17 @@ class Corpus:
 
     def verify(self) -> Iterator[Damage]:
         """Check files against the manifest's hashes, words against texts, and look for files that it does not name."""
-        named = {part.path for part in [*self.manifest.parts, *self.manifest.reject_parts]}
+        named = {file.path for file in self.manifest.files}
         if fingerprint(self.manifest.made_from) != self.manifest.fingerprint:
             yield Damage(MANIFEST, "its fingerprint is not that of what it was made from")
         for path in sorted(self.folder.glob("*/*.parquet")):
             if path.relative_to(self.folder).as_posix() not in named:
                 yield Damage(path.relative_to(self.folder).as_posix(), "is no file of this corpus")
-        for part in [*self.manifest.parts, *self.manifest.reject_parts]:
-            if damage := self._damage(part):
-                yield Damage(part.path, damage)
-            elif part in self.manifest.parts:
-                yield from self._unlawful(part)
-
-    def _damage(self, part: Output) -> str:
-        path = self.folder / part.path
-        if not path.exists():
-            return "is missing"
-        return "" if sha256_of(path) == part.sha256 else "is not what was written"
+        for file in self.manifest.files:
+            if damage := damage_of(self.folder, file):
+                yield Damage(file.path, damage)
+            elif file.folder == DOCUMENTS:
+                yield from self._unlawful(file)
 
     def _unlawful(self, part: Output) -> Iterator[Damage]:
         for doc in read_rows(self.folder / part.path, Document, ["id", "text", "words"]):

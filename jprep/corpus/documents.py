@@ -31,6 +31,11 @@ def deduplicates(config: CorpusConfig) -> bool:
     return config.dedup.documents or config.dedup.lines
 
 
+def task_prefix(index: int, source: Source) -> str:
+    """Begins the ids of a source's tasks, so that they sort in the order of the sources."""
+    return f"{index:04d}-{source.name}-"
+
+
 class OpenSteps:
     """A process's own steps for a recipe; made when first asked for, because they load dictionaries and tables.
 
@@ -46,8 +51,7 @@ class OpenSteps:
         self.splitter: Splitter = make_step("splitter", config.splitter)
         self.readers: list[Reader] = [make_step("reader", source.reader) for source in config.sources]
         self.filters: list[list[Filter]] = [
-            [make_step("filter", ref) for ref in (config.filters if source.filters is None else source.filters)]
-            for source in config.sources
+            [make_step("filter", ref) for ref in config.filters_of(source)] for source in config.sources
         ]
 
     def chain(self, source: int) -> Chain:
@@ -131,7 +135,7 @@ class DocumentsStage(Stage):
         for index, source in enumerate(self._config.sources):
             for number, group in enumerate(_grouped(self._shards(index))):
                 weight = sum(shard.weight for shard in group)
-                yield Task(f"{index:04d}-{source.name}-{number:06d}", (index, group), weight, _digest(group))
+                yield Task(f"{task_prefix(index, source)}{number:06d}", (index, group), weight, _digest(group))
 
     def _shards(self, source: int) -> Iterator[Shard]:
         """All shards of a source; each knows a short name that tells its file from the source's others."""

@@ -11,7 +11,7 @@ import msgspec
 from jprep.corpus.recipe import Source
 from jprep.io.atomic import write_atomic
 from jprep.io.paths import STDIN, expand, is_local, size_of
-from jprep.io.raw import Source as RawFile
+from jprep.io.streams import open_raw
 
 
 class Input(msgspec.Struct, frozen=True):
@@ -74,8 +74,5 @@ def _state(path: str) -> str:
 
 
 def _sha256(path: str) -> str:
-    digest = hashlib.sha256()
-    with RawFile(path) as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+    with open_raw(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -93,6 +93,10 @@ class CorpusConfig(_Section, frozen=True):
     dedup: DedupConfig = DedupConfig()
     segmenter: StepRef = "jumandic"
 
+    def filters_of(self, source: Source) -> list[StepRef]:
+        """The filters that a source's documents pass: its own, or else the corpus's."""
+        return self.filters if source.filters is None else source.filters
+
 
 class Recipe(_Section, frozen=True):
     """A whole recipe."""

@@ -44,7 +44,7 @@ class Sink:
         """Segment, measure and write the documents that were taken."""
         mark_words(self._batch, self._segmenter)
         for doc in self._batch:
-            _measure(doc, self.counts, segmented=self._segmenter.name != "none")
+            _measure(doc, self.counts, segmented=self._segmenter.marks)
             if self._hashes:
                 self._hashes.add(doc)
         self._kept.add(self._batch)

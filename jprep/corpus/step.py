@@ -19,11 +19,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 
 from jprep.corpus.document import Document, Reject, Tally, Verdict
+
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+"""Types of options: a share of a whole, a number of things, a size."""
 
 
 class StepConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -124,7 +129,13 @@ class Filter(Step):
 
 
 class Segmenter(Step):
-    """Cuts sentences into words."""
+    """Cuts sentences into words.
+
+    Attributes:
+        marks: whether it ever does; one that leaves sentences whole is not asked.
+    """
+
+    marks: ClassVar[bool] = True
 
     @abstractmethod
     def segment(self, texts: Sequence[str]) -> list[str]:

@@ -104,7 +104,7 @@ def drop_lines(doc: Document, lines: Sequence[int], name: str, tally: Tally) -> 
 
 def mark_words(docs: Sequence[Document], segmenter: Segmenter) -> None:
     """Segment all sentences of some documents; a sentence that occurs twice is segmented once."""
-    if segmenter.name == "none":
+    if not segmenter.marks:
         return
     unique = {sentence: sentence for doc in docs for sentence in sentences(doc.words)}
     originals = list(unique)

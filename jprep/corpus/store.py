@@ -18,6 +18,9 @@ FORMAT = 1
 """Raised whenever files written before could not be read as files written now."""
 
 MANIFEST = "corpus.json"
+TOTAL = "total."
+"""Begins the names of counts that a manifest gives as its totals."""
+
 DOCUMENTS, REJECTS = "documents", "rejects"
 _ROW_GROUP = 1_000_000  # characters: some 3 MB of UTF-8 in each of `text` and `words`
 _REJECT_SIZE = 100  # characters in a row of rejects, about
@@ -57,6 +60,19 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     rejects: dict[str, int]
     parts: list[Output]
     reject_parts: list[Output]
+
+    @property
+    def files(self) -> list[Output]:
+        """All files of the corpus but the manifest."""
+        return [*self.parts, *self.reject_parts]
+
+
+def damage_of(folder: Path, file: Output) -> str:
+    """What is wrong with a corpus's file, or ""."""
+    path = folder / file.path
+    if not path.exists():
+        return "is missing"
+    return "" if sha256_of(path) == file.sha256 else "is not what was written"
 
 
 def read_manifest(folder: Path) -> Manifest:

@@ -15,7 +15,7 @@ from jprep.corpus.recipe import StepRef, make_step
 from jprep.corpus.sink import sink
 from jprep.corpus.step import Segmenter
 from jprep.corpus.steps import describe, drop_lines, reject, take_tally
-from jprep.corpus.store import DOCUMENTS, read_rows
+from jprep.corpus.store import DOCUMENTS, TOTAL, read_rows
 from jprep.engine.stage import Output, Receipt, Result, Stage, Task
 from jprep.io.atomic import atomic
 
@@ -27,12 +27,14 @@ class WordsStage(Stage):
         read: the documents stage's receipts.
         drops: the dedup stage's outputs.
         segmenter: the recipe's.
-        made_from: the documents stage's fingerprint.
+        made_from: what the output depends on: the documents stage's fingerprint, and the segmenter's description.
     """
 
     name = "words"
 
-    def __init__(self, read: list[Receipt], drops: list[Output], segmenter: StepRef, made_from: str) -> None:
+    def __init__(
+        self, read: list[Receipt], drops: list[Output], segmenter: StepRef, made_from: dict[str, Any]
+    ) -> None:
         self._read, self._drops, self._segmenter, self._made_from = read, drops, segmenter, made_from
 
     @cached_property
@@ -46,7 +48,7 @@ class WordsStage(Stage):
 
     def fields(self) -> dict[str, Any]:
         """The documents it works on, and the segmenter."""
-        return {"documents": self._made_from, "segmenter": describe(self._step)}
+        return self._made_from
 
     def total(self) -> int:
         """Characters of all documents."""
@@ -64,7 +66,7 @@ class WordsStage(Stage):
         """Rewrite a file of documents without its duplicates, and with its words."""
         shard, output, counts = task.payload
         drops = drops_of(shard, root, self._drops)
-        if not drops and self._step.name == "none":
+        if not drops and not self._step.marks:
             return _as_it_is(root, output, counts)
         with sink(root, "", f"{self.name}/{task.id}", self._step) as taken:
             for row, doc in enumerate(read_rows(root / output.path, Document)):
@@ -100,5 +102,5 @@ def _as_it_is(root: Path, output: Output, counts: dict[str, int]) -> Result:
             os.link(root / output.path, temporary)
         except OSError:
             shutil.copyfile(root / output.path, temporary)
-    totals = {name: count for name, count in counts.items() if name.startswith("total.")}
+    totals = {name: count for name, count in counts.items() if name.startswith(TOTAL)}
     return Result([Output(path, output.rows, output.sha256)], totals)

@@ -80,8 +80,8 @@ def _emptied(tasks: list[Task]) -> Iterator[Task]:
 
 
 def _raising(error: JprepError) -> Iterator[Task]:
+    yield from ()
     raise error
-    yield
 
 
 def _go_on(stopping: Callable[[], bool]) -> None:

@@ -14,7 +14,7 @@ class Task(msgspec.Struct, frozen=True):
     """A piece of a stage's work that runs anywhere, alone.
 
     Attributes:
-        id: deterministic, and sorts in the order of the work, e.g. `00003-jawiki-000012`.
+        id: deterministic, and sorts in the order of the work, e.g. `0003-jawiki-000012`.
         payload: what `Stage.run` needs; it is pickled.
         weight: its share of the stage's total weight, for progress.
         digest: hash of input that travels inside the payload, so that other input is never taken for the same.

@@ -14,13 +14,10 @@ from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
 
 from jprep.errors import InputError, TruncatedError
+from jprep.io import codecs
 from jprep.io.limits import FETCH_AGAIN
 
-try:  # some 1.3 times the bz2 module's pace
-    import indexed_bzip2 as _indexed
-except ImportError:
-    _indexed = None
-
+_indexed = codecs.indexed_bzip2  # some 1.3 times the bz2 module's pace
 _BLOCK, _FOOTER = 0x314159265359, 0x177245385090
 _BITS = 48
 _HEADER = 32  # bits of "BZh9"

@@ -10,6 +10,11 @@ from typing import Protocol
 
 import zstandard
 
+try:
+    import indexed_bzip2 as indexed_bzip2
+except ImportError:  # it has no wheel everywhere; the standard library's module gives the same bytes, more slowly
+    indexed_bzip2 = None
+
 MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 HEAD = 6
 """Bytes that tell a compression by its magic."""

@@ -12,14 +12,10 @@ from jprep.io import codecs
 from jprep.io.limits import BombGuard, corrupt, cut_short
 from jprep.io.paths import STDIN, is_local, remote, told
 
-try:
-    import indexed_bzip2
-except ImportError:  # it has no wheel everywhere; the standard library's module gives the same bytes, more slowly
-    indexed_bzip2 = None
-
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
+indexed_bzip2 = codecs.indexed_bzip2
 _BLOCK = 1 << 16
 _NO_MORE_BITS = "std::exception"
 # All that indexed_bzip2 says where its input ends too early; a wrong checksum or block it does name.

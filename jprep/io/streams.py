@@ -6,20 +6,7 @@ import io
 
 from jprep.io import codecs, raw
 from jprep.io.limits import MAX_RATIO, BombGuard
-from jprep.io.paths import STDIN, expand, is_local, names, size_of
-
-__all__ = [
-    "STDIN",
-    "Counted",
-    "compression_of",
-    "expand",
-    "is_local",
-    "is_plain",
-    "names",
-    "open_input",
-    "open_raw",
-    "size_of",
-]
+from jprep.io.paths import is_local, size_of
 
 _BUFFER = 1 << 18
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import doctest
 import os
+import re
 import shutil
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import pytest
 
+import jprep
+import jprep.text
 from jprep import segment
-from tests.conftest import COMMAND, Run, digests, environment
+from tests.conftest import COMMAND, ROOT, Run, digests, environment
 
 
 @pytest.fixture
@@ -102,9 +105,16 @@ def test_a_word_that_ends_inside_a_character_stops_nothing() -> None:
 def test_too_deep_json_is_a_bad_record(tmp_path: Path, jprep: Run) -> None:
     deep = tmp_path / "deep.jsonl"
     deep.write_text('{"text": "こんにちは。", "m": ' + "[" * 100_000 + "]" * 100_000 + "}\n", encoding="utf-8")
-    jprep("corpus", "build", "--jsonl", deep, "--segmenter", "none", "-o", tmp_path / "c", code=4)
+    said = jprep("corpus", "build", "--jsonl", deep, "--segmenter", "none", "-o", tmp_path / "c", code=4).stderr
+    assert "this line is no JSON object" in said and f"{deep}, byte 0" in said
 
 
-def test_readme_and_docstrings_tell_the_truth() -> None:
-    done = subprocess.run([sys.executable, "-m", "doctest", "-v", "jprep/text.py"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
+def test_docstrings_tell_the_truth() -> None:
+    assert doctest.testmod(jprep.text).failed == 0
+
+
+def test_the_readme_tells_the_truth() -> None:
+    names = {name: getattr(jprep, name) for name in jprep.__all__}
+    said = re.findall(r"^(\w+\(.*\))\s+# (['\[].*)$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(said) == 3
+    assert [eval(call, names) for call, _ in said] == [eval(result) for _, result in said]

@@ -17,7 +17,8 @@ import zstandard
 
 from jprep.errors import ConfigError, InputError, MachineError, TruncatedError
 from jprep.io import raw, streams
-from jprep.io.streams import expand, names, open_input
+from jprep.io.paths import expand, names
+from jprep.io.streams import open_input
 
 PLAIN = "".join(f"{i} 行目のことば {i * 7919 % 10007}\n" for i in range(32_000)).encode()
 COMPRESS = {

@@ -100,7 +100,7 @@ def _show_plan(recipe: Any, folder: Path, workers: int) -> None:
     for source in corpus.sources:
         paths = expand(source.paths)
         size = sum(size_of(path) or 0 for path in paths)
-        filters = corpus.filters if source.filters is None else source.filters
+        filters = corpus.filters_of(source)
         click.echo(f"  read       {source.name}: {len(paths)} files, {size:,} bytes, by {step_name(source.reader)}")
         click.echo(f"  filter     {source.name}: {', '.join(map(step_name, filters)) or 'nothing'}")
     click.echo(f"  normalise  {', '.join(map(step_name, corpus.normalizers)) or 'nothing'}")

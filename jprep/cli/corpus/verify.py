@@ -27,5 +27,5 @@ def verify(folder: Path, as_json: bool) -> None:
     if damage:
         raise click.exceptions.Exit(1)
     if not as_json:
-        files = len(corpus.manifest.parts) + len(corpus.manifest.reject_parts)
+        files = len(corpus.manifest.files)
         click.echo(f"files: {files:,}, documents: {len(corpus):,}; all as they were written")

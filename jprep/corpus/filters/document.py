@@ -13,10 +13,7 @@ import msgspec
 
 from jprep.corpus.document import KEEP, SENTENCE, Document, Verdict
 from jprep.corpus.filters.profile import profile
-from jprep.corpus.step import Filter, StepConfig
-
-Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
-Count = Annotated[int, msgspec.Meta(ge=0)]
+from jprep.corpus.step import Count, Filter, Share, StepConfig
 
 
 class Length(Filter):

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
-import msgspec
+from typing import Any
 
 from jprep.corpus.document import KEEP, Document, Verdict
-from jprep.corpus.filters.document import Share
-from jprep.corpus.step import Filter, StepConfig
-
-Count = Annotated[int, msgspec.Meta(ge=0)]
+from jprep.corpus.step import Count, Filter, Share, StepConfig
 
 
 class SentenceEnd(Filter):

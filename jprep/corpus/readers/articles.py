@@ -28,7 +28,7 @@ class Articles:
         self, head: Head, namespaces: list[int], keep_disambiguation: bool, extract: Callable[[str, str], str]
     ) -> None:
         self._namespaces, self._keep_disambiguation, self._extract = namespaces, keep_disambiguation, extract
-        self._numbers = {name.lower(): number for name, number in head.namespaces.items() if name}
+        self._numbers = head.prefixes
         self._url = head.base.rpartition("/")[0] + "/" if head.base else ""
 
     def read(self, page: Page, source: str) -> Document | Reject:

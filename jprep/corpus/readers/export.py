@@ -53,6 +53,11 @@ class Head(msgspec.Struct, frozen=True):
     base: str
     namespaces: dict[str, int]
 
+    @property
+    def prefixes(self) -> dict[str, int]:
+        """Namespace numbers by what begins a title, in lower case."""
+        return {name.lower(): number for name, number in self.namespaces.items() if name}
+
 
 def read_head(chunks: Iterator[bytes], path: str) -> tuple[Head, bytes]:
     """Read an export up to its first page.

@@ -12,11 +12,12 @@ import msgspec
 from jprep.corpus.document import Document, Reject
 from jprep.corpus.readers import cut, encoding
 from jprep.corpus.readers.fields import FieldConfig, dig, document
-from jprep.corpus.readers.record import MB, Budget, Item, Place, Positive, RecordConfig, RecordReader, prefix
-from jprep.corpus.step import Shard
+from jprep.corpus.readers.record import MB, Budget, Item, Place, RecordConfig, RecordReader, prefix
+from jprep.corpus.step import Positive, Shard
 from jprep.errors import ConfigError, InputError
 from jprep.io.limits import MAX_RATIO
-from jprep.io.streams import is_plain, open_input, size_of
+from jprep.io.paths import size_of
+from jprep.io.streams import is_plain, open_input
 from jprep.plugins.refs import nearest
 
 _ONE_DOCUMENT = 8 * MB

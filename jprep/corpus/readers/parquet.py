@@ -15,7 +15,8 @@ from jprep.corpus.readers.record import MB, Budget, Item, Place, RecordReader, p
 from jprep.corpus.step import Shard
 from jprep.errors import ConfigError, InputError
 from jprep.io.limits import FETCH_AGAIN
-from jprep.io.streams import STDIN, open_raw
+from jprep.io.paths import STDIN
+from jprep.io.streams import open_raw
 from jprep.plugins.refs import nearest
 
 _ROWS = 128

@@ -5,22 +5,19 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Annotated
 
 import msgspec
 
 from jprep.corpus.document import Document, Reject
-from jprep.corpus.step import Reader, Shard, StepConfig
+from jprep.corpus.step import Positive, Reader, Shard, Share, StepConfig
 from jprep.errors import InputError
-from jprep.io.streams import names
+from jprep.io.paths import names
 
 MB = 1_000_000
 _EXCERPT = 80
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]+")
 # All of ASCII's but tab and newline: U+001E and U+001F are jprep's own marks, the others mean nothing in text.
 
-Positive = Annotated[float, msgspec.Meta(gt=0)]
-Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Item = Document | Reject
 
 
@@ -123,6 +120,6 @@ class RecordReader(Reader):
 def prefix(shard: Shard, source: str) -> str:
     """What its documents' ids begin with: the source, and the file's name.
 
-    A pipeline gives inputs that share a file name a longer one as the hint `name` (`jprep.io.streams.names`).
+    A pipeline gives inputs that share a file name a longer one as the hint `name` (`jprep.io.paths.names`).
     """
     return f"{source}:{shard.hints.get('name') or names([shard.path])[shard.path]}"

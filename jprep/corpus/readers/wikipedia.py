@@ -132,8 +132,7 @@ class Wikipedia(Reader):
         """What the pages of the wiki with this head need, made once."""
         if encoded not in self._wikis:
             head = msgspec.json.decode(encoded, type=Head)
-            names = {name.lower(): number for name, number in head.namespaces.items() if name}
-            extractor = Extractor(self.config.wikitext, namespaces=names or None)
+            extractor = Extractor(self.config.wikitext, namespaces=head.prefixes)
             keep = self.config.disambiguation == "keep"
             self._wikis[encoded] = Articles(head, self.config.namespaces, keep, extractor.extract), extractor
         return self._wikis[encoded]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cache
@@ -15,6 +14,7 @@ from jprep.corpus.document import WORD
 from jprep.corpus.segmenters.pieces import pieces, restore
 from jprep.corpus.step import Segmenter
 from jprep.errors import MachineError
+from jprep.io.atomic import sha256_of
 
 
 class InProcess(Segmenter):
@@ -106,5 +106,4 @@ def sha256(path: Path) -> str:
 
 @cache
 def _sha256(path: Path, size: int, changed: int) -> str:
-    with path.open("rb") as file:
-        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+    return f"sha256:{sha256_of(path)}"

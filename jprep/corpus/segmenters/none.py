@@ -12,6 +12,7 @@ class Unsegmented(Segmenter):
 
     name = "none"
     version = 1
+    marks = False
 
     def segment(self, texts: Sequence[str]) -> list[str]:
         """The texts themselves."""
