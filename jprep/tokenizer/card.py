@@ -1,0 +1,72 @@
+"""`card.json`: what a tokenizer is, what it was made from, and how it scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from jprep.errors import ConfigError
+from jprep.io.atomic import write_atomic
+from jprep.tokenizer.spec import TokenizerConfig
+
+CARD = "card.json"
+
+FORMAT = 1
+"""Raised whenever directories written before could not be read as those written now."""
+
+
+class Card(msgspec.Struct, frozen=True, kw_only=True):
+    """A tokenizer's provenance. It is written last: a directory without it is not finished.
+
+    Attributes:
+        jprep: the version that wrote it.
+        format: of the directory, see `FORMAT`.
+        name: the recipe's or the corpus's name.
+        signature: one line to cite.
+        fingerprint: hash of `made_from`.
+        made_from: the corpus's fingerprint, the whole config, the learning libraries' versions.
+        config: the `[tokenizer]` section, defaults filled in.
+        normalizers: what it does to raw text: each step's name, version, config and provenance.
+        segmenter: under `boundaries = "hard"` what finds words in raw text: the same of the segmenter; else None.
+        sources: name, licence and homepage of each source of the corpus.
+        counts: what was counted while training, by dotted name.
+        figures: how it scores on a sample of its corpus.
+        files: SHA-256 by name of each other file of the directory.
+    """
+
+    jprep: str
+    format: int
+    name: str
+    signature: str
+    fingerprint: str
+    made_from: dict[str, Any]
+    config: TokenizerConfig
+    normalizers: list[dict[str, Any]]
+    segmenter: dict[str, Any] | None
+    sources: list[dict[str, Any]]
+    counts: dict[str, int]
+    figures: dict[str, float]
+    files: dict[str, str]
+
+
+def read_card(folder: Path) -> Card:
+    """Read a tokenizer's card.
+
+    Raises:
+        ConfigError: there is no finished tokenizer there.
+    """
+    try:
+        return msgspec.json.decode((folder / CARD).read_bytes(), type=Card)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        fix = "give the folder of `jprep tokenizer train -o`; if the training was stopped, run it again"
+        raise ConfigError("there is no finished tokenizer here", where=str(folder), fix=fix) from error
+    except msgspec.DecodeError as error:
+        fix = "`jprep tokenizer train … --restart` makes it again"
+        raise ConfigError(f"card.json cannot be read: {error}", where=str(folder), fix=fix) from error
+
+
+def write_card(folder: Path, card: Card) -> None:
+    """Commit the card: from now on the tokenizer is whole."""
+    write_atomic(folder / CARD, msgspec.json.format(msgspec.json.encode(card), indent=1))

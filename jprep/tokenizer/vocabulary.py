@@ -1,0 +1,55 @@
+"""A vocabulary: every id with its piece, in order. What learners make, and what exports write."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from jprep.tokenizer.special import SpecialTokens
+from jprep.tokenizer.spec import TokenizerConfig
+
+SPACE = "▁"
+"""U+2581 stands for a space in pieces of characters. Text that holds it comes back with a space in its place."""
+
+NEWLINE = "␤"
+"""U+2424 stands for a newline in WordPiece, which has no bytes to fall back on."""
+
+CONTINUING = "##"
+"""Begins WordPiece's pieces that continue a word, under hard boundaries."""
+
+Kind = Literal["normal", "byte", "special", "unknown"]
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """One id.
+
+    Attributes:
+        text: as the exported files spell it: with `▁` for a space, `<0x0A>` for a byte; byte-bpe in GPT-2's characters.
+        kind: `unknown` is the special token for what has no piece.
+        score: Unigram's log probability, BPE's rank below zero; 0 for the others.
+    """
+
+    text: str
+    kind: Kind = "normal"
+    score: float = 0.0
+
+
+class Vocabulary(msgspec.Struct, frozen=True):
+    """A tokenizer but for its normaliser.
+
+    Attributes:
+        config: what was asked for.
+        special: its special tokens.
+        pieces: by id.
+        merges: byte-bpe's merges in order, one for each learnt piece; empty for the other kinds.
+        alphabet: the characters (byte-bpe: none) that have a piece of their own, most frequent first.
+        counts: what was counted while learning, by dotted name.
+    """
+
+    config: TokenizerConfig
+    special: SpecialTokens
+    pieces: list[Piece]
+    merges: list[tuple[str, str]]
+    alphabet: str
+    counts: dict[str, int]
