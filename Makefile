@@ -4,6 +4,9 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt
 
+# Environments in which a tokenizer is loaded as its users do: the last transformers 4, and a transformers 5.
+LOADERS := $(foreach n,4 5,JPREP_TRANSFORMERS$(n)=$(VENV)/transformers$(n)/bin/python)
+
 .PHONY: help quickstart test lint unit soak bench clean
 
 help:            ## What there is
@@ -19,8 +22,8 @@ lint: $(VENV)/.test
 	$(BIN)/mypy
 	PATH="$(BIN):$$PATH" $(BIN)/lint-imports
 
-unit: $(VENV)/.test
-	$(BIN)/python -m pytest -n auto -m "not soak and not bench"
+unit: $(VENV)/.test $(VENV)/.transformers
+	$(LOADERS) $(BIN)/python -m pytest -n auto -m "not soak and not bench"
 
 soak: $(VENV)/.test  ## The long crash tests
 	$(BIN)/python -m pytest -n auto -m soak
@@ -40,6 +43,13 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml .ci/constraints.txt
 
 $(VENV)/.test: $(VENV)/.installed
 	$(PIP) --editable '.[test,sudachi,pyknp]'
+	@touch $@
+
+$(VENV)/.transformers: .ci/transformers4.txt .ci/transformers5.txt
+	for n in 4 5; do \
+	  $(PYTHON) -m venv $(VENV)/transformers$$n && \
+	  $(VENV)/transformers$$n/bin/python -m pip install --quiet --disable-pip-version-check -r .ci/transformers$$n.txt || exit 1; \
+	done
 	@touch $@
 
 # Programs to compare with: in an environment of their own, and never imported by jprep (wikiextractor is AGPL).

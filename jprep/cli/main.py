@@ -14,6 +14,7 @@ from jprep.cli.corpus import corpus
 from jprep.cli.plugins import list_plugins
 from jprep.cli.quickstart import quickstart
 from jprep.cli.text import text
+from jprep.cli.tokenizer import tokenizer
 from jprep.errors import JprepError
 
 
@@ -40,7 +41,7 @@ def cli() -> None:
     """Japanese text, from raw dumps to a trained model."""
 
 
-for command in (corpus, text, list_plugins, quickstart):
+for command in (corpus, text, tokenizer, list_plugins, quickstart):
     cli.add_command(command)
 
 

@@ -58,6 +58,28 @@ def build(recipe: Recipe, folder: Path, executor: Executor, progress: Progress, 
         return _Build(recipe, folder, executor, progress).run(restart=restart)
 
 
+def foresee(recipe: Recipe, cache: Path) -> dict[str, Any]:
+    """What the manifest's `made_from` will be, known before anything is built.
+
+    Args:
+        recipe: what would be built.
+        cache: a file that remembers the inputs' hashes.
+
+    Raises:
+        ConfigError: an input is not there, or a step is not.
+    """
+    inputs = [find_inputs(source, cache) for source in recipe.corpus.sources]
+    with closing(DocumentsStage(recipe.corpus, inputs, "")) as reading:
+        return _made_from(recipe, reading)
+
+
+def _made_from(recipe: Recipe, reading: DocumentsStage) -> dict[str, Any]:
+    made_from: dict[str, Any] = {"documents": plain(reading.fields())}
+    if deduplicates(recipe.corpus):
+        made_from["words"] = plain({"segmenter": describe_segmenter(recipe.corpus.segmenter)})
+    return made_from
+
+
 def _check(recipe: Recipe, folder: Path) -> None:
     if not recipe.corpus.sources:
         raise ConfigError("there is nothing to read", where=recipe.name, fix="give the recipe a [[corpus.sources]]")
@@ -92,9 +114,7 @@ class _Build:
         corpus = self._recipe.corpus
         self._inputs = [find_inputs(source, self._state / "inputs.json") for source in corpus.sources]
         with closing(DocumentsStage(corpus, self._inputs, f"{STATE}/documents/" if self._barrier else "")) as reading:
-            self._made_from = {"documents": plain(reading.fields())}
-            if self._barrier:
-                self._made_from["words"] = plain({"segmenter": describe_segmenter(corpus.segmenter)})
+            self._made_from = _made_from(self._recipe, reading)
             if restart:
                 self._forget(MANIFEST, DOCUMENTS, REJECTS)
             return self._finished() if (self._folder / MANIFEST).exists() else self._build(reading)

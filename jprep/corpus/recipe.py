@@ -99,10 +99,18 @@ class CorpusConfig(_Section, frozen=True):
 
 
 class Recipe(_Section, frozen=True):
-    """A whole recipe."""
+    """A whole recipe.
+
+    Attributes:
+        name: names the folder of what is made.
+        corpus: what is built; a recipe for a tokenizer alone has none.
+        tokenizer: what is trained on it; `jprep.tokenizer.spec` checks it.
+        description: one line for readers.
+    """
 
     name: str
-    corpus: CorpusConfig
+    corpus: CorpusConfig = CorpusConfig()
+    tokenizer: dict[str, Any] = {}
     description: str = ""
 
 

@@ -19,9 +19,7 @@ _BATCH = 500_000  # characters segmented and written at a time
 class Sink:
     """Takes what one task makes of its input; see `sink`."""
 
-    def __init__(
-        self, kept: Written, refused: Written, segmenter: Segmenter, hashes: HashWriter | None
-    ) -> None:
+    def __init__(self, kept: Written, refused: Written, segmenter: Segmenter, hashes: HashWriter | None) -> None:
         self._kept, self._refused, self._segmenter, self._hashes = kept, refused, segmenter, hashes
         self._batch: list[Document] = []
         self._size = 0
@@ -56,9 +54,7 @@ class Sink:
 
 
 @contextlib.contextmanager
-def sink(
-    root: Path, folder: str, name: str, segmenter: Segmenter, hashes: HashWriter | None = None
-) -> Iterator[Sink]:
+def sink(root: Path, folder: str, name: str, segmenter: Segmenter, hashes: HashWriter | None = None) -> Iterator[Sink]:
     """Open a task's files; they are committed at the end of the block.
 
     Args:

@@ -32,9 +32,7 @@ class WordsStage(Stage):
 
     name = "words"
 
-    def __init__(
-        self, read: list[Receipt], drops: list[Output], segmenter: StepRef, made_from: dict[str, Any]
-    ) -> None:
+    def __init__(self, read: list[Receipt], drops: list[Output], segmenter: StepRef, made_from: dict[str, Any]) -> None:
         self._read, self._drops, self._segmenter, self._made_from = read, drops, segmenter, made_from
 
     @cached_property

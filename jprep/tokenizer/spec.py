@@ -27,7 +27,7 @@ class TokenizerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
             `byte-bpe`, whose alphabet is the 256 bytes.
         boundaries: `train`, words guide the vocabulary and nothing is needed at use; `hard`, pieces never cross a word
             and what is encoded must be segmented; `none`, words are not looked at.
-        special: names of sets (`roberta`, `bert`, `gpt`, `t5`, `none`) and further tokens; empty is the model's own set.
+        special: a set's name (`roberta`, `bert`, `gpt`, `t5`, `none`) and further tokens; by default the model's own set.
         digits: `keep` learns numbers as they are written, `split` makes every digit a token.
         spaces: `prefix` joins a space to the word after it, `alone` keeps runs of spaces apart from words.
         newline: `token` keeps a newline as a token of its own, `space` makes it a space.

@@ -6,8 +6,8 @@ from typing import Literal
 
 import msgspec
 
-from jprep.tokenizer.special import SpecialTokens
 from jprep.tokenizer.spec import TokenizerConfig
+from jprep.tokenizer.special import SpecialTokens
 
 SPACE = "▁"
 """U+2581 stands for a space in pieces of characters. Text that holds it comes back with a space in its place."""

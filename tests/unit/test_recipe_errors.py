@@ -23,7 +23,7 @@ WRONG = {
     "unknown key": ({"name": "r", "corpuss": {}}, "corpuss", "did you mean 'corpus'?"),
     "unknown key below": (raw(spliter="x"), "spliter", "did you mean 'splitter'?"),
     "unknown key of a source": (raw(sources=[SOURCE | {"filter": []}]), "filter", "did you mean 'filters'?"),
-    "missing key": ({"name": "r"}, "corpus", ""),
+    "missing key": ({"corpus": {}}, "name", ""),
     "missing key of a source": (raw(sources=[{"name": "a"}]), "`corpus.sources[", ""),
     "wrong type": (raw(dedup={"lines": 3}), "corpus.dedup.lines", ""),
     "two of a name": (raw(sources=[SOURCE, SOURCE]), "two sources are called 'a'", "its own name"),

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from jprep.corpus.recipe import CorpusConfig, DedupConfig, Recipe, RemoteFile, Source, decode_recipe, load_recipe
+from jprep.tokenizer.spec import TokenizerConfig, tokenizer_config
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted((ROOT / "data_recipes").glob("*.toml"))
@@ -21,6 +22,7 @@ def test_a_recipe_reads_what_it_fetches(path: Path) -> None:
     recipe = load_recipe(path)
     assert recipe.name == path.stem
     assert recipe.description
+    assert tokenizer_config(recipe.tokenizer, recipe.name)
     for source in recipe.corpus.sources:
         assert source.licence and source.homepage
         names = [file.name or urlsplit(file.url).path.rpartition("/")[2] for file in source.files]
@@ -32,12 +34,14 @@ def test_the_list_of_recipes_is_whole(path: Path) -> None:
     assert f"({path.name})" in (ROOT / "data_recipes" / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("section", [Recipe, CorpusConfig, Source, RemoteFile, DedupConfig])
+@pytest.mark.parametrize("section", [Recipe, CorpusConfig, Source, RemoteFile, DedupConfig, TokenizerConfig])
 def test_every_key_is_documented(section: type) -> None:
     for key in section.__struct_fields__:  # type: ignore[attr-defined]
         assert re.search(rf"^\| `{key}` \|", DOCUMENTATION, re.MULTILINE), key
 
 
 def test_the_documented_example_is_a_recipe() -> None:
-    [example] = re.findall(r"```toml\n(.*?)```", DOCUMENTATION, re.DOTALL)
-    assert decode_recipe(tomllib.loads(example)).name == "example"
+    examples = re.findall(r"```toml\n(.*?)```", DOCUMENTATION, re.DOTALL)
+    recipe = decode_recipe(tomllib.loads("\n".join(examples)))
+    assert recipe.name == "example"
+    assert tokenizer_config(recipe.tokenizer, "the example").special == ["roberta", "<sep2>"]

@@ -62,11 +62,11 @@ def build(
     plan = _recipe(recipe, inputs, segmenter, overrides)
     folder = output or work / plan.name / "corpus"
     if dry_run:
-        _show_plan(plan, folder, workers or _cores())
+        _show_plan(plan, folder, workers or cores())
         return
     spare_collections()
     where = plugins().get("executor", executor)
-    with graceful() as stopping, bar() as progress, closing(where(workers or _cores(), stopping)) as place:
+    with graceful() as stopping, bar() as progress, closing(where(workers or cores(), stopping)) as place:
         manifest = build_corpus(plan, folder, place, progress or Silent(), restart=restart)
     show(manifest, folder, as_json=as_json)
 
@@ -85,7 +85,8 @@ def _recipe(path: Path | None, inputs: dict[str, tuple[str, ...]], segmenter: st
     return decode_recipe(msgspec.to_builtins(recipe), overrides, where="the options")
 
 
-def _cores() -> int:
+def cores() -> int:
+    """The processor cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

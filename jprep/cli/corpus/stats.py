@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,15 +37,16 @@ def show(manifest: Manifest, folder: Path, *, as_json: bool) -> None:
     click.echo(f"{manifest.name}  {folder}")
     if not manifest.totals:
         click.echo("\nno documents: the inputs are empty, or everything was rejected")
-    _table("holds", manifest.totals)
-    _table("rejected documents", manifest.rejects)
-    _table("counted on the way", manifest.counts)
+    table("holds", manifest.totals)
+    table("rejected documents", manifest.rejects)
+    table("counted on the way", manifest.counts)
     click.echo(f"\n{manifest.signature}")
 
 
-def _table(title: str, figures: dict[str, int]) -> None:
+def table(title: str, figures: Mapping[str, float]) -> None:
+    """Print figures by name, counts with thousands marked and shares with four places."""
     if figures:
         click.echo(f"\n{title}")
         width = max(map(len, figures))
         for name, figure in figures.items():
-            click.echo(f"  {name:<{width}}  {figure:>15,}")
+            click.echo(f"  {name:<{width}}  {figure:>15{',' if isinstance(figure, int) else ',.4f'}}")

@@ -1,0 +1,16 @@
+"""`jprep tokenizer`: from a corpus to a tokenizer."""
+
+import click
+
+from jprep.cli.tokenizer.evaluate import evaluate
+from jprep.cli.tokenizer.export import export
+from jprep.cli.tokenizer.train import train
+
+
+@click.group()
+def tokenizer() -> None:
+    """Train a tokenizer, evaluate it, write it in further formats."""
+
+
+for command in (train, evaluate, export):
+    tokenizer.add_command(command)

@@ -1,0 +1,163 @@
+"""`jprep tokenizer train`."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jprep.cli.corpus.build import cores
+from jprep.cli.corpus.stats import AS_JSON, table
+
+if TYPE_CHECKING:
+    from jprep.corpus.recipe import Recipe
+    from jprep.tokenizer.card import Card
+    from jprep.tokenizer.material import Material
+
+_KEYS = ("model", "vocab_size", "alphabet", "boundaries", "special")
+
+
+@click.command()
+@click.argument("inputs", nargs=-1, metavar="CORPUS|RECIPE|FILE...")
+@click.option("--model", type=click.Choice(["bpe", "byte-bpe", "unigram", "wordpiece"]), help="bpe by default.")
+@click.option("--vocab-size", type=int, metavar="N", help="All ids, special tokens and bytes among them; 32000.")
+@click.option("--alphabet", type=int, metavar="N", help="Characters with a piece of their own; what covers 99.95 %.")
+@click.option(
+    "--boundaries", type=click.Choice(["train", "hard", "none"]), help="What words are for; train by default."
+)
+@click.option("--special", multiple=True, metavar="SET|TOKEN", help="roberta, bert, gpt, t5, none; or a further token.")
+@click.option("--segmenter", metavar="NAME", help="Finds words in FILEs; jumandic by default.")
+@click.option("--counts", is_flag=True, help="The input is a file of lines: word, tab, count.")
+@click.option(
+    "--corpus", type=click.Path(path_type=Path), help="The corpus of a RECIPE, if it is not in its usual place."
+)
+@click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key, e.g. tokenizer.digits=split."
+)
+@click.option("--workers", type=click.IntRange(1), help="Processes that count; the cores by default.")
+@click.option("--executor", default="local", show_default=True, metavar="NAME", help="Where the counting runs.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The tokenizer's folder.")
+@click.option("--work", type=click.Path(path_type=Path), default=Path("work"), help="Where outputs go without -o.")
+@click.option("--restart", is_flag=True, help="Throw away what the folder holds, and begin anew.")
+@AS_JSON
+def train(
+    inputs: tuple[str, ...],
+    workers: int | None,
+    executor: str,
+    output: Path | None,
+    work: Path,
+    restart: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Train a tokenizer on a corpus, on a recipe's corpus, or on files: Parquet, JSON lines, text; `-` is text from
+    standard input.
+
+    Run again after any interruption it goes on where it was, and the bytes are the same.
+
+    \b
+    jprep tokenizer train data_recipes/jawiki.toml
+    jprep tokenizer train work/jawiki/corpus -o tokenizer --model unigram --vocab-size 32000
+    """
+    # numpy would start a thread a core for linear algebra that nothing here does.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from jprep.cli.interrupt import graceful
+    from jprep.cli.progress import bar
+    from jprep.corpus.corpus import Silent
+    from jprep.plugins import plugins
+    from jprep.tokenizer.spec import tokenizer_config
+    from jprep.tokenizer.train import train as train_tokenizer
+
+    recipe = _recipe(inputs, options)
+    given = {key: options[key] for key in _KEYS if options[key] is not None and options[key] != ()}
+    config = tokenizer_config(recipe.tokenizer | given, "[tokenizer]")
+    folder = output or work / recipe.name / "tokenizer"
+    where = plugins().get("executor", executor)
+    with graceful() as stopping, bar() as progress, closing(where(workers or cores(), stopping)) as running:
+        material = _material(inputs, recipe, options, folder, work)
+        card = train_tokenizer(material, config, folder, running, progress or Silent(), restart=restart)
+    show(card, folder, as_json=as_json)
+
+
+def _recipe(inputs: tuple[str, ...], options: dict[str, Any]) -> Recipe:
+    """The recipe that is named, or one that says how files become a corpus."""
+    import msgspec
+
+    from jprep.corpus.recipe import DedupConfig, decode_recipe, load_recipe, own_recipe
+
+    if not inputs:
+        raise click.UsageError("give a corpus's folder, a recipe, or files")
+    if _is_recipe(inputs):
+        if options["segmenter"]:
+            raise click.UsageError("--segmenter is for FILEs: a recipe names its own")
+        return load_recipe(Path(inputs[0]), options["overrides"])
+    files = {} if _is_corpus(inputs) or options["counts"] else _by_reader(inputs)
+    if not files and any(setting.startswith("corpus.") for setting in options["overrides"]):
+        raise click.UsageError("there is no corpus to build here, so nothing of it can be set")
+    own = own_recipe(files, options["segmenter"] or ("none" if options["boundaries"] == "none" else "jumandic"))
+    corpus = msgspec.structs.replace(own.corpus, dedup=DedupConfig(documents=False))  # a text given twice counts twice
+    raw = msgspec.to_builtins(msgspec.structs.replace(own, name=_name(inputs[0]), corpus=corpus))
+    return decode_recipe(raw, options["overrides"], where="the options")
+
+
+def _material(inputs: tuple[str, ...], recipe: Recipe, options: dict[str, Any], folder: Path, work: Path) -> Material:
+    from jprep.corpus.corpus import Corpus
+    from jprep.errors import ConfigError
+    from jprep.tokenizer.material import OfCorpus, OfCounts, OfInputs
+    from jprep.tokenizer.train import INPUTS, STATE
+
+    if options["counts"]:
+        return OfCounts(Path(inputs[0]))
+    if _is_corpus(inputs):
+        return OfCorpus(Corpus(inputs[0]))
+    if not _is_recipe(inputs):
+        return OfInputs(recipe, folder / STATE / INPUTS)
+    place = options["corpus"] or work / recipe.name / "corpus"
+    if not (place / "corpus.json").exists():
+        fix = f"`jprep corpus build {inputs[0]}` makes it, or --corpus says where it lies"
+        raise ConfigError("the recipe's corpus is not there", where=str(place), fix=fix)
+    return OfCorpus(Corpus(place))
+
+
+def _is_recipe(inputs: tuple[str, ...]) -> bool:
+    return len(inputs) == 1 and inputs[0].endswith(".toml")
+
+
+def _is_corpus(inputs: tuple[str, ...]) -> bool:
+    return len(inputs) == 1 and Path(inputs[0]).is_dir()
+
+
+def _by_reader(inputs: tuple[str, ...]) -> dict[str, list[str]]:
+    """Files by the reader that their names speak for."""
+    files: dict[str, list[str]] = {}
+    for path in inputs:
+        suffixes = Path(path).suffixes
+        reader = next((suffix[1:] for suffix in suffixes if suffix in (".parquet", ".jsonl")), "text")
+        files.setdefault(reader, []).append(path)
+    return files
+
+
+def _name(path: str) -> str:
+    """What the tokenizer is called: as its input is."""
+    name = Path(path).name.partition(".")[0] if path != "-" else "stdin"
+    return re.sub(r"[^\w.-]", "-", name) or "corpus"
+
+
+def show(card: Card, folder: Path, *, as_json: bool) -> None:
+    """Print what a tokenizer is, and how it scores."""
+    import msgspec
+
+    if as_json:
+        names = ("name", "signature", "fingerprint", "counts", "figures")
+        click.echo(
+            msgspec.json.encode({"folder": str(folder)} | {name: getattr(card, name) for name in names}).decode()
+        )
+        return
+    click.echo(f"{card.name}  {folder}")
+    table("counted while training", card.counts)
+    table("on a sample of its corpus", card.figures)
+    click.echo(f"\n{card.signature}")

@@ -1,0 +1,125 @@
+"""What a tokenizer is trained on: a corpus, inputs that are made one first, or word counts that a user has."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any
+
+from jprep.corpus.build import build, foresee
+from jprep.corpus.corpus import Corpus
+from jprep.corpus.recipe import Recipe
+from jprep.engine.fingerprint import fingerprint
+from jprep.engine.run import Executor, Progress
+from jprep.errors import MismatchError
+from jprep.io.atomic import sha256_of
+from jprep.tokenizer.counting import Counted, count_corpus, read_counts
+from jprep.tokenizer.spec import TokenizerConfig
+
+
+class Material(ABC):
+    """What a tokenizer is trained on.
+
+    Attributes:
+        name: the corpus's or the file's.
+        normalizers: the descriptions of the normalisers that its text went through.
+        segmenter: the description of the segmenter that found its words; None where there was none.
+        sources: name, licence and homepage of each source.
+    """
+
+    name: str
+    normalizers: list[dict[str, Any]]
+    segmenter: dict[str, Any] | None
+    sources: list[dict[str, Any]]
+
+    @abstractmethod
+    def fields(self) -> dict[str, Any]:
+        """What it is, for the tokenizer's fingerprint."""
+
+    @abstractmethod
+    def count(self, config: TokenizerConfig, state: Path, executor: Executor, progress: Progress) -> Counted:
+        """Count its units; resumed where an earlier run was stopped."""
+
+    def refuse_unknowable(self, folder: Path) -> None:  # noqa: B027 - most can be held against what was made of them
+        """Raise MismatchError if it cannot be said whether a finished tokenizer was made of this."""
+
+
+class OfCorpus(Material):
+    """A finished corpus."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        self._corpus = corpus
+        self.name, made_from = corpus.manifest.name, corpus.manifest.made_from
+        self.normalizers, self.segmenter = _steps(made_from)
+        self.sources = [_about(source) for source in corpus.manifest.sources]
+
+    def fields(self) -> dict[str, Any]:
+        """The corpus's fingerprint, and its files' hashes: a pipe's content is in them only."""
+        files = [part.sha256 for part in self._corpus.manifest.parts]
+        return {"corpus": self._corpus.manifest.fingerprint, "files": fingerprint({"sha256": files})}
+
+    def count(self, config: TokenizerConfig, state: Path, executor: Executor, progress: Progress) -> Counted:
+        """Count the corpus's units."""
+        return count_corpus(self._corpus, config, state, executor, progress)
+
+
+class OfInputs(Material):
+    """Inputs that a recipe makes a corpus of, for the time of the training.
+
+    Args:
+        recipe: how.
+        cache: a file that remembers the inputs' hashes.
+    """
+
+    def __init__(self, recipe: Recipe, cache: Path) -> None:
+        self._recipe, self._made_from = recipe, foresee(recipe, cache)
+        self.name = recipe.name
+        self.normalizers, self.segmenter = _steps(self._made_from)
+        self.sources = [
+            {"name": source.name, "licence": source.licence, "homepage": source.homepage}
+            for source in recipe.corpus.sources
+        ]
+
+    def fields(self) -> dict[str, Any]:
+        """The fingerprint of the corpus that is made."""
+        return {"corpus": fingerprint(self._made_from)}
+
+    def count(self, config: TokenizerConfig, state: Path, executor: Executor, progress: Progress) -> Counted:
+        """Build the corpus, then count its units."""
+        build(self._recipe, state / "corpus", executor, progress)
+        return count_corpus(Corpus(state / "corpus"), config, state, executor, progress)
+
+    def refuse_unknowable(self, folder: Path) -> None:
+        """A pipe can be read only once."""
+        files = [file for source in self._made_from["documents"]["sources"] for file in source["files"]]
+        if not all(file["sha256"] for file in files):
+            fix = "give another -o, or --restart to train it again"
+            raise MismatchError("a finished tokenizer cannot be held against a pipe", where=str(folder), fix=fix)
+
+
+class OfCounts(Material):
+    """A file of `word<TAB>count` lines."""
+
+    normalizers: list[dict[str, Any]] = []
+    segmenter = None
+    sources: list[dict[str, Any]] = []
+
+    def __init__(self, path: Path) -> None:
+        self._path, self.name = path, path.stem
+
+    def fields(self) -> dict[str, Any]:
+        """The file's hash."""
+        return {"counts": sha256_of(self._path)}
+
+    def count(self, config: TokenizerConfig, state: Path, executor: Executor, progress: Progress) -> Counted:
+        """Add the file's counts up."""
+        return read_counts(self._path, config, state)
+
+
+def _steps(made_from: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    segmenter = made_from.get("words", made_from["documents"])["segmenter"]
+    return made_from["documents"]["normalizers"], None if segmenter["name"] == "none" else segmenter
+
+
+def _about(source: dict[str, Any]) -> dict[str, Any]:
+    return {key: source[key] for key in ("name", "licence", "homepage")}

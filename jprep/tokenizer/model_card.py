@@ -1,0 +1,78 @@
+"""The tokenizer's README: what `card.json` says, for readers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from jprep.tokenizer.card import Card
+
+README = "README.md"
+
+_BOUNDARIES = {
+    "train": "Words guided its vocabulary; raw text is all it needs at use.",
+    "hard": "Its pieces never cross a word: what it is given must be segmented, words separated by U+001F.",
+    "none": "It was trained without looking at words; raw text is all it needs.",
+}
+_LOSSES = {
+    "bpe": "Decoding gives back any text but U+2581 (▁), which becomes a space.",
+    "unigram": "Decoding gives back any text but U+2581 (▁), which becomes a space.",
+    "byte-bpe": "Decoding gives back any text.",
+    "wordpiece": "A character outside its alphabet becomes the unknown token; U+2581 (▁) comes back as a space and"
+    " U+2424 (␤) as a newline.",
+}
+
+
+def model_card(card: Card) -> str:
+    """The README of a tokenizer's folder, in Markdown, with the head that model hubs read."""
+    return "\n".join(_lines(card)) + "\n"
+
+
+def _lines(card: Card) -> Iterator[str]:
+    config = card.config
+    yield from ("---", "language: ja", "tags: [tokenizer, japanese, jprep]", "---", "", f"# {card.name}", "")
+    yield f"A {config.model} tokenizer for Japanese, {config.vocab_size:,} ids. {_BOUNDARIES[config.boundaries]}"
+    yield from (_LOSSES[config.model], "", "```python", "from transformers import AutoTokenizer", "")
+    yield from ('tokenizer = AutoTokenizer.from_pretrained("this/folder")', "```", "")
+    yield from _normalising(card)
+    yield from _table(
+        "Settings", {key: getattr(config, key) for key in config.__struct_fields__ if key != "normalizers"}
+    )
+    yield from _table("Figures, on a sample of the corpus that it was trained on", card.figures)
+    yield from _table("Counted while training", card.counts)
+    yield from _sources(card)
+    yield from ("## Provenance", "", f"`{card.signature}`", "")
+    yield "`card.json` holds the corpus's fingerprint, all settings and the versions of the libraries that learnt it."
+
+
+def _normalising(card: Card) -> Iterator[str]:
+    names = ", ".join(f"`{step['name']}`" for step in card.normalizers)
+    done = f"Raw text is normalised as its corpus was, by {names}" if names else "Raw text is not normalised"
+    yield from (f"{done}; nothing has to be done to it beforehand.", "")
+
+
+def _table(title: str, rows: Mapping[str, object]) -> Iterator[str]:
+    if rows:
+        yield from (f"## {title}", "", "| | |", "|---|---|")
+        yield from (f"| {name} | {_cell(value)} |" for name, value in rows.items())
+        yield ""
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:,.4f}"
+    return f"{value:,}" if isinstance(value, int) else str(value).replace("|", "\\|")
+
+
+def _sources(card: Card) -> Iterator[str]:
+    yield from ("## What it was trained on, and its licences", "")
+    for source in card.sources:
+        where = f" ({source['homepage']})" if source["homepage"] else ""
+        yield f"- {source['name']}{where}: {source['licence'] or 'its licence is not stated in the recipe'}"
+    if not card.sources:
+        yield "- a file of word counts; where they come from, and under which licence, is not known here"
+    yield from (
+        "",
+        "A vocabulary holds words of its texts, not the texts. Whether their licences bind it is for its users",
+        "to judge.",
+        "",
+    )

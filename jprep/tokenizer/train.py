@@ -1,0 +1,228 @@
+"""Trains a tokenizer: counts, learns, writes, scores; and at the end the card."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from jprep.corpus.document import WORD
+from jprep.corpus.recipe import make_step
+from jprep.corpus.steps import describe
+from jprep.engine.fingerprint import fingerprint, plain
+from jprep.engine.run import Executor, Progress, refuse_other
+from jprep.errors import ConfigError, MismatchError
+from jprep.io.atomic import remove_leftovers, remove_tree, sha256_of, write_atomic
+from jprep.io.lock import locked
+from jprep.testing.failpoints import failpoint
+from jprep.tokenizer.card import CARD, FORMAT, Card, read_card, write_card
+from jprep.tokenizer.counting import Counted
+from jprep.tokenizer.evaluation import scores_of
+from jprep.tokenizer.export import write_directory
+from jprep.tokenizer.learning import learn
+from jprep.tokenizer.material import Material
+from jprep.tokenizer.model_card import README, model_card
+from jprep.tokenizer.portable import portable
+from jprep.tokenizer.spec import TokenizerConfig
+from jprep.tokenizer.special import special_tokens
+from jprep.tokenizer.tokenizer import Tokenizer
+from jprep.tokenizer.vocabulary import Vocabulary
+
+STATE = ".state"
+"""The folder inside a tokenizer's that holds work under way; all but its lock is gone once the tokenizer is whole."""
+
+INPUTS = "inputs.json"
+"""In `STATE`: remembers the hashes of inputs."""
+
+_LOCK, _CLAIM, _STAGED = "LOCK", "training.json", "staged"
+_LIBRARIES = ("sentencepiece", "tokenizers", "pyarrow", "regex")
+_COMPARED = 2_000  # paragraphs on which the exported tokenizer's ids are held against ours
+
+
+def train(
+    material: Material,
+    config: TokenizerConfig,
+    folder: Path,
+    executor: Executor,
+    progress: Progress,
+    *,
+    restart: bool = False,
+) -> Card:
+    """Train a tokenizer, or bring one that was begun to its end, or see that it is whole.
+
+    Args:
+        material: what to train it on.
+        config: what it is to be.
+        folder: where; new, empty, or holding this very tokenizer.
+        executor: where the counting runs.
+        progress: is told of it.
+        restart: throw away what the folder holds of other work.
+
+    Raises:
+        MismatchError: the folder holds other work; the message names what differs.
+        ConfigError: the config asks for what cannot be, or for what this material cannot give.
+        JprepError: see its kinds; what was counted stays, and the same call goes on.
+    """
+    _check(folder)
+    with locked(folder / STATE / _LOCK):
+        return _Training(material, config, folder, executor, progress).run(restart=restart)
+
+
+def _check(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError("the output must be a folder", where=str(folder), fix="give another -o")
+    held = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    if held and not held & {STATE, CARD}:
+        fix = "give a new folder, or an empty one"
+        raise ConfigError("the output folder holds files that are no tokenizer", where=str(folder), fix=fix)
+
+
+class _Training:
+    """One run of `train`, under the folder's lock."""
+
+    def __init__(
+        self, material: Material, config: TokenizerConfig, folder: Path, executor: Executor, progress: Progress
+    ) -> None:
+        self._material, self._config, self._folder, self._state = material, config, folder, folder / STATE
+        self._executor, self._progress = executor, progress
+        self._special = special_tokens(config)
+        self._normalizers = _normalizers(material, config)
+        portable(self._normalizers, " ")  # what cannot be exported is found out before hours of counting
+        self._made_from = plain(
+            {
+                "format": FORMAT,
+                "material": material.fields(),
+                "config": config,
+                "normalizers": self._normalizers,
+                "segmenter": self._segmenter(),
+                "libraries": {name: version(name) for name in _LIBRARIES},
+            }
+        )
+
+    def _segmenter(self) -> dict[str, Any] | None:
+        """What finds words at use."""
+        return self._material.segmenter if self._config.boundaries == "hard" else None
+
+    def run(self, *, restart: bool) -> Card:
+        """Train."""
+        remove_leftovers(self._folder)
+        if restart:
+            (self._folder / CARD).unlink(missing_ok=True)
+            self._forget()
+        if (self._folder / CARD).exists():
+            return self._finished()
+        self._claim()
+        counted = self._material.count(self._config, self._state, self._executor, self._progress)
+        failpoint("tokenizer.counted")
+        self._progress.begin("learning", 0)
+        vocabulary = learn(counted, self._config, self._special, self._state / "learning")
+        failpoint("tokenizer.learnt")
+        card = self._publish(self._stage(vocabulary, counted))
+        self._forget()
+        return card
+
+    def _claim(self) -> None:
+        """Say what is being made here, or see that it is what was begun."""
+        path = self._state / _CLAIM
+        if path.exists():
+            refuse_other(self._made_from, msgspec.json.decode(path.read_bytes()), self._folder)
+        else:
+            write_atomic(path, msgspec.json.encode(self._made_from))
+
+    def _finished(self) -> Card:
+        """The card that stands, if it says just what this call would, and its files stand."""
+        self._material.refuse_unknowable(self._folder)
+        card = read_card(self._folder)
+        refuse_other(self._made_from, card.made_from, self._folder)
+        for name, sha256 in card.files.items():
+            path = self._folder / name
+            if not path.exists() or sha256_of(path) != sha256:
+                what = "is not what was written" if path.exists() else "is missing"
+                fix = "--restart trains the tokenizer again"
+                raise MismatchError(f"a file of this tokenizer {what}", where=str(path), fix=fix)
+        self._forget()
+        return card
+
+    def _stage(self, vocabulary: Vocabulary, counted: Counted) -> Card:
+        """Write the directory aside, and score it."""
+        staged = self._state / _STAGED
+        remove_tree(staged)
+        write_directory(vocabulary, self._normalizers, staged)
+        card = self._card(counted.counts | vocabulary.counts)
+        write_card(staged, card)
+        return msgspec.structs.replace(card, figures=_figures(Tokenizer(staged), counted.sample))
+
+    def _card(self, counts: dict[str, int]) -> Card:
+        mark = fingerprint(self._made_from)
+        return Card(
+            jprep=version("jprep"),
+            format=FORMAT,
+            name=self._material.name,
+            signature=_signature(self._material.name, self._config, mark),
+            fingerprint=mark,
+            made_from=self._made_from,
+            config=self._config,
+            normalizers=self._normalizers,
+            segmenter=self._segmenter(),
+            sources=self._material.sources,
+            counts=dict(sorted(counts.items())),
+            figures={},
+            files={},
+        )
+
+    def _publish(self, card: Card) -> Card:
+        """Move what was staged to its place, the card last."""
+        staged = self._state / _STAGED
+        (staged / CARD).unlink()
+        write_atomic(staged / README, model_card(card).encode())
+        files = {path.name: sha256_of(path) for path in sorted(staged.iterdir())}
+        card = msgspec.structs.replace(card, files=files)
+        for name in files:
+            (staged / name).replace(self._folder / name)
+        failpoint("tokenizer.moved")
+        write_card(self._folder, card)
+        return card
+
+    def _forget(self) -> None:
+        """Delete work under way, all but the lock that is held."""
+        for path in self._state.iterdir():
+            if path.name != _LOCK:
+                remove_tree(path) if path.is_dir() else path.unlink()
+
+
+def _normalizers(material: Material, config: TokenizerConfig) -> list[dict[str, Any]]:
+    """The descriptions of what is done to raw text."""
+    if config.normalizers is None:
+        return material.normalizers
+    return [plain(describe(make_step("normalizer", ref))) for ref in config.normalizers]
+
+
+def _figures(tokenizer: Tokenizer, sample: Path) -> dict[str, float]:
+    """How a tokenizer scores on the sample, and on how many of its paragraphs the exported one gives other ids."""
+    with sample.open(encoding="utf-8", newline="\n") as lines:
+        figures = scores_of(tokenizer, (line.rstrip("\n") for line in lines)).figures()
+    with sample.open(encoding="utf-8", newline="\n") as lines:
+        compared = [line.rstrip("\n") for line in islice(lines, _COMPARED)]
+    if differing := _differing(tokenizer, compared):
+        figures["paragraphs_with_other_ids_when_exported"] = differing
+    return figures
+
+
+def _differing(tokenizer: Tokenizer, marked: list[str]) -> int:
+    from tokenizers import Tokenizer as Exported
+
+    hard = tokenizer.card.config.boundaries == "hard"
+    texts = marked if hard else [line.replace(WORD, "") for line in marked]
+    exported = Exported.from_file(str(tokenizer.folder / "tokenizer.json"))
+    theirs = [each.ids for each in exported.encode_batch_fast(texts, add_special_tokens=False)]
+    ids, offsets = tokenizer.encode_batch(texts)
+    return sum(ids[offsets[i] : offsets[i + 1]].tolist() != their for i, their in enumerate(theirs))
+
+
+def _signature(name: str, config: TokenizerConfig, mark: str) -> str:
+    """One line that says what a tokenizer is: to be cited beside figures."""
+    what = [f"tokenizer:{name}", config.model, f"vocab:{config.vocab_size}", f"boundaries:{config.boundaries}"]
+    return "|".join([f"jprep:{version('jprep')}", *what, f"id:{mark[:12]}"])
