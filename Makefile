@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt
 
 # Environments in which a tokenizer is loaded as its users do: the last transformers 4, and a transformers 5.
-LOADERS := $(foreach n,4 5,JPREP_TRANSFORMERS$(n)=$(VENV)/transformers$(n)/bin/python)
+LOADERS := $(foreach n,4 5,JPREP_TRANSFORMERS$(n)=$(abspath $(VENV))/transformers$(n)/bin/python)
 
 .PHONY: help quickstart test lint unit soak bench clean
 

@@ -7,8 +7,13 @@ import json
 import shlex
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from jprep.corpus.corpus import Corpus
+    from jprep.corpus.recipe import Recipe
 
 
 @click.command()
@@ -31,5 +36,28 @@ def quickstart(output: Path) -> None:
     click.echo("the same as words:\n")
     corpus.export(sys.stdout, "words", limit=1)
     show(corpus.manifest, corpus.folder, as_json=False)
+    _tokenizer(recipe, corpus, output / "tokenizer")
     folder = shlex.quote(str(corpus.folder))
     click.echo(f"\ngo on with:  jprep corpus export {folder}    jprep corpus why {folder} TITLE")
+
+
+def _tokenizer(recipe: Recipe, corpus: Corpus, folder: Path) -> None:
+    """Train the recipe's tokenizer, and show a sentence's tokens."""
+    from jprep import load_tokenizer
+    from jprep.cli.progress import bar
+    from jprep.cli.tokenizer.train import show
+    from jprep.corpus.corpus import Silent
+    from jprep.engine.local import Local
+    from jprep.tokenizer.material import OfCorpus
+    from jprep.tokenizer.spec import tokenizer_config
+    from jprep.tokenizer.train import train
+
+    config = tokenizer_config(recipe.tokenizer, recipe.name)
+    with bar() as progress:
+        card = train(OfCorpus(corpus), config, folder, Local(), progress or Silent())
+    click.echo("\nthe corpus became this tokenizer:\n")
+    show(card, folder, as_json=False)
+    tokenizer = load_tokenizer(folder)
+    sentence = next(iter(corpus)).text.partition("。")[0] + "。"
+    pieces = " | ".join(tokenizer.piece_of(each) for each in tokenizer.encode(sentence))
+    click.echo(f"\n  {sentence}\n  {pieces}\n")

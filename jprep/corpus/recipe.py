@@ -105,12 +105,14 @@ class Recipe(_Section, frozen=True):
         name: names the folder of what is made.
         corpus: what is built; a recipe for a tokenizer alone has none.
         tokenizer: what is trained on it; `jprep.tokenizer.spec` checks it.
+        dataset: how the two are packed; `jprep.dataset.spec` checks it.
         description: one line for readers.
     """
 
     name: str
     corpus: CorpusConfig = CorpusConfig()
     tokenizer: dict[str, Any] = {}
+    dataset: dict[str, Any] = {}
     description: str = ""
 
 

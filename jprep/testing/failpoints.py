@@ -20,6 +20,9 @@ NAMES = (
     "stage.begun",  # a stage's manifest is written, none of its tasks is done
     "stage.done",  # the last task of a stage is committed
     "corpus.sealing",  # all is done but corpus.json
+    "tokenizer.counted",  # words are counted, nothing is learnt
+    "tokenizer.learnt",  # the vocabulary is learnt, nothing of it is written
+    "tokenizer.moved",  # all is done but card.json
 )
 
 _ARMED = os.environ.get("JPREP_FAILPOINT", "")

@@ -1,0 +1,1 @@
+"""From a corpus and a tokenizer to tokens on disk, and from there to batches."""

@@ -1,0 +1,136 @@
+"""What a dataset is to be, and what is on disk: the recipe's `[dataset]` section and `dataset.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from jprep.corpus.recipe import convert
+from jprep.engine.stage import Output
+from jprep.errors import ConfigError
+from jprep.io.atomic import write_atomic
+
+DATASET = "dataset.json"
+
+FORMAT = 1
+"""Raised whenever datasets written before could not be read as those written now."""
+
+TRAIN, VALIDATION = "train", "validation"
+SPLITS = (TRAIN, VALIDATION)
+
+WORD_START, SENTENCE_START = 1, 2
+"""A token's two marks: its first byte stands at a word's, at a sentence's start."""
+
+
+class DatasetConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The `[dataset]` section.
+
+    Attributes:
+        validation: share of the documents that is kept for validation, chosen by the hash of a document's id.
+    """
+
+    validation: float = 0.005
+
+
+class Split(msgspec.Struct, frozen=True):
+    """One split: `<name>.bin` and `<name>.idx` in Megatron's layout, and `<name>.marks`, two bits a token.
+
+    Attributes:
+        name: `train` or `validation`.
+        documents: how many sequences it has; one is one document.
+        tokens: all tokens, one end-of-document a document among them.
+        files: the three files.
+    """
+
+    name: str
+    documents: int
+    tokens: int
+    files: list[Output]
+
+
+class Part(msgspec.Struct, frozen=True):
+    """Which documents and tokens of each split came from one part of the corpus.
+
+    Attributes:
+        path: the corpus's part.
+        sha256: of that part.
+        documents: split → its first document of this part, and the one behind its last.
+        tokens: split → its first token of this part, and the one behind its last.
+    """
+
+    path: str
+    sha256: str
+    documents: dict[str, tuple[int, int]]
+    tokens: dict[str, tuple[int, int]]
+
+
+class Dataset(msgspec.Struct, frozen=True, kw_only=True):
+    """`dataset.json`: what a dataset is made of. It is written last: a folder without it is not finished.
+
+    Attributes:
+        jprep: the version that wrote it.
+        format: of the files, see `FORMAT`.
+        name: the corpus's name.
+        signature: one line to cite.
+        fingerprint: hash of `made_from`.
+        made_from: the corpus's and the tokenizer's fingerprints, the config, the libraries.
+        dtype: of a token in `.bin`: `uint16` up to 65,536 ids, else `int32`.
+        vocab_size: the tokenizer's.
+        end: the id that ends a document.
+        newline: the id of a newline, which stands between two paragraphs.
+        splits: the splits, `train` first.
+        parts: the corpus's parts in order.
+        sources: name, licence and homepage of each source of the corpus, and its files' hashes.
+        counts: what was counted, by dotted name.
+    """
+
+    jprep: str
+    format: int
+    name: str
+    signature: str
+    fingerprint: str
+    made_from: dict[str, Any]
+    dtype: Literal["uint16", "int32"]
+    vocab_size: int
+    end: int
+    newline: int
+    splits: list[Split]
+    parts: list[Part]
+    sources: list[dict[str, Any]]
+    counts: dict[str, int]
+
+
+def dataset_config(section: Mapping[str, Any], where: str) -> DatasetConfig:
+    """Check a `[dataset]` section.
+
+    Raises:
+        ConfigError: an unknown key, a value of the wrong type or out of its range.
+    """
+    config = convert(dict(section), DatasetConfig, where=where)
+    if not 0 <= config.validation < 1:
+        raise ConfigError("dataset.validation is a share", where=where, fix="give a number from 0 to below 1")
+    return config
+
+
+def read_dataset(folder: Path) -> Dataset:
+    """Read a dataset's manifest.
+
+    Raises:
+        ConfigError: there is no finished dataset there.
+    """
+    try:
+        return msgspec.json.decode((folder / DATASET).read_bytes(), type=Dataset)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        fix = "give the folder of `jprep dataset pack -o`; if the packing was stopped, run it again"
+        raise ConfigError("there is no finished dataset here", where=str(folder), fix=fix) from error
+    except msgspec.DecodeError as error:
+        fix = "`jprep dataset pack … --restart` makes it again"
+        raise ConfigError(f"dataset.json cannot be read: {error}", where=str(folder), fix=fix) from error
+
+
+def write_dataset(folder: Path, dataset: Dataset) -> None:
+    """Commit the manifest: from now on the dataset is whole."""
+    write_atomic(folder / DATASET, msgspec.json.format(msgspec.json.encode(dataset), indent=1))

@@ -1,0 +1,193 @@
+"""`jprep tokenizer`, as a user runs it on the sample's corpus."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Run, digests
+
+SMALL = ("--vocab-size", 800, "--alphabet", 400)
+MODELS = {
+    "bpe": SMALL,
+    "unigram": SMALL,
+    "byte-bpe": ("--vocab-size", 800),
+    "wordpiece": SMALL,
+}
+LINES = ["東京は日本の首都である。", "  Python 3 で\tprint('a')\n    return 1", "👩‍👩‍👧 と ｶﾞｷﾞ", "2020年〜2021年"]
+
+
+@pytest.fixture(scope="session")
+def trained(corpus: Path, tmp_path_factory: pytest.TempPathFactory, jprep: Run) -> dict[str, Path]:
+    """A small tokenizer of each kind; tests do not write there."""
+    folder = tmp_path_factory.mktemp("tokenizers")
+    for model, options in MODELS.items():
+        jprep("tokenizer", "train", corpus, "-o", folder / model, "--model", model, *options, "--workers", 1)
+    return {model: folder / model for model in MODELS}
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_it_says_what_it_is(model: str, trained: dict[str, Path]) -> None:
+    card = json.loads((trained[model] / "card.json").read_bytes())
+    assert card["config"]["model"] == model and card["config"]["vocab_size"] == 800
+    assert card["normalizers"][0]["name"] == "neologdn" and card["fingerprint"][:12] in card["signature"]
+    assert card["counts"]["units.total"] > card["counts"]["units.distinct"] > 0
+    assert "paragraphs_with_other_ids_when_exported" not in card["figures"]
+    readme = (trained[model] / "README.md").read_text(encoding="utf-8")
+    assert readme.startswith("---\nlanguage: ja\n") and card["signature"] in readme and "Apache-2.0" in readme
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_two_workers_make_the_same_bytes(
+    model: str, trained: dict[str, Path], corpus: Path, tmp_path: Path, jprep: Run
+) -> None:
+    options = ("--model", model, *MODELS[model], "--workers", 2)
+    jprep("tokenizer", "train", corpus, "-o", tmp_path / "again", *options)
+    assert digests(tmp_path / "again") == digests(trained[model])
+
+
+def test_a_finished_one_is_seen_to_be_whole(trained: dict[str, Path], corpus: Path, jprep: Run) -> None:
+    before = digests(trained["bpe"])
+    again = jprep("tokenizer", "train", corpus, "-o", trained["bpe"], *SMALL, "--json")
+    assert json.loads(again.stdout)["signature"] in (trained["bpe"] / "card.json").read_text()
+    assert digests(trained["bpe"]) == before
+
+
+LOADED = """
+import json, sys
+from transformers import AutoTokenizer
+found = {}
+for folder in sys.argv[2:]:
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    lines = json.load(open(sys.argv[1], encoding="utf-8"))
+    ids = [tokenizer(line, add_special_tokens=False)["input_ids"] for line in lines]
+    found[folder] = {"ids": ids, "texts": [tokenizer.decode(each) for each in ids], "size": len(tokenizer)}
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize("version", ["4", "5"])
+def test_transformers_gives_the_library_s_ids(version: str, trained: dict[str, Path], tmp_path: Path) -> None:
+    import jprep
+
+    python = os.environ.get(f"JPREP_TRANSFORMERS{version}")
+    if not python:
+        pytest.skip(f"no transformers {version}: JPREP_TRANSFORMERS{version} names no Python that has it")
+    lines = tmp_path / "lines.json"
+    lines.write_text(json.dumps(LINES), encoding="utf-8")
+    folders = [str(folder) for folder in trained.values()]
+    done = subprocess.run([python, "-c", LOADED, str(lines), *folders], capture_output=True, check=True, timeout=120)
+    for folder, found in json.loads(done.stdout).items():
+        tokenizer = jprep.load_tokenizer(folder)
+        assert found["size"] == tokenizer.vocab_size
+        assert found["ids"] == [tokenizer.encode(line) for line in LINES]
+        assert found["texts"] == [tokenizer.decode(tokenizer.encode(line)) for line in LINES]
+
+
+@pytest.mark.parametrize("model", ["bpe", "unigram", "byte-bpe"])
+def test_decoding_gives_back_the_normalised_text(model: str, trained: dict[str, Path]) -> None:
+    import jprep
+
+    tokenizer = jprep.load_tokenizer(trained[model])
+    for line in LINES:
+        assert tokenizer.decode(tokenizer.encode(line)) == jprep.normalize(line)
+
+
+def test_text_from_files_and_from_a_pipe_makes_the_same_tokenizer(tmp_path: Path, jprep: Run) -> None:
+    text = "".join(f"{n}番目の文はここに書かれている。吾輩は猫である。\n" for n in range(300))
+    (tmp_path / "a.txt").write_text(text, encoding="utf-8")
+    settings = ("--vocab-size", 400, "--workers", 1)
+    jprep("tokenizer", "train", tmp_path / "a.txt", "-o", tmp_path / "file", *settings)
+    jprep("tokenizer", "train", "-", "-o", tmp_path / "pipe", *settings, stdin=text.encode())
+    assert digests(tmp_path / "file")["tokenizer.json"] == digests(tmp_path / "pipe")["tokenizer.json"]
+    again = jprep("tokenizer", "train", "-", "-o", tmp_path / "pipe", *settings, stdin=text.encode(), code=2)
+    assert "cannot be held against a pipe" in again.stderr
+
+
+def test_a_recipe_says_where_its_corpus_is_missing(sample: Path, tmp_path: Path, jprep: Run) -> None:
+    missing = jprep("tokenizer", "train", sample / "recipe.toml", "--work", tmp_path, code=2)
+    assert "the recipe's corpus is not there" in missing.stderr and "jprep corpus build" in missing.stderr
+
+
+def test_a_recipe_s_section_is_used(corpus: Path, tmp_path: Path, jprep: Run) -> None:
+    recipe = tmp_path / "r.toml"
+    recipe.write_text('name = "r"\n[tokenizer]\nvocab_size = 700\nalphabet = 300\ndigits = "split"\n')
+    jprep("tokenizer", "train", recipe, "--corpus", corpus, "--work", tmp_path, "--set", "tokenizer.spaces=alone")
+    config = json.loads((tmp_path / "r/tokenizer/card.json").read_bytes())["config"]
+    assert (config["vocab_size"], config["digits"], config["spaces"]) == (700, "split", "alone")
+
+
+WRONG = {
+    "vocabulary too large": (("--vocab-size", 500_000), "can be learnt", "vocab_size"),
+    "vocabulary too small": (("--vocab-size", 100), "", "vocab"),
+    "alphabet too small": (("--alphabet", 5), "alphabet", ""),
+    "clash": (("--special", "<s>"), "twice", ""),
+    "two sets": (("--special", "bert", "--special", "gpt"), "two sets", ""),
+    "unknown set": (("--special", "x"), "cannot be a special token", ""),
+    "unknown key": (("--set", "tokenizer.vocab=3"), "vocab", "did you mean"),
+    "bytes have no alphabet": (("--model", "byte-bpe", "--alphabet", 500), "256 bytes", ""),
+}
+
+
+@pytest.mark.parametrize(("options", "what", "fix"), WRONG.values(), ids=WRONG)
+def test_what_cannot_be_is_told_with_its_fix(
+    options: tuple[object, ...], what: str, fix: str, corpus: Path, tmp_path: Path, jprep: Run
+) -> None:
+    refused = jprep("tokenizer", "train", corpus, "-o", tmp_path / "t", *options, code=2)
+    assert what in refused.stderr and fix in refused.stderr and "fix:" in refused.stderr
+    assert "Traceback" not in refused.stderr and not (tmp_path / "t/card.json").exists()
+
+
+def test_a_corpus_without_words_or_texts(tmp_path: Path, jprep: Run) -> None:
+    (tmp_path / "a.txt").write_text("吾輩は猫である。名前はまだ無い。\n" * 9, encoding="utf-8")
+    (tmp_path / "b.txt").write_text("", encoding="utf-8")
+    for name in "ab":
+        command = ("corpus", "build", "--text", tmp_path / f"{name}.txt", "--segmenter", "none", "-o", tmp_path / name)
+        jprep(*command)
+    for boundaries in ("hard", "train"):
+        refused = jprep(
+            "tokenizer", "train", tmp_path / "a", "-o", tmp_path / "t", "--boundaries", boundaries, "--restart", code=2
+        )
+        assert "segmenter" in refused.stderr and "none" in refused.stderr
+    empty = jprep("tokenizer", "train", tmp_path / "b", "-o", tmp_path / "u", "--boundaries", "none", code=2)
+    assert "nothing" in empty.stderr
+
+
+def test_a_foreign_folder_is_left_alone(corpus: Path, tmp_path: Path, jprep: Run) -> None:
+    (tmp_path / "mine.txt").write_text("x")
+    refused = jprep("tokenizer", "train", corpus, "-o", tmp_path, *SMALL, code=2)
+    assert "no tokenizer" in refused.stderr and [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_other_formats(trained: dict[str, Path], tmp_path: Path, jprep: Run) -> None:
+    forms = {"bpe": "fairseq", "wordpiece": "bert", "byte-bpe": "gpt2", "unigram": "sentencepiece"}
+    names = {"fairseq": {"dict.txt"}, "bert": {"vocab.txt"}, "gpt2": {"vocab.json", "merges.txt"}}
+    names["sentencepiece"] = {"spm.model", "spm.vocab"}
+    for model, form in forms.items():
+        jprep("tokenizer", "export", trained[model], "--format", form, "-o", tmp_path / form)
+        assert {path.name for path in (tmp_path / form).iterdir()} == names[form]
+    refused = jprep("tokenizer", "export", trained["bpe"], "--format", "gpt2", "-o", tmp_path / "x", code=2)
+    assert "byte-bpe" in refused.stderr
+
+
+def test_evaluate_compares(trained: dict[str, Path], corpus: Path, jprep: Run) -> None:
+    both = jprep("tokenizer", "evaluate", trained["bpe"], "--against", trained["byte-bpe"], corpus)
+    assert "bpe" in both.stdout and both.stdout.strip().splitlines()[-1].startswith("jprep:")
+    figures = json.loads(
+        jprep("tokenizer", "evaluate", trained["bpe"], "--against", trained["byte-bpe"], corpus, "--json").stdout
+    )
+    assert figures
+
+
+def test_a_file_of_counts(tmp_path: Path, jprep: Run) -> None:
+    words = {"東京都": 2**33, "東京": 2**34, "京都府": 7, "a": 2**40, " a": 3, "大阪府": 2**32 + 1}
+    (tmp_path / "words.tsv").write_text(
+        "".join(f"{word}\t{count}\n" for word, count in words.items()), encoding="utf-8"
+    )
+    command = ("tokenizer", "train", tmp_path / "words.tsv", "--counts", "-o", tmp_path / "t")
+    made = json.loads(jprep(*command, "--vocab-size", 273, "--json").stdout)
+    assert made["counts"]["units.total"] == sum(words.values())

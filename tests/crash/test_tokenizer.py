@@ -1,0 +1,70 @@
+"""A training that is killed at any named place goes on, and its bytes are the same."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import COMMAND, Run, digests, environment
+
+PLACES = [
+    "stage.begun", "stage.begun@2", "output.opened", "output.written@2", "output.renamed@3", "receipt.written",
+    "receipt.written@2", "stage.done", "tokenizer.counted", "tokenizer.learnt", "tokenizer.moved",
+]  # fmt: skip
+
+
+def command(corpus: Path, folder: Path, workers: int = 1) -> list[str]:
+    settings = ["--vocab-size", "800", "--alphabet", "400", "--set", "tokenizer.max_words=3000"]
+    return ["tokenizer", "train", str(corpus), "-o", str(folder), *settings, "--workers", str(workers)]
+
+
+@pytest.fixture(scope="session")
+def undisturbed(corpus: Path, tmp_path_factory: pytest.TempPathFactory, jprep: Run) -> dict[str, str]:
+    """Every file's hash when nobody disturbs the work."""
+    folder = tmp_path_factory.mktemp("calm") / "tokenizer"
+    jprep(*command(corpus, folder))
+    return digests(folder)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_killed_and_gone_on_with(
+    place: str, corpus: Path, tmp_path: Path, jprep: Run, undisturbed: dict[str, str]
+) -> None:
+    folder = tmp_path / "tokenizer"
+    run = [COMMAND, *command(corpus, folder)]
+    env = environment(JPREP_FAILPOINT=f"{place}=kill")
+    killed = subprocess.run(run, env=env, capture_output=True, process_group=0, timeout=60)
+    assert killed.returncode == -signal.SIGKILL
+    assert not (folder / "card.json").exists()
+    jprep(*command(corpus, folder, workers=2))
+    assert digests(folder) == undisturbed
+
+
+def test_other_settings_are_refused_until_restarted(
+    corpus: Path, tmp_path: Path, jprep: Run, undisturbed: dict[str, str]
+) -> None:
+    folder = tmp_path / "tokenizer"
+    subprocess.run(
+        [COMMAND, *command(corpus, folder)],
+        env=environment(JPREP_FAILPOINT="tokenizer.learnt=kill"),
+        process_group=0,
+        timeout=60,
+    )
+    refused = jprep(*command(corpus, folder), "--set", "tokenizer.digits=split", code=2)
+    assert "config.digits" in refused.stderr and "--restart" in refused.stderr
+    jprep(*command(corpus, folder), "--set", "tokenizer.digits=split", "--restart")
+    refused = jprep(*command(corpus, folder), code=2)
+    assert "config.digits" in refused.stderr
+    jprep(*command(corpus, folder), "--restart")
+    assert digests(folder) == undisturbed
+
+
+def test_a_full_disk_is_told(corpus: Path, tmp_path: Path, jprep: Run, undisturbed: dict[str, str]) -> None:
+    folder = tmp_path / "tokenizer"
+    failed = jprep(*command(corpus, folder), code=3, env={"JPREP_FAILPOINT": "output.written@3=enospc"})
+    assert "the disk is full" in failed.stderr and "Traceback" not in failed.stderr
+    jprep(*command(corpus, folder))
+    assert digests(folder) == undisturbed
