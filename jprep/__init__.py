@@ -1,9 +1,10 @@
-"""From a raw dump of Japanese text to a corpus, fast, lossless and resumable.
+"""From a raw dump of Japanese text to a corpus and a tokenizer, fast, lossless and resumable.
 
->>> from jprep import Corpus, normalize, split_sentences, segment
+>>> from jprep import Corpus, load_tokenizer, normalize, segment, split_sentences
 """
 
 from jprep.corpus.corpus import Corpus
 from jprep.text import normalize, segment, split_sentences
+from jprep.tokenizer import load_tokenizer
 
-__all__ = ["Corpus", "normalize", "segment", "split_sentences"]
+__all__ = ["Corpus", "load_tokenizer", "normalize", "segment", "split_sentences"]

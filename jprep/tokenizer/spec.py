@@ -51,7 +51,7 @@ class TokenizerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     normalizers: list[StepRef] | None = None
     max_words: int = 1_000_000
     max_piece_chars: int = 16
-    crossing: float = 0.8
+    crossing: float = 0.9
     model_max_length: int = 0
     threads: int = 8
 

@@ -11,11 +11,11 @@ import pytest
 
 from tests.conftest import Run, digests
 
-SMALL = ("--vocab-size", 800, "--alphabet", 400)
+SMALL = ("--vocab-size", 1500, "--alphabet", 700)
 MODELS = {
     "bpe": SMALL,
     "unigram": SMALL,
-    "byte-bpe": ("--vocab-size", 800),
+    "byte-bpe": ("--vocab-size", 1500),
     "wordpiece": SMALL,
 }
 LINES = ["東京は日本の首都である。", "  Python 3 で\tprint('a')\n    return 1", "👩‍👩‍👧 と ｶﾞｷﾞ", "2020年〜2021年"]
@@ -33,7 +33,7 @@ def trained(corpus: Path, tmp_path_factory: pytest.TempPathFactory, jprep: Run) 
 @pytest.mark.parametrize("model", MODELS)
 def test_it_says_what_it_is(model: str, trained: dict[str, Path]) -> None:
     card = json.loads((trained[model] / "card.json").read_bytes())
-    assert card["config"]["model"] == model and card["config"]["vocab_size"] == 800
+    assert card["config"]["model"] == model and card["config"]["vocab_size"] == 1500
     assert card["normalizers"][0]["name"] == "neologdn" and card["fingerprint"][:12] in card["signature"]
     assert card["counts"]["units.total"] > card["counts"]["units.distinct"] > 0
     assert "paragraphs_with_other_ids_when_exported" not in card["figures"]
@@ -115,10 +115,10 @@ def test_a_recipe_says_where_its_corpus_is_missing(sample: Path, tmp_path: Path,
 
 def test_a_recipe_s_section_is_used(corpus: Path, tmp_path: Path, jprep: Run) -> None:
     recipe = tmp_path / "r.toml"
-    recipe.write_text('name = "r"\n[tokenizer]\nvocab_size = 700\nalphabet = 300\ndigits = "split"\n')
+    recipe.write_text('name = "r"\n[tokenizer]\nvocab_size = 1200\nalphabet = 600\ndigits = "split"\n')
     jprep("tokenizer", "train", recipe, "--corpus", corpus, "--work", tmp_path, "--set", "tokenizer.spaces=alone")
     config = json.loads((tmp_path / "r/tokenizer/card.json").read_bytes())["config"]
-    assert (config["vocab_size"], config["digits"], config["spaces"]) == (700, "split", "alone")
+    assert (config["vocab_size"], config["digits"], config["spaces"]) == (1200, "split", "alone")
 
 
 WRONG = {
@@ -171,7 +171,7 @@ def test_other_formats(trained: dict[str, Path], tmp_path: Path, jprep: Run) -> 
         jprep("tokenizer", "export", trained[model], "--format", form, "-o", tmp_path / form)
         assert {path.name for path in (tmp_path / form).iterdir()} == names[form]
     refused = jprep("tokenizer", "export", trained["bpe"], "--format", "gpt2", "-o", tmp_path / "x", code=2)
-    assert "byte-bpe" in refused.stderr
+    assert "fairseq, sentencepiece" in refused.stderr
 
 
 def test_evaluate_compares(trained: dict[str, Path], corpus: Path, jprep: Run) -> None:

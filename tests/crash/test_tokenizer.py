@@ -17,7 +17,7 @@ PLACES = [
 
 
 def command(corpus: Path, folder: Path, workers: int = 1) -> list[str]:
-    settings = ["--vocab-size", "800", "--alphabet", "400", "--set", "tokenizer.max_words=3000"]
+    settings = ["--vocab-size", "1500", "--alphabet", "700", "--set", "tokenizer.max_words=3000"]
     return ["tokenizer", "train", str(corpus), "-o", str(folder), *settings, "--workers", str(workers)]
 
 

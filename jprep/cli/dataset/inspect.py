@@ -1,0 +1,129 @@
+"""`jprep dataset inspect`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jprep.cli.corpus.stats import AS_JSON, FOLDER, table
+
+if TYPE_CHECKING:
+    from jprep.dataset.spec import Dataset
+
+
+@click.command()
+@FOLDER
+@click.option("--token", type=int, metavar="N", help="Where the N-th token of the split came from.")
+@click.option("--document", type=int, metavar="N", help="Where the N-th document of the split came from.")
+@click.option("--split", default="train", show_default=True, help="train or validation.")
+@click.option("--corpus", type=click.Path(path_type=Path), help="What it was made of; ../corpus by default.")
+@click.option("--tokenizer", type=click.Path(path_type=Path), help="What it was made with; ../tokenizer by default.")
+@AS_JSON
+def inspect(
+    folder: Path,
+    token: int | None,
+    document: int | None,
+    split: str,
+    corpus: Path | None,
+    tokenizer: Path | None,
+    as_json: bool,
+) -> None:
+    """What a dataset holds; or where one of its tokens, or documents, came from. Numbers begin at 0."""
+    from jprep.dataset.spec import read_dataset
+
+    if token is not None and document is not None:
+        raise click.UsageError("give either --token or --document")
+    dataset = read_dataset(folder)
+    if token is None and document is None:
+        show(dataset, folder, as_json=as_json)
+        return
+    found = _found(folder, dataset, (split, token, document), (corpus, tokenizer))
+    _show_found(found, as_json=as_json)
+
+
+def _found(
+    folder: Path,
+    dataset: Dataset,
+    asked: tuple[str, int | None, int | None],
+    given: tuple[Path | None, Path | None],
+) -> dict[str, Any]:
+    """All that is known of a token or a document; what lies in no usual place is left out."""
+    import msgspec
+
+    from jprep.dataset.lineage import origin_of, place_of, text_around
+
+    split, token, document = asked
+    place = place_of(folder, split, token=token, document=document)
+    found: dict[str, Any] = msgspec.to_builtins(place)
+    beside = folder.resolve().parent
+    if corpus := given[0] or _there(beside / "corpus", "corpus.json"):
+        found |= {"origin": msgspec.to_builtins(origin_of(dataset, place, corpus))}
+    if tokenizer := given[1] or _there(beside / "tokenizer", "card.json"):
+        shown = place.tokens[0] if token is None else token
+        texts = text_around(folder, dataset, place, shown, tokenizer)
+        found |= {"text": dict(zip(("before", "token", "after"), texts, strict=True))}
+    return found
+
+
+def _there(folder: Path, manifest: str) -> Path | None:
+    return folder if (folder / manifest).exists() else None
+
+
+def _show_found(found: dict[str, Any], *, as_json: bool) -> None:
+    import msgspec
+
+    if as_json:
+        click.echo(msgspec.json.encode(found).decode())
+        return
+    first, end = found["tokens"]
+    origin, text = found.get("origin"), found.get("text")
+    click.echo(f"document  {found['document']:,} of {found['split']}, tokens {first:,} to {end - 1:,}")
+    if origin:
+        click.echo(f"id        {origin['id']}")
+        click.echo(f"title     {origin['title']}")
+        click.echo(f"url       {origin['url']}")
+    click.echo(f"part      {found['part']}  sha256 {found['sha256']}")
+    if origin:
+        click.echo(f"source    {origin['source']}  {origin['about'].get('licence', '')}")
+        for file in origin["about"].get("files", []):
+            click.echo(f"  file    {file['name']}  sha256 {file.get('sha256') or file.get('shards', '')}")
+    else:
+        click.echo("give --corpus for its id, its title and its source")
+    click.echo(
+        f"text      {text['before']}⟦{text['token']}⟧{text['after']}" if text else "give --tokenizer for its text"
+    )
+
+
+def show(dataset: Dataset, folder: Path, *, as_json: bool) -> None:
+    """Print what a dataset holds."""
+    import msgspec
+
+    figures = _figures(dataset, folder)
+    if as_json:
+        names = ("name", "signature", "fingerprint", "dtype", "vocab_size", "end", "newline", "counts")
+        shown = {"folder": str(folder)} | {name: getattr(dataset, name) for name in names}
+        shown |= {"figures": figures, "splits": msgspec.to_builtins(dataset.splits)}
+        click.echo(msgspec.json.encode(shown | {"parts": msgspec.to_builtins(dataset.parts)}).decode())
+        return
+    click.echo(f"{dataset.name}  {folder}")
+    for split in dataset.splits:
+        start = f"{split.name}."
+        held = {name[len(start) :]: count for name, count in dataset.counts.items() if name.startswith(start)}
+        table(split.name, held)
+    table("as a whole", {"parts of the corpus": len(dataset.parts)} | figures)
+    click.echo(f"\n{dataset.signature}")
+
+
+def _figures(dataset: Dataset, folder: Path) -> dict[str, float]:
+    """Sizes on disk, and by byte of text."""
+    text = sum(dataset.counts[f"{split.name}.bytes"] for split in dataset.splits)
+    disk = sum((folder / file.path).stat().st_size for split in dataset.splits for file in split.files)
+    tokens = sum(split.tokens for split in dataset.splits)
+    return {
+        "bytes of text": text,
+        "bytes on disk": disk,
+        "bytes a byte of text": disk / text,
+        "bytes a token": text / tokens,
+    }

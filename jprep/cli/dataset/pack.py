@@ -1,0 +1,108 @@
+"""`jprep dataset pack`."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from jprep.cli.corpus.build import cores
+from jprep.cli.corpus.stats import AS_JSON
+
+if TYPE_CHECKING:
+    from jprep.corpus.corpus import Corpus
+    from jprep.dataset.pack import Plan
+    from jprep.dataset.spec import DatasetConfig
+
+
+@click.command()
+@click.argument("source", metavar="RECIPE|CORPUS", type=click.Path(path_type=Path))
+@click.option("--tokenizer", type=click.Path(path_type=Path), help="Its folder; a RECIPE's has its usual place.")
+@click.option(
+    "--corpus", type=click.Path(path_type=Path), help="The corpus of a RECIPE, if it is not in its usual place."
+)
+@click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key, e.g. dataset.validation=0.01."
+)
+@click.option("--workers", type=click.IntRange(1), help="Processes that encode; the cores by default.")
+@click.option("--executor", default="local", show_default=True, metavar="NAME", help="Where the encoding runs.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The dataset's folder.")
+@click.option("--work", type=click.Path(path_type=Path), default=Path("work"), help="Where outputs go without -o.")
+@click.option("--restart", is_flag=True, help="Throw away what the folder holds, and begin anew.")
+@click.option("--dry-run", is_flag=True, help="Print the plan, and do nothing.")
+@AS_JSON
+def pack(
+    source: Path,
+    tokenizer: Path | None,
+    corpus: Path | None,
+    overrides: tuple[str, ...],
+    workers: int | None,
+    executor: str,
+    output: Path | None,
+    work: Path,
+    restart: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Encode a corpus's documents, and pack them as Megatron's indexed data, with word and sentence starts beside it.
+
+    Run again after any interruption it goes on where it was, and the bytes are the same.
+
+    \b
+    jprep dataset pack data_recipes/jawiki.toml
+    jprep dataset pack work/jawiki/corpus --tokenizer work/jawiki/tokenizer -o dataset
+    """
+    # numpy would start a thread a core for linear algebra that nothing here does.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from jprep.cli.dataset.inspect import show
+    from jprep.cli.interrupt import graceful
+    from jprep.cli.progress import bar
+    from jprep.corpus.corpus import Silent
+    from jprep.dataset.pack import Plan
+    from jprep.dataset.pack import pack as pack_corpus
+    from jprep.plugins import plugins
+
+    packed, name, config = _inputs(source, corpus, work, overrides)
+    place, folder = tokenizer or work / name / "tokenizer", output or work / name / "dataset"
+    if dry_run:
+        _show_plan(Plan(packed, place, config), folder, workers or cores())
+        return
+    where = plugins().get("executor", executor)
+    with graceful() as stopping, bar() as progress, closing(where(workers or cores(), stopping)) as running:
+        dataset = pack_corpus(packed, place, config, folder, running, progress or Silent(), restart=restart)
+    show(dataset, folder, as_json=as_json)
+
+
+def _inputs(
+    source: Path, corpus: Path | None, work: Path, overrides: tuple[str, ...]
+) -> tuple[Corpus, str, DatasetConfig]:
+    """The corpus, its name, and what is to be done with it."""
+    from jprep.corpus.corpus import Corpus
+    from jprep.corpus.recipe import decode_recipe, load_recipe
+    from jprep.dataset.spec import dataset_config
+    from jprep.errors import ConfigError
+
+    if source.suffix != ".toml":
+        if corpus:
+            raise click.UsageError("--corpus is for a RECIPE: this is a corpus already")
+        packed = Corpus(source)
+        recipe = decode_recipe({"name": packed.manifest.name}, overrides, where="the options")
+        return packed, recipe.name, dataset_config(recipe.dataset, "[dataset]")
+    recipe = load_recipe(source, overrides)
+    place = corpus or work / recipe.name / "corpus"
+    if not (place / "corpus.json").exists():
+        fix = f"`jprep corpus build {source}` makes it, or --corpus says where it lies"
+        raise ConfigError("the recipe's corpus is not there", where=str(place), fix=fix)
+    return Corpus(place), recipe.name, dataset_config(recipe.dataset, "[dataset]")
+
+
+def _show_plan(plan: Plan, folder: Path, workers: int) -> None:
+    totals, card, share = plan.corpus.manifest.totals, plan.tokenizer.card, plan.config.validation
+    click.echo(f"{plan.corpus.manifest.name}: {folder} with {workers} workers")
+    click.echo(f"  encode  {totals['documents']:,} documents, {totals['bytes']:,} bytes of text")
+    click.echo(f"  with    {card.signature}")
+    click.echo(f"  as      {plan.encoder.dtype}, each document ended by id {plan.encoder.end}")
+    click.echo(f"  split   {', '.join(plan.splits)}" + (f" ({share:g} of the documents)" if share else ""))

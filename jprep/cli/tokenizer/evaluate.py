@@ -1,0 +1,114 @@
+"""`jprep tokenizer evaluate`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from jprep.tokenizer.evaluation import Scores
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("corpus")
+@click.option("--against", "others", multiple=True, type=click.Path(path_type=Path), help="Another to measure beside.")
+@click.option("--limit-mb", type=click.FloatRange(0), default=20, show_default=True, help="Text to take; 0 is all.")
+@click.option("--segmenter", metavar="NAME", help="Finds the words of a text; by default a corpus's own are taken.")
+@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.option("--signature", "only_signature", is_flag=True, help="Print a line to cite for each tokenizer, no more.")
+def evaluate(
+    folder: Path,
+    corpus: str,
+    others: tuple[Path, ...],
+    limit_mb: float,
+    segmenter: str | None,
+    as_json: bool,
+    only_signature: bool,
+) -> None:
+    """Measure the tokenizer in DIR on a CORPUS: what it costs, what it loses, which words it keeps.
+
+    CORPUS is a corpus's folder, a text file with a paragraph a line, or `-`. Text of a file is normalised as the
+    tokenizer's card says; its words are not known unless a --segmenter finds them.
+
+    OTHER tokenizers are folders of jprep's, a tokenizer.json of Hugging Face's or its folder, and sentencepiece's
+    .model files. Nothing is downloaded.
+
+    \b
+    jprep tokenizer evaluate work/jawiki/tokenizer --against gpt2/tokenizer.json work/jawiki/corpus
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # speed is that of one thread
+    from jprep.tokenizer.evaluation.compare import compare
+
+    scores = compare([folder, *others], corpus, limit_mb=limit_mb, segmenter=segmenter or "")
+    if as_json:
+        click.echo(_json(scores))
+        return
+    lines = [] if only_signature else [*_table(scores), *_details(scores), ""]
+    cited = [each.signature for each in scores] if only_signature else [scores[0].signature]
+    click.echo("\n".join(lines + cited))
+
+
+def _json(scores: Sequence[Scores]) -> str:
+    import msgspec
+
+    return msgspec.json.encode([msgspec.to_builtins(each) | {"figures": each.figures()} for each in scores]).decode()
+
+
+_ROWS = (
+    ("characters a token", "characters_per_token", ".3f"),
+    ("bytes a token", "bytes_per_token", ".3f"),
+    ("tokens", "tokens", ",d"),
+    ("unknown", "unknown_rate", ".3%"),
+    ("parts of characters", "byte_rate", ".3%"),
+    ("lossless paragraphs", "lossless_rate", ".2%"),
+    ("word boundaries kept", "words.recall", ".2%"),
+    ("  precision", "words.precision", ".2%"),
+    ("  F1", "words.f1", ".2%"),
+    ("pieces a word", "pieces_per_word", ".3f"),
+    ("vocabulary used", "vocabulary_used", ".2%"),
+    ("Rényi efficiency", "renyi_efficiency", ".4f"),
+    ("MB a CPU-second", "speed", ".1f"),
+)
+
+
+def _table(scores: Sequence[Scores]) -> Iterator[str]:
+    rows = [["", *(each.tokenizer for each in scores)], ["", *(f"{each.model} {each.vocab_size:,}" for each in scores)]]
+    for title, path, form in _ROWS:
+        rows.append([title, *(_cell(each, path, form) for each in scores)])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for title, *cells in rows:
+        aligned = (f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
+        yield "  ".join((f"{title:<{widths[0]}}", *aligned))
+
+
+def _cell(scores: Scores, path: str, form: str) -> str:
+    if scores.words is None and path.startswith(("words.", "pieces_per_word")):
+        return "-"
+    value: object = scores
+    for name in path.split("."):
+        value = getattr(value, name)
+    return format(value, form)
+
+
+def _details(scores: Sequence[Scores]) -> Iterator[str]:
+    for each in scores:
+        if each.longest:
+            yield from ("", f"{each.tokenizer}: the longest of the frequent words")
+            yield from (f"  {pieces}" for pieces in each.longest.values())
+        if each.differing:
+            yield from ("", f"{each.tokenizer}: paragraphs that do not come back, the first")
+            for found in each.differing:
+                yield f"  {found.paragraph:,} at {found.at:,}: {found.text!r} became {found.decoded!r}"
+            yield from _characters("characters lost", each.lost)
+            yield from _characters("characters that were not there", each.gained)
+
+
+def _characters(title: str, counts: dict[str, int]) -> Iterator[str]:
+    if counts:
+        yield f"  {title}: " + ", ".join(f"{character!r} {count:,}" for character, count in counts.items())

@@ -1,0 +1,194 @@
+"""Encoders of many texts at once: normalised texts in, arrays of ids out."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from jprep.corpus.document import SENTENCE, WORD
+from jprep.tokenizer.counting.units import DIGITS
+from jprep.tokenizer.policies import respaced
+from jprep.tokenizer.spec import TokenizerConfig
+
+Ids = npt.NDArray[np.int32]
+Offsets = npt.NDArray[np.int64]
+
+
+class Encoded(NamedTuple):
+    """The ids of many texts, one behind the other.
+
+    Attributes:
+        ids: int32, (tokens,).
+        offsets: int64, (texts + 1,): text i is `ids[offsets[i]:offsets[i + 1]]`.
+    """
+
+    ids: Ids
+    offsets: Offsets
+
+
+Encoder = Callable[[Sequence[str]], Encoded]
+
+_BLOCK = 4096  # characters that sentencepiece is given at a time: a call costs as much as some fifty characters
+_KEPT_WORDS = 1_000_000
+
+
+def offsets_of(lengths: Iterable[int] | Offsets) -> Offsets:
+    """Where each of some runs begins, and where the last one ends."""
+    sizes = lengths if isinstance(lengths, np.ndarray) else np.fromiter(lengths, np.int64)
+    offsets = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    return offsets
+
+
+def _joined(arrays: Sequence[Ids]) -> Ids:
+    return np.concatenate(arrays) if arrays else np.zeros(0, np.int32)
+
+
+class Blocks:
+    """BPE by sentencepiece. Texts are joined and cut again at newlines, which are in no piece.
+
+    Args:
+        model: the path of a `spm.model`.
+        newline: the id of the newline's byte.
+    """
+
+    def __init__(self, model: Path, newline: int) -> None:
+        self._model, self._newline = _sentencepiece(model), newline
+
+    def __call__(self, texts: Sequence[str]) -> Encoded:
+        """Encode texts that may hold newlines."""
+        if not texts:
+            return Encoded(np.zeros(0, np.int32), np.zeros(1, np.int64))
+        ids = _joined(self._model.encode(_blocks("\n".join(texts)), return_type="numpy", num_threads=1))
+        newlines = (ids == self._newline).nonzero()[0]
+        if len(newlines) >= len(texts):  # some stand within texts
+            newlines = newlines[np.cumsum([text.count("\n") + 1 for text in texts[:-1]], dtype=np.int64) - 1]
+        ends = np.append(newlines, len(ids))
+        return Encoded(np.delete(ids, newlines), np.concatenate([[0], ends - np.arange(len(ends))]))
+
+
+def _blocks(text: str) -> list[str]:
+    blocks, start = [], 0
+    while start < len(text):
+        end = text.find("\n", start + _BLOCK) + 1 or len(text)
+        blocks.append(text[start:end])
+        start = end
+    return blocks
+
+
+class Lines:
+    """Unigram by sentencepiece, line by line.
+
+    It adds scores up in 32 bits: further on in a text two ways to cut it can seem equal that are not. Were texts
+    joined, the ids of one would depend on those before it.
+
+    Args:
+        model: the path of a `spm.model`.
+        newline: the id of the newline's byte.
+    """
+
+    def __init__(self, model: Path, newline: int) -> None:
+        self._model, self._newline = _sentencepiece(model), newline
+
+    def __call__(self, texts: Sequence[str]) -> Encoded:
+        """Encode texts that may hold newlines."""
+        lines = "\n".join(texts).split("\n") if texts else []
+        parts = self._model.encode(lines, return_type="numpy", num_threads=1)
+        lengths = np.fromiter(map(len, parts), np.int64, len(parts))
+        if len(lines) == len(texts):
+            return Encoded(_joined(parts), offsets_of(lengths))
+        last = np.cumsum([text.count("\n") + 1 for text in texts]) - 1
+        lengths += 1
+        lengths[last] -= 1
+        ends = np.cumsum(lengths)
+        newlines = np.delete(ends, last) - 1
+        ids = np.full(int(ends[-1]), self._newline, np.int32)
+        ids[np.delete(np.arange(len(ids)), newlines)] = _joined(parts)
+        return Encoded(ids, np.concatenate([[0], ends[last]]))
+
+
+def _sentencepiece(model: Path) -> Any:
+    from sentencepiece import SentencePieceProcessor
+
+    return SentencePieceProcessor(model_proto=model.read_bytes())
+
+
+class Served:
+    """Any model by `tokenizers`.
+
+    Args:
+        served: what it loads.
+    """
+
+    def __init__(self, served: dict[str, Any]) -> None:
+        import msgspec
+        from tokenizers import Tokenizer
+
+        self._tokenizer = Tokenizer.from_str(msgspec.json.encode(served).decode())
+
+    def __call__(self, texts: Sequence[str]) -> Encoded:
+        """Encode texts."""
+        encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        parts = [encoding.ids for encoding in encodings]
+        ids = np.fromiter((number for part in parts for number in part), np.int32)
+        return Encoded(ids, offsets_of(map(len, parts)))
+
+
+class Words:
+    """Under hard boundaries: marked text, whose words are encoded once each.
+
+    Args:
+        encoder: encodes words.
+        config: the policies of spaces, digits and newlines.
+        space: what the model sees for a space.
+    """
+
+    def __init__(self, encoder: Encoder, config: TokenizerConfig, space: str) -> None:
+        self._encoder, self._config, self._space = encoder, config, space
+        self._replaced = [(re.compile(pattern), to) for pattern, to in respaced(config, space)]
+        alone = f"|{space}+" if config.spaces == "alone" else ""
+        digits = f"|[{DIGITS}]" if config.digits == "split" else ""
+        self._cut = re.compile(f"[{SENTENCE}{WORD}]+|(\n{alone}{digits})")
+        self._lock = threading.Lock()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._ids: Ids = np.zeros(0, np.int32)
+        self._offsets: Offsets = np.zeros(1, np.int64)
+
+    def __call__(self, texts: Sequence[str]) -> Encoded:
+        """Encode marked texts."""
+        units = [self._units(text) for text in texts]
+        flat = [unit for text in units for unit in text]
+        with self._lock:
+            self._learn(flat)
+            numbers = np.fromiter(map(self._numbers.__getitem__, flat), np.int64, len(flat))
+            starts, lengths, ids = self._offsets[numbers], np.diff(self._offsets)[numbers], self._ids
+        ends = offsets_of(lengths)
+        places = np.arange(ends[-1]) + np.repeat(starts - ends[:-1], lengths)
+        return Encoded(ids[places], ends[offsets_of(map(len, units))])
+
+    def _units(self, text: str) -> list[str]:
+        text = text.replace(" ", self._space)
+        if self._config.newline == "space":
+            text = text.replace("\n", self._space)
+        for pattern, to in self._replaced:
+            text = pattern.sub(to, text)
+        return [unit for unit in self._cut.split(text) if unit]
+
+    def _learn(self, units: list[str]) -> None:
+        if len(self._numbers) > _KEPT_WORDS:
+            self._forget()
+        fresh = [unit for unit in dict.fromkeys(units) if unit not in self._numbers]
+        if fresh:
+            ids, offsets = self._encoder(fresh)
+            self._offsets = np.concatenate([self._offsets, offsets[1:] + len(self._ids)])
+            self._ids = np.concatenate([self._ids, ids])
+            self._numbers.update(zip(fresh, range(len(self._numbers), len(self._numbers) + len(fresh)), strict=True))

@@ -1,0 +1,150 @@
+"""The end of counting: the most frequent units, all characters, the sample, each in a file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from jprep.engine.stage import Output, Result
+from jprep.io.atomic import atomic, sha256_of
+from jprep.tokenizer.counting.runs import Rows, exact_sum
+from jprep.tokenizer.counting.units import BYTES, views
+
+FOLDER = "merging"
+WORDS, CHARACTERS, SAMPLE = f"{FOLDER}/words.tsv", f"{FOLDER}/characters.tsv", f"{FOLDER}/sample.txt"
+
+_ALL_CHARACTERS = 0x110000
+_LARGE = 2**32
+_SLICE = 1 << 16  # rows written at a time
+
+
+class Top:
+    """The most frequent units of a stream in code point order; among equals the first stay. Holds twice as many.
+
+    Args:
+        most: how many stay.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self._least = most, 0
+        self._parts: list[Rows] = []
+        self._rows = 0
+
+    def add(self, units: Any, counts: Any) -> None:
+        """Take the next rows."""
+        if self._least:  # as many occur at least as often, and stand before these
+            more = counts > self._least
+            units, counts = units.filter(pa.array(more)), counts[more]
+        self._parts.append((units, counts))
+        self._rows += len(units)
+        if self._rows > 2 * self._most:
+            self._parts = [self._cut()]
+            self._rows = len(self._parts[0][1])
+
+    def _cut(self) -> Rows:
+        units = pa.concat_arrays([pa.array([], BYTES), *(part[0] for part in self._parts)])
+        counts = np.concatenate([np.empty(0, np.int64), *(part[1] for part in self._parts)])
+        if len(counts) <= self._most:
+            return units, counts
+        self._least = np.partition(counts, len(counts) - self._most)[len(counts) - self._most]
+        stay = counts > self._least
+        stay[np.flatnonzero(counts == self._least)[: self._most - int(stay.sum())]] = True
+        return units.filter(pa.array(stay)), counts[stay]
+
+    def rows(self) -> Rows:
+        """Those that stay, by count descending, then by code point."""
+        units, counts = self._cut()
+        order = np.argsort(-counts, kind="stable")
+        return units.take(pa.array(order)), counts[order]
+
+
+class Characters:
+    """Counts characters of units, exactly."""
+
+    def __init__(self) -> None:
+        self._sums = np.zeros(_ALL_CHARACTERS, np.int64)
+        self._added = 0  # the sum of `_sums`
+        self._large: Counter[int] = Counter()
+
+    def add(self, units: Any, counts: Any) -> None:
+        """Take some rows."""
+        small = counts < _LARGE
+        if not small.all():  # there are never many of these
+            for unit, count in zip(units.filter(pa.array(~small)).to_pylist(), counts[~small].tolist(), strict=True):
+                for character in unit.decode():
+                    self._large[ord(character)] += count
+            units, counts = units.filter(pa.array(small)), counts[small]
+        offsets, data = views(units)
+        begun = np.concatenate([[0], np.cumsum((data & 0xC0) != 0x80)])
+        times = np.repeat(counts, np.diff(begun[offsets]))
+        self._reserve(exact_sum(times))
+        np.add.at(self._sums, np.frombuffer(data.tobytes().decode().encode("utf-32-le"), np.uint32), times)
+
+    def _reserve(self, more: int) -> None:
+        """Make sure that 64 bits are enough."""
+        if self._added + more >= 2**62:
+            self._large, self._added = self.totals(), 0
+            self._sums[:] = 0
+        self._added += more
+
+    def totals(self) -> Counter[int]:
+        """Occurrences by code point."""
+        seen = np.flatnonzero(self._sums)
+        return self._large + Counter(dict(zip(seen.tolist(), self._sums[seen].tolist(), strict=True)))
+
+
+def write_results(root: Path, blocks: Iterable[Rows], samples: list[Path], max_words: int) -> Result:
+    """Write the three files.
+
+    Args:
+        root: the folder that outputs' paths are relative to.
+        blocks: all units in code point order, each once.
+        samples: the files that the sample consists of.
+        max_words: how many units stay.
+    """
+    top, characters, distinct, total = Top(max_words), Characters(), 0, 0
+    for units, counts in blocks:
+        top.add(units, counts)
+        characters.add(units, counts)
+        distinct, total = distinct + len(units), total + exact_sum(counts)
+    kept = top.rows()
+    outputs = [
+        _write(root, WORDS, _word_lines(*kept), len(kept[1])),
+        _write(root, CHARACTERS, _character_lines(characters.totals()), 0),
+        _write(root, SAMPLE, (path.read_bytes() for path in samples), 0),
+    ]
+    cut = {"units.cut.distinct": distinct - len(kept[1]), "units.cut.total": total - exact_sum(kept[1])}
+    return Result(outputs, {"units.distinct": distinct, "units.total": total} | cut)
+
+
+def _write(root: Path, path: str, parts: Iterable[bytes], rows: int) -> Output:
+    with atomic(root / path) as temporary, temporary.open("wb") as file:
+        for part in parts:
+            file.write(part)
+            rows += 0 if path == WORDS else part.count(b"\n")
+    return Output(path, rows, sha256_of(root / path))
+
+
+def _word_lines(units: Any, counts: Any) -> Iterator[bytes]:
+    for start in range(0, len(units), _SLICE):
+        numbers = pc.cast(pc.cast(pa.array(counts[start : start + _SLICE]), pa.large_string()), BYTES)
+        ended = pc.binary_join_element_wise(numbers, pa.scalar(b"", BYTES), pa.scalar(b"\n", BYTES))
+        lines = pc.binary_join_element_wise(units[start : start + _SLICE], ended, pa.scalar(b"\t", BYTES))
+        yield views(lines)[1].tobytes()
+
+
+def _character_lines(totals: Counter[int]) -> Iterator[bytes]:
+    for code, count in sorted(totals.items(), key=lambda item: (-item[1], item[0])):
+        yield f"{code:04X}\t{count}\n".encode()
+
+
+def read_characters(path: Path) -> dict[int, int]:
+    """A file of characters: occurrences by code point, in its order."""
+    lines = (line.split("\t") for line in path.read_text(encoding="ascii").splitlines())
+    return {int(code, 16): int(count) for code, count in lines}

@@ -1,0 +1,135 @@
+"""The two stages of counting: each part of the corpus for itself, and all of them together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from jprep.corpus.corpus import Corpus
+from jprep.engine.fingerprint import fingerprint
+from jprep.engine.run import outputs_of
+from jprep.engine.stage import Output, Receipt, Result, Stage, Task
+from jprep.io.atomic import sha256_of, write_atomic
+from jprep.tokenizer.counting.parts import Part, batches, part_of
+from jprep.tokenizer.counting.plain import count_pieces
+from jprep.tokenizer.counting.results import FOLDER, write_results
+from jprep.tokenizer.counting.runs import Spill, commit_run, merged
+from jprep.tokenizer.counting.sample import AIM, Sample
+from jprep.tokenizer.counting.tally import Tally
+from jprep.tokenizer.counting.units import VERSION, pieces
+from jprep.tokenizer.spec import TokenizerConfig
+
+RUNS, SAMPLES = "runs", "samples"
+_TASKS = 150
+_LEAST = 4 << 20  # bytes of text that a task is worth
+
+
+class Counting(Stage):
+    """Counts the units of a corpus's parts: a task takes neighbouring parts and makes one sorted run.
+
+    Args:
+        corpus: what is counted.
+        config: what a unit is.
+    """
+
+    name = "counting"
+
+    def __init__(self, corpus: Corpus, config: TokenizerConfig) -> None:
+        self._folder, self._config = corpus.folder, config
+        self._made_from = corpus.manifest.fingerprint
+        self._has_words = bool(corpus.manifest.totals.get("words"))
+        column = "words" if self._has_words else "text"
+        self._parts = [part_of(corpus.folder, file, column) for file in corpus.manifest.parts]
+        self._bytes = sum(part.size for part in self._parts)
+        self._stride = max(1, self._bytes // AIM)
+
+    def fields(self) -> dict[str, Any]:
+        """The corpus, and what a unit is in it."""
+        config = self._config
+        kind = {"pattern": "gpt2" if config.model == "byte-bpe" else "scripts", "regex": version("regex")}
+        policies = {"spaces": config.spaces, "digits": config.digits, "newline": config.newline}
+        boundaries = kind if config.boundaries == "none" else {}
+        return {"corpus": self._made_from, "units": VERSION, "stride": self._stride, **policies, **boundaries}
+
+    def total(self) -> int:
+        """Bytes of text."""
+        return self._bytes
+
+    def tasks(self) -> Iterator[Task]:
+        """A task for each group of neighbouring parts, so large that there are not very many."""
+        for number, group in enumerate(self._groups()):
+            digest = fingerprint({"parts": [part.sha256 for part in group]})
+            yield Task(f"{number:04d}", group, sum(part.size for part in group), digest)
+
+    def _groups(self) -> Iterator[list[Part]]:
+        least, group, size = max(_LEAST, self._bytes // _TASKS), list[Part](), 0
+        for part in self._parts:
+            group, size = [*group, part], size + part.size
+            if size >= least:
+                yield group
+                group, size = [], 0
+        if group:
+            yield group
+
+    def run(self, task: Task, root: Path) -> Result:
+        """Count a few parts."""
+        folder = root / self.name / RUNS
+        sample = Sample(self._stride, task.weight)
+        with Spill(folder, task.id) as spill:
+            tally = Tally(self._config, spill, str(self._folder))
+            for part in task.payload:
+                self._count(self._folder / part.path, tally, sample)
+            run, taken = f"{self.name}/{RUNS}/{task.id}", f"{self.name}/{SAMPLES}/{task.id}"
+            rows = commit_run(root / run, tally.blocks())
+        write_atomic(root / taken, sample.data())
+        outputs = [
+            Output(run, rows, sha256_of(root / run)),
+            Output(taken, sample.taken, sha256_of(root / taken)),
+        ]
+        return Result(outputs, {"paragraphs.total": sample.paragraphs, "paragraphs.sampled": sample.taken})
+
+    def _count(self, path: Path, tally: Tally, sample: Sample) -> None:
+        from_text = self._config.boundaries == "none"
+        columns = ["text"] * from_text + ["words"] * self._has_words
+        for batch in batches(path, columns):
+            if self._has_words:
+                sample.add(batch["words"])
+            if from_text:
+                tally.add_counts(count_pieces(batch["text"].to_pylist(), self._config))
+            else:
+                tally.add_values(pieces(batch["words"], newline_is_space=self._config.newline == "space"))
+
+
+class Merging(Stage):
+    """Puts all runs together, cuts the rarest units, and writes what training needs.
+
+    Args:
+        counting: the stage before.
+        counted: its receipts.
+        max_words: how many units stay.
+    """
+
+    name = FOLDER
+
+    def __init__(self, counting: Counting, counted: list[Receipt], max_words: int) -> None:
+        self._made_from = fingerprint(counting.fields())
+        self._outputs, self._max_words = outputs_of(counted), max_words
+
+    def fields(self) -> dict[str, Any]:
+        """What was counted, and how much of it stays."""
+        return {"counting": self._made_from, "max_words": self._max_words}
+
+    def total(self) -> int:
+        """One task."""
+        return 1
+
+    def tasks(self) -> Iterator[Task]:
+        """One task."""
+        yield Task("0000", None, 1, fingerprint({"runs": [output.sha256 for output in self._outputs]}))
+
+    def run(self, task: Task, root: Path) -> Result:
+        """Merge."""
+        runs, samples = ([root / out.path for out in self._outputs if out.folder == kind] for kind in (RUNS, SAMPLES))
+        return write_results(root, merged(runs, root / self.name), samples, self._max_words)

@@ -1,0 +1,167 @@
+"""A tokenizer's directory, and its vocabulary in the forms of other programs."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from jprep.errors import ConfigError
+from jprep.io.atomic import atomic, write_atomic
+from jprep.tokenizer.card import read_card
+from jprep.tokenizer.policies import space_of
+from jprep.tokenizer.portable import portable
+from jprep.tokenizer.serving import SPM, TOKENIZER, added_tokens, takes_types, tokenizer_json
+from jprep.tokenizer.spec import PIECES_OF_CHARACTERS, Model
+from jprep.tokenizer.special import SETS, SpecialTokens
+from jprep.tokenizer.spelling import read_pieces
+from jprep.tokenizer.spm_model import model_proto
+from jprep.tokenizer.vocabulary import Vocabulary
+
+_ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
+
+
+def write_directory(vocabulary: Vocabulary, normalizers: Sequence[dict[str, Any]], folder: Path) -> None:
+    """Write what loads a tokenizer, for `AutoTokenizer`, `tokenizers` and sentencepiece; the same bytes every time.
+
+    Args:
+        vocabulary: the tokenizer but for its normaliser.
+        normalizers: the descriptions of the steps that raw text goes through.
+        folder: where to; its card is the caller's.
+
+    Raises:
+        ConfigError: a normaliser has no portable form.
+        MachineError: the folder cannot be written.
+    """
+    config, vocabulary = vocabulary.config, _with_exact_sums(vocabulary)
+    parts = portable(normalizers, space_of(vocabulary), keep_marks=config.boundaries == "hard")
+    _write(folder / TOKENIZER, tokenizer_json(vocabulary, parts.normalizers, parts.pre_tokenizers))
+    _write(folder / "tokenizer_config.json", _settings(vocabulary), indent=2)
+    _write(folder / "special_tokens_map.json", _roles(vocabulary), indent=2)
+    if config.model in PIECES_OF_CHARACTERS:
+        write_atomic(folder / SPM, model_proto(vocabulary))
+
+
+def _with_exact_sums(vocabulary: Vocabulary) -> Vocabulary:
+    """Unigram's scores to the nearest 1/1024.
+
+    sentencepiece adds them up in 32 bits and `tokenizers` in 64: where two ways to cut a line are as good, as in
+    "ああああ", rounding would decide, and each would cut in its own way. Sums of these are exact in both, up to 16,384.
+    """
+    if vocabulary.config.model != "unigram":
+        return vocabulary
+    pieces = [msgspec.structs.replace(piece, score=round(piece.score * 1024) / 1024) for piece in vocabulary.pieces]
+    return msgspec.structs.replace(vocabulary, pieces=pieces)
+
+
+def _write(path: Path, content: Any, indent: int = -1) -> None:
+    write_atomic(path, msgspec.json.format(msgspec.json.encode(content), indent=indent))
+
+
+def _settings(vocabulary: Vocabulary) -> dict[str, Any]:
+    """What transformers reads first. Its class is one that both version 4 and version 5 know."""
+    special, config = vocabulary.special, vocabulary.config
+    types = ["token_type_ids"] if takes_types(special) else []
+    return {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "clean_up_tokenization_spaces": False,
+        "model_max_length": config.model_max_length or special.max_length,
+        "model_input_names": ["input_ids", *types, "attention_mask"],
+        "added_tokens_decoder": {str(token.pop("id")): token for token in added_tokens(vocabulary)},
+        **{f"{role}_token": getattr(special, role) for role in _ROLES if getattr(special, role)},
+        "additional_special_tokens": _further(special),
+    }
+
+
+def _roles(vocabulary: Vocabulary) -> dict[str, Any]:
+    """The special tokens by role, as older versions read them."""
+    tokens = {token["content"]: token for token in added_tokens(vocabulary)}
+    flags = ("content", "lstrip", "normalized", "rstrip", "single_word")
+    roles: dict[str, Any] = {
+        f"{role}_token": {flag: tokens[getattr(vocabulary.special, role)][flag] for flag in flags}
+        for role in _ROLES
+        if getattr(vocabulary.special, role)
+    }
+    return roles | {"additional_special_tokens": _further(vocabulary.special)}
+
+
+def _further(special: SpecialTokens) -> list[str]:
+    roles = {getattr(special, role) for role in _ROLES}
+    return [token for token in special.tokens if token not in roles]
+
+
+def export(folder: Path, form: str, out: Path) -> list[Path]:
+    """Write a finished tokenizer's vocabulary as another program wants it.
+
+    Args:
+        folder: the tokenizer's.
+        form: `fairseq` (any model), `bert` (wordpiece), `gpt2` (byte-bpe), `sentencepiece` (bpe, unigram). fairseq puts
+            four tokens before the file's and `<mask>` behind them: its ids are ours where the special set is `roberta`.
+        out: the folder to write to.
+
+    Returns:
+        the files written.
+
+    Raises:
+        ConfigError: no finished tokenizer, or its model has no such form.
+        MachineError: the files cannot be written.
+    """
+    kind = read_card(folder).config.model
+    fitting = [name for name, (models, _) in _FORMS.items() if kind in models]
+    if form not in fitting:
+        fix = f"a {kind} tokenizer has the forms {', '.join(fitting)}"
+        raise ConfigError(f"this tokenizer cannot be written as {form!r}", where=str(folder), fix=fix)
+    return _FORMS[form][1](folder, out)
+
+
+def _model(folder: Path) -> dict[str, Any]:
+    model: dict[str, Any] = msgspec.json.decode((folder / TOKENIZER).read_bytes())["model"]
+    return model
+
+
+def _fairseq(folder: Path, out: Path) -> list[Path]:
+    """`piece count` lines without the tokens that fairseq adds itself; nobody reads the counts."""
+    roberta = SETS["roberta"]
+    pieces = [
+        f"<piece {number}>" if "\n" in piece or "\r" in piece else piece  # one line each, whatever a piece holds
+        for number, piece in enumerate(read_pieces(_model(folder)))
+        if piece not in roberta.tokens
+    ]
+    return _lines(out / "dict.txt", [f"{piece} 1" for piece in pieces])
+
+
+def _bert(folder: Path, out: Path) -> list[Path]:
+    return _lines(out / "vocab.txt", read_pieces(_model(folder)))
+
+
+def _gpt2(folder: Path, out: Path) -> list[Path]:
+    model = _model(folder)
+    _write(out / "vocab.json", model["vocab"])
+    merges = [" ".join(pair) for pair in model["merges"]]
+    return [out / "vocab.json", *_lines(out / "merges.txt", ["#version: 0.2", *merges])]
+
+
+def _sentencepiece(folder: Path, out: Path) -> list[Path]:
+    from sentencepiece import SentencePieceProcessor
+
+    with atomic(out / SPM) as temporary:
+        shutil.copyfile(folder / SPM, temporary)
+    loaded = SentencePieceProcessor(model_file=str(folder / SPM))
+    ids = range(loaded.get_piece_size())
+    return [out / SPM, *_lines(out / "spm.vocab", [f"{loaded.id_to_piece(i)}\t{loaded.get_score(i):g}" for i in ids])]
+
+
+def _lines(path: Path, lines: Sequence[str]) -> list[Path]:
+    write_atomic(path, "".join(f"{line}\n" for line in lines).encode())
+    return [path]
+
+
+_FORMS: dict[str, tuple[tuple[Model, ...], Callable[[Path, Path], list[Path]]]] = {
+    "fairseq": (("bpe", "byte-bpe", "unigram", "wordpiece"), _fairseq),
+    "bert": (("wordpiece",), _bert),
+    "gpt2": (("byte-bpe",), _gpt2),
+    "sentencepiece": (("bpe", "unigram"), _sentencepiece),
+}

@@ -1,0 +1,34 @@
+"""GPT-2's way to write bytes as visible characters (Radford et al. 2019): `Ġ` is a space, `ãģ®` is の."""
+
+from __future__ import annotations
+
+import codecs
+
+_VISIBLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+_HIDDEN = [byte for byte in range(256) if byte not in _VISIBLE]
+
+TABLE = "".join(chr(byte) if byte in _VISIBLE else chr(0x100 + _HIDDEN.index(byte)) for byte in range(256))
+"""The character of each byte."""
+
+ALPHABET = "".join(sorted(TABLE))
+"""The 256 characters in the order of GPT-2's ids."""
+
+# As TABLE, but a newline and the cut of units stay what they are.
+_KEEPING = "".join(chr(byte) if byte in b"\n\x1f" else character for byte, character in enumerate(TABLE))
+_BYTES = {character: byte for byte, character in enumerate(TABLE)}
+
+
+def spell(text: str) -> str:
+    """Text in GPT-2's characters, but for newlines and U+001F, which stay."""
+    return codecs.charmap_decode(text.encode(), "strict", _KEEPING)[0]
+
+
+def plain(piece: str) -> str:
+    """The text that a piece spells; U+FFFD where it holds a part of a character."""
+    return bytes(map(_BYTES.__getitem__, piece)).decode(errors="replace")
+
+
+def characters(piece: str) -> int:
+    """How many characters a piece spells, parts of one counted with it: bytes that begin one, and what comes before."""
+    begun = sum(_BYTES[character] & 0xC0 != 0x80 for character in piece)
+    return begun + (_BYTES[piece[0]] & 0xC0 == 0x80)

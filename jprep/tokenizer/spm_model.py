@@ -1,0 +1,67 @@
+"""Writes sentencepiece's model file: the few fields of `sentencepiece_model.proto` that it needs, without protobuf."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+
+from jprep.tokenizer.vocabulary import Kind, Piece, Vocabulary
+
+MODEL_TYPE = {"unigram": 1, "bpe": 2}
+"""`TrainerSpec.ModelType` of the kinds that have such a file."""
+
+_TYPE: dict[Kind, int] = {"normal": 1, "unknown": 2, "special": 3, "byte": 6}
+_ROLES = {"unk": (40, 45), "bos": (41, 46), "eos": (42, 47), "pad": (43, 48)}  # TrainerSpec's <role>_id, <role>_piece
+
+
+def model_proto(vocabulary: Vocabulary) -> bytes:
+    """The model file of a vocabulary of kind bpe or unigram; its ids are the vocabulary's."""
+    ids = {piece.text: number for number, piece in enumerate(vocabulary.pieces)}
+    roles = {}
+    for role in _ROLES:
+        token = getattr(vocabulary.special, role)
+        roles[role] = (ids[token], token) if token else (-1, "")
+    return model_bytes(vocabulary.pieces, vocabulary.config.model, roles, byte_fallback=True)
+
+
+def model_bytes(
+    pieces: Iterable[Piece], model: str, roles: dict[str, tuple[int, str]], *, byte_fallback: bool
+) -> bytes:
+    """A model file of these pieces.
+
+    Args:
+        pieces: by id; one of them of kind `unknown`.
+        model: `bpe` or `unigram`.
+        roles: of unk, bos, eos and pad: the id and the token; -1 and "" where there is none.
+        byte_fallback: whether all 256 bytes are among the pieces.
+    """
+    written = [_bytes(1, _piece(piece)) for piece in pieces]
+    trainer = _number(3, MODEL_TYPE[model]) + _number(4, len(written)) + _number(35, int(byte_fallback))
+    for role, (number, token) in roles.items():
+        field, name = _ROLES[role]
+        trainer += _number(field, number) + (_bytes(name, token.encode()) if token else b"")
+    # No dummy prefix, no space removed, spaces written as U+2581.
+    normalizer = _bytes(1, b"identity") + _number(3, 0) + _number(4, 0) + _number(5, 1)
+    return b"".join([*written, _bytes(2, trainer), _bytes(3, normalizer)])
+
+
+def _piece(piece: Piece) -> bytes:
+    score = _varint(2 << 3 | 5) + struct.pack("<f", piece.score)
+    return _bytes(1, piece.text.encode()) + score + _number(3, _TYPE[piece.kind])
+
+
+def _number(field: int, value: int) -> bytes:
+    return _varint(field << 3) + _varint(value % 2**64)  # a negative int32 travels as 64 bits
+
+
+def _bytes(field: int, value: bytes) -> bytes:
+    return _varint(field << 3 | 2) + _varint(len(value)) + value
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)

@@ -1,0 +1,69 @@
+"""Small vocabularies to test with, and directories of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from jprep.tokenizer.card import Card, write_card
+from jprep.tokenizer.export import write_directory
+from jprep.tokenizer.learning.gpt2 import ALPHABET, TABLE
+from jprep.tokenizer.spec import TokenizerConfig
+from jprep.tokenizer.special import special_tokens
+from jprep.tokenizer.vocabulary import Piece, Vocabulary
+
+_LEARNT = (
+    "すもも もも も の うち 日本 日本語 東京 東京都 する します です ます した Python ▁Python the ▁the ▁is def ▁▁▁▁ "
+    "print 20 2020 年 年代 、 。 「 」 ( ) Hello ▁world を と は が ▁code ーム ゲーム"
+)
+WORDS = _LEARNT.split()
+ALONE = sorted({c for word in WORDS for c in word} | set("▁abcdefghijklmnopqrstuvwxyzABCDEFG0123456789.,:='\"_-〜"))
+
+
+def small(model: str = "bpe", **options: Any) -> Vocabulary:
+    """A vocabulary of a few hundred ids."""
+    config = TokenizerConfig(model=model, **options)  # type: ignore[arg-type]
+    special, merges = special_tokens(config), []
+    grown = list(dict.fromkeys(word[:end] for word in WORDS for end in range(2, len(word) + 1)))
+    if model == "wordpiece":
+        spelt = ["␤", *ALONE, *grown]
+        inner = [f"##{word}" for word in [*ALONE, *grown] if not word.startswith("▁")]
+        pieces = [Piece(word) for word in (spelt + inner if config.boundaries == "hard" else spelt)]
+    elif model == "byte-bpe":
+        merges = _byte_merges()
+        pieces = [Piece(character, "byte") for character in ALPHABET] + [Piece(a + b) for a, b in merges]
+    else:
+        pieces = [Piece(f"<0x{byte:02X}>", "byte") for byte in range(256)] + _scored(model, grown)
+    made = {token: Piece(token, "unknown" if token == special.unk else "special") for token in special.tokens}
+    pieces = [*(made[token] for token in special.head), *pieces, *(made[token] for token in special.tail)]
+    config = msgspec.structs.replace(config, vocab_size=len(pieces))
+    return Vocabulary(config, special, pieces, merges, "".join(ALONE), {})
+
+
+def _scored(model: str, grown: list[str]) -> list[Piece]:
+    spelt = [*grown, *ALONE]
+    if model == "bpe":
+        return [Piece(word, "normal", -float(rank)) for rank, word in enumerate(spelt)]
+    return [Piece(word, "normal", -4.25 - rank / 64) for rank, word in enumerate(spelt)]  # exact in 32 bits
+
+
+def _byte_merges() -> list[tuple[str, str]]:
+    merges: dict[str, tuple[str, str]] = {}
+    for word in WORDS:
+        spelt = "".join(TABLE[byte] for byte in word.replace("▁", " ").encode())
+        for end in range(2, len(spelt) + 1):
+            merges.setdefault(spelt[:end], (spelt[: end - 1], spelt[end - 1]))
+    return list(merges.values())
+
+
+def finished(folder: Path, vocabulary: Vocabulary, normalizers: Any = (), segmenter: Any = None) -> Path:
+    """Write a vocabulary's directory with a card."""
+    write_directory(vocabulary, normalizers, folder)
+    card = Card(
+        jprep="0", format=1, name="small", signature="", fingerprint="", made_from={}, config=vocabulary.config,
+        normalizers=list(normalizers), segmenter=segmenter, sources=[], counts={}, figures={}, files={},
+    )  # fmt: skip
+    write_card(folder, card)
+    return folder
