@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -250,7 +250,7 @@ FILTERS_FOR_WEB: tuple[StepRef, ...] = ("length", "japanese", "symbols", "urls",
 _OWN_LICENCES = {"wikipedia": "CC BY-SA 4.0", "cc100": "Common Crawl terms of use"}
 
 
-def own_recipe(inputs: dict[str, Sequence[str]], segmenter: str = "jumandic") -> Recipe:
+def own_recipe(inputs: Mapping[str, Sequence[str]], segmenter: str = "jumandic") -> Recipe:
     """The recipe of `jprep corpus build` without a recipe.
 
     Args:

@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from jprep.corpus.document import SENTENCE, WORD
-from jprep.tokenizer.counting.units import DIGITS
 from jprep.tokenizer.policies import respaced
-from jprep.tokenizer.spec import TokenizerConfig
+from jprep.tokenizer.spec import DIGITS, TokenizerConfig
 
 Ids = npt.NDArray[np.int32]
 Offsets = npt.NDArray[np.int64]

@@ -7,8 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from jprep.corpus.document import SENTENCE, WORD
-from jprep.tokenizer.counting.units import DIGITS
-from jprep.tokenizer.spec import TokenizerConfig
+from jprep.tokenizer.spec import DIGITS, TokenizerConfig
 from jprep.tokenizer.vocabulary import NEWLINE, SPACE, Vocabulary
 
 Part = dict[str, Any]

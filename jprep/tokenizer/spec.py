@@ -16,6 +16,9 @@ Boundaries = Literal["train", "hard", "none"]
 PIECES_OF_CHARACTERS: tuple[Model, ...] = ("bpe", "unigram")
 """The kinds that sentencepiece serves: characters, with bytes for those that are not in the alphabet."""
 
+DIGITS = "0-9０-９"
+"""What `digits = "split"` takes for digits, for a regular expression's brackets: no version of Unicode decides it."""
+
 
 class TokenizerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The `[tokenizer]` section.
@@ -27,7 +30,7 @@ class TokenizerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
             `byte-bpe`, whose alphabet is the 256 bytes.
         boundaries: `train`, words guide the vocabulary and nothing is needed at use; `hard`, pieces never cross a word
             and what is encoded must be segmented; `none`, words are not looked at.
-        special: a set's name (`roberta`, `bert`, `gpt`, `t5`, `none`) and further tokens; by default the model's own set.
+        special: a set's name (`roberta`, `bert`, `gpt`, `t5`, `none`) and further tokens; by default the model's set.
         digits: `keep` learns numbers as they are written, `split` makes every digit a token.
         spaces: `prefix` joins a space to the word after it, `alone` keeps runs of spaces apart from words.
         newline: `token` keeps a newline as a token of its own, `space` makes it a space.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jprep.tokenizer.learning.gpt2 import TABLE
+from jprep.tokenizer.gpt2 import BYTES
 from jprep.tokenizer.spec import TokenizerConfig
 from jprep.tokenizer.special import SpecialTokens
 from jprep.tokenizer.vocabulary import CONTINUING, NEWLINE, SPACE
@@ -45,7 +45,3 @@ def _of_wordpiece(piece: str, config: TokenizerConfig) -> bytes:
     if config.boundaries == "hard":
         piece = piece.removeprefix(CONTINUING)
     return piece.replace(SPACE, " ").replace(NEWLINE, "\n").encode()
-
-
-BYTES = {character: byte for byte, character in enumerate(TABLE)}
-"""GPT-2's characters → the bytes that they stand for."""

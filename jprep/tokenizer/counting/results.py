@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from jprep.engine.stage import Output, Result
 from jprep.io.atomic import atomic, sha256_of
 from jprep.tokenizer.counting.runs import Rows, exact_sum
-from jprep.tokenizer.counting.units import BYTES, views
+from jprep.tokenizer.counting.units import BYTES, refuse_overflow, views
 
 FOLDER = "merging"
 WORDS, CHARACTERS, SAMPLE = f"{FOLDER}/words.tsv", f"{FOLDER}/characters.tsv", f"{FOLDER}/sample.txt"
@@ -113,10 +113,11 @@ def write_results(root: Path, blocks: Iterable[Rows], samples: list[Path], max_w
         top.add(units, counts)
         characters.add(units, counts)
         distinct, total = distinct + len(units), total + exact_sum(counts)
-    kept = top.rows()
+    kept, occurring = top.rows(), characters.totals()
+    refuse_overflow(occurring.total())  # manifests have 64 bits
     outputs = [
         _write(root, WORDS, _word_lines(*kept), len(kept[1])),
-        _write(root, CHARACTERS, _character_lines(characters.totals()), 0),
+        _write(root, CHARACTERS, _character_lines(occurring), 0),
         _write(root, SAMPLE, (path.read_bytes() for path in samples), 0),
     ]
     cut = {"units.cut.distinct": distinct - len(kept[1]), "units.cut.total": total - exact_sum(kept[1])}

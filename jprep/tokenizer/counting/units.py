@@ -15,13 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from jprep.errors import InputError
-from jprep.tokenizer.spec import TokenizerConfig
+from jprep.tokenizer.spec import DIGITS, TokenizerConfig
 
 VERSION = 1
 """Raised whenever the same text would give other units than before."""
 
 BYTES = pa.large_binary()
-DIGITS = "0-9０-９"
 SPACE, NEWLINE = 0x20, 0x0A
 _BLOCK = 1 << 18  # bytes looked at in one go: what is made of them stays in the processor's cache
 _LIMIT = 2**63

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from jprep.tokenizer.spelling import BYTES
+from jprep.tokenizer.gpt2 import BYTES
 
 Integers = NDArray[np.int64]
 

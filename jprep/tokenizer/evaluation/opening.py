@@ -39,8 +39,8 @@ def _name(path: Path) -> str:
 
 def _open(path: Path, name: str) -> Encoder:
     if (path / CARD).is_file():
-        from jprep.tokenizer.evaluation.ours import OurEncoder
         from jprep.tokenizer import load_tokenizer
+        from jprep.tokenizer.evaluation.ours import OurEncoder
 
         return OurEncoder(load_tokenizer(path), name)
     from jprep.tokenizer.evaluation.others import HuggingFace, SentencePiece

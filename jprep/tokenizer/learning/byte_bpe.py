@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jprep.tokenizer.learning import gpt2
+from jprep.tokenizer import gpt2
 from jprep.tokenizer.learning.assembly import refuse_clash, refuse_too_large, room, with_special
 from jprep.tokenizer.learning.crossing import Candidates, Sample
 from jprep.tokenizer.learning.selection import select

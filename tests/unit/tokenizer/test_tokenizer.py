@@ -21,12 +21,12 @@ from vocabularies import WORDS, finished, small
 from jprep.corpus.recipe import make_step
 from jprep.corpus.steps import describe
 from jprep.errors import ConfigError, MismatchError
+from jprep.tokenizer import load_tokenizer
 from jprep.tokenizer.bulk import Encoded, Words
 from jprep.tokenizer.card import read_card, write_card
 from jprep.tokenizer.counting.units import pieces as pieces_of
 from jprep.tokenizer.counting.units import shaped
 from jprep.tokenizer.spec import TokenizerConfig
-from jprep.tokenizer import load_tokenizer
 from jprep.tokenizer.tokenizer import Tokenizer
 
 CASES: dict[str, dict[str, Any]] = {

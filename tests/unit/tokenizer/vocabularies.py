@@ -9,7 +9,7 @@ import msgspec
 
 from jprep.tokenizer.card import Card, write_card
 from jprep.tokenizer.export import write_directory
-from jprep.tokenizer.learning.gpt2 import ALPHABET, TABLE
+from jprep.tokenizer.gpt2 import ALPHABET, TABLE
 from jprep.tokenizer.spec import TokenizerConfig
 from jprep.tokenizer.special import special_tokens
 from jprep.tokenizer.vocabulary import Piece, Vocabulary

@@ -15,7 +15,8 @@ ALPHABET = "".join(sorted(TABLE))
 
 # As TABLE, but a newline and the cut of units stay what they are.
 _KEEPING = "".join(chr(byte) if byte in b"\n\x1f" else character for byte, character in enumerate(TABLE))
-_BYTES = {character: byte for byte, character in enumerate(TABLE)}
+BYTES = {character: byte for byte, character in enumerate(TABLE)}
+"""The byte of each character."""
 
 
 def spell(text: str) -> str:
@@ -25,10 +26,10 @@ def spell(text: str) -> str:
 
 def plain(piece: str) -> str:
     """The text that a piece spells; U+FFFD where it holds a part of a character."""
-    return bytes(map(_BYTES.__getitem__, piece)).decode(errors="replace")
+    return bytes(map(BYTES.__getitem__, piece)).decode(errors="replace")
 
 
 def characters(piece: str) -> int:
     """How many characters a piece spells, parts of one counted with it: bytes that begin one, and what comes before."""
-    begun = sum(_BYTES[character] & 0xC0 != 0x80 for character in piece)
-    return begun + (_BYTES[piece[0]] & 0xC0 == 0x80)
+    begun = sum(BYTES[character] & 0xC0 != 0x80 for character in piece)
+    return begun + (BYTES[piece[0]] & 0xC0 == 0x80)
