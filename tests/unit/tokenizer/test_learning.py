@@ -17,8 +17,9 @@ import pytest
 import sentencepiece
 
 from jprep.errors import ConfigError
-from jprep.tokenizer import gpt2, learn
+from jprep.tokenizer import gpt2
 from jprep.tokenizer.counting import Counted
+from jprep.tokenizer.learning import learn
 from jprep.tokenizer.learning.alphabet import choose_alphabet
 from jprep.tokenizer.learning.seeds import write_seeds
 from jprep.tokenizer.spec import Model, TokenizerConfig
