@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from jprep.cli.corpus import corpus
+from jprep.cli.dataset import dataset
 from jprep.cli.plugins import list_plugins
 from jprep.cli.quickstart import quickstart
 from jprep.cli.text import text
@@ -41,7 +42,7 @@ def cli() -> None:
     """Japanese text, from raw dumps to a trained model."""
 
 
-for command in (corpus, text, tokenizer, list_plugins, quickstart):
+for command in (corpus, tokenizer, dataset, text, list_plugins, quickstart):
     cli.add_command(command)
 
 

@@ -80,7 +80,8 @@ class Dataset(msgspec.Struct, frozen=True, kw_only=True):
         dtype: of a token in `.bin`: `uint16` up to 65,536 ids, else `int32`.
         vocab_size: the tokenizer's.
         end: the id that ends a document.
-        newline: the id of a newline, which stands between two paragraphs.
+        newline: the id of a newline, which stands between two paragraphs; -1 where the tokenizer makes it a space, the
+            unknown token's where it has no piece.
         splits: the splits, `train` first.
         parts: the corpus's parts in order.
         sources: name, licence and homepage of each source of the corpus, and its files' hashes.

@@ -87,8 +87,10 @@ def _show_found(found: dict[str, Any], *, as_json: bool) -> None:
     click.echo(f"part      {found['part']}  sha256 {found['sha256']}")
     if origin:
         click.echo(f"source    {origin['source']}  {origin['about'].get('licence', '')}")
-        for file in origin["about"].get("files", []):
-            click.echo(f"  file    {file['name']}  sha256 {file.get('sha256') or file.get('shards', '')}")
+        files = origin["about"].get("files", [])
+        for file in files:
+            digest = file.get("sha256") or file.get("shards", "")
+            click.echo(f"  {'one of' if len(files) > 1 else 'file  '}  {file['name']}  sha256 {digest}")
     else:
         click.echo("give --corpus for its id, its title and its source")
     click.echo(

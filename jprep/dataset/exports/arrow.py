@@ -1,0 +1,77 @@
+"""What `datasets.load_from_disk` reads: a folder a split, Arrow streams with one column, `input_ids`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from jprep.dataset.exports.rows import Block, Rows
+from jprep.dataset.exports.writing import Form, Job, Written, sharded
+from jprep.engine.fingerprint import fingerprint
+from jprep.io.atomic import atomic, write_atomic
+
+SHARD_MB = 500
+
+
+def write(job: Job) -> tuple[list[Written], list[Path]]:
+    """Write the Arrow files, and beside them what `datasets` asks for; see `Form.write`."""
+    tokens = max(1, (job.options.shard_mb or SHARD_MB) * 1_000_000 // np.dtype(job.dataset.dtype).itemsize)
+    splits = sharded(job, "{split}/data-{number:05d}-of-{count:05d}.arrow", tokens, _pack)
+    held = [split for split in splits if split.rows]  # `datasets` does not read a split without files
+    further = [path for split in held for path in _describe(job, split)]
+    return splits, [*further, _json(job.out / "dataset_dict.json", {"splits": [split.name for split in held]})]
+
+
+def _pack(job: Job, rows: Rows, first: int, last: int, path: Path) -> None:
+    schema = _schema(job.dataset.dtype)
+    with atomic(path) as temporary, pa.OSFile(str(temporary), "wb") as file, pa.ipc.new_stream(file, schema) as stream:
+        for block in rows.blocks(first, last):
+            stream.write_batch(_batch(block, schema))
+            job.done(block)
+
+
+def _batch(block: Block, schema: pa.Schema) -> pa.RecordBatch:
+    column = pa.ListArray.from_arrays(pa.array(block.edges.astype(np.int32)), pa.array(block.tokens))
+    return pa.record_batch([column], schema=schema)
+
+
+def _schema(dtype: str) -> pa.Schema:
+    about = msgspec.json.encode({"info": {"features": _features(dtype)}})
+    return pa.schema([("input_ids", pa.list_(pa.type_for_alias(dtype)))], metadata={b"huggingface": about})
+
+
+def _features(dtype: str) -> dict[str, Any]:
+    """Spelt as `datasets` before version 4 does; later versions read both spellings."""
+    return {"input_ids": {"feature": {"dtype": dtype, "_type": "Value"}, "_type": "Sequence"}}
+
+
+def _describe(job: Job, split: Written) -> list[Path]:
+    """`state.json` and `dataset_info.json` of one split."""
+    files = [{"filename": Path(file.path).name} for file in split.files]
+    made_from = {"dataset": job.dataset.fingerprint, "split": split.name, "length": job.options.length}
+    state: dict[str, Any] = {
+        "_data_files": files,
+        "_fingerprint": fingerprint(made_from)[:16],  # names what `datasets` caches of later steps
+        "_format_columns": None,
+        "_format_kwargs": {},
+        "_format_type": None,
+        "_output_all_columns": False,
+        "_split": split.name,
+    }
+    about = {"description": job.dataset.signature, "features": _features(job.dataset.dtype)}
+    folder = job.out / split.name
+    return [_json(folder / "state.json", state), _json(folder / "dataset_info.json", about)]
+
+
+def _json(path: Path, content: dict[str, Any]) -> Path:
+    write_atomic(path, msgspec.json.format(msgspec.json.encode(content), indent=2))
+    return path
+
+
+_FILES = ("dataset_dict.json", "*/data-*-of-*.arrow", "*/state.json", "*/dataset_info.json")
+
+FORM = Form(write, ("length", "shard_mb"), _FILES)

@@ -1,0 +1,109 @@
+"""The second stage of packing: the parts of each split one behind the other."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+import numpy as np
+
+from jprep.dataset.encoding import LENGTHS, MARKS, TOKENS, count_of, read_marks
+from jprep.dataset.indexed import BIN, IDX, Integers, write_index
+from jprep.dataset.indexed import MARKS as MARKS_SUFFIX
+from jprep.dataset.marks import Packer
+from jprep.engine.fingerprint import fingerprint
+from jprep.engine.stage import Output, Receipt, Result, Stage, Task
+from jprep.io.atomic import atomic, sha256_of
+
+_BUFFER = 1 << 20  # bytes copied at a time
+
+
+class _Piece(msgspec.Struct, frozen=True):
+    """What one part gave to a split: the path of its files below the root, without their suffixes; and how much."""
+
+    path: str
+    documents: int
+    tokens: int
+
+
+class Joining(Stage):
+    """Makes one split's three files of its parts.
+
+    Args:
+        encoded: the stage before's receipts.
+        splits: the splits that there are.
+        dtype: of a token.
+        made_from: what the parts were made from.
+    """
+
+    name = "joining"
+
+    def __init__(self, encoded: list[Receipt], splits: list[str], dtype: str, made_from: dict[str, Any]) -> None:
+        self._encoded, self._splits, self._dtype = encoded, splits, dtype
+        self._made_from = fingerprint(made_from)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a task needs of the receipts travels with it."""
+        return self.__dict__ | {"_encoded": []}
+
+    def fields(self) -> dict[str, Any]:
+        """What was encoded."""
+        return {"encoding": self._made_from}
+
+    def total(self) -> int:
+        """Bytes of tokens."""
+        return sum(task.weight for task in self.tasks())
+
+    def tasks(self) -> Iterator[Task]:
+        """A task for each split."""
+        for split in self._splits:
+            outputs = [output for receipt in self._encoded for output in receipt.outputs if output.folder == split]
+            digest = fingerprint({"sha256": [output.sha256 for output in outputs]})
+            pieces = [piece for receipt in self._encoded for piece in _pieces(receipt, split)]
+            size = np.dtype(self._dtype).itemsize
+            yield Task(split, pieces, size * sum(piece.tokens for piece in pieces), digest)
+
+    def run(self, task: Task, root: Path) -> Result:
+        """Join one split's parts."""
+        pieces: list[_Piece] = task.payload
+        documents, tokens = sum(piece.documents for piece in pieces), sum(piece.tokens for piece in pieces)
+
+        def lengths() -> Iterator[Integers]:
+            for piece in pieces:
+                yield np.fromfile(root / f"{piece.path}.{LENGTHS}", "<i4").astype(np.int64)
+
+        def write(suffix: str, rows: int, join: Callable[[BinaryIO], None]) -> Output:
+            path = f"{task.id}{suffix}"
+            with atomic(root / path) as temporary, temporary.open("wb") as file:
+                join(file)
+            return Output(path, rows, sha256_of(root / path))
+
+        tokens_file = write(BIN, tokens, lambda file: _join_tokens(file, root, pieces))
+        index_file = write(IDX, documents, lambda file: write_index(file, self._dtype, documents, lengths))
+        marks_file = write(MARKS_SUFFIX, tokens, lambda file: _join_marks(file, root, pieces))
+        return Result([tokens_file, index_file, marks_file])
+
+
+def _pieces(receipt: Receipt, split: str) -> Iterator[_Piece]:
+    for output in receipt.outputs:
+        if output.folder == split and output.path.endswith(f".{TOKENS}"):
+            documents = receipt.counts[count_of(split, "documents")]
+            yield _Piece(output.path.removesuffix(f".{TOKENS}"), documents, output.rows)
+
+
+def _join_tokens(file: BinaryIO, root: Path, pieces: list[_Piece]) -> None:
+    for piece in pieces:
+        with (root / f"{piece.path}.{TOKENS}").open("rb") as part:
+            shutil.copyfileobj(part, file, _BUFFER)
+
+
+def _join_marks(file: BinaryIO, root: Path, pieces: list[_Piece]) -> None:
+    """Parts end within bytes: their marks are unpacked, and packed again where they come to lie."""
+    packer = Packer(file)
+    for piece in pieces:
+        for marks in read_marks(root / f"{piece.path}.{MARKS}", piece.tokens):
+            packer.add(marks)
+    packer.end()

@@ -1,0 +1,150 @@
+"""Where a token came from: its document, its part of the corpus, its source's files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from jprep.corpus.corpus import Corpus
+from jprep.corpus.document import Document
+from jprep.corpus.store import damage_of, read_rows
+from jprep.dataset.encoding import split_of
+from jprep.dataset.indexed import Indexed
+from jprep.dataset.spec import Dataset, Part, read_dataset
+from jprep.engine.stage import Output
+from jprep.errors import ConfigError, MismatchError
+from jprep.tokenizer.tokenizer import Tokenizer
+
+AROUND = 20
+"""Tokens shown on each side of one."""
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """A document of a dataset, and where it came from.
+
+    Attributes:
+        split: `train` or `validation`.
+        document: its number in the split, from 0.
+        tokens: its first token in the split, and the one behind its last.
+        part: the corpus's part that it lies in.
+        sha256: of that part.
+        number: which of the split's documents in that part it is, from 0.
+    """
+
+    split: str
+    document: int
+    tokens: tuple[int, int]
+    part: str
+    sha256: str
+    number: int
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """What a corpus knows of a document.
+
+    Attributes:
+        id, title, url, source: the document's.
+        about: its source's name, licence and homepage, and its files with their hashes.
+    """
+
+    id: str
+    title: str
+    url: str
+    source: str
+    about: dict[str, Any]
+
+
+def open_split(folder: Path, dataset: Dataset, split: str) -> Indexed:
+    """A dataset's split.
+
+    Raises:
+        ConfigError: it has none of that name.
+        MismatchError: its files are not what was written.
+    """
+    names = [each.name for each in dataset.splits]
+    if split not in names:
+        fix = f"there are: {', '.join(names)}"
+        raise ConfigError(f"this dataset has no split {split!r}", where=str(folder), fix=fix)
+    return Indexed(folder / split, dataset.dtype)
+
+
+def place_of(folder: Path, split: str, *, token: int | None = None, document: int | None = None) -> Place:
+    """The document that a token lies in, or the one of a number.
+
+    Args:
+        folder: the dataset's.
+        split: the token's or the document's.
+        token: its number in the split, from 0.
+        document: used where no token is given.
+
+    Raises:
+        ConfigError: there is no finished dataset there, or no such split, token or document in it.
+    """
+    dataset = read_dataset(folder)
+    indexed = open_split(folder, dataset, split)
+    try:
+        number = indexed.sequence_at(token) if token is not None else document or 0
+        first, end = indexed.bounds(number)
+    except IndexError as error:
+        fix = f"{split} has {len(indexed.tokens):,} tokens in {len(indexed):,} documents, counted from 0"
+        what = f"there is no document {document}" if token is None else f"there is no token {token}"
+        raise ConfigError(what, where=f"{folder}, {split}", fix=fix) from error
+    number %= len(indexed)
+    part = _part_of(dataset, split, number)
+    before = part.documents[split][0]
+    return Place(
+        split=split,
+        document=number,
+        tokens=(first, end),
+        part=part.path,
+        sha256=part.sha256,
+        number=number - before,
+    )
+
+
+def _part_of(dataset: Dataset, split: str, document: int) -> Part:
+    return next(part for part in dataset.parts if part.documents[split][0] <= document < part.documents[split][1])
+
+
+def origin_of(dataset: Dataset, place: Place, corpus: Path) -> Origin:
+    """Look a document up in the corpus that the dataset was made of.
+
+    Raises:
+        ConfigError: there is no corpus there.
+        MismatchError: it is another one, or its part is not what it was.
+    """
+    other = Corpus(corpus).manifest.fingerprint != dataset.made_from["corpus"]["fingerprint"]
+    damage = "" if other else damage_of(corpus, Output(place.part, 0, place.sha256))
+    if other or damage:
+        what = f"{place.part} {damage}" if damage else "this dataset was made of another corpus"
+        raise MismatchError(what, where=str(corpus), fix="give the corpus that it was made of as --corpus")
+    share, left = dataset.made_from["config"]["validation"], place.number
+    for row in read_rows(corpus / place.part, Document, ["id", "title", "url", "source"]):
+        if split_of(row.id, share) == place.split:
+            if not left:
+                about = next(source for source in dataset.sources if source["name"] == row.source)
+                return Origin(id=row.id, title=row.title, url=row.url, source=row.source, about=about)
+            left -= 1
+    raise MismatchError("the part has fewer documents than were packed", where=str(corpus / place.part))
+
+
+def text_around(folder: Path, dataset: Dataset, place: Place, token: int, tokenizer: Path) -> tuple[str, str, str]:
+    """The text before a token, its own, and the text after it, within its document.
+
+    Raises:
+        ConfigError: there is no tokenizer there.
+        MismatchError: it is another one.
+    """
+    loaded = Tokenizer(tokenizer)
+    if loaded.card.fingerprint != dataset.made_from["tokenizer"]["fingerprint"]:
+        fix = "give the tokenizer that it was packed with as --tokenizer"
+        raise MismatchError("this dataset was packed with another tokenizer", where=str(tokenizer), fix=fix)
+    tokens = open_split(folder, dataset, place.split).tokens
+    first, end = max(place.tokens[0], token - AROUND), min(place.tokens[1], token + 1 + AROUND)
+    before, own, after = (
+        loaded.decode(tokens[start:stop].tolist())
+        for start, stop in ((first, token), (token, token + 1), (token + 1, end))
+    )
+    return before, own, after

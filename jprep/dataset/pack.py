@@ -1,0 +1,276 @@
+"""Packs a corpus: encodes its parts, joins them, and at the end writes the manifest."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from jprep.corpus.corpus import Corpus
+from jprep.dataset.encoder import Encoder
+from jprep.dataset.encoding import Encoding, count_of, split_of
+from jprep.dataset.indexed import SUFFIXES
+from jprep.dataset.joining import Joining
+from jprep.dataset.spec import (
+    DATASET,
+    FORMAT,
+    SPLITS,
+    TRAIN,
+    VALIDATION,
+    Dataset,
+    DatasetConfig,
+    Part,
+    Split,
+    read_dataset,
+    write_dataset,
+)
+from jprep.engine.fingerprint import differences, fingerprint, plain
+from jprep.engine.run import Executor, Progress, add_up, refuse_other, run_stage
+from jprep.engine.stage import Output, Receipt, Stage
+from jprep.errors import ConfigError, MismatchError
+from jprep.io.atomic import remove_leftovers, remove_tree, sha256_of
+from jprep.io.lock import locked
+from jprep.tokenizer.serving import SPM, TOKENIZER
+from jprep.tokenizer.tokenizer import Tokenizer
+
+STATE = ".state"
+"""The folder inside a dataset's that holds work under way; all but its lock is gone once the dataset is whole."""
+
+VERSION = 1
+"""Raised whenever the same corpus and tokenizer would give other tokens or marks than before."""
+
+_LOCK = "LOCK"
+_LIBRARIES = ("sentencepiece", "tokenizers")
+_FILES = [f"{split}{suffix}" for split in SPLITS for suffix in SUFFIXES]
+
+
+def pack(
+    corpus: Corpus,
+    tokenizer_folder: Path,
+    config: DatasetConfig,
+    folder: Path,
+    executor: Executor,
+    progress: Progress,
+    *,
+    restart: bool = False,
+) -> Dataset:
+    """Pack a corpus, or bring a packing that was begun to its end, or see that it is whole.
+
+    Args:
+        corpus: what is packed.
+        tokenizer_folder: that of a finished tokenizer.
+        config: which documents are kept for validation.
+        folder: where; new, empty, or holding this very dataset.
+        executor: where the encoding runs.
+        progress: is told of it.
+        restart: throw away what the folder holds of other work.
+
+    Raises:
+        MismatchError: the folder holds other work; or a file of the tokenizer is not what its card says.
+        ConfigError: the tokenizer does not fit the corpus, or a split would be empty.
+        JprepError: see its kinds; what was encoded stays, and the same call goes on.
+    """
+    _check(folder)
+    plan = Plan(corpus, tokenizer_folder, config)
+    with locked(folder / STATE / _LOCK):
+        return _Packing(plan, folder, executor, progress).run(restart=restart)
+
+
+def _check(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError("the output must be a folder", where=str(folder), fix="give another -o")
+    held = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    if held and not held & {STATE, DATASET}:
+        fix = "give a new folder, or an empty one"
+        raise ConfigError("the output folder holds files that are no dataset", where=str(folder), fix=fix)
+
+
+class Plan:
+    """What would be packed, checked: everything that can be found wrong beforehand is.
+
+    Args:
+        corpus: what is packed.
+        tokenizer_folder: that of a finished tokenizer.
+        config: which documents are kept for validation.
+
+    Attributes:
+        corpus: as given.
+        tokenizer: loaded.
+        config: as given.
+        encoder: knows the ids between paragraphs and at the end of a document, and their type.
+        splits: those that there will be.
+        made_from: all that the dataset depends on.
+
+    Raises:
+        MismatchError: a file of the tokenizer is not what its card says.
+        ConfigError: the tokenizer does not fit the corpus, or a split would be empty.
+    """
+
+    def __init__(self, corpus: Corpus, tokenizer_folder: Path, config: DatasetConfig) -> None:
+        self.corpus, self.config = corpus, config
+        self.tokenizer = Tokenizer(tokenizer_folder)
+        self.encoder = Encoder(self.tokenizer)
+        self.splits = [TRAIN, VALIDATION] if config.validation else [TRAIN]
+        _refuse_unfit(corpus, self.tokenizer)
+        _refuse_changed(self.tokenizer)
+        _refuse_empty(corpus, config.validation, self.splits)
+        manifest, card = corpus.manifest, self.tokenizer.card
+        parts = [part.sha256 for part in manifest.parts]
+        self.made_from = plain(
+            {
+                "format": FORMAT,
+                "encoding": VERSION,
+                "corpus": {"fingerprint": manifest.fingerprint, "files": fingerprint({"sha256": parts})},
+                "tokenizer": {"fingerprint": card.fingerprint, "files": _model_files(self.tokenizer)},
+                "segmenter": _segmenter(corpus),
+                "config": config,
+                "libraries": {name: version(name) for name in _LIBRARIES},
+            }
+        )
+
+
+def _segmenter(corpus: Corpus) -> dict[str, Any] | None:
+    """What found the corpus's words; None where there are none."""
+    made_from = corpus.manifest.made_from
+    segmenter: dict[str, Any] = made_from.get("words", made_from["documents"])["segmenter"]
+    return None if segmenter["name"] == "none" else segmenter
+
+
+def _model_files(tokenizer: Tokenizer) -> dict[str, str]:
+    return {name: tokenizer.card.files[name] for name in (TOKENIZER, SPM) if name in tokenizer.card.files}
+
+
+def _refuse_unfit(corpus: Corpus, tokenizer: Tokenizer) -> None:
+    """Refuse a tokenizer that takes other text, or other words, than this corpus has."""
+    card, where = tokenizer.card, str(tokenizer.folder)
+    own = {"normalizers": corpus.manifest.made_from["documents"]["normalizers"]}
+    if found := list(differences(own, {"normalizers": card.normalizers})):
+        what = f"this tokenizer normalises text otherwise than this corpus ({found[0]})"
+        fix = "train one on this corpus, or build the corpus with the tokenizer's normalisers"
+        raise ConfigError(what, where=where, fix=fix)
+    if card.config.boundaries != "hard":
+        return
+    words, fix = _segmenter(corpus), "build the corpus with the segmenter that the tokenizer was trained with"
+    if words is None:
+        what = "this corpus has no words, which a tokenizer with hard boundaries needs"
+        raise ConfigError(what, where=str(corpus.folder), fix=fix)
+    if found := list(differences(words, card.segmenter, "segmenter")):
+        what = f"this tokenizer was trained on words that were found otherwise ({found[0]})"
+        raise ConfigError(what, where=where, fix=fix)
+
+
+def _refuse_changed(tokenizer: Tokenizer) -> None:
+    for name, sha256 in _model_files(tokenizer).items():
+        if sha256_of(tokenizer.folder / name) != sha256:
+            fix = "`jprep tokenizer train … --restart` makes it again"
+            what = "a file of this tokenizer is not what was written"
+            raise MismatchError(what, where=str(tokenizer.folder / name), fix=fix)
+
+
+def _refuse_empty(corpus: Corpus, share: float, splits: list[str]) -> None:
+    """Refuse to make an empty split; the ids are looked at until each has a document."""
+    missing = set(splits)
+    for document in corpus.documents(["id"]):
+        missing.discard(split_of(document.id, share))
+        if not missing:
+            return
+    where = str(corpus.folder)
+    if not corpus.manifest.parts:
+        raise ConfigError("this corpus has no documents", where=where, fix="give one that has")
+    what = f"none of the {len(corpus)} documents would be for {min(missing)}"
+    more, less = "--set dataset.validation=0 does without", "give a smaller dataset.validation"
+    raise ConfigError(what, where=where, fix=less if TRAIN in missing else f"give a larger share; {more}")
+
+
+class _Packing:
+    """One run of `pack`, under the folder's lock."""
+
+    def __init__(self, plan: Plan, folder: Path, executor: Executor, progress: Progress) -> None:
+        self._plan, self._folder, self._state = plan, folder, folder / STATE
+        self._executor, self._progress = executor, progress
+
+    def run(self, *, restart: bool) -> Dataset:
+        """Pack."""
+        remove_leftovers(self._folder)
+        if restart:
+            self._forget(DATASET, *_FILES)
+        if (self._folder / DATASET).exists():
+            return self._finished()
+        plan = self._plan
+        share, place = plan.config.validation, f"{STATE}/{Encoding.name}/"
+        encoded = self._stage(Encoding(plan.corpus, plan.tokenizer.folder, share, plan.made_from, place))
+        joined = self._stage(Joining(encoded, plan.splits, plan.encoder.dtype, plan.made_from))
+        dataset = self._seal(encoded, {receipt.task: receipt.outputs for receipt in joined})
+        self._forget()
+        return dataset
+
+    def _stage(self, stage: Stage) -> list[Receipt]:
+        return run_stage(stage, self._folder, self._state / stage.name, self._executor, self._progress)
+
+    def _finished(self) -> Dataset:
+        """The manifest that stands, if it says just what this call would, and its files stand."""
+        dataset = read_dataset(self._folder)
+        refuse_other(self._plan.made_from, dataset.made_from, self._folder)
+        for file in (file for split in dataset.splits for file in split.files):
+            path = self._folder / file.path
+            if not path.exists() or sha256_of(path) != file.sha256:
+                what = "is not what was written" if path.exists() else "is missing"
+                fix = "--restart packs the corpus again"
+                raise MismatchError(f"a file of this dataset {what}", where=str(path), fix=fix)
+        self._forget()
+        return dataset
+
+    def _seal(self, encoded: list[Receipt], files: dict[str, list[Output]]) -> Dataset:
+        plan, manifest = self._plan, self._plan.corpus.manifest
+        mark, counts = fingerprint(plan.made_from), add_up([receipt.counts for receipt in encoded])
+        dataset = Dataset(
+            jprep=version("jprep"),
+            format=FORMAT,
+            name=manifest.name,
+            signature=_signature(manifest.name, plan.made_from, mark),
+            fingerprint=mark,
+            made_from=plan.made_from,
+            dtype=plan.encoder.dtype,
+            vocab_size=plan.tokenizer.vocab_size,
+            end=plan.encoder.end,
+            newline=plan.encoder.newline,
+            splits=[
+                Split(name, counts[count_of(name, "documents")], counts[count_of(name, "tokens")], files[name])
+                for name in plan.splits
+            ],
+            parts=_parts(manifest.parts, encoded, plan.splits),
+            sources=manifest.sources,
+            counts=counts,
+        )
+        write_dataset(self._folder, dataset)
+        return dataset
+
+    def _forget(self, *names: str) -> None:
+        """Delete work under way, all but the lock that is held; and what else is named."""
+        for path in [*(self._folder / name for name in names), *self._state.iterdir()]:
+            if path.name != _LOCK:
+                remove_tree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def _parts(files: list[Output], encoded: list[Receipt], splits: list[str]) -> list[Part]:
+    """Which documents and tokens came from which part of the corpus."""
+    parts, at = list[Part](), dict.fromkeys((count_of(split, what) for split in SPLITS for what in _RANGES), 0)
+    for file, receipt in zip(files, encoded, strict=True):
+        ends = {name: start + receipt.counts.get(name, 0) for name, start in at.items()}
+        ranges = {
+            what: {split: (at[count_of(split, what)], ends[count_of(split, what)]) for split in splits}
+            for what in _RANGES
+        }
+        parts.append(Part(file.path, file.sha256, **ranges))
+        at = ends
+    return parts
+
+
+_RANGES = ("documents", "tokens")
+
+
+def _signature(name: str, made_from: dict[str, Any], mark: str) -> str:
+    """One line that says what a dataset is: to be cited beside figures."""
+    ids = [f"{kind}-id:{made_from[kind]['fingerprint'][:12]}" for kind in ("corpus", "tokenizer")]
+    share = f"validation:{made_from['config']['validation']:g}"
+    return "|".join([f"jprep:{version('jprep')}", f"dataset:{name}", *ids, share, f"id:{mark[:12]}"])

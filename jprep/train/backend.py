@@ -1,0 +1,85 @@
+"""A backend's light half: what it can say of a job without loading its framework. Its heavy half is a program."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, Protocol
+
+import msgspec
+
+from jprep.train.job import Job
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """Something that a backend found out about this machine or about its options.
+
+    Attributes:
+        what: one sentence without a full stop.
+        level: whether it is well, worth knowing, or in the way.
+        fix: the command or the setting that mends it, or "".
+    """
+
+    what: str
+    level: Literal["ok", "note", "error"] = "ok"
+    fix: str = ""
+
+
+class Host(msgspec.Struct, frozen=True):
+    """The machine that a plan is made for.
+
+    Attributes:
+        python: the interpreter of the backend's own environment.
+        cores: processor cores.
+        memory: bytes.
+        devices: accelerators, by name.
+    """
+
+    python: str
+    cores: int
+    memory: int
+    devices: tuple[str, ...] = ()
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """How a job is run.
+
+    Attributes:
+        argv: the worker's command: `python -m jprep_<name>.worker train RUN`, or a launcher of it.
+        env: environment variables that it needs.
+        processes: how many processes take part.
+        rows: rows of a batch for each process at a time; gradients are accumulated over the others.
+        accumulate: how many times.
+        memory: bytes for weights, gradients, optimizer and activations on one device, estimated.
+    """
+
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    processes: int
+    rows: int
+    accumulate: int
+    memory: int
+
+
+class Backend(Protocol):
+    """A backend's light half.
+
+    Attributes:
+        name: as in `--backend`.
+        module: the package of its heavy half: `python -m <module>.worker {train,export,infer} RUN`.
+        requires: what `jprep backends install` puts into the backend's environment, as pip wants it.
+        Options: its own options: a msgspec Struct that forbids unknown fields.
+    """
+
+    name: ClassVar[str]
+    module: ClassVar[str]
+    requires: ClassVar[tuple[str, ...]]
+    Options: ClassVar[type[Any]]
+
+    def check(self, options: Any) -> list[Finding]:
+        """What is well and what is not, on this machine, with these options."""
+
+    def plan(self, job: Job, host: Host) -> Plan:
+        """How the job is run there.
+
+        Raises:
+            ConfigError: it cannot be: a batch that cannot be divided, a task or a model that the backend does not have.
+        """

@@ -1,0 +1,205 @@
+"""What is trained, and how: the recipe's `[train]` section, and the job that a run directory holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from jprep.corpus.recipe import convert
+from jprep.dataset.labelled_rows import LabelledConfig
+from jprep.dataset.masking import MaskingConfig
+from jprep.dataset.packing import Packing
+from jprep.dataset.special_ids import SpecialIds
+from jprep.errors import ConfigError
+
+Task = Literal["clm", "mlm", "classify", "regress"]
+Precision = Literal["fp32", "bf16", "fp16"]
+
+FORMAT = 1
+"""Raised whenever run directories written before could not be gone on with."""
+
+
+class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A table of the recipe: unknown keys are errors."""
+
+
+class ModelSection(_Section, frozen=True):
+    """Which model.
+
+    Attributes:
+        preset: a name of `jprep.train.models.PRESETS`, or "" where `config` says everything.
+        config: values of transformers' config, on top of the preset's; `model_type` among them.
+        init: a safetensors file of initial weights under transformers' names; "": made from the seed.
+    """
+
+    preset: str = ""
+    config: dict[str, Any] = {}
+    init: str = ""
+
+
+class OptimizerSection(_Section, frozen=True):
+    """AdamW as in docs/training.md: ε after bias correction, decay on tensors of two or more dimensions only.
+
+    Attributes:
+        lr: the highest learning rate.
+        beta1, beta2, eps: Adam's.
+        weight_decay: the share of a weight, times the learning rate, that goes each step.
+        clip: the largest global norm of the gradient; 0 leaves it.
+    """
+
+    lr: float = 3e-4
+    beta1: float = 0.9
+    beta2: float = 0.999
+    eps: float = 1e-8
+    weight_decay: float = 0.01
+    clip: float = 1.0
+
+
+class ScheduleSection(_Section, frozen=True):
+    """The learning rate over time.
+
+    Attributes:
+        kind: how it falls after the warm-up, to `floor` at the last step.
+        warmup: steps in which it rises from 0.
+        floor: the share of `lr` that it ends at.
+    """
+
+    kind: Literal["linear", "cosine", "constant"] = "linear"
+    warmup: int = 0
+    floor: float = 0.0
+
+
+class CheckpointSection(_Section, frozen=True):
+    """When a run is saved, and what is kept. It is saved at its end and on SIGTERM as well.
+
+    Attributes:
+        every_steps: 0 never.
+        every_minutes: 0 never.
+        keep_last: the newest ones.
+        keep_best: and those with the lowest validation loss.
+    """
+
+    every_steps: int = 1000
+    every_minutes: float = 0.0
+    keep_last: int = 2
+    keep_best: int = 0
+
+
+class ValidationSection(_Section, frozen=True):
+    """When the loss on the validation split is measured.
+
+    Attributes:
+        every_steps: 0 never.
+        batches: how many; 0 for all of the split once.
+    """
+
+    every_steps: int = 0
+    batches: int = 0
+
+
+class TrainSection(_Section, frozen=True):
+    """The `[train]` section.
+
+    Attributes:
+        task: `clm`, `mlm`, `classify` or `regress`.
+        model: which model.
+        batch: rows of a global batch, whatever the number of devices.
+        length: tokens of a row.
+        packing: how documents become rows (`clm`, `mlm`).
+        masking: what `mlm` hides.
+        data: files of labelled rows (`classify`, `regress`).
+        validation_data: and those to validate on; empty takes fold 0 where there are folds.
+        labelled: the columns of these files.
+        steps: how many; 0 where `epochs` says it.
+        epochs: passes over the training split; 0 where `steps` says it.
+        seed: of weights, order, masks and dropout.
+        precision: of the arithmetic; weights and optimizer stay in fp32.
+        optimizer, schedule, checkpoint, validation: see there.
+        log_every: steps between two lines of figures.
+        trackers: `tensorboard`, `wandb`.
+        max_restarts: how often a dead or silent worker is started again before the run fails.
+        silent_minutes: a worker that says nothing for so long is taken for dead.
+        backend: backend → its own options, checked by its schema.
+    """
+
+    task: Task = "clm"
+    model: ModelSection = ModelSection()
+    batch: int = 32
+    length: int = 512
+    packing: Packing = "stream"
+    masking: MaskingConfig = MaskingConfig()
+    data: list[str] = []
+    validation_data: list[str] = []
+    labelled: LabelledConfig = LabelledConfig()
+    steps: int = 0
+    epochs: float = 0.0
+    seed: int = 1
+    precision: Precision = "fp32"
+    optimizer: OptimizerSection = OptimizerSection()
+    schedule: ScheduleSection = ScheduleSection()
+    checkpoint: CheckpointSection = CheckpointSection()
+    validation: ValidationSection = ValidationSection()
+    log_every: int = 10
+    trackers: list[Literal["tensorboard", "wandb"]] = ["tensorboard"]
+    max_restarts: int = 10
+    silent_minutes: float = 30.0
+    backend: dict[str, dict[str, Any]] = {}
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """`job.json`: all that a worker has to know.
+
+    Attributes:
+        jprep: the version that wrote it.
+        format: of the run directory, see `FORMAT`.
+        name: the run's.
+        fingerprint: hash of what the weights depend on: all but paths and the backend.
+        backend: the backend's name.
+        options: the backend's own.
+        train: the section, defaults filled in.
+        model: transformers' whole config, as plain data: `model_type`, `vocab_size`, ids of special tokens and all.
+        parameters: how many weights the model has.
+        steps: how many steps the run has.
+        samples: rows in one epoch of the training split.
+        dataset: the dataset's folder, relative to the run directory where it can be; "" for labelled data.
+        tokenizer: the tokenizer's folder, in the same way.
+        special: special ids, as samples need them.
+        labels: the names of classes in the order of their ids; empty but for `classify`.
+    """
+
+    jprep: str
+    format: int
+    name: str
+    fingerprint: str
+    backend: str
+    options: dict[str, Any]
+    train: TrainSection
+    model: dict[str, Any]
+    parameters: int
+    steps: int
+    samples: int
+    dataset: str
+    tokenizer: str
+    special: SpecialIds
+    labels: list[str] = []
+
+
+def train_section(section: Mapping[str, Any], where: str) -> TrainSection:
+    """Check a `[train]` section.
+
+    Raises:
+        ConfigError: an unknown key, a value of the wrong type or out of its range, keys that exclude each other.
+    """
+    config = convert(dict(section), TrainSection, where=where)
+    for key, least in (("batch", 1), ("length", 2), ("steps", 0), ("log_every", 1), ("max_restarts", 0)):
+        if getattr(config, key) < least:
+            raise ConfigError(f"train.{key} must be at least {least}", where=where, fix=f"e.g. {key} = {least}")
+    if bool(config.steps) == bool(config.epochs):
+        fix = "steps = 10000, or epochs = 1"
+        raise ConfigError("say how long to train: either steps or epochs", where=where, fix=fix)
+    if bool(config.data) != (config.task in ("classify", "regress")):
+        fix = "`data` is for classify and regress; clm and mlm read the dataset"
+        raise ConfigError("the task and its data do not fit", where=where, fix=fix)
+    return config

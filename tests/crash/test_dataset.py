@@ -1,0 +1,97 @@
+"""A packing that is killed at any named place goes on, and its bytes are the same."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import COMMAND, Run, digests, environment
+
+PLACES = ["stage.begun@2", "output.opened", "output.written@9", "output.renamed@3", "receipt.written", "stage.done@2"]
+PARTS = 3
+
+
+@pytest.fixture(scope="session")
+def inputs(tmp_path_factory: pytest.TempPathFactory, jprep: Run) -> tuple[Path, Path]:
+    """A corpus of several parts, and a tokenizer for it."""
+    folder = tmp_path_factory.mktemp("inputs")
+    sources = []
+    for part in range(PARTS):
+        text = "\n\n".join(f"{part}の{n}番目の文書である。\n吾輩は猫である。" for n in range(40))
+        (folder / f"{part}.txt").write_text(text, encoding="utf-8")
+        reader = '{ use = "text", documents = "blank_line" }'
+        sources.append(f'[[corpus.sources]]\nname = "s{part}"\npaths = ["{folder}/{part}.txt"]\nreader = {reader}\n')
+    (folder / "r.toml").write_text('name = "r"\n[corpus]\nsegmenter = "none"\n' + "".join(sources), encoding="utf-8")
+    jprep("corpus", "build", folder / "r.toml", "-o", folder / "corpus")
+    model = ("--model", "byte-bpe", "--vocab-size", 300, "--boundaries", "none")
+    jprep("tokenizer", "train", folder / "corpus", "-o", folder / "tokenizer", *model)
+    return folder / "corpus", folder / "tokenizer"
+
+
+def command(inputs: tuple[Path, Path], folder: Path, workers: int = 1) -> list[str]:
+    corpus, tokenizer = map(str, inputs)
+    options = ["--set", "dataset.validation=0.2", "--workers", str(workers)]
+    return ["dataset", "pack", corpus, "--tokenizer", tokenizer, "-o", str(folder), *options]
+
+
+@pytest.fixture(scope="session")
+def calm(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory, jprep: Run) -> dict[str, str]:
+    """Every file's hash when nobody disturbs the work."""
+    folder = tmp_path_factory.mktemp("calm") / "dataset"
+    jprep(*command(inputs, folder))
+    return digests(folder)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_killed_and_gone_on_with(
+    place: str, inputs: tuple[Path, Path], tmp_path: Path, jprep: Run, calm: dict[str, str]
+) -> None:
+    folder = tmp_path / "dataset"
+    env = environment(JPREP_FAILPOINT=f"{place}=kill")
+    run = [COMMAND, *command(inputs, folder)]
+    killed = subprocess.run(run, env=env, capture_output=True, process_group=0, timeout=60)
+    assert killed.returncode == -signal.SIGKILL
+    assert not (folder / "dataset.json").exists()
+    jprep(*command(inputs, folder, workers=2))
+    assert digests(folder) == calm
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_killed_at_random_moments(
+    seed: int, inputs: tuple[Path, Path], tmp_path: Path, jprep: Run, calm: dict[str, str]
+) -> None:
+    chance, folder = random.Random(seed), tmp_path / "dataset"
+    for _ in range(2):
+        process = subprocess.Popen([COMMAND, *command(inputs, folder, 1 + seed % 2)], stdout=subprocess.DEVNULL)
+        time.sleep(chance.uniform(0.2, 1.0))
+        process.kill()
+        process.wait()
+    jprep(*command(inputs, folder))
+    assert digests(folder) == calm
+
+
+def test_killed_once_the_manifest_stands(
+    inputs: tuple[Path, Path], tmp_path: Path, jprep: Run, calm: dict[str, str]
+) -> None:
+    """The parts of work under way are still there: seen to be whole, they go."""
+    folder = tmp_path / "dataset"
+    last = f"output.renamed@{2 + PARTS * 7 + 2 * 4 + 1}"  # manifests of stages; files and receipts; dataset.json
+    env = environment(JPREP_FAILPOINT=f"{last}=kill")
+    subprocess.run([COMMAND, *command(inputs, folder)], env=env, capture_output=True, process_group=0, timeout=60)
+    assert (folder / "dataset.json").exists() and (folder / ".state/encoding").exists()
+    jprep(*command(inputs, folder))
+    assert digests(folder) == calm
+
+
+def test_a_full_disk_is_told(inputs: tuple[Path, Path], tmp_path: Path, jprep: Run, calm: dict[str, str]) -> None:
+    folder = tmp_path / "dataset"
+    for place in ("output.written@3", "output.written@24"):  # while encoding, while joining
+        failed = jprep(*command(inputs, folder), code=3, env={"JPREP_FAILPOINT": f"{place}=enospc"})
+        assert "the disk is full" in failed.stderr and "Traceback" not in failed.stderr
+    jprep(*command(inputs, folder))
+    assert digests(folder) == calm

@@ -1,0 +1,148 @@
+"""What encoding gives: every token of every paragraph, and marks where words and sentences start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jprep.corpus.document import SENTENCE, WORD
+from jprep.dataset.encoder import Encoder
+from jprep.dataset.encoding import split_of
+from jprep.dataset.spec import SENTENCE_START, WORD_START, dataset_config
+from jprep.errors import ConfigError
+from jprep.tokenizer.spec import TokenizerConfig
+from jprep.tokenizer.spelling import bytes_of
+from jprep.tokenizer.tokenizer import Tokenizer
+from tests.conftest import Run
+
+KINDS = {
+    "byte-bpe": (),
+    "bpe": ("--set", "tokenizer.digits=split"),
+    "unigram": ("--set", "tokenizer.spaces=alone"),
+    "wordpiece": (),
+    "hard": ("--model", "wordpiece", "--boundaries", "hard"),
+    "hard-bpe": ("--model", "bpe", "--boundaries", "hard", "--set", "tokenizer.digits=split"),
+    "lines": ("--model", "bpe", "--set", "tokenizer.newline=space"),
+}
+NO_BREAK = "\n\0\t\r "
+KNOWN = [8, 9, 10, 12, 15, 17, 21, 23, 29, 30, 31, 47, 50, 57, 58]
+
+
+@pytest.fixture(scope="session")
+def encoders(
+    corpus: Path, tmp_path_factory: pytest.TempPathFactory, jprep: Run
+) -> dict[str, tuple[Encoder, Tokenizer]]:
+    """A small tokenizer of each kind, and its encoder."""
+    folder = tmp_path_factory.mktemp("tokenizers")
+    made = {}
+    for kind, options in KINDS.items():
+        model = () if "--model" in options else ("--model", kind)
+        alphabet = () if kind == "byte-bpe" else ("--alphabet", 700)
+        jprep("tokenizer", "train", corpus, "-o", folder / kind, *model, *options, *alphabet, "--vocab-size", 1500)
+        tokenizer = Tokenizer(folder / kind)
+        made[kind] = (Encoder(tokenizer), tokenizer)
+    return made
+
+
+def starts_of(paragraph: str, config: TokenizerConfig) -> tuple[bytes, dict[int, int]]:
+    """A paragraph's text, and the marks of its bytes; one word after the other, as slow as it is plain."""
+    text, starts = "", {0: WORD_START | SENTENCE_START}
+    for sentence in paragraph.split(SENTENCE):
+        for number, word in enumerate(sentence.split(WORD)):
+            mark = WORD_START if number else WORD_START | SENTENCE_START
+            starts[len(text)] = starts.get(len(text), 0) | mark
+            text += word
+    stay = NO_BREAK + ("0123456789０１２３４５６７８９" if config.digits == "split" else "")
+    for place in sorted(starts) if config.spaces == "prefix" else ():
+        if 0 < place < len(text) and text[place - 1] == " " and text[place] not in stay:
+            starts[place - 1] = starts.get(place - 1, 0) | starts.pop(place)
+    return text.encode(), {len(text[:place].encode()): mark for place, mark in starts.items() if place < len(text)}
+
+
+def marks_of(document: str, encoder: Encoder, tokenizer: Tokenizer, tokens: list[int]) -> list[int]:
+    """What a document's marks must be; and its tokens spell its text."""
+    pieces = [tokenizer.piece_of(number) for number in range(tokenizer.vocab_size)]
+    spelt, marks = bytes_of(pieces, tokenizer.card.config, tokenizer.special), list[int]()
+    left, paragraphs = iter(tokens), document.split("\n")
+    for number, paragraph in enumerate(paragraphs):
+        text, starts = starts_of(paragraph, tokenizer.card.config)
+        at = 0
+        while at < len(text):
+            token = next(left)
+            piece = spelt[token] if token != tokenizer.unk else text[at:].decode()[0].encode()
+            assert text[at:].startswith(piece)
+            marks.append(starts.get(at, 0))
+            at += len(piece)
+        assert next(left) == (encoder.newline if number < len(paragraphs) - 1 else encoder.end)
+        marks.append(0)
+    assert next(left, None) is None
+    return marks
+
+
+# U+2581 and U+2424 come back as the space and the newline that they stand for in pieces: the reference cannot follow.
+LETTERS = st.text(st.sampled_from("東京とあアab1２ \t　😀é#@ー<\0️"), min_size=1, max_size=5)
+PARAGRAPHS = st.lists(st.lists(LETTERS, min_size=1, max_size=6).map(WORD.join), min_size=1, max_size=3).map(
+    SENTENCE.join
+)
+DOCUMENTS = st.lists(st.lists(PARAGRAPHS, min_size=1, max_size=3).map("\n".join), min_size=1, max_size=4)
+
+
+@pytest.mark.parametrize("kind", ["byte-bpe", "bpe", "unigram", "wordpiece", "hard-bpe"])
+@settings(max_examples=40)
+@given(documents=DOCUMENTS)
+def test_marks_are_where_words_start(
+    kind: str, documents: list[str], encoders: dict[str, tuple[Encoder, Tokenizer]]
+) -> None:
+    encoder, tokenizer = encoders[kind]
+    done = encoder.encode([document.encode() for document in documents])
+    assert done.lengths.sum() == len(done.tokens) == len(done.marks)
+    place = 0
+    for document, length, size in zip(documents, done.lengths.tolist(), done.size.tolist(), strict=True):
+        tokens = done.tokens[place : place + length].tolist()
+        assert done.marks[place : place + length].tolist() == marks_of(document, encoder, tokenizer, tokens)
+        assert size == len(document.replace(WORD, "").replace(SENTENCE, "").encode())
+        place += length
+
+
+UNKNOWN = st.lists(st.text(st.sampled_from("東京とあ😀é#"), min_size=1, max_size=6), min_size=1, max_size=12)
+
+
+@settings(max_examples=60)
+@given(words=UNKNOWN)
+def test_a_word_without_pieces_is_one_marked_token(
+    words: list[str], encoders: dict[str, tuple[Encoder, Tokenizer]]
+) -> None:
+    """Under hard boundaries: and `##`, which begins further pieces, may begin a word too."""
+    encoder, tokenizer = encoders["hard"]
+    done = encoder.encode([WORD.join(words).encode()])
+    alone = [len(encoder.encode([word.encode()]).tokens) - 1 for word in words]
+    starts = [mark for length in alone for mark in [WORD_START] + [0] * (length - 1)]
+    assert done.marks.tolist() == [WORD_START | SENTENCE_START, *starts[1:], 0]
+    assert tokenizer.unk in encoder.encode(["😀é".encode()]).tokens
+
+
+def test_a_newline_may_be_a_space(encoders: dict[str, tuple[Encoder, Tokenizer]]) -> None:
+    encoder, tokenizer = encoders["lines"]
+    done = encoder.encode([f"東京{WORD}と\n京都{SENTENCE}東".encode(), "東".encode()])
+    assert encoder.newline == -1 and done.tokens.tolist().count(encoder.end) == 2
+    assert tokenizer.decode(done.tokens[: done.lengths[0] - 1].tolist()) == "東京と 京都東"
+    begun = [tokenizer.decode([token]) for token, mark in zip(done.tokens, done.marks, strict=True) if mark & 2]
+    assert [text[0] for text in begun] == ["東", " ", "東", "東"]
+
+
+def test_an_id_s_split_never_changes() -> None:
+    share = [split_of(f"jawiki:{number}", 0.25) for number in range(4000)]
+    assert share.count("validation") == pytest.approx(1000, rel=0.1)
+    assert [number for number in range(60) if share[number] == "validation"] == KNOWN
+    smaller = [split_of(f"jawiki:{number}", 0.1) for number in range(4000)]
+    assert all(share[number] == "validation" for number in range(4000) if smaller[number] == "validation")
+    assert {split_of(f"jawiki:{number}", 0) for number in range(4000)} == {"train"}
+
+
+@pytest.mark.parametrize("section", [{"validation": 1}, {"validation": -0.1}, {"validation": "x"}, {"valid": 0.1}])
+def test_a_wrong_section_is_told(section: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match="valid"):
+        dataset_config(section, "[dataset]")
