@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from jprep.corpus.recipe import CorpusConfig, DedupConfig, Recipe, RemoteFile, Source, decode_recipe, load_recipe
+from jprep.dataset.spec import DatasetConfig
 from jprep.tokenizer.spec import TokenizerConfig, tokenizer_config
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +35,7 @@ def test_the_list_of_recipes_is_whole(path: Path) -> None:
     assert f"({path.name})" in (ROOT / "data_recipes" / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("section", [Recipe, CorpusConfig, Source, RemoteFile, DedupConfig, TokenizerConfig])
+@pytest.mark.parametrize("section", [Recipe, CorpusConfig, Source, RemoteFile, DedupConfig, TokenizerConfig, DatasetConfig])
 def test_every_key_is_documented(section: type) -> None:
     for key in section.__struct_fields__:  # type: ignore[attr-defined]
         assert re.search(rf"^\| `{key}` \|", DOCUMENTATION, re.MULTILINE), key
