@@ -35,7 +35,10 @@ def test_the_list_of_recipes_is_whole(path: Path) -> None:
     assert f"({path.name})" in (ROOT / "data_recipes" / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("section", [Recipe, CorpusConfig, Source, RemoteFile, DedupConfig, TokenizerConfig, DatasetConfig])
+SECTIONS = [Recipe, CorpusConfig, Source, RemoteFile, DedupConfig, TokenizerConfig, DatasetConfig]
+
+
+@pytest.mark.parametrize("section", SECTIONS)
 def test_every_key_is_documented(section: type) -> None:
     for key in section.__struct_fields__:  # type: ignore[attr-defined]
         assert re.search(rf"^\| `{key}` \|", DOCUMENTATION, re.MULTILINE), key
