@@ -169,7 +169,8 @@ class Words:
         with self._lock:
             self._learn(flat)
             numbers = np.fromiter(map(self._numbers.__getitem__, flat), np.int64, len(flat))
-            starts, lengths, ids = self._offsets[numbers], np.diff(self._offsets)[numbers], self._ids
+            starts, stops, ids = self._offsets[numbers], self._offsets[numbers + 1], self._ids
+        lengths = stops - starts
         ends = offsets_of(lengths)
         places = np.arange(ends[-1]) + np.repeat(starts - ends[:-1], lengths)
         return Encoded(ids[places], ends[offsets_of(map(len, units))])

@@ -26,7 +26,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
         name: the recipe's or the corpus's name.
         signature: one line to cite.
         fingerprint: hash of `made_from`.
-        made_from: the corpus's fingerprint, the whole config, the learning libraries' versions.
+        made_from: the corpus's fingerprint, the whole config, the versions of our learning and of its libraries.
         config: the `[tokenizer]` section, defaults filled in.
         normalizers: what it does to raw text: each step's name, version, config and provenance.
         segmenter: under `boundaries = "hard"` what finds words in raw text: the same of the segmenter; else None.
@@ -55,16 +55,20 @@ def read_card(folder: Path) -> Card:
     """Read a tokenizer's card.
 
     Raises:
-        ConfigError: there is no finished tokenizer there.
+        ConfigError: there is no finished tokenizer there, or one of a later jprep's.
     """
     try:
-        return msgspec.json.decode((folder / CARD).read_bytes(), type=Card)
+        card = msgspec.json.decode((folder / CARD).read_bytes(), type=Card)
     except (FileNotFoundError, NotADirectoryError) as error:
         fix = "give the folder of `jprep tokenizer train -o`; if the training was stopped, run it again"
         raise ConfigError("there is no finished tokenizer here", where=str(folder), fix=fix) from error
     except msgspec.DecodeError as error:
         fix = "`jprep tokenizer train … --restart` makes it again"
         raise ConfigError(f"card.json cannot be read: {error}", where=str(folder), fix=fix) from error
+    if card.format > FORMAT:
+        what = f"this tokenizer has format {card.format}; this jprep knows formats up to {FORMAT}"
+        raise ConfigError(what, where=str(folder), fix=f"install jprep {card.jprep} or later")
+    return card
 
 
 def write_card(folder: Path, card: Card) -> None:

@@ -21,6 +21,10 @@ from jprep.tokenizer.spelling import read_pieces
 from jprep.tokenizer.spm_model import model_proto
 from jprep.tokenizer.vocabulary import Vocabulary
 
+SETTINGS, ROLES = "tokenizer_config.json", "special_tokens_map.json"
+FILES = (TOKENIZER, SETTINGS, ROLES, SPM)
+"""The files that `write_directory` may write."""
+
 _ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 
 
@@ -39,8 +43,8 @@ def write_directory(vocabulary: Vocabulary, normalizers: Sequence[dict[str, Any]
     config, vocabulary = vocabulary.config, _with_exact_sums(vocabulary)
     parts = portable(normalizers, space_of(vocabulary), keep_marks=config.boundaries == "hard")
     _write(folder / TOKENIZER, tokenizer_json(vocabulary, parts.normalizers, parts.pre_tokenizers))
-    _write(folder / "tokenizer_config.json", _settings(vocabulary), indent=2)
-    _write(folder / "special_tokens_map.json", _roles(vocabulary), indent=2)
+    _write(folder / SETTINGS, _settings(vocabulary), indent=2)
+    _write(folder / ROLES, _roles(vocabulary), indent=2)
     if config.model in PIECES_OF_CHARACTERS:
         write_atomic(folder / SPM, model_proto(vocabulary))
 

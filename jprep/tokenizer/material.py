@@ -9,9 +9,10 @@ from typing import Any
 from jprep.corpus.build import build, foresee
 from jprep.corpus.corpus import Corpus
 from jprep.corpus.recipe import Recipe
+from jprep.corpus.store import MANIFEST
 from jprep.engine.fingerprint import fingerprint
 from jprep.engine.run import Executor, Progress
-from jprep.errors import MismatchError
+from jprep.errors import ConfigError, MismatchError
 from jprep.io.atomic import sha256_of
 from jprep.tokenizer.counting import Counted, count_corpus, read_counts
 from jprep.tokenizer.spec import TokenizerConfig
@@ -31,6 +32,9 @@ class Material(ABC):
     normalizers: list[dict[str, Any]]
     segmenter: dict[str, Any] | None
     sources: list[dict[str, Any]]
+
+    def look(self) -> None:  # noqa: B027 - most know all about themselves
+        """Find out what it is. Called before all else, once the output's folder is known to be ours, and locked."""
 
     @abstractmethod
     def fields(self) -> dict[str, Any]:
@@ -72,13 +76,16 @@ class OfInputs(Material):
     """
 
     def __init__(self, recipe: Recipe, cache: Path) -> None:
-        self._recipe, self._made_from = recipe, foresee(recipe, cache)
-        self.name = recipe.name
-        self.normalizers, self.segmenter = _steps(self._made_from)
+        self._recipe, self._cache, self.name = recipe, cache, recipe.name
         self.sources = [
             {"name": source.name, "licence": source.licence, "homepage": source.homepage}
             for source in recipe.corpus.sources
         ]
+
+    def look(self) -> None:
+        """Hash the inputs."""
+        self._made_from = foresee(self._recipe, self._cache)
+        self.normalizers, self.segmenter = _steps(self._made_from)
 
     def fields(self) -> dict[str, Any]:
         """The fingerprint of the corpus that is made."""
@@ -86,13 +93,19 @@ class OfInputs(Material):
 
     def count(self, config: TokenizerConfig, state: Path, executor: Executor, progress: Progress) -> Counted:
         """Build the corpus, then count its units."""
-        build(self._recipe, state / "corpus", executor, progress)
-        return count_corpus(Corpus(state / "corpus"), config, state, executor, progress)
+        folder = state / "corpus"
+        # A finished corpus cannot be held against a pipe; built again, its parts are held against what was counted.
+        again = self._is_piped() and (folder / MANIFEST).exists()
+        build(self._recipe, folder, executor, progress, restart=again)
+        return count_corpus(Corpus(folder), config, state, executor, progress)
+
+    def _is_piped(self) -> bool:
+        files = [file for source in self._made_from["documents"]["sources"] for file in source["files"]]
+        return not all(file["sha256"] for file in files)
 
     def refuse_unknowable(self, folder: Path) -> None:
         """A pipe can be read only once."""
-        files = [file for source in self._made_from["documents"]["sources"] for file in source["files"]]
-        if not all(file["sha256"] for file in files):
+        if self._is_piped():
             fix = "give another -o, or --restart to train it again"
             raise MismatchError("a finished tokenizer cannot be held against a pipe", where=str(folder), fix=fix)
 
@@ -109,6 +122,9 @@ class OfCounts(Material):
 
     def fields(self) -> dict[str, Any]:
         """The file's hash."""
+        if not self._path.is_file():
+            fix = "give a file's path; it is read twice, so that a pipe will not do"
+            raise ConfigError("there is no such file of word counts", where=str(self._path), fix=fix)
         return {"counts": sha256_of(self._path)}
 
     def count(self, config: TokenizerConfig, state: Path, executor: Executor, progress: Progress) -> Counted:

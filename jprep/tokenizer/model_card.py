@@ -21,6 +21,8 @@ _LOSSES = {
     " U+2424 (␤) as a newline.",
 }
 
+_NEWLINES = {"token": "", "space": " A newline comes back as a space."}
+
 
 def model_card(card: Card) -> str:
     """The README of a tokenizer's folder, in Markdown, with the head that model hubs read."""
@@ -31,7 +33,8 @@ def _lines(card: Card) -> Iterator[str]:
     config = card.config
     yield from ("---", "language: ja", "tags: [tokenizer, japanese, jprep]", "---", "", f"# {card.name}", "")
     yield f"A {config.model} tokenizer for Japanese, {config.vocab_size:,} ids. {_BOUNDARIES[config.boundaries]}"
-    yield from (_LOSSES[config.model], "", "```python", "from transformers import AutoTokenizer", "")
+    yield from (_LOSSES[config.model] + _NEWLINES[config.newline], "")
+    yield from ("```python", "from transformers import AutoTokenizer", "")
     yield from ('tokenizer = AutoTokenizer.from_pretrained("this/folder")', "```", "")
     yield from _normalising(card)
     yield from _table(
@@ -46,8 +49,9 @@ def _lines(card: Card) -> Iterator[str]:
 
 def _normalising(card: Card) -> Iterator[str]:
     names = ", ".join(f"`{step['name']}`" for step in card.normalizers)
-    done = f"Raw text is normalised as its corpus was, by {names}" if names else "Raw text is not normalised"
-    yield from (f"{done}; nothing has to be done to it beforehand.", "")
+    done = f"Text is normalised as its corpus was, by {names}" if names else "Text is not normalised"
+    raw = "" if card.config.boundaries == "hard" else "; nothing has to be done to raw text beforehand"
+    yield from (f"{done}{raw}.", "")
 
 
 def _table(title: str, rows: Mapping[str, object]) -> Iterator[str]:

@@ -19,6 +19,8 @@ PIECES_OF_CHARACTERS: tuple[Model, ...] = ("bpe", "unigram")
 DIGITS = "0-9０-９"
 """What `digits = "split"` takes for digits, for a regular expression's brackets: no version of Unicode decides it."""
 
+_LEAST = {"vocab_size": 1, "alphabet": 0, "max_words": 1, "max_piece_chars": 1, "model_max_length": 0, "threads": 1}
+
 
 class TokenizerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The `[tokenizer]` section.
@@ -66,7 +68,7 @@ def tokenizer_config(section: Mapping[str, Any], where: str) -> TokenizerConfig:
         ConfigError: an unknown key, a value of the wrong type or out of its range, two keys that exclude each other.
     """
     config = convert(dict(section), TokenizerConfig, where=where)
-    for key, least in (("vocab_size", 1), ("alphabet", 0), ("max_words", 1), ("max_piece_chars", 1), ("threads", 1)):
+    for key, least in _LEAST.items():
         if getattr(config, key) < least:
             raise ConfigError(f"tokenizer.{key} must be at least {least}", where=where, fix=f"e.g. {key} = {least}")
     if not 0 < config.crossing <= 1:

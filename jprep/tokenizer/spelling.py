@@ -29,7 +29,8 @@ def bytes_of(pieces: Sequence[str], config: TokenizerConfig, special: SpecialTok
         special: its special tokens.
     """
     written = {"byte-bpe": _of_bytes, "wordpiece": _of_wordpiece}.get(config.model, _of_characters)
-    return [piece.encode() if piece in special.tokens else written(piece, config) for piece in pieces]
+    spelling_themselves = set(special.tokens)
+    return [piece.encode() if piece in spelling_themselves else written(piece, config) for piece in pieces]
 
 
 def _of_bytes(piece: str, config: TokenizerConfig) -> bytes:

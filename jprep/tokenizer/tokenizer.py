@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from jprep.corpus.document import UNMARK, WORD, Document
 from jprep.corpus.recipe import make_step
 from jprep.corpus.steps import mark_words
-from jprep.errors import ConfigError, MismatchError
+from jprep.errors import ConfigError, JprepError, MismatchError
 from jprep.tokenizer.bulk import Blocks, Encoded, Encoder, Ids, Lines, Offsets, Served, Words
 from jprep.tokenizer.card import Card, read_card
 from jprep.tokenizer.serving import SPM, TOKENIZER, bare
@@ -48,12 +48,13 @@ class Tokenizer:
         special: its special tokens.
 
     Raises:
-        ConfigError: there is no finished tokenizer there.
+        ConfigError: there is no finished tokenizer there, or not all of it.
     """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.card: Card = read_card(self.folder)
+        _refuse_incomplete(self.folder, self.card)
         self.special: SpecialTokens = special_tokens(self.card.config)
         served = msgspec.json.decode((self.folder / TOKENIZER).read_bytes())
         self._pieces = read_pieces(served["model"])
@@ -154,7 +155,13 @@ class Tokenizer:
         return self.decode_batch(np.asarray(ids, np.int32), np.array([0, len(ids)]))[0]
 
     def decode_batch(self, ids: Ids, offsets: Offsets) -> list[str]:
-        """The texts of what `encode_batch` gives."""
+        """The texts of what `encode_batch` gives.
+
+        Raises:
+            IndexError: there is no such id. What masks labels (-100) is none.
+        """
+        if ids.size and ids.min() < 0:
+            raise IndexError(f"there is no id {ids.min()}")
         parts = [self._spelt[number] for number in ids.tolist()]
         return [b"".join(parts[start:end]).decode(errors="replace") for start, end in pairwise(offsets.tolist())]
 
@@ -218,11 +225,13 @@ class Tokenizer:
         lines = "\n".join(texts)
         for step in self._normalizers:
             lines = step.apply(lines)
-        split = lines.split("\n")
-        if len(split) <= len(texts):
-            return split[: len(texts)]
-        ends = np.cumsum([0] + [text.count("\n") + 1 for text in texts]).tolist()
-        return ["\n".join(split[start:end]) for start, end in pairwise(ends)]
+        split, sizes = lines.split("\n"), [text.count("\n") + 1 for text in texts]
+        if texts and len(split) != sum(sizes):
+            names = ", ".join(step.name for step in self._normalizers)
+            raise JprepError("a normaliser changed the number of lines", where=names, fix="mend the plugin")
+        if len(split) == len(texts):
+            return split
+        return ["\n".join(split[start:end]) for start, end in pairwise(accumulate(sizes, initial=0))]
 
     def _marked(self, texts: list[str], normalized: bool) -> list[str]:
         """Texts with their words marked, those that were not by the corpus's steps."""
@@ -239,6 +248,12 @@ class Tokenizer:
         with self._lock:  # an analyser may be a process that answers one question at a time
             mark_words(docs, self._segmenter)
         return [doc.words for doc in docs]
+
+
+def _refuse_incomplete(folder: Path, card: Card) -> None:
+    if missing := [name for name in (TOKENIZER, SPM) if name in card.files and not (folder / name).exists()]:
+        fix = "copy the whole folder; or `jprep tokenizer train … --restart` makes it again"
+        raise ConfigError(f"this tokenizer is not whole: {', '.join(missing)} is missing", where=str(folder), fix=fix)
 
 
 def _sound(texts: Sequence[str]) -> list[str]:

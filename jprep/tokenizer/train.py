@@ -15,14 +15,14 @@ from jprep.corpus.steps import describe
 from jprep.engine.fingerprint import fingerprint, plain
 from jprep.engine.run import Executor, Progress, refuse_other
 from jprep.errors import ConfigError, MismatchError
-from jprep.io.atomic import remove_leftovers, remove_tree, sha256_of, write_atomic
+from jprep.io.atomic import MARK, remove_leftovers, remove_tree, sha256_of, write_atomic
 from jprep.io.lock import locked
 from jprep.testing.failpoints import failpoint
+from jprep.tokenizer import learning
 from jprep.tokenizer.card import CARD, FORMAT, Card, read_card, write_card
-from jprep.tokenizer.counting import Counted
+from jprep.tokenizer.counting import Counted, units
 from jprep.tokenizer.evaluation import scores_of
-from jprep.tokenizer.export import write_directory
-from jprep.tokenizer.learning import learn
+from jprep.tokenizer.export import FILES, write_directory
 from jprep.tokenizer.material import Material
 from jprep.tokenizer.model_card import README, model_card
 from jprep.tokenizer.portable import portable
@@ -74,8 +74,12 @@ def train(
 def _check(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise ConfigError("the output must be a folder", where=str(folder), fix="give another -o")
-    held = {path.name for path in folder.iterdir()} if folder.exists() else set()
-    if held and not held & {STATE, CARD}:
+    if (folder / CARD).exists() or (folder / STATE / _CLAIM).exists() or not folder.exists():
+        return
+    # Corpora and datasets have a `STATE`, too: without a claim in it, it is ours only if there is next to nothing.
+    state = folder / STATE
+    begun = {path.name.partition(MARK)[0] for path in state.iterdir()} if state.is_dir() else set()
+    if {path.name for path in folder.iterdir()} - {STATE} or begun - {_LOCK, INPUTS, _CLAIM}:
         fix = "give a new folder, or an empty one"
         raise ConfigError("the output folder holds files that are no tokenizer", where=str(folder), fix=fix)
 
@@ -89,6 +93,7 @@ class _Training:
         self._material, self._config, self._folder, self._state = material, config, folder, folder / STATE
         self._executor, self._progress = executor, progress
         self._special = special_tokens(config)
+        material.look()
         self._normalizers = _normalizers(material, config)
         portable(self._normalizers, " ")  # what cannot be exported is found out before hours of counting
         self._made_from = plain(
@@ -98,6 +103,7 @@ class _Training:
                 "config": config,
                 "normalizers": self._normalizers,
                 "segmenter": self._segmenter(),
+                "versions": {"units": units.VERSION, "learning": learning.VERSION},
                 "libraries": {name: version(name) for name in _LIBRARIES},
             }
         )
@@ -110,15 +116,14 @@ class _Training:
         """Train."""
         remove_leftovers(self._folder)
         if restart:
-            (self._folder / CARD).unlink(missing_ok=True)
-            self._forget()
+            self._discard()
         if (self._folder / CARD).exists():
             return self._finished()
         self._claim()
         counted = self._material.count(self._config, self._state, self._executor, self._progress)
         failpoint("tokenizer.counted")
         self._progress.begin("learning", 0)
-        vocabulary = learn(counted, self._config, self._special, self._state / "learning")
+        vocabulary = learning.learn(counted, self._config, self._special, self._state / "learning")
         failpoint("tokenizer.learnt")
         card = self._publish(self._stage(vocabulary, counted))
         self._forget()
@@ -186,9 +191,15 @@ class _Training:
         write_card(self._folder, card)
         return card
 
+    def _discard(self) -> None:
+        """Delete a tokenizer and work under way: a model of another kind would leave files that loaders prefer."""
+        for name in (*FILES, README, CARD):
+            (self._folder / name).unlink(missing_ok=True)
+        self._forget()
+
     def _forget(self) -> None:
-        """Delete work under way, all but the lock that is held."""
-        for path in self._state.iterdir():
+        """Delete work under way, all but the lock that is held; the claim, which says whose it is, last."""
+        for path in sorted(self._state.iterdir(), key=lambda path: path.name == _CLAIM):
             if path.name != _LOCK:
                 remove_tree(path) if path.is_dir() else path.unlink()
 
@@ -214,8 +225,8 @@ def _figures(tokenizer: Tokenizer, sample: Path) -> dict[str, float]:
 def _differing(tokenizer: Tokenizer, marked: list[str]) -> int:
     from tokenizers import Tokenizer as Exported
 
-    hard = tokenizer.card.config.boundaries == "hard"
-    texts = marked if hard else [line.replace(WORD, "") for line in marked]
+    hard = tokenizer.card.config.boundaries == "hard"  # a word alone has no mark, and would be segmented again
+    texts = [line + WORD if hard else line.replace(WORD, "") for line in marked]
     exported = Exported.from_file(str(tokenizer.folder / "tokenizer.json"))
     theirs = [each.ids for each in exported.encode_batch_fast(texts, add_special_tokens=False)]
     ids, offsets = tokenizer.encode_batch(texts)

@@ -180,7 +180,9 @@ def test_evaluate_compares(trained: dict[str, Path], corpus: Path, jprep: Run) -
     figures = json.loads(
         jprep("tokenizer", "evaluate", trained["bpe"], "--against", trained["byte-bpe"], corpus, "--json").stdout
     )
-    assert figures
+    assert [each["model"] for each in figures] == ["bpe", "byte-bpe"]
+    assert all(each["figures"]["lossless_rate"] == 1 and each["speed"] > 0 for each in figures)
+    assert 0 < figures[0]["figures"]["boundary_recall"] <= 1
 
 
 def test_a_file_of_counts(tmp_path: Path, jprep: Run) -> None:
@@ -191,3 +193,38 @@ def test_a_file_of_counts(tmp_path: Path, jprep: Run) -> None:
     command = ("tokenizer", "train", tmp_path / "words.tsv", "--counts", "-o", tmp_path / "t")
     made = json.loads(jprep(*command, "--vocab-size", 273, "--json").stdout)
     assert made["counts"]["units.total"] == sum(words.values())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (("a.tsv", "b.tsv", "--counts"), "one file"),
+        (("r.toml", "a.txt"), "nothing beside it"),
+        ((".", "a.txt"), "nothing beside it"),
+        (("a.tsv", "--counts", "--segmenter", "jumandic"), "--segmenter is for FILEs"),
+        ((".", "--segmenter", "jumandic"), "--segmenter is for FILEs"),
+        (("a.txt", "--corpus", "corpus"), "--corpus is for a RECIPE"),
+    ],
+)
+def test_what_would_be_passed_over_is_refused(
+    arguments: tuple[str, ...], what: str, tmp_path: Path, jprep: Run
+) -> None:
+    refused = jprep("tokenizer", "train", *arguments, "-o", "t", code=2, cwd=tmp_path)
+    assert what in refused.stderr and not (tmp_path / "t").exists()
+
+
+def test_a_pipe_that_was_killed_is_read_again(tmp_path: Path, jprep: Run) -> None:
+    text = "吾輩は猫である。名前はまだ無い。\n" * 9
+    command = ("tokenizer", "train", "-", "--vocab-size", 283, "--workers", 1, "-o")
+    jprep(*command, tmp_path / "calm", stdin=text.encode())
+    jprep(*command, tmp_path / "t", stdin=text.encode(), env={"JPREP_FAILPOINT": "tokenizer.counted=die"}, code=-9)
+    other = jprep(*command, tmp_path / "t", stdin=text.replace("猫", "犬").encode(), code=2)
+    assert "the input is not what it was" in other.stderr
+    jprep(*command, tmp_path / "t", stdin=text.encode())
+    assert digests(tmp_path / "t") == digests(tmp_path / "calm")
+
+
+def test_a_corpus_s_tokenizer_lies_beside_it(corpus: Path, tmp_path: Path, jprep: Run) -> None:
+    name = json.loads((corpus / "corpus.json").read_bytes())["name"]
+    jprep("tokenizer", "train", corpus, "--work", tmp_path, *SMALL, "--workers", 1)
+    assert json.loads((tmp_path / name / "tokenizer/card.json").read_bytes())["name"] == name != corpus.name

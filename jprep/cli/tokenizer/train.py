@@ -89,19 +89,30 @@ def _recipe(inputs: tuple[str, ...], options: dict[str, Any]) -> Recipe:
 
     from jprep.corpus.recipe import DedupConfig, decode_recipe, load_recipe, own_recipe
 
-    if not inputs:
-        raise click.UsageError("give a corpus's folder, a recipe, or files")
+    _refuse_idle(inputs, options)
     if _is_recipe(inputs):
-        if options["segmenter"]:
-            raise click.UsageError("--segmenter is for FILEs: a recipe names its own")
         return load_recipe(Path(inputs[0]), options["overrides"])
     files = {} if _is_corpus(inputs) or options["counts"] else _by_reader(inputs)
     if not files and any(setting.startswith("corpus.") for setting in options["overrides"]):
         raise click.UsageError("there is no corpus to build here, so nothing of it can be set")
     own = own_recipe(files, options["segmenter"] or ("none" if options["boundaries"] == "none" else "jumandic"))
     corpus = msgspec.structs.replace(own.corpus, dedup=DedupConfig(documents=False))  # a text given twice counts twice
-    raw = msgspec.to_builtins(msgspec.structs.replace(own, name=_name(inputs[0]), corpus=corpus))
+    raw = msgspec.to_builtins(msgspec.structs.replace(own, name=_name(inputs), corpus=corpus))
     return decode_recipe(raw, options["overrides"], where="the options")
+
+
+def _refuse_idle(inputs: tuple[str, ...], options: dict[str, Any]) -> None:
+    """Refuse what would do nothing: an input or an option that is passed over has lost something."""
+    if not inputs:
+        raise click.UsageError("give a corpus's folder, a recipe, or files")
+    if len(inputs) > 1 and any(_is_recipe((each,)) or _is_corpus((each,)) for each in inputs):
+        raise click.UsageError("give one recipe or one corpus's folder, and nothing beside it; or files")
+    if options["counts"] and (len(inputs) > 1 or _is_recipe(inputs) or _is_corpus(inputs)):
+        raise click.UsageError("--counts takes one file: word, tab, count; words that repeat add up")
+    if options["segmenter"] and (options["counts"] or _is_recipe(inputs) or _is_corpus(inputs)):
+        raise click.UsageError("--segmenter is for FILEs: recipes name their own, corpora and counts have words")
+    if options["corpus"] and not _is_recipe(inputs):
+        raise click.UsageError("--corpus is for a RECIPE")
 
 
 def _material(inputs: tuple[str, ...], recipe: Recipe, options: dict[str, Any], folder: Path, work: Path) -> Material:
@@ -141,9 +152,13 @@ def _by_reader(inputs: tuple[str, ...]) -> dict[str, list[str]]:
     return files
 
 
-def _name(path: str) -> str:
+def _name(inputs: tuple[str, ...]) -> str:
     """What the tokenizer is called: as its input is."""
-    name = Path(path).name.partition(".")[0] if path != "-" else "stdin"
+    from jprep.corpus.corpus import Corpus
+
+    if _is_corpus(inputs):
+        return Corpus(inputs[0]).manifest.name
+    name = Path(inputs[0]).name.partition(".")[0] if inputs[0] != "-" else "stdin"
     return re.sub(r"[^\w.-]", "-", name) or "corpus"
 
 

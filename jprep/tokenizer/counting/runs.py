@@ -123,12 +123,11 @@ def merged(paths: list[Path], folder: Path) -> Iterator[Rows]:
         folder: where runs of runs go, if there are very many; they are deleted.
     """
     with contextlib.ExitStack() as stack:
-        rounds = 0
         while len(paths) > FAN_IN:
-            spill = stack.enter_context(Spill(folder, f"round-{rounds}"))
+            spill = stack.enter_context(Spill(folder, f"{paths[0].name.partition('.')[0]}-round"))
             for start in range(0, len(paths), FAN_IN):
                 spill.write(_merged(paths[start : start + FAN_IN]))
-            paths, rounds = spill.paths, rounds + 1
+            paths = spill.paths
         yield from _merged(paths)
 
 

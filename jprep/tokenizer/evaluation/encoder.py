@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from jprep.tokenizer.bulk import offsets_of
 from jprep.tokenizer.gpt2 import BYTES
 
 Integers = NDArray[np.int64]
@@ -112,11 +113,4 @@ def _broken(piece: str) -> bool:
 
 def bases_of(texts: Iterable[str]) -> Integers:
     """Where each of some texts begins when they are joined, and where the last one ends, in characters."""
-    return running(np.fromiter(map(len, texts), np.int64))
-
-
-def running(lengths: Any) -> Integers:
-    """Running sums, from 0: one more than there are lengths."""
-    sums = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=sums[1:])
-    return sums
+    return offsets_of(map(len, texts))

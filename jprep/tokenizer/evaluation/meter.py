@@ -48,7 +48,7 @@ class Meter:
         self._total_words = 0
         self._marks_seen = False
         self._timed: list[list[str]] = []
-        self._timed_characters = 0
+        self._timed_characters = self._timed_bytes = 0
 
     def add(self, marked: Sequence[str]) -> None:
         """Measure some paragraphs.
@@ -66,10 +66,12 @@ class Meter:
         self._count_words(marked)
         self._paragraphs += len(texts)
         self._characters += int(bases[-1])
-        self._bytes += sum(len(text.encode(errors="surrogatepass")) for text in texts)
+        size = sum(len(text.encode(errors="surrogatepass")) for text in texts)
+        self._bytes += size
         if self._timed_characters < _TIMED:
             self._timed.append(given)
             self._timed_characters += int(bases[-1])
+            self._timed_bytes += size
 
     def _compare(self, texts: Sequence[str], decoded: Sequence[str]) -> None:
         for number, (text, other) in enumerate(zip(texts, decoded, strict=True), self._paragraphs):
@@ -96,7 +98,7 @@ class Meter:
         self._total_words += sum(count for word, count in words.items() if word and not word.isspace())
         self._words.update({word: count for word, count in words.items() if word.isalpha() and not word.isascii()})
         if len(self._words) > _MOST_WORDS:
-            self._words = Counter({word: count for word, count in self._words.items() if count > 1})
+            self._words = Counter(dict(self._words.most_common(_MOST_WORDS // 2)))
 
     def scores(self, *, speed: bool) -> Scores:
         """What was measured.
@@ -141,9 +143,8 @@ class Meter:
 
     def _speed(self) -> float:
         """The best of a few passes over the same text."""
-        size = sum(len(text.encode(errors="surrogatepass")) for batch in self._timed for text in batch)
         best = min(self._seconds() for _ in range(_PASSES))
-        return size / 1e6 / best if best else 0.0
+        return self._timed_bytes / 1e6 / best if best else 0.0
 
     def _seconds(self) -> float:
         before = time.process_time()

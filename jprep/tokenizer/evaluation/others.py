@@ -12,7 +12,8 @@ import msgspec
 import numpy as np
 
 from jprep.errors import ConfigError
-from jprep.tokenizer.evaluation.encoder import Encoded, Encoder, Integers, parts_of, running
+from jprep.tokenizer.bulk import offsets_of
+from jprep.tokenizer.evaluation.encoder import Encoded, Encoder, Integers, parts_of
 
 
 class HuggingFace(Encoder):
@@ -111,7 +112,7 @@ class SentencePiece(Encoder):
 
 
 def _encoded(ids: Sequence[Sequence[int]], spans: Sequence[Sequence[tuple[int, int]]]) -> Encoded:
-    offsets = running([len(each) for each in ids])
+    offsets = offsets_of([len(each) for each in ids])
     flat = np.fromiter(chain.from_iterable(ids), np.int32, offsets[-1])
     places: Integers = np.fromiter(chain.from_iterable(chain.from_iterable(spans)), np.int64, 2 * offsets[-1]).reshape(
         -1, 2

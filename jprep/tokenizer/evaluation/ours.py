@@ -10,11 +10,12 @@ import numpy as np
 
 from jprep.corpus.document import WORD
 from jprep.errors import JprepError
-from jprep.tokenizer.evaluation.encoder import Encoded, Encoder, Integers, bases_of, continuing, parts_of, running
+from jprep.tokenizer.bulk import Encoded as Ids
+from jprep.tokenizer.bulk import Words, offsets_of
+from jprep.tokenizer.evaluation.encoder import Encoded, Encoder, Integers, bases_of, continuing, parts_of
 from jprep.tokenizer.vocabulary import SPACE
 
 if TYPE_CHECKING:
-    from jprep.tokenizer import bulk
     from jprep.tokenizer.tokenizer import Tokenizer
 
 
@@ -59,7 +60,7 @@ class OurEncoder(Encoder):
         bases = bases_of([text.replace(WORD, "") for text in texts])
         by_words = self.marked and self.model == "wordpiece"
         lengths = self._by_words(ids, offsets, texts, bases) if by_words else self._characters[ids]
-        ends = running(lengths)
+        ends = offsets_of(lengths)
         if not np.array_equal(ends[offsets], bases):
             fix = "this is a fault of jprep: report it, with the text"
             raise JprepError("tokens do not add up to the text", where=self.name, fix=fix)
@@ -77,7 +78,7 @@ class OurEncoder(Encoder):
         The unknown token stands for a whole word, and `##` that a word begins with for itself.
         """
         lengths: Integers = self._characters[ids]
-        added = running(lengths)[offsets]
+        added = offsets_of(lengths)[offsets]
         for number in np.flatnonzero(np.diff(added) != np.diff(bases)).tolist():
             ends = self._ends(texts[number])
             at, begins = 0, {0, *ends}
@@ -91,10 +92,8 @@ class OurEncoder(Encoder):
 
     def _ends(self, text: str) -> list[int]:
         """Where the units of a marked text end: words, with the spaces before them as the tokenizer has them."""
-        from jprep.tokenizer.bulk import Words
-
         units = Words(_lengths, self._tokenizer.card.config, SPACE)([text])
-        ends: list[int] = running(units.ids)[1:].tolist()
+        ends: list[int] = offsets_of(units.ids)[1:].tolist()
         return ends
 
     def decode(self, encoded: Encoded) -> list[str]:
@@ -111,8 +110,6 @@ def _as_reference(description: dict[str, Any]) -> dict[str, Any]:
     return {"use": description["name"], **description["config"]}
 
 
-def _lengths(units: Sequence[str]) -> bulk.Encoded:
+def _lengths(units: Sequence[str]) -> Ids:
     """An encoder for which each unit is one token: its length."""
-    from jprep.tokenizer.bulk import Encoded as Ids
-
     return Ids(np.fromiter(map(len, units), np.int32, len(units)), np.arange(len(units) + 1))

@@ -13,6 +13,9 @@ from jprep.tokenizer.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from jprep.tokenizer.counting import Counted
 
+VERSION = 1
+"""Raised whenever the same counts would give another vocabulary than before."""
+
 _LEARNERS: dict[Model, str] = {"bpe": "bpe", "byte-bpe": "byte_bpe", "unigram": "unigram", "wordpiece": "wordpiece"}
 
 
@@ -23,7 +26,8 @@ class _Learner(Protocol):
 def learn(counted: Counted, config: TokenizerConfig, special: SpecialTokens, scratch: Path) -> Vocabulary:
     """Learn a vocabulary of exactly `config.vocab_size` ids.
 
-    The same counts give the same vocabulary on any machine.
+    The same counts give the same vocabulary: with the same libraries, and for Unigram with a processor and a C library
+    whose floats round alike.
 
     Args:
         counted: the words and characters of a corpus, and a sample of it.

@@ -6,6 +6,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from jprep.errors import ConfigError
+from jprep.tokenizer.counting.results import read_characters
 from jprep.tokenizer.spec import PIECES_OF_CHARACTERS, TokenizerConfig
 from jprep.tokenizer.vocabulary import NEWLINE, SPACE
 
@@ -44,12 +45,8 @@ def choose_alphabet(characters: Path, config: TokenizerConfig) -> str:
 
 
 def _counts(characters: Path, never: str) -> dict[str, int]:
-    counts = {}
-    for line in characters.read_text(encoding="ascii").splitlines():
-        point, count = line.split("\t")
-        if (character := chr(int(point, 16))) not in never:
-            counts[character] = int(count)
-    return counts
+    counted = {chr(point): count for point, count in read_characters(characters).items()}
+    return {character: count for character, count in counted.items() if character not in never}
 
 
 def _refuse_too_small(size: int, covered: list[int], enough: int) -> None:
@@ -61,10 +58,9 @@ def _refuse_too_small(size: int, covered: list[int], enough: int) -> None:
 
 
 def _with_forced(chosen: list[str], config: TokenizerConfig) -> str:
-    forced = [" "] if " " not in chosen else []
-    if config.model == "wordpiece" and config.newline == "token":
-        forced.append("\n")
-    if config.alphabet:  # what is asked for is the whole alphabet
-        chosen = chosen[: max(config.alphabet - len(forced), 0)]
-        forced = [" ", *forced] if " " not in [*chosen, *forced] else forced
-    return "".join([*chosen, *forced])
+    newline = ["\n"] if config.model == "wordpiece" and config.newline == "token" else []
+    room = (config.alphabet or len(chosen) + 2) - len(newline)  # what is asked for is the whole alphabet
+    chosen = chosen[: max(room, 0)]
+    if " " not in chosen:
+        chosen = [*chosen[: max(room - 1, 0)], " "]
+    return "".join([*chosen, *newline])

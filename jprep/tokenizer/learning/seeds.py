@@ -36,10 +36,11 @@ def write_seeds(units: Path, seeds: Path, longest: int) -> None:
     import numpy as np
 
     text, counts = read_units(units)
-    found = list(_substrings(text, counts, longest))
+    found = [(np.zeros(0, np.int64),) * 3, *_substrings(text, counts, longest)]
     starts, lengths, sums = (np.concatenate(column) for column in zip(*found, strict=True))
+    excess = int(sums.max(initial=0)).bit_length() + longest.bit_length() - 63  # bits that a product has too many
     # Stable: ties stay by length, then in the order of code points.
-    best = np.argsort(-(sums * lengths), kind="stable")[:MOST]
+    best = np.argsort(-((sums >> max(excess, 0)) * lengths), kind="stable")[:MOST]
     rows = zip(starts[best].tolist(), lengths[best].tolist(), sums[best].tolist(), strict=True)
     with seeds.open("w", encoding="utf-8", newline="\n") as lines:
         lines.writelines(f"{text[start : start + length]}\t{sum_}\n" for start, length, sum_ in rows)

@@ -19,6 +19,8 @@ LONGEST = 250
 LARGEST = 2**61
 """The sum of all characters' counts that the trainer sees; it adds them in 64 signed bits, and we add as much again."""
 
+_MOST_AT_ONCE = 2**31 - 1  # bytes
+
 _BYTE_NAMES = re.compile("<(?=0x[0-9A-F]{2}>)")
 
 
@@ -30,11 +32,15 @@ def read_units(words: Path) -> tuple[str, list[int]]:
     """
     from pyarrow import csv
 
-    if not words.stat().st_size:
+    size = words.stat().st_size
+    if not size:
         raise ConfigError("the corpus holds no words to learn from", fix="give a corpus that is not empty")
     table = csv.read_csv(
         words,
-        read_options=csv.ReadOptions(column_names=["unit", "count"], use_threads=False),
+        # One block: a line must not be longer than that, and nothing bounds a unit.
+        read_options=csv.ReadOptions(
+            column_names=["unit", "count"], use_threads=False, block_size=min(size + 1, _MOST_AT_ONCE)
+        ),
         parse_options=csv.ParseOptions(delimiter="\t", quote_char=False),
         convert_options=csv.ConvertOptions(column_types={"unit": "string", "count": "int64"}),
     )

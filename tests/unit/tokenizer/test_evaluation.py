@@ -18,6 +18,7 @@ from jprep.errors import ConfigError, InputError, JprepError
 from jprep.tokenizer.evaluation import Difference, Encoded, Encoder, evaluate, scores_of
 from jprep.tokenizer.evaluation.compare import compare
 from jprep.tokenizer.evaluation.encoder import continuing, parts_of
+from jprep.tokenizer.evaluation.meter import Meter
 from jprep.tokenizer.evaluation.opening import open_encoders
 from jprep.tokenizer.evaluation.ours import OurEncoder
 from jprep.tokenizer.evaluation.text import open_text, sample
@@ -303,3 +304,23 @@ def test_an_unknown_word_is_as_long_as_it_is():
     encoded = OurEncoder(tokenizer).encode([f"ab{WORD} {WORD}漢字{WORD}##{WORD}ab", "漢字"])
     assert encoded.starts.tolist() == [0, 1, 2, 5, 7, 8, 0]
     assert encoded.ends.tolist() == [1, 2, 5, 7, 8, 9, 2]
+
+
+def test_speed_is_that_of_text_without_marks(monkeypatch):
+    class Marked(Toy):
+        marked = True
+
+        def of(self, text):
+            return super().of(text.replace(WORD, ""))
+
+    monkeypatch.setattr("time.process_time", iter([0.0, 0.5] * 3).__next__)
+    assert evaluate([(Marked(), list)], [f"ab{WORD}漢{WORD}字"] * 1000)[0].speed == 8e3 / 1e6 / 0.5
+
+
+def test_words_that_are_kept_in_mind_are_few(monkeypatch):
+    monkeypatch.setattr("jprep.tokenizer.evaluation.meter._MOST_WORDS", 10)
+    meter = Meter(Toy())
+    for length in range(1, 60):
+        meter.add([WORD.join(["長" * length] * 2 + ["長"])])
+        assert 0 < len(meter._words) <= 10
+    assert meter._words["長"] == 61

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -164,3 +165,22 @@ def test_many_counts_below_the_large_ones_do_not_overflow(monkeypatch: pytest.Mo
     for _ in range(9):
         characters.add(*rows({"a": 2**60 + 1, "ab": 2**60}))
     assert characters.totals() == {ord("a"): 9 * 2**61 + 9, ord("b"): 9 * 2**60}
+
+
+def test_runs_of_runs_of_two_tasks_do_not_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two tasks may merge in one folder at once, on two machines even with one process id."""
+    monkeypatch.setattr(runs, "FAN_IN", 2)
+    made: list[str] = []
+    write = Spill.write
+
+    def noted(spill: Spill, blocks: Any) -> None:
+        write(spill, blocks)
+        made.append(spill.paths[-1].name)
+
+    monkeypatch.setattr(Spill, "write", noted)
+    for task in ("0000", "0001"):
+        with Spill(tmp_path, task) as spill:
+            for number in range(7):
+                spill.write([rows({"a": 1, f"b{number}": 2})])
+            assert dict(pairs(list(merged(spill.paths, tmp_path))))["a"] == 7
+    assert len(made) == len(set(made)) > 2 * 7 + 4 and not list(tmp_path.iterdir())

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -20,7 +21,7 @@ from vocabularies import WORDS, finished, small
 
 from jprep.corpus.recipe import make_step
 from jprep.corpus.steps import describe
-from jprep.errors import ConfigError, MismatchError
+from jprep.errors import ConfigError, JprepError, MismatchError
 from jprep.tokenizer import load_tokenizer
 from jprep.tokenizer.bulk import Encoded, Words
 from jprep.tokenizer.card import read_card, write_card
@@ -255,3 +256,24 @@ def test_a_step_that_changed_is_refused(tmp_path: Path) -> None:
 def test_a_folder_without_a_tokenizer(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no finished tokenizer"):
         load_tokenizer(tmp_path)
+
+
+def test_a_card_of_a_later_format_is_refused(tmp_path: Path) -> None:
+    write_card(tmp_path, msgspec.structs.replace(read_card(finished(tmp_path, small())), format=2, jprep="9.9"))
+    with pytest.raises(ConfigError, match="format 2") as refused:
+        Tokenizer(tmp_path)
+    assert refused.value.fix == "install jprep 9.9 or later"
+
+
+@pytest.mark.parametrize("apply", [lambda lines: lines.replace("\n", ""), lambda lines: lines + "\n"])
+def test_a_normaliser_that_changes_lines_is_refused(apply: Any, tmp_path: Path) -> None:
+    tokenizer = Tokenizer(finished(tmp_path, small()))
+    tokenizer._normalizers = [SimpleNamespace(name="mine", apply=apply)]
+    with pytest.raises(JprepError, match="changed the number of lines"):
+        tokenizer.encode_batch(["a\nb", "c", "d"])
+
+
+def test_what_is_no_id_is_not_decoded(tokenizers) -> None:
+    for ids in ([5, -100], [5, tokenizers["bpe"].vocab_size]):
+        with pytest.raises(IndexError):
+            tokenizers["bpe"].decode(ids)

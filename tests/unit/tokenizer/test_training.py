@@ -1,0 +1,118 @@
+"""`jprep.tokenizer.train`: whose folder it writes to, and what it leaves there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jprep.corpus.corpus import Silent
+from jprep.corpus.recipe import own_recipe
+from jprep.engine.local import Local
+from jprep.errors import ConfigError, MismatchError
+from jprep.tokenizer.card import Card
+from jprep.tokenizer.material import Material, OfCounts, OfInputs
+from jprep.tokenizer.spec import TokenizerConfig
+from jprep.tokenizer.tokenizer import Tokenizer
+from jprep.tokenizer.train import INPUTS, STATE, _differing, train
+
+LINES = "".join(f"{word}\t{count}\n" for word, count in {"東京都": 9, "東京": 7, "京都": 5, " a": 3}.items())
+
+
+@pytest.fixture
+def counts(tmp_path: Path) -> Path:
+    """A file of word counts."""
+    path = tmp_path / "words.tsv"
+    path.write_text(LINES, encoding="utf-8")
+    return path
+
+
+def trained(material: Material, folder: Path, *, restart: bool = False, **options: Any) -> Card:
+    config = TokenizerConfig(**({"vocab_size": 269} | options))
+    return train(material, config, folder, Local(1), Silent(), restart=restart)
+
+
+def held(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("name", ["README.md", "tokenizer.json", ".state/documents/stage.json", "corpus.json"])
+@pytest.mark.parametrize("inputs", [False, True])
+@pytest.mark.parametrize("restart", [False, True])
+def test_what_is_no_tokenizer_stays_as_it_is(
+    name: str, inputs: bool, restart: bool, counts: Path, tmp_path: Path
+) -> None:
+    """A corpus, too, has a folder for work under way; and inputs are looked at when the folder is known to be ours."""
+    folder = tmp_path / "mine"
+    (folder / name).parent.mkdir(parents=True)
+    (folder / name).write_text("mine")
+    material = OfInputs(own_recipe({"text": [str(counts)]}), folder / STATE / INPUTS) if inputs else OfCounts(counts)
+    with pytest.raises(ConfigError, match="files that are no tokenizer"):
+        trained(material, folder, restart=restart)
+    assert held(folder) == {name: b"mine"}
+
+
+def test_a_folder_that_was_hardly_begun_is_ours(counts: Path, tmp_path: Path) -> None:
+    for number, name in enumerate(["LOCK", "inputs.json", "training.json.tmp-99999999", "inputs.json.tmp-99999999"]):
+        (tmp_path / str(number) / STATE).mkdir(parents=True)
+        (tmp_path / str(number) / STATE / name).touch()
+        trained(OfCounts(counts), tmp_path / str(number))
+        assert set(held(tmp_path / str(number) / STATE)) == {"LOCK"}
+
+
+def test_another_kind_leaves_nothing_of_the_first(counts: Path, tmp_path: Path) -> None:
+    folder, fresh = tmp_path / "t", tmp_path / "fresh"
+    trained(OfCounts(counts), folder)
+    assert (folder / "spm.model").exists()
+    options: dict[str, Any] = {"model": "wordpiece", "vocab_size": 14}
+    with pytest.raises(MismatchError, match=r"config\.model"):
+        trained(OfCounts(counts), folder, **options)
+    trained(OfCounts(counts), folder, restart=True, **options)
+    trained(OfCounts(counts), fresh, **options)
+    assert held(folder) == held(fresh)
+
+
+def test_what_is_added_to_a_tokenizer_stays(counts: Path, tmp_path: Path) -> None:
+    trained(OfCounts(counts), tmp_path / "t")
+    (tmp_path / "t/LICENSE").write_text("mine")
+    trained(OfCounts(counts), tmp_path / "t")
+    trained(OfCounts(counts), tmp_path / "t", restart=True)
+    assert (tmp_path / "t/LICENSE").read_text() == "mine"
+
+
+def test_counts_must_be_a_file(tmp_path: Path) -> None:
+    for path in (tmp_path / "absent", tmp_path, Path("-")):
+        with pytest.raises(ConfigError, match="no such file of word counts"):
+            trained(OfCounts(path), tmp_path / "t")
+
+
+def test_what_made_it_is_in_its_card(counts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained(OfCounts(counts), tmp_path / "t")
+    made_from = json.loads((tmp_path / "t/card.json").read_bytes())["made_from"]
+    assert made_from["config"]["vocab_size"] == 269 and set(made_from["material"]) == {"counts"}
+    monkeypatch.setattr("jprep.tokenizer.learning.VERSION", -1)
+    with pytest.raises(MismatchError, match=r"versions\.learning"):
+        trained(OfCounts(counts), tmp_path / "t")
+
+
+@pytest.mark.parametrize(("boundaries", "newline"), [("train", "token"), ("hard", "space")])
+def test_the_readme_promises_what_holds(boundaries: str, newline: str, counts: Path, tmp_path: Path) -> None:
+    trained(OfCounts(counts), tmp_path / "t", boundaries=boundaries, newline=newline)
+    readme = (tmp_path / "t/README.md").read_text(encoding="utf-8")
+    assert ("nothing has to be done to raw text" in readme) == (boundaries == "train")
+    assert ("A newline comes back as a space." in readme) == (newline == "space")
+
+
+def test_a_word_alone_needs_no_segmenter(counts: Path, tmp_path: Path) -> None:
+    """A paragraph of one word has no mark; the machine that trains may have no analyser."""
+    trained(OfCounts(counts), tmp_path / "t", boundaries="hard")
+    assert _differing(Tokenizer(tmp_path / "t"), ["東京", "東京都\x1fa"]) == 0
+
+
+def test_a_folder_that_is_not_whole(counts: Path, tmp_path: Path) -> None:
+    trained(OfCounts(counts), tmp_path / "t")
+    (tmp_path / "t/spm.model").unlink()
+    with pytest.raises(ConfigError, match=r"spm\.model is missing"):
+        Tokenizer(tmp_path / "t")
