@@ -1,4 +1,4 @@
-"""One split on disk: tokens and index in Megatron's layout (`MMIDIDX`, version 1), and two bits a token beside them."""
+"""One split on disk: tokens and index in Megatron's layout (`MMIDIDX`, version 1), and their marks beside them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import Any, BinaryIO, Literal
 import numpy as np
 import numpy.typing as npt
 
-from jprep.dataset.marks import Marks, unpacked
-from jprep.errors import MismatchError
+from jprep.dataset.mark_blocks import BlockReader
+from jprep.dataset.marks import Marks
+from jprep.dataset.resident import damaged, mapped, release
 
 BIN, IDX, MARKS = ".bin", ".idx", ".marks"
 SUFFIXES = (BIN, IDX, MARKS)
@@ -30,7 +31,6 @@ LARGEST_UINT16 = 1 << 16
 Integers = npt.NDArray[np.int64]
 
 _BLOCK = 1 << 20  # documents whose numbers are written at a time
-_FIX = "`jprep dataset pack … --restart` makes it again"
 
 
 def dtype_of(vocab_size: int) -> Literal["uint16", "int32"]:
@@ -86,15 +86,14 @@ class Indexed:
 
     def __init__(self, prefix: Path, dtype: str) -> None:
         self._prefix, self._dtype = Path(prefix), dtype
-        index = self._mapped(IDX, np.dtype(np.uint8))
+        index = mapped(self._path(IDX), np.dtype(np.uint8))
         self._sequences = self._checked(index)
         self._lengths = index[HEADER.size :][: 4 * self._sequences].view("<i4")
         self._pointers = index[HEADER.size + 4 * self._sequences :][: 8 * self._sequences].view("<i8")
-        self.tokens = self._mapped(BIN, stored(dtype))
-        self._marks = self._mapped(MARKS, np.dtype(np.uint8))
+        self.tokens = mapped(self._path(BIN), stored(dtype))
         tokens = self.bounds(self._sequences - 1)[1] if self._sequences else 0
         self._check_size(BIN, tokens * self.tokens.itemsize)
-        self._check_size(MARKS, -(-tokens // 4))
+        self._marks = BlockReader(self._path(MARKS), tokens)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Indexed, (self._prefix, self._dtype)
@@ -145,31 +144,29 @@ class Indexed:
     def marks(self, start: int, stop: int) -> Marks:
         """The marks of tokens `start` to `stop`: `WORD_START`, `SENTENCE_START`, both or 0; uint8, (stop - start,)."""
         start, stop, _ = slice(start, stop).indices(len(self.tokens))
-        return unpacked(self._marks, start, max(start, stop))
+        return self._marks.read(start, max(start, stop))
+
+    def release(self) -> None:
+        """Let go of the files' pages, and of the marks that this thread keeps: what is asked for next is read again."""
+        release(self.tokens)
+        release(self._lengths)  # and with them the whole index
+        self._marks.release()
 
     def _path(self, suffix: str) -> Path:
         return self._prefix.with_name(self._prefix.name + suffix)
 
-    def _mapped(self, suffix: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-        path = self._path(suffix)
-        try:
-            size = path.stat().st_size
-            return np.memmap(path, dtype, "r", shape=(size // dtype.itemsize,)) if size else np.zeros(0, dtype)
-        except OSError as error:
-            raise MismatchError(f"cannot be read: {error.strerror}", where=str(path), fix=_FIX) from error
-
     def _checked(self, index: npt.NDArray[Any]) -> int:
         """How many sequences the index speaks of, if it is one."""
-        head, where = bytes(index[: HEADER.size]), str(self._path(IDX))
+        head = bytes(index[: HEADER.size])
         if len(head) < HEADER.size or not head.startswith(MAGIC):
-            raise MismatchError("this is no index of tokens", where=where, fix=_FIX)
+            raise damaged(self._path(IDX), "this is no index of tokens")
         _, version, code, sequences, documents = HEADER.unpack(head)
         if (version, code, documents) != (1, CODES[self._dtype], sequences + 1):
-            raise MismatchError(f"this is no index of documents of {self._dtype} tokens", where=where, fix=_FIX)
+            raise damaged(self._path(IDX), f"this is no index of documents of {self._dtype} tokens")
         self._check_size(IDX, HEADER.size + 20 * sequences + 8)
         return int(sequences)
 
     def _check_size(self, suffix: str, size: int) -> None:
         path = self._path(suffix)
         if (found := path.stat().st_size) != size:
-            raise MismatchError(f"this file has {found} bytes, and should have {size}", where=str(path), fix=_FIX)
+            raise damaged(path, f"this file has {found} bytes, and should have {size}")

@@ -13,7 +13,7 @@ import numpy as np
 from jprep.dataset.encoding import LENGTHS, MARKS, TOKENS, count_of, read_marks
 from jprep.dataset.indexed import BIN, IDX, Integers, write_index
 from jprep.dataset.indexed import MARKS as MARKS_SUFFIX
-from jprep.dataset.marks import Packer
+from jprep.dataset.mark_blocks import BlockWriter
 from jprep.engine.fingerprint import fingerprint
 from jprep.engine.stage import Output, Receipt, Result, Stage, Task
 from jprep.io.atomic import atomic, sha256_of
@@ -101,9 +101,9 @@ def _join_tokens(file: BinaryIO, root: Path, pieces: list[_Piece]) -> None:
 
 
 def _join_marks(file: BinaryIO, root: Path, pieces: list[_Piece]) -> None:
-    """Parts end within bytes: their marks are unpacked, and packed again where they come to lie."""
-    packer = Packer(file)
+    """Parts end within blocks: their marks are unpacked, and packed again where they come to lie."""
+    writer = BlockWriter(file)
     for piece in pieces:
         for marks in read_marks(root / f"{piece.path}.{MARKS}", piece.tokens):
-            packer.add(marks)
-    packer.end()
+            writer.add(marks)
+    writer.end()

@@ -40,7 +40,7 @@ VERSION = 1
 """Raised whenever the same corpus and tokenizer would give other tokens or marks than before."""
 
 _LOCK = "LOCK"
-_LIBRARIES = ("sentencepiece", "tokenizers")
+_LIBRARIES = ("sentencepiece", "tokenizers", "zstandard")
 _FILES = [f"{split}{suffix}" for split in SPLITS for suffix in SUFFIXES]
 
 

@@ -35,6 +35,9 @@ class Tokens(Protocol):
     def marks(self, start: int, stop: int) -> npt.NDArray[np.uint8]:
         """The marks of tokens `start` to `stop`."""
 
+    def release(self) -> None:
+        """Let go of what was read."""
+
 
 class Separators(NamedTuple):
     """The ids that end a document, and that stand between two paragraphs."""
@@ -140,6 +143,7 @@ def _complete(split: Tokens, length: int) -> Iterator[Integers]:
     for block in range(0, total, _BLOCK):
         stop = min(block + _BLOCK, total)
         found = (split.marks(block, stop) & SENTENCE_START).nonzero()[0] + block
+        split.release()
         ahead = ahead[bisect_right(ahead, start) :] + found.tolist()
         cuts = [start, *_cuts(start, ahead, length, stop)]
         if stop == total and start < total:
@@ -166,7 +170,7 @@ def _lines(split: Tokens, length: int, separators: Separators) -> Iterator[Integ
         ends = ((tokens == separators.end) | (tokens == separators.newline)).nonzero()[0] + block
         if block + _BLOCK >= total and (not len(ends) or ends[-1] < total - 1):
             ends = np.append(ends, total)
-        release(split.tokens)
+        split.release()
         if len(ends):
             starts = np.concatenate([[start], ends[:-1] + 1])
             yield _pieces(starts, ends - starts, length)

@@ -1,12 +1,33 @@
-"""What a process holds of a mapped file."""
+"""A dataset's files, mapped: opening one costs the same whatever its size."""
 
 from __future__ import annotations
 
 import mmap
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from jprep.errors import MismatchError
+
+
+def mapped(path: Path, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Map a file, read-only; bytes behind its last whole item are left out.
+
+    Raises:
+        MismatchError: it cannot be read.
+    """
+    try:
+        size = path.stat().st_size
+        return np.memmap(path, dtype, "r", shape=(size // dtype.itemsize,)) if size else np.zeros(0, dtype)
+    except OSError as error:
+        raise damaged(path, f"cannot be read: {error.strerror}") from error
+
+
+def damaged(path: Path, what: str) -> MismatchError:
+    """A file of a dataset is not what was written."""
+    return MismatchError(what, where=str(path), fix="`jprep dataset pack … --restart` makes it again")
 
 
 def release(array: npt.NDArray[Any]) -> None:

@@ -13,7 +13,6 @@ from jprep.dataset.indexed import Indexed
 from jprep.dataset.masking import NO_LABEL, Flags, Ids, Masking
 from jprep.dataset.packing import LENGTH_BITS, Integers, Packing, Samples, Separators, Stream, Tokens, listed
 from jprep.dataset.permutation import permuted
-from jprep.dataset.resident import release
 from jprep.dataset.spec import TRAIN, WORD_START, read_dataset
 from jprep.dataset.special_ids import SpecialIds
 from jprep.errors import ConfigError
@@ -252,7 +251,7 @@ class Sampler:
             ids[row, first : first + size] = self._tokens[start : start + size]
             if words is not None:
                 words[row, first : first + size] = self._source.tokens.marks(start, start + size) & WORD_START
-        release(self._tokens)
+        self._source.tokens.release()
         for place, token in enumerate(special.after, first):
             ids[np.arange(len(starts)), sizes + place] = token
         return ids, words

@@ -22,7 +22,7 @@ TRAIN, VALIDATION = "train", "validation"
 SPLITS = (TRAIN, VALIDATION)
 
 WORD_START, SENTENCE_START = 1, 2
-"""A token's two marks: its first byte stands at a word's, at a sentence's start."""
+"""A token's two marks: its first byte stands at a word's, at a sentence's start. See `Split` for where they lie."""
 
 
 class DatasetConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -37,6 +37,13 @@ class DatasetConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 class Split(msgspec.Struct, frozen=True):
     """One split: `<name>.bin` and `<name>.idx` in Megatron's layout, and `<name>.marks`, two bits a token.
+
+    `.marks` has, with all numbers little-endian:
+
+    - a header: magic `JPMARKS` and a zero byte, u32 version (1), u32 tokens of a block (8,192; a multiple of 4);
+    - the blocks: each is one zstd frame of the marks of so many tokens, the last one of what is left. Unpacked, the
+      marks of a block's token i lie in byte i // 4 at bits 2·(i % 4): `WORD_START`, `SENTENCE_START`;
+    - a footer: u64 places in the file, where each block begins and where the last one ends; u64 tokens.
 
     Attributes:
         name: `train` or `validation`.

@@ -23,6 +23,11 @@ NAMES = (
     "tokenizer.counted",  # words are counted, nothing is learnt
     "tokenizer.learnt",  # the vocabulary is learnt, nothing of it is written
     "tokenizer.moved",  # all is done but card.json
+    "run.filled",  # a checkpoint's files are written, not yet hashed
+    "run.hashed",  # all of it is there but COMMIT.json
+    "run.committed",  # COMMIT.json too, not yet under its final name
+    "run.renamed",  # it stands, nothing older is deleted
+    "run.unnamed",  # an older one has lost its name, and is not yet deleted
 )
 
 _ARMED = os.environ.get("JPREP_FAILPOINT", "")

@@ -15,6 +15,7 @@ from jprep.dataset.spec import Dataset, Split, write_dataset
 from jprep.engine.stage import Output
 from jprep.tokenizer.card import Card, write_card
 from jprep.tokenizer.spec import TokenizerConfig
+from tests.fakes.mark_file import written
 
 Document = list[list[list[int]]]
 """Ids of a document's paragraphs' sentences."""
@@ -48,10 +49,8 @@ def lay_out(folder: Path, splits: dict[str, list[Document]], **changes: Any) -> 
         pointers = struct.pack(f"<{len(ids)}q", *(size * start for start in starts[:-1]))
         numbers = struct.pack(f"<{len(ids) + 1}q", *range(len(ids) + 1))
         folder.joinpath(f"{name}.idx").write_bytes(head + lengths + pointers + numbers)
-        packed = bytearray(-(-len(tokens) // 4))
-        for number, mark in enumerate(chain.from_iterable(map(marks_of, documents))):
-            packed[number // 4] |= mark << 2 * (number % 4)
-        folder.joinpath(f"{name}.marks").write_bytes(packed)
+        marks = list(chain.from_iterable(map(marks_of, documents)))
+        folder.joinpath(f"{name}.marks").write_bytes(written(marks))
         about.append(Split(name, len(ids), len(tokens), [Output(f"{name}.bin", len(ids), "")]))
     fields: dict[str, Any] = {
         "jprep": "0", "format": 1, "name": "small", "signature": "small", "fingerprint": "0" * 32,

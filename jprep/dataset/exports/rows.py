@@ -9,8 +9,8 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from jprep.dataset.indexed import BIN, HEADER, IDX, MARKS, Indexed, stored
-from jprep.dataset.marks import Marks, unpacked
+from jprep.dataset.indexed import BIN, HEADER, IDX, Indexed, stored
+from jprep.dataset.marks import Marks
 from jprep.dataset.spec import Dataset, Split
 from jprep.errors import MismatchError
 
@@ -102,11 +102,9 @@ class Rows:
 
     def marks(self, block: Block) -> Marks:
         """The marks of a block's tokens; see `Indexed.marks`."""
-        first = block.start % 4
-        with self._prefix.with_suffix(MARKS).open("rb") as file:
-            file.seek(block.start // 4)
-            packed = np.fromfile(file, np.uint8, -(-(first + len(block.tokens)) // 4))
-        return unpacked(packed, first, first + len(block.tokens))
+        marks = self._indexed.marks(block.start, block.start + len(block.tokens))
+        self._indexed.release()
+        return marks
 
     def _row(self, token: int) -> int:
         """The row that holds a token; the number of rows behind them all."""

@@ -1,4 +1,4 @@
-"""The files of a split: byte for byte what Megatron-core reads, and two bits a token."""
+"""The files of a split: byte for byte what Megatron-core reads, and marks beside them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jprep.dataset.indexed import Indexed, dtype_of, write_index
-from jprep.dataset.marks import Packer, packed, unpacked
+from jprep.dataset.marks import Packer, unpacked
 from jprep.errors import MismatchError
+from tests.fakes.mark_file import written
 
 LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=30)
 DTYPES = {"uint16": ("<H", 8, 60_000), "int32": ("<i", 4, 70_000)}
@@ -26,7 +27,7 @@ def write(folder: Path, lengths: list[int], dtype: str) -> tuple[np.ndarray, np.
     tokens = chance.integers(0, DTYPES[dtype][2], sum(lengths)).astype(dtype)
     marks = chance.integers(0, 4, len(tokens)).astype(np.uint8)
     (folder / "s.bin").write_bytes(tokens.tobytes())
-    (folder / "s.marks").write_bytes(packed(marks).tobytes())
+    (folder / "s.marks").write_bytes(written(marks.tolist()))
     with (folder / "s.idx").open("wb") as file:
         half = len(lengths) // 2
         blocks = [np.array(part, np.int32) for part in (lengths[:half], lengths[half:])]

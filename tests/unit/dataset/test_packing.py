@@ -30,6 +30,9 @@ class Memory:
     def marks(self, start: int, stop: int) -> Any:
         return self._marks[start:stop]
 
+    def release(self) -> None:
+        """It is in memory."""
+
 
 @st.composite
 def splits(draw):

@@ -23,6 +23,7 @@ from jprep.dataset.spec import SENTENCE_START, WORD_START, Dataset, write_datase
 from jprep.dataset.special_ids import SpecialIds, special_ids
 from jprep.errors import ConfigError
 from jprep.tokenizer.special import SETS
+from tests.fakes.mark_file import written
 
 END, NEWLINE, MASK = 2, 14, 999
 ROBERTA = SpecialIds(before=(0,), after=(2,), pad=1, mask=MASK, special=(0, 1, 2, 3, MASK), vocab_size=1000)
@@ -41,6 +42,9 @@ class Memory:
 
     def marks(self, start: int, stop: int) -> Any:
         return self._marks[start:stop]
+
+    def release(self) -> None:
+        """It is in memory."""
 
 
 MEMORY = Memory()
@@ -189,9 +193,9 @@ def test_batches_never_change(source, packing, expected):
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """`MEMORY` as a dataset on disk."""
-    tokens, marks, sizes = MEMORY.tokens, MEMORY.marks(0, 360).reshape(-1, 4), np.full(8, 45)
+    tokens, marks, sizes = MEMORY.tokens, MEMORY.marks(0, 360).tolist(), np.full(8, 45)
     (tmp_path / "train.bin").write_bytes(tokens.astype("<u2").tobytes())
-    (tmp_path / "train.marks").write_bytes((marks << np.array([0, 2, 4, 6])).sum(axis=1).astype(np.uint8).tobytes())
+    (tmp_path / "train.marks").write_bytes(written(marks))
     head = struct.pack("<9sQBQQ", b"MMIDIDX\0\0", 1, 8, 8, 9)
     index = [sizes.astype("<i4"), (np.arange(8) * 90).astype("<i8"), np.arange(9).astype("<i8")]
     (tmp_path / "train.idx").write_bytes(head + b"".join(part.tobytes() for part in index))
