@@ -15,6 +15,8 @@ from jprep.corpus.document import SENTENCE, UNMARK, WORD
 def normalize(text: str, using: str = "neologdn", **options: Any) -> str:
     """Normalise a text line by line, as the corpus does.
 
+    As in every reader, U+001E and U+001F go.
+
     Args:
         text: any number of lines.
         using: a normaliser's name: `neologdn`, `nfkc`, or a plugin's.
@@ -29,7 +31,7 @@ def normalize(text: str, using: str = "neologdn", **options: Any) -> str:
     >>> normalize("ﾊﾝｶｸとＺｅｎｋａｋｕ　２０２０年〜２０２１年")
     'ハンカクとZenkaku 2020年〜2021年'
     """
-    result: str = _step("normalizer", using, options).apply(text)
+    result: str = _step("normalizer", using, options).apply(text.translate(UNMARK))
     return result
 
 

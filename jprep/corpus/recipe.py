@@ -171,7 +171,7 @@ def convert(raw: object, kind: type[T], *, where: str) -> T:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
         unknown = re.search(r"unknown field `([^`]*)`", str(error))
-        fix = refs.nearest(unknown[1], _keys(kind)) if unknown else ""
+        fix = refs.nearest(unknown[1], _keys(kind)) if unknown else "docs/recipes.md has every key with its values"
         raise ConfigError(str(error).replace("`$.", "`"), where=where, fix=fix) from error
 
 

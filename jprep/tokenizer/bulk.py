@@ -14,6 +14,7 @@ import numpy.typing as npt
 from jprep.corpus.document import SENTENCE, WORD
 from jprep.tokenizer.policies import respaced
 from jprep.tokenizer.spec import DIGITS, TokenizerConfig
+from jprep.tokenizer.vocabulary import TWO_SIGNS
 
 Ids = npt.NDArray[np.int32]
 Offsets = npt.NDArray[np.int64]
@@ -153,7 +154,8 @@ class Words:
         self._replaced = [(re.compile(pattern), to) for pattern, to in respaced(config, space)]
         alone = f"|{space}+" if config.spaces == "alone" else ""
         digits = f"|[{DIGITS}]" if config.digits == "split" else ""
-        self._cut = re.compile(f"[{SENTENCE}{WORD}]+|(\n{alone}{digits})")
+        signs = f"|{TWO_SIGNS}" if config.model == "wordpiece" else ""
+        self._cut = re.compile(f"[{SENTENCE}{WORD}]+|(\n{alone}{digits}{signs})")
         self._lock = threading.Lock()
         self._forget()
 

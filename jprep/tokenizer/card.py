@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from jprep.errors import ConfigError
-from jprep.io.atomic import write_atomic
+from jprep.errors import ConfigError, MismatchError
+from jprep.io.atomic import sha256_of, write_atomic
 from jprep.tokenizer.spec import TokenizerConfig
 
 CARD = "card.json"
@@ -29,7 +30,8 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
         made_from: the corpus's fingerprint, the whole config, the versions of our learning and of its libraries.
         config: the `[tokenizer]` section, defaults filled in.
         normalizers: what it does to raw text: each step's name, version, config and provenance.
-        segmenter: under `boundaries = "hard"` what finds words in raw text: the same of the segmenter; else None.
+        splitter: under `boundaries = "hard"` what finds sentences in raw text: the same of the splitter; else None.
+        segmenter: in the same way, what finds words.
         sources: name, licence and homepage of each source of the corpus.
         counts: what was counted while training, by dotted name.
         figures: how it scores on a sample of its corpus.
@@ -44,6 +46,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     made_from: dict[str, Any]
     config: TokenizerConfig
     normalizers: list[dict[str, Any]]
+    splitter: dict[str, Any] | None = None
     segmenter: dict[str, Any] | None
     sources: list[dict[str, Any]]
     counts: dict[str, int]
@@ -69,6 +72,25 @@ def read_card(folder: Path) -> Card:
         what = f"this tokenizer has format {card.format}; this jprep knows formats up to {FORMAT}"
         raise ConfigError(what, where=str(folder), fix=f"install jprep {card.jprep} or later")
     return card
+
+
+def refuse_damaged(folder: Path, card: Card, names: Iterable[str] | None = None) -> None:
+    """See that a finished tokenizer's files are what was written.
+
+    Args:
+        folder: where they lie.
+        card: the tokenizer's.
+        names: the files to look at; all that the card names by default.
+
+    Raises:
+        MismatchError: one of them is missing or another.
+    """
+    for name in card.files if names is None else card.files.keys() & set(names):
+        path = folder / name
+        if not path.exists() or sha256_of(path) != card.files[name]:
+            what = "is not what was written" if path.exists() else "is missing"
+            fix = "`jprep tokenizer train … --restart` makes the tokenizer again"
+            raise MismatchError(f"a file of this tokenizer {what}", where=str(path), fix=fix)
 
 
 def write_card(folder: Path, card: Card) -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from jprep.errors import ConfigError
 from jprep.io.atomic import atomic, write_atomic
-from jprep.tokenizer.card import read_card
+from jprep.tokenizer.card import read_card, refuse_damaged
 from jprep.tokenizer.policies import space_of
 from jprep.tokenizer.portable import portable
 from jprep.tokenizer.serving import SPM, TOKENIZER, added_tokens, takes_types, tokenizer_json
@@ -113,8 +113,12 @@ def export(folder: Path, form: str, out: Path) -> list[Path]:
         ConfigError: no finished tokenizer, or its model has no such form.
         MachineError: the files cannot be written.
     """
-    kind = read_card(folder).config.model
+    card = read_card(folder)
+    refuse_damaged(folder, card, (TOKENIZER, SPM))
+    kind = card.config.model
     fitting = [name for name, (models, _) in _FORMS.items() if kind in models]
+    if out.exists() and not out.is_dir():
+        raise ConfigError("the output must be a folder", where=str(out), fix="give another -o")
     if form not in fitting:
         fix = f"a {kind} tokenizer has the forms {', '.join(fitting)}"
         raise ConfigError(f"this tokenizer cannot be written as {form!r}", where=str(folder), fix=fix)

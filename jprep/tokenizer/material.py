@@ -24,12 +24,14 @@ class Material(ABC):
     Attributes:
         name: the corpus's or the file's.
         normalizers: the descriptions of the normalisers that its text went through.
+        splitter: the description of the splitter that found its sentences; None where none is known.
         segmenter: the description of the segmenter that found its words; None where there was none.
         sources: name, licence and homepage of each source.
     """
 
     name: str
     normalizers: list[dict[str, Any]]
+    splitter: dict[str, Any] | None
     segmenter: dict[str, Any] | None
     sources: list[dict[str, Any]]
 
@@ -54,7 +56,7 @@ class OfCorpus(Material):
     def __init__(self, corpus: Corpus) -> None:
         self._corpus = corpus
         self.name, made_from = corpus.manifest.name, corpus.manifest.made_from
-        self.normalizers, self.segmenter = _steps(made_from)
+        self.normalizers, self.splitter, self.segmenter = _steps(made_from)
         self.sources = [_about(source) for source in corpus.manifest.sources]
 
     def fields(self) -> dict[str, Any]:
@@ -85,7 +87,7 @@ class OfInputs(Material):
     def look(self) -> None:
         """Hash the inputs."""
         self._made_from = foresee(self._recipe, self._cache)
-        self.normalizers, self.segmenter = _steps(self._made_from)
+        self.normalizers, self.splitter, self.segmenter = _steps(self._made_from)
 
     def fields(self) -> dict[str, Any]:
         """The fingerprint of the corpus that is made."""
@@ -114,7 +116,7 @@ class OfCounts(Material):
     """A file of `word<TAB>count` lines."""
 
     normalizers: list[dict[str, Any]] = []
-    segmenter = None
+    splitter = segmenter = None
     sources: list[dict[str, Any]] = []
 
     def __init__(self, path: Path) -> None:
@@ -132,9 +134,12 @@ class OfCounts(Material):
         return read_counts(self._path, config, state)
 
 
-def _steps(made_from: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
-    segmenter = made_from.get("words", made_from["documents"])["segmenter"]
-    return made_from["documents"]["normalizers"], None if segmenter["name"] == "none" else segmenter
+Described = dict[str, Any]
+
+
+def _steps(made_from: dict[str, Any]) -> tuple[list[Described], Described, Described | None]:
+    documents, segmenter = made_from["documents"], made_from.get("words", made_from["documents"])["segmenter"]
+    return documents["normalizers"], documents["splitter"], None if segmenter["name"] == "none" else segmenter
 
 
 def _about(source: dict[str, Any]) -> dict[str, Any]:

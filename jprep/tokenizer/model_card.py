@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from jprep.tokenizer.card import Card
+from jprep.tokenizer.special import special_tokens
 
 README = "README.md"
+
+_SHOWN = 8  # special tokens
 
 _BOUNDARIES = {
     "train": "Words guided its vocabulary; raw text is all it needs at use.",
@@ -37,14 +40,24 @@ def _lines(card: Card) -> Iterator[str]:
     yield from ("```python", "from transformers import AutoTokenizer", "")
     yield from ('tokenizer = AutoTokenizer.from_pretrained("this/folder")', "```", "")
     yield from _normalising(card)
-    yield from _table(
-        "Settings", {key: getattr(config, key) for key in config.__struct_fields__ if key != "normalizers"}
-    )
+    yield from _table("Settings", _settings(card))
     yield from _table("Figures, on a sample of the corpus that it was trained on", card.figures)
     yield from _table("Counted while training", card.counts)
     yield from _sources(card)
     yield from ("## Provenance", "", f"`{card.signature}`", "")
     yield "`card.json` holds the corpus's fingerprint, all settings and the versions of the libraries that learnt it."
+
+
+def _settings(card: Card) -> dict[str, object]:
+    """The config as it was understood: what it left to us, filled in."""
+    config, special = card.config, special_tokens(card.config)
+    given = {key: getattr(config, key) for key in config.__struct_fields__ if key != "normalizers"}
+    shown = " ".join((*special.tokens[:_SHOWN], "…") if len(special.tokens) > _SHOWN else special.tokens)
+    return given | {
+        "alphabet": card.counts.get("characters.in_alphabet", config.alphabet),
+        "special": f"`{shown}`",
+        "model_max_length": config.model_max_length or special.max_length,
+    }
 
 
 def _normalising(card: Card) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from jprep.corpus.document import SENTENCE, WORD
 from jprep.tokenizer.spec import DIGITS, TokenizerConfig
-from jprep.tokenizer.vocabulary import NEWLINE, SPACE, Vocabulary
+from jprep.tokenizer.vocabulary import NEWLINE, SPACE, TWO_SIGNS, Vocabulary
 
 Part = dict[str, Any]
 """A part of a `tokenizer.json`, with its `type`."""
@@ -78,6 +78,8 @@ def _words(vocabulary: Vocabulary) -> list[Part]:
         parts.append(split({"Regex": f"{space_of(vocabulary)}+"}))
     if config.digits == "split":
         parts.append(split({"Regex": f"[{DIGITS}]"}))
+    if config.model == "wordpiece":
+        parts.append(split({"Regex": TWO_SIGNS}))
     return parts
 
 

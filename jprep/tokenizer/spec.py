@@ -19,6 +19,7 @@ PIECES_OF_CHARACTERS: tuple[Model, ...] = ("bpe", "unigram")
 DIGITS = "0-9０-９"
 """What `digits = "split"` takes for digits, for a regular expression's brackets: no version of Unicode decides it."""
 
+_MOST_IDS = 1 << 24
 _LEAST = {"vocab_size": 1, "alphabet": 0, "max_words": 1, "max_piece_chars": 1, "model_max_length": 0, "threads": 1}
 
 
@@ -70,7 +71,10 @@ def tokenizer_config(section: Mapping[str, Any], where: str) -> TokenizerConfig:
     config = convert(dict(section), TokenizerConfig, where=where)
     for key, least in _LEAST.items():
         if getattr(config, key) < least:
-            raise ConfigError(f"tokenizer.{key} must be at least {least}", where=where, fix=f"e.g. {key} = {least}")
+            raise ConfigError(f"tokenizer.{key} must be at least {least}", where=where, fix=f"give {least} or more")
+    if config.vocab_size > _MOST_IDS:
+        fix = f"give at most {_MOST_IDS:,}"
+        raise ConfigError("tokenizer.vocab_size is beyond what any tokenizer has", where=where, fix=fix)
     if not 0 < config.crossing <= 1:
         raise ConfigError("tokenizer.crossing is a share", where=where, fix="give a number above 0, up to 1")
     if config.model == "byte-bpe" and config.alphabet:

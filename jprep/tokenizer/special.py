@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import msgspec
 
 from jprep.errors import ConfigError
-from jprep.plugins.refs import nearest
 from jprep.tokenizer.spec import Model, TokenizerConfig
 
 
@@ -96,9 +95,13 @@ def _refuse_clashes(further: Sequence[str], chosen: SpecialTokens) -> None:
             raise ConfigError(
                 f"the special token {token!r} is there twice", where="tokenizer.special", fix="name it once"
             )
+        if token.lower() in SETS:
+            fix = f"the set is called {token.lower()!r}"
+            raise ConfigError(f"no set of special tokens is called {token!r}", where="tokenizer.special", fix=fix)
         if len(token) < 2 or token != token.strip() or not token.isprintable():
-            fix = nearest(token, set(SETS)) or "two or more visible characters, e.g. <sep>"
-            raise ConfigError(f"{token!r} cannot be a special token", where="tokenizer.special", fix=fix)
+            what = f"{token!r} cannot be a special token: it would be found in ordinary text"
+            fix = f"two or more visible characters, e.g. <sep>; or a set: {', '.join(SETS)}"
+            raise ConfigError(what, where="tokenizer.special", fix=fix)
         if token.startswith("<0x") and token.endswith(">") and len(token) == 6:
             fix = "choose another name"
             raise ConfigError(f"{token!r} is the name of a byte", where="tokenizer.special", fix=fix)

@@ -20,7 +20,7 @@ from jprep.corpus.recipe import make_step
 from jprep.corpus.steps import mark_words
 from jprep.errors import ConfigError, JprepError, MismatchError
 from jprep.tokenizer.bulk import Blocks, Encoded, Encoder, Ids, Lines, Offsets, Served, Words
-from jprep.tokenizer.card import Card, read_card
+from jprep.tokenizer.card import Card, read_card, refuse_damaged
 from jprep.tokenizer.serving import SPM, TOKENIZER, bare
 from jprep.tokenizer.special import SpecialTokens, special_tokens
 from jprep.tokenizer.spelling import bytes_of, read_pieces
@@ -48,13 +48,14 @@ class Tokenizer:
         special: its special tokens.
 
     Raises:
-        ConfigError: there is no finished tokenizer there, or not all of it.
+        ConfigError: there is no finished tokenizer there.
+        MismatchError: its files are not what was written.
     """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.card: Card = read_card(self.folder)
-        _refuse_incomplete(self.folder, self.card)
+        refuse_damaged(self.folder, self.card, (TOKENIZER, SPM))
         self.special: SpecialTokens = special_tokens(self.card.config)
         served = msgspec.json.decode((self.folder / TOKENIZER).read_bytes())
         self._pieces = read_pieces(served["model"])
@@ -141,10 +142,12 @@ class Tokenizer:
             MachineError: it is not installed.
             MismatchError: a step is not what it was when the tokenizer was trained.
         """
+        if isinstance(texts, str):
+            raise TypeError("encode_batch takes a list of texts; encode takes one")
         texts = _sound(texts)
         if self.card.config.boundaries == "hard":
             texts = self._marked(texts, normalized)
-        elif not normalized:
+        elif not normalized and self._normalizers:
             texts = self._normalize([text.translate(UNMARK) for text in texts])
         if self.card.config.newline == "space":
             texts = [text.replace("\n", " ") for text in texts]
@@ -190,7 +193,7 @@ class Tokenizer:
 
     @cached_property
     def _splitter(self) -> Any:
-        return make_step("splitter", "rules")
+        return self._step("splitter", self.card.splitter) if self.card.splitter else make_step("splitter", "rules")
 
     @cached_property
     def _segmenter(self) -> Any:
@@ -206,6 +209,11 @@ class Tokenizer:
         if step.version != description["version"]:
             what = f"{kind} {step.name!r} is version {step.version} here, and was {description['version']} in training"
             raise MismatchError(what, where=str(self.folder), fix="install the jprep or the plugin that trained it")
+        here, then = step.provenance(), description["provenance"]
+        for name, value in then.items():  # another release of a library is well, another dictionary gives other words
+            if value.startswith("sha256:") and here.get(name) != value:
+                what = f"{kind} {step.name!r} has another {name} here than in training"
+                raise MismatchError(what, where=str(self.folder), fix=f"install its versions: {_versions(then)}")
         return step
 
     def _normalize(self, texts: list[str]) -> list[str]:
@@ -250,10 +258,9 @@ class Tokenizer:
         return [doc.words for doc in docs]
 
 
-def _refuse_incomplete(folder: Path, card: Card) -> None:
-    if missing := [name for name in (TOKENIZER, SPM) if name in card.files and not (folder / name).exists()]:
-        fix = "copy the whole folder; or `jprep tokenizer train … --restart` makes it again"
-        raise ConfigError(f"this tokenizer is not whole: {', '.join(missing)} is missing", where=str(folder), fix=fix)
+def _versions(provenance: dict[str, str]) -> str:
+    """What `pip install` is given for a step's libraries."""
+    return " ".join(f"{name}=={value}" for name, value in provenance.items() if not value.startswith("sha256:"))
 
 
 def _sound(texts: Sequence[str]) -> list[str]:

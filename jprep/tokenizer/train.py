@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
@@ -14,12 +17,12 @@ from jprep.corpus.recipe import make_step
 from jprep.corpus.steps import describe
 from jprep.engine.fingerprint import fingerprint, plain
 from jprep.engine.run import Executor, Progress, refuse_other
-from jprep.errors import ConfigError, MismatchError
+from jprep.errors import ConfigError
 from jprep.io.atomic import MARK, remove_leftovers, remove_tree, sha256_of, write_atomic
 from jprep.io.lock import locked
 from jprep.testing.failpoints import failpoint
 from jprep.tokenizer import learning
-from jprep.tokenizer.card import CARD, FORMAT, Card, read_card, write_card
+from jprep.tokenizer.card import CARD, FORMAT, Card, read_card, refuse_damaged, write_card
 from jprep.tokenizer.counting import Counted, units
 from jprep.tokenizer.evaluation import scores_of
 from jprep.tokenizer.export import FILES, write_directory
@@ -102,15 +105,16 @@ class _Training:
                 "material": material.fields(),
                 "config": config,
                 "normalizers": self._normalizers,
-                "segmenter": self._segmenter(),
+                "splitter": self._at_use(material.splitter),
+                "segmenter": self._at_use(material.segmenter),
                 "versions": {"units": units.VERSION, "learning": learning.VERSION},
                 "libraries": {name: version(name) for name in _LIBRARIES},
             }
         )
 
-    def _segmenter(self) -> dict[str, Any] | None:
-        """What finds words at use."""
-        return self._material.segmenter if self._config.boundaries == "hard" else None
+    def _at_use(self, step: dict[str, Any] | None) -> dict[str, Any] | None:
+        """What finds sentences and words in raw text, where words are needed."""
+        return step if self._config.boundaries == "hard" else None
 
     def run(self, *, restart: bool) -> Card:
         """Train."""
@@ -123,11 +127,19 @@ class _Training:
         counted = self._material.count(self._config, self._state, self._executor, self._progress)
         failpoint("tokenizer.counted")
         self._progress.begin("learning", 0)
-        vocabulary = learning.learn(counted, self._config, self._special, self._state / "learning")
+        vocabulary = self._learn(counted)
         failpoint("tokenizer.learnt")
         card = self._publish(self._stage(vocabulary, counted))
         self._forget()
         return card
+
+    def _learn(self, counted: Counted) -> Vocabulary:
+        """Learn. What was asked for and cannot be is forgotten, so that the counts serve the next attempt."""
+        try:
+            return _aside(lambda: learning.learn(counted, self._config, self._special, self._state / "learning"))
+        except ConfigError:
+            (self._state / _CLAIM).unlink()
+            raise
 
     def _claim(self) -> None:
         """Say what is being made here, or see that it is what was begun."""
@@ -142,12 +154,7 @@ class _Training:
         self._material.refuse_unknowable(self._folder)
         card = read_card(self._folder)
         refuse_other(self._made_from, card.made_from, self._folder)
-        for name, sha256 in card.files.items():
-            path = self._folder / name
-            if not path.exists() or sha256_of(path) != sha256:
-                what = "is not what was written" if path.exists() else "is missing"
-                fix = "--restart trains the tokenizer again"
-                raise MismatchError(f"a file of this tokenizer {what}", where=str(path), fix=fix)
+        refuse_damaged(self._folder, card)
         self._forget()
         return card
 
@@ -156,7 +163,8 @@ class _Training:
         staged = self._state / _STAGED
         remove_tree(staged)
         write_directory(vocabulary, self._normalizers, staged)
-        card = self._card(counted.counts | vocabulary.counts)
+        counts = counted.counts | vocabulary.counts | {"characters.in_alphabet": len(vocabulary.alphabet)}
+        card = self._card(counts)
         write_card(staged, card)
         return msgspec.structs.replace(card, figures=_figures(Tokenizer(staged), counted.sample))
 
@@ -171,7 +179,8 @@ class _Training:
             made_from=self._made_from,
             config=self._config,
             normalizers=self._normalizers,
-            segmenter=self._segmenter(),
+            splitter=self._at_use(self._material.splitter),
+            segmenter=self._at_use(self._material.segmenter),
             sources=self._material.sources,
             counts=dict(sorted(counts.items())),
             figures={},
@@ -202,6 +211,20 @@ class _Training:
         for path in sorted(self._state.iterdir(), key=lambda path: path.name == _CLAIM):
             if path.name != _LOCK:
                 remove_tree(path) if path.is_dir() else path.unlink()
+
+
+def _aside(work: Callable[[], Vocabulary]) -> Vocabulary:
+    """Do something in a thread: the main one has to be free for a Ctrl-C, which the learning library does not take."""
+    done: Future[Vocabulary] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return done.result()
 
 
 def _normalizers(material: Material, config: TokenizerConfig) -> list[dict[str, Any]]:

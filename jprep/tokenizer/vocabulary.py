@@ -18,6 +18,9 @@ NEWLINE = "␤"
 CONTINUING = "##"
 """Begins WordPiece's pieces that continue a word, under hard boundaries."""
 
+TWO_SIGNS = "#(?=#)"
+"""Where such WordPiece cuts text, a regular expression: `##` that is text must not be taken for `CONTINUING`."""
+
 Kind = Literal["normal", "byte", "special", "unknown"]
 
 

@@ -61,7 +61,7 @@ class ScheduleSection(_Section, frozen=True):
     """The learning rate over time.
 
     Attributes:
-        kind: how it falls after the warm-up, to `floor` at the last step.
+        kind: how it falls after the warm-up, to `floor` at the end of the run.
         warmup: steps in which it rises from 0.
         floor: the share of `lr` that it ends at.
     """
@@ -142,7 +142,7 @@ class TrainSection(_Section, frozen=True):
     checkpoint: CheckpointSection = CheckpointSection()
     validation: ValidationSection = ValidationSection()
     log_every: int = 10
-    trackers: list[Literal["tensorboard", "wandb"]] = ["tensorboard"]
+    trackers: list[Literal["tensorboard", "wandb"]] = msgspec.field(default_factory=lambda: ["tensorboard"])
     max_restarts: int = 10
     silent_minutes: float = 30.0
     backend: dict[str, dict[str, Any]] = {}

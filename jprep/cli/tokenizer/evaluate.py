@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import string
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -78,7 +79,11 @@ _ROWS = (
 
 
 def _table(scores: Sequence[Scores]) -> Iterator[str]:
-    rows = [["", *(each.tokenizer for each in scores)], ["", *(f"{each.model} {each.vocab_size:,}" for each in scores)]]
+    """A column for each tokenizer; many of them go by letters, that the table may fit a terminal."""
+    heads = [f"{each.tokenizer}: {each.model}, {each.vocab_size:,} ids" for each in scores]
+    letters = string.ascii_uppercase[: len(scores)] if 1 < len(scores) <= len(string.ascii_uppercase) else ""
+    yield from (f"{letter}  {head}" for letter, head in zip(letters, heads, strict=True)) if letters else heads
+    rows = [["", *(letters or [""] * len(scores))]]
     for title, path, form in _ROWS:
         rows.append([title, *(_cell(each, path, form) for each in scores)])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -130,6 +130,7 @@ def _material(inputs: tuple[str, ...], recipe: Recipe, options: dict[str, Any], 
     place = options["corpus"] or work / recipe.name / "corpus"
     if not (place / "corpus.json").exists():
         fix = f"`jprep corpus build {inputs[0]}` makes it, or --corpus says where it lies"
+        fix = fix if recipe.corpus.sources else "this recipe has no corpus of its own: name one with --corpus DIR"
         raise ConfigError("the recipe's corpus is not there", where=str(place), fix=fix)
     return OfCorpus(Corpus(place))
 

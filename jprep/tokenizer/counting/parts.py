@@ -13,7 +13,9 @@ import pyarrow.parquet as pq
 
 from jprep.engine.stage import Output
 from jprep.errors import JprepError
+from jprep.io.atomic import sha256_of
 
+_FIX = "`jprep corpus verify` says which files are damaged; `jprep corpus build … --restart` builds them again"
 _AT_ONCE = 8 << 20  # bytes of a column that are looked at in one go: the more, the fewer rows to add up
 
 
@@ -39,6 +41,16 @@ def part_of(folder: Path, file: Output, column: str) -> Part:
     """
     with _opened(folder / file.path) as parquet:
         return Part(file.path, file.sha256, sum(_sizes(parquet, column)))
+
+
+def refuse_damaged(path: Path, sha256: str) -> None:
+    """See that a part is what the corpus's manifest says: compressed text that was damaged can still be read.
+
+    Raises:
+        JprepError: it is not.
+    """
+    if sha256_of(path) != sha256:
+        raise JprepError("a shard is not what was written", where=str(path), fix=_FIX)
 
 
 def batches(path: Path, columns: list[str]) -> Iterator[Any]:
@@ -70,5 +82,4 @@ def _opened(path: Path) -> Iterator[Any]:
         with pq.ParquetFile(path, pre_buffer=False) as parquet:
             yield parquet
     except (OSError, pa.ArrowException) as error:
-        fix = "`jprep corpus verify` says which files are damaged; `jprep corpus build … --restart` builds them again"
-        raise JprepError(f"a shard cannot be read: {error}", where=str(path), fix=fix) from error
+        raise JprepError(f"a shard cannot be read: {error}", where=str(path), fix=_FIX) from error

@@ -114,7 +114,7 @@ def write_results(root: Path, blocks: Iterable[Rows], samples: list[Path], max_w
         characters.add(units, counts)
         distinct, total = distinct + len(units), total + exact_sum(counts)
     kept, occurring = top.rows(), characters.totals()
-    refuse_overflow(occurring.total())  # manifests have 64 bits
+    refuse_overflow(occurring.total(), "all characters of all units")  # manifests have 64 bits
     outputs = [
         _write(root, WORDS, _word_lines(*kept), len(kept[1])),
         _write(root, CHARACTERS, _character_lines(occurring), 0),

@@ -12,7 +12,7 @@ from jprep.engine.fingerprint import fingerprint
 from jprep.engine.run import outputs_of
 from jprep.engine.stage import Output, Receipt, Result, Stage, Task
 from jprep.io.atomic import sha256_of, write_atomic
-from jprep.tokenizer.counting.parts import Part, batches, part_of
+from jprep.tokenizer.counting.parts import Part, batches, part_of, refuse_damaged
 from jprep.tokenizer.counting.plain import count_pieces
 from jprep.tokenizer.counting.results import FOLDER, write_results
 from jprep.tokenizer.counting.runs import Spill, commit_run, merged
@@ -80,6 +80,7 @@ class Counting(Stage):
         with Spill(folder, task.id) as spill:
             tally = Tally(self._config, spill, str(self._folder))
             for part in task.payload:
+                refuse_damaged(self._folder / part.path, part.sha256)
                 self._count(self._folder / part.path, tally, sample)
             run, taken = f"{self.name}/{RUNS}/{task.id}", f"{self.name}/{SAMPLES}/{task.id}"
             rows = commit_run(root / run, tally.blocks())
@@ -94,8 +95,7 @@ class Counting(Stage):
         from_text = self._config.boundaries == "none"
         columns = ["text"] * from_text + ["words"] * self._has_words
         for batch in batches(path, columns):
-            if self._has_words:
-                sample.add(batch["words"])
+            sample.add(batch["words" if self._has_words else "text"])
             if from_text:
                 tally.add_counts(count_pieces(batch["text"].to_pylist(), self._config))
             else:

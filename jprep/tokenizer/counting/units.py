@@ -39,7 +39,9 @@ def refuse_overflow(total: int, where: str = "") -> None:
         InputError: there are 2**63 or more.
     """
     if total >= _LIMIT:
-        raise InputError("the counts add up to 2**63 or more", where=where, fix="divide all counts by the same number")
+        raise InputError(
+            "the counts add up to 2**63 or more", where=where or "all units", fix="divide all counts by the same number"
+        )
 
 
 def array(offsets: Any, data: Any) -> Any:

@@ -60,7 +60,7 @@ def _preparing(encoder: Encoder, text: Text, segmenter: StepRef, stack: ExitStac
         fix = "give the --segmenter that its words come from, or a corpus with words"
         raise ConfigError("this tokenizer takes segmented text only", where=encoder.name, fix=fix)
     words = make_step("segmenter", finder) if finder else None
-    splitter = make_step("splitter", "rules")
+    splitter = make_step("splitter", encoder.splitter or "rules")
     for step in [*normalizers, *([words] if words else [])]:
         stack.callback(step.close)
 

@@ -44,7 +44,8 @@ class Encoder(ABC):
         parts: whether an id stands for a part of a character, shape [size].
         marked: it takes text with U+001F between words.
         normalizers: what raw text must go through before it, as steps of a recipe.
-        segmenter: what finds words in raw text where `marked`, as a step of a recipe; else None.
+        splitter: what finds sentences in raw text where `marked`, as a step of a recipe; else None.
+        segmenter: in the same way, what finds words.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Encoder(ABC):
     parts: NDArray[np.bool_]
     marked: bool = False
     normalizers: Sequence[dict[str, Any]] = ()
+    splitter: dict[str, Any] | None = None
     segmenter: dict[str, Any] | None = None
 
     @abstractmethod

@@ -38,6 +38,7 @@ class OurEncoder(Encoder):
         self.unknown = -1 if tokenizer.unk is None else tokenizer.unk
         self.marked = card.config.boundaries == "hard"
         self.normalizers = [_as_reference(step) for step in card.normalizers]
+        self.splitter = _as_reference(card.splitter) if card.splitter else None
         self.segmenter = _as_reference(card.segmenter) if self.marked and card.segmenter else None
         self._learn_pieces()
 

@@ -11,6 +11,7 @@ import xxhash
 from jprep.corpus.corpus import Corpus
 from jprep.corpus.document import SENTENCE, UNMARK, WORD
 from jprep.corpus.readers.encoding import undecodable
+from jprep.errors import ConfigError
 from jprep.io.paths import STDIN, names
 from jprep.io.streams import open_input
 
@@ -62,11 +63,18 @@ def open_text(place: str, limit_mb: float) -> Text:
         manifest = corpus.manifest
         words = bool(manifest.totals.get("words"))
         text = Text(manifest.name, manifest.fingerprint[:12], True, words, _of_corpus(corpus))
+    elif _is_table(place):
+        fix = "`jprep corpus build` makes a corpus of it"
+        raise ConfigError("a tokenizer is measured on a corpus or on plain text", where=place, fix=fix)
     else:
         text = Text(names([place])[place], "", False, False, _of_file(place))
     if limit_mb:
         text.paragraphs, text.stride = sample(text.paragraphs, int(limit_mb * MB))
     return text
+
+
+def _is_table(path: str) -> bool:
+    return any(suffix in (".jsonl", ".parquet") for suffix in Path(path).suffixes)
 
 
 def _of_corpus(corpus: Corpus) -> Iterator[str]:

@@ -20,7 +20,7 @@ from jprep.tokenizer.learning.trainer import BALLAST, merges
 from jprep.tokenizer.learning.units import CUT, cut_reserved, cut_strangers, read_units, write_units
 from jprep.tokenizer.spec import TokenizerConfig
 from jprep.tokenizer.special import SpecialTokens
-from jprep.tokenizer.vocabulary import CONTINUING, NEWLINE, SPACE, Piece, Vocabulary
+from jprep.tokenizer.vocabulary import CONTINUING, NEWLINE, SPACE, TWO_SIGNS, Piece, Vocabulary
 
 if TYPE_CHECKING:
     from jprep.tokenizer.counting import Counted
@@ -39,8 +39,8 @@ def learn(counted: Counted, config: TokenizerConfig, special: SpecialTokens, scr
     symbols = _Symbols(alphabet, hard=config.boundaries == "hard")
     text, counts = read_units(counted.words)
     text = cut_strangers(cut_reserved(text, config, special), alphabet)
-    if symbols.hard:  # a word that begins with ## must not be taken for what continues one
-        text = re.sub(f"(?m)^#(?={CONTINUING[1:]})", f"#{CUT}", text)
+    if symbols.hard:
+        text = re.sub(TWO_SIGNS, f"#{CUT}", text)
     spelt = symbols.spell(text)
     parts = write_units(scratch / "units.tsv", spelt, counts, BALLAST)
     continuing = symbols.continuing(spelt)

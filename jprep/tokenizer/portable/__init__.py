@@ -4,8 +4,8 @@ A line comes out as `neologdn` and `nfkc` make it, whatever it holds. A few thin
 
 - It normalises each stretch between special tokens by itself. Where a stretch begins in the middle of a text its first
   space stays, if it would stay after a Latin character; where it ends, its last spaces go.
-- U+001E and U+001F are deleted, as by every reader, and used as marks by the steps here. Only where a text begins with
-  one, a space after it stays.
+- U+001E and U+001F are deleted, as by every reader and `jprep.normalize`, and used as marks by the steps here. Where a
+  text begins with one, a space after it stays. Without any step they are text.
 - Its NFKC leaves 71 newer characters as they are (U+A7F2-A7F4, AB69, 10781-107BA, 1F16C, 1FBF0-1FBF9), and does not put
   some hundred newer combining marks in order; tokenizers 0.22.2 and 0.23.3 do the same.
 """
@@ -54,6 +54,8 @@ def portable(steps: Sequence[dict[str, Any]], space: str, *, keep_marks: bool = 
     Raises:
         ConfigError: a step that a `tokenizer.json` cannot do.
     """
+    if not steps and not keep_marks:
+        return Portable(_spelt(space), [])
     mark = f"{KEPT}*" if keep_marks else ""
     normalizers = [replace(MARK if keep_marks else f"{MARK}|{KEPT}", "")]
     names = [_checked(step)["name"] for step in steps]

@@ -268,7 +268,10 @@ class Stand:
 
     def __init__(self, pieces: list[str], characters: list[int], model: str, boundaries: str, ids) -> None:
         config = TokenizerConfig(model=model, boundaries=boundaries)
-        self.card = SimpleNamespace(name="own", fingerprint="f" * 32, config=config, normalizers=[], segmenter=None)
+        steps = {"normalizers": [], "splitter": None, "segmenter": None}
+        self.card = SimpleNamespace(name="own", fingerprint="f" * 32, config=config, **steps)
+            name="own", fingerprint="f" * 32, config=config, normalizers=[], splitter=None, segmenter=None
+        )
         self.special, self.vocab_size, self.unk = SimpleNamespace(tokens=["[UNK]"]), len(pieces), 0
         self.characters, self.piece_of, self._ids = np.array(characters, np.int32), pieces.__getitem__, ids
 

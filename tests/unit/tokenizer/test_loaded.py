@@ -277,3 +277,14 @@ def test_what_is_no_id_is_not_decoded(tokenizers) -> None:
     for ids in ([5, -100], [5, tokenizers["bpe"].vocab_size]):
         with pytest.raises(IndexError):
             tokenizers["bpe"].decode(ids)
+
+
+def test_another_dictionary_is_refused(tmp_path: Path) -> None:
+    described = describe(make_step("segmenter", "jumandic"))
+    folder = finished(tmp_path / "t", small("bpe", boundaries="hard"), segmenter=described)
+    assert load_tokenizer(folder).encode("すもももももも")
+    other = {name: "sha256:0" if name.endswith(".dic") else value for name, value in described["provenance"].items()}
+    card = read_card(folder)
+    write_card(folder, msgspec.structs.replace(card, segmenter=described | {"provenance": other}))
+    with pytest.raises(MismatchError, match=r"another jumandic/sys\.dic"):
+        load_tokenizer(folder).encode("すもももももも")

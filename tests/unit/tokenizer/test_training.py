@@ -114,5 +114,5 @@ def test_a_word_alone_needs_no_segmenter(counts: Path, tmp_path: Path) -> None:
 def test_a_folder_that_is_not_whole(counts: Path, tmp_path: Path) -> None:
     trained(OfCounts(counts), tmp_path / "t")
     (tmp_path / "t/spm.model").unlink()
-    with pytest.raises(ConfigError, match=r"spm\.model is missing"):
+    with pytest.raises(ConfigError, match=r"is missing"):
         Tokenizer(tmp_path / "t")

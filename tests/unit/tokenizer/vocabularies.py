@@ -19,7 +19,7 @@ _LEARNT = (
     "print 20 2020 年 年代 、 。 「 」 ( ) Hello ▁world を と は が ▁code ーム ゲーム"
 )
 WORDS = _LEARNT.split()
-ALONE = sorted({c for word in WORDS for c in word} | set("▁abcdefghijklmnopqrstuvwxyzABCDEFG0123456789.,:='\"_-〜"))
+ALONE = sorted({c for word in WORDS for c in word} | set("▁abcdefghijklmnopqrstuvwxyzABCDEFG0123456789.,:='\"_-〜#"))
 
 
 def small(model: str = "bpe", **options: Any) -> Vocabulary:
@@ -63,7 +63,7 @@ def finished(folder: Path, vocabulary: Vocabulary, normalizers: Any = (), segmen
     write_directory(vocabulary, normalizers, folder)
     card = Card(
         jprep="0", format=1, name="small", signature="", fingerprint="", made_from={}, config=vocabulary.config,
-        normalizers=list(normalizers), segmenter=segmenter, sources=[], counts={}, figures={}, files={},
+        normalizers=list(normalizers), splitter=None, segmenter=segmenter, sources=[], counts={}, figures={}, files={},
     )  # fmt: skip
     write_card(folder, card)
     return folder
