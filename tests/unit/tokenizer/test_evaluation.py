@@ -270,8 +270,6 @@ class Stand:
         config = TokenizerConfig(model=model, boundaries=boundaries)
         steps = {"normalizers": [], "splitter": None, "segmenter": None}
         self.card = SimpleNamespace(name="own", fingerprint="f" * 32, config=config, **steps)
-            name="own", fingerprint="f" * 32, config=config, normalizers=[], splitter=None, segmenter=None
-        )
         self.special, self.vocab_size, self.unk = SimpleNamespace(tokens=["[UNK]"]), len(pieces), 0
         self.characters, self.piece_of, self._ids = np.array(characters, np.int32), pieces.__getitem__, ids
 
