@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,7 @@ class Encoded(NamedTuple):
     offsets: Offsets
 
 
+Room = TypeVar("Room", Ids, Offsets)
 Encoder = Callable[[Sequence[str]], Encoded]
 
 _BLOCK = 4096  # characters that sentencepiece is given at a time: a call costs as much as some fifty characters
@@ -191,6 +192,19 @@ class Words:
         fresh = [unit for unit in dict.fromkeys(units) if unit not in self._numbers]
         if fresh:
             ids, offsets = self._encoder(fresh)
-            self._offsets = np.concatenate([self._offsets, offsets[1:] + len(self._ids)])
-            self._ids = np.concatenate([self._ids, ids])
-            self._numbers.update(zip(fresh, range(len(self._numbers), len(self._numbers) + len(fresh)), strict=True))
+            known = len(self._numbers)
+            used = int(self._offsets[known])
+            self._offsets = _with_room(self._offsets, known + len(fresh) + 1)
+            self._offsets[known + 1 : known + len(fresh) + 1] = offsets[1:] + used
+            self._ids = _with_room(self._ids, used + len(ids))
+            self._ids[used : used + len(ids)] = ids
+            self._numbers.update(zip(fresh, range(known, known + len(fresh)), strict=True))
+
+
+def _with_room(array: Room, size: int) -> Room:
+    """The array, or one at least twice as long that begins as it does: growing one by one costs little."""
+    if size <= len(array):
+        return array
+    longer = np.zeros(max(size, 2 * len(array)), array.dtype)
+    longer[: len(array)] = array
+    return longer

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from jprep.tokenizer.card import Card
     from jprep.tokenizer.material import Material
 
+_BOUNDARIES = "tokenizer.boundaries="
 _KEYS = ("model", "vocab_size", "alphabet", "boundaries", "special")
 
 
@@ -95,7 +96,7 @@ def _recipe(inputs: tuple[str, ...], options: dict[str, Any]) -> Recipe:
     files = {} if _is_corpus(inputs) or options["counts"] else _by_reader(inputs)
     if not files and any(setting.startswith("corpus.") for setting in options["overrides"]):
         raise click.UsageError("there is no corpus to build here, so nothing of it can be set")
-    own = own_recipe(files, options["segmenter"] or ("none" if options["boundaries"] == "none" else "jumandic"))
+    own = own_recipe(files, options["segmenter"] or ("none" if _needs_no_words(options) else "jumandic"))
     corpus = msgspec.structs.replace(own.corpus, dedup=DedupConfig(documents=False))  # a text given twice counts twice
     raw = msgspec.to_builtins(msgspec.structs.replace(own, name=_name(inputs), corpus=corpus))
     return decode_recipe(raw, options["overrides"], where="the options")
@@ -133,6 +134,10 @@ def _material(inputs: tuple[str, ...], recipe: Recipe, options: dict[str, Any], 
         fix = fix if recipe.corpus.sources else "this recipe has no corpus of its own: name one with --corpus DIR"
         raise ConfigError("the recipe's corpus is not there", where=str(place), fix=fix)
     return OfCorpus(Corpus(place))
+
+
+def _needs_no_words(options: dict[str, Any]) -> bool:
+    return "none" in (options["boundaries"], *(each[21:] for each in options["overrides"] if each[:21] == _BOUNDARIES))
 
 
 def _is_recipe(inputs: tuple[str, ...]) -> bool:
