@@ -1,0 +1,215 @@
+"""Which start of a run a process belongs to, whether it is still wanted, what its ranks agree on: by files only.
+
+The supervisor holds the lock on `LOCK` and writes the attempt's name into it. A rank looks at it now and then: where
+the lock is free the supervisor is dead, and where another name stands the attempt is over; the rank leaves. This
+needs no pipe and no parent, which launchers between the two would cut. Each rank holds a lock on its own file in
+`ranks/`, which has its process id: so the supervisor knows who is there, whoever started it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from jprep.errors import MachineError
+from jprep.io.atomic import disk_error
+
+ATTEMPT, RESUME = "JPREP_ATTEMPT", "JPREP_RESUME"
+"""Variables of a worker: its attempt's name, and the checkpoint that it goes on from (a name, or "" for none)."""
+
+RANKS = "ranks"
+NOBODY = "nobody"
+"""The name of no attempt."""
+
+_EVERY = 0.25  # seconds between two looks
+_PATIENCE = 5.0  # seconds for a look of the supervisor's to pass
+
+
+def announce(run: Path, attempt: str) -> None:
+    """Write the attempt's name into LOCK, which this process has locked. Of one length: it is never half there.
+
+    Raises:
+        MachineError: it cannot be written.
+    """
+    path = run / "LOCK"
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
+        try:
+            os.pwrite(handle, f"{attempt:<63}\n".encode(), 0)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise disk_error(error, path) from error
+
+
+def wanted(run: Path, attempt: str) -> bool:
+    """Whether the attempt is the run's, and its supervisor lives."""
+    try:
+        with (run / "LOCK").open("rb") as file:
+            return file.read().strip() == attempt.encode() and not _free(file.fileno())
+    except FileNotFoundError:
+        return False
+
+
+class Watch:
+    """A thread that ends this process, with its group, when the attempt is over or the supervisor is dead."""
+
+    def __init__(self, run: Path, attempt: str) -> None:
+        self._run, self._attempt = run, attempt
+        self._done = threading.Event()
+        threading.Thread(target=self._watch, name="jprep-watch", daemon=True).start()
+
+    def _watch(self) -> None:
+        missed = 0
+        while missed < 2 and not self._done.wait(_EVERY):
+            with contextlib.suppress(OSError):  # a file system's bad moment is no reason to leave
+                missed = 0 if wanted(self._run, self._attempt) else missed + 1
+        if missed == 2:
+            os.killpg(os.getpgrp(), signal.SIGKILL)
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._done.set()
+
+
+class Seat:
+    """A rank's file in `ranks/`, locked as long as the process lives.
+
+    Raises:
+        MachineError: another process has this rank, or the file cannot be written.
+    """
+
+    def __init__(self, run: Path, rank: int) -> None:
+        path = run / RANKS / f"rank-{rank:05d}"
+        try:
+            path.parent.mkdir(exist_ok=True)
+            self._handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            deadline = time.monotonic() + _PATIENCE
+            while not _taken(self._handle):
+                if time.monotonic() > deadline:
+                    os.close(self._handle)
+                    raise MachineError(f"another process is rank {rank} of this run", where=str(run), fix="wait for it")
+                time.sleep(0.02)
+            os.pwrite(self._handle, f"{os.getpid():<15}\n".encode(), 0)
+        except OSError as error:
+            raise disk_error(error, path) from error
+
+    def close(self) -> None:
+        """Leave it."""
+        os.close(self._handle)
+
+
+def seated(run: Path) -> list[int]:
+    """The process ids of the ranks that are there."""
+    found = []
+    for path in sorted((run / RANKS).glob("rank-*")):
+        with path.open("rb") as file:
+            if not _free(file.fileno()) and (text := file.read().strip()):
+                found.append(int(text))
+    return found
+
+
+def signal_ranks(run: Path, number: signal.Signals) -> int:
+    """Send a signal to every rank; how many there were."""
+    ranks = seated(run)
+    for process in ranks:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, number)
+    return len(ranks)
+
+
+def clear_ranks(run: Path, patience: float = 30.0) -> None:
+    """End every rank that is still there. Only under the run's lock; `announce(run, NOBODY)` comes first.
+
+    Raises:
+        MachineError: one does not go.
+    """
+    deadline = time.monotonic() + patience
+    while signal_ranks(run, signal.SIGKILL):
+        if time.monotonic() > deadline:
+            fix = f"end these processes: {', '.join(map(str, seated(run)))}"
+            raise MachineError("workers of an earlier start do not leave", where=str(run), fix=fix)
+        time.sleep(0.02)
+    for path in (run / RANKS).glob("*"):
+        path.unlink(missing_ok=True)
+
+
+class Wish(NamedTuple):
+    """What rank 0 wants after a step: a checkpoint because of the time, an end because of a signal."""
+
+    save: bool = False
+    stop: bool = False
+
+
+class Agreement:
+    """What all ranks do after a step: rank 0 decides, appends a line to a file, and the others wait for it.
+
+    It is asked every so many steps, by all ranks alike; with one rank there is no file.
+
+    Args:
+        run: the run directory.
+        attempt: the attempt's name.
+        rank: this process's.
+        world: how many there are.
+        patience: seconds to wait for rank 0.
+    """
+
+    def __init__(self, run: Path, attempt: str, rank: int, world: int, patience: float) -> None:
+        self._path = run / RANKS / f"agreed-{attempt}"
+        self._rank, self._world, self._patience = rank, world, patience
+        if world > 1 and not rank:
+            self._path.write_bytes(b"")
+
+    def on(self, step: int, wish: Wish) -> Wish:
+        """What is agreed on after a step.
+
+        Raises:
+            MachineError: rank 0 says nothing, or its word cannot be written.
+        """
+        if self._world == 1:
+            return wish
+        if self._rank:
+            return self._heard(step)
+        try:
+            with self._path.open("ab", buffering=0) as file:
+                file.write(f"{step} {wish.save:d} {wish.stop:d}\n".encode())
+        except OSError as error:
+            raise disk_error(error, self._path) from error
+        return wish
+
+    def _heard(self, step: int) -> Wish:
+        deadline, pause = time.monotonic() + self._patience, 0.0005
+        while True:
+            with contextlib.suppress(FileNotFoundError):
+                for line in reversed(self._path.read_bytes().split(b"\n")[:-1]):
+                    told, save, stop = line.split()
+                    if int(told) == step:
+                        return Wish(save == b"1", stop == b"1")
+            if time.monotonic() > deadline:
+                raise MachineError(f"rank 0 says nothing of step {step}", where=str(self._path), fix="see log.txt")
+            time.sleep(pause)
+            pause = min(2 * pause, 0.05)
+
+
+def _free(handle: int) -> bool:
+    """Whether nobody holds an exclusive lock on the file."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    fcntl.flock(handle, fcntl.LOCK_UN)
+    return True
+
+
+def _taken(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

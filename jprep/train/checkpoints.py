@@ -1,0 +1,230 @@
+"""Checkpoints: whole and told by `COMMIT.json`, or not there. `docs/runs.md` has the protocol."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import math
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from jprep.errors import ConfigError, JprepError, MachineError, MismatchError
+from jprep.io.atomic import disk_error, remove_tree, sha256_of
+from jprep.testing.failpoints import failpoint
+from jprep.train.commit import COMMIT, Commit, File, damage, files_of, name_of, read_commit, step_of, sync
+
+PARTIAL, DAMAGED, ASIDE = "partial-", "damaged-", "aside-"
+"""Before the names of folders that are no checkpoints: being filled or deleted, damaged, left behind by `--resume`."""
+
+_NAME = re.compile(r"step-(\d{8,})")
+_NOTE = ".rank-{:05d}.json"
+_SPARE = 16 << 20  # bytes; a disk with less is taken for full where a framework does not say why it cannot write
+
+
+class Checkpoint(NamedTuple):
+    """A committed checkpoint: its folder, and what COMMIT says of it."""
+
+    folder: Path
+    commit: Commit
+
+    @property
+    def step(self) -> int:
+        """How many updates were done."""
+        return self.commit.step
+
+
+class Rank(NamedTuple):
+    """One of the processes that write a checkpoint together; and how long, in seconds, it waits for the others."""
+
+    rank: int = 0
+    world: int = 1
+    patience: float = 1800.0
+
+
+ALONE = Rank()
+
+
+class Checkpoints:
+    """The checkpoints of one run.
+
+    Args:
+        folder: where they are.
+        job: the job's fingerprint.
+        keep_last: how many of the newest are kept; at least one.
+        keep_best: how many are kept beside them, those with the lowest validation loss.
+    """
+
+    def __init__(self, folder: Path, job: str, keep_last: int = 2, keep_best: int = 0) -> None:
+        self._folder, self._job = folder, job
+        self._keep_last, self._keep_best = max(1, keep_last), keep_best
+
+    def committed(self) -> list[Checkpoint]:
+        """Those whose COMMIT can be read, by step; their files are not looked at."""
+        found = ((folder, read_commit(folder)) for folder in self._folders())
+        return [Checkpoint(folder, commit) for folder, commit in found if isinstance(commit, Commit)]
+
+    def latest(self, told: Callable[[Path, str], None]) -> Checkpoint | None:
+        """The newest one, all of its hashes checked; damaged ones are set aside. Only under the run's lock.
+
+        Args:
+            told: is given where each damaged one now lies, and what is wrong with it.
+
+        Raises:
+            MismatchError: it is another job's.
+        """
+        for folder in reversed(self._folders()):
+            commit = read_commit(folder)
+            problem = commit if isinstance(commit, str) else damage(folder, commit)
+            if not problem and isinstance(commit, Commit):
+                return self._ours(Checkpoint(folder, commit))
+            told(self._set_aside(folder, DAMAGED), problem)
+        return None
+
+    def clean(self) -> None:
+        """Delete what killed runs left: folders half filled, half deleted or without COMMIT. Only under the lock."""
+        for folder in self._folder.glob(f"{PARTIAL}*"):
+            remove_tree(folder)
+        for folder in self._folders():
+            if not (folder / COMMIT).exists():
+                remove_tree(folder)
+
+    def rewind(self, step: int) -> None:
+        """Set aside all that is after a step; 0 sets aside all. Only under the run's lock.
+
+        Raises:
+            ConfigError: there is no checkpoint of that step.
+        """
+        steps = [one.step for one in self.committed()]
+        if step and step not in steps:
+            fix = f"there are: {', '.join(map(str, steps))}" if steps else "there are none"
+            raise ConfigError(f"there is no checkpoint of step {step}", where=str(self._folder), fix=fix)
+        for folder in self._folders():
+            if step_of(folder) > step:
+                self._set_aside(folder, ASIDE, alone=False)
+
+    @contextlib.contextmanager
+    def saving(self, step: int, loss: float | None = None, rank: Rank = ALONE) -> Iterator[Path]:
+        """Give a folder to fill; at the end it is the checkpoint of a step, and those no longer kept are gone.
+
+        Every rank fills the same folder, with files of different names; rank 0 commits when all have arrived. After an
+        exception there is no such checkpoint, and all earlier ones are as they were.
+
+        Raises:
+            MachineError: the disk is full or not writable, or another rank does not arrive.
+            JprepError: nothing was written, or another rank failed.
+        """
+        partial = self._folder / f"{PARTIAL}{name_of(step)}"
+        try:
+            partial.mkdir(parents=True, exist_ok=True)
+            yield partial
+            failpoint("run.filled")
+            if rank.rank:
+                _write_note(partial, rank.rank, "")
+            else:
+                _await(partial, rank)
+                self._commit(partial, step, loss)
+                self._prune()
+        except BaseException as error:
+            known = _disk_is_full(error, partial)
+            if rank.rank:
+                _write_note(partial, rank.rank, str(error) or type(error).__name__)
+            else:
+                remove_tree(partial)
+            if known:
+                raise known from error
+            raise
+
+    def _commit(self, partial: Path, step: int, loss: float | None) -> None:
+        final = self._folder / name_of(step)
+        paths = files_of(partial)
+        if not paths:
+            raise JprepError("the worker wrote nothing into its checkpoint", where=str(final), fix="report it")
+        for path in paths.values():
+            sync(path)
+        files = {name: File(sha256_of(path), path.stat().st_size) for name, path in paths.items()}
+        failpoint("run.hashed")
+        commit = Commit(step=step, job=self._job, loss=loss, files=files).sealed()
+        (partial / COMMIT).write_bytes(msgspec.json.format(msgspec.json.encode(commit), indent=1))
+        for path in [partial / COMMIT, *(path for path in partial.rglob("*") if path.is_dir()), partial]:
+            sync(path)
+        failpoint("run.committed")
+        if isinstance(read_commit(final), Commit):  # the run was here before: the same step has the same weights
+            remove_tree(partial)
+            return
+        remove_tree(final)
+        partial.rename(final)
+        sync(self._folder)
+        failpoint("run.renamed")
+
+    def _prune(self) -> None:
+        """Delete those that are no longer kept; each loses its name first, so that no half of one is ever believed."""
+        found = self.committed()
+        measured = [one for one in found if one.commit.loss is not None and math.isfinite(one.commit.loss)]
+        best = sorted(measured, key=lambda one: (one.commit.loss, -one.step))[: self._keep_best]
+        kept = {one.step for one in [*found[-self._keep_last :], *best]}
+        for one in found:
+            if one.step not in kept:
+                gone = self._folder / f"{PARTIAL}{one.folder.name}"
+                one.folder.rename(gone)
+                failpoint("run.unnamed")
+                remove_tree(gone)
+
+    def _folders(self) -> list[Path]:
+        found = [path for path in self._folder.glob("step-*") if _NAME.fullmatch(path.name) and path.is_dir()]
+        return sorted(found, key=step_of)
+
+    def _set_aside(self, folder: Path, mark: str, *, alone: bool = True) -> Path:
+        """Rename it; only the last damaged one is kept, lest a bad disk fills up with them."""
+        aside = self._folder / f"{mark}{folder.name}"
+        for other in self._folder.glob(f"{mark}*") if alone else [aside]:
+            remove_tree(other)
+        folder.rename(aside)
+        sync(self._folder)
+        return aside
+
+    def _ours(self, checkpoint: Checkpoint) -> Checkpoint:
+        if checkpoint.commit.job != self._job:
+            fix = "take it out of this run's folder"
+            raise MismatchError("this checkpoint is another job's", where=str(checkpoint.folder), fix=fix)
+        return checkpoint
+
+
+def _write_note(partial: Path, rank: int, error: str) -> None:
+    """Say that a rank has done its part, or why it could not."""
+    path = partial / _NOTE.format(rank)
+    with contextlib.suppress(OSError):  # the folder is gone: rank 0 has failed before
+        path.with_suffix(".new").write_bytes(msgspec.json.encode({"rank": rank, "error": error}))
+        path.with_suffix(".new").rename(path)
+
+
+def _await(partial: Path, rank: Rank) -> None:
+    """Wait for the other ranks' notes, and take them away."""
+    deadline = time.monotonic() + rank.patience
+    for other in range(1, rank.world):
+        path = partial / _NOTE.format(other)
+        while not path.exists():
+            if time.monotonic() > deadline:
+                raise MachineError(f"rank {other} did not save its part", where=str(partial), fix="see log.txt")
+            time.sleep(0.01)
+        error = msgspec.json.decode(path.read_bytes())["error"]
+        if error:
+            raise JprepError(f"rank {other} could not save its part: {error}", where=str(partial))
+        path.unlink()
+
+
+def _disk_is_full(error: BaseException, partial: Path) -> JprepError | None:
+    """What a failed write means; frameworks raise errors of their own, so the disk itself is asked too."""
+    if isinstance(error, OSError):
+        return disk_error(error, partial)
+    with contextlib.suppress(OSError):
+        if isinstance(error, Exception) and not isinstance(error, JprepError):
+            full = shutil.disk_usage(partial).free < _SPARE
+            return disk_error(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), partial) if full else None
+    return None

@@ -1,0 +1,119 @@
+"""`events.jsonl`: what happened in a run, one JSON object a line, for reports, trackers and the supervisor."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from jprep.io.atomic import disk_error
+
+EVENTS = "events.jsonl"
+
+Kind = Literal["start", "log", "validation", "checkpoint", "restart", "signal", "damaged", "end"]
+
+_BLOCK = 1 << 20
+
+
+class Event(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thing that happened.
+
+    Attributes:
+        time: seconds since 1970.
+        step: how many updates were done.
+        kind: `start`, a worker begins after so many steps; `log`, figures of training; `validation`, figures of
+            validation; `checkpoint`, it is committed; `restart`, the worker died or was silent and is started again;
+            `signal`, it was asked to leave and left; `damaged`, a checkpoint was set aside; `end`, the run is over,
+            with `code` 0 or that of the error in `note`.
+        figures: by name; null where one is not finite.
+        note: in words.
+    """
+
+    time: float
+    step: int
+    kind: Kind
+    figures: dict[str, float | None] = {}
+    note: str = ""
+
+
+_decoder = msgspec.json.Decoder(Event)
+
+
+def record(run: Path, kind: Kind, step: int, figures: Mapping[str, float | None] = {}, note: str = "") -> None:
+    """Append an event: one write of a whole line, so that several processes may do it at once.
+
+    Raises:
+        MachineError: the disk is full or not writable.
+    """
+    path, line = run / EVENTS, msgspec.json.encode(Event(time.time(), step, kind, dict(figures), note)) + b"\n"
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            _write(handle, line)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise disk_error(error, path) from error
+
+
+def _write(handle: int, line: bytes) -> None:
+    size = os.fstat(handle).st_size
+    if size and os.pread(handle, 1, size - 1) != b"\n":  # a write was cut short: its line stays alone
+        line = b"\n" + line
+    if os.write(handle, line) < len(line):  # the disk has become full: writing the rest says so
+        os.write(handle, b"\n")
+
+
+class Follower:
+    """Reads a run's events as they come.
+
+    Args:
+        run: the run directory.
+    """
+
+    def __init__(self, run: Path) -> None:
+        self._path, self._offset, self._rest = run / EVENTS, 0, b""
+
+    def new(self) -> list[Event]:
+        """The events since the last call. A line that is not whole yet is left for the next; torn ones are passed."""
+        found: list[Event] = []
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._offset)
+                while block := file.read(_BLOCK):
+                    self._offset += len(block)
+                    *lines, self._rest = (self._rest + block).split(b"\n")
+                    found.extend(event for line in lines if (event := _event(line)))
+        except FileNotFoundError:
+            pass
+        return found
+
+
+def _event(line: bytes) -> Event | None:
+    try:
+        return _decoder.decode(line) if line else None
+    except msgspec.MsgspecError:  # torn: a process was killed, or the disk was full, while it was written
+        return None
+
+
+def read_events(run: Path) -> list[Event]:
+    """All of a run's events, in order; none where it has not begun."""
+    return Follower(run).new()
+
+
+def curve(events: Iterable[Event], kind: Kind = "log", figure: str = "loss") -> tuple[list[int], list[float]]:
+    """Steps in order, and a figure at each.
+
+    What came after step S is forgotten where a `start` goes on from S; of a step told twice the last one counts.
+    """
+    found: dict[int, float] = {}
+    for event in events:
+        if event.kind == "start":
+            found = {step: value for step, value in found.items() if step <= event.step}
+        elif event.kind == kind and (value := event.figures.get(figure)) is not None:
+            found[event.step] = value
+    return sorted(found), [found[step] for step in sorted(found)]

@@ -1,0 +1,58 @@
+"""`log.txt`: what workers print, up to a size."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from jprep.io.atomic import disk_error
+
+LOG = "log.txt"
+
+LOG_BYTES = 64 << 20
+"""A log that is larger is cut; its end is kept."""
+
+_KEPT = 1 << 20
+_TAIL = 2000  # bytes that are shown when a run fails
+
+
+def cut_log(run: Path) -> None:
+    """Keep log.txt below `LOG_BYTES`: of one that is larger only the end is kept, after a line that says so."""
+    path = run / LOG
+    with contextlib.suppress(FileNotFoundError), path.open("r+b") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size <= LOG_BYTES:
+            return
+        file.seek(size - _KEPT)
+        kept = file.read()
+        file.truncate(0)  # workers append: they go on behind what is written now
+        file.seek(0)
+        file.write(b"[jprep: %d bytes that stood here were cut]\n" % (size - len(kept)) + kept)
+
+
+@contextlib.contextmanager
+def opened(run: Path) -> Iterator[int]:
+    """A handle to append by, for a worker's output.
+
+    Raises:
+        MachineError: it cannot be written.
+    """
+    try:
+        handle = os.open(run / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    except OSError as error:
+        raise disk_error(error, run / LOG) from error
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def tail(run: Path) -> str:
+    """What a worker said last."""
+    try:
+        data = (run / LOG).read_bytes()[-_TAIL:]
+    except OSError:
+        return "(it cannot be read)"
+    return data.decode("utf-8", "backslashreplace").rstrip()

@@ -1,0 +1,256 @@
+"""From a recipe's `[train]` section, a tokenizer and a dataset to the job that a run directory holds."""
+
+from __future__ import annotations
+
+import math
+import os
+from fractions import Fraction
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from jprep.dataset.sampler import Sampler, SamplerConfig, source_of
+from jprep.dataset.spec import TRAIN, VALIDATION, Dataset, read_dataset
+from jprep.dataset.special_ids import SpecialIds, special_ids
+from jprep.engine.fingerprint import fingerprint, plain
+from jprep.errors import ConfigError
+from jprep.io.atomic import sha256_of
+from jprep.tokenizer import load_tokenizer
+from jprep.train.initial import check_given
+from jprep.train.job import FORMAT, Job, TrainSection
+from jprep.train.models import About, count, model_config
+from jprep.train.rundir import FREE
+from jprep.train.schedule import check_schedule
+
+if TYPE_CHECKING:
+    from jprep.dataset.labelled import Labelled
+    from jprep.dataset.labelled_rows import Task as LabelledTask
+    from jprep.dataset.packing import Integers
+    from jprep.tokenizer.tokenizer import Tokenizer
+
+HELD_OUT = 0
+"""The fold that is validated on where no file is named for it."""
+
+
+class LabelledData(NamedTuple):
+    """The rows of a labelled job, encoded.
+
+    Attributes:
+        data: the rows of `train.data`.
+        rows: which of them are trained on, (rows,).
+        validation: what is validated on: rows of the files named for it, or of `data`.
+        validation_rows: which rows of that, (rows,); none where nothing is.
+    """
+
+    data: Labelled
+    rows: Integers
+    validation: Labelled
+    validation_rows: Integers
+
+
+class _Samples(NamedTuple):
+    """What a job learns of its data.
+
+    Attributes:
+        number: rows in one epoch.
+        labels: names of classes.
+        made_from: what stands for the data in the fingerprint.
+    """
+
+    number: int
+    labels: tuple[str, ...]
+    made_from: dict[str, Any]
+
+
+def make_job(
+    train: TrainSection,
+    name: str,
+    backend: str,
+    options: dict[str, Any],
+    tokenizer: Path,
+    dataset: Path | None = None,
+    *,
+    run: Path | None = None,
+) -> Job:
+    """Work out all that a run has to know.
+
+    Args:
+        train: the recipe's section, from `train_section`. Its paths are relative to the working directory.
+        name: the run's.
+        backend: the backend's name.
+        options: its own options, checked by it.
+        tokenizer: the tokenizer's folder.
+        dataset: the dataset's, for `clm` and `mlm`.
+        run: the run directory, which the job's paths are relative to; None leaves them absolute.
+
+    Raises:
+        ConfigError: a number that is out of its range, or parts that do not fit together.
+        InputError: a labelled row that cannot be used, or a damaged file of weights.
+    """
+    _check_numbers(train)
+    loaded = load_tokenizer(tokenizer)
+    special = special_ids(loaded)
+    samples = _labelled_samples(train, loaded) if train.data else _samples(train, loaded, special, dataset)
+    config = model_config(train.model, train.task, _about(train, loaded, samples.labels))
+    initial = _initial(train, config)
+    steps = train.steps or math.ceil(Fraction(repr(train.epochs)) * samples.number / train.batch)
+    check_schedule(train.schedule, steps)
+    placed = _placed(train, run)
+    made_from = {"tokenizer": loaded.card.fingerprint, "init": initial, **samples.made_from}
+    return Job(
+        jprep=version("jprep"),
+        format=FORMAT,
+        name=name,
+        fingerprint=_fingerprint(train, config, steps, made_from),
+        backend=backend,
+        options=options,
+        train=placed,
+        model=config,
+        parameters=count(config, train.task),
+        steps=steps,
+        samples=samples.number,
+        dataset="" if train.data or dataset is None else _place(dataset, run),
+        tokenizer=_place(tokenizer, run),
+        special=special,
+        labels=list(samples.labels),
+    )
+
+
+def read_labelled(train: TrainSection, tokenizer: Tokenizer, task: LabelledTask) -> LabelledData:
+    """Read and encode a labelled job's rows: those to train on, and those to validate on.
+
+    Raises:
+        ConfigError: there is no such file or nothing in it, or a number is out of its range.
+        InputError: a row that cannot be used, or a label to validate on that is not there to train on.
+    """
+    from jprep.dataset.labelled import encode_labelled
+
+    data = encode_labelled(map(Path, train.data), tokenizer, train.labelled, task)
+    everything = np.arange(len(data))
+    if train.validation_data:
+        files = map(Path, train.validation_data)
+        other = encode_labelled(files, tokenizer, train.labelled, task, data.names)
+        found = LabelledData(data, everything, other, np.arange(len(other)))
+    elif train.labelled.folds:
+        rows, held = data.split(HELD_OUT)
+        found = LabelledData(data, rows, data, held)
+    else:
+        found = LabelledData(data, everything, data, everything[:0])
+    if not len(found.rows):
+        fix = "name files with rows, or take more folds"
+        raise ConfigError("there is no row to train on", where=", ".join(train.data), fix=fix)
+    return found
+
+
+def _labelled_samples(train: TrainSection, tokenizer: Tokenizer) -> _Samples:
+    if train.task not in ("classify", "regress"):
+        fix = "`data` is for classify and regress"
+        raise ConfigError("the task and its data do not fit", where="train.data", fix=fix)
+    found = read_labelled(train, tokenizer, train.task)
+    names = found.data.names
+    if train.task == "classify" and len(names) < 2:
+        fix = f"the column {train.labelled.label!r} holds the labels: name another one as train.labelled.label"
+        raise ConfigError(f"there is one label only: {', '.join(names)}", where=", ".join(train.data), fix=fix)
+    return _Samples(len(found.rows), names, {"data": [sha256_of(Path(path)) for path in train.data]})
+
+
+def _samples(train: TrainSection, tokenizer: Tokenizer, special: SpecialIds, folder: Path | None) -> _Samples:
+    if train.task in ("classify", "regress"):
+        fix = 'train.data = ["train.jsonl"]'
+        raise ConfigError(f"{train.task} needs labelled data", where="train.data", fix=fix)
+    if folder is None:
+        fix = "`jprep dataset pack` makes one"
+        raise ConfigError(f"{train.task} needs a dataset", where="train.task", fix=fix)
+    dataset = read_dataset(folder)
+    _check_agreement(dataset, folder, tokenizer)
+    masking = None
+    if train.task == "mlm":
+        masking = _masking(train, dataset, folder, special)
+    if train.validation.every_steps and not any(one.tokens for one in dataset.splits if one.name == VALIDATION):
+        fix = "validation.every_steps = 0, or pack the dataset with [dataset] validation = 0.005"
+        raise ConfigError("there is nothing to validate on", where=str(folder), fix=fix)
+    config = SamplerConfig(batch=train.batch, length=train.length, packing=train.packing, seed=train.seed)
+    sampler = Sampler(source_of(folder, TRAIN), config, special, masking)
+    return _Samples(sampler.samples, (), {"dataset": dataset.fingerprint})
+
+
+def _check_agreement(dataset: Dataset, folder: Path, tokenizer: Tokenizer) -> None:
+    if dataset.made_from["tokenizer"]["fingerprint"] != tokenizer.card.fingerprint:
+        fix = f"give the tokenizer that it was packed with, or pack it again with {tokenizer.folder}"
+        raise ConfigError("the dataset was packed with another tokenizer", where=str(folder), fix=fix)
+    if dataset.vocab_size != tokenizer.vocab_size:
+        what = f"the dataset has {dataset.vocab_size} ids, and the tokenizer {tokenizer.vocab_size}"
+        raise ConfigError(what, where=str(folder), fix="`jprep dataset pack … --restart` packs it again")
+
+
+def _masking(train: TrainSection, dataset: Dataset, folder: Path, special: SpecialIds) -> Any:
+    from jprep.dataset.masking import Masking
+
+    if special.mask is None:
+        fix = 'train a tokenizer with special = ["roberta"] or ["bert"], or take task = "clm"'
+        raise ConfigError("mlm needs a mask token, and the tokenizer has none", where="train.task", fix=fix)
+    if train.masking.whole_word and not dataset.made_from.get("segmenter"):
+        fix = "masking.whole_word = false, or build the corpus with a segmenter"
+        raise ConfigError("whole_word needs words, and the corpus was not segmented", where=str(folder), fix=fix)
+    return Masking(train.masking, special, dataset.newline)
+
+
+def _about(train: TrainSection, tokenizer: Tokenizer, labels: tuple[str, ...]) -> About:
+    length = train.labelled.length if train.data else train.length
+    return About(tokenizer.vocab_size, length, tokenizer.bos, tokenizer.eos, tokenizer.pad, labels)
+
+
+def _initial(train: TrainSection, config: dict[str, Any]) -> str:
+    """The SHA-256 of the weights that a file gives, if one does, after a look at what it holds."""
+    if not train.model.init:
+        return ""
+    path = Path(train.model.init)
+    check_given(config, train.task, path)
+    return sha256_of(path)
+
+
+def _check_numbers(train: TrainSection) -> None:
+    optimizer, checkpoint, validation = train.optimizer, train.checkpoint, train.validation
+    above, least, shares = "a number above 0", "0 or more", "a number from 0 to below 1"
+    for key, well, fix in (
+        ("epochs", 0 <= train.epochs < math.inf, least),
+        ("seed", 0 <= train.seed < 1 << 63, "a whole number from 0 to below 2**63"),
+        ("silent_minutes", train.silent_minutes > 0, above),
+        ("optimizer.lr", 0 < optimizer.lr < math.inf, above),
+        ("optimizer.beta1", 0 <= optimizer.beta1 < 1, shares),
+        ("optimizer.beta2", 0 <= optimizer.beta2 < 1, shares),
+        ("optimizer.eps", 0 < optimizer.eps < math.inf, above),
+        ("optimizer.weight_decay", 0 <= optimizer.weight_decay < math.inf, least),
+        ("optimizer.clip", 0 <= optimizer.clip < math.inf, least),
+        ("checkpoint.every_steps", checkpoint.every_steps >= 0, least),
+        ("checkpoint.every_minutes", checkpoint.every_minutes >= 0, least),
+        ("checkpoint.keep_last", checkpoint.keep_last >= 1, "1 or more: a run goes on from the newest one"),
+        ("checkpoint.keep_best", checkpoint.keep_best >= 0, least),
+        ("validation.every_steps", validation.every_steps >= 0, least),
+        ("validation.batches", validation.batches >= 0, least),
+    ):
+        if not well:
+            raise ConfigError(f"train.{key} is out of its range", where=f"train.{key}", fix=f"give {fix}")
+
+
+def _placed(train: TrainSection, run: Path | None) -> TrainSection:
+    """The section, its paths as the run directory has them."""
+    model = train.model
+    if model.init:
+        model = msgspec.structs.replace(model, init=_place(Path(model.init), run))
+    data, validation = ([_place(Path(path), run) for path in paths] for paths in (train.data, train.validation_data))
+    return msgspec.structs.replace(train, model=model, data=data, validation_data=validation)
+
+
+def _place(path: Path, run: Path | None) -> str:
+    return str(path.resolve()) if run is None else Path(os.path.relpath(path.resolve(), run.resolve())).as_posix()
+
+
+def _fingerprint(train: TrainSection, config: dict[str, Any], steps: int, made_from: dict[str, Any]) -> str:
+    """Hash of what the weights depend on: all but paths, the backend, and what is only said or kept of a run."""
+    elsewhere = ("model", "data", "validation_data", "backend", "steps", "epochs", *FREE)
+    section = {key: value for key, value in msgspec.structs.asdict(train).items() if key not in elsewhere}
+    return fingerprint(plain({"format": FORMAT, "train": section, "model": config, "steps": steps, **made_from}))

@@ -1,0 +1,197 @@
+"""The names and shapes of a model's weights: those of transformers' `state_dict`, tied ones once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+from jprep.train.models.presets import FAMILIES, Config
+
+Kind = Literal["normal", "zeros", "ones"]
+
+
+class Tensor(NamedTuple):
+    """One tensor of a model.
+
+    Attributes:
+        shape: its dimensions.
+        kind: what it starts as.
+        std: the standard deviation of `normal`.
+        zero_row: a row of `normal` that starts as zeros; -1 for none.
+        trained: whether it is; what is not stays as it started, and has no part in clipping or decay.
+        head: whether it belongs to the head of one task only, which other models' files do not hold.
+    """
+
+    shape: tuple[int, ...]
+    kind: Kind = "normal"
+    std: float = 0.0
+    zero_row: int = -1
+    trained: bool = True
+    head: bool = False
+
+    @property
+    def size(self) -> int:
+        """How many numbers it holds."""
+        return math.prod(self.shape)
+
+
+Tensors = dict[str, Tensor]
+Head = Callable[[Config], Tensors]
+
+BASES = {"gpt2": "transformer.", "bert": "bert.", "roberta": "roberta.", "electra": "electra.", "llama": "model."}
+"""`model_type` → what stands before the names of the part that all tasks share."""
+
+
+def parameters(config: Config, task: str) -> Tensors:
+    """The tensors of the class that serves a task, in the order of the data's way through the model.
+
+    Args:
+        config: from `model_config`.
+        task: `clm`, `mlm`, `classify` or `regress`.
+    """
+    kind = config["model_type"]
+    base = {"gpt2": _gpt2, "llama": _llama}.get(kind, _encoder)(config)
+    labels = len(config.get("id2label", ()))
+    if task in ("classify", "regress"):
+        head = {name: tensor._replace(head=True) for name, tensor in _SEQUENCES[kind](config, labels).items()}
+    else:
+        head = _PREDICTIONS[kind](config)
+    return {BASES[kind] + name: tensor for name, tensor in base.items()} | head
+
+
+def count(config: Config, task: str) -> int:
+    """How many weights a model has."""
+    return sum(tensor.size for tensor in parameters(config, task).values())
+
+
+def _table(name: str, rows: int, width: int, config: Config, zero_row: int | None = None) -> Tensors:
+    std = config["initializer_range"]
+    return {f"{name}.weight": Tensor((rows, width), std=std, zero_row=-1 if zero_row is None else zero_row)}
+
+
+def _linear(name: str, inputs: int, outputs: int, config: Config, bias: bool = True) -> Tensors:
+    weight = {f"{name}.weight": Tensor((outputs, inputs), std=config["initializer_range"])}
+    return weight | ({f"{name}.bias": Tensor((outputs,), "zeros")} if bias else {})
+
+
+def _norm(name: str, width: int, bias: bool = True) -> Tensors:
+    weight = {f"{name}.weight": Tensor((width,), "ones")}
+    return weight | ({f"{name}.bias": Tensor((width,), "zeros")} if bias else {})
+
+
+def _gpt2(config: Config) -> Tensors:
+    width, inner, std = config["n_embd"], config["n_inner"], config["initializer_range"]
+    residual = std / math.sqrt(2 * config["n_layer"])  # each layer adds to the sum twice
+
+    def conv(name: str, inputs: int, outputs: int, spread: float = std) -> Tensors:
+        weight = Tensor((inputs, outputs), std=spread)  # transformers' Conv1D: inputs first
+        return {f"{name}.weight": weight, f"{name}.bias": Tensor((outputs,), "zeros")}
+
+    tensors = _table("wte", config["vocab_size"], width, config) | _table("wpe", config["n_positions"], width, config)
+    for layer in range(config["n_layer"]):
+        at = f"h.{layer}."
+        tensors |= _norm(at + "ln_1", width) | conv(at + "attn.c_attn", width, 3 * width)
+        tensors |= conv(at + "attn.c_proj", width, width, residual) | _norm(at + "ln_2", width)
+        tensors |= conv(at + "mlp.c_fc", width, inner) | conv(at + "mlp.c_proj", inner, width, residual)
+    return tensors | _norm("ln_f", width)
+
+
+def _encoder(config: Config) -> Tensors:
+    width, inner = config["hidden_size"], config["intermediate_size"]
+    tensors = _embeddings(config)
+    for layer in range(config["num_hidden_layers"]):
+        at = f"encoder.layer.{layer}."
+        for part in ("query", "key", "value"):
+            tensors |= _linear(f"{at}attention.self.{part}", width, width, config)
+        tensors |= _linear(at + "attention.output.dense", width, width, config)
+        tensors |= _norm(at + "attention.output.LayerNorm", width)
+        tensors |= _linear(at + "intermediate.dense", width, inner, config)
+        tensors |= _linear(at + "output.dense", inner, width, config) | _norm(at + "output.LayerNorm", width)
+    return tensors
+
+
+def _embeddings(config: Config) -> Tensors:
+    wide, pad = _wide(config), config["pad_token_id"]
+    positions = _table(
+        "embeddings.position_embeddings",
+        config["max_position_embeddings"],
+        wide,
+        config,
+        pad if config["model_type"] == "roberta" else None,
+    )
+    types = _table("embeddings.token_type_embeddings", config["type_vocab_size"], wide, config)
+    if config["type_vocab_size"] == 1:  # the same for every token: fairseq has none, so ours stays what it is
+        types = {name: Tensor(tensor.shape, "zeros", trained=False) for name, tensor in types.items()}
+    words = _table("embeddings.word_embeddings", config["vocab_size"], wide, config, pad)
+    tensors = words | positions | types | _norm("embeddings.LayerNorm", wide)
+    if wide != config["hidden_size"]:
+        tensors |= _linear("embeddings_project", wide, config["hidden_size"], config)
+    return tensors
+
+
+def _wide(config: Config) -> int:
+    """How wide the embeddings are: ELECTRA's are narrower than its layers."""
+    wide: int = config["embedding_size"] if "embedding_size" in config else config["hidden_size"]
+    return wide
+
+
+def _llama(config: Config) -> Tensors:
+    width, inner, size = config["hidden_size"], config["intermediate_size"], config["head_dim"]
+    queries, shared = config["num_attention_heads"] * size, config["num_key_value_heads"] * size
+    bias, inner_bias = config["attention_bias"], config["mlp_bias"]
+    tensors = _table("embed_tokens", config["vocab_size"], width, config, config["pad_token_id"])
+    for layer in range(config["num_hidden_layers"]):
+        at = f"layers.{layer}."
+        tensors |= _norm(at + "input_layernorm", width, bias=False)
+        for part, outputs in (("q", queries), ("k", shared), ("v", shared)):
+            tensors |= _linear(f"{at}self_attn.{part}_proj", width, outputs, config, bias)
+        tensors |= _linear(at + "self_attn.o_proj", queries, width, config, bias)
+        tensors |= _norm(at + "post_attention_layernorm", width, bias=False)
+        for part in ("gate", "up"):
+            tensors |= _linear(f"{at}mlp.{part}_proj", width, inner, config, inner_bias)
+        tensors |= _linear(at + "mlp.down_proj", inner, width, config, inner_bias)
+    return tensors | _norm("norm", width, bias=False)
+
+
+def _untied(config: Config) -> Tensors:
+    """The output's own weights, where the input's do not serve."""
+    width = config[FAMILIES[config["model_type"]].width]
+    return {} if config["tie_word_embeddings"] else _linear("lm_head", width, config["vocab_size"], config, bias=False)
+
+
+def _predictions(dense: str, norm: str, bias: str) -> Head:
+    """A head that predicts tokens through the input's weights; all that it has of its own."""
+
+    def head(config: Config) -> Tensors:
+        width, wide = config["hidden_size"], _wide(config)
+        tensors = _linear(dense, width, wide, config) | _norm(norm, wide)
+        return tensors | {bias: Tensor((config["vocab_size"],), "zeros")}
+
+    return head
+
+
+def _scores(config: Config, labels: int) -> Tensors:
+    return _linear("score", config[FAMILIES[config["model_type"]].width], labels, config, bias=False)
+
+
+def _pooled(config: Config, labels: int) -> Tensors:
+    width = config["hidden_size"]
+    return _linear("bert.pooler.dense", width, width, config) | _linear("classifier", width, labels, config)
+
+
+def _classifier(config: Config, labels: int) -> Tensors:
+    width = config["hidden_size"]
+    return _linear("classifier.dense", width, width, config) | _linear("classifier.out_proj", width, labels, config)
+
+
+_PREDICTIONS: dict[str, Head] = {
+    "gpt2": _untied,
+    "llama": _untied,
+    "bert": _predictions(
+        "cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions.bias"
+    ),
+    "roberta": _predictions("lm_head.dense", "lm_head.layer_norm", "lm_head.bias"),
+    "electra": _predictions("generator_predictions.dense", "generator_predictions.LayerNorm", "generator_lm_head.bias"),
+}
+_SEQUENCES = {"gpt2": _scores, "llama": _scores, "bert": _pooled, "roberta": _classifier, "electra": _classifier}

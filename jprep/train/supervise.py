@@ -1,0 +1,247 @@
+"""Keeps a run going: starts its worker, watches it, and starts it again from the last committed step."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import NamedTuple
+
+from jprep.errors import MachineError
+from jprep.io.lock import locked
+from jprep.train.attempt import ATTEMPT, NOBODY, RESUME, announce, clear_ranks, signal_ranks
+from jprep.train.backend import Plan
+from jprep.train.checkpoints import Checkpoint
+from jprep.train.events import EVENTS, Event, Follower, record
+from jprep.train.job import Job
+from jprep.train.log import LOG, cut_log, opened, tail
+from jprep.train.rundir import LOCK, check_data, checkpoints_of, read_job
+from jprep.train.trackers import Trackers
+from jprep.train.worker import HEARTBEAT, note_damaged
+
+_LONGEST_PAUSE = 60.0
+_HOPELESS = (2, 3, 4)
+_STOPPED = 130
+_TRACKED_EVERY = 2.0  # seconds
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+Say = Callable[[str], None]
+
+
+class Ending(NamedTuple):
+    """How an attempt ended.
+
+    Attributes:
+        code: the exit code; negative for a signal.
+        reason: in words.
+        left: whether the worker was asked to leave, and did.
+    """
+
+    code: int
+    reason: str
+    left: bool
+
+
+def on_stderr(text: str) -> None:
+    """Say something to the user."""
+    sys.stderr.write(text + "\n")
+
+
+def supervise(run: Path, plan: Plan, *, resume: str = "auto", say: Say = on_stderr, backoff: float = 1.0) -> int:
+    """Bring a run to its end, or as far as somebody lets it.
+
+    The first SIGTERM, SIGINT or SIGHUP has the worker save and leave, the second ends it at once.
+
+    Args:
+        run: a directory that `open_run` has made.
+        plan: how the worker is started.
+        resume: `auto`, from the last good checkpoint; a step; `never`, from the beginning. Later checkpoints
+            are set aside.
+        say: is told what a user should know.
+        backoff: seconds before the first restart; each further one without progress doubles them, up to a minute.
+
+    Returns:
+        0, the run is finished; 130, it was stopped and the same call goes on; 2, 3 or 4, the worker met an error that
+        no restart mends; 1, it died too often.
+
+    Raises:
+        MachineError: another process trains there, the command cannot be started, the disk is full.
+        MismatchError: the data is not what it was.
+        ConfigError: there is no run, or no such checkpoint.
+    """
+    run = Path(run).absolute()
+    job = read_job(run)
+    with locked(run / LOCK):
+        announce(run, NOBODY)
+        clear_ranks(run)
+        check_data(run, job)
+        checkpoints = checkpoints_of(run, job)
+        checkpoints.clean()
+        if resume != "auto":
+            checkpoints.rewind(0 if resume == "never" else int(resume))
+        with _Asked() as asked, contextlib.closing(Trackers(run, job, say)) as trackers:
+            return _Supervisor(run, job, plan, say, backoff, asked, trackers).to_the_end()
+
+
+class _Asked:
+    """Counts signals for the time of a block."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def __enter__(self) -> _Asked:
+        def count(number: int, frame: FrameType | None) -> None:
+            self.times += 1
+
+        main = threading.current_thread() is threading.main_thread()
+        self._before = {number: signal.signal(number, count) for number in _SIGNALS} if main else {}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+
+class _Supervisor:
+    def __init__(
+        self, run: Path, job: Job, plan: Plan, say: Say, backoff: float, asked: _Asked, trackers: Trackers
+    ) -> None:
+        self._run, self._job, self._plan, self._say, self._backoff = run, job, plan, say, backoff
+        self._asked, self._trackers = asked, trackers
+        self._checkpoints = checkpoints_of(run, job)
+        self._name = secrets.token_hex(8)
+        self._follower = Follower(run)
+        self._ended = any(event.kind == "end" and not event.figures.get("code") for event in self._follower.new())
+
+    def to_the_end(self) -> int:
+        attempts = failures = reached = 0
+        while True:
+            latest = self._checkpoints.latest(lambda folder, problem: note_damaged(self._run, folder, problem))
+            step = latest.step if latest else 0
+            if step >= self._job.steps:
+                return self._finished()
+            reached = max(step, reached)
+            ending = self._attempt(latest, attempts)
+            if self._asked.times or ending.left:
+                return self._stopped()
+            if ending.code in _HOPELESS:
+                return self._failed(ending.code, ending.reason)
+            step = max((one.step for one in self._checkpoints.committed()), default=0)
+            if step >= self._job.steps:  # it died on its way out
+                continue
+            attempts, failures = attempts + 1, (1 if step > reached else failures + 1)
+            if failures > self._job.train.max_restarts:
+                return self._failed(
+                    1, f"the worker died {failures} times without progress; the last time {ending.reason}"
+                )
+            self._pause(failures, step, ending.reason)
+            if self._asked.times:
+                return self._stopped()
+
+    def _attempt(self, latest: Checkpoint | None, number: int) -> Ending:
+        """Start the worker and see it to its end; nothing of it is left then."""
+        attempt = f"{self._name}-{number}"
+        announce(self._run, attempt)
+        with self._started(attempt, latest) as process:
+            silent = self._watch(process)
+        code = process.returncode
+        events = self._follower.new()
+        said = [event for event in events if event.kind == "end" and event.figures.get("code")]
+        if said:  # launchers lose their workers' exit codes
+            return Ending(int(said[-1].figures["code"] or 1), said[-1].note, False)
+        left = code == 0 and any(event.kind == "signal" for event in events)
+        minutes = self._job.train.silent_minutes
+        words = f"it had ended with code {code}" if code >= 0 else f"it was ended by {signal.Signals(-code).name}"
+        return Ending(code, f"it was silent for {minutes:g} minutes" if silent else words, left)
+
+    @contextlib.contextmanager
+    def _started(self, attempt: str, latest: Checkpoint | None) -> Iterator[subprocess.Popen[bytes]]:
+        env = {**os.environ, **self._plan.env, ATTEMPT: attempt, RESUME: latest.folder.name if latest else ""}
+        with opened(self._run) as log:
+            try:
+                process = subprocess.Popen(
+                    self._plan.argv, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                )
+            except OSError as error:
+                fix = "`jprep doctor` says what a backend lacks"
+                what = f"the worker cannot be started: {error.strerror}"
+                raise MachineError(what, where=self._plan.argv[0], fix=fix) from error
+        try:
+            yield process
+        finally:  # whatever happens, no process of this attempt outlives it
+            announce(self._run, NOBODY)
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            clear_ranks(self._run)
+            self._checkpoints.clean()
+
+    def _watch(self, process: subprocess.Popen[bytes]) -> bool:
+        """Wait for its end; whether it had to be ended because it was silent."""
+        signs, heard, tracked, passed_on = self._signs(), time.monotonic(), 0.0, 0
+        patience = 60 * self._job.train.silent_minutes
+        while process.poll() is None:
+            now = time.monotonic()
+            if self._asked.times > passed_on:
+                passed_on = self._asked.times
+                self._pass_on(process, at_once=passed_on > 1)
+            if (found := self._signs()) != signs:
+                signs, heard = found, now
+            elif now - heard > patience:
+                return True
+            if now - tracked > _TRACKED_EVERY:
+                tracked = now
+                self._trackers.update()
+                cut_log(self._run)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.05)
+        return False
+
+    def _pass_on(self, process: subprocess.Popen[bytes], *, at_once: bool) -> None:
+        """Ranks are asked themselves: a launcher that is asked gives them little time."""
+        with contextlib.suppress(ProcessLookupError):
+            if at_once:
+                os.killpg(process.pid, signal.SIGKILL)
+            elif signal_ranks(self._run, signal.SIGTERM):
+                self._say("saving; once more stops now")
+            else:
+                os.killpg(process.pid, signal.SIGTERM)
+
+    def _signs(self) -> tuple[int, ...]:
+        """What changes while a worker lives."""
+        found = []
+        for name in (HEARTBEAT, EVENTS):
+            with contextlib.suppress(FileNotFoundError):
+                found.append((self._run / name).stat().st_mtime_ns)
+        return tuple(found)
+
+    def _pause(self, failures: int, step: int, reason: str) -> None:
+        note = f"the worker died: {reason}; it goes on from step {step}"
+        record(self._run, "restart", step, {"failures": failures}, note)
+        self._say(note)
+        until = time.monotonic() + min(_LONGEST_PAUSE, self._backoff * 2 ** (failures - 1))
+        while time.monotonic() < until and not self._asked.times:
+            time.sleep(0.02)
+
+    def _finished(self) -> int:
+        events: list[Event] = self._follower.new()
+        if not self._ended and not any(event.kind == "end" for event in events):
+            record(self._run, "end", self._job.steps, {"code": 0})
+        return 0
+
+    def _stopped(self) -> int:
+        found = self._checkpoints.committed()
+        self._say(f"stopped; {f'step {found[-1].step}' if found else 'nothing'} is saved, and the same command goes on")
+        return 0 if found and found[-1].step >= self._job.steps else _STOPPED
+
+    def _failed(self, code: int, reason: str) -> int:
+        self._say(f"the run failed: {reason}\n  where: {self._run}\n  the end of {LOG}:\n{tail(self._run)}")
+        return code

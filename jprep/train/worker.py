@@ -1,0 +1,307 @@
+"""All that a backend's worker needs of jprep. `docs/runs.md` has a whole worker in a page."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import FrameType
+from typing import NamedTuple
+
+from jprep.dataset.labelled import LabelledBatch
+from jprep.dataset.sampler import Batch
+from jprep.errors import ConfigError, InputError, JprepError, MachineError
+from jprep.io.lock import locked
+from jprep.train.attempt import ATTEMPT, RESUME, Agreement, Seat, Watch, Wish, wanted
+from jprep.train.batches import Batches
+from jprep.train.checkpoints import Rank
+from jprep.train.events import Kind, record
+from jprep.train.job import Job
+from jprep.train.rundir import CHECKPOINTS, LOCK, check_data, checkpoints_of, read_job, write_environment
+
+HEARTBEAT = "heartbeat"
+"""A file whose time of change says that a worker is alive; the supervisor looks at it."""
+
+_BEAT = 0.2  # seconds between two of them
+_ALONE = "alone"
+_MENDABLE = 1
+
+
+class Due(NamedTuple):
+    """What is to be done after a step.
+
+    Attributes:
+        log: write figures down.
+        validate: measure the loss on the validation split.
+        checkpoint: save.
+        stop: the run was asked to leave; `batches` ends after this step.
+    """
+
+    log: bool
+    validate: bool
+    checkpoint: bool
+    stop: bool
+
+
+class Session:
+    """A worker's part in a run.
+
+    Steps count updates, from 1: step s is over when s updates are done, and its batch is the sampler's number s - 1.
+
+    Args:
+        run: the run directory.
+        rank: this process's number.
+        world: how many processes take part.
+
+    Attributes:
+        job: the job.
+        start: how many updates are done already.
+        resume: the folder of the checkpoint that they are in; None at the beginning.
+
+    Raises:
+        ConfigError: there is no run, or its data cannot be used by so many processes.
+        MismatchError: its data is not what it was.
+        MachineError: another process trains there, or the supervisor that started this one is gone.
+    """
+
+    job: Job
+
+    def __init__(self, run: Path, rank: int = 0, world: int = 1) -> None:
+        self._run, self._rank, self._world = Path(run).absolute(), rank, world
+        self._asked, self._beaten = False, 0.0
+        self._open = contextlib.ExitStack()
+        self._main = threading.current_thread() is threading.main_thread()
+        try:
+            self._begin()
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self) -> None:
+        run, rank, world = self._run, self._rank, self._world
+        self.job = read_job(run)
+        if world < 1 or not 0 <= rank < world or self.job.train.batch % world:
+            what = f"a batch of {self.job.train.batch} rows cannot be divided for rank {rank} of {world}"
+            raise ConfigError(what, fix="take a multiple of the number of processes as train.batch")
+        self._listen()
+        attempt = os.environ.get(ATTEMPT, "")
+        patience = 60 * self.job.train.silent_minutes
+        self._checkpoints = checkpoints_of(run, self.job)
+        self._join(attempt)
+        self._agreement = Agreement(run, attempt or _ALONE, rank, world, patience)
+        self._part = Rank(rank, world, patience)
+        self.resume = self._resumed(attempt)
+        self.start = self._step = int(self.resume.name.removeprefix("step-")) if self.resume else 0
+        self._stop, self._saved, self._loss = False, time.monotonic(), (0, math.nan)
+        if not rank:
+            check_data(run, self.job)
+            write_environment(run)
+        self._batches = Batches(run, self.job)
+        if self.job.train.validation.every_steps:
+            _ = self._batches.validation  # what is wrong with it is said now
+        self._record("start", self.start)
+        self._beat()
+
+    def _listen(self) -> None:
+        """SIGTERM and SIGINT only ask."""
+
+        def ask(number: int, frame: FrameType | None) -> None:
+            self._asked = True
+
+        if self._main:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                self._open.callback(signal.signal, number, signal.signal(number, ask))
+
+    def _join(self, attempt: str) -> None:
+        """Take this rank's seat; without a supervisor rank 0 holds the run's lock itself."""
+        if not attempt and not self._rank:
+            self._open.enter_context(locked(self._run / LOCK))
+            self._checkpoints.clean()
+        self._open.enter_context(contextlib.closing(Seat(self._run, self._rank)))
+        if attempt:
+            if not wanted(self._run, attempt):
+                raise MachineError("the supervisor is gone", where=str(self._run), fix="run the same command again")
+            self._open.enter_context(contextlib.closing(Watch(self._run, attempt)))
+
+    def _resumed(self, attempt: str) -> Path | None:
+        if attempt:  # the supervisor has looked at its hashes
+            name = os.environ.get(RESUME, "")
+            return self._run / CHECKPOINTS / name if name else None
+        found = self._checkpoints.latest(lambda folder, problem: note_damaged(self._run, folder, problem))
+        return found.folder if found else None
+
+    def batches(self, from_step: int | None = None) -> Iterator[tuple[int, Batch | LabelledBatch]]:
+        """Each step and this rank's rows of its batch, to the job's last step or until the run is asked to leave.
+
+        Args:
+            from_step: how many updates are done; by default `start`.
+        """
+        self._step = self.start if from_step is None else from_step
+        while self._step < self.job.steps and not self._stop:
+            self._beat()
+            batch = self._batches.train.batch(self._step, self._rank, self._world)
+            self._step += 1
+            yield self._step, batch
+
+    def validation(self) -> Iterator[Batch | LabelledBatch]:
+        """This rank's rows of the validation split, each sample once, or of the job's number of batches.
+
+        The last batch may have fewer rows than others, and none for some ranks.
+
+        Raises:
+            ConfigError: there is no such split, or nothing is in it.
+        """
+        for batch in self._batches.validating(self._rank, self._world):
+            self._beat()
+            yield batch
+
+    @property
+    def step(self) -> int:
+        """The step of the batch that was given last; `start` before the first."""
+        return self._step
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the run was asked to leave: by a signal and, with several ranks, by what rank 0 made of it."""
+        return self._stop or (self._asked and self._world == 1)
+
+    def due(self, step: int) -> Due:
+        """What is to be done after a step. Every rank asks, after every step, and is told the same."""
+        section, last = self.job.train, step == self.job.steps
+        keep, wish = section.checkpoint, Wish()
+        if self._world == 1 or last or not step % section.log_every:
+            minutes = (time.monotonic() - self._saved) / 60
+            wish = self._agreement.on(step, Wish(0 < keep.every_minutes <= minutes, self._asked))
+        self._stop = self._stop or wish.stop
+        save = last or wish.save or self._stop or _every(keep.every_steps, step)
+        validate = bool(section.validation.every_steps) and (last or _every(section.validation.every_steps, step))
+        return Due(save or validate or not step % section.log_every, validate, save, self._stop)
+
+    def log(self, step: int, **figures: float) -> None:
+        """Write down figures of training, `loss` among them; rank 0's are kept.
+
+        Raises:
+            InputError: the loss is not finite; nothing more is saved.
+            MachineError: the disk is full or not writable.
+        """
+        self._check(step, figures.get("loss", 0.0))
+        self._record("log", step, figures)
+
+    def validated(self, step: int, loss: float, **figures: float) -> None:
+        """Write down figures of the validation split; the next checkpoint of this step is known by its loss.
+
+        Raises:
+            InputError: the loss is not finite.
+            MachineError: the disk is full or not writable.
+        """
+        self._check(step, loss)
+        self._loss = step, float(loss)
+        self._record("validation", step, {"loss": loss, **figures})
+
+    @contextlib.contextmanager
+    def checkpoint(self, step: int, loss: float | None = None) -> Iterator[Path]:
+        """Give a folder to fill; at the end of the block it is the checkpoint of the step.
+
+        Every rank comes here and fills the same folder, with files of different names.
+
+        Args:
+            step: how many updates are done.
+            loss: on the validation split; by default what `validated` was told of this step.
+
+        Raises:
+            InputError: the loss is not finite.
+            MachineError: the disk is full or not writable; earlier checkpoints are kept.
+        """
+        if loss is None and self._loss[0] == step:
+            loss = self._loss[1]
+        self._check(step, loss or 0.0)
+        begun = time.monotonic()
+        self._beat()
+        with self._checkpoints.saving(step, loss, self._part) as folder:
+            yield folder
+        self._saved = time.monotonic()
+        self._record("checkpoint", step, {"seconds": round(self._saved - begun, 3)})
+        self._beat()
+
+    def finish(self) -> None:
+        """Say how it ended, and let go of the run.
+
+        Raises:
+            JprepError: steps are left, and nobody asked to leave.
+        """
+        if self._step < self.job.steps and not self.stopping:
+            raise JprepError(f"the worker left after {self._step} of {self.job.steps} steps", where=str(self._run))
+        if self._step < self.job.steps:
+            self._record("signal", self._step, note="asked to leave")
+        else:
+            self._record("end", self._step, {"code": 0})
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the run, without a word."""
+        self._open.close()
+
+    def _check(self, step: int, loss: float) -> None:
+        if not math.isfinite(loss):
+            found = self._checkpoints.committed()
+            good = f"the last good checkpoint is {found[-1].folder.name}" if found else "there is no checkpoint yet"
+            fix = "take a lower train.optimizer.lr, a longer warm-up or another precision, in another output directory"
+            raise InputError(f"the loss is {loss} at step {step}; {good}", where=str(self._run), fix=fix)
+
+    def _record(self, kind: Kind, step: int, figures: Mapping[str, float] = {}, note: str = "") -> None:
+        if not self._rank:
+            record(self._run, kind, step, {name: float(value) for name, value in figures.items()}, note)
+
+    def _beat(self) -> None:
+        now = time.monotonic()
+        if not self._rank and now - self._beaten > _BEAT:
+            self._beaten = now
+            (self._run / HEARTBEAT).touch()
+
+
+def note_damaged(run: Path, folder: Path, problem: str) -> None:
+    """Say, in events and on stderr, that a checkpoint was set aside."""
+    note = f"{folder.name.removeprefix('damaged-')} is damaged and was set aside: {problem}"
+    record(run, "damaged", int(folder.name.rpartition("-")[2]), note=note)
+    sys.stderr.write(f"jprep: {note}\n  where: {folder}\n")
+
+
+def work(train: Callable[[Session], None], run: Path, rank: int = 0, world: int = 1) -> int:
+    """Run a worker's page: a session is opened, given to `train` and finished; the exit code says how it went.
+
+    What a restart cannot mend is written down as the run's end, for the supervisor; launchers lose exit codes.
+
+    Args:
+        train: takes the session through its batches.
+        run: the run directory.
+        rank: this process's number.
+        world: how many processes take part.
+
+    Returns:
+        0, or the code of a `JprepError`, which is printed. Other exceptions go on.
+    """
+    session = None
+    try:
+        session = Session(run, rank, world)
+        train(session)
+        session.finish()
+        return 0
+    except JprepError as error:
+        sys.stderr.write(f"jprep: {error}\n")
+        if error.exit_code > _MENDABLE and run.is_dir():
+            with contextlib.suppress(JprepError):  # a full disk takes no event
+                record(run, "end", session.step if session else 0, {"code": error.exit_code}, str(error))
+        return error.exit_code
+    finally:
+        if session:
+            session.close()
+
+
+def _every(steps: int, step: int) -> bool:
+    return steps > 0 and not step % steps

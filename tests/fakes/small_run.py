@@ -1,0 +1,91 @@
+"""A small run: a dataset of some documents, a job over it, and the plan that trains it with the worker in numpy."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from jprep.dataset.sampler import Sampler, SamplerConfig, source_of
+from jprep.dataset.special_ids import SpecialIds
+from jprep.train.backend import Plan
+from jprep.train.job import FORMAT, CheckpointSection, Job, TrainSection, ValidationSection
+from jprep.train.rundir import open_run
+from tests.conftest import ROOT
+from tests.fakes.small_dataset import SPLITS, VOCAB, lay_out
+
+WORKER = ROOT / "tests" / "fakes" / "training_worker.py"
+SPECIAL = SpecialIds(vocab_size=VOCAB)
+BATCH, LENGTH = 8, 16
+
+
+def job_of(dataset: Path, run: Path, **changes: Any) -> Job:
+    """A job; `changes` of the section `[train]`, `train_`-less, or of the job itself."""
+    own = {key: changes.pop(key) for key in list(changes) if key in Job.__struct_fields__}
+    train: dict[str, Any] = {
+        "batch": BATCH, "length": LENGTH, "steps": 60, "log_every": 5, "checkpoint": CheckpointSection(every_steps=10),
+        "validation": ValidationSection(every_steps=10, batches=2), "max_restarts": 3,
+    }  # fmt: skip
+    section = TrainSection(**train | changes)
+    config = SamplerConfig(batch=section.batch, length=section.length)
+    fields: dict[str, Any] = {
+        "jprep": "0", "format": FORMAT, "name": "small", "fingerprint": "f" * 32, "backend": "numpy", "options": {},
+        "train": section, "model": {"model_type": "linear"}, "parameters": 32, "steps": section.steps,
+        "samples": Sampler(source_of(dataset, "train"), config, SPECIAL).samples,
+        "dataset": os.path.relpath(dataset, run), "tokenizer": "", "special": SPECIAL,
+    }  # fmt: skip
+    return Job(**fields | own)
+
+
+def small_run(folder: Path, **changes: Any) -> Path:
+    """A run directory that is ready to be trained."""
+    dataset, run = folder / "dataset", folder / "run"
+    if not dataset.exists():
+        lay_out(dataset, SPLITS)
+    open_run(run, job_of(dataset, run, **changes))
+    return run
+
+
+def plan_of(run: Path, **env: str) -> Plan:
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    return Plan((sys.executable, str(WORKER), str(run)), {"PYTHONPATH": path} | env, 1, BATCH, 1, 0)
+
+
+def supervisor_command(run: Path, **env: str) -> list[str]:
+    """A supervisor as a process of its own."""
+    plan = msgspec.json.encode(plan_of(run, **env)).decode()
+    code = (
+        "import sys, msgspec; from pathlib import Path; from jprep.train.backend import Plan\n"
+        "from jprep.train.supervise import supervise\n"
+        "plan = msgspec.json.decode(sys.argv[2], type=Plan)\n"
+        "sys.exit(supervise(Path(sys.argv[1]), plan, backoff=0.01))"
+    )
+    return [sys.executable, "-c", code, str(run), plan]
+
+
+def weights(run: Path, steps: int = 60) -> str:
+    """The final weights' hash."""
+    files = [run / "checkpoints" / f"step-{steps:08d}" / f"{name}.npy" for name in ("weights", "momentum")]
+    assert np.isfinite(np.load(files[0])).all()
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+
+
+def await_true(condition: Callable[[], Any], seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to be"
+        time.sleep(0.01)
+
+
+def in_thread(function: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=function, daemon=True)
+    thread.start()
+    return thread

@@ -1,0 +1,190 @@
+"""A checkpoint is whole or not there."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jprep.errors import ConfigError, JprepError, MachineError, MismatchError
+from jprep.train import checkpoints as module
+from jprep.train.checkpoints import Checkpoints, Rank
+from tests.fakes.small_run import in_thread
+
+JOB = "f" * 32
+
+
+def save(store: Checkpoints, step: int, loss: float | None = None) -> None:
+    with store.saving(step, loss) as folder:
+        folder.joinpath("weights.bin").write_bytes(bytes([step % 256]) * 100)
+        folder.joinpath("more").mkdir()
+        folder.joinpath("more", "state.bin").write_bytes(b"state")
+
+
+def steps(store: Checkpoints) -> list[int]:
+    return [one.step for one in store.committed()]
+
+
+def nothing_damaged(folder: Path, problem: str) -> None:
+    raise AssertionError(problem)
+
+
+def test_committed_and_checked(tmp_path: Path) -> None:
+    store = Checkpoints(tmp_path, JOB)
+    assert store.latest(nothing_damaged) is None
+    save(store, 10)
+    save(store, 20, 1.5)
+    latest = store.latest(nothing_damaged)
+    assert latest and latest.step == 20 and latest.folder.name == "step-00000020"
+    commit = json.loads((latest.folder / "COMMIT.json").read_bytes())
+    assert commit["loss"] == 1.5 and commit["job"] == JOB
+    assert commit["files"]["more/state.bin"]["bytes"] == 5
+    with pytest.raises(MismatchError, match="another job's"):
+        Checkpoints(tmp_path, "0" * 32).latest(nothing_damaged)
+
+
+@given(place=st.integers(0, 10_000), bit=st.integers(0, 7), what=st.sampled_from(["weights.bin", "COMMIT.json"]))
+def test_one_flipped_bit_and_the_one_before_is_used(
+    place: int, bit: int, what: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("flip")
+    store, told = Checkpoints(folder, JOB), []
+    save(store, 1, 2.0)
+    save(store, 2, 1.0)
+    path = folder / "step-00000002" / what
+    data = bytearray(path.read_bytes())
+    data[place % len(data)] ^= 1 << bit
+    path.write_bytes(data)
+    latest = store.latest(lambda place, problem: told.append(place.name))
+    if told:
+        assert latest and latest.step == 1 and told == ["damaged-step-00000002"]
+    else:  # white space of COMMIT became other white space
+        assert what == "COMMIT.json" and latest and latest.commit.loss == 1.0
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("kind", ["missing", "added", "short", "torn commit", "wrong step"])
+def test_what_is_damaged_is_set_aside_and_the_last_one_kept(kind: str, tmp_path: Path) -> None:
+    store, told = Checkpoints(tmp_path, JOB, keep_last=5), []
+    (tmp_path / "damaged-step-00000001").mkdir()
+    for step in (1, 2, 3):
+        save(store, step)
+    newest = tmp_path / "step-00000003"
+    if kind == "missing":
+        (newest / "more" / "state.bin").unlink()
+    elif kind == "added":
+        (newest / "evil.bin").touch()
+    elif kind == "short":
+        (newest / "weights.bin").write_bytes(b"\3" * 99)
+    elif kind == "torn commit":
+        (newest / "COMMIT.json").write_bytes((newest / "COMMIT.json").read_bytes()[:50])
+    else:
+        newest.rename(tmp_path / "step-00000009")
+    latest = store.latest(lambda folder, problem: told.append(problem))
+    assert latest and latest.step == 2 and len(told) == 1
+    assert len(list(tmp_path.glob("damaged-*"))) == 1
+
+
+def test_what_a_killed_run_left_is_never_believed_and_deleted(tmp_path: Path) -> None:
+    store = Checkpoints(tmp_path, JOB)
+    save(store, 1)
+    shutil.copytree(tmp_path / "step-00000001", tmp_path / "step-00000002")
+    (tmp_path / "step-00000002" / "COMMIT.json").unlink()
+    shutil.copytree(tmp_path / "step-00000001", tmp_path / "partial-step-00000003")
+    assert steps(store) == [1]
+    store.clean()
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000001"]
+
+
+def test_kept_are_the_newest_and_the_best(tmp_path: Path) -> None:
+    store = Checkpoints(tmp_path, JOB, keep_last=2, keep_best=2)
+    for step, loss in enumerate([9.0, 2.0, 5.0, None, 2.0, 7.0, float("nan"), 8.0], start=1):
+        save(store, step, loss)
+    assert steps(store) == [2, 5, 7, 8]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"step-{n:08d}" for n in (2, 5, 7, 8)]
+
+
+def test_at_least_one_is_kept(tmp_path: Path) -> None:
+    store = Checkpoints(tmp_path, JOB, keep_last=0)
+    save(store, 1)
+    save(store, 2)
+    assert steps(store) == [2]
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), RuntimeError("stream failed writing file")])
+def test_a_full_disk(error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Checkpoints(tmp_path, JOB)
+    save(store, 1)
+    monkeypatch.setattr(module, "_SPARE", 1 << 80)  # the disk has less than that
+    with pytest.raises(MachineError, match="the disk is full"), store.saving(2) as folder:
+        folder.joinpath("weights.bin").write_bytes(b"begun")
+        raise error
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000001"]
+    assert store.latest(nothing_damaged)
+
+
+def test_other_errors_stay_what_they_are(tmp_path: Path) -> None:
+    store = Checkpoints(tmp_path, JOB)
+    with pytest.raises(KeyError), store.saving(2):
+        raise KeyError("x")
+    with pytest.raises(JprepError, match="nothing"), store.saving(2):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_same_step_again_leaves_what_stands(tmp_path: Path) -> None:
+    store = Checkpoints(tmp_path, JOB)
+    save(store, 1)
+    before = (tmp_path / "step-00000001").stat().st_ino
+    save(store, 1)
+    assert (tmp_path / "step-00000001").stat().st_ino == before and len(list(tmp_path.iterdir())) == 1
+
+
+def test_rewinding(tmp_path: Path) -> None:
+    store = Checkpoints(tmp_path, JOB, keep_last=9)
+    for step in (1, 2, 3):
+        save(store, step)
+    with pytest.raises(ConfigError) as caught:
+        store.rewind(4)
+    assert caught.value.fix == "there are: 1, 2, 3"
+    store.rewind(2)
+    assert steps(store) == [1, 2] and (tmp_path / "aside-step-00000003").exists()
+    save(store, 3)
+    store.rewind(0)
+    assert steps(store) == []
+
+
+def test_several_ranks_write_one_checkpoint(tmp_path: Path) -> None:
+    store = Checkpoints(tmp_path, JOB)
+
+    def write(rank: int) -> None:
+        with Checkpoints(tmp_path, JOB).saving(1, rank=Rank(rank, 3)) as folder:
+            folder.joinpath(f"part-{rank}.bin").write_bytes(bytes([rank]) * 1000)
+
+    others = [in_thread(lambda rank=rank: write(rank)) for rank in (2, 1)]  # type: ignore[misc]
+    write(0)
+    for other in others:
+        other.join()
+    latest = store.latest(nothing_damaged)
+    assert latest and sorted(latest.commit.files) == ["part-0.bin", "part-1.bin", "part-2.bin"]
+
+
+def test_a_rank_that_fails_or_never_comes(tmp_path: Path) -> None:
+    def fail() -> None:
+        with pytest.raises(MachineError), Checkpoints(tmp_path, JOB).saving(1, rank=Rank(1, 2)):
+            raise OSError(errno.ENOSPC, "full")
+
+    thread = in_thread(fail)
+    both = Checkpoints(tmp_path, JOB).saving(1, rank=Rank(0, 2))
+    with pytest.raises(JprepError, match="rank 1 could not save"), both as folder:
+        folder.joinpath("part-0.bin").touch()
+    thread.join()
+    both = Checkpoints(tmp_path, JOB).saving(2, rank=Rank(0, 2, 0.05))
+    with pytest.raises(MachineError, match="rank 1 did not save"), both as folder:
+        folder.joinpath("part-0.bin").touch()
+    assert list(tmp_path.glob("step-*")) == []

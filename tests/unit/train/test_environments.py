@@ -1,0 +1,95 @@
+"""Environments of backends. Nothing is fetched: a wheel made here is installed with --no-index --no-deps."""
+
+from __future__ import annotations
+
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from jprep.errors import ConfigError, MachineError
+from jprep.train import environments
+from jprep.train.environments import STAMP, default_folder, install, installed, interpreter, python_of, read_stamp
+
+OFFLINE = ("--no-index", "--no-deps")
+
+
+def wheel(folder: Path, version: str = "1.0") -> Path:
+    path = folder / f"tiny_backend-{version}-py3-none-any.whl"
+    info = f"tiny_backend-{version}.dist-info"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("tiny_backend/__init__.py", "")
+        file.writestr("tiny_backend/worker.py", "print('here')")
+        file.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: tiny-backend\nVersion: {version}\n")
+        about = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        file.writestr(f"{info}/WHEEL", about)
+        file.writestr(f"{info}/RECORD", "")
+    return path
+
+
+def test_installed_stamped_found_and_made_again_for_other_requirements(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "backends"
+    first, second = str(wheel(tmp_path)), str(wheel(tmp_path, "2.0"))
+    python = install("tiny", [first], folder, own=(), options=OFFLINE)
+    done = subprocess.run([python, "-m", "tiny_backend.worker"], capture_output=True, text=True)
+    assert done.stdout == "here\n"
+    [stamp] = installed(folder)
+    assert stamp.name == "tiny" and stamp.requires == [first] and stamp.packages["tiny-backend"] == "1.0"
+    assert python_of("tiny", "tiny_backend", folder) == python
+
+    mark = folder / "tiny" / "mark"
+    mark.touch()
+    assert install("tiny", [first], folder, own=(), options=OFFLINE) == python
+    assert mark.exists()  # nothing was done
+    monkeypatch.setattr(environments.venv.EnvBuilder, "create", lambda self, place: make_empty(Path(place)))
+    with pytest.raises(MachineError, match="pip could not install"):
+        install("tiny", [second], folder, own=(), options=OFFLINE)
+    assert not mark.exists() and installed(folder) == []  # it is begun, not finished, and not believed
+
+
+def make_empty(place: Path) -> None:
+    interpreter(place).parent.mkdir(parents=True)
+    interpreter(place).write_text("#!/bin/sh\necho no such wheel >&2\nexit 1\n")
+    interpreter(place).chmod(0o755)
+
+
+def test_a_backend_that_imports_here_is_used_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "path" / "here_backend"
+    package.mkdir(parents=True)
+    package.joinpath("__init__.py").touch()
+    package.joinpath("worker.py").touch()
+    monkeypatch.setenv("PYTHONPATH", str(package.parent))
+    assert python_of("here", "here_backend", tmp_path).exists()
+    package.joinpath("worker.py").write_text("import no_such_framework")
+    with pytest.raises(MachineError) as caught:
+        python_of("here", "here_backend", tmp_path)
+    assert "no_such_framework" in caught.value.what and caught.value.fix == "jprep backends install here"
+
+
+def test_folders_by_platform(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JPREP_BACKENDS", str(tmp_path))
+    assert default_folder() == tmp_path
+    monkeypatch.delenv("JPREP_BACKENDS")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(environments.sys, "platform", "linux")
+    assert default_folder() == tmp_path / "cache" / "jprep" / "backends"
+    monkeypatch.setattr(environments.sys, "platform", "darwin")
+    assert default_folder() == Path.home() / "Library" / "Caches" / "jprep" / "backends"
+
+
+def test_jprep_goes_there_as_it_is_here() -> None:
+    [*editable, place] = environments.as_installed("jprep")
+    assert editable in ([], ["--editable"])
+    assert place.startswith("jprep==") or Path(place).exists()
+    with pytest.raises(ConfigError, match="not installed here"):
+        environments.as_installed("no-such-distribution")
+
+
+def test_a_damaged_stamp_is_no_stamp(tmp_path: Path) -> None:
+    (tmp_path / STAMP).write_text('{"name": "x"')
+    assert read_stamp(tmp_path) is None
+    with pytest.raises(ConfigError, match="no name"):
+        install("../x", [], tmp_path)

@@ -1,0 +1,63 @@
+"""The learning rate: the page's numbers, and what holds of every schedule."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jprep.errors import ConfigError
+from jprep.train.job import ScheduleSection
+from jprep.train.schedule import check_schedule, learning_rate
+
+STEPS = (0, 3, 4, 12, 19)
+
+
+# docs/training.md gives the same: 20 steps, of which 4 warm up, to 0.001.
+@pytest.mark.parametrize(
+    ("kind", "floor", "expected"),
+    [
+        ("linear", 0.0, [0.00025, 0.001, 0.001, 0.0005, 0.0000625]),
+        ("linear", 0.1, [0.00025, 0.001, 0.001, 0.00055, 0.00015625]),
+        ("cosine", 0.0, [0.00025, 0.001, 0.001, 0.0005, 0.000009607359798384786]),
+        ("cosine", 0.1, [0.00025, 0.001, 0.001, 0.00055, 0.00010864662381854631]),
+        ("constant", 0.0, [0.00025, 0.001, 0.001, 0.001, 0.001]),
+    ],
+)
+def test_rates_are_those_of_the_page(kind, floor, expected):
+    schedule = ScheduleSection(kind=kind, warmup=4, floor=floor)
+    assert [learning_rate(step, 20, 1e-3, schedule) for step in STEPS] == pytest.approx(expected, rel=1e-14)
+
+
+RUNS = st.integers(1, 10_000).flatmap(lambda steps: st.tuples(st.just(steps), st.integers(0, steps)))
+
+
+@given(RUNS, st.sampled_from(["linear", "cosine", "constant"]), st.floats(0, 1), st.floats(1e-6, 1))
+def test_rates_rise_to_the_peak_then_fall_to_no_less_than_the_floor(run, kind, floor, peak):
+    steps, warmup = run
+    schedule = ScheduleSection(kind=kind, warmup=warmup, floor=floor)
+    check_schedule(schedule, steps)
+    rates = [learning_rate(step, steps, peak, schedule) for step in range(steps)]
+    assert rates[:warmup] == sorted(rates[:warmup])
+    assert max(rates) == pytest.approx(peak)
+    assert min(rates) > 0  # no step is for nothing
+    after, slack = rates[warmup:], peak * 1e-12
+    assert all(later <= earlier + slack for earlier, later in pairwise(after))
+    assert all(rate >= peak * floor - slack for rate in after)
+
+
+@given(st.integers(1, 1000), st.floats(0, 1))
+def test_a_falling_rate_would_reach_its_floor_after_the_last_step(steps, floor):
+    for kind in ("linear", "cosine"):
+        schedule = ScheduleSection(kind=kind, floor=floor)
+        assert learning_rate(steps, steps, 1.0, schedule) == pytest.approx(floor, abs=1e-12)
+
+
+@pytest.mark.parametrize("wrong", [{"warmup": 11}, {"warmup": -1}, {"floor": 1.5}, {"floor": -0.1}])
+def test_what_is_no_schedule_is_refused(wrong):
+    with pytest.raises(ConfigError) as error:
+        check_schedule(ScheduleSection(**wrong), 10)
+    assert error.value.where == f"train.schedule.{next(iter(wrong))}"
+    assert error.value.fix

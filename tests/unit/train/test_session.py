@@ -1,0 +1,208 @@
+"""What a worker is given."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jprep.dataset.sampler import Batch, Sampler, SamplerConfig, source_of
+from jprep.errors import ConfigError, InputError, JprepError, MachineError
+from jprep.train.events import read_events
+from jprep.train.job import CheckpointSection, ValidationSection
+from jprep.train.worker import Due, Session, work
+from tests.conftest import environment
+from tests.fakes.small_run import BATCH, LENGTH, SPECIAL, in_thread, small_run
+
+
+def sampler(run: Path, split: str = "train") -> Sampler:
+    config = SamplerConfig(batch=BATCH, length=LENGTH, split=split)
+    return Sampler(source_of(run.parent / "dataset", split), config, SPECIAL)
+
+
+def save(session: Session, step: int, loss: float | None = None) -> None:
+    with session.checkpoint(step, loss) as folder:
+        folder.joinpath("weights").write_text(str(step))
+
+
+def finish(session: Session) -> None:
+    """Go to the end, doing what is due."""
+    for step, _ in session.batches():
+        if session.due(step).checkpoint:
+            save(session, step)
+    session.finish()
+
+
+def test_steps_and_their_batches(tmp_path: Path) -> None:
+    run = small_run(tmp_path, steps=6)
+    session = Session(run)
+    seen = list(session.batches())
+    assert [step for step, _ in seen] == [1, 2, 3, 4, 5, 6]
+    for step, batch in seen:
+        assert (batch.input_ids == sampler(run).batch(step - 1).input_ids).all()
+    assert [step for step, _ in session.batches(from_step=4)] == [5, 6]
+    session.close()
+
+
+def test_ranks_share_a_batch(tmp_path: Path) -> None:
+    run = small_run(tmp_path, steps=2)
+    ranks = [Session(run, rank, 2) for rank in (0, 1)]
+    both = [next(session.batches())[1].input_ids for session in ranks]
+    assert (np.concatenate(both) == sampler(run).batch(0).input_ids).all()
+    for session in ranks:
+        session.close()
+    with pytest.raises(ConfigError, match="cannot be divided"):
+        Session(run, 0, 3)
+
+
+def test_validation_is_each_sample_once(tmp_path: Path) -> None:
+    run = small_run(tmp_path, validation=ValidationSection(every_steps=5))
+    indices: list[int] = []
+    for rank in (0, 1):
+        session = Session(run, rank, 2)
+        for batch in session.validation():
+            assert isinstance(batch, Batch) and not batch.epochs.any()
+            indices += batch.indices.tolist()
+        session.close()
+    assert sorted(indices) == list(range(sampler(run, "validation").samples))
+
+
+def test_goes_on_from_the_last_checkpoint(tmp_path: Path) -> None:
+    run = small_run(tmp_path, steps=30)
+    session = Session(run)
+    assert (session.start, session.resume) == (0, None)
+    save(session, 20)
+    session.close()
+    session = Session(run)
+    assert session.start == 20 and session.resume and (session.resume / "weights").read_text() == "20"
+    finish(session)
+    assert [event.kind for event in read_events(run)] == ["start", "checkpoint", "start", "checkpoint", "end"]
+
+
+def test_what_is_due(tmp_path: Path) -> None:
+    run = small_run(
+        tmp_path, steps=25, log_every=4, checkpoint=CheckpointSection(every_steps=10),
+        validation=ValidationSection(every_steps=6),
+    )  # fmt: skip
+    session = Session(run)
+    due = {step: session.due(step) for step, _ in session.batches()}
+    assert [step for step in due if due[step].checkpoint] == [10, 20, 25]
+    assert [step for step in due if due[step].validate] == [6, 12, 18, 24, 25]
+    assert [step for step in due if due[step].log] == [4, 6, 8, 10, 12, 16, 18, 20, 24, 25]
+    session.close()
+
+
+def test_by_minutes(tmp_path: Path) -> None:
+    run = small_run(tmp_path, checkpoint=CheckpointSection(every_steps=0, every_minutes=1e-9))
+    session = Session(run)
+    assert session.due(1).checkpoint
+    session.close()
+
+
+def test_a_signal_asks_and_the_handler_is_put_back(tmp_path: Path) -> None:
+    run, before = small_run(tmp_path), signal.getsignal(signal.SIGTERM)
+    session, seen = Session(run), []
+    for step, _ in session.batches():
+        if step == 7:
+            os.kill(os.getpid(), signal.SIGTERM)
+        due = session.due(step)
+        seen.append(step)
+        if due.checkpoint:
+            save(session, step)
+    assert seen == [1, 2, 3, 4, 5, 6, 7] and session.stopping
+    session.finish()
+    assert [event.kind for event in read_events(run)] == ["start", "checkpoint", "signal"]
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_ranks_agree_on_when_to_leave(tmp_path: Path) -> None:
+    run, told = small_run(tmp_path, log_every=2), {}
+    other, first = Session(run, 1, 2), Session(run, 0, 2)
+    os.kill(os.getpid(), signal.SIGTERM)  # both are in this process: rank 0's handler is the one that stands
+
+    def go(session: Session, rank: int) -> None:
+        told[rank] = [session.due(step) for step, _ in session.batches()]
+
+    thread = in_thread(lambda: go(other, 1))
+    go(first, 0)
+    thread.join(10)
+    assert told[0] == told[1] == [Due(False, False, False, False), Due(True, False, True, True)]
+    first.close()
+    other.close()
+
+
+@pytest.mark.parametrize("loss", [float("nan"), float("inf")])
+def test_a_loss_that_is_not_finite(loss: float, tmp_path: Path) -> None:
+    session = Session(small_run(tmp_path))
+    save(session, 10, 2.0)
+    with pytest.raises(InputError, match="at step 12; the last good checkpoint is step-00000010"):
+        session.log(12, loss=loss)
+    with pytest.raises(InputError):
+        save(session, 12, loss)
+    session.log(13, loss=1.0, norm=float("inf"))  # a norm may be, under fp16
+    assert sorted(path.name for path in (tmp_path / "run" / "checkpoints").iterdir()) == ["step-00000010"]
+    session.close()
+
+
+def test_the_loss_of_validation_is_the_checkpoint_s(tmp_path: Path) -> None:
+    run = small_run(tmp_path)
+    session = Session(run)
+    session.validated(10, 1.25, perplexity=3.5)
+    save(session, 10)
+    save(session, 11)
+    found = [b'"loss": 1.25' in path.read_bytes() for path in sorted(run.glob("checkpoints/*/COMMIT.json"))]
+    assert found == [True, False]
+    session.close()
+
+
+def test_leaving_early_is_an_error(tmp_path: Path) -> None:
+    session = Session(small_run(tmp_path))
+    with pytest.raises(JprepError, match="left after 0 of 60"):
+        session.finish()
+    session.close()
+
+
+def test_one_trainer_at_a_time(tmp_path: Path) -> None:
+    run = small_run(tmp_path)
+    session = Session(run)
+    code = "import sys; from pathlib import Path; from jprep.train.worker import work\n"
+    code += "sys.exit(work(print, Path(sys.argv[1])))"
+    done = subprocess.run([sys.executable, "-c", code, str(run)], env=environment(), capture_output=True, text=True)
+    assert done.returncode == 3 and "another jprep is at work here" in done.stderr
+    session.close()
+
+
+def test_a_worker_whose_supervisor_is_gone_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JPREP_ATTEMPT", "gone-0")
+    with pytest.raises(MachineError, match="supervisor is gone"):
+        Session(small_run(tmp_path))
+
+
+def test_nothing_to_validate_on_is_said_at_the_start(tmp_path: Path) -> None:
+    run = small_run(tmp_path)
+    (run.parent / "dataset" / "validation.bin").unlink()
+    assert work(print, run) == 2
+
+
+def test_a_worker_s_error_is_the_run_s_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = small_run(tmp_path)
+
+    def fail(session: Session) -> None:
+        raise ConfigError("no such layer")
+
+    assert work(fail, run) == 2
+    assert "jprep: no such layer" in capsys.readouterr().err
+    assert read_events(run)[-1].figures == {"code": 2} and read_events(run)[-1].note == "no such layer"
+
+
+def test_it_is_light() -> None:
+    code = (
+        "import sys, jprep.train.worker; print({'pyarrow', 'tokenizers', 'sentencepiece', 'torch'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
+    assert done.stdout == "set()\n"
