@@ -8,7 +8,7 @@ import numpy as np
 
 from jprep.tokenizer.counting.units import NEWLINE, views
 
-AIM = 6_000_000
+AIM = 3_000_000
 """Bytes of marked text that a sample has, about."""
 
 MAX_CHARACTERS = 4_000
