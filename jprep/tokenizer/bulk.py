@@ -35,7 +35,6 @@ class Encoded(NamedTuple):
 Room = TypeVar("Room", Ids, Offsets)
 Encoder = Callable[[Sequence[str]], Encoded]
 
-_BLOCK = 4096  # characters that sentencepiece is given at a time: a call costs as much as some fifty characters
 _KEPT_WORDS = 1_000_000
 
 
@@ -52,21 +51,24 @@ def _joined(arrays: Sequence[Ids]) -> Ids:
 
 
 class Blocks:
-    """BPE by sentencepiece. Texts are joined and cut again at newlines, which are in no piece.
+    """BPE and Unigram by sentencepiece. Texts are joined and cut again at newlines, which are in no piece.
 
     Args:
         model: the path of a `spm.model`.
         newline: the id of the newline's byte.
+        most: characters that sentencepiece is given at a time, where no line is longer. A call costs as much as some
+            fifty characters. Unigram's scores are added up in 32 bits: their sums are exact while they are small, and
+            the ids of one text do not depend on those before it.
     """
 
-    def __init__(self, model: Path, newline: int) -> None:
-        self._model, self._newline = _sentencepiece(model), newline
+    def __init__(self, model: Path, newline: int, most: int) -> None:
+        self._model, self._newline, self._most = _sentencepiece(model), newline, most
 
     def __call__(self, texts: Sequence[str]) -> Encoded:
         """Encode texts that may hold newlines."""
         if not texts:
             return Encoded(np.zeros(0, np.int32), np.zeros(1, np.int64))
-        ids = _joined(self._model.encode(_blocks("\n".join(texts)), return_type="numpy", num_threads=1))
+        ids = _joined(self._model.encode(_blocks("\n".join(texts), self._most), return_type="numpy", num_threads=1))
         newlines = (ids == self._newline).nonzero()[0]
         if len(newlines) >= len(texts):  # some stand within texts
             newlines = newlines[np.cumsum([text.count("\n") + 1 for text in texts[:-1]], dtype=np.int64) - 1]
@@ -74,44 +76,13 @@ class Blocks:
         return Encoded(np.delete(ids, newlines), np.concatenate([[0], ends - np.arange(len(ends))]))
 
 
-def _blocks(text: str) -> list[str]:
+def _blocks(text: str, most: int) -> list[str]:
     blocks, start = [], 0
     while start < len(text):
-        end = text.find("\n", start + _BLOCK) + 1 or len(text)
+        end = text.rfind("\n", start, start + most) + 1 or text.find("\n", start + most) + 1 or len(text)
         blocks.append(text[start:end])
         start = end
     return blocks
-
-
-class Lines:
-    """Unigram by sentencepiece, line by line.
-
-    It adds scores up in 32 bits: further on in a text two ways to cut it can seem equal that are not. Were texts
-    joined, the ids of one would depend on those before it.
-
-    Args:
-        model: the path of a `spm.model`.
-        newline: the id of the newline's byte.
-    """
-
-    def __init__(self, model: Path, newline: int) -> None:
-        self._model, self._newline = _sentencepiece(model), newline
-
-    def __call__(self, texts: Sequence[str]) -> Encoded:
-        """Encode texts that may hold newlines."""
-        lines = "\n".join(texts).split("\n") if texts else []
-        parts = self._model.encode(lines, return_type="numpy", num_threads=1)
-        lengths = np.fromiter(map(len, parts), np.int64, len(parts))
-        if len(lines) == len(texts):
-            return Encoded(_joined(parts), offsets_of(lengths))
-        last = np.cumsum([text.count("\n") + 1 for text in texts]) - 1
-        lengths += 1
-        lengths[last] -= 1
-        ends = np.cumsum(lengths)
-        newlines = np.delete(ends, last) - 1
-        ids = np.full(int(ends[-1]), self._newline, np.int32)
-        ids[np.delete(np.arange(len(ids)), newlines)] = _joined(parts)
-        return Encoded(ids, np.concatenate([[0], ends[last]]))
 
 
 def _sentencepiece(model: Path) -> Any:

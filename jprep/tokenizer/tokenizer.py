@@ -19,7 +19,7 @@ from jprep.corpus.document import UNMARK, WORD, Document
 from jprep.corpus.recipe import make_step
 from jprep.corpus.steps import mark_words
 from jprep.errors import ConfigError, JprepError, MismatchError
-from jprep.tokenizer.bulk import Blocks, Encoded, Encoder, Ids, Lines, Offsets, Served, Words
+from jprep.tokenizer.bulk import Blocks, Encoded, Encoder, Ids, Offsets, Served, Words
 from jprep.tokenizer.card import Card, read_card, refuse_damaged
 from jprep.tokenizer.serving import SPM, TOKENIZER, bare
 from jprep.tokenizer.special import SpecialTokens, special_tokens
@@ -27,6 +27,8 @@ from jprep.tokenizer.spelling import bytes_of, read_pieces
 from jprep.tokenizer.vocabulary import NEWLINE, SPACE
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_AT_ONCE = {"bpe": 4096, "unigram": 512}
+"""Characters that sentencepiece is given at a time: Unigram's sums stay below 16,384, up to which they are exact."""
 _PAGE = 1 << 16  # characters normalised at a time
 
 
@@ -69,10 +71,8 @@ class Tokenizer:
     def _encoder_of(self, served: dict[str, Any]) -> Encoder:
         config = self.card.config
         encoder: Encoder
-        if config.model == "bpe":
-            encoder = Blocks(self.folder / SPM, self._ids["<0x0A>"])
-        elif config.model == "unigram":
-            encoder = Lines(self.folder / SPM, self._ids["<0x0A>"])
+        if config.model in _AT_ONCE:
+            encoder = Blocks(self.folder / SPM, self._ids["<0x0A>"], _AT_ONCE[config.model])
         else:
             encoder = Served(bare(served, config, self.special))
         space = " " if config.model == "byte-bpe" else SPACE
