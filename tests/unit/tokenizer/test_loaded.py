@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer as Exported
 from vocabularies import WORDS, finished, small
@@ -96,6 +96,7 @@ def of(tokenizer: Tokenizer, texts: list[str]) -> list[list[int]]:
 @given(data=st.data())
 def test_the_exported_tokenizer_gives_the_same_ids_and_text(name, tokenizers, exported, data) -> None:
     texts = data.draw(st.lists(MARKED if "hard" in name else TEXTS, max_size=5))
+    assume(not any(token in text for token in tokenizers[name].special.tokens for text in texts))  # these are parsed
     ours = of(tokenizers[name], texts)
     assert ours == [encoding.ids for encoding in exported[name].encode_batch(texts, add_special_tokens=False)]
     theirs = exported[name].decode_batch(ours, skip_special_tokens=False)
