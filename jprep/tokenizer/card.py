@@ -50,7 +50,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     segmenter: dict[str, Any] | None
     sources: list[dict[str, Any]]
     counts: dict[str, int]
-    figures: dict[str, float]
+    figures: dict[str, int | float]
     files: dict[str, str]
 
 
