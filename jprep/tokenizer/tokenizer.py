@@ -27,7 +27,7 @@ from jprep.tokenizer.spelling import bytes_of, read_pieces
 from jprep.tokenizer.vocabulary import NEWLINE, SPACE
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_AT_ONCE = {"bpe": 4096, "unigram": 512}
+_AT_ONCE = {"bpe": 1024, "unigram": 512}
 """Characters that sentencepiece is given at a time: Unigram's sums stay below 16,384, up to which they are exact."""
 _PAGE = 1 << 16  # characters normalised at a time
 
