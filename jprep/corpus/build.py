@@ -28,7 +28,7 @@ from jprep.engine.fingerprint import fingerprint, plain
 from jprep.engine.run import Executor, Progress, add_up, outputs_of, refuse_other, run_stage
 from jprep.engine.stage import Output, Receipt, Stage
 from jprep.errors import ConfigError, MismatchError
-from jprep.io.atomic import remove_leftovers, remove_tree
+from jprep.io.atomic import remove_contents, remove_leftovers, remove_tree
 from jprep.io.lock import locked
 from jprep.testing.failpoints import failpoint
 
@@ -194,9 +194,9 @@ class _Build:
 
     def _forget(self, *names: str) -> None:
         """Delete work under way, all but the lock that is held; and what else is named."""
-        for path in [*(self._folder / name for name in names), *self._state.iterdir()]:
-            if path.name != _LOCK:
-                remove_tree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        for path in (self._folder / name for name in names):
+            remove_tree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        remove_contents(self._state, _LOCK)
 
 
 def _in_folder(folder: str, receipts: list[Receipt]) -> list[Output]:

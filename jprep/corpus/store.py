@@ -12,7 +12,7 @@ import msgspec
 from jprep.corpus.document import Document, Reject
 from jprep.engine.stage import Output
 from jprep.errors import ConfigError, JprepError
-from jprep.io.atomic import atomic, sha256_of, write_atomic
+from jprep.io.atomic import atomic, damage, sha256_of, write_atomic
 
 FORMAT = 1
 """Raised whenever files written before could not be read as files written now."""
@@ -66,13 +66,21 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         """All files of the corpus but the manifest."""
         return [*self.parts, *self.reject_parts]
 
+    @property
+    def segmenter(self) -> dict[str, Any] | None:
+        """The description of what found the words; None where there are none."""
+        return segmenter_of(self.made_from)
+
+
+def segmenter_of(made_from: dict[str, Any]) -> dict[str, Any] | None:
+    """See `Manifest.segmenter`; known before a corpus is built."""
+    segmenter: dict[str, Any] = made_from.get("words", made_from["documents"])["segmenter"]
+    return None if segmenter["name"] == "none" else segmenter
+
 
 def damage_of(folder: Path, file: Output) -> str:
     """What is wrong with a corpus's file, or ""."""
-    path = folder / file.path
-    if not path.exists():
-        return "is missing"
-    return "" if sha256_of(path) == file.sha256 else "is not what was written"
+    return damage(folder / file.path, file.sha256)
 
 
 def read_manifest(folder: Path) -> Manifest:

@@ -28,7 +28,7 @@ from jprep.engine.fingerprint import differences, fingerprint, plain
 from jprep.engine.run import Executor, Progress, add_up, refuse_other, run_stage
 from jprep.engine.stage import Output, Receipt, Stage
 from jprep.errors import ConfigError, MismatchError
-from jprep.io.atomic import remove_leftovers, remove_tree, sha256_of
+from jprep.io.atomic import damage, remove_contents, remove_leftovers
 from jprep.io.lock import locked
 from jprep.tokenizer.serving import SPM, TOKENIZER
 from jprep.tokenizer.tokenizer import Tokenizer
@@ -112,7 +112,6 @@ class Plan:
         self.encoder = Encoder(self.tokenizer)
         self.splits = [TRAIN, VALIDATION] if config.validation else [TRAIN]
         _refuse_unfit(corpus, self.tokenizer)
-        _refuse_changed(self.tokenizer)
         _refuse_empty(corpus, config.validation, self.splits)
         manifest, card = corpus.manifest, self.tokenizer.card
         parts = [part.sha256 for part in manifest.parts]
@@ -122,18 +121,11 @@ class Plan:
                 "encoding": VERSION,
                 "corpus": {"fingerprint": manifest.fingerprint, "files": fingerprint({"sha256": parts})},
                 "tokenizer": {"fingerprint": card.fingerprint, "files": _model_files(self.tokenizer)},
-                "segmenter": _segmenter(corpus),
+                "segmenter": manifest.segmenter,
                 "config": config,
                 "libraries": {name: version(name) for name in _LIBRARIES},
             }
         )
-
-
-def _segmenter(corpus: Corpus) -> dict[str, Any] | None:
-    """What found the corpus's words; None where there are none."""
-    made_from = corpus.manifest.made_from
-    segmenter: dict[str, Any] = made_from.get("words", made_from["documents"])["segmenter"]
-    return None if segmenter["name"] == "none" else segmenter
 
 
 def _model_files(tokenizer: Tokenizer) -> dict[str, str]:
@@ -150,21 +142,13 @@ def _refuse_unfit(corpus: Corpus, tokenizer: Tokenizer) -> None:
         raise ConfigError(what, where=where, fix=fix)
     if card.config.boundaries != "hard":
         return
-    words, fix = _segmenter(corpus), "build the corpus with the segmenter that the tokenizer was trained with"
+    words, fix = corpus.manifest.segmenter, "build the corpus with the segmenter that the tokenizer was trained with"
     if words is None:
         what = "this corpus has no words, which a tokenizer with hard boundaries needs"
         raise ConfigError(what, where=str(corpus.folder), fix=fix)
     if found := list(differences(words, card.segmenter, "segmenter")):
         what = f"this tokenizer was trained on words that were found otherwise ({found[0]})"
         raise ConfigError(what, where=where, fix=fix)
-
-
-def _refuse_changed(tokenizer: Tokenizer) -> None:
-    for name, sha256 in _model_files(tokenizer).items():
-        if sha256_of(tokenizer.folder / name) != sha256:
-            fix = "`jprep tokenizer train … --restart` makes it again"
-            what = "a file of this tokenizer is not what was written"
-            raise MismatchError(what, where=str(tokenizer.folder / name), fix=fix)
 
 
 def _refuse_empty(corpus: Corpus, share: float, splits: list[str]) -> None:
@@ -213,8 +197,7 @@ class _Packing:
         refuse_other(self._plan.made_from, dataset.made_from, self._folder)
         for file in (file for split in dataset.splits for file in split.files):
             path = self._folder / file.path
-            if not path.exists() or sha256_of(path) != file.sha256:
-                what = "is not what was written" if path.exists() else "is missing"
+            if what := damage(path, file.sha256):
                 fix = "--restart packs the corpus again"
                 raise MismatchError(f"a file of this dataset {what}", where=str(path), fix=fix)
         self._forget()
@@ -247,9 +230,9 @@ class _Packing:
 
     def _forget(self, *names: str) -> None:
         """Delete work under way, all but the lock that is held; and what else is named."""
-        for path in [*(self._folder / name for name in names), *self._state.iterdir()]:
-            if path.name != _LOCK:
-                remove_tree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        for name in names:
+            (self._folder / name).unlink(missing_ok=True)
+        remove_contents(self._state, _LOCK)
 
 
 def _parts(files: list[Output], encoded: list[Receipt], splits: list[str]) -> list[Part]:

@@ -68,11 +68,31 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def damage(path: Path, sha256: str) -> str:
+    """What is wrong with a file that was written with this hash, or ""."""
+    if not path.exists():
+        return "is missing"
+    return "" if sha256_of(path) == sha256 else "is not what was written"
+
+
 def remove_leftovers(folder: Path) -> None:
     """Delete what killed runs left unfinished; only while this process holds the folder's lock."""
     for path in folder.rglob(f"*{MARK}*"):
         if path.name.rpartition(MARK)[2].isdigit() and path.is_file():
             path.unlink(missing_ok=True)
+
+
+def remove_contents(folder: Path, keep: str, last: str = "") -> None:
+    """Delete what is in a folder.
+
+    Args:
+        folder: stays.
+        keep: the name of what stays in it.
+        last: the name of what goes last.
+    """
+    for path in sorted(folder.iterdir(), key=lambda path: path.name == last):
+        if path.name != keep:
+            remove_tree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 def remove_tree(folder: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from jprep.errors import ConfigError, MismatchError
-from jprep.io.atomic import sha256_of, write_atomic
+from jprep.io.atomic import damage, write_atomic
 from jprep.tokenizer.spec import TokenizerConfig
 
 CARD = "card.json"
@@ -87,8 +87,7 @@ def refuse_damaged(folder: Path, card: Card, names: Iterable[str] | None = None)
     """
     for name in card.files if names is None else card.files.keys() & set(names):
         path = folder / name
-        if not path.exists() or sha256_of(path) != card.files[name]:
-            what = "is not what was written" if path.exists() else "is missing"
+        if what := damage(path, card.files[name]):
             fix = "`jprep tokenizer train … --restart` makes the tokenizer again"
             raise MismatchError(f"a file of this tokenizer {what}", where=str(path), fix=fix)
 

@@ -9,7 +9,7 @@ from typing import Any
 from jprep.corpus.build import build, foresee
 from jprep.corpus.corpus import Corpus
 from jprep.corpus.recipe import Recipe
-from jprep.corpus.store import MANIFEST
+from jprep.corpus.store import MANIFEST, segmenter_of
 from jprep.engine.fingerprint import fingerprint
 from jprep.engine.run import Executor, Progress
 from jprep.errors import ConfigError, MismatchError
@@ -138,8 +138,8 @@ Described = dict[str, Any]
 
 
 def _steps(made_from: dict[str, Any]) -> tuple[list[Described], Described, Described | None]:
-    documents, segmenter = made_from["documents"], made_from.get("words", made_from["documents"])["segmenter"]
-    return documents["normalizers"], documents["splitter"], None if segmenter["name"] == "none" else segmenter
+    documents = made_from["documents"]
+    return documents["normalizers"], documents["splitter"], segmenter_of(made_from)
 
 
 def _about(source: dict[str, Any]) -> dict[str, Any]:

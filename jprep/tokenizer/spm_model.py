@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 
+from jprep.io import protobuf
 from jprep.tokenizer.vocabulary import Kind, Piece, Vocabulary
 
 MODEL_TYPE = {"unigram": 1, "bpe": 2}
@@ -36,13 +37,14 @@ def model_bytes(
         byte_fallback: whether all 256 bytes are among the pieces.
     """
     written = [_piece(piece) for piece in pieces]
-    trainer = _number(3, MODEL_TYPE[model]) + _number(4, len(written)) + _number(35, int(byte_fallback))
+    numbers = {3: MODEL_TYPE[model], 4: len(written), 35: int(byte_fallback)}
+    trainer = b"".join(protobuf.number(field, value) for field, value in numbers.items())
     for role, (number, token) in roles.items():
         field, name = _ROLES[role]
-        trainer += _number(field, number) + (_bytes(name, token.encode()) if token else b"")
+        trainer += protobuf.number(field, number) + (protobuf.data(name, token.encode()) if token else b"")
     # No dummy prefix, no space removed, spaces written as U+2581.
-    normalizer = _bytes(1, b"identity") + _number(3, 0) + _number(4, 0) + _number(5, 1)
-    return b"".join([*written, _bytes(2, trainer), _bytes(3, normalizer)])
+    normalizer = protobuf.data(1, b"identity") + protobuf.number(3, 0) + protobuf.number(4, 0) + protobuf.number(5, 1)
+    return b"".join([*written, protobuf.data(2, trainer), protobuf.data(3, normalizer)])
 
 
 def _piece(piece: Piece) -> bytes:
@@ -53,25 +55,8 @@ def _piece(piece: Piece) -> bytes:
 
 
 def _size(data: bytes) -> bytes:
-    return bytes((len(data),)) if len(data) < 0x80 else _varint(len(data))
-
-
-def _number(field: int, value: int) -> bytes:
-    return _varint(field << 3) + _varint(value % 2**64)  # a negative int32 travels as 64 bits
-
-
-def _bytes(field: int, value: bytes) -> bytes:
-    return _varint(field << 3 | 2) + _varint(len(value)) + value
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    return bytes((len(data),)) if len(data) < 0x80 else protobuf.varint(len(data))
 
 
 _SCORE = struct.Struct("<Bf")
-_TYPES = {kind: _number(3, number) for kind, number in _TYPE.items()}
+_TYPES = {kind: protobuf.number(3, number) for kind, number in _TYPE.items()}

@@ -18,7 +18,7 @@ from jprep.corpus.steps import describe
 from jprep.engine.fingerprint import fingerprint, plain
 from jprep.engine.run import Executor, Progress, refuse_other
 from jprep.errors import ConfigError
-from jprep.io.atomic import MARK, remove_leftovers, remove_tree, sha256_of, write_atomic
+from jprep.io.atomic import MARK, remove_contents, remove_leftovers, remove_tree, sha256_of, write_atomic
 from jprep.io.lock import locked
 from jprep.testing.failpoints import failpoint
 from jprep.tokenizer import learning
@@ -209,9 +209,7 @@ class _Training:
 
     def _forget(self) -> None:
         """Delete work under way, all but the lock that is held; the claim, which says whose it is, last."""
-        for path in sorted(self._state.iterdir(), key=lambda path: path.name == _CLAIM):
-            if path.name != _LOCK:
-                remove_tree(path) if path.is_dir() else path.unlink()
+        remove_contents(self._state, _LOCK, last=_CLAIM)
 
 
 def _aside(work: Callable[[], Vocabulary]) -> Vocabulary:

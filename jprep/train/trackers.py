@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from jprep.dataset.exports.crc32c import crc32c, masked
+from jprep.io import protobuf
 from jprep.io.atomic import write_atomic
 from jprep.train.events import Event, Follower
 from jprep.train.job import Job
@@ -18,7 +19,7 @@ TENSORBOARD = "tensorboard/events.out.tfevents.0000000000.jprep"
 """Named so that TensorBoard finds it when it is given the run directory, or the folder of many."""
 
 _NAMES = {"log": "train", "validation": "validation"}
-_DOUBLE, _LENGTH, _FLOAT = 1, 2, 5  # protobuf's wire types; 0 is a varint
+_DOUBLE, _FLOAT = 1, 5  # protobuf's wire types
 _START = 1  # SessionLog.START
 
 
@@ -87,7 +88,7 @@ class TensorBoard:
             with self._path.open("ab") as file:
                 file.write(data)
         else:
-            write_atomic(self._path, framed(_double(1, events[0].time) + _bytes(3, b"brain.Event:2")) + data)
+            write_atomic(self._path, framed(_double(1, events[0].time) + protobuf.data(3, b"brain.Event:2")) + data)
             self._begun = True
 
     def close(self) -> None:
@@ -128,9 +129,10 @@ def _record(event: Event) -> bytes:
     """The `Event` messages of one of ours: its scalars; or, where a run goes on, that later steps are forgotten."""
     head = _double(1, event.time)
     if event.kind == "start":
-        return framed(head + _varint(2, event.step + 1) + _bytes(7, _varint(1, _START)))
-    values = b"".join(_bytes(1, _bytes(1, name.encode()) + _float(2, value)) for name, value in _scalars(event))
-    return framed(head + _varint(2, event.step) + _bytes(5, values)) if values else b""
+        return framed(head + protobuf.number(2, event.step + 1) + protobuf.data(7, protobuf.number(1, _START)))
+    scalars = (protobuf.data(1, name.encode()) + _float(2, value) for name, value in _scalars(event))
+    values = b"".join(protobuf.data(1, scalar) for scalar in scalars)
+    return framed(head + protobuf.number(2, event.step) + protobuf.data(5, values)) if values else b""
 
 
 def framed(record: bytes) -> bytes:
@@ -143,25 +145,12 @@ def _checksum(data: bytes) -> bytes:
     return masked(crc32c(data, [0, len(data)])).astype("<u4").tobytes()
 
 
-def _number(value: int) -> bytes:
-    """A varint of protobuf's."""
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*found, value])
-
-
-def _varint(field: int, value: int) -> bytes:
-    return _number(field << 3) + _number(value)
-
-
 def _double(field: int, value: float) -> bytes:
-    return _number(field << 3 | _DOUBLE) + struct.pack("<d", value)
+    return protobuf.varint(field << 3 | _DOUBLE) + struct.pack("<d", value)
 
 
 def _float(field: int, value: float) -> bytes:
-    return _number(field << 3 | _FLOAT) + _packed(value)
+    return protobuf.varint(field << 3 | _FLOAT) + _packed(value)
 
 
 def _packed(value: float) -> bytes:
@@ -169,7 +158,3 @@ def _packed(value: float) -> bytes:
         return struct.pack("<f", value)
     except OverflowError:  # beyond a float's range
         return struct.pack("<f", float("inf") if value > 0 else float("-inf"))
-
-
-def _bytes(field: int, value: bytes) -> bytes:
-    return _number(field << 3 | _LENGTH) + _number(len(value)) + value

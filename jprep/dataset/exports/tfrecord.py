@@ -17,6 +17,7 @@ from jprep.dataset.exports.crc32c import crc32c, masked
 from jprep.dataset.exports.rows import Block, Places, Rows, Tokens
 from jprep.dataset.exports.writing import Form, Job, Written, sharded
 from jprep.io.atomic import atomic
+from jprep.io.protobuf import varint
 
 SHARD_MB = 100
 
@@ -50,7 +51,7 @@ def _head(size: int) -> bytes:
     """What stands before the numbers of an Example."""
     head = b""
     for field in _FIELDS:
-        head = field + _varint(len(head) + size) + head
+        head = field + varint(len(head) + size) + head
     return head
 
 
@@ -86,15 +87,6 @@ def framed(records: list[bytes]) -> bytes:
         here = slice(4 * number, 4 * number + 4)
         parts += [heads[2 * here.start : 2 * here.stop], head_sums[here], record, sums[here]]
     return b"".join(parts)
-
-
-def _varint(number: int) -> bytes:
-    spelt = bytearray()
-    while number > 0x7F:
-        spelt.append(number & 0x7F | 0x80)
-        number >>= 7
-    spelt.append(number)
-    return bytes(spelt)
 
 
 def _size(number: int) -> int:
