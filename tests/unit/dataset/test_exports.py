@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jprep.cli.dataset.export import export as command
+from jprep.cli.main import cli
 from jprep.dataset.exports import export, fairseq, read_export, rows
 from jprep.dataset.exports.writing import Options
 from jprep.errors import ConfigError, MismatchError
@@ -232,7 +232,7 @@ def test_an_export_that_failed_is_not_taken_for_one(dataset: Path, tmp_path: Pat
 def test_the_command(dataset: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     options = ["--format", "tfrecord", "-o", str(out), "--length", "16"]
-    done = CliRunner().invoke(command, [str(dataset), *options], catch_exceptions=False)
+    done = CliRunner().invoke(cli, ["dataset", "export", str(dataset), *options], catch_exceptions=False)
     assert done.exit_code == 0
     names = ["train-00000-of-00001.tfrecord", "validation-00000-of-00001.tfrecord", "export.json"]
     assert done.stdout.splitlines() == [str(out / name) for name in names]
