@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from jprep.corpus.document import Document, Reject
+from jprep.engine import manifest
 from jprep.engine.stage import Output
-from jprep.errors import ConfigError, JprepError
-from jprep.io.atomic import atomic, damage, sha256_of, write_atomic
+from jprep.errors import JprepError
+from jprep.io.atomic import atomic, damage, sha256_of
 
 FORMAT = 1
 """Raised whenever files written before could not be read as files written now."""
@@ -89,19 +90,14 @@ def read_manifest(folder: Path) -> Manifest:
     Raises:
         ConfigError: there is no finished corpus there.
     """
-    try:
-        return msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
-    except FileNotFoundError as error:
-        fix = "give the folder of `jprep corpus build -o`; if the build was stopped, run it again"
-        raise ConfigError("there is no finished corpus here", where=str(folder), fix=fix) from error
-    except msgspec.DecodeError as error:
-        fix = "`jprep corpus build … --restart` builds it again"
-        raise ConfigError(f"corpus.json cannot be read: {error}", where=str(folder), fix=fix) from error
+    return manifest.read_manifest(
+        folder / MANIFEST, Manifest, what="corpus", command="jprep corpus build", work="build", again="builds"
+    )
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> None:
+def write_manifest(folder: Path, corpus: Manifest) -> None:
     """Commit the manifest: from now on the corpus is whole."""
-    write_atomic(folder / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest), indent=1))
+    manifest.write_manifest(folder / MANIFEST, corpus)
 
 
 class Writer:

@@ -9,9 +9,9 @@ from typing import Any, Literal
 import msgspec
 
 from jprep.corpus.recipe import convert
+from jprep.engine.manifest import read_manifest, write_manifest
 from jprep.engine.stage import Output
 from jprep.errors import ConfigError
-from jprep.io.atomic import write_atomic
 
 DATASET = "dataset.json"
 
@@ -129,16 +129,9 @@ def read_dataset(folder: Path) -> Dataset:
     Raises:
         ConfigError: there is no finished dataset there.
     """
-    try:
-        return msgspec.json.decode((folder / DATASET).read_bytes(), type=Dataset)
-    except (FileNotFoundError, NotADirectoryError) as error:
-        fix = "give the folder of `jprep dataset pack -o`; if the packing was stopped, run it again"
-        raise ConfigError("there is no finished dataset here", where=str(folder), fix=fix) from error
-    except msgspec.DecodeError as error:
-        fix = "`jprep dataset pack … --restart` makes it again"
-        raise ConfigError(f"dataset.json cannot be read: {error}", where=str(folder), fix=fix) from error
+    return read_manifest(folder / DATASET, Dataset, what="dataset", command="jprep dataset pack", work="packing")
 
 
 def write_dataset(folder: Path, dataset: Dataset) -> None:
     """Commit the manifest: from now on the dataset is whole."""
-    write_atomic(folder / DATASET, msgspec.json.format(msgspec.json.encode(dataset), indent=1))
+    write_manifest(folder / DATASET, dataset)

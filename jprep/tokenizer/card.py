@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
+from jprep.engine.manifest import read_manifest, write_manifest
 from jprep.errors import ConfigError, MismatchError
-from jprep.io.atomic import damage, write_atomic
+from jprep.io.atomic import damage
 from jprep.tokenizer.spec import TokenizerConfig
 
 CARD = "card.json"
@@ -60,14 +61,7 @@ def read_card(folder: Path) -> Card:
     Raises:
         ConfigError: there is no finished tokenizer there, or one of a later jprep's.
     """
-    try:
-        card = msgspec.json.decode((folder / CARD).read_bytes(), type=Card)
-    except (FileNotFoundError, NotADirectoryError) as error:
-        fix = "give the folder of `jprep tokenizer train -o`; if the training was stopped, run it again"
-        raise ConfigError("there is no finished tokenizer here", where=str(folder), fix=fix) from error
-    except msgspec.DecodeError as error:
-        fix = "`jprep tokenizer train … --restart` makes it again"
-        raise ConfigError(f"card.json cannot be read: {error}", where=str(folder), fix=fix) from error
+    card = read_manifest(folder / CARD, Card, what="tokenizer", command="jprep tokenizer train", work="training")
     if card.format > FORMAT:
         what = f"this tokenizer has format {card.format}; this jprep knows formats up to {FORMAT}"
         raise ConfigError(what, where=str(folder), fix=f"install jprep {card.jprep} or later")
@@ -94,4 +88,4 @@ def refuse_damaged(folder: Path, card: Card, names: Iterable[str] | None = None)
 
 def write_card(folder: Path, card: Card) -> None:
     """Commit the card: from now on the tokenizer is whole."""
-    write_atomic(folder / CARD, msgspec.json.format(msgspec.json.encode(card), indent=1))
+    write_manifest(folder / CARD, card)

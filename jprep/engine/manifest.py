@@ -1,0 +1,42 @@
+"""Manifests: the file that is written last into a folder, says what it holds, and makes it whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from jprep.errors import ConfigError
+from jprep.io.atomic import write_atomic
+
+T = TypeVar("T")
+
+
+def read_manifest(path: Path, kind: type[T], *, what: str, command: str, work: str, again: str = "makes") -> T:
+    """Read a manifest.
+
+    Args:
+        path: the file.
+        kind: its type.
+        what: what lies in its folder, e.g. `corpus`.
+        command: what makes that, e.g. `jprep corpus build`.
+        work: what that command does, e.g. `build`.
+        again: the same as a verb, for its being done once more.
+
+    Raises:
+        ConfigError: it is not there, or cannot be read.
+    """
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        fix = f"give the folder of `{command} -o`; if the {work} was stopped, run it again"
+        raise ConfigError(f"there is no finished {what} here", where=str(path.parent), fix=fix) from error
+    except msgspec.DecodeError as error:
+        fix = f"`{command} … --restart` {again} it again"
+        raise ConfigError(f"{path.name} cannot be read: {error}", where=str(path.parent), fix=fix) from error
+
+
+def write_manifest(path: Path, manifest: object) -> None:
+    """Commit a manifest: from now on its folder is whole."""
+    write_atomic(path, msgspec.json.format(msgspec.json.encode(manifest), indent=1))
