@@ -106,6 +106,7 @@ class Recipe(_Section, frozen=True):
         corpus: what is built; a recipe for a tokenizer alone has none.
         tokenizer: what is trained on it; `jprep.tokenizer.spec` checks it.
         dataset: how the two are packed; `jprep.dataset.spec` checks it.
+        train: what is trained, and how; `jprep.train.job` checks it.
         description: one line for readers.
     """
 
@@ -113,6 +114,7 @@ class Recipe(_Section, frozen=True):
     corpus: CorpusConfig = CorpusConfig()
     tokenizer: dict[str, Any] = {}
     dataset: dict[str, Any] = {}
+    train: dict[str, Any] = {}
     description: str = ""
 
 

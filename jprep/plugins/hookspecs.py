@@ -52,3 +52,9 @@ def jprep_segmenters() -> Named:  # type: ignore[empty-body]
 def jprep_executors() -> Named:  # type: ignore[empty-body]
     """Executors, `jprep.engine.run.Executor`: where tasks run. Constructed with the workers wanted, and a function that
     says whether the user asked to stop."""
+
+
+@hookspec
+def jprep_backends() -> Named:  # type: ignore[empty-body]
+    """Backends, `jprep.train.backend.Backend`: how a job is trained. Constructed without arguments; light: no framework is
+    imported for it."""

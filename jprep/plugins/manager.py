@@ -12,7 +12,7 @@ import pluggy
 from jprep.errors import ConfigError
 from jprep.plugins import hookspecs, refs
 
-KINDS = ("reader", "normalizer", "splitter", "filter", "segmenter", "executor")
+KINDS = ("reader", "normalizer", "splitter", "filter", "segmenter", "executor", "backend")
 
 
 class Found(msgspec.Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol
 
 import msgspec
@@ -62,23 +63,37 @@ class Plan(msgspec.Struct, frozen=True):
 class Backend(Protocol):
     """A backend's light half.
 
+    Its heavy half is a program with three verbs, run by the Python that `jprep.train.environments.python_of` finds:
+
+    - `python -m <module>.worker train RUN`, or a launcher of it, is what `plan` gives: a `Session` to its end;
+    - `… export RUN CHECKPOINT FOLDER` writes `FOLDER/model.safetensors`: the checkpoint's weights in fp32 under
+      transformers' names and shapes, tied ones once, none left out, none added (`jprep.train.models.parameters`);
+    - `… infer FOLDER` loads an exported directory and answers requests, a line of JSON each, from standard input to
+      standard output, in order: `jprep.train.inference` has their types.
+
     Attributes:
         name: as in `--backend`.
-        module: the package of its heavy half: `python -m <module>.worker {train,export,infer} RUN`.
-        requires: what `jprep backends install` puts into the backend's environment, as pip wants it.
+        module: the package of its heavy half.
+        distribution: what it is installed as. Its extra `worker` names what the heavy half needs, for `jprep backends
+            install`.
         Options: its own options: a msgspec Struct that forbids unknown fields.
     """
 
     name: ClassVar[str]
     module: ClassVar[str]
-    requires: ClassVar[tuple[str, ...]]
+    distribution: ClassVar[str]
     Options: ClassVar[type[Any]]
 
     def check(self, options: Any) -> list[Finding]:
         """What is well and what is not, on this machine, with these options."""
 
-    def plan(self, job: Job, host: Host) -> Plan:
-        """How the job is run there.
+    def plan(self, job: Job, run: Path, host: Host) -> Plan:
+        """How the job is run there; `job.options` are its own options, checked.
+
+        Args:
+            job: the job.
+            run: the run directory, which need not be there yet.
+            host: the machine.
 
         Raises:
             ConfigError: it cannot be: a batch that cannot be divided, a task or a model that the backend does not have.
