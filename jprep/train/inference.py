@@ -1,7 +1,7 @@
 """What an exported model is asked, and what it answers: tokens only, for text is the tokenizer's affair.
 
-`python -m <backend>.worker infer FOLDER` reads a `Request` a line from standard input, as JSON, and writes its `Answer` as
-a line to standard output, in order, each as soon as it is known.
+`python -m <backend>.worker infer FOLDER` reads a `Request` a line from standard input, as JSON, and writes its `Answer`
+as a line to standard output, in order, each as soon as it is known.
 """
 
 from __future__ import annotations

@@ -5,29 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO
 
-import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from jprep.dataset.counter_bits import Words, bits, key
 from jprep.errors import ConfigError, InputError
 from jprep.io.atomic import atomic
 from jprep.plugins.refs import nearest
 from jprep.train.models.presets import FAMILIES, Config
-from jprep.train.models.weights import BASES, Tensor, Tensors, parameters
-
-Floats = npt.NDArray[np.float32]
+from jprep.train.models.weights import BASES, Tensor, parameters
+from jprep.train.tensor_file import BYTES, Entry, Floats, read_header, write_tensors
 
 MEAN = 12 * 65535 // 2
 """Of the sum of twelve 16-bit integers. Its variance is 2**32 - 1, so 65,536 is one standard deviation."""
 
 _BLOCK = 1 << 14  # numbers made at a time: what they are made of stays in a core's cache
-_LONGEST_HEADER = 100_000_000  # as the library safetensors has it
 _LANES = np.uint64(0x0000FFFF0000FFFF)
 _S16, _S32, _LOW = np.uint64(16), np.uint64(32), np.uint64(0xFFFFFFFF)
-_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 
 _TIED = ("lm_head.weight", "lm_head.decoder.weight", "lm_head.decoder.bias", "cls.predictions.decoder.weight",
          "cls.predictions.decoder.bias", "generator_lm_head.weight")  # fmt: skip
@@ -35,22 +30,6 @@ _OTHERS = re.compile(
     r"(.*\.)?(attn\.(masked_)?bias|position_ids|rotary_emb\.inv_freq)"  # no weights: constants that old files hold
     r"|cls\.seq_relationship\..*|discriminator_predictions\..*"  # heads of tasks that jprep does not have
 )
-
-
-class Entry(NamedTuple):
-    """Where a safetensors file holds a tensor.
-
-    Attributes:
-        dtype: as the file spells it, e.g. `F32`.
-        shape: its dimensions.
-        start: the offset of its first byte in the file.
-        bytes: how many there are.
-    """
-
-    dtype: str
-    shape: tuple[int, ...]
-    start: int
-    bytes: int
 
 
 def write_initial(config: Config, task: str, seed: int, path: Path, given: Path | None = None) -> None:
@@ -73,12 +52,14 @@ def write_initial(config: Config, task: str, seed: int, path: Path, given: Path 
     """
     tensors = parameters(config, task)
     sources = check_given(config, task, given) if given else {}
-    with atomic(path) as temporary, temporary.open("wb") as file:
-        file.write(_header(tensors))
-        for name in sorted(tensors):
-            made = _initial(seed, name, tensors[name])
-            for block in _read(given, name, sources[name]) if given and name in sources else made:
-                file.write(block.astype("<f4", copy=False).data)
+
+    def blocks(name: str) -> Iterator[Floats]:
+        if given and name in sources:
+            return _read(given, name, sources[name])
+        return _initial(seed, name, tensors[name])
+
+    with atomic(path) as temporary:
+        write_tensors(temporary, {name: tensors[name].shape for name in sorted(tensors)}, blocks)
 
 
 def check_given(config: Config, task: str, path: Path) -> dict[str, Entry]:
@@ -102,38 +83,11 @@ def check_given(config: Config, task: str, path: Path) -> dict[str, Entry]:
             what = f"the tensor {name!r} is {_spelt(entry.shape)}, and the model's {_spelt(tensor.shape)}"
             fix = "set train.model.config to the config.json beside the file; a head for other labels is left out of it"
             raise ConfigError(what, where=where, fix=fix)
-        if entry and entry.dtype not in _BYTES:
+        if entry and entry.dtype not in BYTES:
             what = f"the tensor {name!r} is of type {entry.dtype}"
-            raise ConfigError(what, where=where, fix=f"save it as one of {', '.join(_BYTES)}")
+            raise ConfigError(what, where=where, fix=f"save it as one of {', '.join(BYTES)}")
     _refuse_strangers(config, found.keys() - set(names.values()), where)
     return {name: found[other] for name, other in names.items() if other in found}
-
-
-def read_header(path: Path) -> dict[str, Entry]:
-    """The tensors of a safetensors file.
-
-    Raises:
-        ConfigError: it cannot be read.
-        InputError: it is no safetensors, or damaged.
-    """
-    try:
-        with path.open("rb") as file:
-            total, size = path.stat().st_size, int.from_bytes(file.read(8), "little")
-            header = file.read(size) if 8 + size <= total and size <= _LONGEST_HEADER else b""
-    except OSError as error:
-        fix = "name a .safetensors file"
-        raise ConfigError(f"cannot be read: {error.strerror or error}", where=str(path), fix=fix) from error
-    try:
-        listed = msgspec.json.decode(header, type=dict[str, dict[str, Any]])
-        entries = {name: _entry(about, 8 + size) for name, about in listed.items() if name != "__metadata__"}
-    except (msgspec.DecodeError, KeyError, TypeError, ValueError) as error:
-        raise InputError("this is no safetensors file, or damaged", where=str(path), fix="fetch it again") from error
-    for name, entry in entries.items():
-        expected = _BYTES.get(entry.dtype, 0) * Tensor(entry.shape).size or entry.bytes
-        if entry.start + entry.bytes > total or entry.bytes != expected:
-            fix = "fetch the file again"
-            raise InputError(f"the tensor {name!r} does not lie in the file", where=str(path), fix=fix)
-    return entries
 
 
 def normal(keys: Words, start: int, stop: int, std: float) -> Floats:
@@ -197,27 +151,8 @@ def _floats(data: bytes, dtype: str) -> Floats:
         widened: Floats = (np.frombuffer(data, "<u2").astype(np.uint32) << 16).view(np.float32)
         return widened
     with np.errstate(over="ignore"):  # too large for fp32: infinite, which is refused
-        numbers: Floats = np.frombuffer(data, f"<f{_BYTES[dtype]}").astype(np.float32)
+        numbers: Floats = np.frombuffer(data, f"<f{BYTES[dtype]}").astype(np.float32)
     return numbers
-
-
-def _entry(about: dict[str, Any], data: int) -> Entry:
-    start, end = map(int, about["data_offsets"])
-    shape = tuple(map(int, about["shape"]))
-    if not 0 <= start <= end or any(size < 0 for size in shape):
-        raise ValueError("a negative size")
-    return Entry(str(about["dtype"]), shape, data + start, end - start)
-
-
-def _header(tensors: Tensors) -> bytes:
-    listed: dict[str, Any] = {"__metadata__": {"format": "pt"}}
-    end = 0
-    for name in sorted(tensors):
-        start, end = end, end + 4 * tensors[name].size
-        listed[name] = {"dtype": "F32", "shape": tensors[name].shape, "data_offsets": (start, end)}
-    header = msgspec.json.encode(listed)
-    header += b" " * (-len(header) % 8)
-    return len(header).to_bytes(8, "little") + header
 
 
 def _refuse_strangers(config: Config, left: set[str], where: str) -> None:
