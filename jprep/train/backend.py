@@ -32,12 +32,14 @@ class Host(msgspec.Struct, frozen=True):
         cores: processor cores.
         memory: bytes.
         devices: accelerators, by name.
+        device_memory: bytes of the smallest of them; 0 where it is not known.
     """
 
     python: str
     cores: int
     memory: int
     devices: tuple[str, ...] = ()
+    device_memory: int = 0
 
 
 class Plan(msgspec.Struct, frozen=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import msgspec
 
@@ -14,22 +14,24 @@ from jprep.train.environments import python_of
 from jprep.train.job import Job
 from jprep.train.models import training_memory
 
-_SHARE = 0.85
-"""Of a device's memory that a plan fills; the rest is the libraries' own."""
+_SHARE = 0.85  # of a device's memory that a plan fills; the rest is the libraries' own
+_LOOK = 60  # seconds that the framework has to be imported in
+_ABOUT = "import torch, transformers as t; print(torch.__version__, t.__version__, torch.cuda.device_count())"
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`[train.backend.torch]`.
 
     Attributes:
-        device: `auto` takes a GPU where there is one.
+        device: `auto` takes GPUs where there are some.
         processes: how many; 0 is one for each GPU, or one.
         rows: rows that go through the model at a time on each device; 0 is as many as the estimate says will fit.
         shard: whether weights, gradients and optimizer are divided among the processes (FSDP2); `auto` does it where
             they would not fit otherwise.
-        compile: whether torch.compile makes the model's kernels; the first step then takes some tens of seconds.
-        threads: of a process on a CPU; 0 divides the cores.
-        recompute: keep only each layer's input, and compute the rest again on the way back: less memory, a third slower.
+        compile: whether torch.compile makes the model's kernels; the first steps then take some tens of seconds.
+        recompute: keep each layer's input only, and compute the rest again on the way back: a third slower.
+        deterministic: on GPUs, take kernels whose results do not depend on the order that threads come in.
+        threads: of each process on a CPU; 0 divides the cores.
     """
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -37,8 +39,18 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     rows: int = 0
     shard: Literal["auto", "yes", "no"] = "auto"
     compile: bool = False
-    threads: int = 0
     recompute: bool = False
+    deterministic: bool = True
+    threads: int = 0
+
+
+class Layout(NamedTuple):
+    """How a global batch lies on the devices: so many processes, so many rows at a time, sharded or not."""
+
+    processes: int
+    rows: int
+    shard: bool
+    memory: int
 
 
 class Torch:
@@ -48,3 +60,99 @@ class Torch:
     module: ClassVar[str] = "jprep_torch"
     distribution: ClassVar[str] = "jprep-torch"
     Options: ClassVar[type[Any]] = Options
+
+    def check(self, options: Options) -> list[Finding]:
+        """What its environment holds, and whether the device that is asked for is there."""
+        try:
+            versions = _ask(python_of(self.name, self.module))
+        except (JprepError, subprocess.SubprocessError) as error:
+            return [Finding(f"the backend torch cannot run: {error}", "error", f"jprep backends install {self.name}")]
+        torch, transformers, gpus = versions.split()
+        found = [Finding(f"PyTorch {torch}, transformers {transformers}, {gpus} GPUs that it can use")]
+        if options.device == "cuda" and gpus == "0":
+            fix = 'device = "cpu", or a PyTorch that is built for this GPU'
+            found.append(Finding("PyTorch finds no GPU", "error", fix))
+        return found
+
+    def plan(self, job: Job, run: Path, host: Host) -> Plan:
+        """One process, or torchrun with several.
+
+        Raises:
+            ConfigError: the batch cannot be divided, or an option is out of its range.
+        """
+        options = msgspec.convert(job.options, Options)
+        device = options.device if options.device != "auto" else "cuda" if host.devices else "cpu"
+        layout = _layout(job, options, host, device)
+        verb = ["train", str(run), "--rows", str(layout.rows), "--device", device]
+        verb += ["--shard"] if layout.shard else []
+        return Plan(
+            argv=(host.python, *_launcher(layout.processes), "jprep_torch.worker", *verb),
+            env=_environment(options, host, device, layout.processes),
+            processes=layout.processes,
+            rows=layout.rows,
+            accumulate=job.train.batch // layout.processes // layout.rows,
+            memory=layout.memory,
+        )
+
+
+def _ask(python: Path) -> str:
+    command = [str(python), "-c", _ABOUT]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_LOOK)
+    if done.returncode:
+        raise ConfigError((done.stderr.strip().splitlines() or ["it says nothing"])[-1])
+    return done.stdout
+
+
+def _launcher(processes: int) -> list[str]:
+    """What comes between the interpreter and the worker's module."""
+    if processes == 1:
+        return ["-m"]
+    return ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes), "-m"]
+
+
+def _environment(options: Options, host: Host, device: str, processes: int) -> dict[str, str]:
+    env = {"TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"}
+    # Sums depend on the number of threads: it belongs to the plan, not to whoever starts the worker.
+    env["OMP_NUM_THREADS"] = str(options.threads or max(1, host.cores // processes))
+    if device == "cuda" and options.deterministic:
+        env["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+    return env
+
+
+def _layout(job: Job, options: Options, host: Host, device: str) -> Layout:
+    batch, where = job.train.batch, "train.backend.torch"
+    if min(options.processes, options.rows, options.threads) < 0:
+        fix = "0 lets jprep choose"
+        raise ConfigError("processes, rows and threads are 0 or more", where=where, fix=fix)
+    processes = options.processes or (len(host.devices) if device == "cuda" else 1) or 1
+    if batch % processes:
+        fix = f"take a multiple of {processes} as train.batch, or set {where}.processes"
+        raise ConfigError(
+            f"a batch of {batch} rows cannot be divided among {processes} processes", where=where, fix=fix
+        )
+    own = batch // processes
+    if options.rows and own % options.rows:
+        fix = f"take a divisor of {own}, the rows of each process"
+        raise ConfigError(f"{own} rows cannot be taken {options.rows} at a time", where=f"{where}.rows", fix=fix)
+    memory = host.device_memory if device == "cuda" else host.memory // processes
+    room = int(_SHARE * memory) if memory else 0
+    shard = options.shard == "yes" or (
+        options.shard == "auto" and processes > 1 and bool(room) and _memory(job, options, 1, 1) > room
+    )
+    parts = processes if shard else 1
+    fitting = [n for n in range(own, 0, -1) if own % n == 0 and (not room or _memory(job, options, n, parts) <= room)]
+    rows = options.rows or (fitting or [1])[0]
+    return Layout(processes, rows, shard, _memory(job, options, rows, parts))
+
+
+def _memory(job: Job, options: Options, rows: int, parts: int) -> int:
+    """Bytes on one device, if weights and optimizer are divided into so many parts."""
+    section = job.train
+    length = section.labelled.length if section.data else section.length
+    dropout = job.model.get("attention_probs_dropout_prob") or job.model.get("attn_pdrop") or 0
+    estimate = training_memory(job.model, section.task, rows, length, section.precision, attention=bool(dropout))
+    state = training_memory(job.model, section.task, 0, length, section.precision)
+    kept = estimate - state
+    if options.recompute:  # one layer's share, and each layer's input
+        kept = kept // 3
+    return state // parts + kept

@@ -1,0 +1,84 @@
+"""Where a process computes, and how it speaks with the others."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from jprep.errors import MachineError
+from jprep.train.job import Precision
+
+_HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+class Place:
+    """This process's device, and its place among the others.
+
+    Args:
+        kind: `cpu` or `cuda`.
+        rank: this process's number.
+        world: how many there are.
+    """
+
+    def __init__(self, kind: str, rank: int = 0, world: int = 1) -> None:
+        self.rank, self.world, self.kind = rank, world, kind
+        local = int(os.environ.get("LOCAL_RANK", "0"))
+        self.device = torch.device(kind, local) if kind == "cuda" else torch.device("cpu")
+
+    def total(self, value: Tensor) -> Tensor:
+        """The sum of all processes' values."""
+        if self.world > 1:
+            dist.all_reduce(value)
+        return value
+
+    def gathered(self, part: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """All processes' arrays of one shape, (world, …)."""
+        if self.world == 1:
+            return part[None]
+        mine = torch.from_numpy(part).to(self.device)
+        parts = [torch.empty_like(mine) for _ in range(self.world)]
+        dist.all_gather(parts, mine)
+        return torch.stack(parts).cpu().numpy()
+
+    def autocast(self, precision: Precision) -> contextlib.AbstractContextManager[Any]:
+        """Half precision for matrix products, where the job wants it."""
+        if precision == "fp32":
+            return contextlib.nullcontext()
+        return torch.autocast(self.kind, _HALF[precision])
+
+
+@contextlib.contextmanager
+def joined(kind: str, deterministic: bool) -> Iterator[Place]:
+    """Join the other processes that a launcher has started, and leave them at the end.
+
+    Raises:
+        MachineError: there is no such device.
+    """
+    rank, world = ranks()
+    if kind == "cuda" and not torch.cuda.is_available():
+        fix = 'train.backend.torch.device = "cpu", or a PyTorch that is built for this GPU'
+        raise MachineError("PyTorch finds no GPU", where="train.backend.torch.device", fix=fix)
+    place = Place(kind, rank, world)
+    if kind == "cuda":
+        torch.cuda.set_device(place.device)
+        torch.use_deterministic_algorithms(deterministic, warn_only=True)
+        torch.utils.deterministic.fill_uninitialized_memory = False
+    if world > 1:
+        dist.init_process_group("nccl" if kind == "cuda" else "gloo")
+    try:
+        yield place
+    finally:
+        if world > 1:
+            dist.destroy_process_group()
+
+
+def ranks() -> tuple[int, int]:
+    """This process's number, and how many there are: as torchrun says it."""
+    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))

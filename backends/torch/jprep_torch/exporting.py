@@ -1,0 +1,27 @@
+"""From a checkpoint to transformers' weights: they lie there as they are wanted."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from jprep.errors import InputError
+
+WEIGHTS = "model.safetensors"
+
+
+def export(run: Path, checkpoint: Path, folder: Path) -> None:
+    """Write a checkpoint's weights.
+
+    Args:
+        run: the run directory.
+        checkpoint: a folder in it, whose hashes were checked.
+        folder: gets `model.safetensors`.
+
+    Raises:
+        InputError: the checkpoint has none.
+    """
+    if not (checkpoint / WEIGHTS).exists():
+        fix = "it is not of the backend torch"
+        raise InputError(f"there is no {WEIGHTS} in this checkpoint", where=str(checkpoint), fix=fix)
+    shutil.copyfile(checkpoint / WEIGHTS, folder / WEIGHTS)

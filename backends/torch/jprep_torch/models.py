@@ -1,0 +1,95 @@
+"""transformers' models: built without a second copy of their weights, and loaded from a run's files of tensors."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import transformers
+from safetensors import safe_open
+from torch import Tensor, nn
+
+from jprep.train.job import Job
+from jprep.train.models import FAMILIES, parameters
+
+Place = Callable[[Tensor, Tensor], Tensor]
+"""Brings a tensor that was read to where the model's (empty) one is to be."""
+
+
+def build(config: dict[str, Any], task: str) -> nn.Module:
+    """The class that serves a task, its weights without storage (`meta`), its constants in place."""
+    kind = config["model_type"]
+    settings = transformers.AutoConfig.for_model(**{**config, "use_cache": False})
+    with _weightless():
+        model: nn.Module = getattr(transformers, FAMILIES[kind].classes[task])(settings)
+    _fuse_gelu(model)
+    for name, tensor in parameters(config, task).items():
+        model.get_parameter(name).requires_grad_(tensor.trained)
+    return model
+
+
+def load(model: nn.Module, names: dict[str, str], path: Path, place: Place) -> None:
+    """Give a model the weights of a file; each is read when its turn comes.
+
+    Args:
+        model: from `build`, perhaps sharded since.
+        names: from `names_of`, before anything was sharded.
+        path: a safetensors file.
+        place: where a tensor goes.
+    """
+    loaded: dict[str, nn.Parameter] = {}
+    state = dict(model.named_parameters(remove_duplicate=False))
+    with safe_open(path, framework="pt") as file:
+        for name, own in names.items():
+            if own not in loaded:
+                tensor = place(file.get_tensor(own), state[name])
+                loaded[own] = nn.Parameter(tensor, requires_grad=state[name].requires_grad)
+    weights: dict[str, Tensor] = {name: loaded[own] for name, own in names.items()}
+    # Tied weights get the same object, so they stay tied.
+    model.load_state_dict(weights | dict(_kept_buffers(model)), assign=True)
+
+
+def names_of(model: nn.Module, config: dict[str, Any], task: str) -> dict[str, str]:
+    """Every name of a weight in the model → the name that files have it under: tied weights share one."""
+    ours = parameters(config, task)
+    owners = {id(weight): name for name, weight in model.named_parameters(remove_duplicate=False) if name in ours}
+    return {name: owners[id(weight)] for name, weight in model.named_parameters(remove_duplicate=False)}
+
+
+def read_job_weights(job: Job, path: Path) -> nn.Module:
+    """A job's model with the weights of a file, on the CPU."""
+    model = build(job.model, job.train.task)
+    load(model, names_of(model, job.model, job.train.task), path, lambda tensor, _: tensor)
+    return model
+
+
+def _kept_buffers(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    own = dict(model.named_parameters(remove_duplicate=False))
+    return ((name, value) for name, value in model.state_dict().items() if name not in own)
+
+
+@contextlib.contextmanager
+def _weightless() -> Iterator[None]:
+    """Weights that are made have no storage; constants, which no file holds, are made as ever."""
+    register = nn.Module.register_parameter
+
+    def bare(module: nn.Module, name: str, weight: nn.Parameter | None) -> None:
+        if weight is not None and not weight.is_meta:
+            weight = nn.Parameter(weight.to("meta"), requires_grad=weight.requires_grad)
+        register(module, name, weight)
+
+    nn.Module.register_parameter = bare  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        nn.Module.register_parameter = register  # type: ignore[method-assign]
+
+
+def _fuse_gelu(model: nn.Module) -> None:
+    """GPT-2's `gelu_new` is GELU by tanh, which PyTorch has in one kernel; transformers makes it of eight."""
+    for module in model.modules():
+        for name, child in module.named_children():
+            if type(child).__name__ == "NewGELUActivation":
+                setattr(module, name, nn.GELU(approximate="tanh"))

@@ -1,0 +1,91 @@
+"""From gradients to new weights: AdamW, clipping and the loss's scale as `docs/training.md` has them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from jprep.errors import InputError
+from jprep.train.job import OptimizerSection
+
+FIRST_SCALE, GOOD_STEPS = 2.0**16, 2000
+
+
+def adamw(weights: Mapping[str, nn.Parameter], section: OptimizerSection) -> torch.optim.AdamW:
+    """AdamW: ε after the correction, decay on what has two or more dimensions, in one kernel."""
+    decayed = [weight for weight in weights.values() if weight.ndim >= 2]
+    others = [weight for weight in weights.values() if weight.ndim < 2]
+    groups = [
+        {"params": decayed, "weight_decay": section.weight_decay},
+        {"params": others, "weight_decay": 0.0},
+    ]
+    betas = (section.beta1, section.beta2)
+    return torch.optim.AdamW([g for g in groups if g["params"]], section.lr, betas, section.eps, fused=True)
+
+
+def global_norm(weights: Iterable[nn.Parameter]) -> float:
+    """√Σ g² over all gradients, on whichever ranks their parts are."""
+    norm = torch.nn.utils.get_total_norm([weight.grad for weight in weights if weight.grad is not None])
+    whole: Tensor = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+    return float(whole)
+
+
+def rescale(weights: Iterable[nn.Parameter], norm: float, clip: float, scale: float) -> float:
+    """Divide gradients by the loss's scale, then clip them: g · c / N, nothing added to N.
+
+    Args:
+        weights: whose gradients.
+        norm: of the gradients as they are.
+        clip: the largest norm that may stay; 0 for any.
+        scale: of the loss; a power of two.
+
+    Returns:
+        The norm before clipping, without the scale.
+    """
+    true = norm / scale
+    factor = (clip / true if clip and true > clip else 1.0) / scale
+    if factor != 1.0:
+        for weight in weights:
+            if weight.grad is not None:
+                weight.grad.mul_(factor)
+    return true
+
+
+class Scale:
+    """The factor that keeps fp16's small gradients from vanishing; 1 in other precisions."""
+
+    def __init__(self, precision: str) -> None:
+        self.factor = FIRST_SCALE if precision == "fp16" else 1.0
+        self._moving, self._good = precision == "fp16", 0
+
+    def passes(self, norm: float) -> bool:
+        """Whether the gradient can be used; a scale that was too large is halved.
+
+        Raises:
+            InputError: it is not finite, and no scale is to blame.
+        """
+        if math.isfinite(norm):
+            self._good += 1
+            return True
+        if not self._moving or self.factor <= 1.0:
+            fix = "take a lower train.optimizer.lr, a longer warm-up or another precision, in another output directory"
+            raise InputError("the gradient is not finite", fix=fix)
+        self.factor, self._good = self.factor / 2, 0
+        return False
+
+    def after_update(self) -> None:
+        """Grow, where enough steps were good."""
+        if self._moving and self._good >= GOOD_STEPS:
+            self.factor, self._good = self.factor * 2, 0
+
+    def state(self) -> dict[str, Any]:
+        """What has to be saved."""
+        return {"scale": self.factor, "good": self._good}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what was saved."""
+        self.factor, self._good = float(state["scale"]), int(state["good"])
