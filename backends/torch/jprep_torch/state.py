@@ -39,7 +39,7 @@ def restore(folder: Path, spread: Spread, optimizer: torch.optim.Optimizer, scal
     scale.restore(state)
     with safe_open(folder / OPTIMIZER, framework="pt") as file:
         for name, weight in spread.weights.items():
-            averages = {key: spread.restore(name, file.get_tensor(f"{mark}.{name}")) for mark, key in _AVERAGES.items()}
+            averages = {key: spread.placed(name, file.get_tensor(f"{mark}.{name}")) for mark, key in _AVERAGES.items()}
             optimizer.state[weight] = {"step": torch.tensor(float(state["updates"]), device=weight.device), **averages}
     return int(state["updates"])
 

@@ -120,7 +120,7 @@ class Trainer:
             outputs = []
             for rows in self._parts(batch):
                 with self._place.autocast(self._job.train.precision):
-                    loss, found = self._spread.measure(rows)
+                    loss, found = self._spread.trainee(rows)
                 sums[0] += loss
                 outputs.append(found.float().cpu().numpy())
             sums[1] += labels_in(batch)
