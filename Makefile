@@ -2,7 +2,12 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt
+INSTALL := -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt
+
+# The backend torch in an environment of its own; its tests run there.
+BACKENDS := $(abspath $(VENV))/backends
+TORCH    := $(BACKENDS)/torch/bin/python
+PLACES   := JPREP_BACKENDS=$(BACKENDS) JPREP_TORCH=$(TORCH)
 
 # Environments in which a tokenizer is loaded as its users do: the last transformers 4, and a transformers 5.
 LOADERS := $(foreach n,4 5,JPREP_TRANSFORMERS$(n)=$(abspath $(VENV))/transformers$(n)/bin/python)
@@ -12,8 +17,8 @@ LOADERS := $(foreach n,4 5,JPREP_TRANSFORMERS$(n)=$(abspath $(VENV))/transformer
 help:            ## What there is
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
-quickstart: $(VENV)/.installed  ## Install, run the corpus job on the embedded sample, show what came out
-	$(BIN)/jprep quickstart -o work/quickstart
+quickstart: $(VENV)/.torch  ## Install, go from the embedded sample to a tiny model, show what came out
+	$(PLACES) $(BIN)/jprep quickstart -o work/quickstart
 
 test: lint unit  ## Everything that CI runs
 
@@ -22,14 +27,15 @@ lint: $(VENV)/.test
 	$(BIN)/mypy
 	PATH="$(BIN):$$PATH" $(BIN)/lint-imports
 
-unit: $(VENV)/.test $(VENV)/.transformers
-	$(LOADERS) $(BIN)/python -m pytest -n auto -m "not soak and not bench"
+unit: $(VENV)/.test $(VENV)/.transformers $(VENV)/.torch-test
+	$(LOADERS) $(PLACES) $(BIN)/python -m pytest -n auto -m "not soak and not bench"
+	$(PLACES) $(TORCH) -m pytest -n auto -m "not soak and not bench" backends/torch/tests
 
-soak: $(VENV)/.test  ## The long crash tests
-	$(BIN)/python -m pytest -n auto -m soak
+soak: $(VENV)/.test $(VENV)/.torch-test  ## The long crash tests
+	$(PLACES) $(BIN)/python -m pytest -n auto -m soak
 
-bench: $(VENV)/.test $(VENV)/.peers  ## Figures, each beside a peer in the same run
-	JPREP_PEER_PYTHON=$(VENV)/peers/bin/python $(BIN)/python -m tests.benchmarks
+bench: $(VENV)/.test $(VENV)/.torch-test $(VENV)/.peers  ## Figures, each beside a peer in the same run
+	$(PLACES) JPREP_PEER_PYTHON=$(VENV)/peers/bin/python $(BIN)/python -m tests.benchmarks
 
 clean:           ## Remove the environment and what was built
 	rm -rf $(VENV) work build dist
@@ -37,12 +43,21 @@ clean:           ## Remove the environment and what was built
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: $(VENV)/bin/python pyproject.toml .ci/constraints.txt
-	$(PIP) --editable .
+$(VENV)/.installed: $(VENV)/bin/python pyproject.toml backends/torch/pyproject.toml .ci/constraints.txt
+	$(BIN)/python $(INSTALL) --editable . --editable backends/torch
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.installed
-	$(PIP) --editable '.[test,sudachi,pyknp]'
+	$(BIN)/python $(INSTALL) --editable '.[test,sudachi,pyknp]'
+	@touch $@
+
+$(VENV)/.torch: $(VENV)/.installed
+	$(PLACES) $(BIN)/jprep backends install torch --constraint .ci/constraints.txt
+	@touch $@
+
+# accelerate is for HF's Trainer, a peer of `make bench`.
+$(VENV)/.torch-test: $(VENV)/.torch
+	$(TORCH) $(INSTALL) pytest pytest-xdist hypothesis accelerate
 	@touch $@
 
 $(VENV)/.transformers: .ci/transformers4.txt .ci/transformers5.txt

@@ -35,11 +35,17 @@ def graceful() -> Iterator[Callable[[], bool]]:
     try:
         yield lambda: asked
     except (Interrupted, KeyboardInterrupt) as stop:
-        raise Interrupted("stopped; what is done is kept", fix=f"this goes on:  {_command()}") from stop
+        raise Interrupted("stopped; what is done is kept", fix=f"this goes on:  {command()}") from stop
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def _command() -> str:
-    return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+def command(without: str | None = None) -> str:
+    """This command as it was typed, but for an option and its value."""
+    words = sys.argv[1:]
+    while without in words:
+        place = words.index(without)
+        del words[place : place + 2]
+    kept = [word for word in words if not word.startswith(f"{without}=")]
+    return shlex.join([Path(sys.argv[0]).name, *kept])

@@ -10,12 +10,18 @@ from typing import Any
 
 import click
 
+from jprep.cli.backends import backends
 from jprep.cli.corpus import corpus
 from jprep.cli.dataset import dataset
+from jprep.cli.doctor import doctor
+from jprep.cli.export import export
+from jprep.cli.infer import infer
 from jprep.cli.plugins import list_plugins
 from jprep.cli.quickstart import quickstart
+from jprep.cli.run import run
 from jprep.cli.text import text
 from jprep.cli.tokenizer import tokenizer
+from jprep.cli.train import train
 from jprep.errors import JprepError
 
 
@@ -42,7 +48,9 @@ def cli() -> None:
     """Japanese text, from raw dumps to a trained model."""
 
 
-for command in (corpus, tokenizer, dataset, text, list_plugins, quickstart):
+_DATA, _MODELS = (corpus, tokenizer, dataset, text), (train, export, infer, backends)
+
+for command in (run, *_DATA, *_MODELS, list_plugins, quickstart, doctor):
     cli.add_command(command)
 
 

@@ -11,53 +11,116 @@ from typing import TYPE_CHECKING
 
 import click
 
+from jprep.cli.working import spare_threads
+
 if TYPE_CHECKING:
+    from jprep.cli.run import Order
     from jprep.corpus.corpus import Corpus
     from jprep.corpus.recipe import Recipe
+
+_BACKEND = "torch"
+_ASKED = 3  # documents whose titles the model continues
+_TOKENS = 40
 
 
 @click.command()
 @click.option("-o", "--output", type=click.Path(path_type=Path), default=Path("work/quickstart"), show_default=True)
-def quickstart(output: Path) -> None:
-    """Run the main job on the embedded sample, and show what came out."""
-    from jprep.cli.corpus.stats import show
-    from jprep.cli.progress import bar
+def quickstart(output: Path) -> int:
+    """Do everything on the embedded sample: corpus, tokenizer, dataset, a tiny model; and show what came out."""
+    spare_threads()
+    from jprep.cli.run import Order, do
     from jprep.corpus.corpus import Corpus
+    from jprep.pipeline.places import places
+    from jprep.pipeline.steps import STEPS
+
+    usual = places(output.parent, output.name)
+    order = Order(_recipe(output / "inputs"), list(STEPS), usual, usual.runs / _BACKEND, _BACKEND, None, False)
+    do(order, "corpus")
+    corpus = Corpus(usual.corpus)
+    _show_corpus(corpus)
+    do(order, "tokenizer")
+    _show_tokenizer(corpus, usual.tokenizer)
+    do(order, "dataset")
+    code = _model(order, corpus)
+    folder = shlex.quote(str(usual.corpus))
+    click.echo(f"\ngo on with:  jprep corpus export {folder}    jprep corpus why {folder} TITLE    jprep doctor")
+    return code
+
+
+def _recipe(inputs: Path) -> Recipe:
+    """The sample's recipe, its inputs written to a folder."""
     from jprep.corpus.recipe import load_recipe
     from jprep.samples import CRAWL, DUMP, write
 
-    inputs = output / "inputs"
     paths = [json.dumps([glob.escape(str(inputs / name))], ensure_ascii=False) for name in (DUMP, CRAWL)]
-    recipe = load_recipe(write(inputs), [f"corpus.sources.{n}.paths={path}" for n, path in enumerate(paths)])
-    with bar() as progress:
-        corpus = Corpus.build(recipe, output / "corpus", progress=progress)
-    click.echo("a sample dump and a sample crawl became this corpus; its first document, a sentence a line:\n")
+    return load_recipe(write(inputs), [f"corpus.sources.{n}.paths={path}" for n, path in enumerate(paths)])
+
+
+def _show_corpus(corpus: Corpus) -> None:
+    from jprep.cli.corpus.stats import show
+
+    click.echo("\na sample dump and a sample crawl became this corpus; its first document, a sentence a line:\n")
     corpus.export(sys.stdout, "text", limit=1)
     click.echo("the same as words:\n")
     corpus.export(sys.stdout, "words", limit=1)
     show(corpus.manifest, corpus.folder, as_json=False)
-    _tokenizer(recipe, corpus, output / "tokenizer")
-    folder = shlex.quote(str(corpus.folder))
-    click.echo(f"\ngo on with:  jprep corpus export {folder}    jprep corpus why {folder} TITLE")
+    click.echo()
 
 
-def _tokenizer(recipe: Recipe, corpus: Corpus, folder: Path) -> None:
-    """Train the recipe's tokenizer, and show a sentence's tokens."""
+def _show_tokenizer(corpus: Corpus, folder: Path) -> None:
+    """What it is, and a sentence's tokens."""
     from jprep import load_tokenizer
-    from jprep.cli.progress import bar
     from jprep.cli.tokenizer.train import show
-    from jprep.corpus.corpus import Silent
-    from jprep.engine.local import Local
-    from jprep.tokenizer.material import OfCorpus
-    from jprep.tokenizer.spec import tokenizer_config
-    from jprep.tokenizer.train import train
+    from jprep.tokenizer.card import read_card
 
-    config = tokenizer_config(recipe.tokenizer, recipe.name)
-    with bar() as progress:
-        card = train(OfCorpus(corpus), config, folder, Local(), progress or Silent())
     click.echo("\nthe corpus became this tokenizer:\n")
-    show(card, folder, as_json=False)
+    show(read_card(folder), folder, as_json=False)
     tokenizer = load_tokenizer(folder)
     sentence = next(iter(corpus)).text.partition("。")[0] + "。"
     pieces = " | ".join(tokenizer.piece_of(each) for each in tokenizer.encode(sentence))
     click.echo(f"\n  {sentence}\n  {pieces}\n")
+
+
+def _model(order: Order, corpus: Corpus) -> int:
+    """Train, export and ask a model, where a backend is installed; else say how to get one."""
+    from jprep.cli.run import do
+    from jprep.errors import JprepError
+    from jprep.train.environments import python_of
+    from jprep.train.launching import light_half
+
+    try:
+        python_of(_BACKEND, light_half(_BACKEND).module)
+    except JprepError as error:
+        click.echo(f"\nno model is trained: {error.what}\n  fix:   {error.fix}")
+        return 0
+    if code := do(order, "train") or do(order, "export"):
+        return code
+    _show_model(order, corpus)
+    return 0
+
+
+def _show_model(order: Order, corpus: Corpus) -> None:
+    """How the loss fell, and how the model continues titles that it was trained on."""
+    from jprep.train.asking import Model, Wish
+    from jprep.train.events import curve, read_events
+
+    steps, losses = curve(read_events(order.run))
+    click.echo(f"\nthe loss fell from {losses[0]:.2f} at step {steps[0]} to {losses[-1]:.2f} at step {steps[-1]}.")
+    click.echo(f"{len(corpus)} documents are too few to learn Japanese from: it knows them by heart, and nothing else.")
+    click.echo("it continues their titles:\n")
+    export = order.run / "export"
+    with Model(export, _BACKEND) as model:
+        for title in _titles(order, corpus):
+            reply = model.ask(title, Wish(tokens=_TOKENS))
+            click.echo(f"  {title} → {''.join((reply.continuation or '').splitlines()[:1])}{reply.error}")
+    click.echo(f"\nask it yourself:  jprep infer {shlex.quote(str(export))} TEXT")
+
+
+def _titles(order: Order, corpus: Corpus) -> list[str]:
+    """The titles of documents that begin with them, of those that it was trained on."""
+    from jprep.dataset.encoding import split_of
+    from jprep.dataset.spec import TRAIN, dataset_config
+
+    share = dataset_config(order.recipe.dataset, "[dataset]").validation
+    trained = (each for each in corpus if split_of(each.id, share) == TRAIN)
+    return [each.title for each in trained if each.title and each.text.startswith(each.title)][:_ASKED]

@@ -72,12 +72,12 @@ def _step(kind: str, name: str, overrides: tuple[str, ...]) -> Any:
 
 def _pipe(change: Callable[[str], str]) -> None:
     out = sys.stdout.buffer
-    for lines in _lines():
+    for lines in stdin_lines():
         out.write(change(lines).encode())
     out.flush()
 
 
-def _lines() -> Iterator[str]:
+def stdin_lines() -> Iterator[str]:
     """Standard input in pieces that end at line ends; a line's own newline stays where it is.
 
     Raises:

@@ -9,7 +9,7 @@ from typing import Any
 
 from jprep.corpus.dedup.exact import ExactDedup
 from jprep.corpus.dedup.hashes import HASHES
-from jprep.corpus.documents import DocumentsStage, deduplicates, task_prefix
+from jprep.corpus.documents import DocumentsStage, deduplicates, shards_of, task_prefix
 from jprep.corpus.inputs import Input, find_inputs
 from jprep.corpus.recipe import Recipe
 from jprep.corpus.store import (
@@ -189,7 +189,7 @@ class _Build:
             piped = {"shards": fingerprint({"digests": digests})}
             entries = [file.public() | (piped if file.is_pipe else {}) for file in files]
             about = {"name": source.name, "licence": source.licence, "homepage": source.homepage}
-            sources.append(about | {"files": entries})
+            sources.append(about | {"files": entries} | shards_of(source))
         return sources
 
     def _forget(self, *names: str) -> None:

@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Iterator
 from functools import cached_property
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,11 @@ def deduplicates(config: CorpusConfig) -> bool:
 def task_prefix(index: int, source: Source) -> str:
     """Begins the ids of a source's tasks, so that they sort in the order of the sources."""
     return f"{index:04d}-{source.name}-"
+
+
+def shards_of(source: Source) -> dict[str, int]:
+    """What a manifest says of how much of a source is read: nothing, where it is all of it."""
+    return {"shards": source.shards} if source.shards else {}
 
 
 class OpenSteps:
@@ -120,20 +126,22 @@ class DocumentsStage(Stage):
             "reader": describe(self._steps.readers[index]),
             "files": [file.public() for file in self._inputs[index]],
             "filters": [describe(step) for step in self._steps.filters[index]],
-        }
+        } | shards_of(source)
 
     def _line_min_chars(self) -> int:
         return max(1, self._config.dedup.line_min_chars) if self._config.dedup.lines else 0
 
     def total(self) -> int:
-        """Bytes of all inputs on disk; 0 where one is a pipe."""
+        """Bytes of all inputs on disk; 0 where one is a pipe, or is not read to its end."""
+        if any(source.shards for source in self._config.sources):
+            return 0
         sizes = [file.size for files in self._inputs for file in files]
         return sum(sizes) if all(sizes) else 0
 
     def tasks(self) -> Iterator[Task]:
-        """Each shard a task; small ones together."""
+        """Each shard a task; small ones together, and as one of those that a source is cut to."""
         for index, source in enumerate(self._config.sources):
-            for number, group in enumerate(_grouped(self._shards(index))):
+            for number, group in enumerate(islice(_grouped(self._shards(index)), source.shards or None)):
                 weight = sum(shard.weight for shard in group)
                 yield Task(f"{task_prefix(index, source)}{number:06d}", (index, group), weight, _digest(group))
 
@@ -156,6 +164,8 @@ class DocumentsStage(Stage):
                 for item in chain.judge(reader.read(shard, self._config.sources[index].name)):
                     taken.take(item)
         taken.counts.update(chain.tally)
+        if (source := self._config.sources[index]).shards:
+            taken.counts[f"source.{source.name}.bytes_read"] = task.weight
         for kind, step in steps.of_source(index):
             taken.counts.update(dict(take_tally(kind, step)))
         return taken.result()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 import msgspec
 
@@ -49,6 +49,8 @@ class Source(_Section, frozen=True):
         homepage: where to read about the source.
         files: what to download.
         filters: filters for this source, instead of the corpus's.
+        shards: read so many shards from the source's beginning, small ones of 1 MiB together counted as one, and leave
+            the rest; 0 reads all.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Source(_Section, frozen=True):
     homepage: str = ""
     files: list[RemoteFile] = []
     filters: list[StepRef] | None = None
+    shards: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class DedupConfig(_Section, frozen=True):
@@ -172,17 +175,25 @@ def convert(raw: object, kind: type[T], *, where: str) -> T:
     try:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
-        unknown = re.search(r"unknown field `([^`]*)`", str(error))
-        fix = refs.nearest(unknown[1], _keys(kind)) if unknown else "docs/recipes.md has every key with its values"
+        unknown = re.search(r"unknown field `([^`]*)`(?: - at `\$([^`]*)`)?", str(error))
+        known = _keys(kind, unknown[2] or "") if unknown else ()
+        fix = refs.nearest(unknown[1], known) if unknown else "docs/recipes.md has every key with its values"
         raise ConfigError(str(error).replace("`$.", "`"), where=where, fix=fix) from error
 
 
-def _keys(kind: type) -> set[str]:
-    fields = getattr(kind, "__struct_fields__", ())
-    return set(fields).union(*(_keys(section) for section in _SECTIONS if kind is Recipe and section is not Recipe))
+def _keys(kind: Any, place: str) -> set[str]:
+    """The keys of the section that a place, as msgspec spells it, leads to."""
+    for name in re.findall(r"[A-Za-z_]\w*", place):
+        kind = next(_sections(get_type_hints(kind)[name]))
+    return set(kind.__struct_fields__)
 
 
-_SECTIONS = (Recipe, CorpusConfig, DedupConfig, Source, RemoteFile)
+def _sections(hint: Any) -> Iterator[type[msgspec.Struct]]:
+    """The sections that a type is made of."""
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        yield hint
+    for part in get_args(hint):
+        yield from _sections(part)
 
 
 def _override(raw: dict[str, Any], setting: str) -> None:

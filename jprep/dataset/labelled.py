@@ -226,7 +226,7 @@ def _encoded(
         firsts = _split(tokenizer, [row.text for row in block])
         seconds = _split(tokenizer, [row.pair for row in block]) if config.pair else repeat(None, len(block))
         for row, first, second in zip(block, firsts, seconds, strict=True):
-            ids, told = _joined(first, second, special, config)
+            ids, told = row_of(first, second, special, config)
             fold = fold_of(row, config) if config.folds else 0
             whole = len(first) + (special.around if second is None else special.around_pair + len(second))
             yield _Encoded(ids, told, fold, row.label, row.place, len(ids) < whole, not len(first))
@@ -237,7 +237,7 @@ def _split(tokenizer: Encoder, texts: Sequence[str]) -> list[Ids]:
     return np.split(ids, offsets[1:-1])
 
 
-def _joined(first: Ids, second: Ids | None, special: SpecialIds, config: LabelledConfig) -> tuple[Ids, int]:
+def row_of(first: Ids, second: Ids | None, special: SpecialIds, config: LabelledConfig) -> tuple[Ids, int]:
     """A row with its special tokens, and how many of its ids the second text makes up, if the model tells."""
     if second is None:
         first = first[: config.length - special.around]

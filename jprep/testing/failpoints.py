@@ -23,6 +23,7 @@ NAMES = (
     "tokenizer.counted",  # words are counted, nothing is learnt
     "tokenizer.learnt",  # the vocabulary is learnt, nothing of it is written
     "tokenizer.moved",  # all is done but card.json
+    "run.event",  # an event is about to be appended
     "run.filled",  # a checkpoint's files are written, not yet hashed
     "run.hashed",  # all of it is there but COMMIT.json
     "run.committed",  # COMMIT.json too, not yet under its final name

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from jprep.tokenizer.card import Card
 from jprep.tokenizer.special import special_tokens
@@ -40,9 +41,9 @@ def _lines(card: Card) -> Iterator[str]:
     yield from ("```python", "from transformers import AutoTokenizer", "")
     yield from ('tokenizer = AutoTokenizer.from_pretrained("this/folder")', "```", "")
     yield from _normalising(card)
-    yield from _table("Settings", _settings(card))
-    yield from _table("Figures, on a sample of the corpus that it was trained on", card.figures)
-    yield from _table("Counted while training", card.counts)
+    yield from table("Settings", _settings(card))
+    yield from table("Figures, on a sample of the corpus that it was trained on", card.figures)
+    yield from table("Counted while training", card.counts)
     yield from _sources(card)
     yield from ("## Provenance", "", f"`{card.signature}`", "")
     yield "`card.json` holds the corpus's fingerprint, all settings and the versions of the libraries that learnt it."
@@ -67,7 +68,8 @@ def _normalising(card: Card) -> Iterator[str]:
     yield from (f"{done}{raw}.", "")
 
 
-def _table(title: str, rows: Mapping[str, object]) -> Iterator[str]:
+def table(title: str, rows: Mapping[str, object]) -> Iterator[str]:
+    """A heading and a table of two columns, in Markdown; nothing where there is no row."""
     if rows:
         yield from (f"## {title}", "", "| | |", "|---|---|")
         yield from (f"| {name} | {_cell(value)} |" for name, value in rows.items())
@@ -80,11 +82,15 @@ def _cell(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value).replace("|", "\\|")
 
 
-def _sources(card: Card) -> Iterator[str]:
-    yield from ("## What it was trained on, and its licences", "")
-    for source in card.sources:
+def source_list(sources: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """A corpus's sources with their licences, in Markdown."""
+    for source in sources:
         where = f" ({source['homepage']})" if source["homepage"] else ""
         yield f"- {source['name']}{where}: {source['licence'] or 'its licence is not stated in the recipe'}"
+
+
+def _sources(card: Card) -> Iterator[str]:
+    yield from ("## What it was trained on, and its licences", "", *source_list(card.sources))
     if not card.sources:
         yield "- a file of word counts; where they come from, and under which licence, is not known here"
     yield from (

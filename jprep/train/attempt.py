@@ -158,13 +158,16 @@ class Agreement:
         rank: this process's.
         world: how many there are.
         patience: seconds to wait for rank 0.
+
+    Raises:
+        MachineError: the file cannot be made.
     """
 
     def __init__(self, run: Path, attempt: str, rank: int, world: int, patience: float) -> None:
         self._path = run / RANKS / f"agreed-{attempt}"
         self._rank, self._world, self._patience = rank, world, patience
         if world > 1 and not rank:
-            self._path.write_bytes(b"")
+            self._write("wb", b"")
 
     def on(self, step: int, wish: Wish) -> Wish:
         """What is agreed on after a step.
@@ -176,12 +179,15 @@ class Agreement:
             return wish
         if self._rank:
             return self._heard(step)
+        self._write("ab", f"{step} {wish.save:d} {wish.stop:d}\n".encode())
+        return wish
+
+    def _write(self, mode: str, line: bytes) -> None:
         try:
-            with self._path.open("ab", buffering=0) as file:
-                file.write(f"{step} {wish.save:d} {wish.stop:d}\n".encode())
+            with self._path.open(mode, buffering=0) as file:
+                file.write(line)
         except OSError as error:
             raise disk_error(error, self._path) from error
-        return wish
 
     def _heard(self, step: int) -> Wish:
         deadline, pause = time.monotonic() + self._patience, 0.0005

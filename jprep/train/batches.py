@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from jprep.dataset.labelled import Labelled, LabelledBatch, LabelledSampler, encode_labelled
-from jprep.dataset.labelled_rows import Task
+from jprep.dataset.labelled import LabelledBatch, LabelledSampler
 from jprep.dataset.masking import Masking
 from jprep.dataset.sampler import Batch, Sampler, SamplerConfig, source_of
 from jprep.dataset.spec import TRAIN, VALIDATION
 from jprep.errors import ConfigError, MismatchError
 from jprep.train.job import Job
+from jprep.train.rows import Rows, read_labelled
 
 LISTS = "lists"
 """The folder of a run for lists of samples, where the dataset's own may not be written to."""
@@ -33,10 +33,10 @@ class Batches:
 
     def __init__(self, run: Path, job: Job) -> None:
         self._run, self._job = run, job
-        self._labelled: dict[tuple[str, ...], Labelled] = {}
-        self.train = self._rows(TRAIN) if job.train.data else self._text(TRAIN)
+        self._rows = _read(run, job) if job.train.data else None
+        self.train = self._split(TRAIN)
         self._validation: Sampler | LabelledSampler | None = None
-        if not job.train.data and self.train.samples != job.samples:
+        if self.train.samples != job.samples:
             what = f"the job was made for {job.samples} samples an epoch, and there are {self.train.samples}"
             raise MismatchError(what, where=str(run), fix="give `jprep train` another output directory")
 
@@ -48,7 +48,7 @@ class Batches:
             ConfigError: there is none, or it is empty.
         """
         if self._validation is None:
-            self._validation = self._rows(VALIDATION) if self._job.train.data else self._text(VALIDATION)
+            self._validation = self._split(VALIDATION)
         return self._validation
 
     def validating(self, rank: int, world: int) -> Iterator[Batch | LabelledBatch]:
@@ -62,6 +62,9 @@ class Batches:
             batch = sampler.batch(step, rank, world)
             yield _first_epoch(batch) if batch.epochs.any() else batch
 
+    def _split(self, split: str) -> Sampler | LabelledSampler:
+        return self._labelled(split, self._rows) if self._rows else self._text(split)
+
     def _text(self, split: str) -> Sampler:
         job, section = self._job, self._job.train
         folder = self._run / job.dataset
@@ -73,29 +76,17 @@ class Batches:
         )
         return Sampler(source, config, job.special, masking)
 
-    def _rows(self, split: str) -> LabelledSampler:
-        section = self._job.train
-        held_out = section.validation_data
-        if split == TRAIN or held_out:
-            data = self._encoded(section.data if split == TRAIN else held_out)
-            rows = data.split(0)[0] if split == TRAIN and not held_out and section.labelled.folds else None
-            return LabelledSampler(data, section.batch, section.seed, split, rows)
-        if not section.labelled.folds:
+    def _labelled(self, split: str, found: Rows) -> LabelledSampler:
+        data, rows = (found.data, found.rows) if split == TRAIN else (found.validation, found.validation_rows)
+        if not len(rows):
             raise ConfigError("there is nothing to validate on", fix="give validation_data, or folds under labelled")
-        data = self._encoded(section.data)
-        return LabelledSampler(data, section.batch, section.seed, split, data.split(0)[1])
+        return LabelledSampler(data, self._job.train.batch, self._job.train.seed, split, rows)
 
-    def _encoded(self, paths: list[str]) -> Labelled:
-        from jprep.tokenizer import load_tokenizer  # with libraries that runs on packed text do without
 
-        key = tuple(paths)
-        if key not in self._labelled:
-            job, task = self._job, self._job.train.task
-            tokenizer = load_tokenizer(self._run / job.tokenizer)
-            kind: Task = "classify" if task == "classify" else "regress"
-            files = [self._run / path for path in paths]
-            self._labelled[key] = encode_labelled(files, tokenizer, job.train.labelled, kind, job.labels)
-        return self._labelled[key]
+def _read(run: Path, job: Job) -> Rows:
+    from jprep.tokenizer import load_tokenizer  # with libraries that runs on packed text do without
+
+    return read_labelled(job.train, load_tokenizer(run / job.tokenizer), run, job.labels)
 
 
 def _first_epoch(batch: Any) -> Any:

@@ -98,6 +98,8 @@ class Checkpoints:
     def rewind(self, step: int) -> None:
         """Set aside all that is after a step; 0 sets aside all. Only under the run's lock.
 
+        Of what lies aside, the furthest are kept, as many as of checkpoints, until the run has come as far again.
+
         Raises:
             ConfigError: there is no checkpoint of that step.
         """
@@ -108,6 +110,8 @@ class Checkpoints:
         for folder in self._folders():
             if step_of(folder) > step:
                 self._set_aside(folder, ASIDE, alone=False)
+        for folder in self._folders(ASIDE)[: -(self._keep_last + self._keep_best)]:
+            remove_tree(folder)
 
     @contextlib.contextmanager
     def saving(self, step: int, loss: float | None = None, rank: Rank = ALONE) -> Iterator[Path]:
@@ -126,15 +130,17 @@ class Checkpoints:
             yield partial
             failpoint("run.filled")
             if rank.rank:
-                _write_note(partial, rank.rank, "")
+                _write_note(partial, rank.rank)
             else:
                 _await(partial, rank)
                 self._commit(partial, step, loss)
                 self._prune()
         except BaseException as error:
             known = _disk_is_full(error, partial)
+            if rank.rank and _is_gone(partial, error):
+                raise JprepError("rank 0 has given up this checkpoint", where=str(partial)) from error
             if rank.rank:
-                _write_note(partial, rank.rank, str(error) or type(error).__name__)
+                _write_note(partial, rank.rank, known or error)
             else:
                 remove_tree(partial)
             if known:
@@ -175,10 +181,14 @@ class Checkpoints:
                 one.folder.rename(gone)
                 failpoint("run.unnamed")
                 remove_tree(gone)
+        for folder in self._folders(ASIDE):
+            if step_of(folder) <= found[-1].step:
+                remove_tree(folder)
 
-    def _folders(self) -> list[Path]:
-        found = [path for path in self._folder.glob("step-*") if _NAME.fullmatch(path.name) and path.is_dir()]
-        return sorted(found, key=step_of)
+    def _folders(self, mark: str = "") -> list[Path]:
+        found = self._folder.glob(f"{mark}step-*")
+        named = [path for path in found if _NAME.fullmatch(path.name.removeprefix(mark)) and path.is_dir()]
+        return sorted(named, key=step_of)
 
     def _set_aside(self, folder: Path, mark: str, *, alone: bool = True) -> Path:
         """Rename it; only the last damaged one is kept, lest a bad disk fills up with them."""
@@ -196,11 +206,22 @@ class Checkpoints:
         return checkpoint
 
 
-def _write_note(partial: Path, rank: int, error: str) -> None:
+def _is_gone(partial: Path, error: BaseException) -> bool:
+    """Whether an error is because rank 0 has deleted the folder; frameworks raise errors of their own."""
+    other = not isinstance(error, Exception) or (isinstance(error, OSError) and error.errno != errno.ENOENT)
+    return not other and not partial.exists()
+
+
+def _write_note(partial: Path, rank: int, error: BaseException | None = None) -> None:
     """Say that a rank has done its part, or why it could not."""
     path = partial / _NOTE.format(rank)
     with contextlib.suppress(OSError):  # the folder is gone: rank 0 has failed before
-        path.with_suffix(".new").write_bytes(msgspec.json.encode({"rank": rank, "error": error}))
+        note = {
+            "rank": rank,
+            "error": "" if error is None else str(error) or type(error).__name__,
+            "code": MachineError.exit_code if isinstance(error, MachineError) else JprepError.exit_code,
+        }
+        path.with_suffix(".new").write_bytes(msgspec.json.encode(note))
         path.with_suffix(".new").rename(path)
 
 
@@ -213,9 +234,10 @@ def _await(partial: Path, rank: Rank) -> None:
             if time.monotonic() > deadline:
                 raise MachineError(f"rank {other} did not save its part", where=str(partial), fix="see log.txt")
             time.sleep(0.01)
-        error = msgspec.json.decode(path.read_bytes())["error"]
-        if error:
-            raise JprepError(f"rank {other} could not save its part: {error}", where=str(partial))
+        note = msgspec.json.decode(path.read_bytes())
+        if note["error"]:
+            kind = MachineError if note["code"] == MachineError.exit_code else JprepError
+            raise kind(f"rank {other} could not save its part: {note['error']}", where=str(partial))
         path.unlink()
 
 

@@ -58,8 +58,8 @@ def sync(path: Path) -> None:
 
 
 def step_of(folder: Path) -> int:
-    """The step of a folder of that name."""
-    return int(folder.name.removeprefix("step-"))
+    """The step of a folder of that name, whatever mark stands before it."""
+    return int(folder.name.rpartition("-")[2])
 
 
 def files_of(folder: Path) -> dict[str, Path]:

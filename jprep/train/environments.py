@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import re
 import subprocess
 import sys
 import venv
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -19,7 +22,9 @@ from jprep.io.lock import locked
 VARIABLE = "JPREP_BACKENDS"
 STAMP = "jprep-backend.json"
 
-_TAIL = 1500  # characters of pip's complaint that are shown
+_TAIL = 15  # lines of pip's that are shown where it fails
+_WORKER = re.compile(r"""extra\s*==\s*(['"])worker\1""")
+_ALWAYS = 'python_version > "3"'
 
 
 class Installed(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,12 +35,14 @@ class Installed(msgspec.Struct, frozen=True, kw_only=True):
         requires: what was asked for, as pip was given it.
         python: the version of Python.
         packages: the version of every distribution that is there.
+        constraints: the versions that pip was held to.
     """
 
     name: str
     requires: list[str]
     python: str
     packages: dict[str, str]
+    constraints: list[str] = []
 
 
 def default_folder() -> Path:
@@ -54,34 +61,63 @@ def install(
     folder: Path | None = None,
     *,
     own: Sequence[str] = ("jprep",),
+    constraints: Sequence[Path] = (),
     options: Sequence[str] = (),
+    restart: bool = False,
+    say: Callable[[str], None] = lambda line: None,
 ) -> Path:
     """Make a backend's environment, or leave it if it is the one that was asked for.
 
     Args:
         name: the backend's.
-        requires: what pip installs.
+        requires: what pip installs, e.g. what `worker_requires` gives.
         folder: of all environments; by default `default_folder()`.
         own: distributions of this environment that go there as they are here: jprep, and the backend's package.
+        constraints: files of versions that pip keeps to.
         options: more of pip's, e.g. `--no-index`.
+        restart: make it anew whatever is there.
+        say: is told each line that pip prints.
 
     Returns:
         its interpreter.
 
     Raises:
-        ConfigError: the name is none, or a distribution of `own` is not installed here.
+        ConfigError: the name is none, a distribution of `own` is not installed here, or a file cannot be read.
         MachineError: pip fails, the disk is full, or another process installs there.
     """
     if not name.replace("-", "_").isidentifier():
         raise ConfigError(f"{name!r} is no name of a backend", fix="`jprep backends list` has the names")
-    place = (folder or default_folder()).expanduser().absolute() / name
+    place = place_of(name, folder)
     wanted = [requirement for one in own for requirement in as_installed(one)] + list(requires)
+    pins = _pins(constraints)
     with locked(place.parent / f".{name}.lock"):
         stamp = read_stamp(place)
-        if stamp is None or stamp.requires != wanted:
-            _make(place, wanted, options)
-            write_atomic(place / STAMP, msgspec.json.format(msgspec.json.encode(_stamp(name, place, wanted)), indent=1))
+        if restart or stamp is None or (stamp.requires, stamp.constraints) != (wanted, pins):
+            more = [part for path in constraints for part in ("--constraint", str(path.absolute()))]
+            _make(place, [*options, *more, *wanted], say)
+            made = _stamp(name, place, wanted, pins)
+            write_atomic(place / STAMP, msgspec.json.format(msgspec.json.encode(made), indent=1))
     return interpreter(place)
+
+
+def worker_requires(distribution: str) -> list[str]:
+    """What a backend's heavy half needs: the extra `worker` of its distribution, as the installed metadata says.
+
+    Raises:
+        ConfigError: it is not installed.
+    """
+    found = []
+    for one in _distribution(distribution).requires or []:
+        requirement, _, marker = one.partition(";")
+        if _WORKER.search(marker):
+            rest = _WORKER.sub(_ALWAYS, marker).strip()
+            found.append(requirement.strip() if rest == _ALWAYS else f"{requirement.strip()} ; {rest}")
+    return found
+
+
+def place_of(name: str, folder: Path | None = None) -> Path:
+    """Where a backend's environment is, or would be."""
+    return (folder or default_folder()).expanduser().absolute() / name
 
 
 def python_of(name: str, module: str, folder: Path | None = None) -> Path:
@@ -95,7 +131,7 @@ def python_of(name: str, module: str, folder: Path | None = None) -> Path:
     Raises:
         MachineError: there is neither.
     """
-    place = (folder or default_folder()).expanduser().absolute() / name
+    place = place_of(name, folder)
     if read_stamp(place) is not None and interpreter(place).exists():
         return interpreter(place)
     # Asked in another process: a framework that is imported stays, with its threads and its hold on devices.
@@ -133,20 +169,39 @@ def as_installed(distribution: str) -> list[str]:
     Raises:
         ConfigError: it is not installed.
     """
-    try:
-        about = importlib.metadata.distribution(distribution)
-    except importlib.metadata.PackageNotFoundError as error:
-        fix = f"pip install {distribution}"
-        raise ConfigError(f"the distribution {distribution} is not installed here", fix=fix) from error
+    about = _distribution(distribution)
     origin = about.read_text("direct_url.json")
     if origin is None:
         return [f"{distribution}=={about.version}"]
     found = msgspec.json.decode(origin)
+    if source := found.get("vcs_info"):
+        return [f"{source['vcs']}+{found['url']}@{source['commit_id']}"]
     editable = found.get("dir_info", {}).get("editable", False)
-    return [*(["--editable"] if editable else []), found["url"].removeprefix("file://")]
+    parts = urlsplit(found["url"])
+    return [*(["--editable"] if editable else []), unquote(parts.path) if parts.scheme == "file" else found["url"]]
 
 
-def _make(place: Path, wanted: list[str], options: Sequence[str]) -> None:
+def _distribution(name: str) -> importlib.metadata.Distribution:
+    try:
+        return importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError as error:
+        fix = f"pip install {name}"
+        raise ConfigError(f"the distribution {name} is not installed here", fix=fix) from error
+
+
+def _pins(constraints: Sequence[Path]) -> list[str]:
+    """The lines of constraints files, without comments."""
+    try:
+        lines = [line.partition("#")[0].strip() for path in constraints for line in path.read_text().splitlines()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the constraints cannot be read: {error}", fix="check --constraint") from error
+    return [line for line in lines if line]
+
+
+def _make(place: Path, wanted: Sequence[str], say: Callable[[str], None]) -> None:
+    if place.is_symlink():
+        fix = f"delete the link, or set {VARIABLE} to a folder where environments shall be"
+        raise ConfigError("a link stands where the environment would be made anew", where=str(place), fix=fix)
     try:
         remove_tree(place)
         venv.EnvBuilder(with_pip=True).create(place)
@@ -156,18 +211,26 @@ def _make(place: Path, wanted: list[str], options: Sequence[str]) -> None:
         raise MachineError(
             "this Python cannot make environments", where=sys.executable, fix="install python3-venv"
         ) from error
-    command = [str(interpreter(place)), "-m", "pip", "install", "--disable-pip-version-check", "--quiet"]
-    done = subprocess.run([*command, *options, *wanted], capture_output=True, text=True, errors="replace")
-    if done.returncode:
-        what = f"pip could not install it:\n{done.stderr.strip()[-_TAIL:]}"
+    command = [str(interpreter(place)), "-m", "pip", "install", "--disable-pip-version-check", *wanted]
+    pip = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    )
+    last: deque[str] = deque(maxlen=_TAIL)
+    with pip:
+        for line in pip.stdout or ():
+            last.append(line)
+            say(line.rstrip())
+    if pip.returncode:
+        what = f"pip could not install it:\n{''.join(last).strip()}"
         raise MachineError(what, where=str(place), fix="mend what pip says, then run the same command again")
 
 
-def _stamp(name: str, place: Path, wanted: list[str]) -> Installed:
+def _stamp(name: str, place: Path, wanted: list[str], pins: list[str]) -> Installed:
     code = (
         "import importlib.metadata as m, json, platform;"
         "print(json.dumps([platform.python_version(), {d.metadata['Name']: d.version for d in m.distributions()}]))"
     )
     done = subprocess.run([str(interpreter(place)), "-c", code], capture_output=True, text=True, check=True)
     python, packages = msgspec.json.decode(done.stdout)
-    return Installed(name=name, requires=wanted, python=python, packages=dict(sorted(packages.items())))
+    packages = dict(sorted(packages.items()))
+    return Installed(name=name, requires=wanted, python=python, packages=packages, constraints=pins)

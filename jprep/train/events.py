@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from jprep.io.atomic import disk_error
+from jprep.testing.failpoints import failpoint
 
 EVENTS = "events.jsonl"
 
@@ -51,6 +52,7 @@ def record(run: Path, kind: Kind, step: int, figures: Mapping[str, float | None]
     """
     path, line = run / EVENTS, msgspec.json.encode(Event(time.time(), step, kind, dict(figures), note)) + b"\n"
     try:
+        failpoint("run.event")
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             _write(handle, line)

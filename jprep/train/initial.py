@@ -5,17 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 
 from jprep.dataset.counter_bits import Words, bits, key
-from jprep.errors import ConfigError, InputError
+from jprep.errors import ConfigError
 from jprep.io.atomic import atomic
 from jprep.plugins.refs import nearest
 from jprep.train.models.presets import FAMILIES, Config
 from jprep.train.models.weights import BASES, Tensor, parameters
-from jprep.train.tensor_file import BYTES, Entry, Floats, read_header, write_tensors
+from jprep.train.tensor_file import BYTES, Entry, Floats, read_blocks, read_header, write_tensors
 
 MEAN = 12 * 65535 // 2
 """Of the sum of twelve 16-bit integers. Its variance is 2**32 - 1, so 65,536 is one standard deviation."""
@@ -55,7 +54,7 @@ def write_initial(config: Config, task: str, seed: int, path: Path, given: Path 
 
     def blocks(name: str) -> Iterator[Floats]:
         if given and name in sources:
-            return _read(given, name, sources[name])
+            return read_blocks(given, name, sources[name])
         return _initial(seed, name, tensors[name])
 
     with atomic(path) as temporary:
@@ -124,35 +123,6 @@ def _initial(seed: int, name: str, tensor: Tensor) -> Iterator[Floats]:
             first = tensor.zero_row * width - start
             block[max(first, 0) : max(first + width, 0)] = 0
         yield block
-
-
-def _read(path: Path, name: str, entry: Entry) -> Iterator[Floats]:
-    with path.open("rb") as file:
-        file.seek(entry.start)
-        left = entry.bytes
-        while left:
-            block = _floats(_exactly(file, min(left, _BLOCK * 8), path), entry.dtype)
-            if not np.isfinite(block).all():
-                fix = "take a checkpoint from before its training failed"
-                raise InputError(f"the tensor {name!r} holds a number that is none", where=str(path), fix=fix)
-            yield block
-            left -= min(left, _BLOCK * 8)
-
-
-def _exactly(file: IO[bytes], size: int, path: Path) -> bytes:
-    data = file.read(size)
-    if len(data) < size:
-        raise InputError("the file ends too early", where=str(path), fix="fetch it again")
-    return data
-
-
-def _floats(data: bytes, dtype: str) -> Floats:
-    if dtype == "BF16":
-        widened: Floats = (np.frombuffer(data, "<u2").astype(np.uint32) << 16).view(np.float32)
-        return widened
-    with np.errstate(over="ignore"):  # too large for fp32: infinite, which is refused
-        numbers: Floats = np.frombuffer(data, f"<f{BYTES[dtype]}").astype(np.float32)
-    return numbers
 
 
 def _refuse_strangers(config: Config, left: set[str], where: str) -> None:

@@ -110,8 +110,9 @@ class TrainSection(_Section, frozen=True):
         packing: how documents become rows (`clm`, `mlm`).
         masking: what `mlm` hides.
         data: files of labelled rows (`classify`, `regress`).
-        validation_data: and those to validate on; empty takes fold 0 where there are folds.
+        validation_data: and those to validate on; empty takes a fold where there are folds.
         labelled: the columns of these files.
+        fold: the fold that is held out and validated on, from 0.
         steps: how many; 0 where `epochs` says it.
         epochs: passes over the training split; 0 where `steps` says it.
         seed: of weights, order, masks and dropout.
@@ -133,6 +134,7 @@ class TrainSection(_Section, frozen=True):
     data: list[str] = []
     validation_data: list[str] = []
     labelled: LabelledConfig = LabelledConfig()
+    fold: int = 0
     steps: int = 0
     epochs: float = 0.0
     seed: int = 1
@@ -202,4 +204,14 @@ def train_section(section: Mapping[str, Any], where: str) -> TrainSection:
     if bool(config.data) != (config.task in ("classify", "regress")):
         fix = "`data` is for classify and regress; clm and mlm read the dataset"
         raise ConfigError("the task and its data do not fit", where=where, fix=fix)
+    _check_fold(config, where)
     return config
+
+
+def _check_fold(config: TrainSection, where: str) -> None:
+    folds = config.labelled.folds
+    if config.fold and (not folds or config.validation_data):
+        fix = "labelled.folds = 5, without validation_data"
+        raise ConfigError("train.fold is held out of folds, and there are none", where=where, fix=fix)
+    if not 0 <= config.fold < max(1, folds):
+        raise ConfigError(f"there is no fold {config.fold}", where=where, fix=f"train.fold = 0 to {max(1, folds) - 1}")

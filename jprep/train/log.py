@@ -1,15 +1,18 @@
-"""`log.txt`: what workers print, up to a size."""
+"""`log.txt`: what workers print, up to a size; and what the user is told meanwhile."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from jprep.io.atomic import disk_error
 
 LOG = "log.txt"
+
+Say = Callable[[str], None]
 
 LOG_BYTES = 64 << 20
 """A log that is larger is cut; its end is kept."""
@@ -21,7 +24,7 @@ _TAIL = 2000  # bytes that are shown when a run fails
 def cut_log(run: Path) -> None:
     """Keep log.txt below `LOG_BYTES`: of one that is larger only the end is kept, after a line that says so."""
     path = run / LOG
-    with contextlib.suppress(FileNotFoundError), path.open("r+b") as file:
+    with contextlib.suppress(OSError), path.open("r+b") as file:
         size = os.fstat(file.fileno()).st_size
         if size <= LOG_BYTES:
             return
@@ -30,6 +33,11 @@ def cut_log(run: Path) -> None:
         file.truncate(0)  # workers append: they go on behind what is written now
         file.seek(0)
         file.write(b"[jprep: %d bytes that stood here were cut]\n" % (size - len(kept)) + kept)
+
+
+def on_stderr(text: str) -> None:
+    """Say something to the user."""
+    sys.stderr.write(text + "\n")
 
 
 @contextlib.contextmanager

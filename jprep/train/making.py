@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-import numpy as np
 
 from jprep.dataset.sampler import Sampler, SamplerConfig, source_of
 from jprep.dataset.spec import TRAIN, VALIDATION, Dataset, read_dataset
@@ -22,33 +21,12 @@ from jprep.tokenizer import load_tokenizer
 from jprep.train.initial import check_given
 from jprep.train.job import FORMAT, Job, TrainSection
 from jprep.train.models import About, count, model_config
+from jprep.train.rows import read_labelled
 from jprep.train.rundir import FREE
 from jprep.train.schedule import check_schedule
 
 if TYPE_CHECKING:
-    from jprep.dataset.labelled import Labelled
-    from jprep.dataset.labelled_rows import Task as LabelledTask
-    from jprep.dataset.packing import Integers
     from jprep.tokenizer.tokenizer import Tokenizer
-
-HELD_OUT = 0
-"""The fold that is validated on where no file is named for it."""
-
-
-class LabelledData(NamedTuple):
-    """The rows of a labelled job, encoded.
-
-    Attributes:
-        data: the rows of `train.data`.
-        rows: which of them are trained on, (rows,).
-        validation: what is validated on: rows of the files named for it, or of `data`.
-        validation_rows: which rows of that, (rows,); none where nothing is.
-    """
-
-    data: Labelled
-    rows: Integers
-    validation: Labelled
-    validation_rows: Integers
 
 
 class _Samples(NamedTuple):
@@ -119,41 +97,18 @@ def make_job(
     )
 
 
-def read_labelled(train: TrainSection, tokenizer: Tokenizer, task: LabelledTask) -> LabelledData:
-    """Read and encode a labelled job's rows: those to train on, and those to validate on.
-
-    Raises:
-        ConfigError: there is no such file or nothing in it, or a number is out of its range.
-        InputError: a row that cannot be used, or a label to validate on that is not there to train on.
-    """
-    from jprep.dataset.labelled import encode_labelled
-
-    data = encode_labelled(map(Path, train.data), tokenizer, train.labelled, task)
-    everything = np.arange(len(data))
-    if train.validation_data:
-        files = map(Path, train.validation_data)
-        other = encode_labelled(files, tokenizer, train.labelled, task, data.names)
-        found = LabelledData(data, everything, other, np.arange(len(other)))
-    elif train.labelled.folds:
-        rows, held = data.split(HELD_OUT)
-        found = LabelledData(data, rows, data, held)
-    else:
-        found = LabelledData(data, everything, data, everything[:0])
-    if not len(found.rows):
-        fix = "name files with rows, or take more folds"
-        raise ConfigError("there is no row to train on", where=", ".join(train.data), fix=fix)
-    return found
-
-
 def _labelled_samples(train: TrainSection, tokenizer: Tokenizer) -> _Samples:
     if train.task not in ("classify", "regress"):
         fix = "`data` is for classify and regress"
         raise ConfigError("the task and its data do not fit", where="train.data", fix=fix)
-    found = read_labelled(train, tokenizer, train.task)
+    found = read_labelled(train, tokenizer)
     names = found.data.names
     if train.task == "classify" and len(names) < 2:
         fix = f"the column {train.labelled.label!r} holds the labels: name another one as train.labelled.label"
         raise ConfigError(f"there is one label only: {', '.join(names)}", where=", ".join(train.data), fix=fix)
+    if train.validation.every_steps and not len(found.validation_rows):
+        fix = "validation.every_steps = 0, or validation_data, or labelled.folds = 5"
+        raise ConfigError("there is nothing to validate on", where=", ".join(train.data), fix=fix)
     return _Samples(len(found.rows), names, {"data": [sha256_of(Path(path)) for path in train.data]})
 
 

@@ -1,4 +1,4 @@
-"""The run directory: what is where, its job, and what of the data the run depends on. `docs/runs.md` describes it."""
+"""The run directory: what is where, and its job. `docs/runs.md` describes it."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 
 import msgspec
 
-from jprep.dataset.spec import DATASET, read_dataset
 from jprep.engine.fingerprint import plain
 from jprep.engine.run import refuse_other
 from jprep.errors import ConfigError, MismatchError
-from jprep.io.atomic import remove_leftovers, sha256_of, write_atomic
+from jprep.io.atomic import remove_leftovers, write_atomic
 from jprep.io.lock import locked
-from jprep.tokenizer.card import CARD, read_card
 from jprep.train.checkpoints import Checkpoints
+from jprep.train.data_lock import check_data, write_data_lock
 from jprep.train.job import FORMAT, Job
+from jprep.train.log import Say, on_stderr
 
-JOB, DATA_LOCK, ENVIRONMENT, LOCK = "job.json", "data.lock.json", "env.json", "LOCK"
+JOB, ENVIRONMENT, LOCK = "job.json", "env.json", "LOCK"
 CHECKPOINTS, EXPORT, INIT = "checkpoints", "export", "init.safetensors"
 
 FREE = ("log_every", "trackers", "max_restarts", "silent_minutes", "checkpoint", "validation")
@@ -29,33 +29,7 @@ _FIELDS = ("format", "backend", "options", "model", "steps", "samples", "special
 _PLACES = ("data", "validation_data", "backend")
 
 
-class DataFile(msgspec.Struct, frozen=True):
-    """A file that a run reads.
-
-    Attributes:
-        bytes: its size.
-        sha256: as its maker wrote it down, or of the file itself where nobody did.
-    """
-
-    bytes: int
-    sha256: str
-
-
-class DataLock(msgspec.Struct, frozen=True):
-    """`data.lock.json`: what a run reads.
-
-    Attributes:
-        dataset: the dataset's fingerprint; "" where there is none.
-        tokenizer: the tokenizer's.
-        files: by name, e.g. `dataset/train.bin`.
-    """
-
-    dataset: str
-    tokenizer: str
-    files: dict[str, DataFile]
-
-
-def open_run(run: Path, job: Job) -> None:
+def open_run(run: Path, job: Job, say: Say = on_stderr) -> None:
     """Make a run directory for a job, or see that the one that stands is the job's.
 
     What no weight depends on (`FREE`) and paths may have changed; the new ones are written down.
@@ -69,10 +43,10 @@ def open_run(run: Path, job: Job) -> None:
         remove_leftovers(run)
         if (run / JOB).exists():
             refuse_other(_depends_on(job), _depends_on(read_job(run)), run)
-            check_data(run, job)
+            check_data(run, job, say)
         else:
-            write_atomic(run / DATA_LOCK, _formatted(data_lock(run, job)))
-        write_atomic(run / JOB, _formatted(job))
+            write_data_lock(run, job, say)
+        write_atomic(run / JOB, msgspec.json.format(msgspec.json.encode(job), indent=1))
 
 
 def read_job(run: Path) -> Job:
@@ -93,48 +67,6 @@ def read_job(run: Path) -> Job:
         fix = "go on with the jprep that began it, or begin in another directory"
         raise MismatchError(f"a run of format {job.format}, and this jprep has {FORMAT}", where=str(run), fix=fix)
     return job
-
-
-def data_lock(run: Path, job: Job) -> DataLock:
-    """What the run reads, as it stands now.
-
-    Of a dataset the hashes are those that it was packed with, so that it is not read for it; sizes are looked at.
-
-    Raises:
-        ConfigError: it is not there.
-    """
-    files: dict[str, DataFile] = {}
-    dataset = tokenizer = ""
-    if job.dataset:
-        folder = run / job.dataset
-        about = read_dataset(folder)
-        dataset = about.fingerprint
-        hashes = {file.path: file.sha256 for split in about.splits for file in split.files}
-        hashes[DATASET] = ""
-        files |= {f"dataset/{name}": _file(folder / name, sha256) for name, sha256 in hashes.items()}
-    if job.tokenizer:
-        folder = run / job.tokenizer
-        card = read_card(folder)
-        tokenizer = card.fingerprint
-        files |= {f"tokenizer/{name}": _file(folder / name) for name in [CARD, *sorted(card.files)]}
-    for path in [*job.train.data, *job.train.validation_data]:
-        files[path] = _file(run / path)
-    return DataLock(dataset, tokenizer, files)
-
-
-def check_data(run: Path, job: Job) -> None:
-    """See that what the run reads is what it was when it began.
-
-    Raises:
-        MismatchError: it is not; it says what has changed.
-        ConfigError: it is not there.
-    """
-    try:
-        theirs = msgspec.json.decode((run / DATA_LOCK).read_bytes())
-    except (FileNotFoundError, msgspec.MsgspecError) as error:
-        fix = "begin in another directory"
-        raise MismatchError("data.lock.json is not there or cannot be read", where=str(run), fix=fix) from error
-    refuse_other(_by_content(plain(msgspec.structs.asdict(data_lock(run, job)))), _by_content(theirs), run)
 
 
 def write_environment(run: Path) -> None:
@@ -162,21 +94,3 @@ def _depends_on(job: Job) -> dict[str, Any]:
     train["model"] = {key: value for key, value in train["model"].items() if key != "init"}  # a path
     kept = {key: fields[key] for key in _FIELDS}
     return {**kept, "train": train, "fingerprint": job.fingerprint}
-
-
-def _by_content(fields: dict[str, Any]) -> dict[str, Any]:
-    """Labelled files are told apart by their place in the job, for their paths may change."""
-    files = sorted(fields["files"].items())
-    made = {name: file for name, file in files if name.startswith(("dataset/", "tokenizer/"))}
-    return {**fields, "files": made, "data": sorted(file["sha256"] for name, file in files if name not in made)}
-
-
-def _file(path: Path, sha256: str = "") -> DataFile:
-    try:
-        return DataFile(path.stat().st_size, sha256 or sha256_of(path))
-    except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror}", where=str(path), fix="check the path") from error
-
-
-def _formatted(fields: msgspec.Struct) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(fields), indent=1)

@@ -7,10 +7,9 @@ import os
 import secrets
 import signal
 import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
@@ -20,10 +19,11 @@ from jprep.io.lock import locked
 from jprep.train.attempt import ATTEMPT, NOBODY, RESUME, announce, clear_ranks, signal_ranks
 from jprep.train.backend import Plan
 from jprep.train.checkpoints import Checkpoint
+from jprep.train.data_lock import check_data
 from jprep.train.events import EVENTS, Event, Follower, record
 from jprep.train.job import Job
-from jprep.train.log import LOG, cut_log, opened, tail
-from jprep.train.rundir import LOCK, check_data, checkpoints_of, read_job
+from jprep.train.log import LOG, Say, cut_log, on_stderr, opened, tail
+from jprep.train.rundir import LOCK, checkpoints_of, read_job
 from jprep.train.trackers import Trackers
 from jprep.train.worker import HEARTBEAT, note_damaged
 
@@ -32,8 +32,6 @@ _HOPELESS = (2, 3, 4)
 _STOPPED = 130
 _TRACKED_EVERY = 2.0  # seconds
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-
-Say = Callable[[str], None]
 
 
 class Ending(NamedTuple):
@@ -48,11 +46,6 @@ class Ending(NamedTuple):
     code: int
     reason: str
     left: bool
-
-
-def on_stderr(text: str) -> None:
-    """Say something to the user."""
-    sys.stderr.write(text + "\n")
 
 
 def supervise(run: Path, plan: Plan, *, resume: str = "auto", say: Say = on_stderr, backoff: float = 1.0) -> int:
@@ -82,7 +75,7 @@ def supervise(run: Path, plan: Plan, *, resume: str = "auto", say: Say = on_stde
     with locked(run / LOCK):
         announce(run, NOBODY)
         clear_ranks(run)
-        check_data(run, job)
+        check_data(run, job, say)
         checkpoints = checkpoints_of(run, job)
         checkpoints.clean()
         if resume != "auto":
@@ -119,7 +112,8 @@ class _Supervisor:
         self._checkpoints = checkpoints_of(run, job)
         self._name = secrets.token_hex(8)
         self._follower = Follower(run)
-        self._ended = any(event.kind == "end" and not event.figures.get("code") for event in self._follower.new())
+        self._ended = False
+        self._heard()
 
     def to_the_end(self) -> int:
         attempts = failures = reached = 0
@@ -153,7 +147,7 @@ class _Supervisor:
         with self._started(attempt, latest) as process:
             silent = self._watch(process)
         code = process.returncode
-        events = self._follower.new()
+        events = self._heard()
         said = [event for event in events if event.kind == "end" and event.figures.get("code")]
         if said:  # launchers lose their workers' exit codes
             return Ending(int(said[-1].figures["code"] or 1), said[-1].note, False)
@@ -161,6 +155,14 @@ class _Supervisor:
         minutes = self._job.train.silent_minutes
         words = f"it had ended with code {code}" if code >= 0 else f"it was ended by {signal.Signals(-code).name}"
         return Ending(code, f"it was silent for {minutes:g} minutes" if silent else words, left)
+
+    def _heard(self) -> list[Event]:
+        """The events since the last call; whether the run has reached its end is told by the last that says so."""
+        events = self._follower.new()
+        for event in events:
+            if event.kind in ("start", "end"):
+                self._ended = event.kind == "end" and not event.figures.get("code")
+        return events
 
     @contextlib.contextmanager
     def _started(self, attempt: str, latest: Checkpoint | None) -> Iterator[subprocess.Popen[bytes]]:
@@ -232,8 +234,8 @@ class _Supervisor:
             time.sleep(0.02)
 
     def _finished(self) -> int:
-        events: list[Event] = self._follower.new()
-        if not self._ended and not any(event.kind == "end" for event in events):
+        self._heard()
+        if not self._ended:
             record(self._run, "end", self._job.steps, {"code": 0})
         return 0
 

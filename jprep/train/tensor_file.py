@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -19,6 +19,7 @@ Shape = tuple[int, ...]
 BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 """Types of numbers, and how many bytes each takes."""
 
+_BLOCK = 1 << 17  # bytes
 _LONGEST_HEADER = 100_000_000  # as the library safetensors has it
 
 
@@ -65,22 +66,82 @@ def read_header(path: Path) -> dict[str, Entry]:
     return entries
 
 
-def write_tensors(path: Path, shapes: Mapping[str, Shape], blocks: Callable[[str], Iterable[Floats]]) -> None:
-    """Write tensors in fp32, in the order of their names here. Memory is that of a block.
+def read_blocks(path: Path, name: str, entry: Entry) -> Iterator[Floats]:
+    """A tensor's numbers in fp32, a block at a time, the last dimension running fastest.
+
+    Args:
+        path: the file.
+        name: the tensor's.
+        entry: where it lies, from `read_header`; of a type in `BYTES`.
+
+    Raises:
+        InputError: a number is not finite, in fp32; or the file ends too early.
+    """
+    with path.open("rb") as file:
+        file.seek(entry.start)
+        left = entry.bytes
+        while left:
+            block = _floats(_exactly(file, min(left, _BLOCK), path), entry.dtype)
+            if not np.isfinite(block).all():
+                fix = "take a checkpoint from before its training failed"
+                raise InputError(f"the tensor {name!r} holds a number that is none", where=str(path), fix=fix)
+            yield block
+            left -= min(left, _BLOCK)
+
+
+def write_tensors(
+    path: Path, shapes: Mapping[str, Shape], blocks: Callable[[str], Iterable[Floats]], dtype: str = "F32"
+) -> None:
+    """Write tensors, in the order of their names here. Memory is that of a block.
 
     Args:
         path: where to.
         shapes: each tensor's name and dimensions.
         blocks: gives a tensor's numbers by its name, its last dimension running fastest.
+        dtype: `F32`, or the type that they are rounded to: `F16` or `BF16`.
 
     Raises:
+        InputError: a number is too large for that type.
         OSError: the disk is full or not writable.
     """
     with path.open("wb") as file:
-        file.write(_header(shapes))
+        file.write(_header(shapes, dtype))
         for name in shapes:
             for block in blocks(name):
-                file.write(np.ascontiguousarray(block, "<f4").data)
+                file.write(_rounded(np.ascontiguousarray(block, "<f4"), dtype, name).data)
+
+
+def _rounded(block: Floats, dtype: str, name: str) -> npt.NDArray[Any]:
+    """To the nearest number of a type, to the even one of two that are as near."""
+    if dtype == "F32":
+        return block
+    if dtype == "BF16":
+        words = block.view(np.uint32).astype(np.uint64)
+        rounded: npt.NDArray[Any] = ((words + 0x7FFF + ((words >> 16) & 1)) >> 16).astype("<u2")
+        fits = ((rounded & 0x7FFF) < 0x7F80).all()
+    else:
+        with np.errstate(over="ignore"):
+            rounded = block.astype("<f2")
+        fits = np.isfinite(rounded).all()
+    if not fits:
+        raise InputError(f"a number of {name!r} is too large for {dtype}", fix="take fp32, or bf16 instead of fp16")
+    return rounded
+
+
+def _exactly(file: IO[bytes], size: int, path: Path) -> bytes:
+    data = file.read(size)
+    if len(data) < size:
+        raise InputError("the file ends too early", where=str(path), fix="fetch it again")
+    return data
+
+
+def _floats(data: bytes, dtype: str) -> Floats:
+    if dtype == "BF16":
+        widened: Floats = (np.frombuffer(data, "<u2").astype(np.uint32) << 16).view(np.float32)
+        return widened
+    with np.errstate(over="ignore"):  # too large for fp32: infinite, which is refused
+        numbers: Floats = np.frombuffer(data, f"<f{BYTES[dtype]}").astype(np.float32)
+    return numbers
 
 
 def _entry(about: dict[str, Any], data: int) -> Entry:
@@ -91,12 +152,12 @@ def _entry(about: dict[str, Any], data: int) -> Entry:
     return Entry(str(about["dtype"]), shape, data + start, end - start)
 
 
-def _header(shapes: Mapping[str, Shape]) -> bytes:
+def _header(shapes: Mapping[str, Shape], dtype: str) -> bytes:
     listed: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     end = 0
     for name, shape in shapes.items():
-        start, end = end, end + 4 * math.prod(shape)
-        listed[name] = {"dtype": "F32", "shape": shape, "data_offsets": (start, end)}
+        start, end = end, end + BYTES[dtype] * math.prod(shape)
+        listed[name] = {"dtype": dtype, "shape": shape, "data_offsets": (start, end)}
     header = msgspec.json.encode(listed)
     header += b" " * (-len(header) % 8)
     return len(header).to_bytes(8, "little") + header

@@ -17,13 +17,16 @@ from typing import NamedTuple
 from jprep.dataset.labelled import LabelledBatch
 from jprep.dataset.sampler import Batch
 from jprep.errors import ConfigError, InputError, JprepError, MachineError
+from jprep.io.atomic import disk_error
 from jprep.io.lock import locked
 from jprep.train.attempt import ATTEMPT, RESUME, Agreement, Seat, Watch, Wish, wanted
 from jprep.train.batches import Batches
 from jprep.train.checkpoints import Rank
+from jprep.train.commit import step_of
+from jprep.train.data_lock import check_data
 from jprep.train.events import Kind, record
 from jprep.train.job import Job
-from jprep.train.rundir import CHECKPOINTS, LOCK, check_data, checkpoints_of, read_job, write_environment
+from jprep.train.rundir import CHECKPOINTS, LOCK, checkpoints_of, read_job, write_environment
 
 HEARTBEAT = "heartbeat"
 """A file whose time of change says that a worker is alive; the supervisor looks at it."""
@@ -97,7 +100,7 @@ class Session:
         self._agreement = Agreement(run, attempt or _ALONE, rank, world, patience)
         self._part = Rank(rank, world, patience)
         self.resume = self._resumed(attempt)
-        self.start = self._step = int(self.resume.name.removeprefix("step-")) if self.resume else 0
+        self.start = self._step = step_of(self.resume) if self.resume else 0
         self._stop, self._saved, self._loss = False, time.monotonic(), (0, math.nan)
         if not rank:
             check_data(run, self.job)
@@ -262,13 +265,16 @@ class Session:
         now = time.monotonic()
         if not self._rank and now - self._beaten > _BEAT:
             self._beaten = now
-            (self._run / HEARTBEAT).touch()
+            try:
+                (self._run / HEARTBEAT).touch()
+            except OSError as error:
+                raise disk_error(error, self._run / HEARTBEAT) from error
 
 
 def note_damaged(run: Path, folder: Path, problem: str) -> None:
     """Say, in events and on stderr, that a checkpoint was set aside."""
     note = f"{folder.name.removeprefix('damaged-')} is damaged and was set aside: {problem}"
-    record(run, "damaged", int(folder.name.rpartition("-")[2]), note=note)
+    record(run, "damaged", step_of(folder), note=note)
     sys.stderr.write(f"jprep: {note}\n  where: {folder}\n")
 
 
@@ -293,7 +299,9 @@ def work(train: Callable[[Session], None], run: Path, rank: int = 0, world: int 
         session.finish()
         return 0
     except JprepError as error:
-        sys.stderr.write(f"jprep: {error}\n")
+        with contextlib.suppress(OSError):  # a full disk takes no log
+            sys.stderr.write(f"jprep: {error}\n")
+            sys.stderr.flush()
         if error.exit_code > _MENDABLE and run.is_dir():
             with contextlib.suppress(JprepError):  # a full disk takes no event
                 record(run, "end", session.step if session else 0, {"code": error.exit_code}, str(error))

@@ -90,10 +90,3 @@ def test_fetch_takes_files_too(sample: Path, tmp_path: Path, jprep: Run) -> None
     assert digests(tmp_path / "d")[samples.DUMP] == digests(sample)[samples.DUMP]
     assert digests(sample)[samples.DUMP] in told
     assert "names no files" in jprep("corpus", "fetch", sample / "recipe.toml", code=1).stderr
-
-
-def test_quickstart(corpus: Path, tmp_path: Path, jprep: Run) -> None:
-    shown = jprep("quickstart", cwd=tmp_path).stdout
-    assert "the same as words" in shown and "jprep corpus why" in shown
-    assert digests(tmp_path / "work/quickstart/corpus/documents") == digests(corpus / "documents")
-    assert jprep("quickstart", cwd=tmp_path).stdout == shown

@@ -54,14 +54,14 @@ def small_run(folder: Path, **changes: Any) -> Path:
     return run
 
 
-def plan_of(run: Path, **env: str) -> Plan:
+def plan_of(run: Path, worker: Path = WORKER, **env: str) -> Plan:
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    return Plan((sys.executable, str(WORKER), str(run)), {"PYTHONPATH": path} | env, 1, BATCH, 1, 0)
+    return Plan((sys.executable, str(worker), str(run)), {"PYTHONPATH": path} | env, 1, BATCH, 1, 0)
 
 
-def supervisor_command(run: Path, **env: str) -> list[str]:
+def supervisor_command(run: Path, worker: Path = WORKER, **env: str) -> list[str]:
     """A supervisor as a process of its own."""
-    plan = msgspec.json.encode(plan_of(run, **env)).decode()
+    plan = msgspec.json.encode(plan_of(run, worker, **env)).decode()
     code = (
         "import sys, msgspec; from pathlib import Path; from jprep.train.backend import Plan\n"
         "from jprep.train.supervise import supervise\n"

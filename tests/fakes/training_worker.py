@@ -1,12 +1,17 @@
 """A worker in numpy: a linear model trained by Session; exact and fast. `python training_worker.py RUN`.
 
-Variables say how it misbehaves: PAUSE (seconds a step), HANG_AT, NAN_AT, CRASH_AT, REFUSE_AT (steps), IGNORE.
+Variables say how it misbehaves: PAUSE (seconds a step), HANG_AT, NAN_AT, CRASH_AT, REFUSE_AT, FULL_AT (steps), IGNORE;
+BAD_RANK is the rank that CRASH_AT and FULL_AT mean. RANK, WORLD and PEER (a socket to the other one) make it one of
+two, see `two_ranks.py`; TRACE is a folder for what each rank saw.
 """
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import signal
+import socket
 import sys
 import time
 from pathlib import Path
@@ -14,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from jprep.errors import ConfigError
+from jprep.train.metrics import Metrics
 from jprep.train.worker import Session, work
 
 WIDTH = 32
@@ -23,6 +29,25 @@ def at(name: str) -> int:
     return int(os.environ.get(name, "0"))
 
 
+class Peers:
+    """What both ranks know of each other's numbers."""
+
+    def __init__(self) -> None:
+        self.rank, self.world = at("RANK"), int(os.environ.get("WORLD", "1"))
+        self._socket = socket.socket(fileno=at("PEER")) if self.world > 1 else None
+
+    def gather(self, mine: np.ndarray) -> list[np.ndarray]:
+        """The arrays of all ranks, of one shape and type."""
+        if not self._socket or not mine.size:
+            return [mine]
+        data = mine.tobytes()
+        self._socket.sendall(data)
+        if len(theirs := self._socket.recv(len(data), socket.MSG_WAITALL)) < len(data):
+            raise RuntimeError("the other rank is gone")
+        both = [mine, np.frombuffer(theirs, mine.dtype).reshape(mine.shape)]
+        return both[::-1] if self.rank else both
+
+
 def features(ids: np.ndarray) -> np.ndarray:
     found = np.zeros((len(ids), WIDTH))
     for row, tokens in enumerate(ids):
@@ -30,50 +55,77 @@ def features(ids: np.ndarray) -> np.ndarray:
     return found / ids.shape[1]
 
 
-def update(weights: np.ndarray, momentum: np.ndarray, ids: np.ndarray) -> float:
+def update(weights: np.ndarray, momentum: np.ndarray, ids: np.ndarray, peers: Peers) -> float:
     """One step of gradient descent with momentum on a squared error; the target is the row's mean parity."""
     rows, target = features(ids), (ids % 2).mean(axis=1)
     error = rows @ weights - target
+    gradient, squares = sum(peers.gather(np.append(rows.T @ error, (error**2).sum()))), len(rows) * peers.world
     momentum *= 0.9
-    momentum += rows.T @ error / len(rows)
+    momentum += gradient[:-1] / squares
     weights -= 0.5 * momentum
-    return float((error**2).mean())
+    return float(gradient[-1] / squares)
 
 
-def misbehave(step: int) -> None:
+def misbehave(step: int, rank: int) -> None:
     time.sleep(float(os.environ.get("PAUSE", "0")))
     if step == at("HANG_AT") and not Path(sys.argv[1], "hung").exists():
         Path(sys.argv[1], "hung").touch()
         time.sleep(1000)
-    if step == at("CRASH_AT"):
+    if step == at("CRASH_AT") and rank == at("BAD_RANK"):
         os._exit(7)
     if step == at("REFUSE_AT"):
         raise ConfigError("no restart mends this", fix="none")
 
 
+def validate(session: Session, step: int, weights: np.ndarray, peers: Peers) -> None:
+    """The error, and the figures of labelled rows: a class is what the output is nearest to."""
+    job, metrics, sums = session.job, Metrics(session.job, peers.world), np.zeros(2)
+    for batch in session.validation():
+        outputs = features(batch.input_ids) @ weights
+        sums += ((outputs - (batch.input_ids % 2).mean(axis=1)) ** 2).sum(), len(outputs)
+        if job.train.data:
+            classes = -np.abs(outputs[:, None] - np.arange(len(job.labels)) / 9)
+            metrics.add(classes if job.labels else outputs, batch.labels)
+    total = sum(peers.gather(sums))
+    session.validated(step, float(total[0] / total[1]), **metrics.figures(peers.gather(metrics.part)))
+
+
+def trace(step: int, rank: int, seen: dict[str, object]) -> None:
+    if folder := os.environ.get("TRACE"):
+        with Path(folder, f"rank-{rank}").open("a") as file:
+            file.write(json.dumps({"step": step, **seen}) + "\n")
+
+
+def save(folder: Path, step: int, weights: np.ndarray, momentum: np.ndarray, rank: int) -> None:
+    if rank:
+        np.save(folder / f"part-{rank}.npy", np.array([step]))
+    else:
+        np.save(folder / "weights.npy", weights)
+        np.save(folder / "momentum.npy", momentum)
+    if step == at("FULL_AT") and rank == at("BAD_RANK"):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
 def train(session: Session) -> None:
-    weights, momentum = np.zeros(WIDTH), np.zeros(WIDTH)
+    weights, momentum, peers = np.zeros(WIDTH), np.zeros(WIDTH), Peers()
     if session.resume:
         weights, momentum = np.load(session.resume / "weights.npy"), np.load(session.resume / "momentum.npy")
     if os.environ.get("IGNORE"):
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     print(f"a worker begins after step {session.start}", flush=True)
     for step, batch in session.batches():
-        loss = update(weights, momentum, batch.input_ids)
-        misbehave(step)
+        loss = update(weights, momentum, batch.input_ids, peers)
+        misbehave(step, peers.rank)
         due = session.due(step)
+        trace(step, peers.rank, {"indices": batch.indices.tolist(), "due": due})
         if due.log:
             session.log(step, loss=float("nan") if step == at("NAN_AT") else loss)
         if due.validate:
-            held = [
-                ((features(b.input_ids) @ weights - (b.input_ids % 2).mean(axis=1)) ** 2) for b in session.validation()
-            ]
-            session.validated(step, float(np.concatenate(held).mean()))
+            validate(session, step, weights, peers)
         if due.checkpoint:
             with session.checkpoint(step) as folder:
-                np.save(folder / "weights.npy", weights)
-                np.save(folder / "momentum.npy", momentum)
+                save(folder, step, weights, momentum, peers.rank)
 
 
 if __name__ == "__main__":
-    sys.exit(work(train, Path(sys.argv[1])))
+    sys.exit(work(train, Path(sys.argv[1]), at("RANK"), int(os.environ.get("WORLD", "1"))))

@@ -10,8 +10,13 @@ from urllib.parse import urlsplit
 import pytest
 
 from jprep.corpus.recipe import CorpusConfig, DedupConfig, Recipe, RemoteFile, Source, decode_recipe, load_recipe
-from jprep.dataset.spec import DatasetConfig
+from jprep.dataset.labelled_rows import LabelledConfig
+from jprep.dataset.masking import MaskingConfig
+from jprep.dataset.spec import DatasetConfig, dataset_config
 from jprep.tokenizer.spec import TokenizerConfig, tokenizer_config
+from jprep.train import job
+from jprep.train.models import About, model_config
+from jprep.train.schedule import check_schedule
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted((ROOT / "data_recipes").glob("*.toml"))
@@ -31,11 +36,28 @@ def test_a_recipe_reads_what_it_fetches(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_a_recipe_says_a_training_that_could_begin(path: Path) -> None:
+    recipe = load_recipe(path)
+    train = job.train_section(recipe.train, recipe.name)
+    check_schedule(train.schedule, train.steps or train.schedule.warmup + 1)
+    config = model_config(train.model, train.task, About(32_000, train.length, bos=0, eos=2, pad=1))
+    assert config["model_type"]
+    held_out = dataset_config(recipe.dataset, recipe.name).validation
+    assert not train.validation.every_steps or held_out
+    if train.masking.whole_word:
+        assert recipe.corpus.segmenter != "none"
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_the_list_of_recipes_is_whole(path: Path) -> None:
     assert f"({path.name})" in (ROOT / "data_recipes" / "README.md").read_text(encoding="utf-8")
 
 
-SECTIONS = [Recipe, CorpusConfig, Source, RemoteFile, DedupConfig, TokenizerConfig, DatasetConfig]
+TRAINING = [job.TrainSection, job.ModelSection, job.OptimizerSection, job.ScheduleSection, job.CheckpointSection]
+SECTIONS = [
+    *(Recipe, CorpusConfig, Source, RemoteFile, DedupConfig, TokenizerConfig, DatasetConfig),
+    *(*TRAINING, job.ValidationSection, MaskingConfig, LabelledConfig),
+]
 
 
 @pytest.mark.parametrize("section", SECTIONS)
@@ -49,3 +71,4 @@ def test_the_documented_example_is_a_recipe() -> None:
     recipe = decode_recipe(tomllib.loads("\n".join(examples)))
     assert recipe.name == "example"
     assert tokenizer_config(recipe.tokenizer, "the example").special == ["roberta", "<sep2>"]
+    assert job.train_section(recipe.train, "the example").backend == {"torch": {"compile": True}}

@@ -61,7 +61,7 @@ class Torch:
     distribution: ClassVar[str] = "jprep-torch"
     Options: ClassVar[type[Any]] = Options
 
-    def check(self, options: Options) -> list[Finding]:
+    def check(self, options: Any) -> list[Finding]:
         """What its environment holds, and whether the device that is asked for is there."""
         try:
             versions = _ask(python_of(self.name, self.module))

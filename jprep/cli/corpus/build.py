@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import click
+
+from jprep.cli.working import spare_threads, working
+from jprep.io.machine import cores
 
 _READERS = ("wikipedia", "cc100", "text", "jsonl", "parquet")
 
@@ -49,25 +50,19 @@ def build(
     jprep corpus build data_recipes/jawiki.toml
     jprep corpus build --wikipedia jawiki-latest-pages-articles-multistream.xml.bz2 -o corpus
     """
-    # numpy would start a thread a core for linear algebra that nothing here does.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    spare_threads()
     from jprep.cli.corpus.stats import show
-    from jprep.cli.interrupt import graceful
-    from jprep.cli.progress import bar
     from jprep.corpus.build import build as build_corpus
-    from jprep.corpus.corpus import Silent
     from jprep.engine.worker import spare_collections
-    from jprep.plugins import plugins
 
     plan = _recipe(recipe, inputs, segmenter, overrides)
     folder = output or work / plan.name / "corpus"
     if dry_run:
-        _show_plan(plan, folder, workers or cores())
+        show_plan(plan, folder, workers or cores())
         return
     spare_collections()
-    where = plugins().get("executor", executor)
-    with graceful() as stopping, bar() as progress, closing(where(workers or cores(), stopping)) as place:
-        manifest = build_corpus(plan, folder, place, progress or Silent(), restart=restart)
+    with working(workers, executor) as (place, progress):
+        manifest = build_corpus(plan, folder, place, progress, restart=restart)
     show(manifest, folder, as_json=as_json)
 
 
@@ -85,12 +80,8 @@ def _recipe(path: Path | None, inputs: dict[str, tuple[str, ...]], segmenter: st
     return decode_recipe(msgspec.to_builtins(recipe), overrides, where="the options")
 
 
-def cores() -> int:
-    """The processor cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _show_plan(recipe: Any, folder: Path, workers: int) -> None:
+def show_plan(recipe: Any, folder: Path, workers: int) -> None:
+    """Print what would be built."""
     from jprep.corpus.documents import OpenSteps
     from jprep.corpus.recipe import step_name
     from jprep.io.paths import expand, size_of
@@ -101,8 +92,9 @@ def _show_plan(recipe: Any, folder: Path, workers: int) -> None:
     for source in corpus.sources:
         paths = expand(source.paths)
         size = sum(size_of(path) or 0 for path in paths)
+        reader = step_name(source.reader) + (f", its first {source.shards} shards" if source.shards else "")
         filters = corpus.filters_of(source)
-        click.echo(f"  read       {source.name}: {len(paths)} files, {size:,} bytes, by {step_name(source.reader)}")
+        click.echo(f"  read       {source.name}: {len(paths)} files, {size:,} bytes, by {reader}")
         click.echo(f"  filter     {source.name}: {', '.join(map(step_name, filters)) or 'nothing'}")
     click.echo(f"  normalise  {', '.join(map(step_name, corpus.normalizers)) or 'nothing'}")
     click.echo(f"  split      {step_name(corpus.splitter)}")

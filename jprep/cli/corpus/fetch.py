@@ -23,12 +23,13 @@ def fetch(recipe: Path, overrides: tuple[str, ...], folder: Path) -> None:
     files = [file for source in load_recipe(recipe, overrides).corpus.sources for file in source.files]
     if not files:
         raise click.ClickException(f"{recipe} names no files to fetch")
-    for fetched in fetch_files(files, folder, progress=_show if sys.stderr.isatty() else None):
+    for fetched in fetch_files(files, folder, progress=show if sys.stderr.isatty() else None):
         checked = f"agrees with {fetched.checksums}" if fetched.checksums else "hash recorded"
         click.echo(f"{folder / fetched.name}  {fetched.size:,} bytes  sha256 {fetched.sha256}  {checked}")
 
 
-def _show(name: str, done: int, total: int) -> None:
+def show(name: str, done: int, total: int) -> None:
+    """Show how far a download is."""
     share = f" of {total / 1e6:,.0f} MB, {done / total:.0%}" if total > 0 else " MB"
     click.echo(f"\r{name}  {done / 1e6:,.0f}{share}", nl=False, err=True)
     if done == total:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from jprep.cli.corpus.build import cores
 from jprep.cli.corpus.stats import AS_JSON
+from jprep.cli.working import spare_threads, working
+from jprep.io.machine import cores
 
 if TYPE_CHECKING:
     from jprep.corpus.corpus import Corpus
@@ -55,24 +54,18 @@ def pack(
     jprep dataset pack data_recipes/jawiki.toml
     jprep dataset pack work/jawiki/corpus --tokenizer work/jawiki/tokenizer -o dataset
     """
-    # numpy would start a thread a core for linear algebra that nothing here does.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    spare_threads()
     from jprep.cli.dataset.inspect import show
-    from jprep.cli.interrupt import graceful
-    from jprep.cli.progress import bar
-    from jprep.corpus.corpus import Silent
     from jprep.dataset.pack import Plan
     from jprep.dataset.pack import pack as pack_corpus
-    from jprep.plugins import plugins
 
     packed, name, config = _inputs(source, corpus, work, overrides)
     place, folder = tokenizer or work / name / "tokenizer", output or work / name / "dataset"
     if dry_run:
         _show_plan(Plan(packed, place, config), folder, workers or cores())
         return
-    where = plugins().get("executor", executor)
-    with graceful() as stopping, bar() as progress, closing(where(workers or cores(), stopping)) as running:
-        dataset = pack_corpus(packed, place, config, folder, running, progress or Silent(), restart=restart)
+    with working(workers, executor) as (running, progress):
+        dataset = pack_corpus(packed, place, config, folder, running, progress, restart=restart)
     show(dataset, folder, as_json=as_json)
 
 
@@ -83,7 +76,7 @@ def _inputs(
     from jprep.corpus.corpus import Corpus
     from jprep.corpus.recipe import decode_recipe, load_recipe
     from jprep.dataset.spec import dataset_config
-    from jprep.errors import ConfigError
+    from jprep.pipeline.places import finished
 
     if source.suffix != ".toml":
         if corpus:
@@ -92,10 +85,7 @@ def _inputs(
         recipe = decode_recipe({"name": packed.manifest.name}, overrides, where="the options")
         return packed, recipe.name, dataset_config(recipe.dataset, "[dataset]")
     recipe = load_recipe(source, overrides)
-    place = corpus or work / recipe.name / "corpus"
-    if not (place / "corpus.json").exists():
-        fix = f"`jprep corpus build {source}` makes it, or --corpus says where it lies"
-        raise ConfigError("the recipe's corpus is not there", where=str(place), fix=fix)
+    place = finished("corpus", recipe, source, work, corpus)
     return Corpus(place), recipe.name, dataset_config(recipe.dataset, "[dataset]")
 
 

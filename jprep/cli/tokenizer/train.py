@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from jprep.cli.corpus.build import cores
 from jprep.cli.corpus.stats import AS_JSON, table
+from jprep.cli.working import spare_threads, working
 
 if TYPE_CHECKING:
     from jprep.corpus.recipe import Recipe
@@ -64,12 +62,7 @@ def train(
     jprep tokenizer train data_recipes/jawiki.toml
     jprep tokenizer train work/jawiki/corpus -o tokenizer --model unigram --vocab-size 32000
     """
-    # numpy would start a thread a core for linear algebra that nothing here does.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from jprep.cli.interrupt import graceful
-    from jprep.cli.progress import bar
-    from jprep.corpus.corpus import Silent
-    from jprep.plugins import plugins
+    spare_threads()
     from jprep.tokenizer.spec import tokenizer_config
     from jprep.tokenizer.train import train as train_tokenizer
 
@@ -77,10 +70,9 @@ def train(
     given = {key: options[key] for key in _KEYS if options[key] is not None and options[key] != ()}
     config = tokenizer_config(recipe.tokenizer | given, "[tokenizer]")
     folder = output or work / recipe.name / "tokenizer"
-    where = plugins().get("executor", executor)
-    with graceful() as stopping, bar() as progress, closing(where(workers or cores(), stopping)) as running:
+    with working(workers, executor) as (running, progress):
         material = _material(inputs, recipe, options, folder, work)
-        card = train_tokenizer(material, config, folder, running, progress or Silent(), restart=restart)
+        card = train_tokenizer(material, config, folder, running, progress, restart=restart)
     show(card, folder, as_json=as_json)
 
 
@@ -118,7 +110,7 @@ def _refuse_idle(inputs: tuple[str, ...], options: dict[str, Any]) -> None:
 
 def _material(inputs: tuple[str, ...], recipe: Recipe, options: dict[str, Any], folder: Path, work: Path) -> Material:
     from jprep.corpus.corpus import Corpus
-    from jprep.errors import ConfigError
+    from jprep.pipeline.places import finished
     from jprep.tokenizer.material import OfCorpus, OfCounts, OfInputs
     from jprep.tokenizer.train import INPUTS, STATE
 
@@ -128,12 +120,7 @@ def _material(inputs: tuple[str, ...], recipe: Recipe, options: dict[str, Any], 
         return OfCorpus(Corpus(inputs[0]))
     if not _is_recipe(inputs):
         return OfInputs(recipe, folder / STATE / INPUTS)
-    place = options["corpus"] or work / recipe.name / "corpus"
-    if not (place / "corpus.json").exists():
-        fix = f"`jprep corpus build {inputs[0]}` makes it, or --corpus says where it lies"
-        fix = fix if recipe.corpus.sources else "this recipe has no corpus of its own: name one with --corpus DIR"
-        raise ConfigError("the recipe's corpus is not there", where=str(place), fix=fix)
-    return OfCorpus(Corpus(place))
+    return OfCorpus(Corpus(finished("corpus", recipe, Path(inputs[0]), work, options["corpus"])))
 
 
 def _needs_no_words(options: dict[str, Any]) -> bool:

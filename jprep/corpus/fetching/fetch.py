@@ -72,7 +72,7 @@ def fetch(
         InputError: a file is not what the recipe, the mirror or an earlier fetch says.
         MachineError: no network, no disk space, no right to write.
     """
-    named = _by_name(files)
+    named = by_name(files)
     with _disk(folder), locked(folder / "fetch.lock"):
         record = _read_record(folder / RECORD)
         for name, file in named.items():
@@ -86,7 +86,12 @@ def _silent(name: str, done: int, total: int) -> None:
     """Nobody watches."""
 
 
-def _by_name(files: Iterable[RemoteFile]) -> dict[str, RemoteFile]:
+def by_name(files: Iterable[RemoteFile]) -> dict[str, RemoteFile]:
+    """Files by the names that they get.
+
+    Raises:
+        ConfigError: one has no name, or two have the same.
+    """
     named: dict[str, RemoteFile] = {}
     for file in files:
         name = file.name or unquote(urlsplit(file.url).path).rpartition("/")[2]

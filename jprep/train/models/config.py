@@ -15,9 +15,11 @@ WHERE = "train.model"
 ACTIVATIONS = ("gelu", "gelu_new", "relu", "silu")
 """Those that docs/training.md defines."""
 
-_COUNTED = {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "type_vocab_size",
+COUNTED = {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "type_vocab_size",
             "embedding_size", "n_embd", "n_layer", "n_head", "n_inner", "num_key_value_heads", "head_dim",
             "n_positions", "max_position_embeddings"}  # fmt: skip
+"""Keys whose values are whole numbers."""
+
 _SAID = {"vocab_size", "pad_token_id", "bos_token_id", "eos_token_id", "num_labels", "id2label", "label2id",
          "problem_type", "architectures"}  # fmt: skip
 
@@ -116,7 +118,7 @@ def _wrong(key: str, value: Any, default: Any) -> str | None:
     """What the value should be, if it is not that."""
     if value is None and default is None:
         return None
-    if key in _COUNTED:
+    if key in COUNTED:
         return None if type(value) is int and value > 0 else "a whole number above 0"
     if isinstance(default, bool):
         return None if isinstance(value, bool) else "true or false"

@@ -155,8 +155,27 @@ def test_rewinding(tmp_path: Path) -> None:
     store.rewind(2)
     assert steps(store) == [1, 2] and (tmp_path / "aside-step-00000003").exists()
     save(store, 3)
+    assert not list(tmp_path.glob("aside-*"))  # the run is as far as it was
     store.rewind(0)
     assert steps(store) == []
+
+
+def test_what_was_set_aside_is_bounded_and_goes_when_the_run_is_past_it(tmp_path: Path) -> None:
+    store = Checkpoints(tmp_path, JOB, keep_last=1, keep_best=1)
+
+    def aside() -> list[int]:
+        return sorted(int(path.name[-2:]) for path in tmp_path.glob("aside-*"))
+
+    for step in (20, 40):
+        save(store, step, step / 100)
+    for step in (7, 8, 9):
+        store.rewind(0)
+        save(store, step, 1.0)
+    assert aside() == [20, 40]
+    save(store, 30)
+    assert aside() == [40]
+    save(store, 41)
+    assert aside() == [] and steps(store) == [9, 41]
 
 
 def test_several_ranks_write_one_checkpoint(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import zipfile
 from pathlib import Path
@@ -69,6 +70,51 @@ def test_a_backend_that_imports_here_is_used_from_here(tmp_path: Path, monkeypat
     assert "no_such_framework" in caught.value.what and caught.value.fix == "jprep backends install here"
 
 
+def test_constraints_go_to_pip_and_other_ones_make_it_again(tmp_path: Path) -> None:
+    wheel(tmp_path), wheel(tmp_path, "2.0")
+    pins, folder, said = tmp_path / "pins.txt", tmp_path / "backends", []
+    options = ("--no-index", "--no-deps", "--find-links", str(tmp_path))
+
+    def version(pin: str, **more: bool) -> str:
+        pins.write_text(pin)
+        said.clear()
+        install("tiny", ["tiny-backend"], folder, own=(), constraints=[pins], options=options, say=said.append, **more)
+        return installed(folder)[0].packages["tiny-backend"]
+
+    assert version("tiny-backend==1.0  # an old one\n") == "1.0" and any("Success" in line for line in said)
+    assert version("tiny-backend==1.0") == "1.0" and not said
+    assert version("tiny-backend==2.0") == "2.0" and said
+    assert version("tiny-backend==2.0", restart=True) == "2.0" and said
+    with pytest.raises(ConfigError, match="constraints"):
+        install("tiny", [], folder, own=(), constraints=[tmp_path / "nowhere"])
+
+
+def test_what_a_link_leads_to_is_not_deleted(tmp_path: Path) -> None:
+    other = tmp_path / "other" / "kept"
+    other.mkdir(parents=True)
+    (tmp_path / "backends").mkdir()
+    (tmp_path / "backends" / "tiny").symlink_to(other.parent)
+    with pytest.raises(ConfigError, match="a link stands"):
+        install("tiny", ["tiny-backend"], tmp_path / "backends", own=())
+    assert other.is_dir()
+
+
+def test_a_heavy_half_s_needs_are_those_of_the_extra_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    about = tmp_path / "jprep_needy-1.0.dist-info"
+    about.mkdir()
+    about.joinpath("METADATA").write_text(
+        "Metadata-Version: 2.1\nName: jprep-needy\nVersion: 1.0\nRequires-Dist: jprep>=0.1\n"
+        "Requires-Dist: torch>=2.6; extra == 'worker'\n"
+        "Requires-Dist: old[x]<2 ; python_version < '3.12' and extra == \"worker\"\n"
+        "Requires-Dist: pytest; extra == 'test'\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    expected = ["torch>=2.6", "old[x]<2 ; python_version < '3.12' and python_version > \"3\""]
+    assert environments.worker_requires("jprep-needy") == expected
+    with pytest.raises(ConfigError, match="not installed here"):
+        environments.worker_requires("no-such-distribution")
+
+
 def test_folders_by_platform(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JPREP_BACKENDS", str(tmp_path))
     assert default_folder() == tmp_path
@@ -86,6 +132,29 @@ def test_jprep_goes_there_as_it_is_here() -> None:
     assert place.startswith("jprep==") or Path(place).exists()
     with pytest.raises(ConfigError, match="not installed here"):
         environments.as_installed("no-such-distribution")
+
+
+@pytest.mark.parametrize(
+    ("origin", "expected"),
+    [
+        ({"url": "file:///a%20b/%E6%9D%B1", "dir_info": {"editable": True}}, ["--editable", "/a b/東"]),
+        ({"url": "file:///a/x.whl", "archive_info": {}}, ["/a/x.whl"]),
+        ({"url": "https://example.org/x.whl", "archive_info": {}}, ["https://example.org/x.whl"]),
+        (
+            {"url": "https://example.org/x", "vcs_info": {"vcs": "git", "commit_id": "abc"}},
+            ["git+https://example.org/x@abc"],
+        ),
+    ],
+)
+def test_wherever_it_came_from(
+    origin: dict[str, object], expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = tmp_path / "jprep_far-1.0.dist-info"
+    about.mkdir()
+    about.joinpath("METADATA").write_text("Metadata-Version: 2.1\nName: jprep-far\nVersion: 1.0\n")
+    about.joinpath("direct_url.json").write_text(json.dumps(origin))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert environments.as_installed("jprep-far") == expected
 
 
 def test_a_damaged_stamp_is_no_stamp(tmp_path: Path) -> None:

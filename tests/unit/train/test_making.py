@@ -15,8 +15,9 @@ from jprep.errors import ConfigError, InputError
 from jprep.tokenizer import load_tokenizer
 from jprep.train.initial import write_initial
 from jprep.train.job import TrainSection, train_section
-from jprep.train.making import make_job, read_labelled
+from jprep.train.making import make_job
 from jprep.train.models import count, parameters
+from jprep.train.rows import read_labelled
 from tests.fakes.small_dataset import SPLITS, lay_out
 from tests.unit.tokenizer.vocabularies import finished, small
 
@@ -99,7 +100,7 @@ def test_classes_are_found_in_the_rows(parts, rows):
 
 def test_a_fold_is_held_out(parts, rows):
     job = labelled(parts, rows, labelled={"folds": 3})
-    found = read_labelled(job.train, load_tokenizer(parts.tokenizer), "classify")
+    found = read_labelled(job.train, load_tokenizer(parts.tokenizer))
     assert job.samples == len(found.rows)
     assert sorted([*found.rows, *found.validation_rows]) == list(range(30))
     assert 0 < len(found.validation_rows) < 30
@@ -109,7 +110,7 @@ def test_rows_to_validate_on_have_known_labels(parts, rows, tmp_path):
     other = tmp_path / "other.jsonl"
     other.write_text('{"text": "東京", "label": "c"}\n')
     job = labelled(parts, rows, validation_data=[str(other)], labelled={"folds": 3})
-    found = read_labelled(job.train, load_tokenizer(parts.tokenizer), "classify")
+    found = read_labelled(job.train, load_tokenizer(parts.tokenizer))
     assert (job.samples, found.validation.targets.tolist(), found.validation_rows.tolist()) == (30, [2], [0])
     other.write_text('{"text": "東京", "label": "d"}\n')
     with pytest.raises(InputError, match="'d' was not there"):

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from jprep.errors import ConfigError, MachineError, MismatchError
 from jprep.io.lock import locked
+from jprep.train.data_lock import check_data
 from jprep.train.events import EVENTS, Event, Follower, curve, read_events, record
 from jprep.train.job import CheckpointSection
-from jprep.train.rundir import check_data, open_run, read_job
+from jprep.train.rundir import open_run, read_job
 from jprep.train.trackers import TENSORBOARD, Trackers
 from tests.fakes.small_dataset import SPLITS, lay_out, some
 from tests.fakes.small_dataset import tokenizer as small_tokenizer
@@ -71,7 +72,7 @@ def test_changed_labelled_rows_are_refused_and_moved_ones_are_not(tmp_path: Path
     moved = rows.rename(tmp_path / "moved.jsonl")
     small_run(tmp_path, data=["../moved.jsonl"])
     moved.write_text("{ }")
-    with pytest.raises(MismatchError, match=r"data\.0"):
+    with pytest.raises(MismatchError, match="data/0 is not what the run began with"):
         check_data(run, read_job(run))
 
 

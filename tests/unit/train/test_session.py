@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import signal
 import subprocess
@@ -198,6 +200,22 @@ def test_a_worker_s_error_is_the_run_s_end(tmp_path: Path, capsys: pytest.Captur
     assert work(fail, run) == 2
     assert "jprep: no such layer" in capsys.readouterr().err
     assert read_events(run)[-1].figures == {"code": 2} and read_events(run)[-1].note == "no such layer"
+
+
+def test_a_log_that_cannot_be_written_hides_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = small_run(tmp_path)
+
+    def fail(session: Session) -> None:
+        raise ConfigError("no such layer")
+
+    class Full(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(errno.ENOSPC, "full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("sys.stderr", Full())
+        assert work(fail, run) == 2
+    assert read_events(run)[-1].note == "no such layer"
 
 
 def test_it_is_light() -> None:

@@ -68,6 +68,7 @@ def test_an_undisturbed_run(tmp_path: Path, calm: str) -> None:
     assert weights(run) == calm
     assert steps_saved(run) == ["step-00000050", "step-00000060"]
     assert kinds(run).count("log") == 12 and kinds(run)[0] == "start" and kinds(run)[-1] == "end"
+    assert kinds(run).count("end") == 1
     steps, losses = curve(read_events(run))
     assert steps == list(range(5, 61, 5)) and losses[-1] < losses[0]
     assert (run / "tensorboard").is_dir() and "numpy" in json.loads((run / "env.json").read_bytes())["packages"]
@@ -134,6 +135,36 @@ def test_a_full_disk_ends_the_run_and_keeps_what_is_saved(tmp_path: Path, calm: 
     assert "restart" not in kinds(run)
     assert supervise(run, plan_of(run)) == 0
     assert weights(run) == calm
+
+
+def test_a_disk_that_is_full_for_an_event_ends_the_run_and_keeps_what_is_saved(tmp_path: Path, calm: str) -> None:
+    run, said = small_run(tmp_path), []
+    assert supervise(run, plan_of(run, JPREP_FAILPOINT="run.event@7=enospc"), say=said.append) == 3
+    assert "the disk is full" in said[-1] and "events.jsonl" in said[-1]
+    assert steps_saved(run) == ["step-00000010"] and "restart" not in kinds(run)
+    assert supervise(run, plan_of(run)) == 0
+    assert weights(run) == calm
+
+
+def test_a_disk_that_is_full_for_the_supervisor_leaves_no_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = small_run(tmp_path)
+
+    def full(*arguments: object) -> None:
+        raise MachineError("the disk is full", where=str(run))
+
+    monkeypatch.setattr("jprep.train.supervise.record", full)
+    with pytest.raises(MachineError, match="the disk is full"):
+        supervise(run, plan_of(run, CRASH_AT="15"), say=lambda text: None)
+    assert seated(run) == [] and steps_saved(run) == ["step-00000010"]
+
+
+def test_a_run_may_lie_anywhere(tmp_path: Path) -> None:
+    place = tmp_path / "実行 一号's $HOME; 🗻"
+    run = small_run(place, steps=10)
+    assert supervise(run, plan_of(run)) == 0
+    assert steps_saved(run) == ["step-00000010"]
 
 
 @pytest.mark.parametrize(("env", "code", "word"), [("REFUSE_AT", 2, "no restart"), ("NAN_AT", 4, "step-00000010")])
@@ -207,6 +238,14 @@ def test_one_supervisor_at_a_time(tmp_path: Path, started: list[subprocess.Popen
     assert process.poll() is None
 
 
+def test_two_at_once_train_it_once(tmp_path: Path, calm: str, started: list[subprocess.Popen[bytes]]) -> None:
+    run = small_run(tmp_path)
+    both = [start(started, run), start(started, run)]
+    assert [process.wait(60) for process in both] == [0, 0]  # the second waits a moment, and finds it done
+    assert kinds(run).count("start") == kinds(run).count("end") == 1
+    assert weights(run) == calm
+
+
 def test_resume_from_a_step(tmp_path: Path, calm: str) -> None:
     run = small_run(tmp_path)
     assert supervise(run, plan_of(run)) == 0
@@ -216,6 +255,8 @@ def test_resume_from_a_step(tmp_path: Path, calm: str) -> None:
     assert [event.step for event in read_events(run) if event.kind == "start"] == [0, 50]
     assert supervise(run, plan_of(run), resume="never") == 0
     assert [event.step for event in read_events(run) if event.kind == "start"] == [0, 50, 0]
+    assert steps_saved(run) == ["step-00000050", "step-00000060"]  # nothing lies aside any more
+    assert kinds(run).count("end") == 3
     assert weights(run) == calm
 
 

@@ -1,0 +1,138 @@
+"""What transformers makes of an export, and what the worker answers by it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import torch
+import transformers
+
+from jprep.errors import InputError
+from jprep.train.exporting import export, weights
+from jprep.train.inference import Answer, FillMask, Generate, Judge
+from jprep.train.rundir import read_job
+from jprep_torch.answering import answer_to, load
+from jprep_torch.exporting import export as copy
+from jprep_torch.models import read_job_weights
+from tests.fakes.trained_run import trained_run
+
+LOADERS = {
+    "clm": transformers.AutoModelForCausalLM,
+    "mlm": transformers.AutoModelForMaskedLM,
+    "classify": transformers.AutoModelForSequenceClassification,
+    "regress": transformers.AutoModelForSequenceClassification,
+}
+CASES = [("clm", "gpt2"), ("clm", "llama"), ("mlm", "bert"), ("mlm", "roberta"), ("mlm", "electra"),
+         ("classify", "bert"), ("classify", "gpt2"), ("regress", "roberta"), ("regress", "electra")]  # fmt: skip
+IDS = [9, 30, 31, 32, 8, 70, 71]
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checkpoint is copied by this process."""
+    monkeypatch.setattr(weights, "_run_worker", lambda name, *paths: copy(*paths))
+
+
+def exported(folder: Path, task: str, kind: str, **more: Any) -> tuple[Path, Any]:
+    """An export, and the checkpoint's model as the trainer builds it."""
+    run = trained_run(folder, task, kind)
+    checkpoint = run / "checkpoints" / "step-00000010" / "model.safetensors"
+    return export(run, **more), read_job_weights(read_job(run), checkpoint).eval()
+
+
+@pytest.mark.parametrize(("task", "kind"), CASES)
+def test_transformers_loads_all_of_it_and_gives_the_checkpoint_s_logits(task: str, kind: str, tmp_path: Path) -> None:
+    folder, model = exported(tmp_path, task, kind)
+    loaded, about = LOADERS[task].from_pretrained(folder, output_loading_info=True)
+    assert not any(about.values()), about
+    assert loaded.config.architectures == [type(loaded).__name__] and loaded.dtype == torch.float32
+    ids = torch.tensor([IDS])
+    with torch.inference_mode():
+        assert torch.allclose(loaded.eval()(input_ids=ids).logits, model(input_ids=ids).logits, rtol=1e-6, atol=1e-6)
+    if task == "classify":
+        assert loaded.config.id2label == {0: "a", 1: "b", 2: "c"}
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
+def test_half_precision_is_what_transformers_says_it_is(dtype: str, tmp_path: Path) -> None:
+    folder, model = exported(tmp_path, "clm", "llama", dtype=dtype)
+    loaded = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype="auto")
+    half = {"bf16": torch.bfloat16, "fp16": torch.float16}[dtype]
+    assert loaded.dtype == half
+    for name, weight in loaded.named_parameters():
+        assert torch.equal(weight, model.get_parameter(name).to(half))
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+def test_a_continuation_is_that_of_transformers(kind: str, tmp_path: Path) -> None:
+    folder, _ = exported(tmp_path, "clm", kind)
+    model = load(folder)
+    answer = answer_to(model, Generate(ids=IDS, tokens=12))
+    row = torch.tensor([IDS])
+    expected = model.generate(row, max_new_tokens=12, do_sample=False, eos_token_id=None, pad_token_id=0)
+    assert answer.ids == expected[0, len(IDS) :].tolist()
+    third = answer.ids[2]
+    ended = answer_to(model, Generate(ids=IDS, tokens=12, end=[third]))
+    assert ended.ids == answer.ids[: answer.ids.index(third)]
+    never = answer_to(model, Generate(ids=IDS, tokens=12, never=answer.ids))
+    assert not set(never.ids) & set(answer.ids)
+
+
+def test_sampling_depends_on_the_seed_and_on_nothing_before(tmp_path: Path) -> None:
+    model = load(exported(tmp_path, "clm", "gpt2")[0])
+    request = Generate(ids=IDS, tokens=20, temperature=1.0, top_k=50, top_p=0.9)
+    first = answer_to(model, request)
+    other = answer_to(model, msgspec.structs.replace(request, seed=2))
+    assert answer_to(model, request) == first != other
+
+
+def test_masks_are_filled_by_probability(tmp_path: Path) -> None:
+    folder, model = exported(tmp_path, "mlm", "roberta")
+    ids = [0, 30, 408, 31, 408, 2]
+    answer = answer_to(load(folder), FillMask(ids=ids, mask=408, top=4))
+    with torch.inference_mode():
+        shares = model(input_ids=torch.tensor([ids])).logits[0, [2, 4]].softmax(-1)
+    for guesses, share in zip(answer.masks, shares, strict=True):
+        assert [guess.id for guess in guesses] == share.topk(4).indices.tolist()
+        assert [guess.probability for guess in guesses] == pytest.approx(share.topk(4).values.tolist(), rel=1e-5)
+
+
+def test_classes_and_scores(tmp_path: Path) -> None:
+    folder, model = exported(tmp_path / "a", "classify", "bert")
+    types = [0, 0, 0, 1, 1, 1, 1]
+    answer = answer_to(load(folder), Judge(ids=IDS, token_types=types))
+    with torch.inference_mode():
+        logits = model(input_ids=torch.tensor([IDS]), token_type_ids=torch.tensor([types])).logits[0]
+    assert answer.scores == pytest.approx(logits.softmax(-1).tolist(), rel=1e-5)
+    folder, model = exported(tmp_path / "b", "regress", "roberta")
+    with torch.inference_mode():
+        score = model(input_ids=torch.tensor([IDS])).logits[0]
+    assert answer_to(load(folder), Judge(ids=IDS)).scores == pytest.approx(score.tolist(), rel=1e-5)
+
+
+def test_the_worker_answers_line_by_line_and_survives_what_it_cannot_answer(tmp_path: Path) -> None:
+    folder, _ = exported(tmp_path, "mlm", "bert")
+    good = msgspec.json.encode(FillMask(ids=[2, 4, 3], mask=4, top=2))
+    lines = [good, b"no json", b'{"task":"fill-mask","ids":[99999],"mask":4}', b'{"task":"judge","ids":[]}', good]
+    lines.append(msgspec.json.encode(FillMask(ids=[4] * 65, mask=4)))
+    command = [sys.executable, "-m", "jprep_torch.worker", "infer", str(folder)]
+    done = subprocess.run(command, input=b"\n".join(lines) + b"\n", capture_output=True, timeout=300)
+    answers = [msgspec.json.decode(line, type=Answer) for line in done.stdout.splitlines()]
+    assert done.returncode == 0, done.stderr
+    assert [bool(answer.error) for answer in answers] == [False, True, True, True, False, True]
+    assert answers[0] == answers[4] and len(answers[0].masks[0]) == 2
+    assert "64 positions" in answers[5].error
+
+
+def test_a_model_that_lacks_a_weight_is_not_made_up(tmp_path: Path) -> None:
+    folder, _ = exported(tmp_path, "mlm", "bert")
+    config = json.loads((folder / "config.json").read_bytes())
+    (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 3}))
+    with pytest.raises(InputError, match="lacks the tensor"):
+        load(folder)

@@ -1,0 +1,138 @@
+"""The tables of docs/training.md, by the functions that train."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from jprep.errors import InputError
+from jprep.train.job import ModelSection, OptimizerSection
+from jprep.train.models import About, model_config
+from jprep_torch.losses import class_loss, score_loss, token_loss
+from jprep_torch.models import build
+from jprep_torch.update import FIRST_SCALE, GOOD_STEPS, Scale, adamw, global_norm, rescale
+
+LOGITS = [[1.0, 2.0, 3.0], [0.0, 0.0, 0.0], [2.0, 0.0, 1.0]]
+LABELS = [2, 1, 0]
+LOSSES = [0.407605964, 1.098612289, 0.407605964]
+
+
+def weight(values: list[float], *shape: int, gradient: list[float] | None = None) -> nn.Parameter:
+    made = nn.Parameter(torch.tensor(values, dtype=torch.float32).reshape(shape or (-1,)))
+    made.grad = None if gradient is None else torch.tensor(gradient, dtype=torch.float32)
+    return made
+
+
+@pytest.mark.parametrize(
+    "dimensions, decay, expected",
+    [
+        (2, 0.01, [0.3998322259, 0.4630443142, 0.5114293774]),
+        (1, 0.01, [0.4003322259, 0.4639441464, 0.5127922539]),
+        (2, 0.0, [0.4003322259, 0.4639441464, 0.5127922539]),
+    ],
+    ids=["a matrix decays", "a bias does not", "nothing does"],
+)
+def test_three_steps_of_adamw(dimensions: int, decay: float, expected: list[float]):
+    only = weight([0.5], *[1] * dimensions)
+    optimizer = adamw({"w": only}, OptimizerSection(lr=0.1, beta1=0.9, beta2=0.999, eps=0.001, weight_decay=decay))
+    found = []
+    for gradient in (0.3, -2.0, 0.01):
+        only.grad = torch.full_like(only, gradient)
+        optimizer.step()
+        found.append(only.item())
+    assert found == pytest.approx(expected, abs=1e-7)
+
+
+def test_a_gradient_is_clipped_by_its_global_norm():
+    weights = [weight([0, 0], gradient=[3, 4]), weight([0], gradient=[12])]
+    norm = global_norm(weights)
+    assert norm == 13
+    assert rescale(weights, norm, 1.0, 1.0) == 13
+    assert weights[0].grad.tolist() == pytest.approx([0.230769231, 0.307692308], rel=1e-6)
+    assert weights[1].grad.tolist() == pytest.approx([0.923076923], rel=1e-6)
+
+
+@pytest.mark.parametrize("clip", [0.0, 13.0, 20.0])
+def test_a_gradient_that_is_small_enough_is_left(clip: float):
+    weights = [weight([0, 0], gradient=[3, 4]), weight([0], gradient=[12])]
+    rescale(weights, 13.0, clip, 1.0)
+    assert torch.cat([one.grad for one in weights]).tolist() == [3, 4, 12]
+
+
+def test_the_scale_of_the_loss_is_taken_out_before_clipping():
+    weights = [weight([0, 0], gradient=[3 * 1024, 4 * 1024])]
+    assert rescale(weights, 5 * 1024, 10.0, 1024.0) == 5
+    assert weights[0].grad.tolist() == [3, 4]
+
+
+def test_a_weight_without_a_gradient_has_no_part_in_the_norm():
+    assert global_norm([weight([1.0]), weight([0, 0], gradient=[3, 4])]) == 5
+
+
+def test_the_scale_is_halved_by_what_is_infinite_and_doubled_by_good_steps():
+    scale = Scale("fp16")
+    assert scale.factor == FIRST_SCALE == 2**16
+    assert not scale.passes(math.inf) and scale.factor == 2**15
+    for _ in range(GOOD_STEPS):
+        assert scale.factor == 2**15 and scale.passes(1.0)
+        scale.after_update()
+    assert scale.factor == 2**16
+
+
+def test_in_full_precision_an_infinite_gradient_is_an_error():
+    scale = Scale("fp32")
+    assert scale.factor == 1 and scale.passes(1.0)
+    with pytest.raises(InputError):
+        scale.passes(math.nan)
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_a_loss_is_the_natural_logarithm(place: int):
+    row, label = torch.tensor(LOGITS[place : place + 1]), torch.tensor(LABELS[place : place + 1])
+    assert class_loss(row, label).item() == pytest.approx(LOSSES[place], rel=1e-6)
+    assert token_loss(row, torch.eye(3), None, label).item() == pytest.approx(LOSSES[place], rel=1e-6)
+
+
+def test_the_loss_of_two_shares_is_their_sum_by_the_labels_of_both():
+    rows, labels = torch.tensor(LOGITS), torch.tensor(LABELS)
+    shares = [class_loss(rows[part], labels[part]) for part in (slice(2), slice(2, 3))]
+    assert (sum(shares) / 3).item() == pytest.approx(0.637941406, abs=1e-7)
+
+
+def test_a_squared_error_is_summed():
+    assert score_loss(torch.tensor([[1.0], [2.0]]), torch.tensor([0.5, 4.0])).item() == 4.25
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_the_gradient_of_tokens_is_that_of_plain_arithmetic(bias: bool):
+    generator = torch.Generator().manual_seed(1)
+    parts = [torch.randn(shape, generator=generator) for shape in ((7, 5), (11, 5), (11,))][: 3 if bias else 2]
+    labels = torch.randint(11, (7,), generator=generator)
+    ours, plain = ([part.double().requires_grad_() for part in parts] for _ in range(2))
+    (token_loss(ours[0], ours[1], ours[2] if bias else None, labels) / 3).backward()
+    logits = nn.functional.linear(*plain)
+    (-torch.log_softmax(logits, 1)[torch.arange(7), labels].sum() / 3).backward()
+    for mine, other in zip(ours, plain, strict=True):
+        assert torch.allclose(mine.grad, other.grad, rtol=1e-6, atol=1e-7)
+
+
+def test_no_token_has_no_loss():
+    hidden, table = torch.ones(0, 5, requires_grad=True), torch.ones(11, 5, requires_grad=True)
+    loss = token_loss(hidden, table, None, torch.zeros(0, dtype=torch.int64))
+    loss.backward()
+    assert loss.item() == 0 and not table.grad.any()
+
+
+@pytest.mark.parametrize(
+    "kind, expected", [("gpt2", 0.841191991), ("bert", 0.841344746), ("roberta", 0.841344746), ("electra", 0.841344746)]
+)
+def test_the_activation_is_the_familys(kind: str, expected: float):
+    task = "clm" if kind == "gpt2" else "mlm"
+    config = model_config(ModelSection(preset=f"{kind}-tiny"), task, About(300, 32, 0, 2, 1))
+    names = {"NewGELUActivation", "GELUActivation", "GELU"}
+    found = [module for module in build(config, task).modules() if type(module).__name__ in names]
+    assert found
+    assert {round(module(torch.tensor(1.0)).item(), 6) for module in found} == {round(expected, 6)}

@@ -1,0 +1,127 @@
+"""`jprep backends`."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from jprep.cli.corpus.stats import AS_JSON
+
+
+@click.group()
+def backends() -> None:
+    """What trains: which backends there are, and the environments that they run in."""
+
+
+@backends.command("list")
+@AS_JSON
+def list_backends(as_json: bool) -> None:
+    """List backends, where each one runs, and what it finds on this machine."""
+    import msgspec
+
+    from jprep.plugins import plugins
+
+    found = [_about(name) for name in plugins().names("backend")]
+    if as_json:
+        click.echo(msgspec.json.encode(found).decode())
+        return
+    for about in found:
+        _show(about)
+    if not found:
+        click.echo("there is no backend yet: `pip install jprep-torch` brings torch")
+
+
+@backends.command()
+@click.argument("name")
+@click.argument("options", nargs=-1, metavar="[-- PIP OPTION...]")
+@click.option(
+    "--constraint", "constraints", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
+    help="Versions that pip keeps to.",
+)  # fmt: skip
+@click.option("--restart", is_flag=True, help="Make the environment anew.")
+def install(name: str, options: tuple[str, ...], constraints: tuple[Path, ...], restart: bool) -> None:
+    """Make a backend's environment: jprep, the backend, and the framework that it needs.
+
+    What follows -- is pip's. An environment that is the one asked for stays as it is.
+
+    \b
+    jprep backends install torch
+    jprep backends install torch --constraint pins.txt -- --no-index --find-links wheels
+    """
+    from jprep.train.environments import install as make
+    from jprep.train.environments import place_of, worker_requires
+    from jprep.train.launching import light_half
+
+    half = light_half(name)
+    with _saying() as (say, lines):
+        make(
+            name,
+            worker_requires(half.distribution),
+            own=("jprep", half.distribution),
+            constraints=constraints,
+            options=options,
+            restart=restart,
+            say=say,
+        )
+    click.echo(f"{name} is {'installed' if lines else 'installed already'}: {place_of(name)}")
+    _show(_about(name))
+
+
+def _about(name: str) -> dict[str, Any]:
+    """A backend, where it runs, and what it finds."""
+    import importlib.metadata
+
+    import msgspec
+
+    from jprep.errors import JprepError
+    from jprep.train.backend import Finding
+    from jprep.train.environments import python_of
+    from jprep.train.launching import light_half
+
+    about: dict[str, Any] = {"name": name, "version": "", "python": None, "findings": []}
+    findings: list[Finding] = []
+    try:
+        half = light_half(name)
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            about["version"] = f"{half.distribution} {importlib.metadata.version(half.distribution)}"
+        about["python"] = str(python_of(name, half.module))
+        findings = half.check(half.Options())
+    except JprepError as error:
+        findings = [Finding(error.what, "error", error.fix)]
+    return about | {"findings": msgspec.to_builtins(findings)}
+
+
+def _show(about: dict[str, Any]) -> None:
+    import msgspec
+
+    from jprep.cli.train_plan import show_findings
+    from jprep.train.backend import Finding
+
+    where = about["python"] or "not installed"
+    where = "this environment" if where == sys.executable else where
+    click.echo(f"{about['name']}  {about['version']}  {where}")
+    show_findings(msgspec.convert(about["findings"], list[Finding]))
+
+
+@contextlib.contextmanager
+def _saying() -> Iterator[tuple[Callable[[str], None], list[str]]]:
+    """A function that shows pip's last line on a terminal, and the lines that it was told."""
+    lines: list[str] = []
+    if not sys.stderr.isatty():
+        yield lines.append, lines
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    with Console(stderr=True).status("pip") as status:
+
+        def say(line: str) -> None:
+            lines.append(line)
+            status.update(Text(line[:100]))
+
+        yield say, lines

@@ -1,0 +1,54 @@
+"""`jprep doctor`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from jprep.cli.corpus.stats import AS_JSON
+
+if TYPE_CHECKING:
+    from jprep.doctor import Section
+
+_MARKS = {"ok": " ", "note": "-", "error": "!"}
+_ENVIRONMENT = 3
+
+
+@click.command()
+@AS_JSON
+def doctor(as_json: bool) -> int:
+    """Look at this machine: Python, memory, disk, accelerators, segmenters, backends; and how to mend what is missing.
+
+    A line begins with `-` where something is worth knowing, and with `!` where it is in the way: the exit code is
+    then 3.
+    """
+    from jprep.doctor import examine
+
+    sections = examine()
+    _print_json(sections) if as_json else _print(sections)
+    broken = any(finding.level == "error" for section in sections for finding in section.findings)
+    return _ENVIRONMENT if broken else 0
+
+
+def _print(sections: list[Section]) -> None:
+    for section in sections:
+        click.echo(section.title)
+        for finding in section.findings:
+            fix = f"  →  {_line(finding.fix)}" if finding.fix else ""
+            click.echo(f"{_MARKS[finding.level]} {_line(finding.what)}{fix}")
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _print_json(sections: list[Section]) -> None:
+    import msgspec
+
+    found = [
+        {"about": section.title} | msgspec.structs.asdict(finding)
+        for section in sections
+        for finding in section.findings
+    ]
+    click.echo(msgspec.json.encode(found).decode())

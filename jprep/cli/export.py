@@ -1,0 +1,38 @@
+"""`jprep export`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The folder to write; by default RUN/export.")
+@click.option("--which", default="last", show_default=True, metavar="last|best|STEP", help="Which checkpoint.")
+@click.option("--dtype", type=click.Choice(["fp32", "bf16", "fp16"]), default="fp32", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="For machines.")
+def export(run: Path, output: Path | None, which: str, dtype: str, as_json: bool) -> None:
+    """Write a run's checkpoint as a directory that transformers' AutoModel and AutoTokenizer load.
+
+    `best` is the checkpoint with the lowest validation loss. The run may be under way.
+
+    \b
+    jprep export work/jawiki/runs/jawiki
+    jprep export work/jawiki/runs/jawiki --which best -o jawiki-bert
+    """
+    from typing import cast
+
+    from jprep.train.exporting import export as write
+    from jprep.train.exporting.manifest import Dtype, read_export
+
+    folder = write(run, output, which=which, dtype=cast(Dtype, dtype))
+    exported = read_export(folder)
+    if as_json:
+        import msgspec
+
+        click.echo(msgspec.json.encode({"folder": str(folder), **msgspec.to_builtins(exported)}).decode())
+        return
+    click.echo(f"{exported.name}  {folder}")
+    click.echo(f"{exported.task}, {exported.parameters:,} parameters in {exported.dtype}, step {exported.step:,}")

@@ -1,0 +1,216 @@
+"""`jprep run`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from jprep.cli.working import spare_threads, working
+
+if TYPE_CHECKING:
+    from jprep.corpus.recipe import Recipe
+    from jprep.pipeline.places import Places
+    from jprep.pipeline.steps import Step
+
+_DOWNLOADS = Path("downloads")
+_UNTIL = ("corpus", "tokenizer", "dataset", "train", "export")
+
+
+class Order(NamedTuple):
+    """What is to be done, and where; `given` says that there is a corpus already."""
+
+    recipe: Recipe
+    steps: list[Step]
+    places: Places
+    run: Path
+    backend: str
+    workers: int | None
+    given: bool
+
+
+@click.command()
+@click.argument("recipe", type=click.Path(path_type=Path))
+@click.option("--scale", type=click.Choice(["tiny"]), help="Cut model, steps and data, to see that all of it works.")
+@click.option("--backend", metavar="NAME", help="The one that the recipe has options for, if it is one; else torch.")
+@click.option("--corpus", type=click.Path(path_type=Path), help="A finished corpus, for a RECIPE without sources.")
+@click.option("--tokenizer", type=click.Path(path_type=Path), help="A finished tokenizer, instead of the RECIPE's own.")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key, e.g. train.batch=64.")
+@click.option("--until", type=click.Choice(_UNTIL), default="export", show_default=True, help="The last step.")
+@click.option("--workers", type=click.IntRange(1), help="Processes; the cores by default.")
+@click.option("--work", type=click.Path(path_type=Path), default=Path("work"), help="Where outputs go.")
+@click.option("--dry-run", is_flag=True, help="Print the plan, and do nothing.")
+def run(
+    recipe: Path,
+    scale: str | None,
+    backend: str | None,
+    corpus: Path | None,
+    tokenizer: Path | None,
+    overrides: tuple[str, ...],
+    until: Step,
+    workers: int | None,
+    work: Path,
+    dry_run: bool,
+) -> int:
+    """Do every step of a RECIPE: fetch, corpus, tokenizer, dataset, training, export.
+
+    A step that is done already is not done again. Run again after any interruption it goes on where it was.
+
+    \b
+    jprep run data_recipes/gpt2-small-ja.toml --scale tiny
+    """
+    spare_threads()
+    from jprep.pipeline.places import places
+    from jprep.pipeline.steps import check, missing_section, steps_of
+    from jprep.train.launching import backend_of
+
+    loaded = _load(recipe, scale, overrides)
+    chosen = backend or backend_of(loaded.train)
+    steps = steps_of(loaded, until, corpus=bool(corpus), tokenizer=bool(tokenizer))
+    usual = places(work, loaded.name)
+    where = usual._replace(corpus=corpus or usual.corpus, tokenizer=tokenizer or usual.tokenizer)
+    order = Order(loaded, steps, where, usual.runs / chosen, chosen, workers, bool(corpus))
+    if dry_run:
+        _show_plan(order)
+        return 0
+    check(loaded, steps, chosen, corpus=bool(corpus))
+    code = _do_all(order)
+    if not code and (missing := missing_section(loaded, steps, until)):
+        click.echo(f"the recipe has no {missing}, so it ends here")
+    return code
+
+
+def _load(path: Path, scale: str | None, overrides: tuple[str, ...]) -> Recipe:
+    """The recipe, cut if that is asked for; what --set says holds all the same."""
+    import msgspec
+
+    from jprep.corpus.recipe import decode_recipe, load_recipe
+    from jprep.pipeline.scale import changes, tiny
+
+    recipe = load_recipe(path, overrides)
+    if not scale:
+        return recipe
+    small = decode_recipe(msgspec.to_builtins(tiny(recipe)), overrides, where=str(path))
+    click.echo(f"{recipe.name} at scale {scale}:")
+    for change in changes(recipe, small):
+        click.echo(f"  {change}")
+    return small
+
+
+def _show_plan(order: Order) -> None:
+    from jprep.pipeline.steps import summary, to_fetch
+
+    click.echo(f"{order.recipe.name}:")
+    for name, file in {} if order.given else to_fetch(order.recipe, _DOWNLOADS).items():
+        click.echo(f"  {'fetch':<10} {_DOWNLOADS / name}  of {file.url}")
+    for step, line in summary(order.recipe, order.steps, order.backend):
+        click.echo(f"  {step:<10} {_place(order, step)}  {line}")
+
+
+def _place(order: Order, step: Step) -> Path:
+    if step == "export":
+        return order.run / "export"
+    return order.run if step == "train" else getattr(order.places, step)
+
+
+def _do_all(order: Order) -> int:
+    """One step after another, until one fails; its exit code, or 0."""
+    return next((code for step in order.steps if (code := do(order, step))), 0)
+
+
+def do(order: Order, step: Step) -> int:
+    """Do one of the steps, or see that it is done; the exit code."""
+    number, begun = order.steps.index(step) + 1, time.monotonic()
+    click.echo(f"[{number}/{len(order.steps)}] {step}: {_place(order, step)}")
+    if code := _STEPS[step](order):
+        return code
+    click.echo(f"      done in {time.monotonic() - begun:.1f} s", err=True)
+    return 0
+
+
+def _corpus(order: Order) -> int:
+    from jprep.corpus.build import build
+    from jprep.corpus.store import read_manifest
+
+    if not order.given:
+        _fetch(order.recipe)
+        with working(order.workers) as (executor, progress):
+            build(order.recipe, order.places.corpus, executor, progress)
+    totals = read_manifest(order.places.corpus).totals
+    click.echo(f"      {totals.get('documents', 0):,} documents, {totals.get('bytes', 0):,} bytes of text")
+    return 0
+
+
+def _fetch(recipe: Recipe) -> None:
+    """Download what is not there; say from where, and how large it is, before its first byte comes."""
+    from jprep.cli.corpus.fetch import show
+    from jprep.corpus.fetching.fetch import fetch
+    from jprep.pipeline.steps import to_fetch
+
+    files = to_fetch(recipe, _DOWNLOADS)
+    said: set[str] = set()
+
+    def tell(name: str, done: int, total: int) -> None:
+        if name not in said:
+            said.add(name)
+            size = f"{total:,} bytes" if total >= 0 else "nobody says how many bytes"
+            click.echo(f"      fetching {files[name].url}, {size}, to {_DOWNLOADS / name}")
+        if sys.stderr.isatty():
+            show(name, done, total)
+
+    if files:
+        fetch(files.values(), _DOWNLOADS, progress=tell)
+
+
+def _tokenizer(order: Order) -> int:
+    from jprep.corpus.corpus import Corpus
+    from jprep.tokenizer.material import OfCorpus
+    from jprep.tokenizer.spec import tokenizer_config
+    from jprep.tokenizer.train import train
+
+    config = tokenizer_config(order.recipe.tokenizer, "[tokenizer]")
+    with working(order.workers) as (executor, progress):
+        card = train(OfCorpus(Corpus(order.places.corpus)), config, order.places.tokenizer, executor, progress)
+    click.echo(f"      {card.signature}")
+    return 0
+
+
+def _dataset(order: Order) -> int:
+    from jprep.corpus.corpus import Corpus
+    from jprep.dataset.pack import pack
+    from jprep.dataset.spec import dataset_config
+
+    places, config = order.places, dataset_config(order.recipe.dataset, "[dataset]")
+    with working(order.workers) as (executor, progress):
+        dataset = pack(Corpus(places.corpus), places.tokenizer, config, places.dataset, executor, progress)
+    splits = ", ".join(f"{split.name} {split.tokens:,} tokens" for split in dataset.splits)
+    click.echo(f"      {splits}")
+    return 0
+
+
+def _train(order: Order) -> int:
+    from jprep.cli.train import carry_out, show_figures
+    from jprep.train.launching import prepare
+
+    section = order.recipe.train
+    dataset = order.places.dataset if "dataset" in order.steps else None
+    prepared = prepare(section, order.run.name, order.backend, order.run, order.places.tokenizer, dataset)
+    code = carry_out(prepared)
+    if not code:
+        show_figures(prepared)
+    return code
+
+
+def _export(order: Order) -> int:
+    from jprep.train.exporting import export, newest_export
+
+    folder = newest_export(order.run) or export(order.run)
+    click.echo(f"      ask it:  jprep infer {shlex.quote(str(folder))}")
+    return 0
+
+
+_STEPS = {"corpus": _corpus, "tokenizer": _tokenizer, "dataset": _dataset, "train": _train, "export": _export}

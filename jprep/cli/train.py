@@ -1,0 +1,181 @@
+"""`jprep train`."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from jprep.cli.corpus.stats import AS_JSON
+from jprep.cli.working import spare_threads
+
+if TYPE_CHECKING:
+    from jprep.corpus.recipe import Recipe
+    from jprep.train.launching import Prepared
+    from jprep.train.standing import Standing
+
+_STOPPED = 130
+
+
+def _resume(context: click.Context, option: click.Parameter, value: str) -> str:
+    if value not in ("auto", "never") and not value.isdecimal():
+        raise click.BadParameter("give auto, never, or the step of a checkpoint", context, option)
+    return value
+
+
+@click.command()
+@click.argument("recipe", type=click.Path(path_type=Path))
+@click.option("--backend", metavar="NAME", help="The one that the recipe has options for, if it is one; else torch.")
+@click.option("--tokenizer", type=click.Path(path_type=Path), help="Its folder, if it is not in its usual place.")
+@click.option("--dataset", type=click.Path(path_type=Path), help="Its folder, if it is not in its usual place.")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key, e.g. train.batch=64.")
+@click.option(
+    "--resume", default="auto", show_default=True, metavar="auto|STEP|never", callback=_resume,
+    help="Where a run that stands goes on: at its last good checkpoint, at another one, or at the beginning.",
+)  # fmt: skip
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The run directory.")
+@click.option("--name", help="The run's name: it goes to WORK/RECIPE/runs/NAME. By default the backend's.")
+@click.option("--work", type=click.Path(path_type=Path), default=Path("work"), help="Where outputs go without -o.")
+@click.option("--dry-run", is_flag=True, help="Print the plan, and do nothing.")
+@click.option("--all-folds", is_flag=True, help="Train once for each fold of labelled data, and print means.")
+@AS_JSON
+def train(
+    recipe: Path,
+    backend: str | None,
+    tokenizer: Path | None,
+    dataset: Path | None,
+    overrides: tuple[str, ...],
+    resume: str,
+    output: Path | None,
+    name: str | None,
+    work: Path,
+    dry_run: bool,
+    all_folds: bool,
+    as_json: bool,
+) -> int:
+    """Train the model of a recipe's section [train] on its dataset, or on its labelled data.
+
+    Run again after any interruption it goes on from the last checkpoint, and the weights are the same. The first Ctrl-C
+    saves and leaves; the second leaves at once.
+
+    \b
+    jprep train data_recipes/jawiki.toml --dry-run
+    jprep train data_recipes/jawiki.toml --set train.batch=64 --name small-batch
+    """
+    spare_threads()
+    from jprep.cli.train_plan import show_plan
+    from jprep.corpus.recipe import load_recipe
+    from jprep.train.folds import train_folds
+    from jprep.train.launching import backend_of, prepare
+
+    if output and name:
+        raise click.UsageError("give either -o or --name")
+    if all_folds and resume != "auto":
+        raise click.UsageError("--resume is for one run; each fold is one")
+    loaded = load_recipe(recipe, overrides)
+    chosen = backend or backend_of(loaded.train)
+    run = output or work / loaded.name / "runs" / (name or chosen)
+    if loaded.train:
+        tokenizer, dataset = _inputs(recipe, loaded, work, tokenizer, dataset)
+    place = tokenizer or work / loaded.name / "tokenizer"
+    if all_folds and not dry_run:
+        code = train_folds(loaded.train, run.resolve().name, chosen, run, place, through=carry_out)
+        if not code:
+            show_folds(run, as_json=as_json)
+        return code
+    prepared = prepare(loaded.train, run.resolve().name, chosen, run, place, dataset, dry=dry_run)
+    if dry_run:
+        show_plan(prepared, as_json=as_json)
+        return 0
+    code = carry_out(prepared, resume)
+    if as_json or not code:
+        show(prepared, code, as_json=as_json)
+    return code
+
+
+def _inputs(
+    recipe: Path, loaded: Recipe, work: Path, tokenizer: Path | None, dataset: Path | None
+) -> tuple[Path, Path | None]:
+    """The tokenizer, and the dataset of a job that has no labelled data."""
+    from jprep.pipeline.places import finished
+
+    tokenizer = finished("tokenizer", loaded, recipe, work, tokenizer)
+    return tokenizer, None if loaded.train.get("data") else finished("dataset", loaded, recipe, work, dataset)
+
+
+def carry_out(prepared: Prepared, resume: str = "auto") -> int:
+    """Train, with progress on a terminal; the exit code. Whoever stops it is told the command that goes on."""
+    from jprep.cli.interrupt import command
+    from jprep.cli.watching import watching
+    from jprep.train.launching import train as start
+
+    try:
+        with watching(prepared.run, prepared.job) as say:
+            code = start(prepared, resume=resume, say=say)
+    except KeyboardInterrupt:  # before the supervisor listens
+        code = _STOPPED
+    if code == _STOPPED:
+        click.echo(f"this goes on:  {command(without='--resume')}", err=True)
+    return code
+
+
+def show_folds(run: Path, *, as_json: bool) -> None:
+    """Print what all folds came to."""
+    import msgspec
+
+    from jprep.train.folds import read_folds
+
+    found = read_folds(run)
+    if as_json:
+        click.echo(msgspec.json.encode(found).decode())
+        return
+    click.echo(f"{found.name}  {run}\n  {'':<16}  {'mean':>8}  {'± sd':>8}  of {len(found.jobs)} folds")
+    for name, figure in found.figures.items():
+        each = "  ".join(_number(value) for value in figure.each)
+        click.echo(f"  {name:<16}  {_number(figure.mean):>8}  {_number(figure.deviation):>8}  {each}")
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
+
+
+def show(prepared: Prepared, code: int, *, as_json: bool) -> None:
+    """Print how a run ended, and what can be done with it."""
+    import msgspec
+
+    run, job, standing = prepared.run, prepared.job, _standing(prepared)
+    if as_json:
+        about = {"run": str(run), "name": job.name, "backend": job.backend, "code": code, "steps": job.steps}
+        rate = {"step": standing.step, "saved": standing.saved, "steps_per_second": standing.rate}
+        figures = {"loss": standing.loss, "validation": standing.validation}
+        click.echo(msgspec.json.encode(about | rate | figures).decode())
+        return
+    click.echo(f"{job.name}  {run}")
+    show_figures(prepared)
+    folder = shlex.quote(str(run))
+    click.echo(f"\ngo on with:  jprep export {folder}    tensorboard --logdir {folder}")
+
+
+def show_figures(prepared: Prepared) -> None:
+    """Print how far a run has come."""
+    from jprep.cli.watching import pace
+
+    standing = _standing(prepared)
+    shown = {"steps": f"{standing.step:,}"}
+    if standing.rate:
+        shown["pace"] = pace(standing.rate, prepared.job)
+    figures = {"loss": standing.loss} | {f"validation {name}": one for name, one in standing.validation.items()}
+    shown |= {name: f"{figure:.4f}" for name, figure in figures.items() if figure is not None}
+    for name, figure in shown.items():
+        click.echo(f"  {name:<{max(map(len, shown))}}  {figure}")
+
+
+def _standing(prepared: Prepared) -> Standing:
+    from jprep.train.events import read_events
+    from jprep.train.standing import Standing
+
+    standing = Standing()
+    standing.add(read_events(prepared.run))
+    return standing

@@ -1,0 +1,109 @@
+"""What `jprep train --dry-run` prints."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from jprep.train.backend import Finding, Host, Plan
+    from jprep.train.job import Job
+    from jprep.train.launching import Prepared
+
+_GB = 1e9
+
+
+def show_plan(prepared: Prepared, *, as_json: bool) -> None:
+    """Print what a run would be."""
+    import msgspec
+
+    backend, job = prepared.backend, prepared.job
+    findings = backend.check(msgspec.convert(job.options, backend.Options))
+    if as_json:
+        click.echo(msgspec.json.encode(_fields(prepared, findings)).decode())
+        return
+    click.echo(f"{job.name}: {prepared.run} with {job.backend}")
+    for name, line in _lines(prepared).items():
+        click.echo(f"  {name:<11}{line}")
+    show_findings(findings)
+
+
+def show_findings(findings: list[Finding]) -> None:
+    """Print what a backend found out."""
+    for finding in findings:
+        click.echo(f"  {finding.level:<11}{finding.what}")
+        if finding.fix:
+            click.echo(f"  {'fix:':<11}{finding.fix}")
+
+
+def _lines(prepared: Prepared) -> dict[str, str]:
+    job, plan, keep = prepared.job, prepared.plan, prepared.job.train.checkpoint
+    every = [f"every {keep.every_steps:,} steps"] if keep.every_steps else []
+    every += [f"every {keep.every_minutes:g} minutes"] if keep.every_minutes else []
+    kept = f"the last {keep.keep_last}" + (f" and the best {keep.keep_best}" if keep.keep_best else "")
+    where = f"{plan.processes} processes × {plan.rows} rows × {plan.accumulate} times"
+    tokens, model = _tokens(prepared), job.train.model.preset or job.model["model_type"]
+    return {
+        "model": f"{model}, {job.parameters:,} parameters, for {job.train.task}",
+        "data": f"{job.samples:,} rows of at most {_length(job):,} tokens" + (f", {tokens:,} tokens" if tokens else ""),
+        "run": f"{job.steps:,} steps of {job.train.batch:,} rows, {_epochs(job):.2f} epochs",
+        "batch": f"{job.train.batch:,} rows = {where}",
+        "precision": job.train.precision,
+        "memory": _memory(plan, prepared.host),
+        "saved": f"{', '.join([*every, 'at the end'])}; kept: {kept}",
+        "command": shlex.join(plan.argv),
+    }
+
+
+def _fields(prepared: Prepared, findings: list[Finding]) -> dict[str, Any]:
+    job, plan = prepared.job, prepared.plan
+    return {
+        "name": job.name,
+        "run": str(prepared.run),
+        "backend": job.backend,
+        "fingerprint": job.fingerprint,
+        "model": job.model,
+        "parameters": job.parameters,
+        "tokens": _tokens(prepared),
+        "samples": job.samples,
+        "steps": job.steps,
+        "epochs": _epochs(job),
+        "train": job.train,
+        "plan": plan,
+        "host": prepared.host,
+        "findings": findings,
+    }
+
+
+def _length(job: Job) -> int:
+    return job.train.labelled.length if job.train.data else job.train.length
+
+
+def _epochs(job: Job) -> float:
+    return job.steps * job.train.batch / job.samples
+
+
+def _tokens(prepared: Prepared) -> int:
+    """Tokens of the training split; 0 for labelled data."""
+    from jprep.dataset.spec import TRAIN, read_dataset
+
+    if not prepared.job.dataset:
+        return 0
+    folder = Path(os.path.normpath(prepared.run.resolve() / prepared.job.dataset))  # the run need not be there yet
+    return sum(split.tokens for split in read_dataset(folder).splits if split.name == TRAIN)
+
+
+def _memory(plan: Plan, host: Host) -> str:
+    """The estimate beside what there is."""
+    there = f"{host.memory / _GB:,.1f} GB of memory"
+    for name in sorted(set(host.devices)):
+        there += f", {host.devices.count(name)} × {name}"
+    if host.device_memory:
+        there += f" with {host.device_memory / _GB:,.1f} GB"
+    enough = plan.memory <= max(host.memory // plan.processes, host.device_memory)
+    asked = f"{plan.memory / _GB:,.2f} GB a process, estimated; this machine has {there}"
+    return asked if enough else f"{asked}: it does not fit"

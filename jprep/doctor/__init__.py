@@ -1,0 +1,33 @@
+"""Looks at a machine: what jprep finds on it, what is missing, and the command that mends it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from jprep.doctor import backends, machine, segmenters
+from jprep.doctor.patience import within
+from jprep.train.backend import Finding
+
+
+class Section(NamedTuple):
+    """Findings on one subject."""
+
+    title: str
+    findings: list[Finding]
+
+
+_LOOKS: dict[str, Callable[[], list[Finding]]] = {
+    "Python": machine.python,
+    "machine": machine.resources,
+    "disk": machine.disks,
+    "accelerators": machine.accelerators,
+    "segmenters": segmenters.segmenters,
+    "plugins": backends.found_plugins,
+    "backends": backends.backends,
+}
+
+
+def examine() -> list[Section]:
+    """Look at everything. It ends whatever hangs, and whatever fails is a finding."""
+    return [Section(title, within(look, title)) for title, look in _LOOKS.items()]

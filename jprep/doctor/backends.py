@@ -1,0 +1,45 @@
+"""Backends by their own `check`, and plugins that could not be loaded."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from jprep.doctor.patience import within
+from jprep.plugins import plugins
+from jprep.plugins.manager import Found
+from jprep.train.backend import Finding
+from jprep.train.environments import place_of, read_stamp
+from jprep.train.launching import light_half
+
+
+def backends() -> list[Finding]:
+    """What each backend finds with its default options, and where it is installed."""
+    names = plugins().names("backend")
+    if not names:
+        fix = "pip install jprep-torch, then jprep backends install torch"
+        return [Finding("none is installed: corpora, tokenizers and datasets are made, models are not", "note", fix)]
+    return [finding for name in names for finding in within(partial(_backend, name), name)]
+
+
+def found_plugins() -> list[Finding]:
+    """Plugins, those that could not be loaded with the reason."""
+    return [_plugin(one) for one in plugins().found]
+
+
+def _plugin(found: Found) -> Finding:
+    if not found.error:
+        return Finding(f"{found.name} ({found.version})")
+    fix = f"pip install --upgrade {found.version.partition(' ')[0] or found.name}"
+    return Finding(f"{found.name} cannot be loaded: {found.error}", "error", fix)
+
+
+def _backend(name: str) -> list[Finding]:
+    half = light_half(name)
+    place = place_of(name)
+    stamp = read_stamp(place)
+    own = [Finding(f"{name}: in {place}, with Python {stamp.python}")] if stamp else []
+    return own + [_named(name, finding) for finding in half.check(half.Options())]
+
+
+def _named(name: str, finding: Finding) -> Finding:
+    return Finding(f"{name}: {finding.what}", finding.level, finding.fix)

@@ -1,0 +1,109 @@
+"""Python, memory, cores, disk and accelerators."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+
+from jprep.io.machine import cores, memory
+from jprep.train import host
+from jprep.train.backend import Finding
+from jprep.train.environments import VARIABLE, default_folder
+
+_GIB = 1 << 30
+_LITTLE_MEMORY = 2 * _GIB
+_FULL = 1 * _GIB
+_ROOM_FOR_WORK = 20 * _GIB  # the Japanese Wikipedia: dump, corpus, dataset, a few checkpoints
+_ROOM_FOR_TEMPORARY = 2 * _GIB
+_ROOM_FOR_BACKENDS = 8 * _GIB  # PyTorch with CUDA's libraries
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+_TPUS = ("/dev/accel[0-9]*", "/dev/vfio/[0-9]*")
+
+
+def python() -> list[Finding]:
+    """Which Python, which jprep."""
+    return [
+        Finding(f"Python {platform.python_version()}, {sys.executable}"),
+        Finding(f"jprep {version('jprep')} on {platform.system()} {platform.machine()}"),
+    ]
+
+
+def resources() -> list[Finding]:
+    """Cores and memory, as far as a container leaves them."""
+    return [_cores(cores(), _quota()), _memory(memory())]
+
+
+def disks() -> list[Finding]:
+    """Where outputs, temporary files and backends' environments go."""
+    return [
+        _disk("outputs (--work)", Path.cwd(), _ROOM_FOR_WORK, "--work DIR on a disk with more room"),
+        _disk("temporary files", Path(tempfile.gettempdir()), _ROOM_FOR_TEMPORARY, "export TMPDIR=DIR"),
+        _disk("backends' environments", default_folder(), _ROOM_FOR_BACKENDS, f"export {VARIABLE}=DIR"),
+    ]
+
+
+def accelerators() -> list[Finding]:
+    """GPUs by their driver, TPUs by their device files."""
+    found = [Finding(f"{one.name}, {_size(one.memory)}") for one in host.accelerators()]
+    tpus = [path for pattern in _TPUS for path in sorted(Path("/").glob(pattern[1:]))]
+    found += [Finding(f"TPU: {len(tpus)} device files, {tpus[0]} …")] if tpus and not found else []
+    return found or [_why_none()]
+
+
+def _cores(number: int, quota: float) -> Finding:
+    if quota and quota < number:
+        fix = f"--workers {max(1, round(quota))}"
+        return Finding(f"{number} cores, of which this container may use {quota:g}", "note", fix)
+    return Finding(f"{number} cores")
+
+
+def _quota() -> float:
+    """The cores' time that a container may take; 0 where there is no limit."""
+    with suppress(OSError, ValueError):
+        share, period = _QUOTA.read_text().split()
+        return int(share) / int(period)
+    return 0.0
+
+
+def _memory(size: int) -> Finding:
+    if 0 < size < _LITTLE_MEMORY:
+        return Finding(f"{_size(size)} of memory are little", "note", "--workers 1, and small models")
+    return Finding(f"{_size(size)} of memory" if size else "the system does not say how much memory there is")
+
+
+def _disk(what: str, folder: Path, enough: int, fix: str) -> Finding:
+    """Room for something; where its folder is not there yet, in the nearest one that is."""
+    place = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    free = shutil.disk_usage(place).free
+    said = f"{what}: {_size(free)} free in {folder}"
+    if not os.access(place, os.W_OK):
+        return Finding(f"{what}: {place} may not be written to", "error", fix)
+    return Finding(said, "error" if free < _FULL else "note" if free < enough else "ok", fix if free < enough else "")
+
+
+def _why_none() -> Finding:
+    """No accelerator, or one that is hidden, or whose driver does not work."""
+    if os.environ.get("CUDA_VISIBLE_DEVICES") is not None and shutil.which("nvidia-smi"):
+        return Finding("CUDA_VISIBLE_DEVICES leaves no GPU", "note", "unset CUDA_VISIBLE_DEVICES")
+    if any(Path("/dev").glob("nvidia[0-9]*")):
+        return Finding(f"there is a GPU, and its driver does not answer: {_complaint()}", "error", "nvidia-smi")
+    return Finding("none: models are trained on the processor")
+
+
+def _complaint() -> str:
+    try:
+        done = subprocess.run(["nvidia-smi"], capture_output=True, text=True, errors="replace", timeout=30)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return ((done.stdout + done.stderr).strip().splitlines() or ["it says nothing"])[0]
+
+
+def _size(number: int) -> str:
+    return f"{number / _GIB:,.1f} GiB"

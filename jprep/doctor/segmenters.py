@@ -1,0 +1,45 @@
+"""Segmenters: each one is made and given a sentence."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from jprep.corpus.document import WORD
+from jprep.corpus.recipe import CorpusConfig, make_step, step_name
+from jprep.doctor.patience import within
+from jprep.errors import JprepError
+from jprep.plugins import plugins
+from jprep.train.backend import Finding
+
+_SENTENCE = "すもももももももものうち"
+_SECONDS = 60.0
+_SHOWN = 40  # characters of a version, which may be a file's hash
+
+
+def segmenters() -> list[Finding]:
+    """All that there are. The one that recipes take by default has to work; without the others something else does."""
+    default = step_name(CorpusConfig().segmenter)
+    names = sorted(plugins().names("segmenter"), key=lambda name: (name != default, name))
+    return [
+        finding
+        for name in names
+        for finding in within(partial(_try, name, "error" if name == default else "note"), name, _SECONDS)
+    ]
+
+
+def _try(name: str, level: Any) -> list[Finding]:
+    if not plugins().get("segmenter", name).marks:
+        return []
+    try:
+        segmenter = make_step("segmenter", name)
+        try:
+            words, made_of = segmenter.segment([_SENTENCE])[0].split(WORD), segmenter.provenance()
+        finally:
+            segmenter.close()
+    except JprepError as error:
+        return [Finding(f"{name}: {error.what}", level, error.fix)]
+    if len(words) < 2:
+        return [Finding(f"{name}: found no words in {_SENTENCE}", level, "see what it says when it is run by hand")]
+    about = ", ".join(f"{what} {which}" for what, which in made_of.items() if len(which) <= _SHOWN)
+    return [Finding(f"{name}: {'|'.join(words)} ({about})")]

@@ -1,0 +1,30 @@
+"""What this machine has, as far as this process may use it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+"""Where the kernel says what a container may take: control groups, version 2 and 1."""
+
+
+def cores() -> int:
+    """The processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def memory() -> int:
+    """The machine's memory in bytes, or the container's where that is less; 0 where nobody says."""
+    known = [limit for path in _LIMITS if (limit := _number(Path(path)))]
+    with contextlib.suppress(OSError, ValueError):
+        known.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    return min(known, default=0)
+
+
+def _number(path: Path) -> int:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):  # there is none, or it says "max"
+        return 0

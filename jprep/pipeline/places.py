@@ -1,0 +1,69 @@
+"""Where a recipe's outputs lie."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from jprep.corpus.recipe import Recipe
+from jprep.corpus.store import MANIFEST
+from jprep.dataset.spec import DATASET
+from jprep.errors import ConfigError
+from jprep.tokenizer.card import CARD
+
+Kind = Literal["corpus", "tokenizer", "dataset"]
+
+_MADE: dict[Kind, tuple[str, str]] = {
+    "corpus": (MANIFEST, "corpus build"),
+    "tokenizer": (CARD, "tokenizer train"),
+    "dataset": (DATASET, "dataset pack"),
+}
+"""What is in each folder once it is finished, and the command that makes it."""
+
+
+class Places(NamedTuple):
+    """The folders of a recipe's outputs, whether they are there or not.
+
+    Attributes:
+        corpus, tokenizer, dataset: of `jprep corpus build`, `tokenizer train`, `dataset pack`.
+        runs: the folder of its run directories.
+    """
+
+    corpus: Path
+    tokenizer: Path
+    dataset: Path
+    runs: Path
+
+
+def places(work: Path, name: str) -> Places:
+    """Where the outputs of a recipe of this name lie.
+
+    Args:
+        work: the folder of all recipes' outputs.
+        name: the recipe's.
+    """
+    return Places(*(work / name / each for each in Places._fields))
+
+
+def finished(kind: Kind, recipe: Recipe, path: Path, work: Path, given: Path | None = None) -> Path:
+    """The folder of an earlier step's output, which a later step takes.
+
+    Args:
+        kind: of which step.
+        recipe: the recipe.
+        path: its file, for the command that makes what is missing.
+        work: the folder of all recipes' outputs.
+        given: the folder, if it is not the usual one.
+
+    Raises:
+        ConfigError: it is not there, or not finished.
+    """
+    manifest, command = _MADE[kind]
+    place: Path = given or getattr(places(work, recipe.name), kind)
+    if (place / manifest).exists():
+        return place
+    own = bool(recipe.corpus.sources)
+    fix = f"`jprep {command} {path}{'' if own else ' --corpus DIR'}` makes it, or --{kind} says where it lies"
+    if kind == "corpus" and not own:
+        fix = "this recipe has no corpus of its own: name one with --corpus DIR"
+    raise ConfigError(f"the recipe's {kind} is not there", where=str(place), fix=fix)

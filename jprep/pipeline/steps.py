@@ -1,0 +1,112 @@
+"""Which steps a recipe has, and what is known of them before the first one begins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal, get_args
+
+from jprep.corpus.documents import OpenSteps
+from jprep.corpus.fetching.fetch import by_name
+from jprep.corpus.recipe import Recipe, RemoteFile, Source
+from jprep.dataset.spec import dataset_config
+from jprep.errors import ConfigError
+from jprep.io.paths import expand
+from jprep.tokenizer.spec import tokenizer_config
+from jprep.train.environments import python_of
+from jprep.train.job import train_section
+from jprep.train.launching import light_half
+
+Step = Literal["corpus", "tokenizer", "dataset", "train", "export"]
+
+STEPS: tuple[Step, ...] = get_args(Step)
+
+
+def steps_of(recipe: Recipe, until: Step, *, corpus: bool = False, tokenizer: bool = False) -> list[Step]:
+    """The steps of a recipe, in order: those that it has sections for, and what these need before them.
+
+    Args:
+        recipe: the recipe.
+        until: the last step that is wanted.
+        corpus: whether a finished corpus is given.
+        tokenizer: whether a finished tokenizer is given.
+
+    Raises:
+        ConfigError: a step needs a corpus, and there is neither one nor a source.
+    """
+    labelled = bool(recipe.train.get("data"))
+    wanted: set[Step] = {"train", "export"} if recipe.train else set()
+    if recipe.dataset or (recipe.train and not labelled):
+        wanted.add("dataset")
+    if (wanted or recipe.tokenizer) and not tokenizer:
+        wanted.add("tokenizer")
+    if wanted & {"tokenizer", "dataset"} or recipe.corpus.sources:
+        wanted.add("corpus")
+    steps = [step for step in STEPS[: STEPS.index(until) + 1] if step in wanted]
+    if "corpus" in steps and not corpus and not recipe.corpus.sources:
+        fix = "name a corpus with --corpus DIR, or give the recipe a [[corpus.sources]]"
+        raise ConfigError("the recipe has no corpus of its own", where=recipe.name, fix=fix)
+    return steps
+
+
+def missing_section(recipe: Recipe, steps: list[Step], until: Step) -> str:
+    """The section for want of which the steps end before `until`, or ""."""
+    behind = STEPS[STEPS.index(steps[-1]) + 1 if steps else 0 : STEPS.index(until) + 1]
+    return next((f"[{step}]" for step in behind if step != "export" and not getattr(recipe, step)), "")
+
+
+def check(recipe: Recipe, steps: list[Step], backend: str, *, corpus: bool = False) -> None:
+    """Find out now what would stop the recipe after hours: misspelt keys, and what is not installed.
+
+    Args:
+        recipe: the recipe.
+        steps: those that will be done.
+        backend: of the training.
+        corpus: whether a finished corpus is given.
+
+    Raises:
+        ConfigError: a section is wrong, or there is no such step or backend.
+        MachineError: a segmenter or the backend is not installed.
+    """
+    if "corpus" in steps and not corpus:
+        OpenSteps(recipe.corpus, recipe.corpus.segmenter).close()
+    if "tokenizer" in steps:
+        tokenizer_config(recipe.tokenizer, "[tokenizer]")
+    if "dataset" in steps:
+        dataset_config(recipe.dataset, "[dataset]")
+    if "train" in steps:
+        train_section(recipe.train, "[train]")
+        half = light_half(backend)
+        python_of(half.name, half.module)
+
+
+def to_fetch(recipe: Recipe, folder: Path) -> dict[str, RemoteFile]:
+    """The files of sources whose inputs are not there, but for those that lie in the folder of downloads; by name."""
+    wanted = [file for source in recipe.corpus.sources if not _is_there(source) for file in source.files]
+    return {name: file for name, file in by_name(wanted).items() if not (folder / name).exists()}
+
+
+def _is_there(source: Source) -> bool:
+    try:
+        return bool(expand(source.paths))
+    except ConfigError:
+        return False
+
+
+def summary(recipe: Recipe, steps: list[Step], backend: str) -> Iterator[tuple[Step, str]]:
+    """What each step will do, in a line."""
+    tokenizer = tokenizer_config(recipe.tokenizer, "[tokenizer]")
+    dataset = dataset_config(recipe.dataset, "[dataset]")
+    sources = ", ".join(source.name for source in recipe.corpus.sources)
+    lines: dict[Step, str] = {
+        "corpus": f"of {sources}" if sources else "as it is given",
+        "tokenizer": f"{tokenizer.model}, {tokenizer.vocab_size:,} ids",
+        "dataset": f"{dataset.validation:g} of the documents for validation",
+        "export": "for transformers",
+    }
+    if "train" in steps:
+        train = train_section(recipe.train, "[train]")
+        model = train.model.preset or train.model.config.get("model_type", "")
+        long = f"{train.steps:,} steps" if train.steps else f"{train.epochs:g} epochs"
+        lines["train"] = f"{model} for {train.task}, {long} of {train.batch:,} rows, with {backend}"
+    yield from ((step, lines[step]) for step in steps)

@@ -1,0 +1,165 @@
+"""Runs of the suite: each is made once, by a real worker under the real supervisor, and looked at by many tests."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from jprep.testing.backend_suite.cases import Case, case_of
+from jprep.testing.backend_suite.material import lay_out_dataset, lay_out_rows, lay_out_tokenizer
+from jprep.train.environments import python_of
+from jprep.train.events import Event, Kind, curve, read_events
+from jprep.train.launching import Prepared, begin, light_half, prepare
+from jprep.train.rundir import CHECKPOINTS, checkpoints_of, read_job
+from jprep.train.supervise import supervise
+
+Section = dict[str, Any]
+
+
+class Trained(NamedTuple):
+    """What became of a run.
+
+    Attributes:
+        run: its directory.
+        code: the supervisor's exit code.
+        said: what the user was told.
+    """
+
+    run: Path
+    code: int
+    said: str
+
+    def events(self) -> list[Event]:
+        """All that happened."""
+        return read_events(self.run)
+
+    def losses(self, kind: Kind = "log") -> dict[int, float]:
+        """Step → loss."""
+        return dict(zip(*curve(self.events(), kind), strict=True))
+
+    def checkpoint(self) -> Path:
+        """The newest one.
+
+        Raises:
+            AssertionError: there is none.
+        """
+        found = checkpoints_of(self.run, read_job(self.run)).committed()
+        assert found, f"{self.run} has no checkpoint; the run said: {self.said}"
+        return found[-1].folder
+
+
+class Bench:
+    """Makes runs of one backend, two at a time where they are asked for ahead.
+
+    Args:
+        folder: where they go.
+        name: the backend's.
+        options: its own options, for all runs.
+    """
+
+    def __init__(self, folder: Path, name: str, options: Mapping[str, Any]) -> None:
+        self.name, self._folder, self._options = name, folder, dict(options)
+        self._made: dict[str, Any] = {}
+        self._lock, self._pool = threading.RLock(), ThreadPoolExecutor(2)
+
+    def once(self, name: str, make: Callable[[], Any]) -> Any:
+        """What was made under this name, or is made now."""
+        with self._lock:
+            if name not in self._made:
+                self._made[name] = make()
+            return self._made[name]
+
+    def place(self, name: str) -> Path:
+        """A path that nothing is at yet."""
+        with self._lock:
+            folder = self._folder / f"{len(self._made):02d}-{name}"
+        return folder
+
+    def prepare(self, name: str, options: Mapping[str, Any] = {}, **changes: Any) -> Prepared:
+        """Make a case's run directory; `changes` of its section, `options` on top of those of all runs.
+
+        Raises:
+            ConfigError: the backend refuses the options, or has no plan.
+        """
+        chosen, run = case_of(name), self.place(name)
+        section = chosen.section | self._data(chosen) | changes
+        section["backend"] = {self.name: self._options | dict(options)}
+        tokenizer = self._laid_out("tokenizer", chosen.special, lay_out_tokenizer)
+        dataset = None if "data" in section else self._laid_out("dataset", chosen.special, lay_out_dataset)
+        prepared = prepare(section, name, self.name, run, tokenizer, dataset)
+        begin(prepared)
+        return prepared
+
+    def train(self, prepared: Prepared, **env: str) -> Trained:
+        """Train it under the supervisor, with variables of the worker's."""
+        said: list[str] = []
+        plan = msgspec.structs.replace(prepared.plan, env=prepared.plan.env | env)
+        code = supervise(prepared.run, plan, say=said.append, backoff=0.01)
+        return Trained(prepared.run, code, "\n".join(said))
+
+    def trained(self, name: str, options: Mapping[str, Any] = {}, **changes: Any) -> Trained:
+        """A case, trained to its end.
+
+        Raises:
+            AssertionError: it did not end well.
+        """
+        key = msgspec.json.encode([name, options, changes], order="deterministic").decode()
+        found: Trained = self.once(key, lambda: self.train(self.prepare(name, options, **changes)))
+        assert found.code == 0, f"training {name} ended with {found.code}: {found.said}"
+        return found
+
+    def exported(self, trained: Trained) -> Path:
+        """The weights of its newest checkpoint, exported by the worker.
+
+        Raises:
+            AssertionError: the worker did not do it.
+        """
+        found: Path = self.once(f"export {trained.run}", lambda: self._export(trained))
+        return found
+
+    def _export(self, trained: Trained) -> Path:
+        folder = self.place("export")
+        folder.mkdir()
+        module = light_half(self.name).module
+        command = [str(python_of(self.name, module)), "-m", f"{module}.worker", "export"]
+        done = subprocess.run(
+            [*command, str(trained.run), str(trained.checkpoint()), str(folder)],
+            capture_output=True,
+            text=True,
+            errors="replace",
+        )
+        path = folder / "model.safetensors"
+        assert done.returncode == 0, f"`worker export` ended with {done.returncode}: {done.stderr}"
+        assert path.exists(), f"`worker export` wrote no {path.name}"
+        return path
+
+    def _data(self, chosen: Case) -> Section:
+        task = chosen.section["task"]
+        found: Section = {} if task in ("clm", "mlm") else self.once(task, lambda: lay_out_rows(self.place(task), task))
+        return found
+
+    def _laid_out(self, kind: str, special: str, lay_out: Callable[[Path, str], Path]) -> Path:
+        found: Path = self.once(f"{kind} {special}", lambda: lay_out(self.place(f"{kind}-{special}"), special))
+        return found
+
+
+def await_true(condition: Callable[[], Any], seconds: float, what: str) -> None:
+    """Wait until something is so.
+
+    Raises:
+        AssertionError: it is not in time.
+    """
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: not after {seconds:g} seconds"
+        time.sleep(0.02)
+
+
+def partial_folders(run: Path) -> list[str]:
+    """Folders among the checkpoints that are none."""
+    return [path.name for path in (run / CHECKPOINTS).iterdir() if not path.name.startswith("step-")]

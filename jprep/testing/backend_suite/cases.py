@@ -1,0 +1,146 @@
+"""The jobs that the suite trains, and the curves that they must have."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import msgspec
+
+GOLDEN = "golden.json"
+
+STEPS = 50
+"""Of every case. Validation is due halfway and at the end, a checkpoint after step `SAVED` and at the end."""
+
+SAVED = 30
+
+
+class Case(NamedTuple):
+    """A job.
+
+    Attributes:
+        special: the set of special tokens.
+        section: what it has of the `[train]` section beside what all cases have in common.
+    """
+
+    special: str
+    section: dict[str, Any]
+
+
+class Golden(msgspec.Struct, frozen=True):
+    """The losses of a case, from a reference in float64.
+
+    Attributes:
+        train: of each step's batch, before its update.
+        validation: step → on the whole split, after that step.
+    """
+
+    train: list[float]
+    validation: dict[int, float]
+
+
+class Goldens(msgspec.Struct, frozen=True):
+    """`golden.json`.
+
+    Attributes:
+        made_with: distribution → version.
+        curves: by case.
+    """
+
+    made_with: dict[str, str]
+    curves: dict[str, Golden]
+
+
+_GPT2 = {"model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 40, "initializer_range": 0.1}
+_LLAMA = {"model_type": "llama", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4,
+          "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 40}  # fmt: skip
+_BERT = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64,
+         "max_position_embeddings": 40, "initializer_range": 0.1}  # fmt: skip
+_GPT2_STILL = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+_BERT_STILL = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+"""No dropout: what is dropped is a backend's own affair, and curves could not be compared."""
+
+_OPTIMIZER = {"lr": 0.01, "eps": 1e-6, "weight_decay": 0.1, "clip": 0.5}
+
+
+def _encoder(kind: str, **more: Any) -> dict[str, Any]:
+    return {"config": {"model_type": kind, **_BERT, **_BERT_STILL, **more}}
+
+
+CASES = {
+    "gpt2-clm": Case(
+        "gpt",
+        {
+            "task": "clm", "packing": "stream", "model": {"config": _GPT2 | _GPT2_STILL},
+            "schedule": {"kind": "cosine", "warmup": 5, "floor": 0.1},
+        },
+    ),
+    "llama-clm": Case(
+        "gpt",
+        {
+            "task": "clm", "packing": "line", "model": {"config": _LLAMA},
+            "schedule": {"kind": "linear", "warmup": 10}, "optimizer": _OPTIMIZER | {"beta2": 0.95, "clip": 1.0},
+        },
+    ),
+    "roberta-mlm": Case(
+        "roberta",
+        {
+            "task": "mlm", "packing": "complete", "masking": {"whole_word": True, "rate": 0.2},
+            "model": _encoder("roberta"), "schedule": {"kind": "linear", "warmup": 5, "floor": 0.2},
+        },
+    ),
+    "bert-mlm": Case(
+        "bert",
+        {
+            "task": "mlm", "packing": "line", "model": _encoder("bert"),
+            "schedule": {"kind": "constant", "warmup": 5}, "optimizer": _OPTIMIZER | {"lr": 0.004, "clip": 0.0},
+        },
+    ),
+    "electra-mlm": Case(
+        "bert",
+        {
+            "task": "mlm", "packing": "stream", "model": _encoder("electra", embedding_size=16),
+            "masking": {"masked": 0.7, "random": 0.2}, "schedule": {"kind": "cosine"},
+        },
+    ),
+    "bert-classify": Case(
+        "bert",
+        {
+            "task": "classify", "model": _encoder("bert"), "schedule": {"kind": "linear", "warmup": 10},
+            "labelled": {"pair": "pair", "length": 40, "buckets": [32, 36]}, "optimizer": _OPTIMIZER | {"lr": 0.005},
+        },
+    ),
+    "roberta-regress": Case(
+        "roberta",
+        {
+            "task": "regress", "model": _encoder("roberta"), "schedule": {"kind": "linear", "warmup": 10},
+            "labelled": {"length": 32, "buckets": [16, 24]}, "optimizer": _OPTIMIZER | {"lr": 0.003},
+        },
+    ),
+}  # fmt: skip
+"""All without dropout, in fp32. Among them are every kind of model, task, packing and schedule, whole words, padding,
+clipping, tied and untied tables, a token type that is not trained."""
+
+STILL, DROPPING = "gpt2-clm", "gpt2-dropout"
+"""A case without dropout, and the same with it, which has no golden curve."""
+
+_ALL = CASES | {DROPPING: Case("gpt", {**CASES[STILL].section, "model": {"config": _GPT2}})}
+
+_COMMON = {
+    "batch": 8, "length": 32, "steps": STEPS, "seed": 7, "log_every": 1, "trackers": [], "max_restarts": 2,
+    "checkpoint": {"every_steps": SAVED}, "validation": {"every_steps": STEPS // 2}, "optimizer": _OPTIMIZER,
+}  # fmt: skip
+
+
+def case_of(name: str) -> Case:
+    """A case, with what all have in common."""
+    found = _ALL[name]
+    return Case(found.special, _COMMON | found.section)
+
+
+@cache
+def golden(name: str) -> Golden:
+    """The curve that a case must have."""
+    data = files(__package__).joinpath(GOLDEN).read_bytes()
+    return msgspec.json.decode(data, type=Goldens).curves[name]

@@ -1,0 +1,267 @@
+"""What every backend must do; its tests subclass `BackendSuite`."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from jprep.errors import ConfigError
+from jprep.testing.backend_suite.bench import Bench, Trained, await_true, partial_folders
+from jprep.testing.backend_suite.cases import CASES, DROPPING, SAVED, STEPS, STILL, case_of, golden
+from jprep.train.attempt import signal_ranks
+from jprep.train.launching import light_half
+from jprep.train.models import parameters
+from jprep.train.rundir import read_job
+from jprep.train.tensor_file import read_header
+
+PARITY = 1e-4
+"""Relative: between a backend's curve and the golden one, all 50 steps."""
+
+SAME = 1e-5
+"""Relative: between two divisions of the same batches by one backend, in the first `EARLY` steps."""
+
+EARLY = 20
+DIVIDED = "roberta-mlm"
+"""The case that batches are divided for: rows differ in their number of labels."""
+
+LABELLED = "bert-classify"
+"""A case whose last validation batch is so short that one of two processes has nothing of it."""
+
+_ENDLESS = 1_000_000  # steps; nobody waits for the last
+_BAD_OPTION, _BAD_INPUT, _STOPPED = 2, 4, 130
+_PATIENCE = 120.0  # seconds for a worker to get going
+
+
+class BackendSuite:
+    """Subclass it with `backend`, and say what else the backend can.
+
+        class TestMine(BackendSuite):
+            backend = "mine"
+
+    Attributes:
+        backend: its name.
+        options: its own options for all runs, those that make it exact among them.
+        cases: the jobs that it can do, from `jprep.testing.backend_suite.cases.CASES`.
+        few_rows: options with which two rows go through the model at a time; none where it cannot.
+        two_processes: options with which two processes divide the batch; none where it cannot.
+        ways: name → other options that must make the same steps: sharding, recomputing and the like.
+        half: the precisions beside fp32 that it can on this machine.
+    """
+
+    backend: ClassVar[str]
+    options: ClassVar[Mapping[str, Any]] = {}
+    cases: ClassVar[tuple[str, ...]] = tuple(CASES)
+    few_rows: ClassVar[Mapping[str, Any]] = {}
+    two_processes: ClassVar[Mapping[str, Any]] = {}
+    ways: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    half: ClassVar[tuple[str, ...]] = ()
+
+    _bench: ClassVar[Bench | None] = None
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """One test for each case, each other way and each half precision."""
+        for name, values in (("case", self.cases), ("way", self.ways), ("precision", self.half)):
+            if name in metafunc.fixturenames:
+                metafunc.parametrize(name, list(values))
+
+    @pytest.fixture
+    def bench(self, tmp_path_factory: pytest.TempPathFactory) -> Bench:
+        """Where this class's runs are made, each once."""
+        cls = type(self)
+        if cls._bench is None:
+            cls._bench = Bench(tmp_path_factory.mktemp(self.backend), self.backend, self.options)
+        return cls._bench
+
+    def test_the_loss_falls(self, bench: Bench, case: str) -> None:
+        """Every step's loss is told, and the last ones are lower than the first."""
+        losses = bench.trained(case).losses()
+        assert list(losses) == list(range(1, STEPS + 1)), "log_every = 1: a loss for every step, from step 1"
+        _falls(losses, 0.85)
+
+    def test_the_curve_is_the_golden_one(self, bench: Bench, case: str) -> None:
+        """From the same weights and batches come the losses of the reference: `docs/training.md` was kept."""
+        _agrees(bench.trained(case).losses(), _golden(case), PARITY)
+
+    def test_the_validation_loss_is_the_golden_one(self, bench: Bench, case: str) -> None:
+        """It is that of the whole split, each row once, without dropout."""
+        _agrees(bench.trained(case).losses("validation"), golden(case).validation, PARITY)
+
+    def test_every_weight_is_exported(self, bench: Bench, case: str) -> None:
+        """Under transformers' names, in fp32, tied ones once, none left out and none added."""
+        trained = bench.trained(case)
+        job = read_job(trained.run)
+        found = read_header(bench.exported(trained))
+        wanted = {name: tensor.shape for name, tensor in parameters(job.model, job.train.task).items()}
+        assert {name: entry.shape for name, entry in found.items()} == wanted
+        assert {entry.dtype for entry in found.values()} == {"F32"}
+
+    def test_an_exported_model_has_the_loss_that_was_measured(self, bench: Bench) -> None:
+        """Weights that are exported and given to another run as `model.init` make the same loss on validation, which
+        was measured without dropout."""
+        self._has(DROPPING)
+        trained = bench.trained(DROPPING)
+        model = case_of(DROPPING).section["model"] | {"init": str(bench.exported(trained))}
+        still = {"lr": 1e-30, "weight_decay": 0.0}
+        again = bench.trained(
+            DROPPING, model=model, optimizer=still, steps=1, schedule={}, validation={"every_steps": 1}
+        )
+        measured, found = trained.losses("validation")[STEPS], again.losses("validation")[1]
+        assert found == pytest.approx(measured, rel=1e-6), f"{measured} when it was trained, {found} after the export"
+
+    @pytest.mark.parametrize("name", [DROPPING, LABELLED])
+    def test_a_killed_run_ends_as_the_undisturbed_one(self, bench: Bench, name: str) -> None:
+        """A worker that is killed before its second checkpoint is there goes on from the first: the same losses and
+        the same exported bytes, dropout included."""
+        self._has(name)
+        whole = bench.trained(name)
+        killed = bench.train(bench.prepare(name), JPREP_FAILPOINT="run.committed@2")
+        _ended_well(killed)
+        starts = [event.step for event in killed.events() if event.kind == "start"]
+        assert starts == [0, SAVED], "it was to be killed once, and to go on from its checkpoint"
+        for kind in ("log", "validation"):
+            _agrees(killed.losses(kind), whole.losses(kind), 0.0)
+        assert bench.exported(killed).read_bytes() == bench.exported(whole).read_bytes(), "other weights came out"
+
+    def test_a_run_that_is_asked_to_leave_saves_and_goes_on(self, bench: Bench) -> None:
+        """SIGTERM makes a checkpoint of the step that was done last, and the next start takes it up."""
+        prepared = bench.prepare(self.cases[0], steps=_ENDLESS, validation={}, checkpoint={"every_steps": 0})
+        first = _asked_to_leave(bench, prepared, after=3)
+        reached = max(first.losses())
+        assert first.checkpoint().name == f"step-{reached:08d}"
+        second = _asked_to_leave(bench, prepared, after=reached + 3)
+        assert [event.step for event in second.events() if event.kind == "start"] == [0, reached]
+        assert list(second.losses()) == list(range(1, max(second.losses()) + 1)), "a step is missing"
+
+    def test_a_loss_that_is_no_number_ends_the_run(self, bench: Bench) -> None:
+        """With code 4, without another try, and with the last good checkpoint in its place."""
+        optimizer = {"lr": 1e30, "weight_decay": 0.0}
+        prepared = bench.prepare(self.cases[0], optimizer=optimizer, checkpoint={"every_steps": 1}, schedule={})
+        ended = bench.train(prepared)
+        assert ended.code == _BAD_INPUT, f"it ended with {ended.code}: {ended.said}"
+        events = ended.events()
+        assert [event.step for event in events if event.kind == "start"] == [0], "no restart mends it"
+        assert [event.figures.get("code") for event in events if event.kind == "end"] == [_BAD_INPUT]
+        good = max(event.step for event in events if event.kind == "log" and event.figures.get("loss") is not None)
+        assert ended.checkpoint().name == f"step-{good:08d}", "the last good checkpoint is to be kept"
+        assert partial_folders(ended.run) == []
+
+    def test_an_unknown_option_is_refused(self, bench: Bench) -> None:
+        """The error names the nearest one."""
+        known = light_half(self.backend).Options.__struct_fields__[0]
+        with pytest.raises(ConfigError) as error:
+            bench.prepare(self.cases[0], {f"{known}x": 1})
+        assert error.value.exit_code == _BAD_OPTION
+        assert f"{known!r}" in str(error.value)
+
+    def test_a_batch_that_cannot_be_divided_is_refused(self, bench: Bench) -> None:
+        """It is when the run is planned, not when it has begun."""
+        self._needs(self.two_processes, "several processes")
+        with pytest.raises(ConfigError, match="divided"):
+            bench.prepare(self.cases[0], self.two_processes, batch=7)
+
+    def test_two_rows_at_a_time_make_the_same_steps(self, bench: Bench) -> None:
+        """Accumulated gradients are those of the whole batch, though shares differ in their number of labels."""
+        self._needs(self.few_rows, "gradient accumulation")
+        self._has(DIVIDED)
+        prepared = bench.prepare(DIVIDED, self.few_rows)
+        assert (prepared.plan.rows, prepared.plan.accumulate) == (2, 4), "two rows at a time of a batch of eight"
+        _takes_the_same_steps(bench, DIVIDED, bench.train(prepared))
+
+    @pytest.mark.parametrize("name", [DIVIDED, LABELLED])
+    def test_two_processes_make_the_same_steps(self, bench: Bench, name: str) -> None:
+        """Those of one process; and one of them that is killed stops nothing."""
+        self._needs(self.two_processes, "several processes")
+        self._has(name)
+        prepared = bench.prepare(name, self.two_processes)
+        assert prepared.plan.processes == 2
+        kill = {"JPREP_FAILPOINT": "run.committed@2"} if name == DIVIDED else {}
+        trained = bench.train(prepared, **kill)
+        starts = [event.step for event in trained.events() if event.kind == "start"]
+        assert starts == ([0, SAVED] if kill else [0]), trained.said
+        _takes_the_same_steps(bench, name, trained)
+
+    def test_other_ways_make_the_same_steps(self, bench: Bench, way: str) -> None:
+        """What saves memory or time changes no step."""
+        self._has(DIVIDED)
+        _takes_the_same_steps(bench, DIVIDED, bench.train(bench.prepare(DIVIDED, self.ways[way])))
+
+    def test_half_precision_learns_as_well(self, bench: Bench, precision: str) -> None:
+        """The loss falls as in fp32, but for some percents."""
+        losses = bench.trained(self.cases[0], precision=precision).losses()
+        _falls(losses, 0.85)
+        whole = bench.trained(self.cases[0]).losses()
+        assert _mean(losses, last=True) == pytest.approx(_mean(whole, last=True), rel=0.05)
+
+    def _needs(self, options: Mapping[str, Any], what: str) -> None:
+        if not options:
+            pytest.skip(f"{self.backend} has no {what}")
+
+    def _has(self, name: str) -> None:
+        if (STILL if name == DROPPING else name) not in self.cases:
+            pytest.skip(f"{self.backend} has no {name}")
+
+
+def _takes_the_same_steps(bench: Bench, name: str, trained: Trained) -> None:
+    """As one process with whole batches does."""
+    _ended_well(trained)
+    losses = trained.losses()
+    _agrees(losses, _golden(name), PARITY)
+    early = {step: loss for step, loss in bench.trained(name).losses().items() if step <= EARLY}
+    _agrees({step: losses[step] for step in early}, early, SAME)
+    _agrees(trained.losses("validation"), golden(name).validation, PARITY)
+
+
+def _golden(case: str) -> dict[int, float]:
+    return dict(enumerate(golden(case).train, 1))
+
+
+def _ended_well(trained: Trained) -> None:
+    assert trained.code == 0, f"the run ended with {trained.code}: {trained.said}"
+
+
+def _mean(losses: Mapping[int, float], *, last: bool) -> float:
+    """Of the first or last five."""
+    values = list(losses.values())
+    return float(np.mean(values[-5:] if last else values[:5]))
+
+
+def _falls(losses: Mapping[int, float], share: float) -> None:
+    first, last = _mean(losses, last=False), _mean(losses, last=True)
+    assert last < share * first, f"the loss was {first:.4f} at first, and is {last:.4f} in the end"
+
+
+def _agrees(found: Mapping[int, float], wanted: Mapping[int, float], relative: float) -> None:
+    """The same steps and losses; the first that differs is named."""
+    assert list(found) == list(wanted), "figures of other steps"
+    for step, loss in found.items():
+        off = abs(loss / wanted[step] - 1)
+        assert off <= relative, f"step {step}: {loss!r} instead of {wanted[step]!r}, off by {off:.2g} of it"
+
+
+@contextmanager
+def _under_way(bench: Bench, prepared: Any) -> Iterator[list[Trained]]:
+    """A supervisor in a thread; its result is there at the end. Whatever happens, the worker is asked to leave."""
+    ended: list[Trained] = []
+    thread = threading.Thread(target=lambda: ended.append(bench.train(prepared)))
+    thread.start()
+    try:
+        yield ended
+    finally:
+        signal_ranks(prepared.run, signal.SIGTERM)
+        thread.join(_PATIENCE)
+
+
+def _asked_to_leave(bench: Bench, prepared: Any, after: int) -> Trained:
+    """Train until a step is told of, then ask the worker to leave."""
+    begun = Trained(prepared.run, 0, "")
+    with _under_way(bench, prepared) as ended:
+        await_true(lambda: ended or max(begun.losses(), default=0) > after, _PATIENCE, f"step {after}")
+    assert ended, "the worker was asked to leave, and did not"
+    assert ended[0].code == _STOPPED, f"the run ended with {ended[0].code}: {ended[0].said}"
+    return ended[0]

@@ -1,0 +1,169 @@
+"""`data.lock.json`: the files that a run reads, and that they are what they were when it began."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from jprep.dataset.spec import DATASET, read_dataset
+from jprep.engine.run import refuse_other
+from jprep.errors import ConfigError, MachineError, MismatchError
+from jprep.io.atomic import sha256_of, write_atomic
+from jprep.tokenizer.card import CARD, read_card
+from jprep.train.job import Job
+from jprep.train.log import Say, on_stderr
+
+DATA_LOCK, VERIFIED = "data.lock.json", "verified.json"
+
+_WORTH_A_WORD = 1 << 30  # bytes to be read
+_SETTLED = 2_000_000_000  # nanoseconds; a file that changed later might change again and show the same time
+
+
+class DataFile(msgspec.Struct, frozen=True):
+    """A file that a run reads: its size and its SHA-256."""
+
+    bytes: int
+    sha256: str
+
+
+class DataLock(msgspec.Struct, frozen=True):
+    """`data.lock.json`: what a run reads.
+
+    Attributes:
+        dataset: the dataset's fingerprint; "" where there is none.
+        tokenizer: the tokenizer's.
+        files: by name, e.g. `dataset/train.bin`; of labelled rows by key and number in the job, `data/0`.
+    """
+
+    dataset: str
+    tokenizer: str
+    files: dict[str, DataFile]
+
+
+class _Verified(msgspec.Struct, frozen=True):
+    """How a file looked when it was read whole, and what was read: bytes, times of change (ns), inode; SHA-256."""
+
+    look: tuple[int, int, int, int]
+    sha256: str
+
+
+class _Source(NamedTuple):
+    """A file, its maker's SHA-256 of it ("" where nobody wrote it down), and what makes it again."""
+
+    path: Path
+    sha256: str = ""
+    again: str = "bring back the file as it was"
+
+
+class _Sources(NamedTuple):
+    fingerprints: dict[str, str]
+    files: dict[str, _Source]
+
+
+def write_data_lock(run: Path, job: Job, say: Say = on_stderr) -> None:
+    """Write down what the run reads, as it stands now. Every file is read once for it.
+
+    Raises:
+        MismatchError: a file is not what its maker wrote, or the model's vocabulary is not the dataset's.
+        ConfigError: one is not there.
+        MachineError: the disk is full or not writable.
+    """
+    fingerprints, files = _sources(run, job)
+    lock = DataLock(**fingerprints, files=_read(run, files, say))
+    write_atomic(run / DATA_LOCK, msgspec.json.format(msgspec.json.encode(lock), indent=1))
+
+
+def read_data_lock(run: Path) -> DataLock:
+    """What the run read when it began.
+
+    Raises:
+        MismatchError: it is not there, or cannot be read.
+    """
+    try:
+        return msgspec.json.decode((run / DATA_LOCK).read_bytes(), type=DataLock)
+    except (OSError, msgspec.MsgspecError) as error:
+        fix = "begin in another directory"
+        raise MismatchError("data.lock.json is not there or cannot be read", where=str(run), fix=fix) from error
+
+
+def check_data(run: Path, job: Job, say: Say = on_stderr) -> None:
+    """See that what the run reads is what it was when it began.
+
+    A file is read only where its size, time or inode is not what it was when it was read last.
+
+    Raises:
+        MismatchError: it is not; it says what has changed.
+        ConfigError: it is not there.
+    """
+    theirs = read_data_lock(run)
+    fingerprints, files = _sources(run, job)
+    refuse_other(fingerprints, {"dataset": theirs.dataset, "tokenizer": theirs.tokenizer}, run)
+    for name, file in _read(run, files, say).items():
+        if file != theirs.files.get(name):
+            fix = "bring back the file as it was, or begin in another directory"
+            raise MismatchError(f"{name} is not what the run began with", where=str(files[name].path), fix=fix)
+
+
+def _sources(run: Path, job: Job) -> _Sources:
+    fingerprints, files = {"dataset": "", "tokenizer": ""}, {}
+    if job.dataset:
+        folder = (run / job.dataset).resolve()
+        about = read_dataset(folder)
+        fingerprints["dataset"] = about.fingerprint
+        if job.model.get("vocab_size", about.vocab_size) != about.vocab_size:
+            what = f"the model has {job.model['vocab_size']} ids, and the dataset {about.vocab_size}"
+            raise MismatchError(what, where=str(folder), fix="begin in another directory")
+        files[f"dataset/{DATASET}"] = _Source(folder / DATASET)
+        for file in (file for split in about.splits for file in split.files):
+            again = "bring back the file as it was, or `jprep dataset pack … --restart`"
+            files[f"dataset/{file.path}"] = _Source(folder / file.path, file.sha256, again)
+    if job.tokenizer:
+        folder = (run / job.tokenizer).resolve()
+        card = read_card(folder)
+        fingerprints["tokenizer"] = card.fingerprint
+        files[f"tokenizer/{CARD}"] = _Source(folder / CARD)
+        files |= {f"tokenizer/{name}": _Source(folder / name, card.files[name]) for name in sorted(card.files)}
+    for key in ("data", "validation_data"):
+        files |= {
+            f"{key}/{number}": _Source((run / path).resolve()) for number, path in enumerate(getattr(job.train, key))
+        }
+    return _Sources(fingerprints, files)
+
+
+def _read(run: Path, files: Mapping[str, _Source], say: Say) -> dict[str, DataFile]:
+    """Size and hash of each file; those that look as they did when they were read last are not read again."""
+    verified, now = _remembered(run), time.time_ns()
+    looks = {name: _look(source.path) for name, source in files.items()}
+    due = [name for name in files if name not in verified or verified[name].look != looks[name]]
+    if (size := sum(looks[name][0] for name in due)) >= _WORTH_A_WORD:
+        say(f"reading {size / 1e9:.1f} GB of data, to see that it is what was written; unchanged files only once")
+    for name in due:
+        verified[name] = _Verified(looks[name], sha256_of(files[name].path))
+    for name, source in files.items():
+        if source.sha256 and verified[name].sha256 != source.sha256:
+            raise MismatchError(f"{name} is not what was written", where=str(source.path), fix=source.again)
+    settled = {name: one for name, one in verified.items() if now - max(one.look[1:3]) > _SETTLED}
+    if due and settled:
+        with contextlib.suppress(MachineError):  # what is not remembered is read again
+            write_atomic(run / VERIFIED, msgspec.json.format(msgspec.json.encode(settled), indent=1))
+    return {name: DataFile(looks[name][0], verified[name].sha256) for name in files}
+
+
+def _remembered(run: Path) -> dict[str, _Verified]:
+    try:
+        return msgspec.json.decode((run / VERIFIED).read_bytes(), type=dict[str, _Verified])
+    except (OSError, msgspec.MsgspecError):  # then everything is read again
+        return {}
+
+
+def _look(path: Path) -> tuple[int, int, int, int]:
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}", where=str(path), fix="check the path") from error
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino

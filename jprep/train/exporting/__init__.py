@@ -1,0 +1,154 @@
+"""From a checkpoint to a directory that `AutoModel` and `AutoTokenizer` load. `docs/models.md` describes it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+import msgspec
+
+from jprep.dataset.spec import read_dataset
+from jprep.engine.manifest import write_manifest
+from jprep.engine.run import refuse_other
+from jprep.errors import ConfigError, MachineError
+from jprep.io.atomic import disk_error, remove_contents, remove_tree, sha256_of
+from jprep.io.lock import locked
+from jprep.train.checkpoints import PARTIAL, Checkpoint
+from jprep.train.commit import sync
+from jprep.train.data_lock import read_data_lock
+from jprep.train.events import read_events
+from jprep.train.exporting.choosing import chosen, newest
+from jprep.train.exporting.config_files import write_config, write_tokenizer
+from jprep.train.exporting.curve import loss_curve
+from jprep.train.exporting.manifest import FORMAT, MANIFEST, Dtype, Exported, read_export
+from jprep.train.exporting.model_card import CURVE, Story, model_card
+from jprep.train.exporting.weights import write_weights
+from jprep.train.job import Job
+from jprep.train.rundir import EXPORT, read_job
+
+README = "README.md"
+
+_LOCK = ".lock"
+
+
+def export(run: Path, folder: Path | None = None, *, which: str = "last", dtype: Dtype = "fp32") -> Path:
+    """Write a checkpoint as a directory that transformers loads: weights, config, tokenizer, model card.
+
+    It is written whole or not at all, in the place of what was exported there before; the same bytes from the same
+    checkpoint. The run may be under way.
+
+    Args:
+        run: the run directory.
+        folder: where to; by default `export/` in the run directory.
+        which: `last`; `best`, of the lowest validation loss; or a step.
+        dtype: of the weights.
+
+    Returns:
+        the folder.
+
+    Raises:
+        ConfigError: there is no run or no such checkpoint, or something else lies in the folder.
+        MismatchError: the dataset or the tokenizer is not what the run read.
+        InputError: the checkpoint is damaged, or its weights are not the job's model.
+        MachineError: the backend is not installed, the disk is full or not writable.
+    """
+    job = read_job(run)
+    checkpoint = chosen(run, job, which)
+    folder = folder or run / EXPORT
+    with _whole(folder) as partial:
+        try:
+            write_weights(run, job, checkpoint.folder, partial, dtype)
+        except BaseException as error:
+            if checkpoint.folder.exists():
+                raise
+            what, fix = "the checkpoint was deleted while it was exported", "run the same command again"
+            raise MachineError(what, where=str(checkpoint.folder), fix=fix) from error
+        _write_about(run, job, checkpoint, partial, dtype)
+    return folder
+
+
+def newest_export(run: Path) -> Path | None:
+    """The run's own export, if it is of its newest checkpoint.
+
+    Raises:
+        ConfigError: there is no run, or no checkpoint.
+    """
+    job, folder = read_job(run), run / EXPORT
+    step = newest(run, job).step
+    with contextlib.suppress(ConfigError):
+        found = read_export(folder)
+        return folder if (found.job, found.step) == (job.fingerprint, step) else None
+    return None
+
+
+def _write_about(run: Path, job: Job, checkpoint: Checkpoint, folder: Path, dtype: Dtype) -> None:
+    """Write all but the weights, the manifest last."""
+    dataset = read_dataset(run / job.dataset) if job.dataset else None
+    end = dataset.end if dataset else -1
+    write_config(job, end, folder, dtype)
+    card = write_tokenizer(run / job.tokenizer, folder) if job.tokenizer else None
+    lock, labelled = read_data_lock(run), job.train.labelled
+    marks = {"dataset": dataset.fingerprint if dataset else "", "tokenizer": card.fingerprint if card else ""}
+    refuse_other(marks, {name: getattr(lock, name) for name in marks}, run)
+    exported = Exported(
+        jprep=version("jprep"),
+        format=FORMAT,
+        name=job.name,
+        task=job.train.task,
+        backend=job.backend,
+        step=checkpoint.step,
+        job=job.fingerprint,
+        **marks,
+        dtype=dtype,
+        parameters=job.parameters,
+        special=job.special,
+        end=end,
+        length=labelled.length if job.train.data else 0,
+        pair=bool(job.train.data and labelled.pair),
+        files=_hashes(folder),
+    )
+    events = [event for event in read_events(run) if event.step <= checkpoint.step]
+    files = {Path(path).name: lock.files[f"data/{number}"] for number, path in enumerate(job.train.data)}
+    story = Story(job, exported, events, dataset, card, files)
+    if any(steps for steps, _ in story.curves.values()):
+        (folder / CURVE).write_text(loss_curve(story.curves), encoding="utf-8")
+    (folder / README).write_text(model_card(story), encoding="utf-8")
+    write_manifest(folder / MANIFEST, msgspec.structs.replace(exported, files=_hashes(folder)))
+
+
+def _hashes(folder: Path) -> dict[str, str]:
+    return {path.name: sha256_of(path) for path in sorted(folder.iterdir()) if path.name != _LOCK}
+
+
+@contextlib.contextmanager
+def _whole(folder: Path) -> Iterator[Path]:
+    """Give an empty folder to fill; at the end it stands in the place of the one that was exported before."""
+    folder = folder.absolute()
+    _refuse_foreign(folder)
+    partial, old = (folder.with_name(f"{PARTIAL}{folder.name}{end}") for end in ("", "-old"))
+    with locked(partial / _LOCK):
+        try:
+            remove_contents(partial, keep=_LOCK)
+            yield partial
+            for path in (*partial.iterdir(), partial):
+                sync(path)
+            (partial / _LOCK).unlink()
+            if folder.exists():
+                remove_tree(old)
+                folder.rename(old)
+            partial.rename(folder)
+            sync(folder.parent)
+        except BaseException as error:
+            remove_tree(partial)
+            if isinstance(error, OSError):
+                raise disk_error(error, folder) from error
+            raise
+    remove_tree(old)
+
+
+def _refuse_foreign(folder: Path) -> None:
+    if folder.exists() and not (folder / MANIFEST).exists() and (not folder.is_dir() or any(folder.iterdir())):
+        fix = "give another -o, or delete what is there"
+        raise ConfigError("something else lies here, and no model exported by jprep", where=str(folder), fix=fix)

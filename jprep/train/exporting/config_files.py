@@ -1,0 +1,47 @@
+"""What transformers reads beside the weights: the model's config, how it generates, the tokenizer's files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from jprep.io.atomic import sha256_of
+from jprep.tokenizer.card import Card, read_card, refuse_damaged, write_card
+from jprep.tokenizer.export import FILES
+from jprep.train.exporting.manifest import Dtype
+from jprep.train.job import Job
+
+_SPELT = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+
+
+def write_config(job: Job, end: int, folder: Path, dtype: Dtype) -> None:
+    """Write `config.json`, and `generation_config.json` for `clm`."""
+    _write(folder / "config.json", {**job.model, "dtype": _SPELT[dtype]})
+    if job.train.task == "clm":
+        pad = job.model.get("pad_token_id")
+        ids = {"bos_token_id": job.model.get("bos_token_id"), "eos_token_id": end if end >= 0 else None}
+        ids["pad_token_id"] = ids["eos_token_id"] if pad is None else pad
+        _write(folder / "generation_config.json", {name: number for name, number in ids.items() if number is not None})
+
+
+def write_tokenizer(tokenizer: Path, folder: Path) -> Card:
+    """Copy a tokenizer's files, and its card, which then names those that are here: not its README.
+
+    Raises:
+        ConfigError: there is no finished tokenizer.
+        MismatchError: a file of it is not what was written.
+    """
+    card = read_card(tokenizer)
+    refuse_damaged(tokenizer, card, FILES)
+    names = [name for name in FILES if (tokenizer / name).exists()]
+    for name in names:
+        (folder / name).write_bytes((tokenizer / name).read_bytes())
+    files = {name: sha256_of(folder / name) for name in names}
+    write_card(folder, msgspec.structs.replace(card, files=files))
+    return card
+
+
+def _write(path: Path, fields: dict[str, Any]) -> None:
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(dict(sorted(fields.items()))), indent=2) + b"\n")

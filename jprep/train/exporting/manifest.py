@@ -1,0 +1,92 @@
+"""`export.json`: what an exported model is, where it came from, and how text becomes its rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from jprep.dataset.special_ids import SpecialIds
+from jprep.engine.manifest import read_manifest
+from jprep.errors import ConfigError, MismatchError
+from jprep.io.atomic import damage
+from jprep.train.job import Task
+
+MANIFEST = "export.json"
+
+FORMAT = 1
+"""Raised whenever directories written before could not be read as those written now."""
+
+Dtype = Literal["fp32", "bf16", "fp16"]
+
+
+class Exported(msgspec.Struct, frozen=True, kw_only=True):
+    """What an exported model is. It is written last: a directory without it is none.
+
+    Attributes:
+        jprep: the version that wrote it.
+        format: of the directory, see `FORMAT`.
+        name: the run's.
+        task: the job's.
+        backend: that trained it.
+        step: how many updates the weights have had.
+        job: the job's fingerprint.
+        dataset: the dataset's; "" for labelled data.
+        tokenizer: the tokenizer's; "" where there is none.
+        dtype: of the weights.
+        parameters: how many there are.
+        special: ids around a text.
+        end: the id that ends a document; -1 where documents have no end.
+        length: most tokens of a labelled row; 0 for `clm` and `mlm`.
+        pair: whether a labelled row has two texts.
+        files: SHA-256 by name of each other file of the directory.
+    """
+
+    jprep: str
+    format: int
+    name: str
+    task: Task
+    backend: str
+    step: int
+    job: str
+    dataset: str
+    tokenizer: str
+    dtype: Dtype
+    parameters: int
+    special: SpecialIds
+    end: int
+    length: int
+    pair: bool
+    files: dict[str, str]
+
+
+def read_export(folder: Path) -> Exported:
+    """Read what an exported model is.
+
+    Raises:
+        ConfigError: there is none, or one of a later jprep's.
+    """
+    found = read_manifest(folder / MANIFEST, Exported, what="exported model", command="jprep export RUN", work="export")
+    if found.format > FORMAT:
+        what = f"this model was exported in format {found.format}; this jprep knows formats up to {FORMAT}"
+        raise ConfigError(what, where=str(folder), fix=f"install jprep {found.jprep} or later")
+    return found
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """An exported model's config, as transformers has it."""
+    config: dict[str, Any] = msgspec.json.decode((folder / "config.json").read_bytes())
+    return config
+
+
+def refuse_changed(folder: Path, exported: Exported) -> None:
+    """See that what is loaded of an exported model is what was written; its README is its users' own.
+
+    Raises:
+        MismatchError: a file is missing or another.
+    """
+    for name, sha256 in exported.files.items():
+        if not name.endswith((".md", ".svg")) and (what := damage(folder / name, sha256)):
+            fix = "`jprep export` writes it again"
+            raise MismatchError(f"a file of this model {what}", where=str(folder / name), fix=fix)

@@ -1,0 +1,193 @@
+"""An exported model's README: what it is, what it was trained on and how, and how it did."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from jprep.dataset.spec import Dataset
+from jprep.tokenizer.card import Card
+from jprep.tokenizer.model_card import source_list, table
+from jprep.train.data_lock import DataFile
+from jprep.train.events import Event, curve
+from jprep.train.exporting.curve import Curve
+from jprep.train.exporting.manifest import Exported
+from jprep.train.job import Job
+
+CURVE = "loss.svg"
+
+_MADE = {
+    "clm": ("text-generation", "AutoModelForCausalLM", "predicts the next token"),
+    "mlm": ("fill-mask", "AutoModelForMaskedLM", "predicts hidden tokens"),
+    "classify": ("text-classification", "AutoModelForSequenceClassification", "tells classes of texts"),
+    "regress": ("text-classification", "AutoModelForSequenceClassification", "gives texts a score"),
+}
+_HUB = re.compile(r"(apache|mit|cc0|cc-by|cc-by-sa|cc-by-nc|cc-by-nc-sa|odc-by|odbl)(-\d\.\d)?")
+"""Licences that model hubs have a name for."""
+
+_SHOWN = 20  # files of a source, or labels
+
+
+class Story(NamedTuple):
+    """What a card tells.
+
+    Attributes:
+        job: the job.
+        exported: what is exported of it.
+        events: of the run up to the checkpoint.
+        dataset: the dataset's manifest; None for labelled data.
+        tokenizer: the tokenizer's card; None where there is none.
+        files: labelled files, by their place.
+    """
+
+    job: Job
+    exported: Exported
+    events: Sequence[Event]
+    dataset: Dataset | None
+    tokenizer: Card | None
+    files: Mapping[str, DataFile]
+
+    @property
+    def curves(self) -> dict[str, Curve]:
+        """The losses over steps, by what they are measured on."""
+        return {"training": curve(self.events), "validation": curve(self.events, "validation")}
+
+
+def model_card(story: Story) -> str:
+    """The README of an exported model, in Markdown, with the head that model hubs read."""
+    return "\n".join(_lines(story)) + "\n"
+
+
+def _lines(story: Story) -> Iterator[str]:
+    job, exported = story.job, story.exported
+    yield from _head(story)
+    about = f"{job.model['architectures'][0]}, {exported.parameters:,} parameters in {exported.dtype}"
+    start = "from given weights" if job.train.model.init else "from scratch"
+    yield f"A Japanese model that {_MADE[exported.task][2]}: {about}, trained {start} with jprep {exported.jprep}"
+    yield from (f"({exported.backend}) for {exported.step:,} of {job.steps:,} steps.", "")
+    yield from _loading(story)
+    yield from _data(story)
+    yield from table("Training", _training(job))
+    yield from table("Figures", _figures(story))
+    if any(steps for steps, _ in story.curves.values()):
+        yield from (f"![Loss over steps]({CURVE})", "")
+    yield "Nothing else was measured. What its texts say, errors and prejudices among it, the model may repeat."
+    yield ""
+    yield from table("Provenance", _provenance(story))
+    yield "`export.json` has the SHA-256 of each file."
+
+
+def _head(story: Story) -> Iterator[str]:
+    job, pipeline = story.job, _MADE[story.exported.task][0]
+    yield from ("---", "language: ja", "library_name: transformers")
+    yield f"license: {_licences(_sources(story))}"
+    yield f"pipeline_tag: {pipeline}"
+    yield f"tags: [japanese, jprep, {job.model['model_type']}]"
+    yield from ("---", "", f"# {job.name}", "")
+
+
+def _licences(sources: Iterable[Mapping[str, Any]]) -> str:
+    """The sources' licences as model hubs call them."""
+    slugs = {re.sub(r"[^a-z0-9.]+", "-", source["licence"].lower()).strip("-") for source in sources}
+    named = sorted({slug if _HUB.fullmatch(slug) else "other" if slug else "unknown" for slug in slugs})
+    return (named[0] if len(named) == 1 else f"[{', '.join(named)}]") if named else "unknown"
+
+
+def _sources(story: Story) -> Sequence[Mapping[str, Any]]:
+    return story.dataset.sources if story.dataset else ()
+
+
+def _loading(story: Story) -> Iterator[str]:
+    kind = _MADE[story.exported.task][1]
+    names = f"AutoTokenizer, {kind}" if story.tokenizer else kind
+    yield from ("```python", f"from transformers import {names}", "")
+    if story.tokenizer:
+        yield 'tokenizer = AutoTokenizer.from_pretrained("this/folder")'
+    yield from (f'model = {kind}.from_pretrained("this/folder")', "```", "")
+    hard = story.tokenizer is not None and story.tokenizer.config.boundaries == "hard"
+    if hard:
+        yield "Its tokenizer takes words separated by U+001F; `jprep infer` and `jprep.load_tokenizer` find them in raw"
+        yield from ("text by themselves.", "")
+    elif story.tokenizer:
+        yield from ("Raw text is all it needs. `jprep infer this/folder` asks it from the command line.", "")
+        if story.exported.task == "clm" and story.exported.special.after:
+            yield "For `generate`, leave out what the tokenizer puts behind a text: it says that a document ends."
+            yield ""
+    else:
+        yield from ("It comes without a tokenizer, as it was trained without one.", "")
+
+
+def _data(story: Story) -> Iterator[str]:
+    yield from ("## What it was trained on, and its licences", "")
+    for source in _sources(story):
+        yield from source_list([source])
+        files = source.get("files", [])
+        yield from (
+            f"  - `{file['name']}` sha256 `{file.get('sha256') or file.get('shards', '')}`" for file in files[:_SHOWN]
+        )
+        if len(files) > _SHOWN:
+            yield f"  - and {len(files) - _SHOWN:,} more files"
+    yield from (
+        f"- `{place}` sha256 `{file.sha256}`; its licence is for its owner to say"
+        for place, file in story.files.items()
+    )
+    yield ""
+    if story.dataset:
+        for split in story.dataset.splits:
+            yield f"{split.name}: {split.documents:,} documents, {split.tokens:,} tokens.  "
+        yield ""
+    elif story.job.labels:
+        more = " …" if len(story.job.labels) > _SHOWN else ""
+        yield from (f"Classes: {', '.join(story.job.labels[:_SHOWN])}{more}", "")
+
+
+def _training(job: Job) -> dict[str, object]:
+    train, optimizer, schedule = job.train, job.train.optimizer, job.train.schedule
+    rows: dict[str, object] = {
+        "task": train.task,
+        "steps": job.steps,
+        "batch": f"{train.batch:,} rows",
+        "length": f"{train.labelled.length if train.data else train.length:,} tokens",
+    }
+    if not train.data:
+        rows["packing"] = train.packing
+    if train.task == "mlm":
+        rows["masking"] = ", ".join(f"{key} {getattr(train.masking, key)}" for key in train.masking.__struct_fields__)
+    return rows | {
+        "samples in an epoch": job.samples,
+        "seed": str(train.seed),
+        "precision": train.precision,
+        "optimizer": f"AdamW, {_spelt(optimizer)}",
+        "schedule": _spelt(schedule),
+    }
+
+
+def _spelt(section: Any) -> str:
+    values = ((key, getattr(section, key)) for key in section.__struct_fields__)
+    return ", ".join(f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}" for key, value in values)
+
+
+def _figures(story: Story) -> dict[str, object]:
+    rows: dict[str, object] = {}
+    for name, (steps, losses) in story.curves.items():
+        if steps:
+            rows[f"{name} loss at step {steps[-1]:,}"] = float(losses[-1])
+    validated = [event for event in story.events if event.kind == "validation"]
+    figures = validated[-1].figures if validated else {}
+    rows |= {f"validation {name}": value for name, value in figures.items() if name != "loss" and value is not None}
+    loss = figures.get("loss")
+    if story.exported.task in ("clm", "mlm") and loss is not None and loss < 100:
+        rows["validation perplexity"] = math.exp(loss)
+    return rows
+
+
+def _provenance(story: Story) -> dict[str, object]:
+    job, exported = story.job, story.exported
+    rows: dict[str, object] = {"job": f"`{job.fingerprint}`", "checkpoint": f"step {exported.step}"}
+    if story.dataset:
+        rows["dataset"] = f"`{story.dataset.signature}`, `{story.dataset.fingerprint}`"
+    if story.tokenizer:
+        rows["tokenizer"] = f"`{story.tokenizer.signature}`, `{story.tokenizer.fingerprint}`"
+    return rows | {"weights": f"sha256 `{exported.files['model.safetensors']}`"}

@@ -1,0 +1,66 @@
+"""A model's weights: what a backend's worker wrote, checked, as one canonical file."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from jprep.errors import InputError, JprepError
+from jprep.io.atomic import remove_tree
+from jprep.plugins import plugins
+from jprep.train.environments import python_of
+from jprep.train.exporting.manifest import Dtype
+from jprep.train.job import Job
+from jprep.train.models import parameters
+from jprep.train.tensor_file import BYTES, Entry, Floats, Shape, read_blocks, read_header, write_tensors
+
+WEIGHTS = "model.safetensors"
+
+_SPELT = {"fp32": "F32", "bf16": "BF16", "fp16": "F16"}
+_TAIL = 1500  # characters of a worker's complaint that are shown
+
+
+def write_weights(run: Path, job: Job, checkpoint: Path, folder: Path, dtype: Dtype) -> None:
+    """Have the job's backend take the weights out of a checkpoint, and write `model.safetensors`.
+
+    The file does not depend on how the backend lays out its own: it has the tensors in the order of their names.
+
+    Raises:
+        MachineError: the backend is not installed.
+        JprepError: its worker failed.
+        InputError: what it wrote is not the job's model, or holds a number that is none.
+        OSError: the disk is full.
+    """
+    raw = folder / "raw"
+    raw.mkdir()
+    _run_worker(job.backend, run, checkpoint, raw)
+    source = raw / WEIGHTS
+    tensors = parameters(job.model, job.train.task)
+    entries = read_header(source)
+    _check(entries, {name: tensor.shape for name, tensor in tensors.items()}, job.backend)
+
+    def blocks(name: str) -> Iterator[Floats]:
+        return read_blocks(source, name, entries[name])
+
+    write_tensors(folder / WEIGHTS, {name: tensors[name].shape for name in sorted(tensors)}, blocks, _SPELT[dtype])
+    remove_tree(raw)
+
+
+def _run_worker(name: str, run: Path, checkpoint: Path, folder: Path) -> None:
+    backend = plugins().get("backend", name)()
+    python = python_of(backend.name, backend.module)
+    paths = [str(path.absolute()) for path in (run, checkpoint, folder)]
+    command = [str(python), "-m", f"{backend.module}.worker", "export", *paths]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
+    if done.returncode or not (folder / WEIGHTS).exists():
+        said = done.stderr.strip()[-_TAIL:] or f"it ended with {done.returncode} and wrote no {WEIGHTS}"
+        raise JprepError(f"the backend {name} could not export the checkpoint: {said}", where=str(checkpoint))
+
+
+def _check(entries: Mapping[str, Entry], shapes: Mapping[str, Shape], backend: str) -> None:
+    found = {name: entry.shape for name, entry in entries.items()}
+    for name in sorted(found.keys() | shapes.keys()):
+        if found.get(name) != shapes.get(name) or entries[name].dtype not in BYTES:
+            what = f"the backend {backend} exported {name!r} as {found.get(name)}, and the model has {shapes.get(name)}"
+            raise InputError(what, where=name, fix="report it to the backend's makers")

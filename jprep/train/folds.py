@@ -1,0 +1,130 @@
+"""A labelled job once for each fold, and what the folds come to."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from jprep.errors import ConfigError
+from jprep.io.atomic import write_atomic
+from jprep.train.events import read_events
+from jprep.train.job import train_section
+from jprep.train.launching import Prepared, prepare, train
+from jprep.train.rundir import JOB, read_job
+
+FOLDS = "folds.json"
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """A figure of validation over all folds.
+
+    Attributes:
+        mean: of the folds where it is defined; None where it is in none.
+        deviation: their standard deviation, of a sample (n - 1); None for fewer than two.
+        each: of each fold in order; None where it is not defined.
+    """
+
+    mean: float | None
+    deviation: float | None
+    each: list[float | None]
+
+
+class Folds(msgspec.Struct, frozen=True):
+    """`folds.json`.
+
+    Attributes:
+        name: the run's.
+        jobs: the fingerprint of each fold's job.
+        figures: by name, at the last step of each fold; `loss` among them.
+    """
+
+    name: str
+    jobs: list[str]
+    figures: dict[str, Figure]
+
+
+def train_folds(
+    section: Mapping[str, Any],
+    name: str,
+    backend: str,
+    run: Path,
+    tokenizer: Path,
+    *,
+    through: Callable[[Prepared], int] = train,
+) -> int:
+    """Train a section once for each of its folds, in RUN/fold-0 and so on, and sum them up in RUN/folds.json.
+
+    A fold that is finished is not trained again, one that was stopped goes on.
+
+    Args:
+        section: the recipe's raw `[train]`; its `fold` is left out.
+        name: the run's.
+        backend: the backend's name.
+        run: the folder of the folds' run directories.
+        tokenizer: the tokenizer's folder.
+        through: brings one run to its end, and returns its exit code.
+
+    Returns:
+        0; or the code that a fold's training ended with, and the same call goes on.
+
+    Raises:
+        ConfigError: there are no folds, nothing is measured on them, or a run of its own lies in the folder.
+        JprepError: see `jprep.train.launching.prepare` and `train`.
+    """
+    number = _number(section)
+    if (run / JOB).exists():
+        fix = "choose another output directory for the folds, e.g. --name folds"
+        raise ConfigError("this is a run of its own", where=str(run), fix=fix)
+    places = [run / f"fold-{fold}" for fold in range(number)]
+    for fold, place in enumerate(places):
+        one = {**section, "fold": fold}
+        if code := through(prepare(one, f"{name}/{place.name}", backend, place, tokenizer, None)):
+            return code
+    write_atomic(run / FOLDS, msgspec.json.format(msgspec.json.encode(sum_up(name, places)), indent=1))
+    return 0
+
+
+def read_folds(run: Path) -> Folds:
+    """What the folds of a run came to.
+
+    Raises:
+        ConfigError: they are not finished.
+    """
+    try:
+        return msgspec.json.decode((run / FOLDS).read_bytes(), type=Folds)
+    except (OSError, msgspec.MsgspecError) as error:
+        fix = "`jprep train … --all-folds` makes it"
+        raise ConfigError("there is no finished training of all folds here", where=str(run), fix=fix) from error
+
+
+def sum_up(name: str, runs: Iterable[Path]) -> Folds:
+    """Mean and standard deviation of each figure that was measured at the last step of finished runs."""
+    jobs, figures = [], []
+    for run in runs:
+        job = read_job(run)
+        jobs.append(job.fingerprint)
+        measured = [event for event in read_events(run) if event.kind == "validation" and event.step == job.steps]
+        figures.append(measured[-1].figures if measured else {})
+    names = dict.fromkeys(name for one in figures for name in one)
+    return Folds(name, jobs, {name: _figure([one.get(name) for one in figures]) for name in names})
+
+
+def _figure(each: list[float | None]) -> Figure:
+    known = [value for value in each if value is not None]
+    mean = statistics.fmean(known) if known else None
+    return Figure(mean, statistics.stdev(known) if len(known) > 1 else None, each)
+
+
+def _number(section: Mapping[str, Any]) -> int:
+    train = train_section({**section, "fold": 0}, "[train]")
+    if not train.labelled.folds or train.validation_data:
+        fix = "labelled.folds = 5, without validation_data"
+        raise ConfigError("there are no folds to train", where="train.labelled.folds", fix=fix)
+    if not train.validation.every_steps:
+        fix = "train.validation.every_steps = 100; it is measured at the last step in any case"
+        raise ConfigError("nothing would be measured on the folds", where="train.validation.every_steps", fix=fix)
+    return train.labelled.folds

@@ -1,0 +1,158 @@
+"""From a recipe's `[train]` section to a run that is going: the one way in, for the command line and for programs."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from jprep.corpus.recipe import convert
+from jprep.errors import ConfigError, MachineError
+from jprep.plugins import plugins
+from jprep.train.backend import Backend, Host, Plan
+from jprep.train.environments import interpreter, place_of, python_of
+from jprep.train.host import this_host
+from jprep.train.initial import write_initial
+from jprep.train.job import Job, TrainSection, train_section
+from jprep.train.log import Say, on_stderr
+from jprep.train.making import make_job
+from jprep.train.rundir import INIT, open_run
+from jprep.train.supervise import supervise
+
+DEFAULT_BACKEND = "torch"
+
+_WHERE = "[train]"
+
+
+class Prepared(NamedTuple):
+    """A run that can begin.
+
+    Attributes:
+        backend: the backend's light half.
+        job: the job.
+        run: the run directory, which need not be there yet.
+        plan: how the job is run on this machine.
+        host: this machine.
+    """
+
+    backend: Backend
+    job: Job
+    run: Path
+    plan: Plan
+    host: Host
+
+
+def backend_of(section: Mapping[str, Any]) -> str:
+    """The backend of a `[train]` section: the one that it has options for, if it is one; else `torch`."""
+    named = section.get("backend")
+    return next(iter(named)) if isinstance(named, Mapping) and len(named) == 1 else DEFAULT_BACKEND
+
+
+def light_half(name: str) -> Backend:
+    """A backend's light half.
+
+    Raises:
+        ConfigError: no such backend is installed; the message names the nearest.
+    """
+    try:
+        made: Backend = plugins().get("backend", name)()
+    except ConfigError as error:
+        fix = f"{error.fix}; a backend is a package of its own, e.g. `pip install jprep-torch`"
+        raise ConfigError(error.what, fix=fix) from error
+    return made
+
+
+def prepare(
+    section: Mapping[str, Any],
+    name: str,
+    backend: str,
+    run: Path,
+    tokenizer: Path,
+    dataset: Path | None,
+    *,
+    dry: bool = False,
+) -> Prepared:
+    """Work out a run, and write nothing.
+
+    Args:
+        section: the recipe's `[train]`, as it stands there. Its paths are relative to the working directory.
+        name: the run's.
+        backend: the backend's name.
+        run: the run directory.
+        tokenizer: the tokenizer's folder.
+        dataset: the dataset's, for `clm` and `mlm`.
+        dry: plan for the environment that `jprep backends install` would make, where there is none.
+
+    Raises:
+        ConfigError: the section says nothing or something wrong, its parts do not fit together, or there is no such
+            backend.
+        InputError: a labelled row that cannot be used, or a damaged file of weights.
+        MachineError: the backend's environment is not installed.
+    """
+    if not section:
+        fix = 'add [train] with task = "clm", model = { preset = "gpt2-small" }, steps = 10000; see docs/recipes.md'
+        raise ConfigError("the recipe does not say what to train", where=_WHERE, fix=fix)
+    train, half = train_section(section, _WHERE), light_half(backend)
+    options = _options(train, half)
+    job = make_job(train, name, backend, msgspec.to_builtins(options), tokenizer, dataset, run=run)
+    host = this_host(_python(half, dry=dry))
+    return Prepared(half, job, run, half.plan(job, run.absolute(), host), host)
+
+
+def begin(prepared: Prepared, say: Say = on_stderr) -> None:
+    """Make the run directory with the weights that it starts from, or see that the one that stands is this job's.
+
+    Args:
+        prepared: from `prepare`.
+        say: is told what a user should know.
+
+    Raises:
+        MismatchError: it holds another job, or its data has changed.
+        MachineError: another process trains there, or it cannot be written.
+        ConfigError, InputError: the file of weights to start from has changed.
+    """
+    job, run = prepared.job, prepared.run
+    open_run(run, job, say)
+    if not (run / INIT).exists():
+        given = run / job.train.model.init if job.train.model.init else None
+        write_initial(job.model, job.train.task, job.train.seed, run / INIT, given)
+
+
+def train(prepared: Prepared, *, resume: str = "auto", say: Say = on_stderr) -> int:
+    """Begin a run, or go on with it, and bring it to its end or as far as somebody lets it.
+
+    Args:
+        prepared: from `prepare`.
+        resume: `auto`, from the last good checkpoint; a step; `never`, from the beginning.
+        say: is told what a user should know.
+
+    Returns:
+        the exit code, see `jprep.train.supervise.supervise`.
+
+    Raises:
+        JprepError: see `begin` and `supervise`.
+    """
+    begin(prepared, say)
+    return supervise(prepared.run, prepared.plan, resume=resume, say=say)
+
+
+def _options(train: TrainSection, half: Backend) -> Any:
+    """The backend's own options, checked. A misspelt backend's would be passed over in silence."""
+    known = plugins().names("backend")
+    for other in train.backend:
+        if other not in known and (close := difflib.get_close_matches(other, known, n=1)):
+            where, fix = f"train.backend.{other}", f"did you mean {close[0]!r}?"
+            raise ConfigError(f"there is no backend {other!r}", where=where, fix=fix)
+    return convert(train.backend.get(half.name, {}), half.Options, where=f"[train.backend.{half.name}]")
+
+
+def _python(half: Backend, *, dry: bool) -> Path:
+    try:
+        return python_of(half.name, half.module)
+    except MachineError:
+        if not dry:
+            raise
+        return interpreter(place_of(half.name))

@@ -1,0 +1,131 @@
+"""`jprep run`: a recipe from its first file to an exported model, by one command that goes on wherever it was left."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from jprep import samples
+from jprep.corpus.store import read_manifest
+from jprep.train.rundir import read_job
+from tests.conftest import COMMAND, Distribution, Run, digests, environment
+from tests.fakes.numpy_backend import offer
+
+DATA = ("corpus", "tokenizer", "dataset")
+TINY = Path("work/quickstart-tiny")
+
+
+class Place(NamedTuple):
+    folder: Path
+    env: dict[str, str]
+    jprep: Run
+
+    def run(self, *more: object, **options: Any) -> subprocess.CompletedProcess[str]:
+        options["env"] = self.env | options.get("env", {})
+        return self.jprep("run", "recipe.toml", *more, "--workers", 1, cwd=self.folder, **options)
+
+    def tiny(self, *more: object, **options: Any) -> subprocess.CompletedProcess[str]:
+        return self.run("--scale", "tiny", "--backend", "numpy", "--until", "train", *more, **options)
+
+    def edit(self, old: str, new: str) -> None:
+        recipe = self.folder / "recipe.toml"
+        assert old in recipe.read_text()
+        recipe.write_text(recipe.read_text().replace(old, new))
+
+
+@pytest.fixture
+def place(tmp_path: Path, distribution: Distribution, jprep: Run) -> Place:
+    return Place(samples.write(tmp_path / "sample").parent, offer(distribution), jprep)
+
+
+def made(folder: Path) -> dict[str, str]:
+    """What lies there for good."""
+    return {name: digest for name, digest in digests(folder).items() if name.startswith(DATA)}
+
+
+def test_a_small_form_of_a_recipe_goes_all_the_way(place: Place) -> None:
+    told = place.tiny().stdout
+    for line in ("train.batch: was 48, is 8", "corpus.sources.0.shards: was 0, is 1", "[4/4] train:"):
+        assert line in told
+    job = read_job(place.folder / TINY / "runs" / "numpy")
+    assert (job.steps, job.train.batch, job.train.packing) == (20, 8, "complete")
+    assert read_manifest(place.folder / TINY / "corpus").sources[0]["shards"] == 1
+    before = made(place.folder / TINY)
+    again = place.tiny()
+    assert made(place.folder / TINY) == before and again.returncode == 0
+
+
+def test_what_is_set_holds_at_any_scale(place: Place) -> None:
+    told = place.tiny("--set", "train.steps=7", "--set", "corpus.sources.1.shards=0", "--dry-run").stdout
+    assert "7 steps of 8 rows" in told
+    assert "sources.0.shards" in told and "sources.1.shards" not in told
+
+
+@pytest.mark.parametrize("failpoint", ["corpus.sealing", "tokenizer.learnt", "run.hashed"])
+def test_killed_it_goes_on_and_makes_the_same(failpoint: str, place: Place) -> None:
+    place.tiny()
+    first = made(place.folder / TINY)
+    command = [COMMAND, "run", "recipe.toml", "--scale", "tiny", "--backend", "numpy", "--until", "train"]
+    env = environment(**place.env, JPREP_FAILPOINT=failpoint)
+    options = ["--work", "other", "--workers", "1", "--set", "train.max_restarts=0"]
+    ended = subprocess.run([*command, *options], cwd=place.folder, env=env, capture_output=True, start_new_session=True)
+    assert ended.returncode in (-signal.SIGKILL, 1)
+    place.tiny("--work", "other", "--set", "train.max_restarts=0")
+    assert made(place.folder / "other" / TINY.name) == first
+
+
+def test_it_ends_where_the_recipe_ends_and_says_so(place: Place) -> None:
+    place.edit(place.folder.joinpath("recipe.toml").read_text().partition("[dataset]")[2], "\nvalidation = 0.2\n")
+    told = place.run().stdout
+    assert "[3/3] dataset" in told and "the recipe has no [train], so it ends here" in told
+    assert (place.folder / "work/quickstart/dataset/dataset.json").exists()
+    assert not (place.folder / "work/quickstart/runs").exists()
+
+
+def test_without_the_backend_nothing_is_begun(place: Place) -> None:
+    failed = place.run("--backend", "nump", code=2)
+    assert "nump" in failed.stderr
+    place.folder.joinpath("..", "distributions", "numpy_heavy", "worker.py").unlink()
+    failed = place.run("--backend", "numpy", code=3)
+    assert "jprep backends install numpy" in failed.stderr
+    assert not (place.folder / "work").exists()
+
+
+def test_a_failed_training_gives_its_exit_code_and_keeps_the_data(place: Place) -> None:
+    failed = place.tiny(env={"REFUSE_AT": "3"}, code=2)
+    assert "[4/4] train" in failed.stdout
+    assert (place.folder / TINY / "dataset/dataset.json").exists()
+    place.tiny()
+
+
+def test_a_corpus_of_elsewhere_is_taken(place: Place, corpus: Path) -> None:
+    recipe = place.folder / "own.toml"
+    recipe.write_text('name = "own"\n[tokenizer]\nvocab_size = 2000\n')
+    refused = place.jprep("run", recipe, cwd=place.folder, code=2).stderr
+    assert "--corpus DIR" in refused
+    before = digests(corpus)
+    place.jprep("run", recipe, "--corpus", corpus, cwd=place.folder)
+    assert (place.folder / "work/own/tokenizer/card.json").exists()
+    assert digests(corpus) == before
+
+
+def test_what_a_source_names_is_fetched_once_and_announced(place: Place) -> None:
+    away = place.folder.parent / samples.CRAWL
+    place.folder.joinpath(samples.CRAWL).rename(away)
+    place.edit('paths = ["cc100.txt"]', f'paths = ["downloads/cc100.txt"]\nfiles = [{{ url = "{away.as_uri()}" }}]')
+    assert f"downloads/{samples.CRAWL}  of {away.as_uri()}" in place.run("--until", "corpus", "--dry-run").stdout
+    told = place.run("--until", "corpus").stdout
+    assert f"fetching {away.as_uri()}, {away.stat().st_size:,} bytes" in told
+    assert "fetching" not in place.run("--until", "corpus").stdout
+
+
+def test_a_dry_run_writes_nothing(place: Place) -> None:
+    before = digests(place.folder)
+    told = place.run("--backend", "numpy", "--dry-run").stdout
+    for step in ("corpus", "tokenizer", "dataset", "train", "export"):
+        assert f"  {step}" in told
+    assert digests(place.folder) == before

@@ -1,0 +1,189 @@
+"""`jprep train` and `jprep backends`, as a user runs them, with a backend in numpy that really trains."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+from jprep.train.environments import STAMP, Installed, as_installed
+from tests.conftest import COMMAND, ROOT, Distribution, Run, digests, environment
+from tests.fakes.numpy_backend import offer
+from tests.fakes.small_run import await_true, weights
+from tests.fakes.small_work import small_work
+
+RUN = Path("work/small/runs/numpy")
+
+
+class Place(NamedTuple):
+    folder: Path
+    env: dict[str, str]
+    jprep: Run
+
+    def train(self, *more: object, **options: Any) -> subprocess.CompletedProcess[str]:
+        options["env"] = self.env | options.get("env", {})
+        return self.jprep("train", "small.toml", "--backend", "numpy", *more, cwd=self.folder, **options)
+
+
+@pytest.fixture
+def place(tmp_path: Path, distribution: Distribution, jprep: Run) -> Place:
+    small_work(tmp_path)
+    return Place(tmp_path, offer(distribution), jprep)
+
+
+def test_a_recipe_is_trained_and_what_comes_next_is_said(place: Place) -> None:
+    done = place.train()
+    run = place.folder / RUN
+    assert weights(run, 30) and (run / "init.safetensors").exists()
+    assert "30" in done.stdout and "validation" in done.stdout and f"jprep export {RUN}" in done.stdout
+    assert done.stderr == ""
+    again = place.train("--json")
+    assert json.loads(again.stdout).items() >= {"code": 0, "step": 30, "saved": 30, "backend": "numpy"}.items()
+
+
+def test_a_terminal_sees_how_far_it_is(place: Place) -> None:
+    reader, terminal = os.openpty()
+    command = [COMMAND, "train", "small.toml", "--backend", "numpy"]
+    env = environment(**place.env, PAUSE="0.05", TERM="xterm", COLUMNS="140")
+    with subprocess.Popen(command, cwd=place.folder, env=env, stderr=terminal, stdout=subprocess.DEVNULL) as process:
+        os.close(terminal)
+        shown = b""
+        with contextlib.suppress(OSError):  # how a terminal ends
+            while block := os.read(reader, 1 << 16):
+                shown += block
+    os.close(reader)
+    assert process.returncode == 0
+    assert all(part in shown for part in (b"30/30", b"loss 0.", b"tokens/s", b"left", b"validation 0."))
+
+
+def test_the_only_backend_that_a_recipe_has_options_for_is_taken(place: Place) -> None:
+    with place.folder.joinpath("small.toml").open("a") as file:
+        file.write("[train.backend.numpy]\nrows = 4\n")
+    found = place.jprep("train", "small.toml", "--dry-run", "--json", cwd=place.folder, env=place.env)
+    assert json.loads(found.stdout)["plan"].items() >= {"rows": 4, "accumulate": 2}.items()
+
+
+def test_a_dry_run_says_what_would_be_done_and_writes_nothing(place: Place) -> None:
+    before = digests(place.folder)
+    shown = place.train("--dry-run").stdout
+    assert "does not fit" in place.train("--dry-run", env={"NUMPY_MEMORY": str(1 << 60)}).stdout
+    for part in ("roberta-tiny", "30 steps of 8 rows", "1 processes × 8 rows × 1 times", "every 10 steps", "fp32"):
+        assert part in shown
+    assert "-m numpy_heavy.worker train" in shown and "it is slow" in shown and "take another backend" in shown
+    plan = json.loads(place.train("--dry-run", "--json").stdout)
+    tokens = sum(split["tokens"] for split in _splits(place.folder) if split["name"] == "train")
+    assert plan["tokens"] == tokens and plan["epochs"] == pytest.approx(240 / plan["samples"])
+    assert plan["train"]["checkpoint"]["every_steps"] == 10 and plan["host"]["cores"] >= 1
+    assert digests(place.folder) == before and not (place.folder / RUN).exists()
+
+
+def _splits(folder: Path) -> list[dict[str, Any]]:
+    return json.loads(folder.joinpath("work/small/dataset/dataset.json").read_bytes())["splits"]
+
+
+def test_stopped_it_says_the_command_that_goes_on_and_ends_where_the_undisturbed_run_does(place: Place) -> None:
+    command = [COMMAND, "train", "small.toml", "--backend", "numpy", "--resume", "never"]
+    env = environment(**place.env, PAUSE="0.1")
+    process = subprocess.Popen(command, cwd=place.folder, env=env, stderr=subprocess.PIPE, text=True)
+    events = place.folder / RUN / "events.jsonl"
+    await_true(lambda: events.exists() and '"log"' in events.read_text())
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130 and "saving; once more stops now" in said
+    assert said.splitlines()[-1] == "this goes on:  jprep train small.toml --backend numpy"
+    place.train()
+    place.train("-o", "straight")
+    assert weights(place.folder / RUN, 30) == weights(place.folder / "straight", 30)
+
+
+def test_a_run_begins_again_where_it_is_told_to(place: Place) -> None:
+    place.train()
+    place.train("--resume", 20)
+    starts = [json.loads(line) for line in (place.folder / RUN / "events.jsonl").read_text().splitlines()]
+    assert [event["step"] for event in starts if event["kind"] == "start"] == [0, 20]
+    refused = place.train("--resume", "soon", code=2)
+    assert "auto, never, or the step" in refused.stderr
+    assert "no" in place.train("--resume", 7, code=2).stderr
+
+
+def test_a_failing_worker_s_code_comes_through(place: Place) -> None:
+    done = place.train("--json", env={"REFUSE_AT": "12"}, code=2)
+    assert "no restart mends this" in done.stderr
+    assert json.loads(done.stdout).items() >= {"code": 2, "saved": 10}.items()
+
+
+@pytest.mark.parametrize(
+    ("missing", "says"),
+    [("tokenizer", "jprep tokenizer train small.toml"), ("dataset", "jprep dataset pack small.toml")],
+)
+def test_what_is_missing_is_named_with_the_command_that_makes_it(missing: str, says: str, place: Place) -> None:
+    (place.folder / "work" / "small" / missing).rename(place.folder / "elsewhere")
+    assert says in place.train(code=2).stderr
+    place.train(f"--{missing}", "elsewhere", "--dry-run")
+
+
+def test_mistakes_are_named_before_anything_is_written(place: Place) -> None:
+    def refused(*arguments: str) -> str:
+        return place.train(*arguments, code=2).stderr
+
+    assert "did you mean 'batch'" in refused("--set", "train.batsh=4")
+    unknown = refused("--backend", "numpi")
+    assert "did you mean 'numpy'" in unknown and "pip install" in unknown
+    assert "did you mean 'rows'" in refused("--set", "train.backend.numpy.row=4")
+    assert "did you mean 'numpy'" in refused("--set", "train.backend.nunpy.rows=4")
+    assert "cannot be divided" in refused("--set", "train.backend.numpy.rows=3")
+    assert "either -o or --name" in refused("-o", "here", "--name", "there")
+    place.folder.joinpath("small.toml").write_text('name = "small"')
+    assert "add [train]" in refused()
+    assert not (place.folder / "work" / "small" / "runs").exists()
+
+
+def test_another_job_in_the_same_directory_is_refused_with_what_differs(place: Place) -> None:
+    place.train()
+    assert "seed" in place.train("--set", "train.seed=2", code=2).stderr
+    place.train("--set", "train.seed=2", "--name", "other")
+
+
+def test_backends_are_listed_with_what_they_find(place: Place) -> None:
+    shown = place.jprep("backends", "list", env=place.env).stdout
+    assert "numpy  jprep_numpy 1.0  this environment" in shown and "it is slow" in shown
+    found = {one["name"]: one for one in json.loads(place.jprep("backends", "list", "--json", env=place.env).stdout)}
+    assert [finding["level"] for finding in found["numpy"]["findings"]] == ["ok", "note"]
+
+
+def test_a_backend_without_an_environment_says_how_to_install_it(place: Place) -> None:
+    heavy = next(Path(part) for part in place.env["PYTHONPATH"].split(os.pathsep)) / "numpy_heavy" / "worker.py"
+    heavy.write_text("import no_such_framework")
+    assert "jprep backends install numpy" in place.train(code=3).stderr
+    assert "environments/numpy/bin/python -m numpy_heavy.worker" in place.train("--dry-run").stdout
+    listed = place.jprep("backends", "list", env=place.env).stdout
+    assert "not installed" in listed and "no_such_framework" in listed
+
+
+def test_an_environment_that_pip_cannot_fill_says_what_pip_says_and_is_not_believed(place: Place) -> None:
+    arguments = ("backends", "install", "numpy", "--", "--no-index")
+    failed = place.jprep(*arguments, env=place.env, code=3).stderr
+    assert "pip could not install it" in failed and "run the same command again" in failed
+    stamp = Path(place.env["JPREP_BACKENDS"]) / "numpy" / STAMP
+    assert not stamp.exists()
+    wanted = [*as_installed("jprep"), "jprep_numpy==1.0"]
+    stamp.write_bytes(msgspec.json.encode(Installed(name="numpy", requires=wanted, python="3", packages={})))
+    assert "numpy is installed already" in place.jprep(*arguments, env=place.env).stdout
+
+
+def test_the_documented_backend_plans_a_job(place: Place, distribution: Distribution) -> None:
+    [source] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "backends.md").read_text(), re.DOTALL)
+    distribution.add("jprep_mine", source)
+    arguments = ("train", "small.toml", "--backend", "mine", "--dry-run", "--json", "--set")
+    planned = place.jprep(*arguments, "train.backend.mine.rows=2", cwd=place.folder, env=place.env).stdout
+    assert json.loads(planned)["plan"].items() >= {"processes": 1, "rows": 2, "accumulate": 4}.items()
+    refused = place.jprep(*arguments, "train.backend.mine.rows=3", cwd=place.folder, env=place.env, code=2)
+    assert "take a divisor of 8" in refused.stderr

@@ -1,0 +1,45 @@
+"""`jprep train --all-folds`, as a user runs it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.conftest import Distribution, Run
+from tests.fakes.labelled_run import rows, tokenizer
+from tests.fakes.numpy_backend import offer
+
+RECIPE = """name = "評判"
+
+[train]
+task = "classify"
+model = { preset = "bert-tiny" }
+data = ["rows.jsonl"]
+labelled = { length = 24, folds = 2 }
+batch = 8
+steps = 4
+validation = { every_steps = 4 }
+"""
+
+
+def test_all_folds_are_trained_and_their_means_printed(tmp_path: Path, distribution: Distribution, jprep: Run) -> None:
+    env = offer(distribution)
+    rows(tmp_path / "rows.jsonl")
+    tokenizer(tmp_path / "work" / "評判" / "tokenizer")
+    (tmp_path / "recipe.toml").write_text(RECIPE, encoding="utf-8")
+    command = ["train", "recipe.toml", "--backend", "numpy", "--name", "二つ の 折"]
+    run = tmp_path / "work" / "評判" / "runs" / "二つ の 折"
+    jprep(*command, "--all-folds", "--dry-run", cwd=tmp_path, env=env)
+    assert not run.exists()
+    shown = jprep(*command, "--all-folds", cwd=tmp_path, env=env).stdout
+    for word in ("二つ の 折", "of 2 folds", "accuracy", "macro_f1", "f1/肯定"):
+        assert word in shown
+    assert sorted(path.name for path in run.iterdir()) == ["fold-0", "fold-1", "folds.json"]
+    again = jprep(*command, "--all-folds", "--json", cwd=tmp_path, env=env)
+    assert json.loads(again.stdout) == json.loads((run / "folds.json").read_bytes())
+    refused = jprep(*command, "--all-folds", "--resume", "never", cwd=tmp_path, env=env, code=2)
+    assert "each fold is one" in refused.stderr
+    alone = jprep(*command, "--all-folds", "-o", run / "fold-0", cwd=tmp_path, env=env, code=2)
+    assert "give either -o or --name" in alone.stderr
+    alone = jprep(*command[:-2], "--all-folds", "-o", run / "fold-0", cwd=tmp_path, env=env, code=2)
+    assert "this is a run of its own" in alone.stderr

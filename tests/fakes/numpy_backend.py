@@ -1,0 +1,66 @@
+"""A backend `numpy` that really trains: the light half, and around `training_worker` the heavy one.
+
+`offer` puts both where processes started with a distribution's `env` find them. Its model is linear and has nothing to
+do with the job's.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+
+from jprep.errors import ConfigError
+from jprep.train.backend import Finding, Host, Plan
+from jprep.train.job import Job
+from tests.conftest import ROOT, Distribution
+
+PLUGIN = """from jprep.plugins import hookimpl
+@hookimpl
+def jprep_backends():
+    return {"numpy": "tests.fakes.numpy_backend:Numpy"}
+"""
+WORKER = """import sys
+from pathlib import Path
+from jprep.train.worker import work
+from tests.fakes.training_worker import train
+if __name__ == "__main__":
+    assert sys.argv.pop(1) == "train"
+    sys.exit(work(train, Path(sys.argv[1])))
+"""
+
+
+class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    rows: int = 0
+
+
+class Numpy:
+    name: ClassVar[str] = "numpy"
+    module: ClassVar[str] = "numpy_heavy"
+    distribution: ClassVar[str] = "jprep_numpy"
+    Options: ClassVar[type[Any]] = Options
+
+    def check(self, options: Any) -> list[Finding]:
+        return [Finding("numpy is there"), Finding("it is slow", "note", "take another backend")]
+
+    def plan(self, job: Job, run: Path, host: Host) -> Plan:
+        rows = job.options["rows"] or job.train.batch
+        if job.train.batch % rows:
+            raise ConfigError("the batch cannot be divided", where="train.backend.numpy.rows", fix="rows = 1")
+        argv = (host.python, "-m", f"{self.module}.worker", "train", str(run))
+        return Plan(
+            argv, {"OMP_NUM_THREADS": "1"}, 1, rows, job.train.batch // rows, int(os.environ.get("NUMPY_MEMORY", "1"))
+        )
+
+
+def offer(distribution: Distribution) -> dict[str, str]:
+    """Add the backend to a distribution; the variables that a process needs to find it."""
+    distribution.add("jprep_numpy", PLUGIN)
+    heavy = distribution.folder / "numpy_heavy"
+    heavy.mkdir()
+    heavy.joinpath("__init__.py").touch()
+    heavy.joinpath("worker.py").write_text(WORKER)
+    path = os.pathsep.join([distribution.env["PYTHONPATH"], str(ROOT)])
+    return {"PYTHONPATH": path, "JPREP_BACKENDS": str(distribution.folder / "environments")}

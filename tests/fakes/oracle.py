@@ -1,0 +1,74 @@
+"""A backend `oracle` without a framework: it exports by copying, and its answers follow from the ids by rule.
+
+What it does wrong is told by the variable ORACLE: `die`, `babble`, `refuse`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import ClassVar
+
+import msgspec
+
+from jprep.train.inference import Answer, FillMask, Generate, Guess, Request
+from tests.conftest import ROOT, Distribution
+
+PLUGIN = """from jprep.plugins import hookimpl
+@hookimpl
+def jprep_backends():
+    return {"oracle": "tests.fakes.oracle:Oracle"}
+"""
+WORKER = """import sys
+from tests.fakes.oracle import main
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
+"""
+
+
+class Oracle:
+    name: ClassVar[str] = "oracle"
+    module: ClassVar[str] = "oracle_heavy"
+
+
+def offer(distribution: Distribution) -> dict[str, str]:
+    """Add the backend to a distribution; the variables that a process needs to find it."""
+    distribution.add("jprep_oracle", PLUGIN)
+    heavy = distribution.folder / "oracle_heavy"
+    heavy.mkdir()
+    heavy.joinpath("__init__.py").touch()
+    heavy.joinpath("worker.py").write_text(WORKER)
+    path = os.pathsep.join([distribution.env["PYTHONPATH"], str(ROOT)])
+    return {"PYTHONPATH": path, "JPREP_BACKENDS": str(distribution.folder / "environments")}
+
+
+def main(verb: str, *arguments: str | Path) -> int:
+    fault = os.environ.get("ORACLE")
+    if fault == "refuse":
+        sys.stderr.write("a thousand lines\nthe oracle is closed\n")
+        return 3
+    if verb == "export":
+        shutil.copyfile(Path(arguments[1], "model.safetensors"), Path(arguments[2], "model.safetensors"))
+        return 0
+    for line in sys.stdin.buffer:
+        if fault == "die":
+            sys.stderr.write("the tripod fell over\n")
+            return 9
+        answer = answer_to(msgspec.json.decode(line, type=Request))
+        sys.stdout.buffer.write(b"hm" if fault == "babble" else msgspec.json.encode(answer))
+        sys.stdout.buffer.write(b"\n")
+        sys.stdout.buffer.flush()
+    return 0
+
+
+def answer_to(request: Request) -> Answer:
+    if isinstance(request, FillMask):
+        guesses = [Guess(number + 5, 1 / (number + 2)) for number in range(request.top)]
+        return Answer(masks=[guesses] * request.ids.count(request.mask))
+    if isinstance(request, Generate):  # what it was given, backwards
+        return Answer(ids=request.ids[: -request.tokens - 1 : -1])
+    if len(request.ids) > 25:
+        return Answer(error="that is too deep")
+    return Answer(scores=[0.25, 0.5, 0.25])

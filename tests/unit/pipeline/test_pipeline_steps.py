@@ -1,0 +1,102 @@
+"""Which steps a recipe has, where they lead, and what is found out before the first one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jprep.corpus.recipe import Recipe, decode_recipe
+from jprep.errors import ConfigError
+from jprep.pipeline.places import finished, places
+from jprep.pipeline.steps import check, missing_section, steps_of, to_fetch
+
+SOURCE = {"name": "web", "paths": ["b.txt"], "reader": "text"}
+CORPUS = {"sources": [SOURCE], "segmenter": "none"}
+CLM = {"task": "clm", "steps": 10, "model": {"preset": "gpt2-tiny"}}
+ALL = ["corpus", "tokenizer", "dataset", "train", "export"]
+
+
+def recipe(**sections: Any) -> Recipe:
+    return decode_recipe({"name": "r", **sections})
+
+
+@pytest.mark.parametrize(
+    ("sections", "steps", "missing"),
+    [
+        ({"corpus": CORPUS}, ["corpus"], "[tokenizer]"),
+        ({"corpus": CORPUS, "tokenizer": {"model": "bpe"}}, ["corpus", "tokenizer"], "[dataset]"),
+        ({"corpus": CORPUS, "dataset": {"validation": 0.1}}, ["corpus", "tokenizer", "dataset"], "[train]"),
+        ({"corpus": CORPUS, "train": CLM}, ALL, ""),
+    ],
+)
+def test_a_recipe_has_the_steps_of_its_sections_and_what_they_need(
+    sections: dict[str, Any], steps: list[str], missing: str
+) -> None:
+    made = recipe(**sections)
+    assert steps_of(made, "export") == steps
+    assert missing_section(made, steps_of(made, "export"), "export") == missing
+
+
+def test_it_ends_where_it_is_told_to() -> None:
+    made = recipe(corpus=CORPUS, train=CLM)
+    assert steps_of(made, "tokenizer") == ["corpus", "tokenizer"]
+    assert missing_section(made, ["corpus", "tokenizer"], "tokenizer") == ""
+
+
+def test_labelled_data_needs_a_tokenizer_and_no_dataset() -> None:
+    made = recipe(train={"task": "classify", "data": ["a.jsonl"], "epochs": 1})
+    assert steps_of(made, "export", corpus=True) == ["corpus", "tokenizer", "train", "export"]
+    assert steps_of(made, "export", tokenizer=True) == ["train", "export"]
+
+
+def test_without_sources_it_asks_for_a_corpus() -> None:
+    with pytest.raises(ConfigError, match="no corpus of its own") as error:
+        steps_of(recipe(tokenizer={"model": "bpe"}), "export")
+    assert "--corpus DIR" in error.value.fix
+
+
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        ({"corpus": CORPUS | {"filters": ["lenght"]}}, "length"),
+        ({"corpus": CORPUS, "tokenizer": {"vocab": 1}}, "vocab_size"),
+        ({"corpus": CORPUS, "train": CLM | {"bach": 3}}, "batch"),
+    ],
+)
+def test_what_is_misspelt_is_found_before_anything_begins(sections: dict[str, Any], said: str) -> None:
+    made = recipe(**sections)
+    with pytest.raises(ConfigError, match=said):
+        check(made, steps_of(made, "export"), "torch")
+
+
+def test_an_unknown_backend_is_found_before_anything_begins() -> None:
+    made = recipe(corpus=CORPUS, train=CLM)
+    with pytest.raises(ConfigError, match="toorch"):
+        check(made, steps_of(made, "export"), "toorch")
+
+
+def test_only_what_is_not_there_is_fetched(tmp_path: Path) -> None:
+    here, away = tmp_path / "here.txt", tmp_path / "away.txt"
+    here.write_text("文。")
+    sources = [
+        {"name": path.stem, "paths": [str(path)], "reader": "text", "files": [{"url": f"https://example.org/{path.name}"}]}
+        for path in (here, away)
+    ]
+    made = recipe(corpus={"sources": sources, "segmenter": "none"})
+    assert list(to_fetch(made, tmp_path / "downloads")) == ["away.txt"]
+    (tmp_path / "downloads").mkdir()
+    (tmp_path / "downloads" / "away.txt").write_text("文。")
+    assert not to_fetch(made, tmp_path / "downloads")
+
+
+def test_what_is_not_finished_is_named_with_the_command_that_makes_it(tmp_path: Path) -> None:
+    made = recipe(corpus=CORPUS)
+    with pytest.raises(ConfigError, match="dataset is not there") as error:
+        finished("dataset", made, Path("r.toml"), tmp_path)
+    assert "`jprep dataset pack r.toml` makes it" in error.value.fix
+    place = places(tmp_path, "r").dataset
+    place.mkdir(parents=True)
+    (place / "dataset.json").write_text("{}")
+    assert finished("dataset", made, Path("r.toml"), tmp_path) == place

@@ -1,0 +1,148 @@
+"""What a run reads is what it was when it began."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from jprep.dataset.spec import read_dataset, write_dataset
+from jprep.errors import MismatchError
+from jprep.io.atomic import sha256_of
+from jprep.tokenizer.card import read_card, write_card
+from jprep.train import data_lock
+from jprep.train.data_lock import VERIFIED, check_data
+from jprep.train.rundir import read_job
+from jprep.train.supervise import supervise
+from tests.fakes.labelled_run import labelled_run
+from tests.fakes.small_dataset import SPLITS, lay_out, tokenizer
+from tests.fakes.small_run import plan_of, small_run
+
+
+def hashed(folder: Path) -> Path:
+    """A dataset whose manifest has its files' hashes."""
+    lay_out(folder, SPLITS)
+    about = read_dataset(folder)
+    splits = [
+        msgspec.structs.replace(
+            split, files=[msgspec.structs.replace(one, sha256=sha256_of(folder / one.path)) for one in split.files]
+        )
+        for split in about.splits
+    ]
+    write_dataset(folder, msgspec.structs.replace(about, splits=splits))
+    return folder
+
+
+def flip(path: Path, place: int = 5) -> None:
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files that are read whole; those that have just been written count as settled."""
+    seen: list[str] = []
+    monkeypatch.setattr(data_lock, "sha256_of", lambda path: seen.append(path.name) or sha256_of(path))
+    monkeypatch.setattr(data_lock, "_SETTLED", -(10**9))
+    return seen
+
+
+def test_a_byte_that_differs_from_what_was_packed_is_refused_at_the_beginning(tmp_path: Path) -> None:
+    flip(hashed(tmp_path / "dataset") / "train.bin")
+    with pytest.raises(MismatchError, match=r"dataset/train.bin is not what was written") as caught:
+        small_run(tmp_path)
+    assert "jprep dataset pack" in caught.value.fix
+    assert not (tmp_path / "run" / "job.json").exists()
+
+
+@pytest.mark.parametrize("with_hashes", [True, False])
+def test_a_byte_that_changes_later_is_refused(with_hashes: bool, tmp_path: Path, reads: list[str]) -> None:
+    (hashed if with_hashes else lambda folder: lay_out(folder, SPLITS))(tmp_path / "dataset")
+    run, path = small_run(tmp_path), tmp_path / "dataset" / "train.bin"
+    before = path.stat()
+    flip(path)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # the size and the time are what they were
+    for again in range(2):
+        with pytest.raises(MismatchError, match=r"dataset/train\.bin is not what") as caught:
+            supervise(run, plan_of(run))
+        assert caught.value.where == str(path) and "bring back" in caught.value.fix, again
+    flip(path)
+    assert supervise(run, plan_of(run)) == 0
+
+
+def test_files_are_read_once(tmp_path: Path, reads: list[str]) -> None:
+    run = small_run(tmp_path)
+    assert sorted(reads) == ["dataset.json", "train.bin", "validation.bin"]
+    reads.clear()
+    check_data(run, read_job(run))
+    small_run(tmp_path)
+    assert reads == []
+    (tmp_path / "dataset" / "train.bin").touch()
+    check_data(run, read_job(run))
+    assert reads == ["train.bin"]
+    (run / VERIFIED).write_text("{")  # nothing is lost with it
+    check_data(run, read_job(run))
+    assert len(reads) == 4
+
+
+def test_a_file_that_has_just_been_written_is_read_again(tmp_path: Path) -> None:
+    """Its time may not tell a change that comes at once."""
+    run = small_run(tmp_path)
+    assert not (run / VERIFIED).exists()
+
+
+def test_what_takes_long_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: list[str]) -> None:
+    run, said = small_run(tmp_path), []
+    check_data(run, read_job(run), said.append)
+    assert said == []
+    monkeypatch.setattr(data_lock, "_WORTH_A_WORD", 1)
+    (tmp_path / "dataset" / "train.bin").touch()
+    check_data(run, read_job(run), said.append)
+    assert len(said) == 1 and "reading 0.0 GB" in said[0]
+
+
+def test_what_cannot_be_remembered_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: object) -> None:
+    run = small_run(tmp_path)
+    (tmp_path / "dataset" / "train.bin").touch()
+    (run / VERIFIED).unlink()
+    (run / VERIFIED).mkdir()
+    check_data(run, read_job(run))
+
+
+def test_a_changed_tokenizer_file_is_refused(tmp_path: Path) -> None:
+    place = tokenizer(tmp_path / "tokenizer")
+    path = place / "tokenizer.json"
+    write_card(place, msgspec.structs.replace(read_card(place), files={path.name: sha256_of(path)}))
+    run = small_run(tmp_path, tokenizer="../tokenizer")
+    flip(path)
+    with pytest.raises(MismatchError, match=r"tokenizer/tokenizer\.json is not what was written"):
+        check_data(run, read_job(run))
+    flip(path)
+    write_card(place, msgspec.structs.replace(read_card(place), signature="other"))
+    with pytest.raises(MismatchError, match=r"tokenizer/card\.json is not what the run began with"):
+        check_data(run, read_job(run))
+
+
+def test_changed_rows_are_refused_and_named(tmp_path: Path) -> None:
+    run, path = labelled_run(tmp_path), tmp_path / "rows.jsonl"
+    path.write_text(path.read_text().replace("東京の7", "東京の8", 1))
+    with pytest.raises(MismatchError, match="data/0 is not what the run began with") as caught:
+        check_data(run, read_job(run))
+    assert caught.value.where.endswith("rows.jsonl")
+
+
+def test_a_model_of_another_vocabulary_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(MismatchError, match="the model has 40001 ids, and the dataset 40000"):
+        small_run(tmp_path, model={"model_type": "linear", "vocab_size": 40_001})
+
+
+def test_a_lost_list_is_refused(tmp_path: Path) -> None:
+    run = small_run(tmp_path)
+    path = run / "data.lock.json"
+    path.write_text(json.dumps({"files": 3}))
+    with pytest.raises(MismatchError, match=r"data\.lock\.json is not there or cannot be read"):
+        check_data(run, read_job(run))

@@ -1,0 +1,265 @@
+"""Exports: whole or not at all, the same bytes from the same checkpoint, nothing but the job's model."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from jprep.errors import ConfigError, InputError, JprepError, MismatchError
+from jprep.tokenizer import load_tokenizer
+from jprep.tokenizer.card import read_card, refuse_damaged
+from jprep.train.exporting import export, newest_export, weights
+from jprep.train.exporting.curve import loss_curve
+from jprep.train.exporting.manifest import read_export, refuse_changed
+from jprep.train.rundir import read_job
+from jprep.train.tensor_file import read_blocks, read_header, write_tensors
+from tests.conftest import digests
+from tests.fakes.trained_run import save, trained_run
+
+FILES = {
+    "README.md", "card.json", "config.json", "export.json", "loss.svg", "model.safetensors", "special_tokens_map.json",
+    "tokenizer.json", "tokenizer_config.json",
+}  # fmt: skip
+
+
+@pytest.fixture
+def copying(monkeypatch: pytest.MonkeyPatch) -> dict[str, Callable[[Path], None]]:
+    """A backend's worker that copies; `spoil` may change what it wrote."""
+    spoil: dict[str, Callable[[Path], None]] = {}
+
+    def work(name: str, run: Path, checkpoint: Path, folder: Path) -> None:
+        shutil.copyfile(checkpoint / "model.safetensors", folder / "model.safetensors")
+        for change in spoil.values():
+            change(folder / "model.safetensors")
+
+    monkeypatch.setattr(weights, "_run_worker", work)
+    return spoil
+
+
+def tensors(path: Path) -> dict[str, np.ndarray]:
+    return {
+        name: np.concatenate(list(read_blocks(path, name, entry))).reshape(entry.shape)
+        for name, entry in read_header(path).items()
+    }
+
+
+def rewritten(path: Path, changed: dict[str, np.ndarray]) -> None:
+    write_tensors(path, {name: value.shape for name, value in changed.items()}, lambda name: [changed[name].ravel()])
+
+
+@pytest.mark.parametrize(
+    ("task", "kind"), [("mlm", "bert"), ("clm", "gpt2"), ("classify", "electra"), ("regress", "llama")]
+)
+def test_what_an_export_holds(task: str, kind: str, tmp_path: Path, copying: Any) -> None:
+    run = trained_run(tmp_path, task, kind)
+    folder = export(run)
+    job, about = read_job(run), read_export(folder)
+    optional = {"clm": {"generation_config.json"}, "regress": {"spm.model"}}
+    assert {path.name for path in folder.iterdir()} == FILES | optional.get(task, set())
+    assert about.files.keys() == {path.name for path in folder.iterdir()} - {"export.json"}
+    refuse_changed(folder, about)
+    config = json.loads((folder / "config.json").read_bytes())
+    assert config == {**job.model, "dtype": "float32"}
+    assert (about.task, about.step, about.job, about.special) == (task, 10, job.fingerprint, job.special)
+    assert (about.end, about.length) == ((-1, 32) if job.train.data else (about.end, 0))
+    loaded = load_tokenizer(folder)
+    assert loaded.encode("日本語") == load_tokenizer(tmp_path / "tokenizer").encode("日本語")
+    refuse_damaged(folder, read_card(folder))
+    found, given = tensors(folder / "model.safetensors"), tensors(run / "checkpoints/step-00000010/model.safetensors")
+    assert found.keys() == given.keys() and all((found[name] == given[name]).all() for name in found)
+
+
+def test_the_same_bytes_from_the_same_checkpoint_though_the_run_went_on(tmp_path: Path, copying: Any) -> None:
+    run = trained_run(tmp_path)
+    first = digests(export(run, tmp_path / "first"))
+    save(run, 15, 3.0)
+    again = digests(export(run, tmp_path / "again", which="10"))
+    assert again == first
+    assert digests(export(run, tmp_path / "last"))["model.safetensors"] != first["model.safetensors"]
+
+
+def test_which_checkpoint(tmp_path: Path, copying: Any) -> None:
+    run = trained_run(tmp_path)
+    for which, step in (("last", 10), ("best", 5), ("5", 5), ("10", 10)):
+        assert read_export(export(run, which=which)).step == step
+    with pytest.raises(ConfigError, match="no checkpoint '7'") as caught:
+        export(run, which="7")
+    assert caught.value.fix == "there are: last, best, 5, 10"
+    shutil.rmtree(run / "checkpoints")
+    with pytest.raises(ConfigError, match="no checkpoint yet"):
+        export(run)
+
+
+def test_the_run_s_own_export_is_known_to_be_the_newest(tmp_path: Path, copying: Any) -> None:
+    run = trained_run(tmp_path)
+    assert newest_export(run) is None
+    export(run, which="best")
+    assert newest_export(run) is None
+    export(run)
+    assert newest_export(run) == run / "export"
+    save(run, 15, 3.0)
+    assert newest_export(run) is None
+
+
+def test_a_damaged_checkpoint_is_refused_and_another_one_named(tmp_path: Path, copying: Any) -> None:
+    run = trained_run(tmp_path)
+    path = run / "checkpoints/step-00000010/model.safetensors"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(InputError, match="is not what was written") as caught:
+        export(run)
+    assert caught.value.fix.startswith("--which 5") and not (run / "export").exists()
+    assert path.parent.exists()  # a trainer may be at work: only it sets checkpoints aside
+
+
+def test_a_foreign_folder_is_left_alone_and_an_older_export_replaced(tmp_path: Path, copying: Any) -> None:
+    run = trained_run(tmp_path)
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    mine.joinpath("thesis.tex").write_text("years of work")
+    with pytest.raises(ConfigError, match="something else lies here"):
+        export(run, mine)
+    assert [path.name for path in mine.iterdir()] == ["thesis.tex"]
+    folder = export(run, which="5")
+    folder.joinpath("stale.bin").touch()
+    export(run)
+    assert read_export(folder).step == 10 and not folder.joinpath("stale.bin").exists()
+
+
+def test_what_fails_leaves_the_older_export_and_nothing_else(tmp_path: Path, copying: Any) -> None:
+    run = trained_run(tmp_path)
+    before = digests(export(run, which="5"))
+
+    def die(path: Path) -> None:
+        raise JprepError("the worker died")
+
+    copying["die"] = die
+    with pytest.raises(JprepError, match="the worker died"):
+        export(run)
+    assert digests(run / "export") == before
+    assert not list(run.glob("partial-*"))
+
+
+def test_what_a_killed_export_left_is_swept_away(tmp_path: Path, copying: Any) -> None:
+    run = trained_run(tmp_path)
+    left = run / "partial-export" / "raw"
+    left.mkdir(parents=True)
+    left.joinpath("model.safetensors").write_bytes(b"half")
+    assert "raw" not in {path.name for path in export(run).iterdir()}
+    assert not list(run.glob("partial-*"))
+
+
+def without_a_bias(found: dict[str, np.ndarray]) -> None:
+    del found["lm_head.bias"]
+
+
+def with_a_second_copy(found: dict[str, np.ndarray]) -> None:
+    found["lm_head.decoder.bias"] = found["lm_head.bias"]
+
+
+def transposed(found: dict[str, np.ndarray]) -> None:
+    name = "roberta.encoder.layer.0.intermediate.dense.weight"
+    found[name] = np.ascontiguousarray(found[name].T)
+
+
+def diverged(found: dict[str, np.ndarray]) -> None:
+    found["lm_head.bias"] = np.full_like(found["lm_head.bias"], np.nan)
+
+
+@pytest.mark.parametrize("spoil", [without_a_bias, with_a_second_copy, transposed, diverged])
+def test_weights_that_are_not_the_model_s_are_refused(spoil: Any, tmp_path: Path, copying: Any) -> None:
+    run = trained_run(tmp_path)
+
+    def change(path: Path) -> None:
+        found = tensors(path)
+        spoil(found)
+        rewritten(path, found)
+
+    copying["spoil"] = change
+    with pytest.raises(InputError) as caught:
+        export(run)
+    assert "lm_head" in str(caught.value) or "intermediate" in str(caught.value)
+    assert not (run / "export").exists()
+
+
+def test_weights_in_half_precision_are_the_nearest_numbers(tmp_path: Path, copying: Any) -> None:
+    run = trained_run(tmp_path)
+    exact = tensors(export(run) / "model.safetensors")
+    for dtype, bits in (("bf16", 8), ("fp16", 11)):
+        folder = export(run, dtype=dtype)
+        assert (
+            json.loads((folder / "config.json").read_bytes())["dtype"] == {"bf16": "bfloat16", "fp16": "float16"}[dtype]
+        )
+        found = tensors(folder / "model.safetensors")
+        for name, values in exact.items():
+            wide = values.astype(np.float64)
+            spacing = 2.0 ** (np.floor(np.log2(np.maximum(np.abs(wide), 2.0**-14))) - bits + 1)
+            nearest = np.rint(wide / spacing) * spacing  # to even, as the formats round
+            assert (found[name] == nearest.astype(np.float32)).all()
+
+
+@pytest.mark.parametrize(("dtype", "large"), [("F16", 65_520.0), ("BF16", 3.4e38)])
+def test_a_number_that_half_precision_cannot_hold_is_refused(dtype: str, large: float, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="too large"):
+        write_tensors(tmp_path / "w", {"a": (1,)}, lambda _: [np.array([large], np.float32)], dtype)
+
+
+def test_the_card_says_where_it_came_from_and_how_it_did(tmp_path: Path, copying: Any) -> None:
+    run = trained_run(tmp_path)
+    card = (export(run) / "README.md").read_text(encoding="utf-8")
+    head = card.split("---\n")[1].splitlines()
+    assert "license: [cc-by-sa-4.0, other]" in head and "pipeline_tag: fill-mask" in head and "language: ja" in head
+    for said in (
+        "Common Crawl terms of use",
+        "a" * 64,
+        read_job(run).fingerprint,
+        "60 documents",
+        "![Loss",
+        "| 3.7500 |",
+    ):
+        assert said in card
+    assert "tokens_per_second" not in card  # of a machine, not of the model
+
+
+def test_labelled_files_are_told_by_their_hashes(tmp_path: Path, copying: Any) -> None:
+    card = (export(trained_run(tmp_path, "classify", "bert")) / "README.md").read_text(encoding="utf-8")
+    assert digests(tmp_path)["rows.jsonl"] in card and "Classes: a, b, c" in card and "license: unknown" in card
+
+
+def test_another_tokenizer_is_refused(tmp_path: Path, copying: Any) -> None:
+    run = trained_run(tmp_path)
+    path = tmp_path / "tokenizer" / "card.json"
+    path.write_bytes(path.read_bytes().replace(b'"fingerprint": ""', b'"fingerprint": "another"'))
+    with pytest.raises(MismatchError, match="tokenizer: was"):
+        export(run)
+
+
+def points(svg: str) -> list[list[tuple[float, float]]]:
+    lines = ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}polyline")
+    return [[tuple(map(float, point.split(","))) for point in line.attrib["points"].split()] for line in lines]
+
+
+@pytest.mark.parametrize(
+    "losses", [[2.5], [3.0, 3.0], [1e-7, 2e-7], [9.0, 0.001], [1e6, 5.0], [float(n % 13) for n in range(5000)]]
+)
+def test_a_curve_stays_within_its_frame(losses: list[float]) -> None:
+    steps = list(range(10, 10 + len(losses)))
+    svg = loss_curve({"training": (steps, losses), "validation": ([], [])})
+    [line] = points(svg)
+    assert 1 <= len(line) <= 400
+    assert all(64 <= x <= 676 and 34 <= y <= 316 for x, y in line)
+    assert [x for x, _ in line] == sorted(x for x, _ in line)
+
+
+def test_a_lower_loss_lies_lower() -> None:
+    training, validation = points(loss_curve({"training": ([1, 2], [4.0, 2.0]), "validation": ([2], [3.0])}))
+    assert training[0][1] < validation[0][1] < training[1][1]
+    assert training[0][0] < validation[0][0] == training[1][0]

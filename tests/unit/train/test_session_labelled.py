@@ -1,0 +1,144 @@
+"""What a worker is given of labelled rows."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jprep.dataset.labelled import LabelledBatch
+from jprep.errors import ConfigError, MismatchError
+from jprep.train.events import read_events
+from jprep.train.rundir import read_job
+from jprep.train.supervise import supervise
+from jprep.train.worker import Session
+from tests.fakes.labelled_run import LABELS, labelled_run, rows
+from tests.fakes.small_run import plan_of, weights
+from tests.fakes.two_ranks import __file__ as LAUNCHER
+
+
+def drawn(session: Session) -> list[LabelledBatch]:
+    """All batches of a session, which is closed."""
+    found = [batch for _, batch in session.batches()]
+    session.close()
+    assert all(isinstance(batch, LabelledBatch) for batch in found)
+    return found  # type: ignore[return-value]
+
+
+def validated(run: Path, world: int = 1) -> list[int]:
+    """The rows that all ranks validate on."""
+    found: list[int] = []
+    for rank in range(world):
+        session = Session(run, rank, world)
+        for batch in session.validation():
+            assert not batch.epochs.any() and len(batch.labels) == len(batch.indices)
+            found += batch.indices.tolist()
+        session.close()
+    return sorted(found)
+
+
+def split(run: Path) -> tuple[set[int], set[int]]:
+    """The rows that are trained on, and those that are validated on."""
+    trained = {int(index) for batch in drawn(Session(run)) for index in batch.indices}
+    return trained, set(validated(run))
+
+
+def test_an_epoch_has_each_row_once(tmp_path: Path) -> None:
+    run = labelled_run(tmp_path, steps=0, epochs=2)
+    job = read_job(run)
+    epochs = np.concatenate([batch.epochs for batch in drawn(Session(run))])
+    indices = np.concatenate([batch.indices for batch in drawn(Session(run))])
+    for epoch in (0, 1):
+        found = indices[epochs == epoch]
+        assert len(found) == len(set(found.tolist())) == job.samples
+    assert indices[epochs == 0].tolist() != indices[epochs == 1].tolist()
+
+
+def test_ranks_share_a_batch_and_its_width(tmp_path: Path) -> None:
+    run = labelled_run(tmp_path, labelled={"length": 64, "buckets": [8, 16], "folds": 3})
+    whole, both = drawn(Session(run)), [drawn(Session(run, rank, 2)) for rank in (0, 1)]
+    for one, first, second in zip(whole, *both, strict=True):
+        assert first.input_ids.shape == second.input_ids.shape == (4, one.input_ids.shape[1])
+        assert (np.concatenate([first.input_ids, second.input_ids]) == one.input_ids).all()
+        assert (np.concatenate([first.labels, second.labels]) == one.labels).all()
+
+
+@pytest.mark.parametrize("fold", [0, 1, 2])
+def test_a_fold_is_held_out_and_validated_on_once(fold: int, tmp_path: Path) -> None:
+    run = labelled_run(tmp_path, fold=fold, steps=0, epochs=1)
+    trained, held = split(run)
+    assert not trained & held and trained | held == set(range(45))
+    assert sorted(held) == validated(run, 2) == validated(run, 4)
+
+
+def test_folds_are_other_jobs_and_hold_out_each_row_once(tmp_path: Path) -> None:
+    held, names = [], set()
+    for fold in range(3):
+        (tmp_path / str(fold)).mkdir()
+        run = labelled_run(tmp_path / str(fold), fold=fold)
+        held += validated(run)
+        names.add(read_job(run).fingerprint)
+        assert read_job(run).labels == sorted(LABELS)
+    assert sorted(held) == list(range(45)) and len(names) == 3
+    with pytest.raises(MismatchError, match=r"train\.fold"):
+        labelled_run(tmp_path / "0", fold=1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"fold": 3}, "there is no fold 3"),
+        ({"fold": -1}, "there is no fold -1"),
+        ({"fold": 1, "labelled": {}}, "there are none"),
+        ({"fold": 1, "validation_data": ["other.jsonl"]}, "there are none"),
+        ({"labelled": {}}, "nothing to validate on"),
+        ({"labelled": {"folds": 1}}, "two or more"),
+    ],
+)
+def test_a_fold_that_cannot_be_held_out_is_refused(changes: dict[str, Any], says: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=says) as caught:
+        labelled_run(tmp_path, **changes)
+    assert caught.value.fix
+
+
+def test_files_to_validate_on(tmp_path: Path) -> None:
+    other = rows(tmp_path / "other.jsonl", 5, start=100)
+    run = labelled_run(tmp_path, validation_data=[str(other)], steps=0, epochs=1)
+    trained, held = split(run)
+    assert trained == set(range(45)) and held == set(range(5))
+
+
+def test_only_as_many_batches_as_the_job_says(tmp_path: Path) -> None:
+    run = labelled_run(tmp_path, validation={"every_steps": 6, "batches": 1})
+    assert len(validated(run)) == 8
+
+
+@pytest.mark.parametrize(("task", "figures"), [("classify", {"accuracy", "macro_f1", "mcc"}), ("regress", {"rmse"})])
+def test_figures_of_two_ranks_are_those_of_one(task: str, figures: set[str], tmp_path: Path) -> None:
+    measured = []
+    for worker in ({}, {"worker": Path(LAUNCHER)}):
+        place = tmp_path / str(len(measured))
+        place.mkdir()
+        run = labelled_run(place, task=task)
+        assert supervise(run, plan_of(run, **worker)) == 0
+        measured.append([event.figures for event in read_events(run) if event.kind == "validation"])
+    one, both = measured
+    assert len(one) == len(both) == 2 and one[0].keys() >= figures | {"loss"}
+    for alone, together in zip(one, both, strict=True):
+        assert together == {
+            name: value if value is None else pytest.approx(value, rel=1e-9) for name, value in alone.items()
+        }
+        assert all(value is None or math.isfinite(value) for value in alone.values())
+
+
+def test_it_goes_on_and_comes_to_the_same_end(tmp_path: Path) -> None:
+    (tmp_path / "calm").mkdir()
+    calm, run = labelled_run(tmp_path / "calm"), labelled_run(tmp_path)
+    assert supervise(calm, plan_of(calm)) == 0
+    assert supervise(run, plan_of(run, CRASH_AT="7"), say=lambda text: None, backoff=0.01) == 1
+    assert supervise(run, plan_of(run)) == 0
+    assert [event.step for event in read_events(run) if event.kind == "start"][-1] == 4
+    assert weights(run, 12) == weights(calm, 12)

@@ -1,0 +1,180 @@
+"""Two ranks as processes, started by a launcher that is started by the supervisor."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jprep.dataset.sampler import Sampler, SamplerConfig, source_of
+from jprep.train.attempt import seated
+from jprep.train.events import read_events
+from jprep.train.job import CheckpointSection, ValidationSection
+from jprep.train.supervise import supervise
+from tests.conftest import environment
+from tests.fakes.small_run import BATCH, LENGTH, SPECIAL, await_true, plan_of, small_run, supervisor_command, weights
+
+LAUNCHER = Path(__file__).parents[2] / "fakes" / "two_ranks.py"
+STEPS = 20
+PARTS = {"weights.npy", "momentum.npy", "part-1.npy"}
+
+
+def ready(folder: Path) -> Path:
+    (folder / "trace").mkdir(parents=True)
+    return small_run(
+        folder, steps=STEPS, log_every=2, max_restarts=2, checkpoint=CheckpointSection(every_steps=5, keep_last=9),
+        validation=ValidationSection(every_steps=10, batches=2),
+    )  # fmt: skip
+
+
+def train(run: Path, said: list[str] | None = None, **env: str) -> int:
+    say = print if said is None else said.append
+    return supervise(run, plan_of(run, LAUNCHER, TRACE=str(run.parent / "trace"), **env), say=say, backoff=0.01)
+
+
+def seen(run: Path, rank: int) -> dict[int, dict[str, object]]:
+    """What a rank saw at each step, the last time it did it."""
+    lines = (run.parent / "trace" / f"rank-{rank}").read_text().splitlines()
+    return {told["step"]: told for told in map(json.loads, lines)}
+
+
+def assert_whole(run: Path) -> None:
+    for folder in (run / "checkpoints").iterdir():
+        assert folder.name.startswith("step-")
+        assert json.loads((folder / "COMMIT.json").read_bytes())["files"].keys() == PARTS
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two ranks that nobody disturbs."""
+    run = ready(tmp_path_factory.mktemp("calm"))
+    assert train(run) == 0
+    return run
+
+
+@pytest.fixture
+def started() -> Iterator[list[subprocess.Popen[bytes]]]:
+    processes: list[subprocess.Popen[bytes]] = []
+    yield processes
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def start(started: list[subprocess.Popen[bytes]], run: Path, **env: str) -> subprocess.Popen[bytes]:
+    command = supervisor_command(run, LAUNCHER, TRACE=str(run.parent / "trace"), **env)
+    process = subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, process_group=0)
+    started.append(process)
+    return process
+
+
+def saved(run: Path) -> bool:
+    return any(event.kind == "checkpoint" for event in read_events(run))
+
+
+def test_together_they_see_the_global_batch_and_are_told_the_same(calm: Path) -> None:
+    first, second = seen(calm, 0), seen(calm, 1)
+    dataset = source_of(calm.parent / "dataset", "train")
+    sampler = Sampler(dataset, SamplerConfig(batch=BATCH, length=LENGTH), SPECIAL)
+    assert list(first) == list(second) == list(range(1, STEPS + 1))
+    for step in first:
+        assert [*first[step]["indices"], *second[step]["indices"]] == sampler.batch(step - 1).indices.tolist()
+        assert first[step]["due"] == second[step]["due"]
+
+
+def test_a_checkpoint_has_the_parts_of_both(calm: Path) -> None:
+    assert_whole(calm)
+    assert sorted(path.name for path in (calm / "checkpoints").iterdir()) == [f"step-{n:08d}" for n in (5, 10, 15, 20)]
+    assert [event.kind for event in read_events(calm)].count("start") == 1  # only rank 0 writes events
+
+
+def test_they_come_to_what_one_rank_comes_to(calm: Path, tmp_path: Path) -> None:
+    alone = ready(tmp_path)
+    assert supervise(alone, plan_of(alone)) == 0
+    both, one = (np.load(run / "checkpoints" / "step-00000020" / "weights.npy") for run in (calm, alone))
+    assert np.allclose(both, one, rtol=1e-12, atol=1e-15)
+    losses = [[e.figures["loss"] for e in read_events(run) if e.kind == "validation"] for run in (calm, alone)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-12) and len(losses[0]) == 2
+
+
+def test_asked_to_leave_both_save(calm: Path, tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
+    run = ready(tmp_path)
+    process = start(started, run, PAUSE="0.05")
+    await_true(lambda: saved(run))
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 130
+    last = read_events(run)[-1]
+    assert last.kind == "signal" and last.step < STEPS
+    assert (run / "checkpoints" / f"step-{last.step:08d}" / "part-1.npy").exists()
+    assert max(seen(run, 0)) == max(seen(run, 1)) == last.step and seated(run) == []
+    assert train(run) == 0
+    assert_whole(run)
+    assert weights(run, STEPS) == weights(calm, STEPS)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_killed_rank_and_all_are_started_again(
+    rank: int, calm: Path, tmp_path: Path, started: list[subprocess.Popen[bytes]]
+) -> None:
+    run = ready(tmp_path)
+    process = start(started, run, PAUSE="0.03")
+    await_true(lambda: saved(run) and len(seated(run)) == 2)
+    os.kill(seated(run)[rank], signal.SIGKILL)
+    assert process.wait(60) == 0
+    assert [event.kind for event in read_events(run)].count("start") == 2
+    assert_whole(run)
+    assert weights(run, STEPS) == weights(calm, STEPS)
+
+
+def test_ranks_that_a_dead_launcher_left_are_ended(
+    calm: Path, tmp_path: Path, started: list[subprocess.Popen[bytes]]
+) -> None:
+    run = ready(tmp_path)
+    process = start(started, run, PAUSE="0.03")
+    await_true(lambda: saved(run) and len(seated(run)) == 2)
+    before = seated(run)
+    os.kill(parent_of(before[0]), signal.SIGKILL)
+    assert process.wait(60) == 0
+    assert not any(Path(f"/proc/{rank}").exists() for rank in before)
+    assert weights(run, STEPS) == weights(calm, STEPS)
+
+
+def parent_of(process: int) -> int:
+    return int(subprocess.run(["ps", "-o", "ppid=", "-p", str(process)], capture_output=True, check=True).stdout)
+
+
+def test_ranks_leave_when_the_supervisor_is_killed(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
+    run = ready(tmp_path)
+    process = start(started, run, PAUSE="0.5")
+    await_true(lambda: len(seated(run)) == 2)
+    process.kill()
+    process.wait()
+    await_true(lambda: not seated(run), seconds=10)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_that_cannot_write_ends_the_run_and_keeps_what_is_saved(rank: int, calm: Path, tmp_path: Path) -> None:
+    run, said = ready(tmp_path), []
+    assert train(run, said, FULL_AT="15", BAD_RANK=str(rank), GRACE="0.3") == 3
+    assert "the disk is full" in said[-1] and "start" in kinds(run) and "restart" not in kinds(run)
+    assert sorted(path.name for path in (run / "checkpoints").iterdir()) == ["step-00000005", "step-00000010"]
+    assert train(run) == 0
+    assert weights(run, STEPS) == weights(calm, STEPS)
+
+
+def kinds(run: Path) -> list[str]:
+    return [event.kind for event in read_events(run)]
+
+
+def test_a_rank_that_dies_again_and_again_is_given_up(tmp_path: Path) -> None:
+    run, said = ready(tmp_path), []
+    assert train(run, said, CRASH_AT="7", BAD_RANK="1") == 1
+    assert kinds(run).count("restart") == 2 and "the worker died" in said[-1]
+    assert seated(run) == []
+    assert sorted(path.name for path in (run / "checkpoints").iterdir()) == ["step-00000005"]
