@@ -29,7 +29,7 @@ lint: $(VENV)/.test
 
 unit: $(VENV)/.test $(VENV)/.transformers $(VENV)/.torch-test
 	$(LOADERS) $(PLACES) $(BIN)/python -m pytest -n auto -m "not soak and not bench"
-	$(PLACES) $(TORCH) -m pytest -n auto -m "not soak and not bench" backends/torch/tests
+	$(PLACES) $(TORCH) -m pytest -n auto --dist loadfile -m "not soak and not bench" backends/torch/tests
 
 soak: $(VENV)/.test $(VENV)/.torch-test  ## The long crash tests
 	$(PLACES) $(BIN)/python -m pytest -n auto -m soak

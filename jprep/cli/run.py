@@ -61,7 +61,7 @@ def run(
     A step that is done already is not done again. Run again after any interruption it goes on where it was.
 
     \b
-    jprep run data_recipes/gpt2-small-ja.toml --scale tiny
+    jprep run data_recipes/jawiki.toml --scale tiny
     """
     spare_threads()
     from jprep.pipeline.places import places

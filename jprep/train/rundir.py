@@ -25,7 +25,7 @@ CHECKPOINTS, EXPORT, INIT = "checkpoints", "export", "init.safetensors"
 FREE = ("log_every", "trackers", "max_restarts", "silent_minutes", "checkpoint", "validation")
 """Keys of `[train]` that no weight depends on: a run that has begun may go on with other ones."""
 
-_FIELDS = ("format", "backend", "options", "model", "steps", "samples", "special", "labels")
+_FIELDS = ("format", "backend", "model", "steps", "samples", "special", "labels")
 _PLACES = ("data", "validation_data", "backend")
 
 

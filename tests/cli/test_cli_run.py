@@ -43,20 +43,34 @@ def place(tmp_path: Path, distribution: Distribution, jprep: Run) -> Place:
 
 
 def made(folder: Path) -> dict[str, str]:
-    """What lies there for good."""
-    return {name: digest for name, digest in digests(folder).items() if name.startswith(DATA)}
+    """What the steps before the training leave; what it adds to a dataset are lists of samples."""
+    return {
+        name: digest
+        for name, digest in digests(folder).items()
+        if name.startswith(DATA) and not name.endswith(".samples")
+    }
 
 
-def test_a_small_form_of_a_recipe_goes_all_the_way(place: Place) -> None:
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory, jprep: Run) -> dict[str, str]:
+    """What a run at scale tiny makes."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    place = Place(samples.write(folder / "sample").parent, offer(Distribution(folder / "distributions")), jprep)
+    place.run("--scale", "tiny", "--until", "dataset")
+    return made(place.folder / TINY)
+
+
+def test_a_small_form_of_a_recipe_goes_all_the_way(place: Place, undisturbed: dict[str, str]) -> None:
     told = place.tiny().stdout
     for line in ("train.batch: was 48, is 8", "corpus.sources.0.shards: was 0, is 1", "[4/4] train:"):
         assert line in told
     job = read_job(place.folder / TINY / "runs" / "numpy")
     assert (job.steps, job.train.batch, job.train.packing) == (20, 8, "complete")
     assert read_manifest(place.folder / TINY / "corpus").sources[0]["shards"] == 1
-    before = made(place.folder / TINY)
-    again = place.tiny()
-    assert made(place.folder / TINY) == before and again.returncode == 0
+    assert made(place.folder / TINY) == undisturbed
+    stamps = {path: path.stat().st_mtime_ns for path in (place.folder / TINY).rglob("*.parquet")}
+    place.tiny()
+    assert {path: path.stat().st_mtime_ns for path in (place.folder / TINY).rglob("*.parquet")} == stamps
 
 
 def test_what_is_set_holds_at_any_scale(place: Place) -> None:
@@ -66,16 +80,14 @@ def test_what_is_set_holds_at_any_scale(place: Place) -> None:
 
 
 @pytest.mark.parametrize("failpoint", ["corpus.sealing", "tokenizer.learnt", "run.hashed"])
-def test_killed_it_goes_on_and_makes_the_same(failpoint: str, place: Place) -> None:
-    place.tiny()
-    first = made(place.folder / TINY)
+def test_killed_it_goes_on_and_makes_the_same(failpoint: str, place: Place, undisturbed: dict[str, str]) -> None:
     command = [COMMAND, "run", "recipe.toml", "--scale", "tiny", "--backend", "numpy", "--until", "train"]
     env = environment(**place.env, JPREP_FAILPOINT=failpoint)
-    options = ["--work", "other", "--workers", "1", "--set", "train.max_restarts=0"]
+    options = ["--workers", "1", "--set", "train.max_restarts=0"]
     ended = subprocess.run([*command, *options], cwd=place.folder, env=env, capture_output=True, start_new_session=True)
     assert ended.returncode in (-signal.SIGKILL, 1)
-    place.tiny("--work", "other", "--set", "train.max_restarts=0")
-    assert made(place.folder / "other" / TINY.name) == first
+    place.tiny("--set", "train.max_restarts=0")
+    assert made(place.folder / TINY) == undisturbed
 
 
 def test_it_ends_where_the_recipe_ends_and_says_so(place: Place) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import subprocess
+import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -64,21 +67,9 @@ class Bench:
 
     def __init__(self, folder: Path, name: str, options: Mapping[str, Any]) -> None:
         self.name, self._folder, self._options = name, folder, dict(options)
-        self._made: dict[str, Any] = {}
-        self._lock, self._pool = threading.RLock(), ThreadPoolExecutor(2)
-
-    def once(self, name: str, make: Callable[[], Any]) -> Any:
-        """What was made under this name, or is made now."""
-        with self._lock:
-            if name not in self._made:
-                self._made[name] = make()
-            return self._made[name]
-
-    def place(self, name: str) -> Path:
-        """A path that nothing is at yet."""
-        with self._lock:
-            folder = self._folder / f"{len(self._made):02d}-{name}"
-        return folder
+        self._material: dict[tuple[str, str], Any] = {}
+        self._begun: dict[str, Future[Any]] = {}
+        self._lock, self._pool = threading.Lock(), ThreadPoolExecutor(2)
 
     def prepare(self, name: str, options: Mapping[str, Any] = {}, **changes: Any) -> Prepared:
         """Make a case's run directory; `changes` of its section, `options` on top of those of all runs.
@@ -86,7 +77,7 @@ class Bench:
         Raises:
             ConfigError: the backend refuses the options, or has no plan.
         """
-        chosen, run = case_of(name), self.place(name)
+        chosen, run = case_of(name), self._place(name)
         section = chosen.section | self._data(chosen) | changes
         section["backend"] = {self.name: self._options | dict(options)}
         tokenizer = self._laid_out("tokenizer", chosen.special, lay_out_tokenizer)
@@ -102,14 +93,17 @@ class Bench:
         code = supervise(prepared.run, plan, say=said.append, backoff=0.01)
         return Trained(prepared.run, code, "\n".join(said))
 
+    def ahead(self, name: str) -> None:
+        """Begin to train a case that will be asked for."""
+        self._training(name, {}, {})
+
     def trained(self, name: str, options: Mapping[str, Any] = {}, **changes: Any) -> Trained:
         """A case, trained to its end.
 
         Raises:
             AssertionError: it did not end well.
         """
-        key = msgspec.json.encode([name, options, changes], order="deterministic").decode()
-        found: Trained = self.once(key, lambda: self.train(self.prepare(name, options, **changes)))
+        found = self._training(name, options, changes).result()
         assert found.code == 0, f"training {name} ended with {found.code}: {found.said}"
         return found
 
@@ -119,11 +113,25 @@ class Bench:
         Raises:
             AssertionError: the worker did not do it.
         """
-        found: Path = self.once(f"export {trained.run}", lambda: self._export(trained))
+        found: Path = self._once(f"export {trained.run}", lambda: self._export(trained)).result()
         return found
 
+    def _training(self, name: str, options: Mapping[str, Any], changes: Section) -> Future[Trained]:
+        key = msgspec.json.encode([name, options, changes], order="deterministic").decode()
+        return self._once(key, lambda: self.train(self.prepare(name, options, **changes)))
+
+    def _once(self, key: str, make: Callable[[], Any]) -> Future[Any]:
+        with self._lock:
+            if key not in self._begun:
+                self._begun[key] = self._pool.submit(make)
+            return self._begun[key]
+
+    def _place(self, name: str) -> Path:
+        """A path that nothing is at yet."""
+        return Path(tempfile.mkdtemp(dir=self._folder)) / name
+
     def _export(self, trained: Trained) -> Path:
-        folder = self.place("export")
+        folder = self._place("export")
         folder.mkdir()
         module = light_half(self.name).module
         command = [str(python_of(self.name, module)), "-m", f"{module}.worker", "export"]
@@ -140,12 +148,14 @@ class Bench:
 
     def _data(self, chosen: Case) -> Section:
         task = chosen.section["task"]
-        found: Section = {} if task in ("clm", "mlm") else self.once(task, lambda: lay_out_rows(self.place(task), task))
-        return found
+        return {} if task in ("clm", "mlm") else self._laid_out("rows", task, lay_out_rows)
 
-    def _laid_out(self, kind: str, special: str, lay_out: Callable[[Path, str], Path]) -> Path:
-        found: Path = self.once(f"{kind} {special}", lambda: lay_out(self.place(f"{kind}-{special}"), special))
-        return found
+    def _laid_out(self, kind: str, of: str, lay_out: Callable[[Path, str], Any]) -> Any:
+        """Material that runs share."""
+        with self._lock:
+            if (kind, of) not in self._material:
+                self._material[kind, of] = lay_out(self._place(kind), of)
+            return self._material[kind, of]
 
 
 def await_true(condition: Callable[[], Any], seconds: float, what: str) -> None:

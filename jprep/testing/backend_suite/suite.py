@@ -71,11 +71,13 @@ class BackendSuite:
                 metafunc.parametrize(name, list(values))
 
     @pytest.fixture
-    def bench(self, tmp_path_factory: pytest.TempPathFactory) -> Bench:
-        """Where this class's runs are made, each once."""
+    def bench(self, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Bench:
+        """Where this class's runs are made, each once; the next test's case is begun beside this one's."""
         cls = type(self)
         if cls._bench is None:
             cls._bench = Bench(tmp_path_factory.mktemp(self.backend), self.backend, self.options)
+        for case in _cases_from(request):
+            cls._bench.ahead(case)
         return cls._bench
 
     def test_the_loss_falls(self, bench: Bench, case: str) -> None:
@@ -215,6 +217,15 @@ def _takes_the_same_steps(bench: Bench, name: str, trained: Trained) -> None:
     early = {step: loss for step, loss in bench.trained(name).losses().items() if step <= EARLY}
     _agrees({step: losses[step] for step in early}, early, SAME)
     _agrees(trained.losses("validation"), golden(name).validation, PARITY)
+
+
+def _cases_from(request: pytest.FixtureRequest) -> list[str]:
+    """The cases of this test and of the next one."""
+    items = request.session.items
+    place = items.index(request.node)
+    own = (item for item in items[place : place + 2] if getattr(item, "cls", None) is request.cls)
+    found = (getattr(item, "callspec", None) for item in own)
+    return [one.params["case"] for one in found if one and "case" in one.params]
 
 
 def _golden(case: str) -> dict[int, float]:

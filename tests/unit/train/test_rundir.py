@@ -35,7 +35,7 @@ def test_made_and_opened_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "field"),
     [({"seed": 2}, "train.seed"), ({"steps": 70}, "steps"), ({"backend": "torch"}, "backend"),
-     ({"model": {"model_type": "gpt2"}}, "model.model_type"), ({"options": {"compile": True}}, "options.compile")],
+     ({"model": {"model_type": "gpt2"}}, "model.model_type")],
 )  # fmt: skip
 def test_another_job_is_refused(changes: dict[str, object], field: str, tmp_path: Path) -> None:
     small_run(tmp_path)
@@ -46,6 +46,8 @@ def test_another_job_is_refused(changes: dict[str, object], field: str, tmp_path
 def test_what_no_weight_depends_on_may_change(tmp_path: Path) -> None:
     run = small_run(tmp_path)
     small_run(tmp_path, log_every=7, checkpoint=CheckpointSection(keep_last=9), max_restarts=1)
+    small_run(tmp_path, log_every=7, options={"rows": 4})
+    assert read_job(run).options == {"rows": 4}
     assert read_job(run).train.log_every == 7
 
 

@@ -139,14 +139,18 @@ def test_ranks_that_a_dead_launcher_left_are_ended(
     process = start(started, run, PAUSE="0.03")
     await_true(lambda: saved(run) and len(seated(run)) == 2)
     before = seated(run)
-    os.kill(parent_of(before[0]), signal.SIGKILL)
+    os.kill(int(state(before[0])[1]), signal.SIGKILL)
     assert process.wait(60) == 0
-    assert not any(Path(f"/proc/{rank}").exists() for rank in before)
+    assert all(state(rank)[0] in ("", "Z") for rank in before)  # orphans may wait for init to take note
     assert weights(run, STEPS) == weights(calm, STEPS)
 
 
-def parent_of(process: int) -> int:
-    return int(subprocess.run(["ps", "-o", "ppid=", "-p", str(process)], capture_output=True, check=True).stdout)
+def state(process: int) -> list[str]:
+    """The kernel's letter for a process, and its parent; "" where there is none."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[:2]
+    except FileNotFoundError:
+        return ["", ""]
 
 
 def test_ranks_leave_when_the_supervisor_is_killed(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:

@@ -1,0 +1,138 @@
+"""`jprep doctor`: what it finds, what it says of it, and that nothing stops it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+import sys
+import time
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+from jprep.doctor import machine, patience, segmenters
+from jprep.errors import MachineError
+from jprep.train.backend import Finding
+from tests.conftest import Distribution, Run
+from tests.fakes.numpy_backend import offer
+
+BROKEN = """from jprep.plugins import hookimpl
+class Broken:
+    name = "broken"
+    class Options: pass
+    def check(self, options): raise RuntimeError("it came to pieces")
+@hookimpl
+def jprep_backends():
+    return {"broken": Broken}
+"""
+
+
+def by_subject(text: str) -> dict[str, list[Finding]]:
+    found: dict[str, list[Finding]] = {}
+    for one in json.loads(text):
+        found.setdefault(one.pop("about"), []).append(Finding(**one))
+    return found
+
+
+def test_a_sound_machine_has_no_error(distribution: Distribution, jprep: Run) -> None:
+    env = offer(distribution)
+    # Where jprep-torch is installed it misses its environment, which is not in this folder.
+    code = 3 if importlib.util.find_spec("jprep_torch") else 0
+    report = by_subject(jprep("doctor", "--json", env=env, code=code).stdout)
+    backends = report.pop("backends")
+    assert not any(each.level == "error" for found in report.values() for each in found)
+    assert not any(each.level == "error" for each in backends if each.what.startswith("numpy"))
+    assert f"Python {sys.version.split()[0]}" in report["Python"][0].what
+    assert any("cores" in each.what for each in report["machine"])
+    assert any("memory" in each.what for each in report["machine"])
+    assert len(report["disk"]) == 3 and report["accelerators"]
+    assert any(each.what.startswith("jumandic: すもも|も") and each.level == "ok" for each in report["segmenters"])
+    assert Finding("numpy: it is slow", "note", "take another backend") in backends
+    assert any(each.what.startswith("builtin") for each in report["plugins"])
+
+
+def test_what_is_missing_has_the_command_that_mends_it(
+    tmp_path: Path, distribution: Distribution, jprep: Run
+) -> None:
+    env = {"PATH": str(tmp_path), "PYTHONPATH": str(tmp_path)}
+    tmp_path.joinpath("unidic_lite.py").write_text("raise ImportError('not there')")
+    told = jprep("doctor", env=env).stdout
+    jumanpp = next(line for line in told.splitlines() if "jumanpp:" in line)
+    assert jumanpp.startswith("- ") and "ku-nlp/jumanpp/releases" in jumanpp
+    assert any("pip install 'jprep[unidic]'" in line for line in told.splitlines() if "unidic:" in line)
+
+
+def test_what_is_broken_is_an_error_and_the_rest_is_looked_at(distribution: Distribution, jprep: Run) -> None:
+    distribution.add("torn", "import nowhere_to_be_found")
+    distribution.add("broken", BROKEN)
+    told = jprep("doctor", env=distribution.env, code=3).stdout
+    assert "! torn cannot be loaded: ModuleNotFoundError" in told and "pip install --upgrade torn" in told
+    assert "! broken: RuntimeError: it came to pieces" in told
+    assert "jumandic" in told
+
+
+def test_a_backend_without_its_environment(distribution: Distribution, jprep: Run) -> None:
+    pytest.importorskip("jprep_torch")
+    told = jprep("doctor", env={"JPREP_BACKENDS": str(distribution.folder)}, code=3).stdout
+    assert any(line.startswith("! torch:") and "jprep backends install torch" in line for line in told.splitlines())
+
+
+def program(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_gpus_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(tmp_path, "nvidia-smi", "echo '0, GPU-1, 81920, NVIDIA H100'; echo '1, GPU-2, 81920, NVIDIA H100'")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert [each.what for each in machine.accelerators()] == ["NVIDIA H100, 80.0 GiB"] * 2
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert machine.accelerators() == [
+        Finding("CUDA_VISIBLE_DEVICES leaves no GPU", "note", "unset CUDA_VISIBLE_DEVICES")
+    ]
+
+
+def test_a_machine_without_accelerators_is_sound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert all(each.level != "error" or "GPU" in each.what for each in machine.accelerators())
+
+
+Usage = namedtuple("Usage", "total used free")
+
+
+@pytest.mark.parametrize(("free", "level"), [(1 << 40, "ok"), (5 << 30, "note"), (1 << 29, "error")])
+def test_a_disk_that_is_nearly_full(free: int, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(1 << 41, 0, free))
+    outputs, _, backends = machine.disks()
+    assert (outputs.level, backends.level) == (level, level)
+    assert bool(outputs.fix) == (level != "ok")
+
+
+def test_a_container_s_share_of_the_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "_QUOTA", tmp_path / "cpu.max")
+    monkeypatch.setattr(machine, "cores", lambda: 8)
+    assert machine.resources()[0] == Finding("8 cores")
+    (tmp_path / "cpu.max").write_text("max 100000\n")
+    assert machine.resources()[0] == Finding("8 cores")
+    (tmp_path / "cpu.max").write_text("150000 100000\n")
+    assert machine.resources()[0] == Finding("8 cores, of which this container may use 1.5", "note", "--workers 2")
+
+
+def test_a_look_that_hangs_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = patience.within(lambda: time.sleep(30) or [], "sleep", 0.05)
+    assert [each.level for each in found] == ["error"] and "0.05 seconds" in found[0].what
+
+
+def test_the_segmenter_that_recipes_take_has_to_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(kind: str, name: str) -> None:
+        raise MachineError("there is no dictionary", fix="pip install it")
+
+    monkeypatch.setattr(segmenters, "make_step", refuse)
+    levels = {each.what.partition(":")[0]: each.level for each in segmenters.segmenters()}
+    assert levels == {"jumandic": "error", "jumanpp": "note", "sudachi": "note", "unidic": "note"}

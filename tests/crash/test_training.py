@@ -1,0 +1,255 @@
+"""`jprep train` with the backend torch comes to the same bytes whatever happens to its processes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from jprep.testing import failpoints
+from jprep.train.attempt import seated
+from tests.crash.conftest import await_true
+from tests.fakes.torch_work import EVERY, Ending, Training, need_torch
+
+KILLS, SOAK_KILLS = 5, 50
+STEPS, SOAK_STEPS = 80, 800
+STRIDE = 8  # steps, at most, that a run goes on before it is killed again
+KEEP = 2
+PATIENCE = 120.0  # seconds for a worker to get going
+MOMENTS = ("start", "step", "saving", "pause", "saving", "step")
+"""Of each six kills one is while processes start, one in a pause before a restart, two while a checkpoint is made."""
+
+PLACES = [name for name in failpoints.NAMES if name.startswith("run.")]
+OTHERS = 4 << 20
+"""Bytes that a run directory may have beside its checkpoints."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def torch() -> None:
+    need_torch()
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> Ending:
+    """What a run comes to that nobody disturbs."""
+    return undisturbed(tmp_path_factory.mktemp("calm"), STEPS)
+
+
+def undisturbed(folder: Path, steps: int) -> Ending:
+    training = Training(folder).lay_out(steps, KEEP)
+    training.train()
+    return training.ending()
+
+
+@pytest.fixture
+def training(tmp_path: Path) -> Iterator[Training]:
+    training = Training(tmp_path).lay_out(STEPS, KEEP)
+    yield training
+    training.close()
+
+
+def workers(training: Training, parent: int) -> list[int]:
+    return [process for process in training.processes() if process != parent]
+
+
+def kill(processes: list[int]) -> None:
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+
+
+class Kills:
+    """Kills processes of a run one time after the other, and starts its command again where it is gone.
+
+    Args:
+        training: the run.
+        chance: says when and whom.
+
+    Attributes:
+        done: the moments, and who was killed.
+    """
+
+    def __init__(self, training: Training, chance: random.Random) -> None:
+        self._training, self._chance = training, chance
+        self._process = training.start()
+        self.done: list[str] = []
+
+    def strike(self, moment: str) -> None:
+        """Kill the parent, the worker or both at such a moment; see what is left, and start the command again."""
+        getattr(self, f"_await_{moment}")()
+        assert self._process.poll() is None, f"the run ended before {moment}, after {self.done}"
+        there = workers(self._training, self._process.pid)
+        whom = self._chance.choice(["parent", "worker", "both"]) if there else "parent"
+        self.done.append(f"{moment}: {whom}")
+        kill(there if whom != "parent" else [])
+        if whom != "worker":
+            self._process.kill()
+            self._process.communicate()
+            if moment != "start":  # a worker that still imports looks for its supervisor later, beside the next one
+                self._nothing_is_left()
+            self._process = self._training.start()
+
+    def finish(self) -> None:
+        """Let it come to its end."""
+        out, said = self._process.communicate(timeout=PATIENCE)
+        assert self._process.returncode == 0, out + said
+        assert not self._training.processes()
+
+    def _nothing_is_left(self) -> None:
+        """No process, no half of a checkpoint that is believed, no more bytes than a run may have."""
+        await_true(lambda: not self._training.processes(), 10)
+        saved = self._training.whole()
+        assert len(saved) <= KEEP + 1
+        assert len(self._training.folders("partial-")) <= 2  # one being filled, one being deleted
+        names = {path.name for path in self._training.folders()}
+        assert all(name.startswith(("step-", "partial-step-")) for name in names), names
+        paths = [path for path in self._training.run.rglob("*") if path.is_file()]
+        assert sum(path.stat().st_size for path in paths if "checkpoints" not in path.parts) < OTHERS
+
+    def _await_start(self) -> None:
+        """While the command or its worker starts."""
+        until = time.monotonic() + self._chance.uniform(0.05, 4.0)
+        self._await(lambda: time.monotonic() > until or seated(self._training.run))
+
+    def _await_step(self) -> None:
+        self._await_worker()
+        goal = self._training.step() + self._chance.randint(0, STRIDE)
+        self._await(lambda: self._training.step() >= goal)
+
+    def _await_saving(self) -> None:
+        self._await_step()
+        self._await(lambda: self._training.folders("partial-"), 0.0)
+        time.sleep(self._chance.uniform(0, 0.02))
+
+    def _await_pause(self) -> None:
+        """Between a worker's death and its next start."""
+        self._await_step()
+        before = self._restarts()
+        kill(workers(self._training, self._process.pid))
+        self._await(lambda: self._restarts() > before)
+        time.sleep(self._chance.uniform(0, 0.9))
+
+    def _await_worker(self) -> None:
+        self._await(lambda: seated(self._training.run) and self._training.step())
+
+    def _restarts(self) -> int:
+        return sum(event.kind == "restart" for event in self._training.events())
+
+    def _await(self, condition: Callable[[], object], pause: float = 0.005) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not condition() and self._process.poll() is None:
+            assert time.monotonic() < deadline, f"it did not come to be, after {self.done}"
+            time.sleep(pause)
+
+
+def assert_killed_and_the_same(training: Training, seed: int, kills: int, calm: Ending) -> None:
+    chance = random.Random(seed)
+    struck = Kills(training, chance)
+    try:
+        for number in range(kills):
+            struck.strike(MOMENTS[number % len(MOMENTS)])
+        struck.finish()
+    finally:
+        print(f"seed {seed}: {struck.done}")
+    assert training.ending() == calm
+    assert [path.name for path in training.folders()] == [f"step-{calm.step - EVERY:08d}", f"step-{calm.step:08d}"]
+    assert not list(training.folder.rglob("*.tmp-*")) and not list(training.run.joinpath("ranks").iterdir())
+
+
+def test_killed_at_random_moments_again_and_again(training: Training, calm: Ending) -> None:
+    assert_killed_and_the_same(training, 1, KILLS, calm)
+
+
+@pytest.mark.soak
+def test_killed_fifty_times(tmp_path: Path) -> None:
+    calm = undisturbed(tmp_path / "calm", SOAK_STEPS)
+    training = Training(tmp_path / "killed").lay_out(SOAK_STEPS, KEEP)
+    try:
+        assert_killed_and_the_same(training, random.SystemRandom().randrange(1 << 32), SOAK_KILLS, calm)
+    finally:
+        training.close()
+
+
+def test_killed_at_every_place_of_a_checkpoint_and_of_an_event(training: Training, calm: Ending) -> None:
+    """One after the other, each where the one before had left it."""
+    for place in PLACES:
+        before = [one.step for one in training.whole()]
+        said = training.train("--set", "train.max_restarts=0", code=1, JPREP_FAILPOINT=f"{place}=die")
+        assert "the worker died 1 times" in said and "SIGKILL" in said
+        assert not training.folders("partial-")
+        assert [one.step for one in training.whole()][-1:] >= before[-1:]
+    training.train()
+    assert training.ending() == calm
+
+
+@pytest.mark.parametrize("moment", ["importing", "starting", "training"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_asked_to_leave_it_saves_and_the_printed_command_goes_on(
+    number: signal.Signals, moment: str, training: Training, calm: Ending
+) -> None:
+    process = training.start()
+    ready: dict[str, Callable[[], object]] = {
+        "importing": lambda: True,
+        "starting": lambda: workers(training, process.pid),
+        "training": lambda: training.step() > EVERY,
+    }
+    await_true(ready[moment], PATIENCE)
+    time.sleep(0.2)
+    os.killpg(process.pid, number)  # a terminal sends it to the whole group
+    _, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130, said
+    assert "Traceback" not in said
+    assert said.splitlines()[-1] == "this goes on:  jprep train small.toml"
+    assert not training.processes()
+    if moment == "training":
+        assert "saving; once more stops now" in said
+        assert training.whole()[-1].step == max(event.step for event in training.events() if event.kind == "log")
+    if moment != "starting" or number == signal.SIGINT:
+        training.train()
+        assert training.ending() == calm
+
+
+def test_asked_twice_it_leaves_at_once(training: Training, calm: Ending) -> None:
+    process = training.start()
+    await_true(lambda: training.step() > EVERY, PATIENCE)
+    [worker] = seated(training.run)
+    os.kill(worker, signal.SIGSTOP)  # so that the first request is never heard
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 130 and "this goes on:" in said and "Traceback" not in said
+    assert not training.processes()
+    assert training.whole()
+    training.train()
+    assert training.ending() == calm
+
+
+def test_a_second_command_is_refused_and_the_first_goes_on(training: Training, calm: Ending) -> None:
+    process = training.start()
+    await_true(lambda: training.step(), PATIENCE)
+    os.kill(seated(training.run)[0], signal.SIGSTOP)
+    said = training.train(code=3)
+    assert "another jprep is at work here" in said and str(training.run.relative_to(training.folder)) in said
+    os.kill(seated(training.run)[0], signal.SIGCONT)
+    assert process.wait(PATIENCE) == 0
+    assert training.ending() == calm
+
+
+@pytest.mark.soak
+def test_a_worker_that_hangs_is_started_again(training: Training, calm: Ending) -> None:
+    process = training.start("--set", "train.silent_minutes=0.3")
+    await_true(lambda: training.step() > EVERY, PATIENCE)
+    [worker] = seated(training.run)
+    os.kill(worker, signal.SIGSTOP)
+    _, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0 and "it was silent for 0.3 minutes" in said
+    assert not training.processes()
+    assert training.ending() == calm

@@ -1,0 +1,153 @@
+"""A small model's recipe with its tokenizer and dataset, trained by `jprep train` and the backend torch."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from jprep.errors import MachineError
+from jprep.testing.backend_suite.material import lay_out_dataset, lay_out_tokenizer
+from jprep.train.checkpoints import Checkpoint
+from jprep.train.commit import Commit, damage, read_commit
+from jprep.train.environments import python_of
+from jprep.train.events import Event, curve, read_events
+from tests.conftest import COMMAND, digests, environment
+
+LENGTH, EVERY = 32, 5
+RECIPE = """name = "small"
+
+[train]
+task = "clm"
+model = {{ config = {{ model_type = "gpt2", n_embd = 32, n_layer = 2, n_head = 2, n_positions = {length} }} }}
+batch = 8
+length = {length}
+steps = {steps}
+log_every = 1
+checkpoint = {{ every_steps = {every}, keep_last = {keep} }}
+validation = {{ every_steps = {every}, batches = 1 }}
+optimizer = {{ lr = 0.01 }}
+max_restarts = 100
+trackers = []
+
+[train.backend.torch]
+device = "cpu"
+threads = 1
+"""
+FILES = ("model.safetensors", "optimizer.safetensors", "state.json")
+
+
+class Ending(msgspec.Struct):
+    """What a run came to: the last step, the SHA-256 of its checkpoint's files, and the curves."""
+
+    step: int
+    files: dict[str, str]
+    losses: tuple[list[int], list[float]]
+    validation: tuple[list[int], list[float]]
+
+
+class Training:
+    """A folder with a recipe, `work/small/{tokenizer,dataset}` beside it, and the commands that train it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.run = folder, folder / "work" / "small" / "runs" / "torch"
+        self._started: list[subprocess.Popen[str]] = []
+
+    def lay_out(self, steps: int, keep: int = 2) -> Training:
+        """Make all that a training begins with."""
+        lay_out_tokenizer(self.folder / "work" / "small" / "tokenizer", "gpt")
+        lay_out_dataset(self.folder / "work" / "small" / "dataset", "gpt")
+        recipe = RECIPE.format(length=LENGTH, steps=steps, every=EVERY, keep=keep)
+        self.folder.joinpath("small.toml").write_text(recipe)
+        return self
+
+    def command(self, *more: object) -> list[str]:
+        """The command."""
+        return [COMMAND, "train", "small.toml", *map(str, more)]
+
+    def start(self, *more: object, **env: str) -> subprocess.Popen[str]:
+        """Start it, in a process group of its own as a terminal does."""
+        pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        self._started.append(
+            subprocess.Popen(
+                self.command(*more), cwd=self.folder, env=environment(**env), text=True, process_group=0, **pipes
+            )
+        )
+        return self._started[-1]
+
+    def train(self, *more: object, code: int = 0, **env: str) -> str:
+        """Train to the end, whatever it is; what was said on stderr."""
+        process = self.start(*more, **env)
+        out, said = process.communicate(timeout=180)
+        assert process.returncode == code, f"it ended with {process.returncode}:\n{out}\n{said}"
+        assert "Traceback" not in said
+        return said
+
+    def events(self) -> list[Event]:
+        return read_events(self.run)
+
+    def step(self) -> int:
+        """The last step that was told of since the last start; 0 before one was."""
+        told = 0
+        for event in self.events():
+            told = event.step if event.kind == "log" else 0 if event.kind == "start" else told
+        return told
+
+    def folders(self, mark: str = "") -> list[Path]:
+        """What is among the checkpoints, in order; names that begin with `mark`."""
+        return sorted(self.run.joinpath("checkpoints").glob(f"{mark}*"))
+
+    def whole(self) -> list[Checkpoint]:
+        """The checkpoints; each was seen to be whole."""
+        found = []
+        for folder in self.folders("step-"):
+            commit = read_commit(folder)
+            assert isinstance(commit, Commit), f"{folder.name}: {commit}"
+            assert commit.files.keys() == set(FILES)
+            assert not damage(folder, commit), f"{folder.name}: {damage(folder, commit)}"
+            found.append(Checkpoint(folder, commit))
+        return found
+
+    def ending(self) -> Ending:
+        """What came out."""
+        events, last = self.events(), self.whole()[-1]
+        files = {name: one.sha256 for name, one in last.commit.files.items()}
+        return Ending(last.step, files, curve(events), curve(events, "validation"))
+
+    def digests(self) -> dict[str, str]:
+        """Every file of the run but those that say who was there."""
+        passing = ("LOCK", "verified.json")
+        return {name: digest for name, digest in digests(self.run).items() if name not in passing}
+
+    def processes(self) -> list[int]:
+        """Those that work on the run: the commands in its folder, and all that have the run's path as an argument."""
+        found = []
+        for place in Path("/proc").glob("[0-9]*"):
+            try:
+                words = place.joinpath("cmdline").read_bytes().split(b"\0")
+                here = COMMAND.encode() in words and place.joinpath("cwd").resolve() == self.folder.resolve()
+            except OSError:  # it has ended
+                continue
+            if here or str(self.run).encode() in words:
+                found.append(int(place.name))
+        return found
+
+    def close(self) -> None:
+        """End what still runs."""
+        for process in self._started:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+
+def need_torch() -> None:
+    """Skip what needs the backend where it is not installed."""
+    try:
+        python_of("torch", "jprep_torch")
+    except MachineError as error:
+        pytest.skip(str(error))

@@ -1,0 +1,74 @@
+"""The suite's material and cases, without a backend: its golden curves hold only as long as nothing of it changes."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jprep.dataset.indexed import Indexed
+from jprep.dataset.sampler import source_of
+from jprep.dataset.spec import SENTENCE_START, TRAIN, VALIDATION, WORD_START
+from jprep.testing.backend_suite.cases import CASES, STEPS, case_of, golden
+from jprep.testing.backend_suite.material import lay_out_dataset, lay_out_rows, lay_out_tokenizer
+from jprep.tokenizer import load_tokenizer
+from jprep.train.initial import write_initial
+from jprep.train.job import train_section
+from jprep.train.making import make_job
+
+SETS = ("gpt", "roberta", "bert")
+
+
+def digest(*paths: Path) -> str:
+    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()[:16]
+
+
+@pytest.mark.parametrize(
+    "special, expected", [("gpt", "4"), ("roberta", "5"), ("bert", "6")]
+)
+def test_the_texts_never_change(tmp_path: Path, special: str, expected: str):
+    folder = lay_out_dataset(tmp_path / "dataset", special)
+    assert digest(*(folder / f"{split}.bin" for split in (TRAIN, VALIDATION))) == expected
+
+
+@pytest.mark.parametrize("task, expected", [("classify", "1"), ("regress", "2")])
+def test_the_labelled_rows_never_change(tmp_path: Path, task: str, expected: str):
+    found = lay_out_rows(tmp_path / "rows", task)
+    assert digest(*map(Path, found["data"] + found["validation_data"])) == expected
+
+
+@pytest.mark.parametrize("special", SETS)
+def test_a_token_is_a_byte(tmp_path: Path, special: str):
+    tokenizer = load_tokenizer(lay_out_tokenizer(tmp_path / "tokenizer", special))
+    split = Indexed(lay_out_dataset(tmp_path / "dataset", special) / TRAIN, "uint16")
+    *text, end = split[0].tolist()
+    assert end == (tokenizer.id_of("[SEP]") if special == "bert" else tokenizer.eos)
+    assert tokenizer.encode(tokenizer.decode(text)) == text
+    assert source_of(tmp_path / "dataset", TRAIN).separators.newline == tokenizer.newline_id
+
+
+def test_words_and_sentences_begin_where_the_marks_say(tmp_path: Path):
+    tokenizer = load_tokenizer(lay_out_tokenizer(tmp_path / "tokenizer", "roberta"))
+    split = Indexed(lay_out_dataset(tmp_path / "dataset", "roberta") / TRAIN, "uint16")
+    stop, marks = split.bounds(0)[1], split.marks(*split.bounds(0))
+    starts = [*(marks & SENTENCE_START).nonzero()[0], stop - 1]
+    sentences = [tokenizer.decode(split.tokens[a:b]).rstrip("\n") for a, b in zip(starts, starts[1:], strict=False)]
+    assert len(sentences) > 1 and all(sentence.endswith("。") for sentence in sentences)
+    assert (marks & WORD_START).astype(bool).sum() > len(sentences)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_case_has_its_weights_and_a_curve(tmp_path: Path, name: str):
+    chosen = case_of(name)
+    tokenizer = lay_out_tokenizer(tmp_path / "tokenizer", chosen.special)
+    labelled = chosen.section["task"] in ("classify", "regress")
+    rows = lay_out_rows(tmp_path / "rows", chosen.section["task"]) if labelled else {}
+    dataset = None if labelled else lay_out_dataset(tmp_path / "dataset", chosen.special)
+    job = make_job(train_section(chosen.section | rows, name), name, "any", {}, tokenizer, dataset)
+    write_initial(job.model, job.train.task, job.train.seed, tmp_path / "init.safetensors")
+    curve = golden(name)
+    assert job.steps == len(curve.train) == STEPS
+    assert list(curve.validation) == [STEPS // 2, STEPS]
+    assert np.isfinite([*curve.train, *curve.validation.values()]).all()
