@@ -123,11 +123,21 @@ def _do_all(order: Order) -> int:
 
 
 def do(order: Order, step: Step) -> int:
-    """Do one of the steps, or see that it is done; the exit code."""
+    """Do one of the steps, or see that it is done; the exit code.
+
+    Raises:
+        MismatchError: other work stands in its folder.
+    """
+    from jprep.errors import MismatchError
+
     number, begun = order.steps.index(step) + 1, time.monotonic()
     click.echo(f"[{number}/{len(order.steps)}] {step}: {_place(order, step)}")
-    if code := _STEPS[step](order):
-        return code
+    try:
+        if code := _STEPS[step](order):
+            return code
+    except MismatchError as error:
+        fix = f"{error.fix} (with the step's own command); here another --work, or delete the folder"
+        raise MismatchError(error.what, where=error.where, fix=fix) from error
     click.echo(f"      done in {time.monotonic() - begun:.1f} s", err=True)
     return 0
 

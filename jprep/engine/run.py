@@ -121,11 +121,11 @@ def _claim(stage: Stage, state: Path) -> str:
     return fingerprint(ours)
 
 
-def refuse_other(ours: dict[str, Any], theirs: dict[str, Any], where: Path) -> None:
+def refuse_other(ours: dict[str, Any], theirs: dict[str, Any], where: Path, fix: str = _OTHER_PLACE) -> None:
     """Raise MismatchError if the two sets of fields differ, naming the fields."""
     if found := list(differences(ours, theirs)):
         more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
-        raise MismatchError(f"this is other work: {'; '.join(found[:3])}{more}", where=str(where), fix=_OTHER_PLACE)
+        raise MismatchError(f"this is other work: {'; '.join(found[:3])}{more}", where=str(where), fix=fix)
 
 
 def add_up(parts: list[dict[str, int]]) -> dict[str, int]:

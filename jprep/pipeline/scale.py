@@ -135,8 +135,10 @@ def _model(model: ModelSection) -> dict[str, Any]:
 
 def _warmup(train: TrainSection) -> int:
     warmup, steps = train.schedule.warmup, train.steps
+    if 0 < steps <= STEPS:
+        return warmup
     share = max(1, warmup * STEPS // steps) if steps else _WARMUP
-    return min(share, warmup) if not steps or steps > STEPS else warmup
+    return min(share, warmup, STEPS // 2)
 
 
 def _checkpoint(checkpoint: CheckpointSection, steps: int) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from jprep.tokenizer.spec import tokenizer_config
 from jprep.train.environments import python_of
 from jprep.train.job import train_section
 from jprep.train.launching import light_half
+from jprep.train.schedule import check_schedule
 
 Step = Literal["corpus", "tokenizer", "dataset", "train", "export"]
 
@@ -75,7 +76,9 @@ def check(recipe: Recipe, steps: list[Step], backend: str, *, corpus: bool = Fal
     if "dataset" in steps:
         dataset_config(recipe.dataset, "[dataset]")
     if "train" in steps:
-        train_section(recipe.train, "[train]")
+        train = train_section(recipe.train, "[train]")
+        if train.steps:
+            check_schedule(train.schedule, train.steps)
         half = light_half(backend)
         python_of(half.name, half.module)
 

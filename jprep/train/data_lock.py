@@ -102,7 +102,8 @@ def check_data(run: Path, job: Job, say: Say = on_stderr) -> None:
     """
     theirs = read_data_lock(run)
     fingerprints, files = _sources(run, job)
-    refuse_other(fingerprints, {"dataset": theirs.dataset, "tokenizer": theirs.tokenizer}, run)
+    fix = "give the dataset and the tokenizer that the run began with, or another output directory"
+    refuse_other(fingerprints, {"dataset": theirs.dataset, "tokenizer": theirs.tokenizer}, run, fix)
     for name, file in _read(run, files, say).items():
         if file != theirs.files.get(name):
             fix = "bring back the file as it was, or begin in another directory"

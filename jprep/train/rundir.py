@@ -27,6 +27,7 @@ FREE = ("log_every", "trackers", "max_restarts", "silent_minutes", "checkpoint",
 
 _FIELDS = ("format", "backend", "model", "steps", "samples", "special", "labels")
 _PLACES = ("data", "validation_data", "backend")
+_OTHER_JOB = "give the first command's options again, or another output directory"
 
 
 def open_run(run: Path, job: Job, say: Say = on_stderr) -> None:
@@ -42,8 +43,7 @@ def open_run(run: Path, job: Job, say: Say = on_stderr) -> None:
     with locked(run / LOCK):
         remove_leftovers(run)
         if (run / JOB).exists():
-            refuse_other(_depends_on(job), _depends_on(read_job(run)), run)
-            check_data(run, job, say)
+            _refuse_other(job, read_job(run), run, say)
         else:
             write_data_lock(run, job, say)
         write_atomic(run / JOB, msgspec.json.format(msgspec.json.encode(job), indent=1))
@@ -87,10 +87,17 @@ def checkpoints_of(run: Path, job: Job) -> Checkpoints:
     return Checkpoints(run / CHECKPOINTS, job.fingerprint, keep.keep_last, keep.keep_best)
 
 
+def _refuse_other(job: Job, theirs: Job, run: Path, say: Say) -> None:
+    """Raise MismatchError if a run is another job's. Data is looked at before fingerprints, which name nothing."""
+    refuse_other(_depends_on(job), _depends_on(theirs), run, _OTHER_JOB)
+    check_data(run, job, say)
+    refuse_other({"fingerprint": job.fingerprint}, {"fingerprint": theirs.fingerprint}, run, _OTHER_JOB)
+
+
 def _depends_on(job: Job) -> dict[str, Any]:
-    """All of a job that its weights and the files of its checkpoints depend on."""
+    """What can be named of all that a job's weights and the files of its checkpoints depend on."""
     fields = plain(msgspec.structs.asdict(job))
     train = {key: value for key, value in fields["train"].items() if key not in (*FREE, *_PLACES)}
     train["model"] = {key: value for key, value in train["model"].items() if key != "init"}  # a path
     kept = {key: fields[key] for key in _FIELDS}
-    return {**kept, "train": train, "fingerprint": job.fingerprint}
+    return {**kept, "train": train}

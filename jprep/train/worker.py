@@ -193,7 +193,7 @@ class Session:
             InputError: the loss is not finite; nothing more is saved.
             MachineError: the disk is full or not writable.
         """
-        self._check(step, figures.get("loss", 0.0))
+        self.check(step, figures.get("loss", 0.0))
         self._record("log", step, figures)
 
     def validated(self, step: int, loss: float, **figures: float) -> None:
@@ -203,9 +203,21 @@ class Session:
             InputError: the loss is not finite.
             MachineError: the disk is full or not writable.
         """
-        self._check(step, loss)
+        self.check(step, loss)
         self._loss = step, float(loss)
         self._record("validation", step, {"loss": loss, **figures})
+
+    def check(self, step: int, value: float, name: str = "loss") -> None:
+        """See that a figure of a step is a number; what is saved is good then. `log` and `validated` do it for losses.
+
+        Raises:
+            InputError: it is not; the last good checkpoint is named.
+        """
+        if not math.isfinite(value):
+            found = self._checkpoints.committed()
+            good = f"the last good checkpoint is {found[-1].folder.name}" if found else "there is no checkpoint yet"
+            fix = "take a lower train.optimizer.lr, a longer warm-up or another precision, in another output directory"
+            raise InputError(f"the {name} is {value} at step {step}; {good}", where=str(self._run), fix=fix)
 
     @contextlib.contextmanager
     def checkpoint(self, step: int, loss: float | None = None) -> Iterator[Path]:
@@ -223,7 +235,7 @@ class Session:
         """
         if loss is None and self._loss[0] == step:
             loss = self._loss[1]
-        self._check(step, loss or 0.0)
+        self.check(step, loss or 0.0)
         begun = time.monotonic()
         self._beat()
         with self._checkpoints.saving(step, loss, self._part) as folder:
@@ -249,13 +261,6 @@ class Session:
     def close(self) -> None:
         """Let go of the run, without a word."""
         self._open.close()
-
-    def _check(self, step: int, loss: float) -> None:
-        if not math.isfinite(loss):
-            found = self._checkpoints.committed()
-            good = f"the last good checkpoint is {found[-1].folder.name}" if found else "there is no checkpoint yet"
-            fix = "take a lower train.optimizer.lr, a longer warm-up or another precision, in another output directory"
-            raise InputError(f"the loss is {loss} at step {step}; {good}", where=str(self._run), fix=fix)
 
     def _record(self, kind: Kind, step: int, figures: Mapping[str, float] = {}, note: str = "") -> None:
         if not self._rank:

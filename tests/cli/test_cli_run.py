@@ -114,6 +114,14 @@ def test_a_failed_training_gives_its_exit_code_and_keeps_the_data(place: Place) 
     place.tiny()
 
 
+def test_other_work_in_the_same_place_is_refused(place: Place) -> None:
+    place.run("--until", "corpus")
+    before = digests(place.folder / "work")
+    refused = place.run("--until", "corpus", "--set", "corpus.dedup.line_min_chars=9", code=2).stderr
+    assert "line_min_chars: was 20, is 9" in refused and "another --work" in refused
+    assert digests(place.folder / "work") == before
+
+
 def test_a_corpus_of_elsewhere_is_taken(place: Place, corpus: Path) -> None:
     recipe = place.folder / "own.toml"
     recipe.write_text('name = "own"\n[tokenizer]\nvocab_size = 2000\n')

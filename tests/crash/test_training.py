@@ -6,6 +6,7 @@ import contextlib
 import os
 import random
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -176,6 +177,7 @@ def test_killed_fifty_times(tmp_path: Path) -> None:
         training.close()
 
 
+@pytest.mark.soak
 def test_killed_at_every_place_of_a_checkpoint_and_of_an_event(training: Training, calm: Ending) -> None:
     """One after the other, each where the one before had left it."""
     for place in PLACES:
@@ -188,38 +190,36 @@ def test_killed_at_every_place_of_a_checkpoint_and_of_an_event(training: Trainin
     assert training.ending() == calm
 
 
-@pytest.mark.parametrize("moment", ["importing", "starting", "training"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_asked_to_leave_it_saves_and_the_printed_command_goes_on(
-    number: signal.Signals, moment: str, training: Training, calm: Ending
-) -> None:
+def test_asked_to_leave_it_saves_and_the_printed_command_goes_on(training: Training, calm: Ending) -> None:
     process = training.start()
-    ready: dict[str, Callable[[], object]] = {
-        "importing": lambda: True,
-        "starting": lambda: workers(training, process.pid),
-        "training": lambda: training.step() > EVERY,
-    }
-    await_true(ready[moment], PATIENCE)
-    time.sleep(0.2)
-    os.killpg(process.pid, number)  # a terminal sends it to the whole group
-    _, said = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 130, said
-    assert "Traceback" not in said
-    assert said.splitlines()[-1] == "this goes on:  jprep train small.toml"
-    assert not training.processes()
-    if moment == "training":
-        assert "saving; once more stops now" in said
-        assert training.whole()[-1].step == max(event.step for event in training.events() if event.kind == "log")
-    if moment != "starting" or number == signal.SIGINT:
-        training.train()
-        assert training.ending() == calm
-
-
-def test_asked_twice_it_leaves_at_once(training: Training, calm: Ending) -> None:
+    await_true(lambda: workers(training, process.pid), PATIENCE)
+    assert "nothing is saved" in asked_to_leave(training, process, signal.SIGTERM)
     process = training.start()
     await_true(lambda: training.step() > EVERY, PATIENCE)
-    [worker] = seated(training.run)
-    os.kill(worker, signal.SIGSTOP)  # so that the first request is never heard
+    assert "saving; once more stops now" in asked_to_leave(training, process, signal.SIGINT)
+    assert training.whole()[-1].step == training.step() < STEPS
+    training.train()
+    assert training.ending() == calm
+
+
+def asked_to_leave(training: Training, process: subprocess.Popen[str], number: signal.Signals) -> str:
+    """Send a signal to the whole group, as a terminal does; what was said."""
+    os.killpg(process.pid, number)
+    _, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130, said
+    assert said.splitlines()[-1] == "this goes on:  jprep train small.toml" and "Traceback" not in said
+    assert not training.processes()
+    return said
+
+
+def test_a_second_command_is_refused_and_one_that_is_asked_twice_leaves_at_once(
+    training: Training, calm: Ending
+) -> None:
+    process = training.start()
+    await_true(lambda: training.step() > EVERY, PATIENCE)
+    os.kill(seated(training.run)[0], signal.SIGSTOP)  # it stays where it is, and hears nothing
+    said = training.train(code=3)
+    assert "another jprep is at work here" in said and str(training.run.relative_to(training.folder)) in said
     process.send_signal(signal.SIGINT)
     time.sleep(0.3)
     assert process.poll() is None
@@ -229,17 +229,6 @@ def test_asked_twice_it_leaves_at_once(training: Training, calm: Ending) -> None
     assert not training.processes()
     assert training.whole()
     training.train()
-    assert training.ending() == calm
-
-
-def test_a_second_command_is_refused_and_the_first_goes_on(training: Training, calm: Ending) -> None:
-    process = training.start()
-    await_true(lambda: training.step(), PATIENCE)
-    os.kill(seated(training.run)[0], signal.SIGSTOP)
-    said = training.train(code=3)
-    assert "another jprep is at work here" in said and str(training.run.relative_to(training.folder)) in said
-    os.kill(seated(training.run)[0], signal.SIGCONT)
-    assert process.wait(PATIENCE) == 0
     assert training.ending() == calm
 
 

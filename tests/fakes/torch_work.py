@@ -52,10 +52,16 @@ class Ending(msgspec.Struct):
 
 
 class Training:
-    """A folder with a recipe, `work/small/{tokenizer,dataset}` beside it, and the commands that train it."""
+    """A folder with a recipe, `work/small/{tokenizer,dataset}` beside it, and the commands that train it.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.run = folder, folder / "work" / "small" / "runs" / "torch"
+    Args:
+        folder: the folder.
+        output: the run directory, below it; by default where `jprep train` puts it.
+    """
+
+    def __init__(self, folder: Path, output: str = "") -> None:
+        self.folder, self._output = folder, output
+        self.run = folder / (output or "work/small/runs/torch")
         self._started: list[subprocess.Popen[str]] = []
 
     def lay_out(self, steps: int, keep: int = 2) -> Training:
@@ -68,7 +74,7 @@ class Training:
 
     def command(self, *more: object) -> list[str]:
         """The command."""
-        return [COMMAND, "train", "small.toml", *map(str, more)]
+        return [COMMAND, "train", "small.toml", *(["-o", self._output] if self._output else []), *map(str, more)]
 
     def start(self, *more: object, **env: str) -> subprocess.Popen[str]:
         """Start it, in a process group of its own as a terminal does."""

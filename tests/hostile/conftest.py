@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
@@ -152,3 +154,28 @@ def reader(name: str, **options: object) -> list[str]:
     """The command's options that set a reader's."""
     pairs = "".join(f", {key} = {msgspec.json.encode(value).decode()}" for key, value in options.items())
     return ["--set", f'corpus.sources.0.reader={{use = "{name}"{pairs}}}']
+
+
+ROOM = "512m"
+"""Of a file system of its own."""
+
+Resize = Callable[[str], None]
+
+
+def mount(*arguments: str) -> None:
+    subprocess.run(["mount", *arguments], check=True, capture_output=True)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[tuple[Path, Resize]]:
+    """A file system of its own, and what changes its size."""
+    if sys.platform != "linux":
+        pytest.skip("tmpfs is Linux's")
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    try:
+        mount("-t", "tmpfs", "-o", f"size={ROOM}", "tmpfs", str(folder))
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"may not mount a tmpfs here: {getattr(error, 'stderr', error)!r}")
+    yield folder, lambda size: mount("-o", f"remount,size={size}", str(folder))
+    subprocess.run(["umount", "-l", str(folder)], check=True)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -12,31 +9,9 @@ import pytest
 
 from tests.benchmarks.measure import MIB
 from tests.conftest import digests
-from tests.hostile.conftest import Build, Put, article, dump, reader
+from tests.hostile.conftest import ROOM, Build, Put, Resize, article, dump, reader
 
 SMALL_SHARDS = reader("wikipedia", shard_mb=1)
-ROOM = "512m"
-
-Resize = Callable[[str], None]
-
-
-def mount(*arguments: str) -> None:
-    subprocess.run(["mount", *arguments], check=True, capture_output=True)
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[tuple[Path, Resize]]:
-    """A file system of its own, and what changes its size."""
-    if sys.platform != "linux":
-        pytest.skip("tmpfs is Linux's")
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    try:
-        mount("-t", "tmpfs", "-o", f"size={ROOM}", "tmpfs", str(folder))
-    except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"may not mount a tmpfs here: {getattr(error, 'stderr', error)!r}")
-    yield folder, lambda size: mount("-o", f"remount,size={size}", str(folder))
-    subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 @pytest.fixture(scope="module")

@@ -88,6 +88,7 @@ class Trainer:
         weights = self._spread.weights.values()
         norm = global_norm(weights)
         if self._scale.passes(norm):
+            self._session.check(step, norm, "gradient's norm")
             norm = rescale(weights, norm, self._job.train.optimizer.clip, self._scale.factor)
             for group in self._optimizer.param_groups:
                 group["lr"] = self._rate(step)

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from jprep.errors import InputError
 from jprep.train.job import OptimizerSection
 
 FIRST_SCALE, GOOD_STEPS = 2.0**16, 2000
@@ -63,19 +62,12 @@ class Scale:
         self._moving, self._good = precision == "fp16", 0
 
     def passes(self, norm: float) -> bool:
-        """Whether the gradient can be used; a scale that was too large is halved.
-
-        Raises:
-            InputError: it is not finite, and no scale is to blame.
-        """
-        if math.isfinite(norm):
-            self._good += 1
-            return True
-        if not self._moving or self.factor <= 1.0:
-            fix = "take a lower train.optimizer.lr, a longer warm-up or another precision, in another output directory"
-            raise InputError("the gradient is not finite", fix=fix)
-        self.factor, self._good = self.factor / 2, 0
-        return False
+        """Whether the gradient stands: it is finite, or no scale is to blame. A scale that was too large is halved."""
+        if self._moving and self.factor > 1.0 and not math.isfinite(norm):
+            self.factor, self._good = self.factor / 2, 0
+            return False
+        self._good += 1
+        return True
 
     def after_update(self) -> None:
         """Grow, where enough steps were good."""

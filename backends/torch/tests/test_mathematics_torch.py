@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import nn
 
-from jprep.errors import InputError
 from jprep.train.job import ModelSection, OptimizerSection
 from jprep.train.models import About, model_config
 from jprep_torch.losses import class_loss, score_loss, token_loss
@@ -82,11 +81,9 @@ def test_the_scale_is_halved_by_what_is_infinite_and_doubled_by_good_steps():
     assert scale.factor == 2**16
 
 
-def test_in_full_precision_an_infinite_gradient_is_an_error():
+def test_in_full_precision_no_scale_is_to_blame():
     scale = Scale("fp32")
-    assert scale.factor == 1 and scale.passes(1.0)
-    with pytest.raises(InputError):
-        scale.passes(math.nan)
+    assert scale.passes(1.0) and scale.passes(math.nan) and scale.factor == 1
 
 
 @pytest.mark.parametrize("place", range(3))

@@ -129,7 +129,8 @@ _ALL = CASES | {DROPPING: Case("gpt", {**CASES[STILL].section, "model": {"config
 
 _COMMON = {
     "batch": 8, "length": 32, "steps": STEPS, "seed": 7, "log_every": 1, "trackers": [], "max_restarts": 2,
-    "checkpoint": {"every_steps": SAVED}, "validation": {"every_steps": STEPS // 2}, "optimizer": _OPTIMIZER,
+    "silent_minutes": 5, "checkpoint": {"every_steps": SAVED}, "validation": {"every_steps": STEPS // 2},
+    "optimizer": _OPTIMIZER,
 }  # fmt: skip
 
 

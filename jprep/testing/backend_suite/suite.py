@@ -62,7 +62,7 @@ class BackendSuite:
     ways: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     half: ClassVar[tuple[str, ...]] = ()
 
-    _bench: ClassVar[Bench | None] = None
+    _bench: ClassVar[Bench]
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """One test for each case, each other way and each half precision."""
@@ -74,7 +74,7 @@ class BackendSuite:
     def bench(self, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Bench:
         """Where this class's runs are made, each once; the next test's case is begun beside this one's."""
         cls = type(self)
-        if cls._bench is None:
+        if "_bench" not in vars(cls):
             cls._bench = Bench(tmp_path_factory.mktemp(self.backend), self.backend, self.options)
         for case in _cases_from(request):
             cls._bench.ahead(case)

@@ -91,7 +91,8 @@ def _write_about(run: Path, job: Job, checkpoint: Checkpoint, folder: Path, dtyp
     card = write_tokenizer(run / job.tokenizer, folder) if job.tokenizer else None
     lock, labelled = read_data_lock(run), job.train.labelled
     marks = {"dataset": dataset.fingerprint if dataset else "", "tokenizer": card.fingerprint if card else ""}
-    refuse_other(marks, {name: getattr(lock, name) for name in marks}, run)
+    fix = "bring back the dataset and the tokenizer that the run began with"
+    refuse_other(marks, {name: getattr(lock, name) for name in marks}, run, fix)
     exported = Exported(
         jprep=version("jprep"),
         format=FORMAT,

@@ -81,6 +81,11 @@ def test_whatever_a_run_does_now_and_then_it_still_does() -> None:
     assert (never.checkpoint.every_steps, never.validation.every_steps, never.schedule.warmup) == (0, 0, 0)
 
 
+def test_a_warm_up_never_takes_the_whole_run() -> None:
+    """A recipe whose steps were cut by --set has a warm-up that is longer than the run."""
+    assert trained(steps=60, schedule={"warmup": 2000}).schedule.warmup == STEPS // 2
+
+
 def test_epochs_become_steps() -> None:
     train = trained(steps=None, epochs=2.5)
     assert (train.steps, train.epochs) == (STEPS, 0.0)

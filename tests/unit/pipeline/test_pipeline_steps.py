@@ -63,6 +63,7 @@ def test_without_sources_it_asks_for_a_corpus() -> None:
         ({"corpus": CORPUS | {"filters": ["lenght"]}}, "length"),
         ({"corpus": CORPUS, "tokenizer": {"vocab": 1}}, "vocab_size"),
         ({"corpus": CORPUS, "train": CLM | {"bach": 3}}, "batch"),
+        ({"corpus": CORPUS, "train": CLM | {"schedule": {"warmup": 11}}}, "warm-up"),
     ],
 )
 def test_what_is_misspelt_is_found_before_anything_begins(sections: dict[str, Any], said: str) -> None:
