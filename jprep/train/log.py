@@ -36,8 +36,9 @@ def cut_log(run: Path) -> None:
 
 
 def on_stderr(text: str) -> None:
-    """Say something to the user."""
-    sys.stderr.write(text + "\n")
+    """Say something to the user. No run ends because nobody can hear it: a closed terminal, a log on a full disk."""
+    with contextlib.suppress(OSError):
+        sys.stderr.write(text + "\n")
 
 
 @contextlib.contextmanager

@@ -280,7 +280,7 @@ def note_damaged(run: Path, folder: Path, problem: str) -> None:
     """Say, in events and on stderr, that a checkpoint was set aside."""
     note = f"{folder.name.removeprefix('damaged-')} is damaged and was set aside: {problem}"
     record(run, "damaged", step_of(folder), note=note)
-    sys.stderr.write(f"jprep: {note}\n  where: {folder}\n")
+    on_stderr(f"jprep: {note}\n  where: {folder}")
 
 
 def work(train: Callable[[Session], None], run: Path, rank: int = 0, world: int = 1) -> int:
