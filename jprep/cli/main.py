@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import sys
@@ -77,8 +78,9 @@ def main() -> None:
         error.show()
         code = error.exit_code
     except JprepError as error:
-        click.echo(f"jprep: {error}", err=True)
         code = error.exit_code
+        with contextlib.suppress(OSError):  # what was to hear it may be a file on a full disk
+            click.echo(f"jprep: {error}", err=True)
     except BrokenPipeError:
         code = _nobody_reads()
     except KeyboardInterrupt:

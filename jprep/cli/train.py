@@ -110,6 +110,7 @@ def carry_out(prepared: Prepared, resume: str = "auto") -> int:
     from jprep.cli.interrupt import command
     from jprep.cli.watching import watching
     from jprep.train.launching import train as start
+    from jprep.train.log import on_stderr
 
     try:
         with watching(prepared.run, prepared.job) as say:
@@ -117,7 +118,7 @@ def carry_out(prepared: Prepared, resume: str = "auto") -> int:
     except KeyboardInterrupt:  # before the supervisor listens
         code = _STOPPED
     if code == _STOPPED:
-        click.echo(f"this goes on:  {command(without='--resume')}", err=True)
+        on_stderr(f"this goes on:  {command(without='--resume')}")
     return code
 
 

@@ -37,8 +37,19 @@ def watching(run: Path, job: Job) -> Iterator[Callable[[str], None]]:
         rich.MofNCompleteColumn(),
         rich.TextColumn("{task.fields[figures]}"),
     )
-    with rich.Progress(*columns, console=Console(stderr=True)) as progress, _following(run, job, progress):
-        yield lambda text: progress.console.print(text, markup=False, highlight=False)
+    progress = rich.Progress(*columns, console=Console(stderr=True))
+
+    def tell(text: str) -> None:
+        with contextlib.suppress(OSError):  # the terminal was closed: the worker still saves
+            progress.console.print(text, markup=False, highlight=False)
+
+    progress.start()
+    try:
+        with _following(run, job, progress):
+            yield tell
+    finally:
+        with contextlib.suppress(OSError):
+            progress.stop()
 
 
 @contextlib.contextmanager

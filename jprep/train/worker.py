@@ -6,7 +6,6 @@ import contextlib
 import math
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -26,6 +25,7 @@ from jprep.train.commit import step_of
 from jprep.train.data_lock import check_data
 from jprep.train.events import Kind, record
 from jprep.train.job import Job
+from jprep.train.log import on_stderr
 from jprep.train.rundir import CHECKPOINTS, LOCK, checkpoints_of, read_job, write_environment
 
 HEARTBEAT = "heartbeat"
@@ -304,9 +304,7 @@ def work(train: Callable[[Session], None], run: Path, rank: int = 0, world: int 
         session.finish()
         return 0
     except JprepError as error:
-        with contextlib.suppress(OSError):  # a full disk takes no log
-            sys.stderr.write(f"jprep: {error}\n")
-            sys.stderr.flush()
+        on_stderr(f"jprep: {error}")
         if error.exit_code > _MENDABLE and run.is_dir():
             with contextlib.suppress(JprepError):  # a full disk takes no event
                 record(run, "end", session.step if session else 0, {"code": error.exit_code}, str(error))

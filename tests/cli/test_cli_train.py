@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pty
 import re
 import signal
 import subprocess
@@ -15,12 +16,14 @@ import msgspec
 import pytest
 
 from jprep.train.environments import STAMP, Installed, as_installed
+from jprep.train.events import read_events
 from tests.conftest import COMMAND, ROOT, Distribution, Run, digests, environment
 from tests.fakes.numpy_backend import offer
 from tests.fakes.small_run import await_true, weights
 from tests.fakes.small_work import small_work
 
 RUN = Path("work/small/runs/numpy")
+TRAIN = ["train", "small.toml", "--backend", "numpy"]
 
 
 class Place(NamedTuple):
@@ -51,7 +54,7 @@ def test_a_recipe_is_trained_and_what_comes_next_is_said(place: Place) -> None:
 
 def test_a_terminal_sees_how_far_it_is(place: Place) -> None:
     reader, terminal = os.openpty()
-    command = [COMMAND, "train", "small.toml", "--backend", "numpy"]
+    command = [COMMAND, *TRAIN]
     env = environment(**place.env, PAUSE="0.05", TERM="xterm", COLUMNS="140")
     with subprocess.Popen(command, cwd=place.folder, env=env, stderr=terminal, stdout=subprocess.DEVNULL) as process:
         os.close(terminal)
@@ -90,7 +93,7 @@ def _splits(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_stopped_it_says_the_command_that_goes_on_and_ends_where_the_undisturbed_run_does(place: Place) -> None:
-    command = [COMMAND, "train", "small.toml", "--backend", "numpy", "--resume", "never"]
+    command = [COMMAND, *TRAIN, "--resume", "never"]
     env = environment(**place.env, PAUSE="0.1")
     process = subprocess.Popen(command, cwd=place.folder, env=env, stderr=subprocess.PIPE, text=True)
     events = place.folder / RUN / "events.jsonl"
@@ -102,6 +105,33 @@ def test_stopped_it_says_the_command_that_goes_on_and_ends_where_the_undisturbed
     place.train()
     place.train("-o", "straight")
     assert weights(place.folder / RUN, 30) == weights(place.folder / "straight", 30)
+
+
+def test_when_its_terminal_is_closed_it_saves_and_leaves(place: Place) -> None:
+    process, terminal = pty.fork()
+    if not process:
+        os.chdir(place.folder)
+        os.execve(COMMAND, [COMMAND, *TRAIN], environment(**place.env, PAUSE="0.1", TERM="xterm"))
+    run = place.folder / RUN
+    os.set_blocking(terminal, False)
+
+    def has_trained() -> bool:
+        with contextlib.suppress(BlockingIOError):  # what is shown is read, lest the terminal be full
+            os.read(terminal, 1 << 16)
+        return any(event.kind == "log" for event in read_events(run))
+
+    await_true(has_trained)
+    os.close(terminal)  # its processes get SIGHUP, and cannot write to it any more
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 130
+    saved, left = read_events(run)[-2:]
+    assert (saved.kind, left.kind) == ("checkpoint", "signal") and 0 < saved.step == left.step < 30
+
+
+def test_what_it_says_may_be_lost(place: Place) -> None:
+    with open("/dev/full", "w") as full:
+        command, env = [COMMAND, *TRAIN], environment(**place.env, REFUSE_AT="12")
+        assert subprocess.run(command, cwd=place.folder, env=env, stderr=full).returncode == 2
+        assert subprocess.run([*command, "--resume", "7"], cwd=place.folder, env=env, stderr=full).returncode == 2
 
 
 def test_a_run_begins_again_where_it_is_told_to(place: Place) -> None:

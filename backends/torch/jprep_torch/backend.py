@@ -63,10 +63,13 @@ class Torch:
 
     def check(self, options: Any) -> list[Finding]:
         """What its environment holds, and whether the device that is asked for is there."""
+        fix = f"jprep backends install {self.name}"
         try:
             versions = _ask(python_of(self.name, self.module))
-        except (JprepError, subprocess.SubprocessError) as error:
-            return [Finding(f"the backend torch cannot run: {error}", "error", f"jprep backends install {self.name}")]
+        except JprepError as error:
+            return [Finding(error.what, "error", error.fix or fix)]
+        except subprocess.SubprocessError as error:
+            return [Finding(f"the backend torch cannot run: {error}", "error", fix)]
         torch, transformers, gpus = versions.split()
         found = [Finding(f"PyTorch {torch}, transformers {transformers}, {gpus} GPUs that it can use")]
         if options.device == "cuda" and gpus == "0":
