@@ -56,5 +56,5 @@ def jprep_executors() -> Named:  # type: ignore[empty-body]
 
 @hookspec
 def jprep_backends() -> Named:  # type: ignore[empty-body]
-    """Backends, `jprep.train.backend.Backend`: how a job is trained. Constructed without arguments; light: no framework is
-    imported for it."""
+    """Backends, `jprep.train.backend.Backend`: how a job is trained. Constructed without arguments, and without the
+    framework."""

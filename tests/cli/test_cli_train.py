@@ -128,7 +128,7 @@ def test_when_its_terminal_is_closed_it_saves_and_leaves(place: Place) -> None:
 
 
 def test_what_it_says_may_be_lost(place: Place) -> None:
-    with open("/dev/full", "w") as full:
+    with Path("/dev/full").open("w") as full:
         command, env = [COMMAND, *TRAIN], environment(**place.env, REFUSE_AT="12")
         assert subprocess.run(command, cwd=place.folder, env=env, stderr=full).returncode == 2
         assert subprocess.run([*command, "--resume", "7"], cwd=place.folder, env=env, stderr=full).returncode == 2
