@@ -45,6 +45,7 @@ def infer(
     from jprep.errors import InputError
     from jprep.train.asking import Model, Wish
 
+    _refuse_undecoded(texts if pair is None else (*texts, pair))
     folder, answering = _exported(model, backend)
     failed = 0
     with Model(folder, answering) as asked:
@@ -74,6 +75,15 @@ def _exported(model: Path, backend: str | None) -> tuple[Path, str]:
         return folder, answering
     click.echo(f"jprep: exporting the newest checkpoint to {model / 'export'}", err=True)
     return export(model), answering
+
+
+def _refuse_undecoded(arguments: Iterable[str]) -> None:
+    """Arguments that are not UTF-8 come with surrogates, which no tokenizer takes and no answer can be written with."""
+    for text in arguments:
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise click.UsageError(f"this text is not UTF-8: {_short(text)!a}") from error
 
 
 def _refuse_idle(task: str, wants_pair: bool, pair: str | None) -> None:

@@ -245,8 +245,12 @@ def _disk_is_full(error: BaseException, partial: Path) -> JprepError | None:
     """What a failed write means; frameworks raise errors of their own, so the disk itself is asked too."""
     if isinstance(error, OSError):
         return disk_error(error, partial)
+    return full_disk(partial) if isinstance(error, Exception) and not isinstance(error, JprepError) else None
+
+
+def full_disk(folder: Path) -> JprepError | None:
+    """The error of a full disk, where it has hardly any room left; None where it has, or cannot be asked."""
     with contextlib.suppress(OSError):
-        if isinstance(error, Exception) and not isinstance(error, JprepError):
-            full = shutil.disk_usage(partial).free < _SPARE
-            return disk_error(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), partial) if full else None
+        if shutil.disk_usage(folder).free < _SPARE:
+            return disk_error(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), folder)
     return None

@@ -31,7 +31,8 @@ class Standing:
         """Take more events, in order."""
         for event in events:
             if event.kind == "start":
-                self.step, self._since, self._warm = event.step, (event.time, event.step), False
+                self.step = self.saved = event.step
+                self._since, self._warm = (event.time, event.step), False
             elif event.kind == "log":
                 self.step, self.loss = event.step, event.figures.get("loss")
                 self._measure(event)

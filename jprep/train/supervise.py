@@ -18,7 +18,7 @@ from jprep.errors import MachineError
 from jprep.io.lock import locked
 from jprep.train.attempt import ATTEMPT, NOBODY, RESUME, announce, clear_ranks, signal_ranks
 from jprep.train.backend import Plan
-from jprep.train.checkpoints import Checkpoint
+from jprep.train.checkpoints import Checkpoint, full_disk
 from jprep.train.data_lock import check_data
 from jprep.train.events import EVENTS, Event, Follower, record
 from jprep.train.job import Job
@@ -154,6 +154,8 @@ class _Supervisor:
         left = code == 0 and any(event.kind == "signal" for event in events)
         minutes = self._job.train.silent_minutes
         words = f"it had ended with code {code}" if code >= 0 else f"it was ended by {signal.Signals(-code).name}"
+        if code == MachineError.exit_code and (full := full_disk(self._run)):  # neither event nor log took the reason
+            words = str(full)
         return Ending(code, f"it was silent for {minutes:g} minutes" if silent else words, left)
 
     def _heard(self) -> list[Event]:

@@ -211,11 +211,11 @@ class Session:
         """See that a figure of a step is a number; what is saved is good then. `log` and `validated` do it for losses.
 
         Raises:
-            InputError: it is not; the last good checkpoint is named.
+            InputError: it is not; the newest checkpoint is named.
         """
         if not math.isfinite(value):
             found = self._checkpoints.committed()
-            good = f"the last good checkpoint is {found[-1].folder.name}" if found else "there is no checkpoint yet"
+            good = f"the newest checkpoint is {found[-1].folder.name}" if found else "there is no checkpoint yet"
             fix = "take a lower train.optimizer.lr, a longer warm-up or another precision, in another output directory"
             raise InputError(f"the {name} is {value} at step {step}; {good}", where=str(self._run), fix=fix)
 
@@ -305,13 +305,19 @@ def work(train: Callable[[Session], None], run: Path, rank: int = 0, world: int 
         return 0
     except JprepError as error:
         on_stderr(f"jprep: {error}")
-        if error.exit_code > _MENDABLE and run.is_dir():
+        if error.exit_code > _MENDABLE and _takes_part(run, session):
             with contextlib.suppress(JprepError):  # a full disk takes no event
                 record(run, "end", session.step if session else 0, {"code": error.exit_code}, str(error))
         return error.exit_code
     finally:
         if session:
             session.close()
+
+
+def _takes_part(run: Path, session: Session | None) -> bool:
+    """Whether this end is the run's: not that of a worker whose supervisor is dead, beside the next one's."""
+    attempt = os.environ.get(ATTEMPT, "")
+    return wanted(run, attempt) if attempt else session is not None
 
 
 def _every(steps: int, step: int) -> bool:

@@ -74,6 +74,7 @@ def test_an_exported_directory_needs_no_run(tmp_path: Path, env: dict[str, str],
     assert "only its last 32 of" in cut.stderr
     none = jprep("infer", folder, "東京", "--backend", "orakel", env=env, code=2)
     assert "did you mean 'oracle'" in none.stderr
+    assert "not UTF-8" in jprep("infer", folder, "東\udcff", env=env, code=2).stderr
     nothing = jprep("infer", tmp_path, "東京", env=env, code=2)
     assert "neither a run nor an exported model" in nothing.stderr
     died = jprep("infer", folder, "東京", "--backend", "oracle", env=env | {"ORACLE": "die"}, code=3)

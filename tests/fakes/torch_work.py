@@ -38,6 +38,7 @@ trackers = []
 [train.backend.torch]
 device = "cpu"
 threads = 1
+processes = {processes}
 """
 FILES = ("model.safetensors", "optimizer.safetensors", "state.json")
 
@@ -64,11 +65,11 @@ class Training:
         self.run = folder / (output or "work/small/runs/torch")
         self._started: list[subprocess.Popen[str]] = []
 
-    def lay_out(self, steps: int, keep: int = 2) -> Training:
+    def lay_out(self, steps: int, keep: int = 2, processes: int = 1) -> Training:
         """Make all that a training begins with."""
         lay_out_tokenizer(self.folder / "work" / "small" / "tokenizer", "gpt")
         lay_out_dataset(self.folder / "work" / "small" / "dataset", "gpt")
-        recipe = RECIPE.format(length=LENGTH, steps=steps, every=EVERY, keep=keep)
+        recipe = RECIPE.format(length=LENGTH, steps=steps, every=EVERY, keep=keep, processes=processes)
         self.folder.joinpath("small.toml").write_text(recipe)
         return self
 

@@ -94,6 +94,10 @@ def _check(model: Any, request: Request) -> None:
     size = model.config.vocab_size
     if not request.ids or any(not 0 <= number < size for number in request.ids):
         raise InputError(f"ids are one or more numbers from 0 to below {size}")
+    if isinstance(request, Judge) and request.token_types:
+        types = model.config.type_vocab_size
+        if len(request.token_types) != len(request.ids) or any(not 0 <= one < types for one in request.token_types):
+            raise InputError(f"token types are one for each id, from 0 to below {types}")
     new = request.tokens if isinstance(request, Generate) else 0
     if len(request.ids) + new > positions(model.config):
         raise InputError(f"{len(request.ids) + new} tokens, and the model has {positions(model.config)} positions")

@@ -11,8 +11,12 @@ import msgspec
 from jprep.errors import ConfigError, JprepError
 from jprep.train.backend import Finding, Host, Plan
 from jprep.train.environments import python_of
+from jprep.train.host import accelerators
 from jprep.train.job import Job
 from jprep.train.models import training_memory
+
+WHERE = "train.backend.torch"
+"""The section of the options."""
 
 _SHARE = 0.85  # of a device's memory that a plan fills; the rest is the libraries' own
 _LOOK = 60  # seconds that the framework has to be imported in
@@ -72,7 +76,7 @@ class Torch:
             return [Finding(f"the backend torch cannot run: {error}", "error", fix)]
         torch, transformers, gpus = versions.split()
         found = [Finding(f"PyTorch {torch}, transformers {transformers}, {gpus} GPUs that it can use")]
-        if options.device == "cuda" and gpus == "0":
+        if gpus == "0" and (options.device == "cuda" or (options.device == "auto" and accelerators())):
             fix = 'device = "cpu", or a PyTorch that is built for this GPU'
             found.append(Finding("PyTorch finds no GPU", "error", fix))
         return found
@@ -117,13 +121,15 @@ def _environment(options: Options, host: Host, device: str, processes: int) -> d
     env = {"TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"}
     # Sums depend on the number of threads: it belongs to the plan, not to whoever starts the worker.
     env["OMP_NUM_THREADS"] = str(options.threads or max(1, host.cores // processes))
+    if processes == 1:  # a cluster may have set what torchrun would have set
+        env |= {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
     if device == "cuda" and options.deterministic:
         env["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
     return env
 
 
 def _layout(job: Job, options: Options, host: Host, device: str) -> Layout:
-    batch, where = job.train.batch, "train.backend.torch"
+    batch, where = job.train.batch, WHERE
     if min(options.processes, options.rows, options.threads) < 0:
         fix = "0 lets jprep choose"
         raise ConfigError("processes, rows and threads are 0 or more", where=where, fix=fix)
@@ -155,7 +161,8 @@ def _memory(job: Job, options: Options, rows: int, parts: int) -> int:
     dropout = job.model.get("attention_probs_dropout_prob") or job.model.get("attn_pdrop") or 0
     estimate = training_memory(job.model, section.task, rows, length, section.precision, attention=bool(dropout))
     state = training_memory(job.model, section.task, 0, length, section.precision)
+    halves = 0 if section.precision == "fp32" else 2 * job.parameters  # autocast keeps each whole until the way back
     kept = estimate - state
     if options.recompute:  # one layer's share, and each layer's input
         kept = kept // 3
-    return state // parts + kept
+    return (state - halves) // parts + halves + kept

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -55,8 +56,13 @@ class Place:
 
 
 @contextlib.contextmanager
-def joined(kind: str, deterministic: bool) -> Iterator[Place]:
+def joined(kind: str, *, deterministic: bool, patience: timedelta) -> Iterator[Place]:
     """Join the other processes that a launcher has started, and leave them at the end.
+
+    Args:
+        kind: `cpu` or `cuda`.
+        deterministic: whether results may not depend on the order that a GPU's threads come in.
+        patience: how long to wait for the others: the first one may be hashing a large checkpoint.
 
     Raises:
         MachineError: there is no such device.
@@ -68,10 +74,10 @@ def joined(kind: str, deterministic: bool) -> Iterator[Place]:
     place = Place(kind, rank, world)
     if kind == "cuda":
         torch.cuda.set_device(place.device)
-        torch.use_deterministic_algorithms(deterministic, warn_only=True)
+        torch.use_deterministic_algorithms(deterministic)  # if it only warned, attention would stay as it is
         torch.utils.deterministic.fill_uninitialized_memory = False
     if world > 1:
-        dist.init_process_group("nccl" if kind == "cuda" else "gloo")
+        dist.init_process_group("nccl" if kind == "cuda" else "gloo", timeout=patience)
     try:
         yield place
     finally:

@@ -22,6 +22,6 @@ def export(run: Path, checkpoint: Path, folder: Path) -> None:
         InputError: the checkpoint has none.
     """
     if not (checkpoint / WEIGHTS).exists():
-        fix = "it is not of the backend torch"
+        fix = "give a checkpoint that the backend torch wrote"
         raise InputError(f"there is no {WEIGHTS} in this checkpoint", where=str(checkpoint), fix=fix)
     shutil.copyfile(checkpoint / WEIGHTS, folder / WEIGHTS)

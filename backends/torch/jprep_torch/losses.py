@@ -59,7 +59,7 @@ class _TokenLoss(torch.autograd.Function):
             if d_hidden is None or d_weight is None:
                 continue
             p = logits.sub_(normaliser).exp_()
-            p.scatter_add_(1, ids, torch.full_like(normaliser, -1.0))  # the gradient: p − 1 at the label
+            p[torch.arange(len(p), device=p.device), ids.squeeze(1)] -= 1  # the gradient: p, and p − 1 at the label
             if d_bias is not None:
                 d_bias += p.sum(0)
             p = p.to(half)

@@ -52,9 +52,10 @@ class Spread:
         return found
 
     def holding_back(self, more: bool) -> contextlib.AbstractContextManager[Any]:
-        """Gradients stay where they are while more of the batch is to come."""
-        if self._shard:
-            self.trainee.set_requires_gradient_sync(not more)  # type: ignore[operator]
+        """Gradients stay where they are while more of the batch is to come, but for a divided model's.
+
+        These are summed where they belong each time: kept, they would be whole on every device.
+        """
         if more and self._call is not self.trainee:
             held: contextlib.AbstractContextManager[Any] = self._call.no_sync()  # type: ignore[operator]
             return held
@@ -71,7 +72,10 @@ class Spread:
     def _alike(self) -> nn.Module:
         from torch.nn.parallel import DistributedDataParallel
 
-        return DistributedDataParallel(self.trainee, broadcast_buffers=False, gradient_as_bucket_view=True)
+        # No weight is unused; without this, gradients are put into other buckets after the first step, where they are
+        # summed in another order: a run that goes on would not take the step that the undisturbed one took.
+        fixed = {"find_unused_parameters": True}
+        return DistributedDataParallel(self.trainee, broadcast_buffers=False, gradient_as_bucket_view=True, **fixed)
 
     def _put(self, tensor: Tensor, like: Any) -> Tensor:
         if self._shard:

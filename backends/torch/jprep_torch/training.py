@@ -128,8 +128,10 @@ class Trainer:
             if isinstance(batch, LabelledBatch):
                 metrics.add(np.concatenate(outputs), batch.labels)
         total, count = self._place.total(sums).tolist()
+        loss = total / max(count, 1)
+        self._session.check(step, loss)  # figures are of numbers
         figures = metrics.figures(self._place.gathered(metrics.part)) if self._job.train.data else {}
-        self._session.validated(step, total / max(count, 1), **figures)
+        self._session.validated(step, loss, **figures)
 
     def _parts(self, batch: Batch | LabelledBatch) -> Iterator[Rows]:
         """A batch in micro-batches: as many on each process, for a divided model has them speak in each."""

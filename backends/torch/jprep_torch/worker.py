@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
+import torch
 
-from jprep.errors import JprepError
+from jprep.errors import JprepError, MachineError
 from jprep.train.worker import Session, work
-from jprep_torch.backend import Options
+from jprep_torch.backend import WHERE, Options
 from jprep_torch.devices import joined, ranks
 from jprep_torch.training import Trainer
+
+_LEAST_PATIENCE = 10.0  # minutes, as PyTorch has them
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -39,10 +43,21 @@ def main(arguments: list[str] | None = None) -> int:
 def _train(given: argparse.Namespace) -> int:
     def page(session: Session) -> None:
         options = msgspec.convert(session.job.options, Options)
-        with joined(given.device, options.deterministic) as place:
-            Trainer(session, given.run, place, given.rows, shard=given.shard).train()
+        patience = timedelta(minutes=max(_LEAST_PATIENCE, session.job.train.silent_minutes))
+        with joined(given.device, deterministic=options.deterministic, patience=patience) as place:
+            try:
+                Trainer(session, given.run, place, given.rows, shard=given.shard).train()
+            except torch.OutOfMemoryError as error:
+                raise _too_large(error, session) from error
 
     return work(page, given.run, *ranks())
+
+
+def _too_large(error: Exception, session: Session) -> JprepError:
+    """What does not fit at the first step never will; later a restart may mend it."""
+    kind = MachineError if session.step <= session.start + 1 else JprepError
+    fix = f'fewer rows under {WHERE}, or recompute = true, or several GPUs with shard = "yes"'
+    return kind(f"the device's memory is full: {error}", where=WHERE, fix=fix)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -110,6 +110,9 @@ def test_classes_and_scores(tmp_path: Path) -> None:
     with torch.inference_mode():
         logits = model(input_ids=torch.tensor([IDS]), token_type_ids=torch.tensor([types])).logits[0]
     assert answer.scores == pytest.approx(logits.softmax(-1).tolist(), rel=1e-5)
+    for wrong in ([0, 0, 0, 2, 1, 1, 1], [0, 1]):
+        with pytest.raises(InputError, match="from 0 to below 2"):
+            answer_to(load(folder), Judge(ids=IDS, token_types=wrong))
     folder, model = exported(tmp_path / "b", "regress", "roberta")
     with torch.inference_mode():
         score = model(input_ids=torch.tensor([IDS])).logits[0]

@@ -13,7 +13,7 @@ from jprep.dataset.spec import read_dataset
 from jprep.engine.manifest import write_manifest
 from jprep.engine.run import refuse_other
 from jprep.errors import ConfigError, MachineError
-from jprep.io.atomic import disk_error, remove_contents, remove_tree, sha256_of
+from jprep.io.atomic import damage, disk_error, remove_contents, remove_tree, sha256_of
 from jprep.io.lock import locked
 from jprep.train.checkpoints import PARTIAL, Checkpoint
 from jprep.train.commit import sync
@@ -150,6 +150,21 @@ def _whole(folder: Path) -> Iterator[Path]:
 
 
 def _refuse_foreign(folder: Path) -> None:
+    """Raise ConfigError where something would be lost that an export does not give back."""
     if folder.exists() and not (folder / MANIFEST).exists() and (not folder.is_dir() or any(folder.iterdir())):
         fix = "give another -o, or delete what is there"
         raise ConfigError("something else lies here, and no model exported by jprep", where=str(folder), fix=fix)
+    if own := _of_others(folder):
+        fix = "move it away, or give another -o"
+        raise ConfigError(f"{own} is not as jprep exported it, and would be lost", where=str(folder), fix=fix)
+
+
+def _of_others(folder: Path) -> str:
+    """The name of a file that was added to an export, or of its card if somebody has changed it; "" for none."""
+    with contextlib.suppress(ConfigError):
+        files = read_export(folder).files
+        for path in sorted(folder.iterdir()):
+            added = path.name not in files and path.name not in (MANIFEST, _LOCK)
+            if added or (path.name == README and damage(path, files[README])):
+                return path.name
+    return ""

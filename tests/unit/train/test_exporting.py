@@ -129,9 +129,18 @@ def test_a_foreign_folder_is_left_alone_and_an_older_export_replaced(tmp_path: P
         export(run, mine)
     assert [path.name for path in mine.iterdir()] == ["thesis.tex"]
     folder = export(run, which="5")
-    folder.joinpath("stale.bin").touch()
     export(run)
-    assert read_export(folder).step == 10 and not folder.joinpath("stale.bin").exists()
+    assert read_export(folder).step == 10
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "README.md"])
+def test_what_somebody_wrote_into_an_export_is_not_lost(name: str, tmp_path: Path, copying: Any) -> None:
+    run = trained_run(tmp_path)
+    written = export(run, which="5") / name
+    written.write_text("an evening of work")
+    with pytest.raises(ConfigError, match=name):
+        export(run)
+    assert written.read_text() == "an evening of work" and read_export(run / "export").step == 5
 
 
 def test_what_fails_leaves_the_older_export_and_nothing_else(tmp_path: Path, copying: Any) -> None:

@@ -163,3 +163,5 @@ def test_a_standing_forgets_the_pace_of_an_earlier_start() -> None:
     assert standing.step == 15
     standing.add([Event(40, 20, "log", {"loss": 1.0})])
     assert standing.seconds_left(30) == 20.0
+    standing.add([Event(50, 0, "start")])  # --resume never: what was saved lies aside
+    assert (standing.step, standing.saved) == (0, 0)

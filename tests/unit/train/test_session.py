@@ -15,6 +15,8 @@ import pytest
 
 from jprep.dataset.sampler import Batch, Sampler, SamplerConfig, source_of
 from jprep.errors import ConfigError, InputError, JprepError, MachineError
+from jprep.io.lock import locked
+from jprep.train.attempt import announce
 from jprep.train.events import read_events
 from jprep.train.job import CheckpointSection, ValidationSection
 from jprep.train.worker import Due, Session, work
@@ -142,7 +144,7 @@ def test_ranks_agree_on_when_to_leave(tmp_path: Path) -> None:
 def test_a_loss_that_is_not_finite(loss: float, tmp_path: Path) -> None:
     session = Session(small_run(tmp_path))
     save(session, 10, 2.0)
-    with pytest.raises(InputError, match="at step 12; the last good checkpoint is step-00000010"):
+    with pytest.raises(InputError, match="at step 12; the newest checkpoint is step-00000010"):
         session.log(12, loss=loss)
     with pytest.raises(InputError):
         save(session, 12, loss)
@@ -176,13 +178,31 @@ def test_one_trainer_at_a_time(tmp_path: Path) -> None:
     code += "sys.exit(work(print, Path(sys.argv[1])))"
     done = subprocess.run([sys.executable, "-c", code, str(run)], env=environment(), capture_output=True, text=True)
     assert done.returncode == 3 and "another jprep is at work here" in done.stderr
+    assert [event.kind for event in read_events(run)] == ["start"]
     session.close()
 
 
 def test_a_worker_whose_supervisor_is_gone_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JPREP_ATTEMPT", "gone-0")
+    run = small_run(tmp_path)
     with pytest.raises(MachineError, match="supervisor is gone"):
-        Session(small_run(tmp_path))
+        Session(run)
+
+
+def test_a_worker_that_comes_late_does_not_end_the_next_start_s_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its supervisor was killed while it imported its framework, and the same command was given again."""
+    run = small_run(tmp_path)
+    with locked(run / "LOCK"):
+        announce(run, "next-0")
+        monkeypatch.setenv("JPREP_ATTEMPT", "gone-0")
+        assert work(print, run) == 3
+        assert read_events(run) == []
+        monkeypatch.setenv("JPREP_ATTEMPT", "next-0")
+        (run / "job.json").unlink()
+        assert work(print, run) == 2
+        assert [event.kind for event in read_events(run)] == ["end"]
 
 
 def test_nothing_to_validate_on_is_said_at_the_start(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -144,6 +145,14 @@ def test_a_disk_that_is_full_for_an_event_ends_the_run_and_keeps_what_is_saved(t
     assert steps_saved(run) == ["step-00000010"] and "restart" not in kinds(run)
     assert supervise(run, plan_of(run)) == 0
     assert weights(run) == calm
+
+
+def test_a_disk_that_takes_not_even_the_error_is_asked_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jprep.train.checkpoints._SPARE", 1 << 62)
+    run, said = small_run(tmp_path), []
+    mute = type(plan_of(run))((sys.executable, "-c", "raise SystemExit(3)"), {}, 1, 1, 1, 0)
+    assert supervise(run, mute, say=said.append) == 3
+    assert "the disk is full" in said[-1] and "free some space" in said[-1]
 
 
 def test_a_disk_that_is_full_for_the_supervisor_leaves_no_worker(

@@ -18,8 +18,8 @@ from jprep.train.attempt import seated
 from tests.crash.conftest import await_true
 from tests.fakes.torch_work import EVERY, Ending, Training, need_torch
 
-KILLS, SOAK_KILLS = 5, 50
-STEPS, SOAK_STEPS = 80, 800
+KILLS = 5
+STEPS, STEPS_EACH = 300, 40  # for each kill: a worker whose parent is killed goes on for half a second
 STRIDE = 8  # steps, at most, that a run goes on before it is killed again
 KEEP = 2
 PATIENCE = 120.0  # seconds for a worker to get going
@@ -42,8 +42,8 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Ending:
     return undisturbed(tmp_path_factory.mktemp("calm"), STEPS)
 
 
-def undisturbed(folder: Path, steps: int) -> Ending:
-    training = Training(folder).lay_out(steps, KEEP)
+def undisturbed(folder: Path, steps: int, processes: int = 1) -> Ending:
+    training = Training(folder).lay_out(steps, KEEP, processes)
     training.train()
     return training.ending()
 
@@ -56,7 +56,7 @@ def training(tmp_path: Path) -> Iterator[Training]:
 
 
 def workers(training: Training, parent: int) -> list[int]:
-    return [process for process in training.processes() if process != parent]
+    return sorted(process for process in training.processes() if process != parent)
 
 
 def kill(processes: list[int]) -> None:
@@ -66,7 +66,7 @@ def kill(processes: list[int]) -> None:
 
 
 class Kills:
-    """Kills processes of a run one time after the other, and starts its command again where it is gone.
+    """Kills a run's processes at one moment after the other, and starts its command again where it is gone.
 
     Args:
         training: the run.
@@ -74,26 +74,31 @@ class Kills:
 
     Attributes:
         done: the moments, and who was killed.
+        bytes: the most that the run directory had after a kill.
     """
 
     def __init__(self, training: Training, chance: random.Random) -> None:
         self._training, self._chance = training, chance
         self._process = training.start()
         self.done: list[str] = []
+        self.bytes = self._starts = 0
 
     def strike(self, moment: str) -> None:
-        """Kill the parent, the worker or both at such a moment; see what is left, and start the command again."""
+        """Kill the parent, workers or both at such a moment; see what is left, and start the command again."""
         getattr(self, f"_await_{moment}")()
         assert self._process.poll() is None, f"the run ended before {moment}, after {self.done}"
         there = workers(self._training, self._process.pid)
         whom = self._chance.choice(["parent", "worker", "both"]) if there else "parent"
         self.done.append(f"{moment}: {whom}")
-        kill(there if whom != "parent" else [])
+        if whom != "parent":
+            kill(self._chance.sample(there, self._chance.randint(1, len(there))))
         if whom != "worker":
             self._process.kill()
             self._process.communicate()
             if moment != "start":  # a worker that still imports looks for its supervisor later, beside the next one
                 self._nothing_is_left()
+        self._starts = self._count("start")
+        if whom != "worker":
             self._process = self._training.start()
 
     def finish(self) -> None:
@@ -104,19 +109,20 @@ class Kills:
 
     def _nothing_is_left(self) -> None:
         """No process, no half of a checkpoint that is believed, no more bytes than a run may have."""
-        await_true(lambda: not self._training.processes(), 10)
+        await_true(lambda: not self._training.processes() and not seated(self._training.run), 30)
         saved = self._training.whole()
         assert len(saved) <= KEEP + 1
         assert len(self._training.folders("partial-")) <= 2  # one being filled, one being deleted
         names = {path.name for path in self._training.folders()}
         assert all(name.startswith(("step-", "partial-step-")) for name in names), names
-        paths = [path for path in self._training.run.rglob("*") if path.is_file()]
-        assert sum(path.stat().st_size for path in paths if "checkpoints" not in path.parts) < OTHERS
+        sizes = {path: path.stat().st_size for path in self._training.run.rglob("*") if path.is_file()}
+        assert sum(size for path, size in sizes.items() if "checkpoints" not in path.parts) < OTHERS
+        self.bytes = max(self.bytes, sum(sizes.values()))
 
     def _await_start(self) -> None:
         """While the command or its worker starts."""
         until = time.monotonic() + self._chance.uniform(0.05, 4.0)
-        self._await(lambda: time.monotonic() > until or seated(self._training.run))
+        self._await(lambda: time.monotonic() > until or self._count("start") > self._starts)
 
     def _await_step(self) -> None:
         self._await_worker()
@@ -131,16 +137,16 @@ class Kills:
     def _await_pause(self) -> None:
         """Between a worker's death and its next start."""
         self._await_step()
-        before = self._restarts()
+        before = self._count("restart")
         kill(workers(self._training, self._process.pid))
-        self._await(lambda: self._restarts() > before)
+        self._await(lambda: self._count("restart") > before)
         time.sleep(self._chance.uniform(0, 0.9))
 
     def _await_worker(self) -> None:
-        self._await(lambda: seated(self._training.run) and self._training.step())
+        self._await(lambda: self._count("start") > self._starts and self._training.step())
 
-    def _restarts(self) -> int:
-        return sum(event.kind == "restart" for event in self._training.events())
+    def _count(self, kind: str) -> int:
+        return sum(event.kind == kind for event in self._training.events())
 
     def _await(self, condition: Callable[[], object], pause: float = 0.005) -> None:
         deadline = time.monotonic() + PATIENCE
@@ -150,14 +156,13 @@ class Kills:
 
 
 def assert_killed_and_the_same(training: Training, seed: int, kills: int, calm: Ending) -> None:
-    chance = random.Random(seed)
-    struck = Kills(training, chance)
+    struck = Kills(training, random.Random(seed))
     try:
         for number in range(kills):
             struck.strike(MOMENTS[number % len(MOMENTS)])
         struck.finish()
     finally:
-        print(f"seed {seed}: {struck.done}")
+        print(f"seed {seed}, at most {struck.bytes} bytes, killed {len(struck.done)} times: {struck.done}")
     assert training.ending() == calm
     assert [path.name for path in training.folders()] == [f"step-{calm.step - EVERY:08d}", f"step-{calm.step:08d}"]
     assert not list(training.folder.rglob("*.tmp-*")) and not list(training.run.joinpath("ranks").iterdir())
@@ -168,11 +173,13 @@ def test_killed_at_random_moments_again_and_again(training: Training, calm: Endi
 
 
 @pytest.mark.soak
-def test_killed_fifty_times(tmp_path: Path) -> None:
-    calm = undisturbed(tmp_path / "calm", SOAK_STEPS)
-    training = Training(tmp_path / "killed").lay_out(SOAK_STEPS, KEEP)
+@pytest.mark.parametrize(("kills", "processes"), [(50, 1), (10, 2)])
+def test_killed_many_times(kills: int, processes: int, tmp_path: Path) -> None:
+    steps = STEPS_EACH * kills
+    calm = undisturbed(tmp_path / "calm", steps, processes)
+    training = Training(tmp_path / "killed").lay_out(steps, KEEP, processes)
     try:
-        assert_killed_and_the_same(training, random.SystemRandom().randrange(1 << 32), SOAK_KILLS, calm)
+        assert_killed_and_the_same(training, 2, kills, calm)
     finally:
         training.close()
 

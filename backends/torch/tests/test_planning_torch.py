@@ -1,0 +1,75 @@
+"""How a job is laid out on a machine, and what the light half finds there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import torch
+
+from jprep.train.backend import Host, Plan
+from jprep.train.rundir import read_job
+from jprep_torch import backend, worker
+from jprep_torch.backend import Options, Torch
+from tests.fakes.trained_run import trained_run
+
+CPU, GPUS = Host("python", 4, 8 << 30), Host("python", 4, 8 << 30, ("GPU", "GPU"), 1 << 30)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained_run(tmp_path_factory.mktemp("run"))
+
+
+def plan(run: Path, host: Host, precision: str = "fp32", **options: Any) -> Plan:
+    job = read_job(run)
+    train = msgspec.structs.replace(job.train, precision=precision)
+    chosen = msgspec.to_builtins(Options(**options))
+    return Torch().plan(msgspec.structs.replace(job, train=train, options=chosen), run, host)
+
+
+def test_one_process_is_not_told_of_others(run: Path) -> None:
+    found = plan(run, CPU)
+    assert (found.processes, found.rows, found.accumulate) == (1, 4, 1)
+    assert found.env["OMP_NUM_THREADS"] == "4"
+    assert {found.env["RANK"], found.env["LOCAL_RANK"], found.env["WORLD_SIZE"]} == {"0", "1"}
+
+
+def test_each_gpu_has_a_process_and_torchrun_numbers_them(run: Path) -> None:
+    found = plan(run, GPUS)
+    assert (found.processes, found.rows) == (2, 2)
+    assert "torch.distributed.run" in found.argv and found.argv[-1] == "cuda"
+    assert "RANK" not in found.env and found.env["CUBLAS_WORKSPACE_CONFIG"]
+
+
+def test_what_does_not_fit_is_divided_but_for_its_copies_in_half_precision(run: Path) -> None:
+    parameters = read_job(run).parameters
+    small = msgspec.structs.replace(GPUS, device_memory=16 * parameters)
+    assert "--shard" in plan(run, small).argv and "--shard" not in plan(run, GPUS).argv
+    whole, half = plan(run, GPUS, "bf16", shard="no", rows=1), plan(run, GPUS, "bf16", shard="yes", rows=1)
+    assert whole.memory - half.memory == 16 * parameters // 2
+
+
+@pytest.mark.parametrize(("device", "gpus", "level"), [("auto", "0", "error"), ("cpu", "0", "ok"), ("auto", "1", "ok")])
+def test_a_gpu_that_pytorch_cannot_use_is_found(
+    device: str, gpus: str, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backend, "python_of", lambda name, module: Path("python"))
+    monkeypatch.setattr(backend, "_ask", lambda python: f"2.9 5.0 {gpus}")
+    monkeypatch.setattr(backend, "accelerators", lambda: ["a GPU"])
+    assert Torch().check(Options(device=device))[-1].level == level
+
+
+def test_what_does_not_fit_at_the_first_step_is_not_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Full:
+        def __init__(self, *_: Any, **__: Any) -> None:
+            raise torch.OutOfMemoryError("tried to allocate 80 GiB")
+
+    monkeypatch.setattr(worker, "Trainer", Full)
+    arguments = ["train", str(trained_run(tmp_path)), "--rows", "4", "--device", "cpu"]
+    assert worker.main(arguments) == 3
+    assert "80 GiB" in (said := capsys.readouterr().err) and "fewer rows" in said
