@@ -33,6 +33,7 @@ unit: $(VENV)/.test $(VENV)/.transformers $(VENV)/.torch-test
 
 soak: $(VENV)/.test $(VENV)/.torch-test  ## The long crash tests
 	$(PLACES) $(BIN)/python -m pytest -n auto -m soak
+	$(PLACES) $(TORCH) -m pytest -m soak backends/torch/tests
 
 bench: $(VENV)/.test $(VENV)/.torch-test $(VENV)/.peers  ## Figures, each beside a peer in the same run
 	$(PLACES) JPREP_PEER_PYTHON=$(VENV)/peers/bin/python $(BIN)/python -m tests.benchmarks

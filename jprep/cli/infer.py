@@ -61,9 +61,9 @@ def infer(
 def _exported(model: Path, backend: str | None) -> tuple[Path, str]:
     """The exported model's folder, and who answers."""
     from jprep.errors import ConfigError
-    from jprep.train.exporting import export, newest_export
+    from jprep.train.exporting import export, export_of, newest_export
     from jprep.train.exporting.manifest import MANIFEST
-    from jprep.train.rundir import JOB, read_job
+    from jprep.train.rundir import EXPORT, JOB, read_job
 
     if (model / MANIFEST).exists():
         return model, backend or "torch"
@@ -71,9 +71,12 @@ def _exported(model: Path, backend: str | None) -> tuple[Path, str]:
         fix = "`jprep train` makes a run, `jprep export RUN` writes its model"
         raise ConfigError("there is neither a run nor an exported model here", where=str(model), fix=fix)
     answering = backend or read_job(model).backend
-    if folder := newest_export(model):
+    if folder := export_of(model):
+        if folder != newest_export(model):
+            said = f"answering from {folder}, which is not the newest checkpoint: `jprep export {model}` brings that"
+            click.echo(f"jprep: {said}", err=True)
         return folder, answering
-    click.echo(f"jprep: exporting the newest checkpoint to {model / 'export'}", err=True)
+    click.echo(f"jprep: exporting the newest checkpoint to {model / EXPORT}", err=True)
     return export(model), answering
 
 

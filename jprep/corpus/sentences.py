@@ -54,8 +54,8 @@ _INNER = rf"[^{_ANY_BRACKET}\n]{{0,{LONGEST_BRACKET}}}+(?<![{_ENDERS}])"
 _KNOT = re.compile(
     rf"(?>(?:[^{_ANY_BRACKET}]++|{'|'.join(opener + _EMPTY + closer for opener, closer in _PAIRS)})*)[{_ANY_BRACKET}]"
 )
-"""Up to the first bracket that is not one of a pair without marks. `(?>(…)*)` and not `(…)*+`, which Python before 3.11.5
-matches wrongly around groups that backtrack."""
+"""Up to the first bracket that is not one of a pair without marks. `(?>(…)*)` and not `(…)*+`, which Python before
+3.11.5 matches wrongly around groups that backtrack."""
 _PLAIN_END = re.compile(
     rf"[{_ENDERS}](?<![{_MARKS}][{_MARKS}])(?:(?<=[{_MARKS}])[{_ENDERS}]*+{_STANDS}|{_PERIOD}){_SPACES}(?!\n|\Z)"
 )

@@ -32,9 +32,9 @@ def atomic(path: Path) -> Iterator[Path]:
         failpoint("output.opened")
         yield temporary
         failpoint("output.written")
-        _sync(temporary)
+        sync(temporary)
         temporary.replace(path)
-        _sync(path.parent)
+        sync(path.parent)
         failpoint("output.renamed")
     except OSError as error:
         raise disk_error(error, path) from error
@@ -100,7 +100,8 @@ def remove_tree(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Have a file or a folder on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

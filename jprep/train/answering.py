@@ -12,7 +12,7 @@ import msgspec
 
 from jprep.errors import JprepError, MachineError
 from jprep.plugins import plugins
-from jprep.train.environments import python_of
+from jprep.train.environments import worker_command
 from jprep.train.inference import Answer, Request
 
 _TAIL = 1500  # characters of a worker's last words that are shown
@@ -37,13 +37,7 @@ class Answering:
     def __init__(self, folder: Path, backend: str) -> None:
         found = plugins().get("backend", backend)()
         self._name, self._folder = backend, folder
-        command = [
-            str(python_of(found.name, found.module)),
-            "-m",
-            f"{found.module}.worker",
-            "infer",
-            str(folder.absolute()),
-        ]
+        command = worker_command(found.name, found.module, "infer", folder)
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said)
 

@@ -16,9 +16,9 @@ from typing import NamedTuple
 import msgspec
 
 from jprep.errors import ConfigError, JprepError, MachineError, MismatchError
-from jprep.io.atomic import disk_error, remove_tree, sha256_of
+from jprep.io.atomic import disk_error, remove_tree, sha256_of, sync
 from jprep.testing.failpoints import failpoint
-from jprep.train.commit import COMMIT, Commit, File, damage, files_of, name_of, read_commit, step_of, sync
+from jprep.train.commit import COMMIT, Commit, File, damage, files_of, name_of, read_commit, step_of
 
 PARTIAL, DAMAGED, ASIDE = "partial-", "damaged-", "aside-"
 """Before the names of folders that are no checkpoints: being filled or deleted, damaged, left behind by `--resume`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import msgspec
@@ -46,15 +45,6 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
 def name_of(step: int) -> str:
     """The name of a step's folder."""
     return f"step-{step:08d}"
-
-
-def sync(path: Path) -> None:
-    """Have a file or a folder on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def step_of(folder: Path) -> int:

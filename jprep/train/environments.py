@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import os
 import re
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import venv
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -94,9 +95,10 @@ def install(
         stamp = read_stamp(place)
         if restart or stamp is None or (stamp.requires, stamp.constraints) != (wanted, pins):
             more = [part for path in constraints for part in ("--constraint", str(path.absolute()))]
-            _make(place, [*options, *more, *wanted], say)
-            made = _stamp(name, place, wanted, pins)
-            write_atomic(place / STAMP, msgspec.json.format(msgspec.json.encode(made), indent=1))
+            with _in_its_place(place):
+                _make(place, [*options, *more, *wanted], say)
+                made = _stamp(name, place, wanted, pins)
+                write_atomic(place / STAMP, msgspec.json.format(msgspec.json.encode(made), indent=1))
     return interpreter(place)
 
 
@@ -135,13 +137,29 @@ def python_of(name: str, module: str, folder: Path | None = None) -> Path:
     if read_stamp(place) is not None and interpreter(place).exists():
         return interpreter(place)
     # Asked in another process: a framework that is imported stays, with its threads and its hold on devices.
-    command = [sys.executable, "-c", f"import {module}.worker"]
+    command = [sys.executable, "-P", "-c", f"import {module}.worker"]
     tried = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
     if tried.returncode == 0:
         return Path(sys.executable)
     problem = (tried.stderr.strip().splitlines() or ["it says nothing"])[-1]
     what = f"the backend {name} is not installed: {problem}"
     raise MachineError(what, where=str(place), fix=f"jprep backends install {name}")
+
+
+def worker_command(name: str, module: str, verb: str, *paths: Path) -> list[str]:
+    """The command of a backend's worker. No file of the working directory is taken for a library (`-P`).
+
+    Raises:
+        MachineError: see `python_of`.
+    """
+    return [
+        str(python_of(name, module)),
+        "-P",
+        "-m",
+        f"{module}.worker",
+        verb,
+        *(str(path.absolute()) for path in paths),
+    ]
 
 
 def installed(folder: Path | None = None) -> list[Installed]:
@@ -198,12 +216,32 @@ def _pins(constraints: Sequence[Path]) -> list[str]:
     return [line for line in lines if line]
 
 
-def _make(place: Path, wanted: Sequence[str], say: Callable[[str], None]) -> None:
+@contextlib.contextmanager
+def _in_its_place(place: Path) -> Iterator[None]:
+    """Keep the environment that stands until another one has taken its place; bring it back if none does.
+
+    Environments hold their own path, so the new one cannot be made elsewhere and moved.
+    """
     if place.is_symlink():
         fix = f"delete the link, or set {VARIABLE} to a folder where environments shall be"
         raise ConfigError("a link stands where the environment would be made anew", where=str(place), fix=fix)
+    kept = place.with_name(f".{place.name}.before")
+    if not kept.exists():  # else a killed installation has left it there, and half an environment in its place
+        with contextlib.suppress(FileNotFoundError):
+            place.rename(kept)
     try:
         remove_tree(place)
+        yield
+    except BaseException:
+        remove_tree(place)
+        with contextlib.suppress(FileNotFoundError):
+            kept.rename(place)
+        raise
+    remove_tree(kept)
+
+
+def _make(place: Path, wanted: Sequence[str], say: Callable[[str], None]) -> None:
+    try:
         venv.EnvBuilder(with_pip=True).create(place)
     except (OSError, subprocess.CalledProcessError) as error:
         if isinstance(error, OSError):

@@ -18,7 +18,7 @@ LOG_BYTES = 64 << 20
 """A log that is larger is cut; its end is kept."""
 
 _KEPT = 1 << 20
-_TAIL = 2000  # bytes that are shown when a run fails
+_TAIL = 6000  # bytes that are shown when a run fails
 
 
 def cut_log(run: Path) -> None:

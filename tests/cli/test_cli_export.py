@@ -39,13 +39,13 @@ def test_a_run_is_exported(tmp_path: Path, env: dict[str, str], jprep: Run) -> N
     refused = jprep("export", run, "--which", "6", env=env, code=2)
     assert "there are: last, best, 5, 10" in refused.stderr
     assert "there is no run here" in jprep("export", tmp_path, env=env, code=2).stderr
-    closed = jprep("export", run, env=env | {"ORACLE": "refuse"}, code=1)
+    closed = jprep("export", run, env=env | {"ORACLE": "refuse"}, code=3)
     assert (
         "the oracle is closed" in closed.stderr and json.loads((run / "export/export.json").read_bytes())["step"] == 10
     )
 
 
-def test_a_run_s_masks_are_filled_and_its_export_is_kept_fresh(tmp_path: Path, env: dict[str, str], jprep: Run) -> None:
+def test_a_run_s_masks_are_filled_and_its_export_stays(tmp_path: Path, env: dict[str, str], jprep: Run) -> None:
     run = run_of(tmp_path, "mlm", "roberta")
     first = jprep("infer", run, "日本語の<mask>です。", "--top", 2, env=env)
     assert "exporting the newest checkpoint" in first.stderr
@@ -57,7 +57,8 @@ def test_a_run_s_masks_are_filled_and_its_export_is_kept_fresh(tmp_path: Path, e
     assert len(again.stdout.splitlines()) == 2  # the line that has a mask, and its tokens
     assert "2 of the texts could not be answered" in again.stderr and "no <mask> in it: 日本" in again.stderr
     shutil.rmtree(run / "checkpoints/step-00000010")
-    assert "exporting" in jprep("infer", run, "<mask>", env=env).stderr
+    assert "is not the newest checkpoint" in jprep("infer", run, "<mask>", env=env).stderr
+    assert digests(run / "export") == before
 
 
 def test_an_exported_directory_needs_no_run(tmp_path: Path, env: dict[str, str], jprep: Run) -> None:

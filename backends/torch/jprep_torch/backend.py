@@ -103,7 +103,7 @@ class Torch:
 
 
 def _ask(python: Path) -> str:
-    command = [str(python), "-c", _ABOUT]
+    command = [str(python), "-P", "-c", _ABOUT]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_LOOK)
     if done.returncode:
         raise ConfigError((done.stderr.strip().splitlines() or ["it says nothing"])[-1])
@@ -119,6 +119,7 @@ def _launcher(processes: int) -> list[str]:
 
 def _environment(options: Options, host: Host, device: str, processes: int) -> dict[str, str]:
     env = {"TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"}
+    env["PYTHONSAFEPATH"] = "1"  # no file of the working directory is taken for a library
     # Sums depend on the number of threads: it belongs to the plan, not to whoever starts the worker.
     env["OMP_NUM_THREADS"] = str(options.threads or max(1, host.cores // processes))
     if processes == 1:  # a cluster may have set what torchrun would have set
@@ -129,40 +130,49 @@ def _environment(options: Options, host: Host, device: str, processes: int) -> d
 
 
 def _layout(job: Job, options: Options, host: Host, device: str) -> Layout:
-    batch, where = job.train.batch, WHERE
-    if min(options.processes, options.rows, options.threads) < 0:
-        fix = "0 lets jprep choose"
-        raise ConfigError("processes, rows and threads are 0 or more", where=where, fix=fix)
-    processes = options.processes or (len(host.devices) if device == "cuda" else 1) or 1
-    if batch % processes:
-        fix = f"take a multiple of {processes} as train.batch, or set {where}.processes"
-        raise ConfigError(
-            f"a batch of {batch} rows cannot be divided among {processes} processes", where=where, fix=fix
-        )
-    own = batch // processes
+    processes = _processes(job, options, host, device)
+    own = job.train.batch // processes
     if options.rows and own % options.rows:
         fix = f"take a divisor of {own}, the rows of each process"
-        raise ConfigError(f"{own} rows cannot be taken {options.rows} at a time", where=f"{where}.rows", fix=fix)
+        raise ConfigError(f"{own} rows cannot be taken {options.rows} at a time", where=f"{WHERE}.rows", fix=fix)
     memory = host.device_memory if device == "cuda" else host.memory // processes
-    room = int(_SHARE * memory) if memory else 0
-    shard = options.shard == "yes" or (
-        options.shard == "auto" and processes > 1 and bool(room) and _memory(job, options, 1, 1) > room
-    )
+
+    def takes(rows: int, parts: int) -> int:
+        return _memory(job, options, device, rows, parts)
+
+    def fits(rows: int, parts: int) -> bool:
+        return not memory or takes(rows, parts) <= _SHARE * memory
+
+    shard = options.shard == "yes" or (options.shard == "auto" and processes > 1 and not fits(1, 1))
     parts = processes if shard else 1
-    fitting = [n for n in range(own, 0, -1) if own % n == 0 and (not room or _memory(job, options, n, parts) <= room)]
-    rows = options.rows or (fitting or [1])[0]
-    return Layout(processes, rows, shard, _memory(job, options, rows, parts))
+    rows = options.rows or next((n for n in range(own, 0, -1) if own % n == 0 and fits(n, parts)), 1)
+    return Layout(processes, rows, shard, takes(rows, parts))
 
 
-def _memory(job: Job, options: Options, rows: int, parts: int) -> int:
+def _processes(job: Job, options: Options, host: Host, device: str) -> int:
+    if min(options.processes, options.rows, options.threads) < 0:
+        raise ConfigError("processes, rows and threads are 0 or more", where=WHERE, fix="0 lets jprep choose")
+    batch, processes = job.train.batch, options.processes or (len(host.devices) if device == "cuda" else 0) or 1
+    if batch % processes:
+        fix = f"take a multiple of {processes} as train.batch, or set {WHERE}.processes"
+        raise ConfigError(
+            f"a batch of {batch} rows cannot be divided among {processes} processes", where=WHERE, fix=fix
+        )
+    return processes
+
+
+def _memory(job: Job, options: Options, device: str, rows: int, parts: int) -> int:
     """Bytes on one device, if weights and optimizer are divided into so many parts."""
-    section = job.train
+    section, model = job.train, job.model
     length = section.labelled.length if section.data else section.length
-    dropout = job.model.get("attention_probs_dropout_prob") or job.model.get("attn_pdrop") or 0
-    estimate = training_memory(job.model, section.task, rows, length, section.precision, attention=bool(dropout))
-    state = training_memory(job.model, section.task, 0, length, section.precision)
-    halves = 0 if section.precision == "fp32" else 2 * job.parameters  # autocast keeps each whole until the way back
-    kept = estimate - state
+    drops = model.get("attention_probs_dropout_prob") or model.get("attn_pdrop") or model.get("attention_dropout")
+    attention = bool(drops) and device == "cpu"  # GPUs have a kernel for it
+
+    def estimate(rows: int) -> int:
+        return training_memory(model, section.task, rows, length, section.precision, attention=attention, lean=True)
+
+    state, halves = estimate(0), 0 if section.precision == "fp32" else 2 * job.parameters
+    kept = estimate(rows) - state
     if options.recompute:  # one layer's share, and each layer's input
         kept = kept // 3
-    return (state - halves) // parts + halves + kept
+    return (state - halves) // parts + halves + kept  # autocast keeps halves whole until the way back

@@ -25,12 +25,13 @@ class Spread:
 
     Attributes:
         trainee: what gives the loss; of a divided model each process has to call it as often as the others.
+        divided: whether weights are.
         weights: the trained ones by the names that files have them under, in the order of these names.
         shapes: the whole of all weights, trained or not, in the same order.
     """
 
     def __init__(self, job: Job, weights: Path, place: Place, *, shard: bool) -> None:
-        self._place, self._shard = place, shard
+        self._place, self.divided = place, shard
         model = build(job.model, job.train.task)
         names = names_of(model, job.model, job.train.task)
         own = sorted(set(names.values()))
@@ -78,7 +79,7 @@ class Spread:
         return DistributedDataParallel(self.trainee, broadcast_buffers=False, gradient_as_bucket_view=True, **fixed)
 
     def _put(self, tensor: Tensor, like: Any) -> Tensor:
-        if self._shard:
+        if self.divided:
             from jprep_torch.sharding import part
 
             return part(tensor, like, self._place.device)

@@ -26,6 +26,8 @@ _AVERAGES = {"m": "exp_avg", "v": "exp_avg_sq"}
 
 def save(folder: Path, spread: Spread, optimizer: torch.optim.Optimizer, scale: Scale, updates: int, rank: int) -> None:
     """Fill a checkpoint's folder. Each process takes part; the first one writes."""
+    if rank and not spread.divided:  # each has all of it
+        return
     _write(folder / WEIGHTS, spread.shapes, spread.whole, rank)
     shapes = {f"{mark}.{name}": spread.shapes[name] for mark in _AVERAGES for name in spread.weights}
     _write(folder / OPTIMIZER, shapes, lambda name: _average(name, spread, optimizer), rank)

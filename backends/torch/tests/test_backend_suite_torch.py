@@ -20,7 +20,7 @@ class TestTorch(BackendSuite):
     options = {"device": "cpu", "threads": 1}
     few_rows = {"rows": 2}
     two_processes = {"processes": 2}
-    ways = {"sharded": {"processes": 2, "shard": "yes"}, "recomputed": {"recompute": True}}
+    ways = {"sharded": {"processes": 2, "shard": "yes", "rows": 2}, "recomputed": {"recompute": True}}
     half = ("bf16", "fp16")
 
     def test_transformers_has_the_same_loss(self, bench: Bench, case: str):

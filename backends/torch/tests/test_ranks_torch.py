@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from jprep.testing.backend_suite.bench import Bench
 from jprep.train.events import read_events
 
 
+@pytest.mark.soak
 def test_four_processes_go_on_to_the_same_bits(tmp_path: Path) -> None:
     bench = Bench(tmp_path, "torch", {"device": "cpu", "threads": 1, "processes": 4})
     short = {"steps": 8, "checkpoint": {"every_steps": 2}, "validation": {"every_steps": 0}}

@@ -13,10 +13,9 @@ from jprep.dataset.spec import read_dataset
 from jprep.engine.manifest import write_manifest
 from jprep.engine.run import refuse_other
 from jprep.errors import ConfigError, MachineError
-from jprep.io.atomic import damage, disk_error, remove_contents, remove_tree, sha256_of
+from jprep.io.atomic import damage, disk_error, remove_contents, remove_tree, sha256_of, sync
 from jprep.io.lock import locked
 from jprep.train.checkpoints import PARTIAL, Checkpoint
-from jprep.train.commit import sync
 from jprep.train.data_lock import read_data_lock
 from jprep.train.events import read_events
 from jprep.train.exporting.choosing import chosen, newest
@@ -69,18 +68,30 @@ def export(run: Path, folder: Path | None = None, *, which: str = "last", dtype:
     return folder
 
 
+def export_of(run: Path, step: int | None = None) -> Path | None:
+    """The run's own export, if there is one.
+
+    Args:
+        run: the run directory.
+        step: whether it has to be of this one.
+
+    Raises:
+        ConfigError: there is no run.
+    """
+    job, folder = read_job(run), run / EXPORT
+    with contextlib.suppress(ConfigError):
+        found = read_export(folder)
+        return folder if found.job == job.fingerprint and step in (None, found.step) else None
+    return None
+
+
 def newest_export(run: Path) -> Path | None:
     """The run's own export, if it is of its newest checkpoint.
 
     Raises:
         ConfigError: there is no run, or no checkpoint.
     """
-    job, folder = read_job(run), run / EXPORT
-    step = newest(run, job).step
-    with contextlib.suppress(ConfigError):
-        found = read_export(folder)
-        return folder if (found.job, found.step) == (job.fingerprint, step) else None
-    return None
+    return export_of(run, newest(run, read_job(run)).step)
 
 
 def _write_about(run: Path, job: Job, checkpoint: Checkpoint, folder: Path, dtype: Dtype) -> None:

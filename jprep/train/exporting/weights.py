@@ -6,10 +6,10 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from jprep.errors import InputError, JprepError
+from jprep.errors import InputError, JprepError, MachineError
 from jprep.io.atomic import remove_tree
 from jprep.plugins import plugins
-from jprep.train.environments import python_of
+from jprep.train.environments import worker_command
 from jprep.train.exporting.manifest import Dtype
 from jprep.train.job import Job
 from jprep.train.models import parameters
@@ -18,6 +18,7 @@ from jprep.train.tensor_file import BYTES, Entry, Floats, Shape, read_blocks, re
 WEIGHTS = "model.safetensors"
 
 _SPELT = {"fp32": "F32", "bf16": "BF16", "fp16": "F16"}
+_KINDS = {kind.exit_code: kind for kind in (MachineError, InputError)}
 _TAIL = 1500  # characters of a worker's complaint that are shown
 
 
@@ -49,13 +50,12 @@ def write_weights(run: Path, job: Job, checkpoint: Path, folder: Path, dtype: Dt
 
 def _run_worker(name: str, run: Path, checkpoint: Path, folder: Path) -> None:
     backend = plugins().get("backend", name)()
-    python = python_of(backend.name, backend.module)
-    paths = [str(path.absolute()) for path in (run, checkpoint, folder)]
-    command = [str(python), "-m", f"{backend.module}.worker", "export", *paths]
+    command = worker_command(backend.name, backend.module, "export", run, checkpoint, folder)
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
     if done.returncode or not (folder / WEIGHTS).exists():
         said = done.stderr.strip()[-_TAIL:] or f"it ended with {done.returncode} and wrote no {WEIGHTS}"
-        raise JprepError(f"the backend {name} could not export the checkpoint: {said}", where=str(checkpoint))
+        kind = _KINDS.get(done.returncode, JprepError)
+        raise kind(f"the backend {name} could not export the checkpoint: {said}", where=str(checkpoint))
 
 
 def _check(entries: Mapping[str, Entry], shapes: Mapping[str, Shape], backend: str) -> None:

@@ -14,7 +14,14 @@ _LAYER, _GATED, _TANH, _DROPPED, _ATTENTION = 20, 12, 36, 6, 5
 
 
 def training_memory(
-    config: Config, task: str, rows: int, length: int, precision: Precision, *, attention: bool = False
+    config: Config,
+    task: str,
+    rows: int,
+    length: int,
+    precision: Precision,
+    *,
+    attention: bool = False,
+    lean: bool = False,
 ) -> int:
     """Bytes for weights, gradients, optimizer and activations on one device: an estimate, for plans and warnings.
 
@@ -25,16 +32,21 @@ def training_memory(
         length: their tokens.
         precision: of the arithmetic.
         attention: whether attention's matrices are kept, as they are where it drops without a fused kernel.
+        lean: whether the backend never has a table of tokens by ids, and has `gelu_new` in one kernel.
     """
     family, number = FAMILIES[config["model_type"]], 4 if precision == "fp32" else 2
     layers: int = config.get("n_layer") or config["num_hidden_layers"]
     width: int = config[family.width]
     numbers = _LAYER * width + (_GATED * width if config["model_type"] == "llama" else 0)
-    if "gelu_new" in (config.get("activation_function"), config.get("hidden_act")):  # made of many small operations
+    if not lean and "gelu_new" in (
+        config.get("activation_function"),
+        config.get("hidden_act"),
+    ):  # made of many small operations
         numbers += _TANH * width
     if attention:
         numbers += _DROPPED * width + _ATTENTION * config[family.heads] * length
     tokens = rows * length
-    outputs: int = tokens * config["vocab_size"] * (8 + number) if task in ("clm", "mlm") else 0
+    tables = task in ("clm", "mlm") and not lean
+    outputs: int = tokens * config["vocab_size"] * (8 + number) if tables else 0
     state = count(config, task) * (STATE + (0 if precision == "fp32" else number))
     return state + tokens * layers * numbers * number + outputs

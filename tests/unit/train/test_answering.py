@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from jprep.errors import ConfigError, JprepError, MachineError, MismatchError
 from jprep.tokenizer import load_tokenizer
-from jprep.train import answering
+from jprep.train import answering, environments
 from jprep.train.answering import Answering
 from jprep.train.asking import Model, Wish, masked_request
 from jprep.train.decoding import next_token
@@ -40,7 +40,7 @@ def oracle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(answering, "plugins", Plugins)
     monkeypatch.setattr(weights, "_run_worker", lambda name, *paths: main("export", *paths))
-    monkeypatch.setattr(answering, "python_of", lambda name, module: Path(sys.executable))
+    monkeypatch.setattr(environments, "python_of", lambda name, module: Path(sys.executable))
 
 
 @pytest.fixture
