@@ -28,7 +28,7 @@ from tests.benchmarks.tokenizers import corpus, train
 
 PYTHON = os.environ.get("JPREP_TORCH", "")
 PEER = Path(__file__).with_name("hf_trainer.py")
-STEPS, WARM, ROUNDS, LOADED = 40, 10, 5, 200
+STEPS, WARM, ROUNDS, LOADED = 30, 10, 3, 200
 MODELS = {
     "gpt2 clm": {"task": "clm", "config": '{model_type="gpt2",n_layer=4,n_embd=256,n_head=4,n_positions=256}'},
     "roberta mlm": {
@@ -37,7 +37,7 @@ MODELS = {
         "intermediate_size=1024}",
     },
 }
-SETTINGS = ("eager", "compiled")
+SETTINGS = os.environ.get("JPREP_BENCH_SETTINGS", "eager compiled").split()
 
 RECIPE = """
 name = "bench"

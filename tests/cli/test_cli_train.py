@@ -203,7 +203,8 @@ def test_an_environment_that_pip_cannot_fill_says_what_pip_says_and_is_not_belie
     failed = place.jprep(*arguments, env=place.env, code=3).stderr
     assert "pip could not install it" in failed and "run the same command again" in failed
     stamp = Path(place.env["JPREP_BACKENDS"]) / "numpy" / STAMP
-    assert not stamp.exists()
+    assert not stamp.parent.exists()
+    stamp.parent.mkdir()
     wanted = [*as_installed("jprep"), "jprep_numpy==1.0"]
     stamp.write_bytes(msgspec.json.encode(Installed(name="numpy", requires=wanted, python="3", packages={})))
     assert "numpy is installed already" in place.jprep(*arguments, env=place.env).stdout
