@@ -208,7 +208,7 @@ def _train(order: Order) -> int:
 
     section = order.recipe.train
     dataset = order.places.dataset if "dataset" in order.steps else None
-    prepared = prepare(section, order.run.name, order.backend, order.run, order.places.tokenizer, dataset)
+    prepared = prepare(section, order.recipe.name, order.backend, order.run, order.places.tokenizer, dataset)
     code = carry_out(prepared)
     if not code:
         show_figures(prepared)

@@ -77,15 +77,16 @@ def train(
     loaded = load_recipe(recipe, overrides)
     chosen = backend or backend_of(loaded.train)
     run = output or work / loaded.name / "runs" / (name or chosen)
+    called = name or (run.resolve().name if output else loaded.name)
     if loaded.train:
         tokenizer, dataset = _inputs(recipe, loaded, work, tokenizer, dataset)
     place = tokenizer or work / loaded.name / "tokenizer"
     if all_folds and not dry_run:
-        code = train_folds(loaded.train, run.resolve().name, chosen, run, place, through=carry_out)
+        code = train_folds(loaded.train, called, chosen, run, place, through=carry_out)
         if not code:
             show_folds(run, as_json=as_json)
         return code
-    prepared = prepare(loaded.train, run.resolve().name, chosen, run, place, dataset, dry=dry_run)
+    prepared = prepare(loaded.train, called, chosen, run, place, dataset, dry=dry_run)
     if dry_run:
         show_plan(prepared, as_json=as_json)
         return 0

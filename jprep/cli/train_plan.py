@@ -45,7 +45,8 @@ def _lines(prepared: Prepared) -> dict[str, str]:
     every = [f"every {keep.every_steps:,} steps"] if keep.every_steps else []
     every += [f"every {keep.every_minutes:g} minutes"] if keep.every_minutes else []
     kept = f"the last {keep.keep_last}" + (f" and the best {keep.keep_best}" if keep.keep_best else "")
-    where = f"{plan.processes} processes × {plan.rows} rows × {plan.accumulate} times"
+    several = "process" if plan.processes == 1 else "processes"
+    where = f"{plan.processes} {several} × {plan.rows} rows × {plan.accumulate} times"
     tokens, model = _tokens(prepared), job.train.model.preset or job.model["model_type"]
     return {
         "model": f"{model}, {job.parameters:,} parameters, for {job.train.task}",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,7 @@ from jprep.dataset.spec import TRAIN, VALIDATION
 from jprep.errors import ConfigError, MismatchError
 from jprep.train.job import Job
 from jprep.train.rows import Rows, read_labelled
-
-LISTS = "lists"
-"""The folder of a run for lists of samples, where the dataset's own may not be written to."""
+from jprep.train.rundir import lists_of
 
 
 class Batches:
@@ -68,8 +65,7 @@ class Batches:
     def _text(self, split: str) -> Sampler:
         job, section = self._job, self._job.train
         folder = self._run / job.dataset
-        lists = folder if os.access(folder, os.W_OK) else self._run / LISTS
-        source = source_of(folder, split, lists)
+        source = source_of(folder, split, lists_of(folder, self._run))
         masking = Masking(section.masking, job.special, source.separators.newline) if section.task == "mlm" else None
         config = SamplerConfig(
             batch=section.batch, length=section.length, packing=section.packing, seed=section.seed, split=split

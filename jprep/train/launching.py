@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +13,7 @@ import msgspec
 
 from jprep.corpus.recipe import convert
 from jprep.errors import ConfigError, MachineError
+from jprep.io.atomic import sha256_of, write_atomic
 from jprep.plugins import plugins
 from jprep.train.backend import Backend, Host, Plan
 from jprep.train.environments import interpreter, place_of, python_of
@@ -19,10 +22,12 @@ from jprep.train.initial import write_initial
 from jprep.train.job import Job, TrainSection, train_section
 from jprep.train.log import Say, on_stderr
 from jprep.train.making import make_job
-from jprep.train.rundir import INIT, open_run
+from jprep.train.rundir import INIT, lists_of, open_run
 from jprep.train.supervise import supervise
 
 DEFAULT_BACKEND = "torch"
+
+INIT_HASH = "init.sha256"
 
 _WHERE = "[train]"
 
@@ -75,7 +80,7 @@ def prepare(
     *,
     dry: bool = False,
 ) -> Prepared:
-    """Work out a run, and write nothing.
+    """Work out a run, and write nothing but lists of the dataset's samples; if `dry`, nothing at all.
 
     Args:
         section: the recipe's `[train]`, as it stands there. Its paths are relative to the working directory.
@@ -97,7 +102,10 @@ def prepare(
         raise ConfigError("the recipe does not say what to train", where=_WHERE, fix=fix)
     train, half = train_section(section, _WHERE), light_half(backend)
     options = _options(train, half)
-    job = make_job(train, name, backend, msgspec.to_builtins(options), tokenizer, dataset, run=run)
+    with tempfile.TemporaryDirectory() if dry else contextlib.nullcontext() as aside:
+        lists = Path(aside) if aside else lists_of(dataset, run) if dataset else None
+        own = msgspec.to_builtins(options)
+        job = make_job(train, name, backend, own, tokenizer, dataset, run=run, lists=lists)
     host = this_host(_python(half, dry=dry))
     return Prepared(half, job, run, half.plan(job, run.absolute(), host), host)
 
@@ -116,9 +124,7 @@ def begin(prepared: Prepared, say: Say = on_stderr) -> None:
     """
     job, run = prepared.job, prepared.run
     open_run(run, job, say)
-    if not (run / INIT).exists():
-        given = run / job.train.model.init if job.train.model.init else None
-        write_initial(job.model, job.train.task, job.train.seed, run / INIT, given)
+    _initial(run, job, say)
 
 
 def train(prepared: Prepared, *, resume: str = "auto", say: Say = on_stderr) -> int:
@@ -137,6 +143,18 @@ def train(prepared: Prepared, *, resume: str = "auto", say: Say = on_stderr) -> 
     """
     begin(prepared, say)
     return supervise(prepared.run, prepared.plan, resume=resume, say=say)
+
+
+def _initial(run: Path, job: Job, say: Say) -> None:
+    """See that the weights that the run starts from are there and whole; they can be made again at any time."""
+    weights, mark = run / INIT, run / INIT_HASH
+    if weights.exists() and mark.exists():
+        if sha256_of(weights) == mark.read_text():
+            return
+        say(f"{INIT} is not what was written, and is made again")
+    given = run / job.train.model.init if job.train.model.init else None
+    write_initial(job.model, job.train.task, job.train.seed, weights, given)
+    write_atomic(mark, sha256_of(weights).encode())
 
 
 def _options(train: TrainSection, half: Backend) -> Any:

@@ -18,6 +18,7 @@ LOG_BYTES = 64 << 20
 """A log that is larger is cut; its end is kept."""
 
 _KEPT = 1 << 20
+_LINE = 300  # characters
 _TAIL = 6000  # bytes that are shown when a run fails
 
 
@@ -56,6 +57,11 @@ def opened(run: Path) -> Iterator[int]:
         yield handle
     finally:
         os.close(handle)
+
+
+def last_line(run: Path) -> str:
+    """The last line of the log that says something, or what of it tells enough."""
+    return tail(run).rpartition("\n")[2].strip()[:_LINE]
 
 
 def tail(run: Path) -> str:

@@ -52,6 +52,7 @@ def make_job(
     dataset: Path | None = None,
     *,
     run: Path | None = None,
+    lists: Path | None = None,
 ) -> Job:
     """Work out all that a run has to know.
 
@@ -63,6 +64,7 @@ def make_job(
         tokenizer: the tokenizer's folder.
         dataset: the dataset's, for `clm` and `mlm`.
         run: the run directory, which the job's paths are relative to; None leaves them absolute.
+        lists: where lists of samples go; by default beside the dataset.
 
     Raises:
         ConfigError: a number that is out of its range, or parts that do not fit together.
@@ -71,7 +73,7 @@ def make_job(
     _check_numbers(train)
     loaded = load_tokenizer(tokenizer)
     special = special_ids(loaded)
-    samples = _labelled_samples(train, loaded) if train.data else _samples(train, loaded, special, dataset)
+    samples = _labelled_samples(train, loaded) if train.data else _samples(train, loaded, special, dataset, lists)
     config = model_config(train.model, train.task, _about(train, loaded, samples.labels))
     initial = _initial(train, config)
     steps = train.steps or math.ceil(Fraction(repr(train.epochs)) * samples.number / train.batch)
@@ -112,7 +114,9 @@ def _labelled_samples(train: TrainSection, tokenizer: Tokenizer) -> _Samples:
     return _Samples(len(found.rows), names, {"data": [sha256_of(Path(path)) for path in train.data]})
 
 
-def _samples(train: TrainSection, tokenizer: Tokenizer, special: SpecialIds, folder: Path | None) -> _Samples:
+def _samples(
+    train: TrainSection, tokenizer: Tokenizer, special: SpecialIds, folder: Path | None, lists: Path | None
+) -> _Samples:
     if train.task in ("classify", "regress"):
         fix = 'train.data = ["train.jsonl"]'
         raise ConfigError(f"{train.task} needs labelled data", where="train.data", fix=fix)
@@ -128,7 +132,7 @@ def _samples(train: TrainSection, tokenizer: Tokenizer, special: SpecialIds, fol
         fix = "validation.every_steps = 0, or pack the dataset with [dataset] validation = 0.005"
         raise ConfigError("there is nothing to validate on", where=str(folder), fix=fix)
     config = SamplerConfig(batch=train.batch, length=train.length, packing=train.packing, seed=train.seed)
-    sampler = Sampler(source_of(folder, TRAIN), config, special, masking)
+    sampler = Sampler(source_of(folder, TRAIN, lists), config, special, masking)
     return _Samples(sampler.samples, (), {"dataset": dataset.fingerprint})
 
 

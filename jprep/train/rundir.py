@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import platform
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,16 @@ import msgspec
 from jprep.engine.fingerprint import plain
 from jprep.engine.run import refuse_other
 from jprep.errors import ConfigError, MismatchError
-from jprep.io.atomic import remove_leftovers, write_atomic
+from jprep.io.atomic import MARK, remove_leftovers, write_atomic
 from jprep.io.lock import locked
 from jprep.train.checkpoints import Checkpoints
-from jprep.train.data_lock import check_data, write_data_lock
+from jprep.train.data_lock import DATA_LOCK, VERIFIED, check_data, write_data_lock
 from jprep.train.job import FORMAT, Job
 from jprep.train.log import Say, on_stderr
 
 JOB, ENVIRONMENT, LOCK = "job.json", "env.json", "LOCK"
+LISTS = "lists"
+"""The folder of a run for lists of samples, where the dataset's own may not be written to."""
 CHECKPOINTS, EXPORT, INIT = "checkpoints", "export", "init.safetensors"
 
 FREE = ("log_every", "trackers", "max_restarts", "silent_minutes", "checkpoint", "validation")
@@ -38,8 +41,9 @@ def open_run(run: Path, job: Job, say: Say = on_stderr) -> None:
     Raises:
         MismatchError: it holds another job, or the dataset, the tokenizer or labelled rows have changed.
         MachineError: another process trains there, or it cannot be written.
-        ConfigError: there is no dataset or no tokenizer.
+        ConfigError: something else lies there, or there is no dataset or no tokenizer.
     """
+    _refuse_foreign(run)
     with locked(run / LOCK):
         remove_leftovers(run)
         if (run / JOB).exists():
@@ -85,6 +89,21 @@ def checkpoints_of(run: Path, job: Job) -> Checkpoints:
     """A run's checkpoints."""
     keep = job.train.checkpoint
     return Checkpoints(run / CHECKPOINTS, job.fingerprint, keep.keep_last, keep.keep_best)
+
+
+def lists_of(dataset: Path, run: Path) -> Path:
+    """Where lists of a dataset's samples go: beside it, or into the run where it may not be written to."""
+    return dataset if os.access(dataset, os.W_OK) else run / LISTS
+
+
+def _refuse_foreign(run: Path) -> None:
+    """Raise ConfigError where something else lies: a run deletes and believes what it finds in its own folder."""
+    if run.exists() and not (run / JOB).exists():
+        ours = (LOCK, DATA_LOCK, VERIFIED, LISTS)
+        strange = sorted(path.name for path in run.iterdir() if path.name not in ours and MARK not in path.name)
+        if strange:
+            fix = "give another output directory, or delete what is there"
+            raise ConfigError(f"something else lies here, and no run: {strange[0]}", where=str(run), fix=fix)
 
 
 def _refuse_other(job: Job, theirs: Job, run: Path, say: Say) -> None:

@@ -22,7 +22,7 @@ from jprep.train.checkpoints import Checkpoint, full_disk
 from jprep.train.data_lock import check_data
 from jprep.train.events import EVENTS, Event, Follower, record
 from jprep.train.job import Job
-from jprep.train.log import LOG, Say, cut_log, on_stderr, opened, tail
+from jprep.train.log import LOG, Say, cut_log, last_line, on_stderr, opened, tail
 from jprep.train.rundir import LOCK, checkpoints_of, read_job
 from jprep.train.trackers import Trackers
 from jprep.train.worker import HEARTBEAT, note_damaged
@@ -228,7 +228,8 @@ class _Supervisor:
         return tuple(found)
 
     def _pause(self, failures: int, step: int, reason: str) -> None:
-        note = f"the worker died: {reason}; it goes on from step {step}"
+        said = last_line(self._run)
+        note = f"the worker died: {reason}; it goes on from step {step}" + (f"; it said last: {said}" if said else "")
         record(self._run, "restart", step, {"failures": failures}, note)
         self._say(note)
         until = time.monotonic() + min(_LONGEST_PAUSE, self._backoff * 2 ** (failures - 1))

@@ -80,7 +80,7 @@ def theirs(run: Path, setting: str) -> dict[str, float]:
         taken = [Batches(run, job).train.batch(step) for step in range(STEPS)]
         np.savez(batches, ids=[batch.input_ids for batch in taken], labels=[batch.labels for batch in taken])
     about = {"model": job.model, "task": job.train.task, "steps": STEPS, "warm": WARM, "init": str(run / INIT)}
-    command = [PYTHON, str(PEER), json.dumps(about), str(batches), setting]
+    command = [PYTHON, "-P", str(PEER), json.dumps(about), str(batches), setting]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(done.stderr[-2000:])

@@ -19,6 +19,7 @@ WHERE = "train.backend.torch"
 """The section of the options."""
 
 _SHARE = 0.85  # of a device's memory that a plan fills; the rest is the libraries' own
+_MOST = 1 << 14  # rows at a time that are thought of
 _LOOK = 60  # seconds that the framework has to be imported in
 _ABOUT = "import torch, transformers as t; print(torch.__version__, t.__version__, torch.cuda.device_count())"
 
@@ -145,7 +146,7 @@ def _layout(job: Job, options: Options, host: Host, device: str) -> Layout:
 
     shard = options.shard == "yes" or (options.shard == "auto" and processes > 1 and not fits(1, 1))
     parts = processes if shard else 1
-    rows = options.rows or next((n for n in range(own, 0, -1) if own % n == 0 and fits(n, parts)), 1)
+    rows = options.rows or next((n for n in range(min(own, _MOST), 0, -1) if own % n == 0 and fits(n, parts)), 1)
     return Layout(processes, rows, shard, takes(rows, parts))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from jprep.errors import InputError
+from jprep.errors import InputError, MachineError
 
 WEIGHTS = "model.safetensors"
 
@@ -20,8 +20,13 @@ def export(run: Path, checkpoint: Path, folder: Path) -> None:
 
     Raises:
         InputError: the checkpoint has none.
+        MachineError: the disk is full or not writable.
     """
     if not (checkpoint / WEIGHTS).exists():
         fix = "give a checkpoint that the backend torch wrote"
         raise InputError(f"there is no {WEIGHTS} in this checkpoint", where=str(checkpoint), fix=fix)
-    shutil.copyfile(checkpoint / WEIGHTS, folder / WEIGHTS)
+    try:
+        shutil.copyfile(checkpoint / WEIGHTS, folder / WEIGHTS)
+    except OSError as error:
+        fix = "free some space, then run the same command again"
+        raise MachineError(f"cannot be written: {error.strerror}", where=str(folder), fix=fix) from error

@@ -65,7 +65,7 @@ class Trainer:
         session, clock = self._session, Clock()
         for step, batch in session.batches():
             updated = self._step(step, batch)
-            clock.tokens += batch.input_ids.size * self._place.world
+            clock.tokens += int(batch.lengths.sum()) * self._place.world
             due = session.due(step)
             if due.log:
                 loss = float(self._place.total(updated.loss))
@@ -155,7 +155,7 @@ class Clock:
         self.tokens, self._since = 0, time.monotonic()
 
     def pace(self) -> dict[str, float]:
-        """Tokens a second since the last time, padding among them; and begin anew."""
+        """Tokens a second since the last time, without padding (of other processes as many as of this one)."""
         found = self.tokens / max(time.monotonic() - self._since, 1e-9)
         self.restart()
         return {"tokens_per_second": found}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from jprep.dataset.spec import read_dataset
+from jprep.dataset.spec import Dataset, read_dataset
 from jprep.engine.manifest import write_manifest
 from jprep.engine.run import refuse_other
 from jprep.errors import ConfigError, MachineError
@@ -96,7 +96,7 @@ def newest_export(run: Path) -> Path | None:
 
 def _write_about(run: Path, job: Job, checkpoint: Checkpoint, folder: Path, dtype: Dtype) -> None:
     """Write all but the weights, the manifest last."""
-    dataset = read_dataset(run / job.dataset) if job.dataset else None
+    dataset = _dataset_of(run, job)
     end = dataset.end if dataset else -1
     write_config(job, end, folder, dtype)
     card = write_tokenizer(run / job.tokenizer, folder) if job.tokenizer else None
@@ -128,6 +128,16 @@ def _write_about(run: Path, job: Job, checkpoint: Checkpoint, folder: Path, dtyp
         (folder / CURVE).write_text(loss_curve(story.curves), encoding="utf-8")
     (folder / README).write_text(model_card(story), encoding="utf-8")
     write_manifest(folder / MANIFEST, msgspec.structs.replace(exported, files=_hashes(folder)))
+
+
+def _dataset_of(run: Path, job: Job) -> Dataset | None:
+    try:
+        return read_dataset(run / job.dataset) if job.dataset else None
+    except ConfigError as error:
+        fix = "bring it back; or give the same `jprep train` its new place by --dataset: a finished run only notes that"
+        raise ConfigError(
+            "the run's dataset, whose lineage goes with the model, is not here", where=error.where, fix=fix
+        ) from error
 
 
 def _hashes(folder: Path) -> dict[str, str]:

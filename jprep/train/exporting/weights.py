@@ -9,6 +9,7 @@ from pathlib import Path
 from jprep.errors import InputError, JprepError, MachineError
 from jprep.io.atomic import remove_tree
 from jprep.plugins import plugins
+from jprep.train.checkpoints import full_disk
 from jprep.train.environments import worker_command
 from jprep.train.exporting.manifest import Dtype
 from jprep.train.job import Job
@@ -53,6 +54,8 @@ def _run_worker(name: str, run: Path, checkpoint: Path, folder: Path) -> None:
     command = worker_command(backend.name, backend.module, "export", run, checkpoint, folder)
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
     if done.returncode or not (folder / WEIGHTS).exists():
+        if full := full_disk(folder):
+            raise full
         said = done.stderr.strip()[-_TAIL:] or f"it ended with {done.returncode} and wrote no {WEIGHTS}"
         kind = _KINDS.get(done.returncode, JprepError)
         raise kind(f"the backend {name} could not export the checkpoint: {said}", where=str(checkpoint))

@@ -9,7 +9,7 @@ import pytest
 
 from jprep.errors import ConfigError, MachineError, MismatchError
 from jprep.io import machine
-from jprep.train import launching
+from jprep.train import launching, rundir
 from jprep.train.backend import Host
 from jprep.train.events import Event
 from jprep.train.host import this_host
@@ -66,6 +66,44 @@ def test_a_beginning_that_was_cut_short_is_made_whole(work: Path, monkeypatch: p
     assert Path("run", JOB).exists() and not Path("run", INIT).exists()
     begin(prepared(work))
     assert Path("run", INIT).exists()
+
+
+def test_weights_to_start_from_that_were_changed_are_made_again(work: Path) -> None:
+    found, said = prepared(work), list[str]()
+    begin(found)
+    weights = found.run / INIT
+    good = weights.read_bytes()
+    weights.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+    begin(found, said.append)
+    assert weights.read_bytes() == good
+    assert said == ["init.safetensors is not what was written, and is made again"]
+
+
+def test_a_dry_run_writes_no_list_of_samples(work: Path, tmp_path: Path) -> None:
+    before = digests(tmp_path)
+    prepare(
+        SECTION | {"packing": "complete"}, "one", "numpy", Path("run"), work / "tokenizer", work / "dataset", dry=True
+    )
+    assert digests(tmp_path) == before
+
+
+def test_a_dataset_that_may_not_be_written_to_has_its_lists_in_the_run(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = digests(work / "dataset")
+    monkeypatch.setattr(rundir.os, "access", lambda path, mode: False)  # root may write anywhere
+    begin(prepared(work, packing="complete"))
+    assert digests(work / "dataset") == before
+    assert [path.suffix for path in Path("run", "lists").iterdir()] == [".samples"]
+
+
+@pytest.mark.parametrize("name", ["init.safetensors", "checkpoints", "thesis.txt"])
+def test_a_folder_of_something_else_is_no_run(name: str, work: Path) -> None:
+    Path("run").mkdir()
+    Path("run", name).touch()
+    with pytest.raises(ConfigError, match=f"something else lies here, and no run: {name}"):
+        begin(prepared(work))
+    assert [path.name for path in Path("run").iterdir()] == [name]
 
 
 def test_given_weights_are_found_from_the_working_directory(work: Path) -> None:
