@@ -14,7 +14,8 @@ HEAD = """# The command line
 
 Made from the commands by `python docs/make_cli.py`; `jprep COMMAND --help` says the same.
 
-Figures and text go to standard output, progress and errors to standard error, and no progress off a terminal.
+Figures and text go to standard output, progress and errors to standard error. Off a terminal there is no
+progress, but for a line at each start, validation and checkpoint of a training.
 Exit codes: 0 done, 1 failed, 2 usage or config, 3 environment, 4 input worse than its budget, 130 interrupted.
 """
 

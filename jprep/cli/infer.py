@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from jprep.train.asking import Reply
+    from jprep.train.asking import Model, Reply, Wish
+
+_TASK_OF = {"top": "mlm", "tokens": "clm", "temperature": "clm", "top_k": "clm", "top_p": "clm"}
+
+
+def _finite(context: click.Context, option: click.Parameter, value: float) -> float:
+    """No range keeps NaN out."""
+    if not math.isfinite(value):
+        raise click.BadParameter("give a finite number", context, option)
+    return value
 
 
 @click.command()
@@ -19,14 +29,16 @@ if TYPE_CHECKING:
 @click.option("--top", type=click.IntRange(1), default=5, show_default=True, help="Tokens for each mask.")
 @click.option("--tokens", type=click.IntRange(0), default=0, help="To continue with, at most; 0, the default: 64.")
 @click.option(
-    "--temperature", type=click.FloatRange(0), default=0.0, help="Of sampling; 0, the default, takes the likeliest."
-)
+    "--temperature", type=click.FloatRange(0), default=0.0, callback=_finite,
+    help="Of sampling; 0, the default, takes the likeliest.",
+)  # fmt: skip
 @click.option(
     "--top-k", type=click.IntRange(0), default=0, help="Sample among so many tokens; 0, the default, among all."
 )
 @click.option(
-    "--top-p", type=click.FloatRange(0, 1, min_open=True), default=1.0, help="Sample among the likeliest of this share."
-)
+    "--top-p", type=click.FloatRange(0, 1, min_open=True), default=1.0, callback=_finite,
+    help="Sample among the likeliest of this share.",
+)  # fmt: skip
 @click.option("--seed", type=click.IntRange(0, (1 << 63) - 1), default=1, show_default=True, help="Of sampling.")
 @click.option("--backend", metavar="NAME", help="Who answers: by default the run's, and torch for a DIR.")
 @click.option("--json", "as_json", is_flag=True, help="For machines: one object a text.")
@@ -35,7 +47,8 @@ def infer(
 ) -> None:
     """Ask a trained model in raw text: fill its masks, continue it, tell its class or its score.
 
-    What is done is the model's task. TEXTs are arguments, or lines of standard input. A mask is <mask> or [MASK].
+    What is done is the model's task. TEXTs are arguments; without any, or with - alone, the lines of
+    standard input. A mask is <mask> or [MASK].
     A RUN is exported first, to RUN/export, if its newest checkpoint was not; a DIR is what `jprep export` wrote.
 
     \b
@@ -50,8 +63,8 @@ def infer(
     failed = 0
     with Model(folder, answering) as asked:
         _refuse_idle(asked.exported.task, asked.exported.pair, pair)
-        for text in texts or _lines():
-            reply = asked.ask(text, Wish(**wish), pair)
+        for text in _lines() if texts in ((), ("-",)) else texts:
+            reply = _answer(asked, text, Wish(**wish), pair)
             failed += bool(reply.error)
             _show(reply, as_json=as_json)
     if failed:
@@ -94,13 +107,30 @@ def _refuse_idle(task: str, wants_pair: bool, pair: str | None) -> None:
         raise click.UsageError("this model judges two texts: give the second with --pair")
     if pair is not None and not wants_pair:
         raise click.UsageError(f"--pair is for a model that judges two texts, and this one's task is {task} of one")
+    context = click.get_current_context()
+    for name, of in _TASK_OF.items():
+        if of != task and context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            option = "--" + name.replace("_", "-")
+            raise click.UsageError(f"{option} is for a model of task {of}, and this one's is {task}")
 
 
 def _lines() -> Iterator[str]:
-    from jprep.cli.text import stdin_lines
+    """Standard input's lines; bytes that are not UTF-8 are surrogates, as in arguments."""
+    from jprep.cli.text import stdin_bytes
+    from jprep.corpus.document import UNMARK
 
-    for block in stdin_lines():
-        yield from block.removesuffix("\n").split("\n")
+    for block in stdin_bytes():
+        for line in block.removesuffix(b"\n").split(b"\n"):
+            yield line.decode("utf-8", "surrogateescape").translate(UNMARK)
+
+
+def _answer(asked: Model, text: str, wish: Wish, pair: str | None) -> Reply:
+    from jprep.train.asking import Reply
+
+    shown = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    if shown != text:
+        return Reply(shown, error="it is not UTF-8")
+    return asked.ask(text, wish, pair)
 
 
 def _show(reply: Reply, *, as_json: bool) -> None:

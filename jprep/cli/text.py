@@ -83,16 +83,24 @@ def stdin_lines() -> Iterator[str]:
     Raises:
         InputError: invalid UTF-8, with its offset.
     """
-    done, held = 0, b""
+    done = 0
+    for lines in stdin_bytes():
+        yield _decoded(lines, done)
+        done += len(lines)
+
+
+def stdin_bytes() -> Iterator[bytes]:
+    """Standard input in pieces that end at line ends, whatever the bytes are."""
+    held = b""
     # Unbuffered: what is there is answered at once, a line typed on a terminal too.
     pipe = os.fdopen(sys.stdin.fileno(), "rb", buffering=0, closefd=False)
     while block := pipe.read(_BATCH):
         whole, newline, rest = (held + block).rpartition(b"\n")
         if newline:
-            yield _decoded(whole + newline, done)
-        done, held = done + len(whole) + len(newline), rest
+            yield whole + newline
+        held = rest
     if held:
-        yield _decoded(held, done)
+        yield held
 
 
 def _decoded(data: bytes, offset: int) -> str:

@@ -1,4 +1,4 @@
-"""A training's progress on standard error, where that is a terminal: step, loss, pace and time left."""
+"""A training's progress on standard error: a bar on a terminal, else lines; step, loss, pace and time left."""
 
 from __future__ import annotations
 
@@ -11,22 +11,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from jprep.train.events import Event
     from jprep.train.job import Job
     from jprep.train.standing import Standing
 
 _EVERY = 0.5  # seconds between two looks at the events
+_TOLD = {"start": "training from", "validation": "validated at", "checkpoint": "saved"}
 
 
 @contextlib.contextmanager
 def watching(run: Path, job: Job) -> Iterator[Callable[[str], None]]:
     """Follow a run's events for the time of the block; give a function that tells the user something.
 
-    Off a terminal nothing is drawn.
+    Off a terminal a line tells of each start, validation and checkpoint.
     """
     from jprep.train.log import on_stderr
 
     if not sys.stderr.isatty():
-        yield on_stderr
+        with _following(run, _by_lines(job, on_stderr)) as look:
+
+            def say(text: str) -> None:
+                look()  # what was before it is told before it
+                on_stderr(text)
+
+            yield say
         return
     from rich import progress as rich
     from rich.console import Console
@@ -45,25 +53,51 @@ def watching(run: Path, job: Job) -> Iterator[Callable[[str], None]]:
 
     progress.start()
     try:
-        with _following(run, job, progress):
+        with _following(run, _by_bar(job, progress)):
             yield tell
     finally:
         with contextlib.suppress(OSError):
             progress.stop()
 
 
-@contextlib.contextmanager
-def _following(run: Path, job: Job, progress: Any) -> Iterator[None]:
-    """A thread that moves a bar: the supervisor has the main one, for its signals."""
-    from jprep.train.events import Follower
+def _by_bar(job: Job, progress: Any) -> Callable[[list[Event]], None]:
     from jprep.train.standing import Standing
 
-    follower, standing, done = Follower(run), Standing(), threading.Event()
-    bar = progress.add_task(job.name, total=job.steps, figures="starting")
+    standing, bar = Standing(), progress.add_task(job.name, total=job.steps, figures="starting")
+
+    def show(events: list[Event]) -> None:
+        standing.add(events)
+        progress.update(bar, completed=standing.step, figures="  ".join(_figures(standing, job)) or "starting")
+
+    return show
+
+
+def _by_lines(job: Job, tell: Callable[[str], None]) -> Callable[[list[Event]], None]:
+    from jprep.train.standing import Standing
+
+    standing = Standing()
+
+    def show(events: list[Event]) -> None:
+        for event in events:
+            standing.add([event])
+            if told := _TOLD.get(event.kind):
+                figures = [] if event.kind == "start" else _figures(standing, job)
+                tell("  ".join([f"{job.name}: {told} step {event.step:,} of {job.steps:,}", *figures]))
+
+    return show
+
+
+@contextlib.contextmanager
+def _following(run: Path, show: Callable[[list[Event]], None]) -> Iterator[Callable[[], None]]:
+    """A thread that shows new events, for the supervisor has the main one for its signals; give what shows them now."""
+    from jprep.train.events import Follower
+
+    follower, done, looking = Follower(run), threading.Event(), threading.Lock()
+    follower.new()  # those of earlier calls
 
     def look() -> None:
-        standing.add(follower.new())
-        progress.update(bar, completed=standing.step, figures=_figures(standing, job))
+        with looking:
+            show(follower.new())
 
     def follow() -> None:
         while not done.wait(_EVERY):
@@ -72,14 +106,14 @@ def _following(run: Path, job: Job, progress: Any) -> Iterator[None]:
     thread = threading.Thread(target=follow, name="jprep-progress", daemon=True)
     thread.start()
     try:
-        yield
+        yield look
     finally:
         done.set()
         thread.join()
         look()
 
 
-def _figures(standing: Standing, job: Job) -> str:
+def _figures(standing: Standing, job: Job) -> list[str]:
     shown = [] if standing.loss is None else [f"loss {standing.loss:.4f}"]
     if (held := standing.validation.get("loss")) is not None:
         shown.append(f"validation {held:.4f}")
@@ -87,7 +121,7 @@ def _figures(standing: Standing, job: Job) -> str:
         shown.append(pace(standing.rate, job))
     if left := standing.seconds_left(job.steps):
         shown.append(f"{timedelta(seconds=round(left))} left")
-    return "  ".join(shown) or "starting"
+    return shown
 
 
 def pace(rate: float, job: Job) -> str:

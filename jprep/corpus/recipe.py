@@ -6,7 +6,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -170,22 +170,36 @@ def convert(raw: object, kind: type[T], *, where: str) -> T:
     """Turn plain data into a typed section.
 
     Raises:
-        ConfigError: naming the failing key, and the nearest one that there is.
+        ConfigError: naming the failing key, and the nearest one or the values that there are.
     """
     try:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:
-        unknown = re.search(r"unknown field `([^`]*)`(?: - at `\$([^`]*)`)?", str(error))
-        known = _keys(kind, unknown[2] or "") if unknown else ()
-        fix = refs.nearest(unknown[1], known) if unknown else "docs/recipes.md has every key with its values"
-        raise ConfigError(str(error).replace("`$.", "`"), where=where, fix=fix) from error
+        raise ConfigError(str(error).replace("`$.", "`"), where=where, fix=_fix(kind, str(error))) from error
 
 
-def _keys(kind: Any, place: str) -> set[str]:
-    """The keys of the section that a place, as msgspec spells it, leads to."""
+def _fix(kind: Any, said: str) -> str:
+    """What may be said instead, after an error in msgspec's words."""
+    found = re.search(r" - at `\$([^`]*)`", said)
+    place = found[1] if found else ""
+    if unknown := re.search(r"unknown field `([^`]*)`", said):
+        return refs.nearest(unknown[1], next(_sections(_hint(kind, place))).__struct_fields__)
+    if said.startswith("Invalid enum value"):
+        return f"there are: {', '.join(map(str, _choices(_hint(kind, place))))}"
+    return "docs/recipes.md has every key with its values"
+
+
+def _hint(kind: Any, place: str) -> Any:
+    """The type of what a place, as msgspec spells it, leads to."""
     for name in re.findall(r"[A-Za-z_]\w*", place):
-        kind = next(_sections(get_type_hints(kind)[name]))
-    return set(kind.__struct_fields__)
+        kind = get_type_hints(next(_sections(kind)))[name]
+    return kind
+
+
+def _choices(hint: Any) -> Iterator[Any]:
+    """The values that a type's literals have."""
+    for part in get_args(hint):
+        yield from [part] if get_origin(hint) is Literal else _choices(part)
 
 
 def _sections(hint: Any) -> Iterator[type[msgspec.Struct]]:

@@ -146,7 +146,7 @@ def _jsonl(path: Path, config: LabelledConfig) -> Iterator[Record]:
                 try:
                     yield place, decoder.decode(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line)
                 except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                    fix = "each line is one JSON object"
+                    fix = "each line is one JSON object; JSON has no NaN and no Infinity"
                     raise InputError(f"cannot be read: {error}", where=place, fix=fix) from error
 
 

@@ -198,14 +198,28 @@ def train_section(section: Mapping[str, Any], where: str) -> TrainSection:
     for key, least in (("batch", 1), ("length", 2), ("steps", 0), ("log_every", 1), ("max_restarts", 0)):
         if getattr(config, key) < least:
             raise ConfigError(f"train.{key} must be at least {least}", where=where, fix=f"e.g. {key} = {least}")
-    if bool(config.steps) == bool(config.epochs):
-        fix = "steps = 10000, or epochs = 1"
-        raise ConfigError("say how long to train: either steps or epochs", where=where, fix=fix)
-    if bool(config.data) != (config.task in ("classify", "regress")):
-        fix = "`data` is for classify and regress; clm and mlm read the dataset"
-        raise ConfigError("the task and its data do not fit", where=where, fix=fix)
+    _check_end(config, where)
+    _check_data(config, where)
     _check_fold(config, where)
     return config
+
+
+def _check_end(config: TrainSection, where: str) -> None:
+    if config.steps and config.epochs:
+        fix = "`--set train.steps=0` takes one away"
+        raise ConfigError("both steps and epochs are given, and one says how long to train", where=where, fix=fix)
+    if not config.steps and not config.epochs:
+        fix = "steps = 10000, or epochs = 1"
+        raise ConfigError("say how long to train: either steps or epochs", where=where, fix=fix)
+
+
+def _check_data(config: TrainSection, where: str) -> None:
+    labelled = config.task in ("classify", "regress")
+    if labelled and not config.data:
+        raise ConfigError(f"{config.task} needs labelled data", where=where, fix='add data = ["train.jsonl"]')
+    if config.data and not labelled:
+        fix = "leave `data` out; classify and regress have it"
+        raise ConfigError(f"{config.task} reads the dataset, and no labelled data", where=where, fix=fix)
 
 
 def _check_fold(config: TrainSection, where: str) -> None:

@@ -248,5 +248,7 @@ class _Supervisor:
         return 0 if found and found[-1].step >= self._job.steps else _STOPPED
 
     def _failed(self, code: int, reason: str) -> int:
-        self._say(f"the run failed: {reason}\n  where: {self._run}\n  the end of {LOG}:\n{tail(self._run)}")
+        said = tail(self._run).replace(f"jprep: {reason}", "").strip()  # the reason is told already
+        end = f"\n  the end of {LOG}:\n{said}" if said else ""
+        self._say(f"the run failed: {reason}\n  run:   {self._run}{end}")
         return code

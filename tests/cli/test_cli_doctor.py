@@ -53,9 +53,7 @@ def test_a_sound_machine_has_no_error(distribution: Distribution, jprep: Run) ->
     assert any(each.what.startswith("builtin") for each in report["plugins"])
 
 
-def test_what_is_missing_has_the_command_that_mends_it(
-    tmp_path: Path, distribution: Distribution, jprep: Run
-) -> None:
+def test_what_is_missing_has_the_command_that_mends_it(tmp_path: Path, distribution: Distribution, jprep: Run) -> None:
     env = {"PATH": str(tmp_path), "PYTHONPATH": str(tmp_path)}
     tmp_path.joinpath("unidic_lite.py").write_text("raise ImportError('not there')")
     told = jprep("doctor", env=env).stdout

@@ -92,6 +92,25 @@ def test_pairs_are_judged(tmp_path: Path, env: dict[str, str], jprep: Run) -> No
     assert "of one" in jprep("infer", alone, "日本", "--pair", "東京", env=env, code=2).stderr
 
 
+def test_a_line_that_is_not_utf_8_leaves_the_others_their_answers(
+    tmp_path: Path, env: dict[str, str], jprep: Run
+) -> None:
+    run = run_of(tmp_path, "mlm", "roberta")
+    lines = "東京<mask>\n".encode() + b"\xff<mask>\n<mask>"
+    told = jprep("infer", run, "-", "--json", env=env, stdin=lines, code=4)
+    first, second, third = map(json.loads, told.stdout.splitlines())
+    assert first["masks"] and third["masks"]
+    assert second == {"text": "\\xff<mask>", "error": "it is not UTF-8"}
+
+
+def test_options_that_would_do_nothing_are_refused(tmp_path: Path, env: dict[str, str], jprep: Run) -> None:
+    masked, continued = run_of(tmp_path / "mlm", "mlm", "roberta"), run_of(tmp_path / "clm", "clm", "gpt2")
+    assert "--top-k is for" in jprep("infer", masked, "<mask>", "--top-k", 0, env=env, code=2).stderr
+    assert "--top is for" in jprep("infer", continued, "東京", "--top", 5, env=env, code=2).stderr
+    assert "finite" in jprep("infer", continued, "東京", "--temperature", "nan", env=env, code=2).stderr
+    assert "finite" in jprep("infer", continued, "東京", "--top-p", "nan", env=env, code=2).stderr
+
+
 @pytest.mark.parametrize("moment", ["output.opened", "output.renamed@2"])
 def test_a_killed_export_leaves_the_older_one(moment: str, tmp_path: Path, env: dict[str, str], jprep: Run) -> None:
     run = run_of(tmp_path, "mlm", "roberta")

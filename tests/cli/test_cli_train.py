@@ -47,8 +47,8 @@ def test_a_recipe_is_trained_and_what_comes_next_is_said(place: Place) -> None:
     run = place.folder / RUN
     assert weights(run, 30) and (run / "init.safetensors").exists()
     assert "30" in done.stdout and "validation" in done.stdout and f"jprep export {RUN}" in done.stdout
-    assert done.stderr == ""
     again = place.train("--json")
+    assert again.stderr == ""
     assert json.loads(again.stdout).items() >= {"code": 0, "step": 30, "saved": 30, "backend": "numpy"}.items()
 
 
@@ -65,6 +65,23 @@ def test_a_terminal_sees_how_far_it_is(place: Place) -> None:
     os.close(reader)
     assert process.returncode == 0
     assert all(part in shown for part in (b"30/30", b"loss 0.", b"tokens/s", b"left", b"validation 0."))
+
+
+def test_a_log_is_told_of_starts_validations_and_checkpoints(place: Place) -> None:
+    def told(*more: object) -> list[str]:
+        said = place.train("--set", "train.validation.every_steps=15", *more).stderr
+        return [line.partition(": ")[2] for line in said.splitlines()]
+
+    lines = told()
+    assert [line.split("  ")[0] for line in lines] == [
+        f"{what} of 30"
+        for what in (
+            "training from step 0", "saved step 10", "validated at step 15", "saved step 20", "validated at step 30",
+            "saved step 30",
+        )
+    ]  # fmt: skip
+    assert all(part in lines[-1] for part in ("loss 0.", "validation 0.", "tokens/s"))
+    assert told("--resume", 20)[0] == "training from step 20 of 30"
 
 
 def test_the_only_backend_that_a_recipe_has_options_for_is_taken(place: Place) -> None:
@@ -147,6 +164,7 @@ def test_a_run_begins_again_where_it_is_told_to(place: Place) -> None:
 def test_a_failing_worker_s_code_comes_through(place: Place) -> None:
     done = place.train("--json", env={"REFUSE_AT": "12"}, code=2)
     assert "no restart mends this" in done.stderr
+    assert done.stderr.index("saved step 10") < done.stderr.index("the run failed")
     assert json.loads(done.stdout).items() >= {"code": 2, "saved": 10}.items()
 
 

@@ -181,11 +181,11 @@ def _refuse_foreign(folder: Path) -> None:
 
 
 def _of_others(folder: Path) -> str:
-    """The name of a file that was added to an export, or of its card if somebody has changed it; "" for none."""
+    """The name of a file that somebody has added to an export, or changed; "" for none."""
     with contextlib.suppress(ConfigError):
         files = read_export(folder).files
         for path in sorted(folder.iterdir()):
-            added = path.name not in files and path.name not in (MANIFEST, _LOCK)
-            if added or (path.name == README and damage(path, files[README])):
+            own = path.name not in (MANIFEST, _LOCK)
+            if own and (path.name not in files or damage(path, files[path.name])):
                 return path.name
     return ""

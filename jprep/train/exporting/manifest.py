@@ -88,5 +88,5 @@ def refuse_changed(folder: Path, exported: Exported) -> None:
     """
     for name, sha256 in exported.files.items():
         if not name.endswith((".md", ".svg")) and (what := damage(folder / name, sha256)):
-            fix = "`jprep export` writes it again"
+            fix = "move this folder away: `jprep export` writes it again"
             raise MismatchError(f"a file of this model {what}", where=str(folder / name), fix=fix)

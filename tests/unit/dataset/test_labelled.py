@@ -207,6 +207,14 @@ def test_errors_say_file_and_line(tmp_path: Path, suffix, data, what, where):
     assert error.value.where.startswith(f"{path}, {where}")
 
 
+def test_numbers_that_are_no_json_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"text": "a", "label": NaN}')
+    with pytest.raises(InputError) as error:
+        list(read_rows(path, LabelledConfig(), "regress"))
+    assert "JSON has no NaN" in error.value.fix
+
+
 @pytest.mark.parametrize("label", ["high", True, None, "nan"])
 def test_scores_are_finite_numbers(tmp_path: Path, label):
     path = tmp_path / "x.jsonl"

@@ -82,7 +82,12 @@ def test_only_what_is_not_there_is_fetched(tmp_path: Path) -> None:
     here, away = tmp_path / "here.txt", tmp_path / "away.txt"
     here.write_text("文。")
     sources = [
-        {"name": path.stem, "paths": [str(path)], "reader": "text", "files": [{"url": f"https://example.org/{path.name}"}]}
+        {
+            "name": path.stem,
+            "paths": [str(path)],
+            "reader": "text",
+            "files": [{"url": f"https://example.org/{path.name}"}],
+        }
         for path in (here, away)
     ]
     made = recipe(corpus={"sources": sources, "segmenter": "none"})

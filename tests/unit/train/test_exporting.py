@@ -133,7 +133,7 @@ def test_a_foreign_folder_is_left_alone_and_an_older_export_replaced(tmp_path: P
     assert read_export(folder).step == 10
 
 
-@pytest.mark.parametrize("name", ["notes.txt", "README.md"])
+@pytest.mark.parametrize("name", ["notes.txt", "README.md", "config.json", "model.safetensors"])
 def test_what_somebody_wrote_into_an_export_is_not_lost(name: str, tmp_path: Path, copying: Any) -> None:
     run = trained_run(tmp_path)
     written = export(run, which="5") / name

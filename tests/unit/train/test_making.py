@@ -72,6 +72,21 @@ def test_a_job_knows_its_samples_steps_and_weights(parts):
     assert (job.model["pad_token_id"], job.labels) == (special.pad, [])
 
 
+@pytest.mark.parametrize(
+    ("section", "what", "fix"),
+    [({"steps": 1, "epochs": 1}, "both steps and epochs", "--set train.steps=0"), ({}, "say how long", "epochs = 1"),
+     ({"steps": 1, "task": "regress"}, "regress needs", "add data = "),
+     ({"steps": 1, "task": "clm", "data": ["a.jsonl"]}, "clm reads the dataset", "leave `data` out"),
+     ({"precision": "fp8"}, "'fp8' - at `precision`", "fp32, bf16, fp16"),
+     ({"trackers": ["wandb", "tensor"]}, "'tensor' - at `trackers[1]`", "tensorboard, wandb"),
+     ({"schedule": {"kind": "line"}}, "'line' - at `schedule.kind`", "linear, cosine, constant")],
+)  # fmt: skip
+def test_a_section_that_is_wrong_says_what_is_right(section: dict[str, Any], what: str, fix: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        train_section(section, "here")
+    assert what in caught.value.what and fix in caught.value.fix
+
+
 def test_epochs_are_taken_as_they_are_written(parts):
     """0.1 in doubles is more than a tenth: ten samples and a tenth of an epoch are one row, not two."""
     samples = parts.job().samples
