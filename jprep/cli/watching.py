@@ -125,6 +125,6 @@ def _figures(standing: Standing, job: Job) -> list[str]:
 
 
 def pace(rate: float, job: Job) -> str:
-    """Updates a second, as what a user counts: tokens, or rows of labelled data."""
-    rows = rate * job.train.batch
-    return f"{rows:,.1f} rows/s" if job.train.data else f"{rows * job.train.length:,.0f} tokens/s"
+    """Updates a second, as what a user counts: tokens, or rows where these are not all full."""
+    rows, full = rate * job.train.batch, job.train.packing == "stream" and not job.train.data
+    return f"{rows * job.train.length:,.0f} tokens/s" if full else f"{rows:,.1f} rows/s"
