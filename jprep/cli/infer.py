@@ -49,7 +49,7 @@ def infer(
 
     What is done is the model's task. TEXTs are arguments; without any, or with - alone, the lines of
     standard input. A mask is <mask> or [MASK].
-    A RUN is exported first, to RUN/export, if its newest checkpoint was not; a DIR is what `jprep export` wrote.
+    A RUN answers from RUN/export, and is exported to there first if it is not; a DIR is what `jprep export` wrote.
 
     \b
     jprep infer work/jawiki/runs/jawiki "日本の首都は<mask>である。"

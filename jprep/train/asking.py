@@ -18,13 +18,12 @@ from jprep.tokenizer.tokenizer import Tokenizer
 from jprep.train.answering import Answering
 from jprep.train.exporting.manifest import Exported, read_config, read_export, refuse_changed
 from jprep.train.inference import Answer, FillMask, Generate, Guess, Judge, Request
-from jprep.train.models import FAMILIES
+from jprep.train.models import positions
 
 MASKS = ("<mask>", "[MASK]")
 """How a mask may be spelt, beside the tokenizer's own way."""
 
-
-_TOKENS = 64
+_TOKENS = 64  # that a text is continued with
 
 
 class Wish(NamedTuple):
@@ -187,12 +186,6 @@ class Model:
         spelt = self._tokenizer.decode([guess.id])
         whole = "\ufffd" not in spelt  # else a byte of a character
         return Token(spelt if whole else self._tokenizer.piece_of(guess.id), guess.id, guess.probability)
-
-
-def positions(config: dict[str, Any]) -> int:
-    """How many tokens a model takes at once."""
-    most: int = config[FAMILIES[config["model_type"]].positions]
-    return most - config["pad_token_id"] - 1 if config["model_type"] == "roberta" else most
 
 
 def masked_request(text: str, tokenizer: Tokenizer, exported: Exported, top: int, room: int) -> FillMask:

@@ -22,12 +22,10 @@ from jprep.train.initial import write_initial
 from jprep.train.job import Job, TrainSection, train_section
 from jprep.train.log import Say, on_stderr
 from jprep.train.making import make_job
-from jprep.train.rundir import INIT, lists_of, open_run
+from jprep.train.rundir import INIT, INIT_HASH, lists_of, open_run
 from jprep.train.supervise import supervise
 
 DEFAULT_BACKEND = "torch"
-
-INIT_HASH = "init.sha256"
 
 _WHERE = "[train]"
 

@@ -23,7 +23,7 @@ from jprep.train.log import Say, on_stderr
 JOB, ENVIRONMENT, LOCK = "job.json", "env.json", "LOCK"
 LISTS = "lists"
 """The folder of a run for lists of samples, where the dataset's own may not be written to."""
-CHECKPOINTS, EXPORT, INIT = "checkpoints", "export", "init.safetensors"
+CHECKPOINTS, EXPORT, INIT, INIT_HASH = "checkpoints", "export", "init.safetensors", "init.sha256"
 
 FREE = ("log_every", "trackers", "max_restarts", "silent_minutes", "checkpoint", "validation")
 """Keys of `[train]` that no weight depends on: a run that has begun may go on with other ones."""

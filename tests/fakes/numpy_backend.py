@@ -15,13 +15,9 @@ import msgspec
 from jprep.errors import ConfigError
 from jprep.train.backend import Finding, Host, Plan
 from jprep.train.job import Job
-from tests.conftest import ROOT, Distribution
+from tests.conftest import Distribution
+from tests.fakes.offering import offer_backend
 
-PLUGIN = """from jprep.plugins import hookimpl
-@hookimpl
-def jprep_backends():
-    return {"numpy": "tests.fakes.numpy_backend:Numpy"}
-"""
 WORKER = """import sys
 from pathlib import Path
 from jprep.train.worker import work
@@ -57,10 +53,4 @@ class Numpy:
 
 def offer(distribution: Distribution) -> dict[str, str]:
     """Add the backend to a distribution; the variables that a process needs to find it."""
-    distribution.add("jprep_numpy", PLUGIN)
-    heavy = distribution.folder / "numpy_heavy"
-    heavy.mkdir()
-    heavy.joinpath("__init__.py").touch()
-    heavy.joinpath("worker.py").write_text(WORKER)
-    path = os.pathsep.join([distribution.env["PYTHONPATH"], str(ROOT)])
-    return {"PYTHONPATH": path, "JPREP_BACKENDS": str(distribution.folder / "environments")}
+    return offer_backend(distribution, Numpy.name, "tests.fakes.numpy_backend:Numpy", Numpy.module, WORKER)

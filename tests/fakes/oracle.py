@@ -14,13 +14,9 @@ from typing import ClassVar
 import msgspec
 
 from jprep.train.inference import Answer, FillMask, Generate, Guess, Request
-from tests.conftest import ROOT, Distribution
+from tests.conftest import Distribution
+from tests.fakes.offering import offer_backend
 
-PLUGIN = """from jprep.plugins import hookimpl
-@hookimpl
-def jprep_backends():
-    return {"oracle": "tests.fakes.oracle:Oracle"}
-"""
 WORKER = """import sys
 from tests.fakes.oracle import main
 if __name__ == "__main__":
@@ -35,13 +31,7 @@ class Oracle:
 
 def offer(distribution: Distribution) -> dict[str, str]:
     """Add the backend to a distribution; the variables that a process needs to find it."""
-    distribution.add("jprep_oracle", PLUGIN)
-    heavy = distribution.folder / "oracle_heavy"
-    heavy.mkdir()
-    heavy.joinpath("__init__.py").touch()
-    heavy.joinpath("worker.py").write_text(WORKER)
-    path = os.pathsep.join([distribution.env["PYTHONPATH"], str(ROOT)])
-    return {"PYTHONPATH": path, "JPREP_BACKENDS": str(distribution.folder / "environments")}
+    return offer_backend(distribution, Oracle.name, "tests.fakes.oracle:Oracle", Oracle.module, WORKER)
 
 
 def main(verb: str, *arguments: str | Path) -> int:

@@ -15,6 +15,7 @@ import transformers
 from jprep.errors import InputError
 from jprep.train.decoding import next_token
 from jprep.train.inference import Answer, FillMask, Generate, Guess, Judge, Request
+from jprep.train.models import positions
 
 _LOADERS = {
     "LMHeadModel": transformers.AutoModelForCausalLM,
@@ -99,14 +100,8 @@ def _check(model: Any, request: Request) -> None:
         if len(request.token_types) != len(request.ids) or any(not 0 <= one < types for one in request.token_types):
             raise InputError(f"token types are one for each id, from 0 to below {types}")
     new = request.tokens if isinstance(request, Generate) else 0
-    if len(request.ids) + new > positions(model.config):
-        raise InputError(f"{len(request.ids) + new} tokens, and the model has {positions(model.config)} positions")
-
-
-def positions(config: Any) -> int:
-    """How many tokens a model takes at once."""
-    most: int = config.max_position_embeddings
-    return most - config.pad_token_id - 1 if config.model_type == "roberta" else most
+    if len(request.ids) + new > (most := positions(model.config.to_dict())):
+        raise InputError(f"{len(request.ids) + new} tokens, and the model has {most} positions")
 
 
 def _row(model: Any, ids: list[int]) -> torch.Tensor:

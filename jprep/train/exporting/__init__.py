@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from importlib.metadata import version
 from pathlib import Path
 
@@ -127,7 +127,8 @@ def _write_about(run: Path, job: Job, checkpoint: Checkpoint, folder: Path, dtyp
     if any(steps for steps, _ in story.curves.values()):
         (folder / CURVE).write_text(loss_curve(story.curves), encoding="utf-8")
     (folder / README).write_text(model_card(story), encoding="utf-8")
-    write_manifest(folder / MANIFEST, msgspec.structs.replace(exported, files=_hashes(folder)))
+    hashes = exported.files | _hashes(folder, known=exported.files)
+    write_manifest(folder / MANIFEST, msgspec.structs.replace(exported, files=dict(sorted(hashes.items()))))
 
 
 def _dataset_of(run: Path, job: Job) -> Dataset | None:
@@ -140,8 +141,10 @@ def _dataset_of(run: Path, job: Job) -> Dataset | None:
         ) from error
 
 
-def _hashes(folder: Path) -> dict[str, str]:
-    return {path.name: sha256_of(path) for path in sorted(folder.iterdir()) if path.name != _LOCK}
+def _hashes(folder: Path, known: Container[str] = ()) -> dict[str, str]:
+    """The SHA-256 of a folder's files by name, but for those that are known: weights are large."""
+    names = sorted(path.name for path in folder.iterdir())
+    return {name: sha256_of(folder / name) for name in names if name != _LOCK and name not in known}
 
 
 @contextlib.contextmanager

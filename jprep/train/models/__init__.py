@@ -1,6 +1,6 @@
 """Which models there are: their configs as plain data, and the names and shapes of their weights."""
 
-from jprep.train.models.config import About, model_config
+from jprep.train.models.config import About, model_config, positions
 from jprep.train.models.memory import training_memory
 from jprep.train.models.presets import FAMILIES, PRESETS
 from jprep.train.models.weights import Tensor, count, parameters
@@ -13,5 +13,6 @@ __all__ = [
     "count",
     "model_config",
     "parameters",
+    "positions",
     "training_memory",
 ]

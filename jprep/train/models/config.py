@@ -67,6 +67,12 @@ def model_config(section: ModelSection, task: Task, about: About) -> Config:
     return head | ids | config | _labels(task, about.labels)
 
 
+def positions(config: Config) -> int:
+    """How many tokens a model takes at once."""
+    most: int = config[FAMILIES[config["model_type"]].positions]
+    return most - config["pad_token_id"] - 1 if config["model_type"] == "roberta" else most
+
+
 def _preset(name: str) -> Config:
     if name and name not in PRESETS:
         raise ConfigError(f"there is no preset {name!r}", where=f"{WHERE}.preset", fix=nearest(name, PRESETS))

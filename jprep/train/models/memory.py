@@ -38,10 +38,8 @@ def training_memory(
     layers: int = config.get("n_layer") or config["num_hidden_layers"]
     width: int = config[family.width]
     numbers = _LAYER * width + (_GATED * width if config["model_type"] == "llama" else 0)
-    if not lean and "gelu_new" in (
-        config.get("activation_function"),
-        config.get("hidden_act"),
-    ):  # made of many small operations
+    tanh = "gelu_new" in (config.get("activation_function"), config.get("hidden_act"))
+    if tanh and not lean:  # made of many small operations
         numbers += _TANH * width
     if attention:
         numbers += _DROPPED * width + _ATTENTION * config[family.heads] * length

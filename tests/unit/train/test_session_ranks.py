@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -56,15 +55,6 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = ready(tmp_path_factory.mktemp("calm"))
     assert train(run) == 0
     return run
-
-
-@pytest.fixture
-def started() -> Iterator[list[subprocess.Popen[bytes]]]:
-    processes: list[subprocess.Popen[bytes]] = []
-    yield processes
-    for process in processes:
-        process.kill()
-        process.wait()
 
 
 def start(started: list[subprocess.Popen[bytes]], run: Path, **env: str) -> subprocess.Popen[bytes]:

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,15 +31,6 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> str:
     run = small_run(tmp_path_factory.mktemp("calm"))
     assert supervise(run, plan_of(run)) == 0
     return weights(run)
-
-
-@pytest.fixture
-def started() -> Iterator[list[subprocess.Popen[bytes]]]:
-    processes: list[subprocess.Popen[bytes]] = []
-    yield processes
-    for process in processes:
-        process.kill()
-        process.wait()
 
 
 def start(started: list[subprocess.Popen[bytes]], run: Path, **env: str) -> subprocess.Popen[bytes]:
