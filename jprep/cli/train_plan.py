@@ -29,7 +29,11 @@ def show_plan(prepared: Prepared, *, as_json: bool) -> None:
     click.echo(f"{job.name}: {prepared.run} with {job.backend}")
     for name, line in _lines(prepared).items():
         click.echo(f"  {name:<11}{line}")
+    for note in prepared.plan.notes:
+        click.echo(f"  {'note':<11}{note}")
     show_findings(findings)
+    if settings := prepared.plan.settings:
+        click.echo(f"  settings   {msgspec.json.format(msgspec.json.encode(settings), indent=2).decode()}")
 
 
 def show_findings(findings: list[Finding]) -> None:

@@ -52,6 +52,8 @@ class Plan(msgspec.Struct, frozen=True):
         rows: rows of a batch for each process at a time; gradients are accumulated over the others.
         accumulate: how many times.
         memory: bytes for weights, gradients, optimizer and activations on one device, estimated.
+        notes: what a user should know of it, a sentence each: what fits, what is to be typed on other machines.
+        settings: the framework's own configuration, made from the job, where it has one.
     """
 
     argv: tuple[str, ...]
@@ -60,6 +62,8 @@ class Plan(msgspec.Struct, frozen=True):
     rows: int
     accumulate: int
     memory: int
+    notes: tuple[str, ...] = ()
+    settings: dict[str, Any] = {}
 
 
 class Backend(Protocol):

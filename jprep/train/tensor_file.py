@@ -111,6 +111,40 @@ def write_tensors(
                 file.write(_rounded(np.ascontiguousarray(block, "<f4"), dtype, name).data)
 
 
+class TensorFiles(Mapping[str, Floats]):
+    """The tensors of one file or of several, all in fp32, by name; mapped into memory, and what is changed stays there.
+
+    Args:
+        paths: safetensors files, no two with a tensor of one name.
+
+    Attributes:
+        entries: where each tensor lies.
+
+    Raises:
+        ConfigError: a file cannot be read.
+        InputError: it is no safetensors, or damaged.
+    """
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self.entries = {name: (path, entry) for path in paths for name, entry in read_header(path).items()}
+
+    def __getitem__(self, name: str) -> Floats:
+        path, entry = self.entries[name]
+        mapped: np.memmap[Any, Any] = np.memmap(path, "<f4", "c", entry.start, entry.shape)
+        return mapped
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def blocks(self, name: str) -> Iterator[Floats]:
+        """A tensor's numbers, a block at a time: see `read_blocks`."""
+        path, entry = self.entries[name]
+        return read_blocks(path, name, entry)
+
+
 def _rounded(block: Floats, dtype: str, name: str) -> npt.NDArray[Any]:
     """To the nearest number of a type, to the even one of two that are as near."""
     if dtype == "F32":

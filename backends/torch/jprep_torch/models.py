@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import torch
 import transformers
-from safetensors import safe_open
 from torch import Tensor, nn
 
-from jprep.train.job import Job
 from jprep.train.models import FAMILIES, parameters
+from jprep.train.tensor_file import Floats
 
 Place = Callable[[Tensor, Tensor], Tensor]
 """Brings a tensor that was read to where the model's (empty) one is to be."""
@@ -30,25 +29,24 @@ def build(config: dict[str, Any], task: str) -> nn.Module:
     return model
 
 
-def load(model: nn.Module, names: dict[str, str], path: Path, place: Place) -> None:
-    """Give a model the weights of a file; each is read when its turn comes.
+def load(model: nn.Module, names: dict[str, str], weights: Mapping[str, Floats], place: Place) -> None:
+    """Give a model its weights; each is read when its turn comes.
 
     Args:
         model: from `build`, perhaps sharded since.
         names: from `names_of`, before anything was sharded.
-        path: a safetensors file.
+        weights: by transformers' names, as `jprep.train.tensor_file.TensorFiles` has them.
         place: where a tensor goes.
     """
     loaded: dict[str, nn.Parameter] = {}
     state = dict(model.named_parameters(remove_duplicate=False))
-    with safe_open(path, framework="pt") as file:
-        for name, own in names.items():
-            if own not in loaded:
-                tensor = place(file.get_tensor(own), state[name])
-                loaded[own] = nn.Parameter(tensor, requires_grad=state[name].requires_grad)
-    weights: dict[str, Tensor] = {name: loaded[own] for name, own in names.items()}
+    for name, own in names.items():
+        if own not in loaded:
+            tensor = place(torch.from_numpy(weights[own]), state[name])
+            loaded[own] = nn.Parameter(tensor, requires_grad=state[name].requires_grad)
+    state_dict: dict[str, Tensor] = {name: loaded[own] for name, own in names.items()}
     # Tied weights get the same object, so they stay tied.
-    model.load_state_dict(weights | dict(_kept_buffers(model)), assign=True)
+    model.load_state_dict(state_dict | dict(_kept_buffers(model)), assign=True)
 
 
 def names_of(model: nn.Module, config: dict[str, Any], task: str) -> dict[str, str]:
@@ -56,13 +54,6 @@ def names_of(model: nn.Module, config: dict[str, Any], task: str) -> dict[str, s
     ours = parameters(config, task)
     owners = {id(weight): name for name, weight in model.named_parameters(remove_duplicate=False) if name in ours}
     return {name: owners[id(weight)] for name, weight in model.named_parameters(remove_duplicate=False)}
-
-
-def read_job_weights(job: Job, path: Path) -> nn.Module:
-    """A job's model with the weights of a file, on the CPU."""
-    model = build(job.model, job.train.task)
-    load(model, names_of(model, job.model, job.train.task), path, lambda tensor, _: tensor)
-    return model
 
 
 def _kept_buffers(model: nn.Module) -> Iterator[tuple[str, Tensor]]:

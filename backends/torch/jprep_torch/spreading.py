@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor, nn
 
 from jprep.train.job import Job
+from jprep.train.tensor_file import Floats
 from jprep_torch.devices import Place
 from jprep_torch.heads import Rows, Trainee
 from jprep_torch.models import build, load, names_of
@@ -19,7 +20,7 @@ class Spread:
 
     Args:
         job: the job.
-        weights: the file that they are read from.
+        weights: what they start as, by transformers' names.
         place: this process's.
         shard: whether they are divided.
 
@@ -30,7 +31,7 @@ class Spread:
         shapes: the whole of all weights, trained or not, in the same order.
     """
 
-    def __init__(self, job: Job, weights: Path, place: Place, *, shard: bool) -> None:
+    def __init__(self, job: Job, weights: Mapping[str, Floats], place: Place, *, shard: bool) -> None:
         self._place, self.divided = place, shard
         model = build(job.model, job.train.task)
         names = names_of(model, job.model, job.train.task)

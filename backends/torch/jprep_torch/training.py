@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-import msgspec
 import numpy as np
 import torch
 from torch import Tensor
@@ -16,23 +16,46 @@ from jprep.dataset.counter_bits import key
 from jprep.dataset.labelled import LabelledBatch
 from jprep.dataset.sampler import Batch
 from jprep.train.metrics import Metrics
-from jprep.train.rundir import INIT
 from jprep.train.schedule import learning_rate
 from jprep.train.worker import Session
-from jprep_torch.backend import Options
 from jprep_torch.devices import Place
 from jprep_torch.feeding import labels_in, micro_batches
-from jprep_torch.heads import Rows
-from jprep_torch.spreading import Spread, compiled, recomputed
-from jprep_torch.state import WEIGHTS, restore, save
-from jprep_torch.update import Scale, adamw, global_norm, rescale
+from jprep_torch.heads import Rows, Trainee
 
 
 class Updated(NamedTuple):
-    """What a step says of itself: this process's part of the loss before the update, and the gradient's norm."""
+    """What a step says of itself.
+
+    Attributes:
+        loss: this process's part of the loss before the update.
+        norm: of the gradient of the global batch, before clipping.
+        scale: of fp16's loss, for the next step; 1 in other precisions.
+    """
 
     loss: Tensor
     norm: float
+    scale: float
+
+
+class Updating(Protocol):
+    """A model and what changes it, wherever they lie."""
+
+    @property
+    def trainee(self) -> Trainee:
+        """What gives the loss; each process calls it as often as the others."""
+
+    def update(self, parts: Sequence[Rows], labels: int, rate: float, check: Callable[[float], None]) -> Updated:
+        """Take one step.
+
+        Args:
+            parts: this process's rows, in micro-batches.
+            labels: how many labels the global batch has.
+            rate: the learning rate.
+            check: is given the gradient's norm, and raises where it is no number.
+        """
+
+    def save(self, folder: Path) -> None:
+        """Fill a checkpoint's folder with what `jprep.train.saved` says. Each process takes part."""
 
 
 class Trainer:
@@ -40,25 +63,14 @@ class Trainer:
 
     Args:
         session: the session.
-        run: the run directory.
         place: this process's.
+        updating: the model, and how it is updated.
         rows: rows that go through the model at a time.
-        shard: whether the model is divided among the processes.
     """
 
-    def __init__(self, session: Session, run: Path, place: Place, rows: int, *, shard: bool) -> None:
-        self._session, self._run, self._place, self._rows, self._job = session, run, place, rows, session.job
-        self._options = msgspec.convert(session.job.options, Options)
-        weights = session.resume / WEIGHTS if session.resume else run / INIT
-        self._spread = Spread(self._job, weights, place, shard=shard)
-        self._optimizer = adamw(self._spread.weights, self._job.train.optimizer)
-        self._scale, self._updates = Scale(self._job.train.precision), 0
-        if session.resume:
-            self._updates = restore(session.resume, self._spread, self._optimizer, self._scale)
-        if self._options.recompute:
-            recomputed(self._spread.trainee.model)
-        if self._options.compile:
-            compiled(self._spread.trainee)
+    def __init__(self, session: Session, place: Place, updating: Updating, rows: int) -> None:
+        self._session, self._place, self._updating, self._rows = session, place, updating, rows
+        self._job = session.job
 
     def train(self) -> None:
         """Take the session through its batches."""
@@ -69,59 +81,33 @@ class Trainer:
             due = session.due(step)
             if due.log:
                 loss = float(self._place.total(updated.loss))
-                more = {"scale": self._scale.factor} if self._job.train.precision == "fp16" else {}
+                more = {"scale": updated.scale} if self._job.train.precision == "fp16" else {}
                 session.log(step, loss=loss, lr=self._rate(step), norm=updated.norm, **clock.pace(), **more)
             if due.validate:
                 self._validate(step)
             if due.checkpoint:
                 with session.checkpoint(step) as folder:
-                    save(folder, self._spread, self._optimizer, self._scale, self._updates, self._place.rank)
+                    self._updating.save(folder)
             if due.validate or due.checkpoint:  # neither is training
                 clock.restart()
 
     def _step(self, step: int, batch: Batch | LabelledBatch) -> Updated:
-        """One update, or none where fp16's scale was too large."""
-        self._spread.trainee.train()
+        self._updating.trainee.train()
         torch.manual_seed(int(key(self._job.train.seed, "dropout", step - 1, self._place.rank)[0]))
         labels = int(self._place.total(torch.tensor(labels_in(batch), device=self._place.device)))
-        loss = self._gradient(batch, labels)
-        weights = self._spread.weights.values()
-        norm = global_norm(weights)
-        if self._scale.passes(norm):
-            self._session.check(step, norm, "gradient's norm")
-            norm = rescale(weights, norm, self._job.train.optimizer.clip, self._scale.factor)
-            for group in self._optimizer.param_groups:
-                group["lr"] = self._rate(step)
-            self._optimizer.step()
-            self._updates += 1
-            self._scale.after_update()
-        self._optimizer.zero_grad()
-        return Updated(loss / max(labels, 1), norm)
-
-    def _gradient(self, batch: Batch | LabelledBatch, labels: int) -> Tensor:
-        """Sum up the gradient of the global batch's loss; this process's part of the loss, not yet divided."""
-        loss = torch.zeros((), device=self._place.device)
-        # Processes' gradients are averaged where they meet, and docs/training.md wants their sum.
-        factor = self._scale.factor * self._place.world / max(labels, 1)
-        parts = list(self._parts(batch))
-        for number, rows in enumerate(parts, 1):
-            with self._spread.holding_back(number < len(parts)):
-                with self._place.autocast(self._job.train.precision):
-                    part, _ = self._spread(rows)
-                (part * factor).backward()  # type: ignore[no-untyped-call]
-            loss += part.detach()
-        return loss
+        check = partial(self._session.check, step, name="gradient's norm")
+        return self._updating.update(list(self._parts(batch)), labels, self._rate(step), check)
 
     @torch.no_grad()
     def _validate(self, step: int) -> None:
-        self._spread.trainee.eval()
+        trainee = self._updating.trainee.eval()
         sums = torch.zeros(2, dtype=torch.float64, device=self._place.device)
         metrics = Metrics(self._job, self._place.world)
         for batch in self._session.validation():
             outputs = []
             for rows in self._parts(batch):
                 with self._place.autocast(self._job.train.precision):
-                    loss, found = self._spread.trainee(rows)
+                    loss, found = trainee(rows)
                 sums[0] += loss
                 outputs.append(found.float().cpu().numpy())
             sums[1] += labels_in(batch)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from jprep.train.job import OptimizerSection
+from jprep.train.saved import Progress
 
 FIRST_SCALE, GOOD_STEPS = 2.0**16, 2000
 
@@ -55,29 +55,33 @@ def rescale(weights: Iterable[nn.Parameter], norm: float, clip: float, scale: fl
 
 
 class Scale:
-    """The factor that keeps fp16's small gradients from vanishing; 1 in other precisions."""
+    """The factor that keeps fp16's small gradients from vanishing; 1 in other precisions.
+
+    Args:
+        precision: the job's.
+
+    Attributes:
+        factor: it.
+        good: steps since it changed.
+    """
 
     def __init__(self, precision: str) -> None:
         self.factor = FIRST_SCALE if precision == "fp16" else 1.0
-        self._moving, self._good = precision == "fp16", 0
+        self._moving, self.good = precision == "fp16", 0
 
     def passes(self, norm: float) -> bool:
         """Whether the gradient stands: it is finite, or no scale is to blame. A scale that was too large is halved."""
         if self._moving and self.factor > 1.0 and not math.isfinite(norm):
-            self.factor, self._good = self.factor / 2, 0
+            self.factor, self.good = self.factor / 2, 0
             return False
-        self._good += 1
+        self.good += 1
         return True
 
     def after_update(self) -> None:
         """Grow, where enough steps were good."""
-        if self._moving and self._good >= GOOD_STEPS:
-            self.factor, self._good = self.factor * 2, 0
+        if self._moving and self.good >= GOOD_STEPS:
+            self.factor, self.good = self.factor * 2, 0
 
-    def state(self) -> dict[str, Any]:
-        """What has to be saved."""
-        return {"scale": self.factor, "good": self._good}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, progress: Progress) -> None:
         """Go on from what was saved."""
-        self.factor, self._good = float(state["scale"]), int(state["good"])
+        self.factor, self.good = progress.scale, progress.good

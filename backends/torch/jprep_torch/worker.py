@@ -11,10 +11,12 @@ import msgspec
 import torch
 
 from jprep.errors import JprepError, MachineError
+from jprep.train.saved import Saved
 from jprep.train.worker import Session, work
 from jprep_torch.backend import WHERE, Options
 from jprep_torch.devices import joined, ranks
 from jprep_torch.training import Trainer
+from jprep_torch.updating import Updater
 
 _LEAST_PATIENCE = 10.0  # minutes, as PyTorch has them
 
@@ -25,13 +27,10 @@ def main(arguments: list[str] | None = None) -> int:
     if given.verb == "train":
         return _train(given)
     try:
-        # Each verb loads what it needs.
         if given.verb == "export":
-            from jprep_torch.exporting import export
-
-            export(given.run, given.checkpoint, given.folder)
+            Saved(given.checkpoint).export(given.folder)
         else:
-            from jprep_torch.answering import answer
+            from jprep_torch.answering import answer  # it loads what training does not need
 
             answer(given.folder)
         return 0
@@ -46,7 +45,8 @@ def _train(given: argparse.Namespace) -> int:
         patience = timedelta(minutes=max(_LEAST_PATIENCE, session.job.train.silent_minutes))
         with joined(given.device, deterministic=options.deterministic, patience=patience) as place:
             try:
-                Trainer(session, given.run, place, given.rows, shard=given.shard).train()
+                updater = Updater(session.job, given.run, session.resume, place, options, shard=given.shard)
+                Trainer(session, place, updater, given.rows).train()
             except torch.OutOfMemoryError as error:
                 raise _too_large(error, session) from error
 

@@ -17,9 +17,9 @@ from jprep.errors import InputError
 from jprep.train.exporting import export, weights
 from jprep.train.inference import Answer, FillMask, Generate, Judge
 from jprep.train.rundir import read_job
+from jprep.train.saved import Saved
 from jprep_torch.answering import answer_to, load
-from jprep_torch.exporting import export as copy
-from jprep_torch.models import read_job_weights
+from jprep_torch.models import build, load, names_of
 from tests.fakes.trained_run import trained_run
 
 LOADERS = {
@@ -36,14 +36,17 @@ IDS = [9, 30, 31, 32, 8, 70, 71]
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """The checkpoint is copied by this process."""
-    monkeypatch.setattr(weights, "_run_worker", lambda name, *paths: copy(*paths))
+    monkeypatch.setattr(weights, "_run_worker", lambda name, run, checkpoint, folder: Saved(checkpoint).export(folder))
 
 
 def exported(folder: Path, task: str, kind: str, **more: Any) -> tuple[Path, Any]:
     """An export, and the checkpoint's model as the trainer builds it."""
     run = trained_run(folder, task, kind)
-    checkpoint = run / "checkpoints" / "step-00000010" / "model.safetensors"
-    return export(run, **more), read_job_weights(read_job(run), checkpoint).eval()
+    job = read_job(run)
+    model = build(job.model, task)
+    weights = Saved(run / "checkpoints" / "step-00000010").weights
+    load(model, names_of(model, job.model, task), weights, lambda tensor, _: tensor)
+    return export(run, **more), model.eval()
 
 
 @pytest.mark.parametrize(("task", "kind"), CASES)

@@ -1,0 +1,90 @@
+"""Updates of a model that PyTorch itself spreads over the devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from jprep.train.job import Job
+from jprep.train.rundir import INIT
+from jprep.train.saved import Progress, Saved
+from jprep.train.tensor_file import TensorFiles
+from jprep_torch.backend import Options
+from jprep_torch.devices import Place
+from jprep_torch.heads import Rows, Trainee
+from jprep_torch.spreading import Spread, compiled, recomputed
+from jprep_torch.state import restore, save
+from jprep_torch.training import Updated
+from jprep_torch.update import Scale, adamw, global_norm, rescale
+
+
+class Updater:
+    """A model, its optimizer and fp16's scale: what `jprep_torch.training.Trainer` trains.
+
+    Args:
+        job: the job.
+        run: the run directory.
+        resume: the checkpoint to go on from; None at the beginning.
+        place: this process's.
+        options: the backend's.
+        shard: whether the model is divided among the processes.
+    """
+
+    def __init__(
+        self, job: Job, run: Path, resume: Path | None, place: Place, options: Options, *, shard: bool
+    ) -> None:
+        self._job, self._place = job, place
+        saved = Saved(resume) if resume else None
+        self._spread = Spread(job, saved.weights if saved else TensorFiles([run / INIT]), place, shard=shard)
+        self._optimizer = adamw(self._spread.weights, job.train.optimizer)
+        self._scale, self._updates = Scale(job.train.precision), 0
+        if saved:
+            restore(saved, self._spread, self._optimizer)
+            self._scale.restore(saved.progress)
+            self._updates = saved.progress.updates
+        if options.recompute:
+            recomputed(self.trainee.model)
+        if options.compile:
+            compiled(self.trainee)
+
+    @property
+    def trainee(self) -> Trainee:
+        """What gives the loss."""
+        return self._spread.trainee
+
+    def update(self, parts: Sequence[Rows], labels: int, rate: float, check: Callable[[float], None]) -> Updated:
+        """One update, or none where fp16's scale was too large."""
+        loss = self._gradient(parts, labels)
+        weights = self._spread.weights.values()
+        norm = global_norm(weights)
+        if self._scale.passes(norm):
+            check(norm)
+            norm = rescale(weights, norm, self._job.train.optimizer.clip, self._scale.factor)
+            for group in self._optimizer.param_groups:
+                group["lr"] = rate
+            self._optimizer.step()
+            self._updates += 1
+            self._scale.after_update()
+        self._optimizer.zero_grad()
+        return Updated(loss / max(labels, 1), norm, self._scale.factor)
+
+    def save(self, folder: Path) -> None:
+        """Fill a checkpoint's folder."""
+        progress = Progress(self._updates, self._scale.factor, self._scale.good)
+        save(folder, self._spread, self._optimizer, progress, self._place.rank)
+
+    def _gradient(self, parts: Sequence[Rows], labels: int) -> Tensor:
+        """Sum up the gradient of the global batch's loss; this process's part of the loss, not yet divided."""
+        loss = torch.zeros((), device=self._place.device)
+        # Processes' gradients are averaged where they meet, and docs/training.md wants their sum.
+        factor = self._scale.factor * self._place.world / max(labels, 1)
+        for number, rows in enumerate(parts, 1):
+            with self._spread.holding_back(number < len(parts)):
+                with self._place.autocast(self._job.train.precision):
+                    part, _ = self._spread(rows)
+                (part * factor).backward()  # type: ignore[no-untyped-call]
+            loss += part.detach()
+        return loss
