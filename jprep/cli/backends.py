@@ -54,7 +54,7 @@ def install(name: str, options: tuple[str, ...], constraints: tuple[Path, ...], 
     jprep backends install torch --constraint pins.txt -- --no-index --find-links wheels
     """
     from jprep.train.environments import install as make
-    from jprep.train.environments import place_of, worker_requires
+    from jprep.train.environments import own_distributions, place_of, worker_requires
     from jprep.train.launching import light_half
 
     half = light_half(name)
@@ -62,7 +62,7 @@ def install(name: str, options: tuple[str, ...], constraints: tuple[Path, ...], 
         make(
             name,
             worker_requires(half.distribution),
-            own=("jprep", half.distribution),
+            own=own_distributions(half.distribution),
             constraints=constraints,
             options=options,
             restart=restart,

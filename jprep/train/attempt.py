@@ -3,7 +3,7 @@
 The supervisor holds the lock on `LOCK` and writes the attempt's name into it. A rank looks at it now and then: where
 the lock is free the supervisor is dead, and where another name stands the attempt is over; the rank leaves. This
 needs no pipe and no parent, which launchers between the two would cut. Each rank holds a lock on its own file in
-`ranks/`, which has its process id: so the supervisor knows who is there, whoever started it.
+`ranks/`, which has its process id and its machine: so the supervisor knows who is there, whoever started it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import contextlib
 import fcntl
 import os
 import signal
+import socket
 import threading
 import time
 from pathlib import Path
@@ -96,7 +97,8 @@ class Seat:
                     os.close(self._handle)
                     raise MachineError(f"another process is rank {rank} of this run", where=str(run), fix="wait for it")
                 time.sleep(0.02)
-            os.pwrite(self._handle, f"{os.getpid():<15}\n".encode(), 0)
+            os.ftruncate(self._handle, 0)
+            os.pwrite(self._handle, f"{os.getpid()} {socket.gethostname()}\n".encode(), 0)
         except OSError as error:
             raise disk_error(error, path) from error
 
@@ -105,18 +107,20 @@ class Seat:
         os.close(self._handle)
 
 
+class Seated(NamedTuple):
+    """A rank that is there: its process, and the machine that this one is on."""
+
+    process: int
+    host: str
+
+
 def seated(run: Path) -> list[int]:
-    """The process ids of the ranks that are there."""
-    found = []
-    for path in sorted((run / RANKS).glob("rank-*")):
-        with path.open("rb") as file:
-            if not _free(file.fileno()) and (text := file.read().strip()):
-                found.append(int(text))
-    return found
+    """The process ids of the ranks that are there, on this machine."""
+    return [rank.process for rank in _seated(run) if rank.host == socket.gethostname()]
 
 
 def signal_ranks(run: Path, number: signal.Signals) -> int:
-    """Send a signal to every rank; how many there were."""
+    """Send a signal to every rank on this machine; how many there were. Rank 0 decides for those on others."""
     ranks = seated(run)
     for process in ranks:
         with contextlib.suppress(ProcessLookupError):
@@ -127,13 +131,16 @@ def signal_ranks(run: Path, number: signal.Signals) -> int:
 def clear_ranks(run: Path, patience: float = 30.0) -> None:
     """End every rank that is still there. Only under the run's lock; `announce(run, NOBODY)` comes first.
 
+    Ranks on other machines see that, and end themselves.
+
     Raises:
         MachineError: one does not go.
     """
     deadline = time.monotonic() + patience
-    while signal_ranks(run, signal.SIGKILL):
+    while left := _seated(run):
+        signal_ranks(run, signal.SIGKILL)
         if time.monotonic() > deadline:
-            fix = f"end these processes: {', '.join(map(str, seated(run)))}"
+            fix = f"end these processes: {', '.join(f'{rank.process} on {rank.host}' for rank in left)}"
             raise MachineError("workers of an earlier start do not leave", where=str(run), fix=fix)
         time.sleep(0.02)
     for path in (run / RANKS).glob("*"):
@@ -201,6 +208,15 @@ class Agreement:
                 raise MachineError(f"rank 0 says nothing of step {step}", where=str(self._path), fix="see log.txt")
             time.sleep(pause)
             pause = min(2 * pause, 0.05)
+
+
+def _seated(run: Path) -> list[Seated]:
+    found = []
+    for path in sorted((run / RANKS).glob("rank-*")):
+        with path.open() as file:
+            if not _free(file.fileno()) and (text := file.read().split()):
+                found.append(Seated(int(text[0]), text[1]))
+    return found
 
 
 def _free(handle: int) -> bool:

@@ -25,6 +25,8 @@ STAMP = "jprep-backend.json"
 
 _TAIL = 15  # lines of pip's that are shown where it fails
 _WORKER = re.compile(r"""extra\s*==\s*(['"])worker\1""")
+_EXTRA, _NAME = re.compile(r";.*\bextra\b"), re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_ORIGIN = "direct_url.json"
 _ALWAYS = 'python_version > "3"'
 
 
@@ -100,6 +102,22 @@ def install(
                 made = _stamp(name, place, wanted, pins)
                 write_atomic(place / STAMP, msgspec.json.format(msgspec.json.encode(made), indent=1))
     return interpreter(place)
+
+
+def own_distributions(distribution: str) -> list[str]:
+    """What goes to a backend's environment as it is here: jprep, the backend's package, and of what that one builds on
+    whatever was not installed from an index, e.g. the checkout of another backend.
+
+    Raises:
+        ConfigError: it is not installed.
+    """
+    found = ["jprep", distribution]
+    for one in found:
+        for requirement in _distribution(one).requires or []:
+            name, extra = _NAME.match(requirement), _EXTRA.search(requirement)
+            if name and not extra and name[0] not in found and _from_elsewhere(name[0]):
+                found.append(name[0])
+    return found
 
 
 def worker_requires(distribution: str) -> list[str]:
@@ -188,7 +206,7 @@ def as_installed(distribution: str) -> list[str]:
         ConfigError: it is not installed.
     """
     about = _distribution(distribution)
-    origin = about.read_text("direct_url.json")
+    origin = about.read_text(_ORIGIN)
     if origin is None:
         return [f"{distribution}=={about.version}"]
     found = msgspec.json.decode(origin)
@@ -197,6 +215,12 @@ def as_installed(distribution: str) -> list[str]:
     editable = found.get("dir_info", {}).get("editable", False)
     parts = urlsplit(found["url"])
     return [*(["--editable"] if editable else []), unquote(parts.path) if parts.scheme == "file" else found["url"]]
+
+
+def _from_elsewhere(name: str) -> bool:
+    with contextlib.suppress(ConfigError):
+        return _distribution(name).read_text(_ORIGIN) is not None
+    return False
 
 
 def _distribution(name: str) -> importlib.metadata.Distribution:

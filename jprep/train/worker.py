@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from jprep.dataset.sampler import Batch
 from jprep.errors import ConfigError, InputError, JprepError, MachineError
 from jprep.io.atomic import disk_error
 from jprep.io.lock import locked
+from jprep.train.ahead import Made, made_ahead
 from jprep.train.attempt import ATTEMPT, RESUME, Agreement, Seat, Watch, Wish, wanted
 from jprep.train.batches import Batches
 from jprep.train.checkpoints import Rank
@@ -34,7 +36,6 @@ HEARTBEAT = "heartbeat"
 _BEAT = 0.2  # seconds between two of them
 _ALONE = "alone"
 _MENDABLE = 1
-
 
 class Due(NamedTuple):
     """What is to be done after a step.
@@ -102,6 +103,8 @@ class Session:
         self.resume = self._resumed(attempt)
         self.start = self._step = step_of(self.resume) if self.resume else 0
         self._stop, self._saved, self._loss = False, time.monotonic(), (0, math.nan)
+        self._saving: Future[None] | None = None
+        self._pool = self._open.enter_context(ThreadPoolExecutor(1, "jprep-save"))  # who lets go of the run waits
         if not rank:
             check_data(run, self.job)
             write_environment(run)
@@ -148,9 +151,26 @@ class Session:
         self._step = self.start if from_step is None else from_step
         while self._step < self.job.steps and not self._stop:
             self._beat()
-            batch = self._batches.train.batch(self._step, self._rank, self._world)
+            batch = self._batch(self._step)
             self._step += 1
             yield self._step, batch
+
+    def batches_ahead(self, ready: Callable[[Batch | LabelledBatch], Made]) -> Iterator[tuple[int, Made]]:
+        """As `batches` from `start` on, but batches are made in a thread before their turn comes.
+
+        Args:
+            ready: is given each batch, in that thread; what it makes of it comes in the batch's place.
+        """
+        self._step = self.start
+        with contextlib.closing(made_ahead(lambda step: ready(self._batch(step)), self.start, self.job.steps)) as made:
+            while self._step < self.job.steps and not self._stop:
+                self._beat()
+                found = next(made)
+                self._step += 1
+                yield self._step, found
+
+    def _batch(self, step: int) -> Batch | LabelledBatch:
+        return self._batches.train.batch(step, self._rank, self._world)
 
     def validation(self) -> Iterator[Batch | LabelledBatch]:
         """This rank's rows of the validation split, each sample once, or of the job's number of batches.
@@ -175,7 +195,13 @@ class Session:
         return self._stop or (self._asked and self._world == 1)
 
     def due(self, step: int) -> Due:
-        """What is to be done after a step. Every rank asks, after every step, and is told the same."""
+        """What is to be done after a step. Every rank asks, after every step, and is told the same.
+
+        Raises:
+            JprepError: what was saved in a thread could not be.
+        """
+        if self._saving and self._saving.done():
+            self.settle()
         section, last = self.job.train, step == self.job.steps
         keep, wish = section.checkpoint, Wish()
         if self._world == 1 or last or not step % section.log_every:
@@ -214,6 +240,7 @@ class Session:
             InputError: it is not; the newest checkpoint is named.
         """
         if not math.isfinite(value):
+            self.settle()
             found = self._checkpoints.committed()
             good = f"the newest checkpoint is {found[-1].folder.name}" if found else "there is no checkpoint yet"
             fix = "take a lower train.optimizer.lr, a longer warm-up or another precision, in another output directory"
@@ -233,23 +260,65 @@ class Session:
             InputError: the loss is not finite.
             MachineError: the disk is full or not writable; earlier checkpoints are kept.
         """
-        if loss is None and self._loss[0] == step:
-            loss = self._loss[1]
+        loss = self._measured(step) if loss is None else loss
         self.check(step, loss or 0.0)
-        begun = time.monotonic()
+        self.settle()
         self._beat()
+        with self._committing(step, loss) as folder:
+            yield folder
+        self._beat()
+
+    def save(self, step: int, fill: Callable[[Path], None]) -> None:
+        """Make a checkpoint in a thread, while training goes on. One is made at a time: this waits for the one before.
+
+        Args:
+            step: how many updates are done.
+            fill: is given the folder, in that thread. What it writes must not change meanwhile.
+
+        Raises:
+            InputError: the validation loss of this step is not finite.
+            JprepError: the one before could not be saved. Errors of this one come from what is called next: `due`,
+                `save`, `settle` or `finish`.
+        """
+
+        def commit(loss: float | None) -> None:
+            with self._committing(step, loss) as folder:
+                fill(folder)
+
+        self.settle()
+        self._saved, loss = time.monotonic(), self._measured(step)
+        self.check(step, loss or 0.0)
+        self._saving = self._pool.submit(commit, loss)
+
+    def settle(self) -> None:
+        """Wait for what is being saved.
+
+        Raises:
+            MachineError: the disk is full or not writable; earlier checkpoints are kept.
+        """
+        saving, self._saving = self._saving, None
+        if saving:
+            saving.result()
+
+    def _measured(self, step: int) -> float | None:
+        """The validation loss of a step, where it was measured."""
+        return self._loss[1] if self._loss[0] == step else None
+
+    @contextlib.contextmanager
+    def _committing(self, step: int, loss: float | None) -> Iterator[Path]:
+        begun = time.monotonic()
         with self._checkpoints.saving(step, loss, self._part) as folder:
             yield folder
         self._saved = time.monotonic()
         self._record("checkpoint", step, {"seconds": round(self._saved - begun, 3)})
-        self._beat()
 
     def finish(self) -> None:
         """Say how it ended, and let go of the run.
 
         Raises:
-            JprepError: steps are left, and nobody asked to leave.
+            JprepError: steps are left, and nobody asked to leave; or what was saved last could not be.
         """
+        self.settle()
         if self._step < self.job.steps and not self.stopping:
             raise JprepError(f"the worker left after {self._step} of {self.job.steps} steps", where=str(self._run))
         if self._step < self.job.steps:

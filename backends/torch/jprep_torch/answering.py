@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-import msgspec
 import torch
 import transformers
 
 from jprep.errors import InputError
 from jprep.train.decoding import next_token
 from jprep.train.inference import Answer, FillMask, Generate, Guess, Judge, Request
-from jprep.train.models import positions
+from jprep.train.serving import check_request, serve
 
 _LOADERS = {
     "LMHeadModel": transformers.AutoModelForCausalLM,
@@ -35,11 +33,7 @@ def answer(folder: Path) -> None:
     Raises:
         InputError: it holds no model that transformers can load whole.
     """
-    out = _answers_only()
-    model = load(folder)
-    for line in sys.stdin.buffer:
-        out.write(msgspec.json.encode(_answered(model, line)) + b"\n")
-        out.flush()
+    serve(lambda: partial(answer_to, load(folder)))
 
 
 def load(folder: Path) -> Any:
@@ -69,39 +63,11 @@ def answer_to(model: Any, request: Request) -> Answer:
     Raises:
         InputError: an id that the model does not have, or more of them than it has positions for.
     """
-    _check(model, request)
+    check_request(model.config.to_dict(), request)
     with torch.inference_mode():
         if isinstance(request, FillMask):
             return _fill(model, request)
         return _generate(model, request) if isinstance(request, Generate) else _judge(model, request)
-
-
-def _answered(model: Any, line: bytes) -> Answer:
-    try:
-        return answer_to(model, msgspec.json.decode(line, type=Request))
-    except Exception as error:  # whatever one request meets, the next is another one
-        return Answer(error=str(error) or type(error).__name__)
-
-
-def _answers_only() -> BinaryIO:
-    """Standard output for answers; what libraries print there goes to standard error instead."""
-    out = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    return out
-
-
-def _check(model: Any, request: Request) -> None:
-    """An index out of range would leave a GPU unusable, so it never gets there."""
-    size = model.config.vocab_size
-    if not request.ids or any(not 0 <= number < size for number in request.ids):
-        raise InputError(f"ids are one or more numbers from 0 to below {size}")
-    if isinstance(request, Judge) and request.token_types:
-        types = model.config.type_vocab_size
-        if len(request.token_types) != len(request.ids) or any(not 0 <= one < types for one in request.token_types):
-            raise InputError(f"token types are one for each id, from 0 to below {types}")
-    new = request.tokens if isinstance(request, Generate) else 0
-    if len(request.ids) + new > (most := positions(model.config.to_dict())):
-        raise InputError(f"{len(request.ids) + new} tokens, and the model has {most} positions")
 
 
 def _row(model: Any, ids: list[int]) -> torch.Tensor:

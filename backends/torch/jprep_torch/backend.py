@@ -94,8 +94,8 @@ class Torch:
         verb = ["train", str(run), "--rows", str(layout.rows), "--device", device]
         verb += ["--shard"] if layout.shard else []
         return Plan(
-            argv=(host.python, *_launcher(layout.processes), "jprep_torch.worker", *verb),
-            env=_environment(options, host, device, layout.processes),
+            argv=(host.python, *torchrun(layout.processes), "jprep_torch.worker", *verb),
+            env=environment(host, device, layout.processes, options.threads, deterministic=options.deterministic),
             processes=layout.processes,
             rows=layout.rows,
             accumulate=job.train.batch // layout.processes // layout.rows,
@@ -111,21 +111,36 @@ def _ask(python: Path) -> str:
     return done.stdout
 
 
-def _launcher(processes: int) -> list[str]:
-    """What comes between the interpreter and the worker's module."""
+def torchrun(processes: int, port: int = 0) -> list[str]:
+    """What comes between the interpreter and the worker's module.
+
+    Args:
+        processes: of this machine.
+        port: where they meet; 0 is one that is free.
+    """
     if processes == 1:
         return ["-m"]
-    return ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes), "-m"]
+    where = ["--master-port", str(port)] if port else ["--standalone"]
+    return ["-m", "torch.distributed.run", *where, "--nproc-per-node", str(processes), "-m"]
 
 
-def _environment(options: Options, host: Host, device: str, processes: int) -> dict[str, str]:
+def environment(host: Host, device: str, processes: int, threads: int, *, deterministic: bool) -> dict[str, str]:
+    """The worker's variables.
+
+    Args:
+        host: the machine.
+        device: `cpu` or `cuda`.
+        processes: of this machine.
+        threads: of each process; 0 divides the cores.
+        deterministic: whether a GPU's kernels may not depend on the order that threads come in.
+    """
     env = {"TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"}
     env["PYTHONSAFEPATH"] = "1"  # no file of the working directory is taken for a library
     # Sums depend on the number of threads: it belongs to the plan, not to whoever starts the worker.
-    env["OMP_NUM_THREADS"] = str(options.threads or max(1, host.cores // processes))
+    env["OMP_NUM_THREADS"] = str(threads or max(1, host.cores // processes))
     if processes == 1:  # a cluster may have set what torchrun would have set
         env |= {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
-    if device == "cuda" and options.deterministic:
+    if device == "cuda" and deterministic:
         env["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
     return env
 

@@ -14,8 +14,9 @@ import torch.distributed as dist
 from torch import Tensor
 
 from jprep.errors import MachineError
-from jprep.train.job import Precision
+from jprep.train.job import Job, Precision
 
+_LEAST_PATIENCE = 10.0  # minutes, as PyTorch has them
 _HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -56,13 +57,14 @@ class Place:
 
 
 @contextlib.contextmanager
-def joined(kind: str, *, deterministic: bool, patience: timedelta) -> Iterator[Place]:
+def joined(kind: str, *, deterministic: bool, patience: timedelta, alone: bool = False) -> Iterator[Place]:
     """Join the other processes that a launcher has started, and leave them at the end.
 
     Args:
         kind: `cpu` or `cuda`.
         deterministic: whether results may not depend on the order that a GPU's threads come in.
         patience: how long to wait for the others: the first one may be hashing a large checkpoint.
+        alone: whether a process that is the only one makes a group as well; some libraries want one.
 
     Raises:
         MachineError: there is no such device.
@@ -76,13 +78,19 @@ def joined(kind: str, *, deterministic: bool, patience: timedelta) -> Iterator[P
         torch.cuda.set_device(place.device)
         torch.use_deterministic_algorithms(deterministic)  # if it only warned, attention would stay as it is
         torch.utils.deterministic.fill_uninitialized_memory = False
-    if world > 1:
-        dist.init_process_group("nccl" if kind == "cuda" else "gloo", timeout=patience)
+    if world > 1 or alone:
+        one: dict[str, Any] = {"store": dist.HashStore(), "rank": 0, "world_size": 1} if world == 1 else {}
+        dist.init_process_group("nccl" if kind == "cuda" else "gloo", timeout=patience, **one)
     try:
         yield place
     finally:
-        if world > 1:
+        if dist.is_initialized():
             dist.destroy_process_group()
+
+
+def patience(job: Job) -> timedelta:
+    """How long the processes of a run wait for each other."""
+    return timedelta(minutes=max(_LEAST_PATIENCE, job.train.silent_minutes))
 
 
 def ranks() -> tuple[int, int]:

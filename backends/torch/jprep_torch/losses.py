@@ -47,8 +47,9 @@ class _TokenLoss(torch.autograd.Function):
         inputs, table = hidden.to(half), weight.to(half)
         total = hidden.new_zeros((), dtype=torch.float32)
         d_hidden = torch.empty_like(hidden) if wanted else None
-        d_weight = torch.zeros_like(weight) if wanted else None
-        d_bias = torch.zeros_like(bias) if wanted and bias is not None else None
+        whole = torch.float32  # chunks are summed in it, whatever the weights are kept in
+        d_weight = torch.zeros_like(weight, dtype=whole) if wanted else None
+        d_bias = torch.zeros_like(bias, dtype=whole) if wanted and bias is not None else None
         rows = max(1, CHUNK // len(weight))
         for start in range(0, len(labels), rows):
             part, ids = inputs[start : start + rows], labels[start : start + rows].unsqueeze(1)

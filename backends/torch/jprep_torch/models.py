@@ -29,7 +29,13 @@ def build(config: dict[str, Any], task: str) -> nn.Module:
     return model
 
 
-def load(model: nn.Module, names: dict[str, str], weights: Mapping[str, Floats], place: Place) -> None:
+def load(
+    model: nn.Module,
+    names: dict[str, str],
+    weights: Mapping[str, Floats],
+    place: Place,
+    made: Callable[[nn.Parameter], None] = lambda weight: None,
+) -> None:
     """Give a model its weights; each is read when its turn comes.
 
     Args:
@@ -37,16 +43,17 @@ def load(model: nn.Module, names: dict[str, str], weights: Mapping[str, Floats],
         names: from `names_of`, before anything was sharded.
         weights: by transformers' names, as `jprep.train.tensor_file.TensorFiles` has them.
         place: where a tensor goes.
+        made: is given each weight as soon as it stands.
     """
     loaded: dict[str, nn.Parameter] = {}
-    state = dict(model.named_parameters(remove_duplicate=False))
+    empty = dict(model.named_parameters(remove_duplicate=False))
     for name, own in names.items():
         if own not in loaded:
-            tensor = place(torch.from_numpy(weights[own]), state[name])
-            loaded[own] = nn.Parameter(tensor, requires_grad=state[name].requires_grad)
-    state_dict: dict[str, Tensor] = {name: loaded[own] for name, own in names.items()}
-    # Tied weights get the same object, so they stay tied.
-    model.load_state_dict(state_dict | dict(_kept_buffers(model)), assign=True)
+            tensor = place(torch.from_numpy(weights[own]), empty[name])
+            loaded[own] = nn.Parameter(tensor, requires_grad=empty[name].requires_grad)
+            made(loaded[own])
+        module, _, key = name.rpartition(".")
+        setattr(model.get_submodule(module), key, loaded[own])  # tied weights get the same object, so they stay tied
 
 
 def names_of(model: nn.Module, config: dict[str, Any], task: str) -> dict[str, str]:
@@ -54,11 +61,6 @@ def names_of(model: nn.Module, config: dict[str, Any], task: str) -> dict[str, s
     ours = parameters(config, task)
     owners = {id(weight): name for name, weight in model.named_parameters(remove_duplicate=False) if name in ours}
     return {name: owners[id(weight)] for name, weight in model.named_parameters(remove_duplicate=False)}
-
-
-def _kept_buffers(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    own = dict(model.named_parameters(remove_duplicate=False))
-    return ((name, value) for name, value in model.state_dict().items() if name not in own)
 
 
 @contextlib.contextmanager

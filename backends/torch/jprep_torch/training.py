@@ -42,7 +42,13 @@ class Updating(Protocol):
 
     @property
     def trainee(self) -> Trainee:
-        """What gives the loss; each process calls it as often as the others."""
+        """The model and its loss."""
+
+    def loss(self, rows: Rows) -> tuple[Tensor, Tensor]:
+        """The sum of some rows' losses in the job's precision, and their outputs: see `Trainee`.
+
+        Each process calls it as often as the others.
+        """
 
     def update(self, parts: Sequence[Rows], labels: int, rate: float, check: Callable[[float], None]) -> Updated:
         """Take one step.
@@ -100,14 +106,13 @@ class Trainer:
 
     @torch.no_grad()
     def _validate(self, step: int) -> None:
-        trainee = self._updating.trainee.eval()
+        self._updating.trainee.eval()
         sums = torch.zeros(2, dtype=torch.float64, device=self._place.device)
         metrics = Metrics(self._job, self._place.world)
         for batch in self._session.validation():
             outputs = []
             for rows in self._parts(batch):
-                with self._place.autocast(self._job.train.precision):
-                    loss, found = trainee(rows)
+                loss, found = self._updating.loss(rows)
                 sums[0] += loss
                 outputs.append(found.float().cpu().numpy())
             sums[1] += labels_in(batch)

@@ -10,14 +10,23 @@ from torch import Tensor, nn
 
 from jprep.train.job import OptimizerSection
 from jprep.train.saved import Progress
+from jprep.train.tensor_file import Shape
 
 FIRST_SCALE, GOOD_STEPS = 2.0**16, 2000
 
 
-def adamw(weights: Mapping[str, nn.Parameter], section: OptimizerSection) -> torch.optim.AdamW:
-    """AdamW: ε after the correction, decay on what has two or more dimensions, in one kernel."""
-    decayed = [weight for weight in weights.values() if weight.ndim >= 2]
-    others = [weight for weight in weights.values() if weight.ndim < 2]
+def adamw(
+    weights: Mapping[str, nn.Parameter], shapes: Mapping[str, Shape], section: OptimizerSection
+) -> torch.optim.AdamW:
+    """AdamW: ε after the correction, decay on what has two or more dimensions, in one kernel.
+
+    Args:
+        weights: the trained ones, by name; divided ones may have lost their shape.
+        shapes: of the whole.
+        section: the job's.
+    """
+    decayed = [weight for name, weight in weights.items() if len(shapes[name]) >= 2]
+    others = [weight for name, weight in weights.items() if len(shapes[name]) < 2]
     groups = [
         {"params": decayed, "weight_decay": section.weight_decay},
         {"params": others, "weight_decay": 0.0},

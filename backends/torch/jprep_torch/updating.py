@@ -39,7 +39,7 @@ class Updater:
         self._job, self._place = job, place
         saved = Saved(resume) if resume else None
         self._spread = Spread(job, saved.weights if saved else TensorFiles([run / INIT]), place, shard=shard)
-        self._optimizer = adamw(self._spread.weights, job.train.optimizer)
+        self._optimizer = adamw(self._spread.weights, self._spread.shapes, job.train.optimizer)
         self._scale, self._updates = Scale(job.train.precision), 0
         if saved:
             restore(saved, self._spread, self._optimizer)
@@ -52,8 +52,13 @@ class Updater:
 
     @property
     def trainee(self) -> Trainee:
-        """What gives the loss."""
+        """The model and its loss."""
         return self._spread.trainee
+
+    def loss(self, rows: Rows) -> tuple[Tensor, Tensor]:
+        """The sum of some rows' losses, and their outputs."""
+        with self._place.autocast(self._job.train.precision):
+            return self.trainee(rows)  # type: ignore[no-any-return, unused-ignore]
 
     def update(self, parts: Sequence[Rows], labels: int, rate: float, check: Callable[[float], None]) -> Updated:
         """One update, or none where fp16's scale was too large."""

@@ -18,8 +18,8 @@ from jprep.train.exporting import export, weights
 from jprep.train.inference import Answer, FillMask, Generate, Judge
 from jprep.train.rundir import read_job
 from jprep.train.saved import Saved
+from jprep_torch import models
 from jprep_torch.answering import answer_to, load
-from jprep_torch.models import build, load, names_of
 from tests.fakes.trained_run import trained_run
 
 LOADERS = {
@@ -43,9 +43,9 @@ def exported(folder: Path, task: str, kind: str, **more: Any) -> tuple[Path, Any
     """An export, and the checkpoint's model as the trainer builds it."""
     run = trained_run(folder, task, kind)
     job = read_job(run)
-    model = build(job.model, task)
-    weights = Saved(run / "checkpoints" / "step-00000010").weights
-    load(model, names_of(model, job.model, task), weights, lambda tensor, _: tensor)
+    model = models.build(job.model, task)
+    tensors = Saved(run / "checkpoints" / "step-00000010").weights
+    models.load(model, models.names_of(model, job.model, task), tensors, lambda tensor, _: tensor)
     return export(run, **more), model.eval()
 
 

@@ -36,7 +36,9 @@ def weight(values: list[float], *shape: int, gradient: list[float] | None = None
 )
 def test_three_steps_of_adamw(dimensions: int, decay: float, expected: list[float]):
     only = weight([0.5], *[1] * dimensions)
-    optimizer = adamw({"w": only}, OptimizerSection(lr=0.1, beta1=0.9, beta2=0.999, eps=0.001, weight_decay=decay))
+    optimizer = adamw(
+        {"w": only}, {"w": only.shape}, OptimizerSection(lr=0.1, beta1=0.9, beta2=0.999, eps=0.001, weight_decay=decay)
+    )
     found = []
     for gradient in (0.3, -2.0, 0.01):
         only.grad = torch.full_like(only, gradient)

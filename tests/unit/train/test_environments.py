@@ -157,6 +157,27 @@ def test_wherever_it_came_from(
     assert environments.as_installed("jprep-far") == expected
 
 
+def test_what_a_backend_builds_on_goes_there_as_it_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def installed_here(name: str, *requires: str, origin: str = "") -> None:
+        about = tmp_path / f"{name.replace('-', '_')}-1.0.dist-info"
+        about.mkdir()
+        lines = "".join(f"Requires-Dist: {one}\n" for one in requires)
+        about.joinpath("METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{lines}")
+        if origin:
+            about.joinpath("direct_url.json").write_text(json.dumps({"url": origin, "dir_info": {"editable": True}}))
+
+    others = ("plain-one", "not-there", "jprep-aside; extra == 'worker'")
+    installed_here("jprep-upper", "jprep>=0.1", "jprep-lower>=0.1", *others)
+    installed_here("jprep-lower", "jprep>=0.1", "jprep-base", origin="file:///lower")
+    for name in ("jprep-base", "jprep-aside"):
+        installed_here(name, origin=f"file:///{name}")
+    installed_here("plain-one")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = environments.own_distributions("jprep-upper")
+    assert found == ["jprep", "jprep-upper", "jprep-lower", "jprep-base"]
+    assert environments.as_installed("jprep-lower") == ["--editable", "/lower"]
+
+
 def test_a_damaged_stamp_is_no_stamp(tmp_path: Path) -> None:
     (tmp_path / STAMP).write_text('{"name": "x"')
     assert read_stamp(tmp_path) is None

@@ -8,6 +8,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +21,7 @@ from jprep.io.lock import locked
 from jprep.train.attempt import announce
 from jprep.train.events import read_events
 from jprep.train.job import CheckpointSection, ValidationSection
+from jprep.train.rundir import checkpoints_of
 from jprep.train.worker import Due, Session, work
 from tests.conftest import environment
 from tests.fakes.small_run import BATCH, LENGTH, SPECIAL, in_thread, small_run
@@ -244,3 +247,91 @@ def test_it_is_light() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
     assert done.stdout == "set()\n"
+
+
+def test_batches_are_made_ahead_and_are_the_same(tmp_path: Path) -> None:
+    session, made = Session(small_run(tmp_path, steps=6)), []
+    seen = []
+    for step, ids in session.batches_ahead(lambda batch: made.append(1) or batch.input_ids):
+        assert session.step == step
+        seen.append(ids)
+    assert len(made) == len(seen) == 6
+    for (_, batch), ids in zip(session.batches(), seen, strict=True):
+        assert (batch.input_ids == ids).all()
+    session.close()
+
+
+def test_batches_ahead_end_where_the_run_is_asked_to_leave(tmp_path: Path) -> None:
+    session = Session(small_run(tmp_path, steps=30))
+    for step, _ in session.batches_ahead(lambda batch: batch):
+        if step == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert session.due(step).stop
+    assert session.step == 3
+    session.finish()
+
+
+def test_what_cannot_be_made_ahead_is_said_when_its_turn_comes(tmp_path: Path) -> None:
+    def refuse(batch: Batch) -> None:
+        raise InputError("a damaged batch")
+
+    session = Session(small_run(tmp_path))
+    with pytest.raises(InputError, match="damaged"):
+        next(session.batches_ahead(refuse))
+    session.close()
+
+
+def test_training_goes_on_while_it_is_saved(tmp_path: Path) -> None:
+    run, may_end = small_run(tmp_path, steps=4), threading.Event()
+    session = Session(run)
+
+    def fill(folder: Path) -> None:
+        assert may_end.wait(60)
+        folder.joinpath("weights").write_text("1")
+
+    for step, _ in session.batches():
+        session.due(step)
+        session.log(step, loss=float(step))
+        if step == 1:
+            session.validated(step, 3.5)
+            session.save(step, fill)
+            assert not list(run.joinpath("checkpoints").glob("step-*"))
+    may_end.set()
+    session.finish()
+    [saved] = checkpoints_of(run, session.job).committed()
+    assert (saved.step, saved.commit.loss) == (1, 3.5)
+    kinds = [event.kind for event in read_events(run)]
+    assert kinds.index("checkpoint") > max(place for place, kind in enumerate(kinds) if kind == "log")
+    assert kinds[-1] == "end"
+
+
+@pytest.mark.parametrize("way", ["due", "save", "finish"])
+def test_what_could_not_be_saved_in_a_thread_is_said(way: str, tmp_path: Path) -> None:
+    run, filled = small_run(tmp_path, steps=2), threading.Event()
+    session = Session(run)
+
+    def full(folder: Path) -> None:
+        filled.set()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for step, _ in session.batches():
+        if step == 1:
+            session.save(step, full)
+    assert filled.wait(60)
+    with pytest.raises(MachineError):
+        while way == "due":
+            session.due(1)
+        if way == "save":
+            session.save(2, lambda folder: None)
+        session.finish()
+    session.close()
+    assert not list(run.joinpath("checkpoints").iterdir())
+
+
+def test_a_loss_that_is_no_number_waits_for_the_checkpoint_that_it_names(tmp_path: Path) -> None:
+    run = small_run(tmp_path)
+    session = Session(run)
+    session.save(7, lambda folder: time.sleep(0.2) or folder.joinpath("weights").write_text("7"))
+    with pytest.raises(InputError, match="step-00000007"):
+        session.log(8, loss=float("nan"))
+    session.close()

@@ -6,13 +6,15 @@ import json
 import os
 import signal
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from jprep.dataset.sampler import Sampler, SamplerConfig, source_of
-from jprep.train.attempt import seated
+from jprep.errors import MachineError
+from jprep.train.attempt import Seat, clear_ranks, seated, signal_ranks
 from jprep.train.events import read_events
 from jprep.train.job import CheckpointSection, ValidationSection
 from jprep.train.supervise import supervise
@@ -172,3 +174,18 @@ def test_a_rank_that_dies_again_and_again_is_given_up(tmp_path: Path) -> None:
     assert kinds(run).count("restart") == 2 and "the worker died" in said[-1]
     assert seated(run) == []
     assert sorted(path.name for path in (run / "checkpoints").iterdir()) == ["step-00000005"]
+
+
+def test_a_rank_of_another_machine_is_not_taken_for_a_process_of_this_one(tmp_path: Path) -> None:
+    run = ready(tmp_path)
+    bystander = subprocess.Popen(["sleep", "60"])
+    with closing(Seat(run, 0)):
+        (run / "ranks" / "rank-00000").write_text(f"{bystander.pid} elsewhere\n")
+        assert seated(run) == [] and signal_ranks(run, signal.SIGKILL) == 0
+        with pytest.raises(MachineError, match="do not leave") as error:
+            clear_ranks(run, patience=0.1)
+    assert "elsewhere" in str(error.value)
+    assert bystander.poll() is None
+    bystander.kill()
+    bystander.wait()
+    clear_ranks(run)

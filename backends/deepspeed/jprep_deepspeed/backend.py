@@ -1,0 +1,124 @@
+"""The light half: how a job is divided among processes, hosts and ZeRO's stages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+
+from jprep.errors import ConfigError
+from jprep.train.backend import Finding, Host, Plan
+from jprep.train.job import Job
+from jprep_deepspeed.checking import findings
+from jprep_deepspeed.ds_config import DsConfig
+from jprep_deepspeed.fitting import Fitting, Room
+from jprep_deepspeed.gpus import gpu_memory
+from jprep_deepspeed.launchers import Hosts, hosts_of, launch
+from jprep_deepspeed.memory import Memory, memory
+from jprep_deepspeed.options import WHERE, Layout, Options
+from jprep_deepspeed.settings import settings
+
+__all__ = ["WHERE", "DeepSpeed", "Options"]
+
+
+class DeepSpeed:
+    """ZeRO on CPUs and GPUs, of one host or many."""
+
+    name: ClassVar[str] = "deepspeed"
+    module: ClassVar[str] = "jprep_deepspeed"
+    distribution: ClassVar[str] = "jprep-deepspeed"
+    Options: ClassVar[type[Any]] = Options
+
+    def check(self, options: Any) -> list[Finding]:
+        """What its environment holds, and what would stop a run with these options on this machine."""
+        return findings(self.name, self.module, options)
+
+    def plan(self, job: Job, run: Path, host: Host) -> Plan:
+        """One process, or a launcher of several.
+
+        Raises:
+            ConfigError: the batch cannot be divided, an option is out of its range or does not go with another, the
+                hosts cannot be had, or a DeepSpeed configuration says something else than the job.
+        """
+        given = _in_range(msgspec.convert(job.options, Options))
+        hosts = hosts_of(given, host, _device(given, host))
+        own = _own_rows(job, given, hosts)
+        config = DsConfig(given.ds_config)
+        options = _in_range(config.adopted(given, own))
+        layout, notes = _layout(job, options, host, hosts, own, config)
+        config.agree(job, layout)
+        chosen = config.joined(settings(job, layout), job, layout)
+        verb = ["train", str(run), "--settings", msgspec.json.encode(chosen).decode(), "--device", layout.device]
+        started = launch(options, hosts, host, layout.device, verb + (["--recompute"] if options.recompute else []))
+        return Plan(
+            argv=started.argv,
+            env=started.env,
+            processes=layout.world,
+            rows=layout.rows,
+            accumulate=layout.accumulate,
+            memory=_memory(job, config, layout).total,
+            notes=(*notes, *config.notes(job), *started.notes),
+            settings=chosen,
+        )
+
+
+def _in_range(options: Options) -> Options:
+    if min(options.processes, options.rows, options.threads, options.port) < 0:
+        raise ConfigError("processes, rows, threads and port are 0 or more", where=WHERE, fix="0 lets jprep choose")
+    return options
+
+
+def _device(options: Options, host: Host) -> str:
+    if options.device != "auto":
+        return options.device
+    return "cuda" if host.devices or options.gpu else "cpu"
+
+
+def _own_rows(job: Job, options: Options, hosts: Hosts) -> int:
+    """Rows of each process in a batch."""
+    own, rest = divmod(job.train.batch, hosts.world)
+    if rest or not own:
+        fix = f"take a multiple of {hosts.world} as train.batch, or set {WHERE}.processes"
+        what = f"a batch of {job.train.batch} rows cannot be divided among {hosts.world} processes"
+        raise ConfigError(what, where=WHERE, fix=fix)
+    return own
+
+
+def _layout(
+    job: Job, options: Options, host: Host, hosts: Hosts, own: int, config: DsConfig
+) -> tuple[Layout, list[str]]:
+    """How the job lies on the devices, and what is to be said of it."""
+    if options.rows and own % options.rows:
+        fix = f"take a divisor of {own}, the rows of each process"
+        raise ConfigError(f"{own} rows cannot be taken {options.rows} at a time", where=f"{WHERE}.rows", fix=fix)
+    device, away = _device(options, host), (options.offload_optimizer == "cpu", options.offload_param == "cpu")
+    whole = Layout("cuda" if device == "cuda" else "cpu", hosts.world, own, 1, 0, *away, options.recompute)
+    fitting = Fitting(whole, lambda layout: _memory(job, config, layout), _room(options, host, hosts, device))
+    layout = fitting.choose(_stages(options, hosts.world), options.rows)
+    return layout, fitting.notes(layout)
+
+
+def _stages(options: Options, world: int) -> list[int]:
+    """ZeRO's stages that may be, the smallest first."""
+    least = 3 if options.offload_param == "cpu" else 1 if options.offload_optimizer == "cpu" else 0
+    if options.stage == "auto":
+        return list(range(least, 4 if world > 1 else least + 1))
+    if options.stage < least:
+        name, fix = ("offload_param", "stage = 3") if least == 3 else ("offload_optimizer", "stage = 1, 2 or 3")
+        what = f'{name} = "cpu" is not for ZeRO\'s stage {options.stage}'
+        raise ConfigError(what, where=f"{WHERE}.stage", fix=f'{fix}, or {name} = "none"')
+    return [options.stage]
+
+
+def _room(options: Options, host: Host, hosts: Hosts, device: str) -> Room:
+    each = host.memory // hosts.processes
+    if device == "cpu":
+        return Room(each, each, "this machine's memory")
+    if options.gpu:
+        return Room(gpu_memory(options.gpu), each, options.gpu)
+    return Room(host.device_memory, each, host.devices[0] if host.devices else "a GPU")
+
+
+def _memory(job: Job, config: DsConfig, layout: Layout) -> Memory:
+    return memory(job, layout, config.joined(settings(job, layout), job, layout)["zero_optimization"])

@@ -1,0 +1,80 @@
+"""What a run would find on this machine: versions, devices, programs, a port that is taken."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+from jprep.errors import JprepError, MachineError
+from jprep.train.backend import Finding
+from jprep.train.environments import python_of
+from jprep.train.host import accelerators
+from jprep_deepspeed.launchers import DEFAULT_PORT
+from jprep_deepspeed.options import WHERE, Options
+
+_LOOK = 120  # seconds that the frameworks have to be imported in
+_ABOUT = (
+    "import torch, transformers, importlib.metadata as m;"
+    "print(m.version('deepspeed'), torch.__version__, transformers.__version__, torch.cuda.device_count())"
+)
+
+
+def findings(name: str, module: str, options: Options) -> list[Finding]:
+    """What is well and what is not.
+
+    Args:
+        name: the backend's.
+        module: of its heavy half.
+        options: its options.
+    """
+    fix = f"jprep backends install {name}"
+    try:
+        versions = _ask(python_of(name, module))
+    except JprepError as error:
+        return [Finding(error.what, "error", error.fix or fix)]
+    except (OSError, subprocess.SubprocessError) as error:
+        return [Finding(f"the backend {name} cannot run: {error}", "error", fix)]
+    deepspeed, torch, transformers, gpus = versions.split()
+    what = f"DeepSpeed {deepspeed}, PyTorch {torch}, transformers {transformers}, {gpus} GPUs that it can use"
+    return [Finding(what), *_device(options, gpus), *_programs(options), *_port(options)]
+
+
+def _ask(python: Path) -> str:
+    command = [str(python), "-P", "-c", _ABOUT]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_LOOK)
+    if done.returncode:
+        raise MachineError((done.stderr.strip().splitlines() or ["it says nothing"])[-1])
+    return done.stdout
+
+
+def _device(options: Options, gpus: str) -> list[Finding]:
+    if gpus != "0" or not (options.device == "cuda" or options.gpu or (options.device == "auto" and accelerators())):
+        return []
+    if options.gpu and not accelerators():
+        return [Finding(f"planned for {options.gpu}, which this machine does not have", "note")]
+    fix = 'device = "cpu", or a PyTorch that is built for this GPU'
+    return [Finding("PyTorch finds no GPU", "error", fix)]
+
+
+def _programs(options: Options) -> list[Finding]:
+    """Those that start processes on other hosts."""
+    needed = [] if not options.hosts else ["srun"] if options.hosts == "slurm" else ["pdsh", "ssh"]
+    fix = "install Slurm's client, or run it inside the cluster" if "srun" in needed else "install pdsh and OpenSSH"
+    return [Finding(f"there is no {name} here", "error", fix) for name in needed if not shutil.which(name)]
+
+
+def _port(options: Options) -> list[Finding]:
+    """Whether the port is free; torchrun finds one itself, and another host's is not for this one to see."""
+    if options.hosts or (options.launcher == "torchrun" and not options.port):
+        return []
+    port = options.port or DEFAULT_PORT
+    with socket.socket() as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind(("127.0.0.1", port))
+        except OSError as error:
+            fix = f"{WHERE}.port = another one; 0 and torchrun find one that is free"
+            return [Finding(f"the port {port} cannot be had: {error.strerror}", "error", fix)]
+    return []

@@ -1,0 +1,115 @@
+"""Which of ZeRO's stages fits a device, and what would where none does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from jprep_deepspeed.memory import Memory
+from jprep_deepspeed.options import Layout
+
+SHARE = 0.85
+"""Of a device's memory that a plan fills; the rest is the libraries' own."""
+
+_MOST = 1 << 14  # rows at a time that are thought of
+_TOLD = 3  # ways out
+_GB = 1e9
+_STAGES = range(4)
+
+
+class Room(NamedTuple):
+    """What there is.
+
+    Attributes:
+        device: bytes of one device; 0 where it is not known.
+        host: bytes of a host's memory for each of its processes.
+        name: of the device, for notes.
+    """
+
+    device: int
+    host: int
+    name: str
+
+    def holds(self, memory: Memory) -> bool:
+        """Whether a layout fits."""
+        return not self.device or (memory.total <= SHARE * self.device and memory.host <= SHARE * self.host)
+
+
+class Fitting:
+    """Looks for the layout of a job.
+
+    Args:
+        asked: what the options say; its stage and rows where they say them.
+        estimate: a layout's memory.
+        room: what there is.
+    """
+
+    def __init__(self, asked: Layout, estimate: Callable[[Layout], Memory], room: Room) -> None:
+        self._asked, self._estimate, self._room = asked, estimate, room
+
+    def choose(self, stages: list[int], rows: int) -> Layout:
+        """The smallest stage that fits, with as many rows as fit; else the largest stage with as few as can be.
+
+        Args:
+            stages: those that may be.
+            rows: at a time; 0 for any.
+        """
+        found = (self._of(stage, rows) for stage in stages)
+        return next((one for one in found if self._fits(one)), self._of(stages[-1], rows))
+
+    def notes(self, chosen: Layout) -> list[str]:
+        """A line for each stage, and what would fit where the chosen one does not."""
+        stages = _STAGES if chosen.world > 1 else [chosen.stage]
+        found = [self._line(_at(chosen, stage), taken=stage == chosen.stage) for stage in stages]
+        if not self._fits(chosen):
+            ways = (next((words for words, one in way if self._fits(one)), "") for way in _others(chosen))
+            would = [words for words in ways if words][:_TOLD]
+            found.append(f"it does not fit; {'what would: ' + '; '.join(would) if would else 'nothing known would'}")
+        return found
+
+    def _of(self, stage: int, rows: int) -> Layout:
+        own = self._asked.rows * self._asked.accumulate
+        numbers = [rows] if rows else [n for n in range(min(own, _MOST), 0, -1) if own % n == 0]
+        layouts = [_with_rows(_at(self._asked, stage), number) for number in numbers]
+        return next((one for one in layouts if self._fits(one)), layouts[-1])
+
+    def _fits(self, layout: Layout) -> bool:
+        return self._room.holds(self._estimate(layout))
+
+    def _line(self, layout: Layout, *, taken: bool) -> str:
+        memory = self._estimate(layout)
+        parts = ", ".join(f"{name} {size / _GB:.2f}" for name, size in memory.parts())
+        line = f"ZeRO {layout.stage}{' (taken)' if taken else ''}: {memory.total / _GB:.2f} GB a process: {parts}"
+        if memory.host:
+            line += f"; and {memory.host / _GB:.2f} GB of its host's"
+        if self._room.device:
+            line += f"; {'fits' if self._fits(layout) else 'does not fit'} {self._room.name}"
+        return line
+
+
+def _at(layout: Layout, stage: int) -> Layout:
+    """A layout in another stage, with what can be offloaded there."""
+    optimizer, param = layout.offload_optimizer and stage > 0, layout.offload_param and stage == max(_STAGES)
+    return layout._replace(stage=stage, offload_optimizer=optimizer, offload_param=param)
+
+
+def _with_rows(layout: Layout, rows: int) -> Layout:
+    return layout._replace(rows=rows, accumulate=layout.rows * layout.accumulate // rows)
+
+
+def _others(layout: Layout) -> Iterator[list[tuple[str, Layout]]]:
+    """What a user could change, the cheapest way first, and what becomes of the layout: of each way one will do."""
+    last, own = max(_STAGES), layout.rows * layout.accumulate
+    if layout.world > 1:
+        yield [(f"stage = {stage}", _at(layout, stage)) for stage in _STAGES[layout.stage + 1 :]]
+    fewer = (rows for rows in range(min(layout.rows - 1, _MOST), 0, -1) if own % rows == 0)
+    yield [(f"rows = {rows}", _with_rows(layout, rows)) for rows in fewer]
+    lean = layout._replace(recompute=True)
+    yield [("recompute = true", lean)]
+    away = lean._replace(stage=max(1, layout.stage), offload_optimizer=True)
+    yield [(f'stage = {away.stage}, recompute = true, offload_optimizer = "cpu"', away)]
+    all_away = away._replace(stage=last, offload_param=True)
+    yield [('stage = 3, recompute = true, offload_optimizer = "cpu", offload_param = "cpu"', all_away)]
+    divided = (times for times in (2, 4, 8, 16, 32) if layout.accumulate % times == 0)
+    several = [layout._replace(world=layout.world * t, accumulate=layout.accumulate // t, stage=last) for t in divided]
+    yield [(f"stage = {last} with {one.world} processes", one) for one in several]

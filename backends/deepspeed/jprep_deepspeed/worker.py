@@ -1,0 +1,56 @@
+"""The heavy half: `python -m jprep_deepspeed.worker {train,export,infer} …`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+
+import msgspec
+import torch
+
+from jprep.train.worker import Session, work
+from jprep_deepspeed.options import WHERE, Options
+from jprep_torch.devices import joined, patience, ranks
+from jprep_torch.verbs import export_or_infer, parsers, too_large
+
+_SLURM = {"RANK": "SLURM_PROCID", "LOCAL_RANK": "SLURM_LOCALID", "WORLD_SIZE": "SLURM_NTASKS"}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Do what a verb says; the exit code."""
+    parser, train = parsers("jprep_deepspeed.worker")
+    train.add_argument("--settings", type=json.loads, required=True, help="DeepSpeed's configuration, as JSON")
+    train.add_argument("--recompute", action="store_true", help="keep each layer's input only")
+    given = parser.parse_args(arguments)
+    return _train(given) if given.verb == "train" else export_or_infer(given)
+
+
+def _train(given: argparse.Namespace) -> int:
+    from jprep_deepspeed.updating import Updater  # an export needs no DeepSpeed
+    from jprep_torch.training import Trainer
+
+    def page(session: Session) -> None:
+        job, settings = session.job, given.settings
+        options = msgspec.convert(job.options, Options)
+        with joined(given.device, deterministic=options.deterministic, patience=patience(job), alone=True) as place:
+            try:
+                updater = Updater(job, given.run, session.resume, place, settings, recompute=given.recompute)
+                Trainer(session, place, updater, settings["train_micro_batch_size_per_gpu"]).train()
+            except torch.OutOfMemoryError as error:
+                fix = "a higher stage, fewer rows, recompute = true or an offload; `--dry-run` says what fits"
+                raise too_large(error, session, WHERE, fix) from error
+
+    _numbered_by_slurm()
+    return work(page, given.run, *ranks())
+
+
+def _numbered_by_slurm() -> None:
+    """Tasks that `srun` has started know their numbers by other names than PyTorch's."""
+    if "RANK" not in os.environ and "SLURM_PROCID" in os.environ:
+        os.environ.update({name: os.environ[theirs] for name, theirs in _SLURM.items()})
+
+
+if __name__ == "__main__":
+    sys.exit(main())

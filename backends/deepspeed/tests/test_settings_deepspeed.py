@@ -1,0 +1,210 @@
+"""The generated configuration, and a user's own beside it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from jprep.errors import ConfigError
+from jprep.train.backend import Host, Plan
+from jprep.train.job import Job, train_section
+from jprep.train.rundir import read_job
+from jprep_deepspeed.backend import DeepSpeed
+from jprep_deepspeed.options import Options
+from tests.fakes.trained_run import trained_run
+
+HOST = Host("/python/bin/python", 4, 8 << 30)
+SECTION = {"steps": 20, "optimizer": {"lr": 1e-3, "weight_decay": 0.1}, "schedule": {"warmup": 5}}
+
+# As users of run_clm write it.
+PUBLISHED: dict[str, Any] = {
+    "fp16": {
+        "enabled": "auto", "loss_scale": 0, "loss_scale_window": 1000, "initial_scale_power": 16,
+        "hysteresis": 2, "min_loss_scale": 1,
+    },
+    "bf16": {"enabled": "auto"},
+    "optimizer": {"type": "AdamW", "params": dict.fromkeys(("lr", "betas", "eps", "weight_decay"), "auto")},
+    "scheduler": {
+        "type": "WarmupDecayLR",
+        "params": dict.fromkeys(("warmup_min_lr", "warmup_max_lr", "warmup_num_steps", "total_num_steps"), "auto"),
+    },
+    "zero_optimization": {
+        "stage": 2, "offload_optimizer": {"device": "cpu", "pin_memory": True}, "allgather_partitions": True,
+        "allgather_bucket_size": 2e8, "overlap_comm": True, "reduce_scatter": True, "reduce_bucket_size": 2e8,
+        "contiguous_gradients": True,
+    },
+    "gradient_accumulation_steps": "auto", "gradient_clipping": "auto", "steps_per_print": 2000,
+    "train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto", "wall_clock_breakdown": False,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    return read_job(trained_run(tmp_path_factory.mktemp("run"), **SECTION))
+
+
+@pytest.fixture
+def planned(job: Job, tmp_path: Path) -> Any:
+    def plan(config: Any, precision: str = "fp32", **options: Any) -> Plan:
+        path = tmp_path / "ds.json"
+        path.write_text(config if isinstance(config, str) else json.dumps(config))
+        chosen = msgspec.to_builtins(Options(**({"processes": 2, "ds_config": str(path)} | options)))
+        train = msgspec.structs.replace(job.train, precision=precision)
+        return DeepSpeed().plan(msgspec.structs.replace(job, train=train, options=chosen), tmp_path, HOST)
+
+    return plan
+
+
+def told(plan: Plan) -> Any:
+    """What the worker is given."""
+    return json.loads(plan.argv[plan.argv.index("--settings") + 1])
+
+
+def test_the_settings_that_are_shown_are_those_of_the_worker(planned: Any) -> None:
+    plan = planned({}, stage=2, rows=1)
+    assert told(plan) == plan.settings
+    batch = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+    assert [plan.settings[key] for key in batch] == [4, 1, 2]
+    assert plan.settings["gradient_clipping"] == 1.0 and "optimizer" not in plan.settings
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+def test_where_nothing_is_divided_clipping_and_precision_are_not_deepspeed_s(planned: Any, precision: str) -> None:
+    assert not {"gradient_clipping", "bf16", "fp16"} & set(planned({}, precision, stage=0).settings)
+    divided = planned({}, precision, stage=1).settings
+    assert [name for name in ("bf16", "fp16") if name in divided] == ([] if precision == "fp32" else [precision])
+    assert ("communication_data_type" in divided) == (precision != "fp32")
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+def test_the_published_configuration_works_as_it_is(planned: Any, precision: str) -> None:
+    plan = planned(PUBLISHED, precision)
+    zero = plan.settings["zero_optimization"]
+    assert (zero["stage"], zero["overlap_comm"], zero["reduce_bucket_size"]) == (2, True, 2e8)
+    assert zero["offload_optimizer"] == {"device": "cpu", "pin_memory": True}
+    assert plan.settings["steps_per_print"] == 2000 and "auto" not in json.dumps(plan.settings)
+    assert any("optimizer and scheduler of ds.json" in note for note in plan.notes)
+    assert any("loss_scale_window" in note for note in plan.notes) == (precision == "fp16")
+    assert "scheduler" not in plan.settings and plan.settings.get("fp16", {}).get("loss_scale_window") is None
+
+
+def test_sizes_that_are_left_open_are_filled_as_transformers_does(planned: Any) -> None:
+    sizes = ("reduce_bucket_size", "stage3_prefetch_bucket_size", "stage3_param_persistence_threshold")
+    zero = dict.fromkeys((*sizes, "sub_group_size"), "auto") | {"stage": 3}
+    found = planned({"zero_optimization": zero}).settings["zero_optimization"]
+    assert [found[name] for name in sizes] == [256, 230, 160] and "sub_group_size" not in found
+
+
+def test_what_the_file_says_of_the_layout_is_taken_where_options_say_nothing(planned: Any) -> None:
+    plan = planned({"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 1}})
+    assert (plan.rows, plan.accumulate, plan.settings["zero_optimization"]["stage"]) == (1, 2, 1)
+    assert planned({"gradient_accumulation_steps": 2}).rows == 1
+
+
+CONFLICTS: list[tuple[dict[str, Any], str, str]] = [
+    ({"gradient_clipping": 0.5}, "gradient_clipping = 0.5", "train.optimizer.clip = 1.0"),
+    ({"train_batch_size": 8}, "train_batch_size = 8", "train.batch = 4"),
+    ({"gradient_accumulation_steps": 3}, "gradient_accumulation_steps = 3", "train.batch"),
+    ({"bf16": {"enabled": True}}, "bf16.enabled = true", 'train.precision = "fp32"'),
+    ({"optimizer": {"type": "Lamb"}}, 'optimizer.type = "Lamb"', "train.optimizer"),
+    ({"optimizer": {"params": {"lr": 2e-3}}}, "optimizer.params.lr = 0.002", "train.optimizer.lr = 0.001"),
+    ({"optimizer": {"params": {"betas": [0.9, 0.95]}}}, "betas = [0.9, 0.95]", "[0.9, 0.999]"),
+    ({"optimizer": {"params": {"adam_w_mode": False}}}, "adam_w_mode = false", "docs/training.md"),
+    ({"scheduler": {"type": "WarmupLR"}}, 'scheduler.type = "WarmupLR"', 'train.schedule.kind = "linear"'),
+    ({"scheduler": {"params": {"warmup_num_steps": 9}}}, "warmup_num_steps = 9", "train.schedule.warmup = 5"),
+    ({"scheduler": {"params": {"total_num_steps": 9}}}, "total_num_steps = 9", "steps = 20"),
+    ({"scheduler": {"params": {"warmup_type": "log"}}}, 'warmup_type = "log"', "docs/training.md"),
+    ({"data_types": {"grad_accum_dtype": "bf16"}}, 'grad_accum_dtype = "bf16"', "fp32"),
+]
+
+
+@pytest.mark.parametrize(("config", "theirs", "ours"), CONFLICTS, ids=lambda value: str(value)[:40])
+def test_a_conflict_names_both_keys(planned: Any, config: dict[str, Any], theirs: str, ours: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        planned(config)
+    said, _, job = caught.value.what.partition(" in ds.json against ")
+    assert said.endswith(theirs) and ours in job and caught.value.fix
+
+
+def test_options_and_file_that_name_two_stages_are_a_conflict(planned: Any) -> None:
+    with pytest.raises(ConfigError, match=r"zero_optimization.stage = 2 in ds.json against train.*stage = 3"):
+        planned({"zero_optimization": {"stage": 2}}, stage=3)
+    with pytest.raises(ConfigError, match=r"offload_optimizer.device = .cpu. in ds.json against"):
+        planned(PUBLISHED, offload_optimizer="none")
+
+
+def test_what_the_job_says_too_is_well(planned: Any) -> None:
+    rates = {"warmup_num_steps": 5.0, "warmup_max_lr": 1e-3, "total_num_steps": 20}
+    config = {
+        "gradient_clipping": 1,
+        "train_batch_size": 4,
+        "optimizer": {"type": "Adam", "params": {"lr": 0.001, "betas": [0.9, 0.999]}},
+        "scheduler": {"type": "WarmupDecayLR", "params": rates},
+    }
+    assert planned(config).processes == 2
+
+
+@pytest.mark.parametrize(
+    ("config", "what", "fix"),
+    [
+        ({"zero_optimisation": {}}, "no zero_optimisation", "zero_optimization"),
+        ({"zero_optimization": {"overlap_com": True}}, "no zero_optimization.overlap_com", "overlap_comm"),
+        ({"optimizer": {"params": {"beta": 1}}}, "no optimizer.params.beta", "betas"),
+        ({"elasticity": {"enabled": True}}, "elasticity is not for jprep: ", "leave"),
+        ({"compression_training": {"x": {"y": 1}}}, "compression_training is not for jprep: ", "leave"),
+        ({"zero_optimization": {"zero_quantized_weights": True}}, "changes what is computed", "leave"),
+        ({"zero_optimization": {"offload_optimizer": {"device": "cpu", "nvme_path": "/x"}}}, "host's memory", "leave"),
+        ({"zero_optimization": {"overlap_comm": "yes"}}, "true or false", "auto"),
+        ({"zero_optimization": {"reduce_bucket_size": 1.5}}, "a whole number", "auto"),
+        ({"zero_optimization": True}, "no table", "zero_optimization"),
+        ({"zero_optimization": {"stage": 4}}, "ds.json cannot be had", "stage 0 to 3"),
+        ({"train_micro_batch_size_per_gpu": -1}, "0 or more", "0"),
+        ("[1]", "a table", "{"),
+        ("{'a': 1}", "not JSON", "mend"),
+        ('{"steps_per_print": 1, "steps_per_print": 2}', "twice: steps_per_print", "once"),
+    ],
+)  # fmt: skip
+def test_what_is_not_to_be_had_is_said(planned: Any, config: Any, what: str, fix: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        planned(config)
+    assert what in caught.value.what and fix in caught.value.fix
+
+
+def test_a_file_that_is_not_there_is_said(planned: Any, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nowhere\.json cannot be read") as caught:
+        planned({}, ds_config=str(tmp_path / "nowhere.json"))
+    assert caught.value.where == "train.backend.deepspeed.ds_config"
+
+
+def test_what_is_switched_off_may_stand_there(planned: Any) -> None:
+    off = {
+        "amp": {"enabled": "auto", "opt_level": "auto"}, "prescale_gradients": False, "tensorboard": {"enabled": False},
+        "activation_checkpointing": {"partition_activations": False, "number_checkpoints": None},
+        "zero_optimization": {"cpu_offload": False, "offload_param": {"device": "none", "pin_memory": True}},
+    }  # fmt: skip
+    found = planned(off).settings
+    assert not set(off) - {"zero_optimization"} & set(found) and "offload_param" not in found["zero_optimization"]
+
+
+def test_what_is_speed_or_memory_only_passes(planned: Any) -> None:
+    passed = {
+        "comms_logger": {"enabled": True, "verbose": False},
+        "flops_profiler": {"enabled": True, "profile_step": 3},
+    }
+    assert planned(passed).settings.items() >= passed.items()
+    zero = {"stage": 3, "stage3_max_live_parameters": 1e6, "round_robin_gradients": True}
+    assert planned({"zero_optimization": zero}).settings["zero_optimization"].items() >= zero.items()
+
+
+def test_a_schedule_that_ends_at_a_floor_is_none_of_deepspeed_s(job: Job) -> None:
+    from jprep_deepspeed.options import Layout
+    from jprep_deepspeed.stated import stated
+
+    schedule = train_section({"steps": 1, "schedule": {"floor": 0.1}}, "here").schedule
+    changed = msgspec.structs.replace(job, train=msgspec.structs.replace(job.train, schedule=schedule))
+    said = stated(changed, Layout("cpu", 1, 4, 1, 0))["scheduler.type"]
+    assert (said.key, said.agrees("WarmupDecayLR")) == ("train.schedule.floor", False)

@@ -1,0 +1,111 @@
+"""The light half: the backend's options, and how a job is laid out on devices."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+
+from jprep.errors import ConfigError, JprepError
+from jprep.train.backend import Finding, Host, Plan
+from jprep.train.environments import python_of
+from jprep.train.host import accelerators
+from jprep.train.job import Job
+from jprep_flax.layout import Layout, lay_out
+from jprep_flax.options import KINDS, WHERE, Options
+
+_LOOK = 60  # seconds that the framework has to be imported in
+_ABOUT = "import jax, flax; print(jax.__version__, flax.__version__, jax.local_device_count(), jax.default_backend())"
+
+
+class Flax:
+    """JAX with models in flax.nnx: one process drives all devices of a machine."""
+
+    name: ClassVar[str] = "flax"
+    module: ClassVar[str] = "jprep_flax"
+    distribution: ClassVar[str] = "jprep-flax"
+    Options: ClassVar[type[Any]] = Options
+
+    def check(self, options: Any) -> list[Finding]:
+        """What its environment holds, and whether the device that is asked for is there."""
+        fix = f"jprep backends install {self.name}"
+        try:
+            versions = _ask(python_of(self.name, self.module))
+        except JprepError as error:
+            return [Finding(error.what, "error", error.fix or fix)]
+        except subprocess.SubprocessError as error:
+            return [Finding(f"the backend flax cannot run: {error}", "error", fix)]
+        jax, flax, count, kind = versions.split()
+        found = [Finding(f"JAX {jax}, Flax {flax}, {count} devices that it can use ({kind})")]
+        wanted = options.device if options.device != "auto" else "gpu" if accelerators() else kind
+        if wanted != kind and wanted != "cpu":
+            extra = "jax[tpu]" if wanted == "tpu" else "jax[cuda13]"
+            fix = f'{fix} --restart -- "{extra}", or {WHERE}.device = "cpu"'
+            found.append(Finding(f"JAX finds no {wanted.upper()}", "error", fix))
+        return found
+
+    def plan(self, job: Job, run: Path, host: Host) -> Plan:
+        """One process with all devices, or a process for each share of them.
+
+        Raises:
+            ConfigError: an axis cannot be divided, an option is out of its range, or there is no such model.
+        """
+        options = msgspec.convert(job.options, Options)
+        layout = lay_out(job, options, host)
+        return Plan(
+            argv=(host.python, "-m", *_program(layout, run)),
+            env=_environment(layout),
+            processes=layout.processes,
+            rows=layout.rows,
+            accumulate=layout.accumulate,
+            memory=layout.memory,
+            notes=(*_notes(job, layout), *_commands(layout, run)),
+            settings=msgspec.to_builtins(layout),
+        )
+
+
+def _ask(python: Path) -> str:
+    command = [str(python), "-P", "-c", _ABOUT]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_LOOK)
+    if done.returncode:
+        raise ConfigError((done.stderr.strip().splitlines() or ["it says nothing"])[-1])
+    return done.stdout
+
+
+def _program(layout: Layout, run: Path) -> list[str]:
+    """The worker, or what starts several; each is told the layout, which is the plan's and not its own."""
+    verb = ["train", str(run), "--layout", msgspec.json.encode(layout).decode()]
+    if layout.processes > 1 and not layout.coordinator:
+        return ["jprep_flax.launching", str(layout.processes), *verb]
+    return ["jprep_flax.worker", *verb]
+
+
+def _commands(layout: Layout, run: Path) -> list[str]:
+    """What is to be typed on other machines."""
+    if not layout.coordinator:
+        return []
+    program = shlex.join(["python", "-m", "jprep_flax.joining", *_program(layout, run)[2:]])
+    where = f"in the backend's environment, with JAX_PLATFORMS={KINDS[layout.device]}"
+    commands = [f"{program} --process {number}" for number in range(1, layout.processes)]
+    return [f"on machine {number}, {where}: {one}" for number, one in enumerate(commands, 2)]
+
+
+def _environment(layout: Layout) -> dict[str, str]:
+    env = {"TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"}
+    env["PYTHONSAFEPATH"] = "1"  # no file of the working directory is taken for a library
+    return env | {"JAX_PLATFORMS": KINDS[layout.device]}
+
+
+def _notes(job: Job, layout: Layout) -> tuple[str, ...]:
+    """What a user should know of it beside the numbers."""
+    names = ("data", "fsdp", "tensor")
+    sizes = [f"{name} {size}" for name, size in zip(names, layout.mesh, strict=True) if size > 1]
+    device = f"{layout.device.upper()} device"
+    notes = [f"one {device}" if not sizes else f"a mesh of {layout.world} {device}s: {', '.join(sizes)}"]
+    if layout.vocabulary > (ids := job.model["vocab_size"]):
+        more = layout.vocabulary - ids
+        notes.append(f"tables have {layout.vocabulary} rows: the last {more} are nobody's, and are not exported")
+    return tuple(notes)

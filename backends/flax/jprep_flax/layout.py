@@ -1,0 +1,196 @@
+"""How a global batch and a model lie on a mesh of devices."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from pathlib import Path
+
+import msgspec
+
+from jprep.errors import ConfigError
+from jprep.train.backend import Host
+from jprep.train.job import Job
+from jprep.train.models import FAMILIES, training_memory
+from jprep_flax.options import WHERE, Options
+
+MODELS = ("gpt2", "llama", "bert", "roberta", "electra")
+"""What there is in flax.nnx."""
+
+_SHARE = 0.85  # of a device's memory that a plan fills; the rest is XLA's own
+_MOST = 1 << 14  # rows at a time that are thought of
+_LANES = 128  # numbers that a TPU's matrix unit takes side by side
+_GOOGLE, _PCI = "0x1ae0", Path("/sys/bus/pci/devices")
+_TPUS = {"0x0027", "0x0056", "0x005e", "0x0062", "0x0063", "0x006f"}  # among Google's devices
+
+
+class Layout(msgspec.Struct, frozen=True, kw_only=True):
+    """Where everything lies.
+
+    Attributes:
+        device: `cpu`, `gpu` or `tpu`.
+        devices: of each process.
+        processes: how many.
+        mesh: the sizes of the axes data, fsdp and tensor.
+        rows: of a process that go through the model at a time, on all of its devices together.
+        accumulate: how many times.
+        coordinator: address and port of the first of several machines; "" where there is one.
+        vocabulary: rows of the tables of ids, `vocab_size` or a few more.
+        memory: bytes on one device, estimated.
+    """
+
+    device: str
+    devices: int
+    processes: int
+    mesh: tuple[int, int, int]
+    rows: int
+    accumulate: int
+    coordinator: str
+    vocabulary: int
+    memory: int
+
+    @property
+    def world(self) -> int:
+        """All devices."""
+        return self.devices * self.processes
+
+
+def lay_out(job: Job, options: Options, host: Host) -> Layout:
+    """Lay a job out.
+
+    Raises:
+        ConfigError: an axis cannot be divided, an option is out of its range, or there is no such model.
+    """
+    _check(job, options)
+    device = options.device if options.device != "auto" else "gpu" if host.devices else "tpu" if tpus() else "cpu"
+    devices = options.devices or _devices(device, host, 1 if options.coordinator else options.processes)
+    memory = _device_memory(options, host, device, devices)
+    mesh = _mesh(job, options, devices * options.processes, memory)
+    _check_model(job, mesh)
+    shards = mesh[0] * mesh[1]
+    own = _own_rows(job, options, shards)
+    rows = options.rows or _fitting(job, options, mesh, own, memory)
+    return Layout(
+        device=device,
+        devices=devices,
+        processes=options.processes,
+        mesh=mesh,
+        rows=rows * shards // options.processes,
+        accumulate=own // rows,
+        coordinator=options.coordinator,
+        vocabulary=_vocabulary(job, device, mesh[2]),
+        memory=_memory(job, options, mesh, rows),
+    )
+
+
+def tpus() -> int:
+    """How many TPU chips this machine has."""
+
+    def about(device: Path, what: str) -> str:
+        return (device / what).read_text().strip()
+
+    with contextlib.suppress(OSError):
+        found = [device for device in _PCI.iterdir() if about(device, "vendor") == _GOOGLE]
+        return sum(about(device, "device") in _TPUS for device in found)
+    return 0
+
+
+def _check(job: Job, options: Options) -> None:
+    numbers = ("devices", "data", "fsdp", "rows", "memory")
+    if min(getattr(options, name) for name in numbers) < 0 or min(options.tensor, options.processes) < 1:
+        fix = "0 lets jprep choose, but for tensor and processes, which are 1 or more"
+        raise ConfigError(f"{', '.join(numbers)} are 0 or more", where=WHERE, fix=fix)
+    if options.coordinator and (options.processes < 2 or not options.coordinator.rpartition(":")[2].isdecimal()):
+        fix = 'e.g. processes = 4, coordinator = "10.0.0.1:9876"'
+        what = "a coordinator is an address and a port, of two processes or more"
+        raise ConfigError(what, where=f"{WHERE}.coordinator", fix=fix)
+    kind = job.model["model_type"]
+    if kind not in MODELS:
+        fix = f"take one of {', '.join(MODELS)}, or another backend"
+        raise ConfigError(f"the backend flax has no model {kind!r}", where="train.model.config.model_type", fix=fix)
+
+
+def _devices(device: str, host: Host, processes: int) -> int:
+    """Of each process."""
+    found = {"gpu": len(host.devices), "tpu": tpus(), "cpu": processes}[device] or 1
+    if found % processes:
+        fix = f"processes = 1, which drives all of them, or set {WHERE}.devices"
+        raise ConfigError(f"{found} devices cannot be divided among {processes} processes", where=WHERE, fix=fix)
+    return found // processes
+
+
+def _device_memory(options: Options, host: Host, device: str, devices: int) -> int:
+    """Bytes of one device; 0 where it is not known."""
+    if options.memory:
+        return int(options.memory * 2**30)
+    return {"gpu": host.device_memory, "cpu": host.memory // (devices * options.processes)}.get(device, 0)
+
+
+def _mesh(job: Job, options: Options, world: int, memory: int) -> tuple[int, int, int]:
+    """The sizes of data, fsdp and tensor."""
+    rest, tensor = world // options.tensor, options.tensor
+    whole = not memory or _memory(job, options, (rest, 1, tensor), 1) <= _SHARE * memory
+    fsdp = options.fsdp or (1 if whole or options.data else rest)
+    data = options.data or max(1, rest // fsdp)
+    if data * fsdp * tensor != world:
+        fix = f"sizes whose product is {world}, or {WHERE}.devices; data = 0 takes what the others leave"
+        what = f"{world} devices cannot be divided into data {data} × fsdp {fsdp} × tensor {tensor}"
+        raise ConfigError(what, where=WHERE, fix=fix)
+    if data * fsdp % options.processes:
+        fix = f"data × fsdp a multiple of {options.processes}, so that each process has rows of its own"
+        what = f"{data * fsdp} shares of rows cannot be divided among {options.processes} processes"
+        raise ConfigError(what, where=WHERE, fix=fix)
+    return data, fsdp, tensor
+
+
+def _check_model(job: Job, mesh: tuple[int, int, int]) -> None:
+    """Heads and inner widths go along tensor, the layers' width along fsdp."""
+    model, (_, fsdp, tensor) = job.model, mesh
+    family = FAMILIES[model["model_type"]]
+    inner = (family.heads, "num_key_value_heads", "n_inner", "intermediate_size")
+    for axis, size, keys in (("tensor", tensor, inner), ("fsdp", fsdp, (family.width, "embedding_size"))):
+        for key in keys:
+            if (number := model.get(key, 0)) % size:
+                fix = f"{WHERE}.{axis} = {math.gcd(number, size)}, or a {key} that is a multiple of {size}"
+                raise ConfigError(f"{key} is {number} and cannot be divided by {axis} {size}", where=WHERE, fix=fix)
+
+
+def _own_rows(job: Job, options: Options, shards: int) -> int:
+    """Rows of a global batch for each share of it."""
+    batch = job.train.batch
+    if batch % shards:
+        fix = f"take a multiple of {shards} as train.batch, or fewer devices, or a larger {WHERE}.tensor"
+        raise ConfigError(f"a batch of {batch} rows cannot be divided into {shards} shares", where=WHERE, fix=fix)
+    own = batch // shards
+    if options.rows and own % options.rows:
+        fix = f"take a divisor of {own}, the rows of each device"
+        raise ConfigError(f"{own} rows cannot be taken {options.rows} at a time", where=f"{WHERE}.rows", fix=fix)
+    return own
+
+
+def _fitting(job: Job, options: Options, mesh: tuple[int, int, int], own: int, memory: int) -> int:
+    def fits(rows: int) -> bool:
+        return not memory or _memory(job, options, mesh, rows) <= _SHARE * memory
+
+    return next((n for n in range(min(own, _MOST), 0, -1) if own % n == 0 and fits(n)), 1)
+
+
+def _vocabulary(job: Job, device: str, tensor: int) -> int:
+    """Rows that divide by what they are divided among, and that fill a TPU's lanes."""
+    unit, ids = math.lcm(tensor, _LANES if device == "tpu" else 1), int(job.model["vocab_size"])
+    return math.ceil(ids / unit) * unit
+
+
+def _memory(job: Job, options: Options, mesh: tuple[int, int, int], rows: int) -> int:
+    """Bytes on one device; attention's matrices are kept."""
+    section, model, (_, fsdp, tensor) = job.train, job.model, mesh
+    length = section.labelled.length if section.data else section.length
+
+    def estimate(rows: int) -> int:
+        return training_memory(model, section.task, rows, length, section.precision, attention=True, lean=True)
+
+    state = estimate(0)
+    kept = (estimate(rows) - state) // tensor
+    if options.recompute:  # one layer's share, and each layer's input
+        kept //= 3
+    return state // (fsdp * tensor) + kept

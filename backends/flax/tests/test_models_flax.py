@@ -1,0 +1,174 @@
+"""Models, their losses and gradients beside transformers', and what they must not depend on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+from safetensors.numpy import load_file
+from small_models import CASES, IDS, config_of, exported, rows_of, trainee_of, transformers_outputs
+
+from jprep.train.models import count
+from jprep_flax import losses, weights
+from jprep_flax.heads import Trainee
+from jprep_flax.models.parts import ACTIVATIONS, drop
+
+
+@pytest.fixture(scope="session")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return transformers_outputs(tmp_path_factory.mktemp("models"))
+
+
+def measured(graph: Any, state: Any, rows: Any, key: Any = None) -> tuple[float, np.ndarray, Any]:
+    """The loss, outputs and the gradient."""
+
+    def loss(state: Any) -> Any:
+        return nnx.merge(graph, state)(rows, key)
+
+    (found, outputs), gradient = jax.jit(jax.value_and_grad(loss, has_aux=True))(state)
+    return float(found), np.asarray(outputs), gradient
+
+
+def small(tmp_path: Path, kind: str = "bert", task: str = "mlm", **more: Any) -> tuple[Any, Any, Any]:
+    path = exported(tmp_path, kind, task) / "model.safetensors"
+    return *trainee_of(config_of(kind, task), task, path, **more), rows_of(config_of(kind, task), task)
+
+
+def difference(one: Any, other: Any) -> float:
+    """The largest of a tree's numbers, beside the largest number."""
+    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    most = max(float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(other))
+    return max(float(jnp.abs(left - right).max()) for left, right in pairs) / most
+
+
+@pytest.mark.parametrize(("kind", "task"), CASES)
+def test_outputs_losses_and_gradients_are_those_of_transformers(kind: str, task: str, theirs: Path) -> None:
+    folder, config = theirs / f"{kind}-{task}", config_of(kind, task)
+    graph, state = trainee_of(config, task, folder / "model.safetensors")
+    rows, expected = rows_of(config, task), np.load(folder / "outputs.npz")
+    loss, outputs, gradient = measured(graph, state, rows)
+    if task in ("clm", "mlm"):
+        model = nnx.merge(graph, state)
+        outputs = np.asarray(model.predictor(model.body(rows.ids, rows.lengths, rows.types, None)))
+        seen = np.arange(rows.ids.shape[1]) < rows.lengths[:, None]
+        assert np.abs(outputs - expected["logits"])[seen].max() < 2e-5
+    else:
+        assert np.abs(outputs - expected["logits"]).max() < 1e-5
+    assert loss == pytest.approx(float(expected["loss"]), rel=2e-6)
+    names = weights.names(config, task)
+    for name, ours in weights.tensors(gradient, config, task):
+        if names[name].tensor.trained:
+            given = expected[f"gradient {name}"]
+            assert np.abs(ours - given).max() <= 2e-5 * np.abs(given).max() + 1e-4, name
+
+
+def test_every_weight_has_its_place_and_comes_back_as_it_was(tmp_path: Path) -> None:
+    for kind, task in CASES:
+        config = config_of(kind, task)
+        path = exported(tmp_path / f"{kind}-{task}", kind, task) / "model.safetensors"
+        _, state = trainee_of(config, task, path)
+        assert sum(leaf.size for leaf in jax.tree.leaves(state)) == count(config, task)
+        found = dict(weights.tensors(state, config, task))
+        expected = load_file(path)
+        assert found.keys() == expected.keys()
+        assert all(np.array_equal(found[name], expected[name]) for name in expected), (kind, task)
+
+
+def test_recomputed_layers_have_the_same_gradient(tmp_path: Path) -> None:
+    graph, state, rows = small(tmp_path)
+    plain, again = measured(graph, state, rows), measured(*small(tmp_path, remat=True))
+    assert again[0] == pytest.approx(plain[0], rel=1e-6) and difference(again[2], plain[2]) < 1e-5
+
+
+@pytest.mark.parametrize(("kind", "task"), [("gpt2", "clm"), ("bert", "mlm")])
+def test_a_loss_in_chunks_is_that_of_the_whole(
+    kind: str, task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, state, rows = small(tmp_path, kind, task)
+    whole = measured(graph, state, rows)
+    monkeypatch.setattr(losses, "CHUNK", 4 * len(rows.ids) * IDS)  # 23 tokens make six chunks, the last not full
+    parts = measured(graph, state, rows)
+    assert parts[0] == pytest.approx(whole[0], rel=1e-6) and difference(parts[2], whole[2]) < 1e-5
+
+
+def test_rows_of_a_table_beyond_the_ids_have_no_part(tmp_path: Path) -> None:
+    graph, state, rows = small(tmp_path)
+    plain, more = measured(graph, state, rows), measured(*small(tmp_path, vocab=320))
+    assert more[0] == pytest.approx(plain[0], rel=1e-6)
+    table = dict(nnx.to_flat_state(more[2]))[("bert", "embeddings", "word_embeddings", "weight")][...]
+    assert table.shape == (320, 32) and table[:IDS].any() and not table[IDS:].any()
+
+
+@pytest.mark.parametrize("task", ["mlm", "regress"])
+def test_a_row_that_only_fills_up_counts_for_nothing(task: str, tmp_path: Path) -> None:
+    graph, state, rows = small(tmp_path, "bert", task)
+    fewer = rows._replace(weight=np.array([1, 1, 1, 0, 0], np.float32))
+    kept = type(rows)(*(None if one is None else one[:3] for one in rows))
+    one, other = measured(graph, state, fewer), measured(graph, state, kept)
+    assert one[0] == pytest.approx(other[0], rel=1e-6) and difference(one[2], other[2]) < 1e-5
+
+
+def test_padding_behind_a_row_changes_nothing(tmp_path: Path) -> None:
+    for kind, task in (("roberta", "regress"), ("llama", "regress")):
+        graph, state, rows = small(tmp_path / kind, kind, task)
+        wider = rows._replace(ids=np.pad(rows.ids, ((0, 0), (0, 9)), constant_values=7))
+        assert measured(graph, state, wider)[1] == pytest.approx(measured(graph, state, rows)[1], abs=2e-6)
+
+
+def test_batches_without_labels_have_no_loss_and_no_gradient(tmp_path: Path) -> None:
+    graph, state, rows = small(tmp_path)
+    loss, _, gradient = measured(graph, state, rows._replace(labels=np.full_like(rows.labels, losses.NO_LABEL)))
+    assert loss == 0 and not any(leaf.any() for leaf in jax.tree.leaves(gradient))
+
+
+def test_what_is_dropped_depends_on_the_key_alone(tmp_path: Path) -> None:
+    graph, state, rows = small(tmp_path)
+    plain, *dropped = (measured(graph, state, rows, key)[0] for key in (None, *map(jax.random.key, (1, 1, 2))))
+    assert dropped[0] == dropped[1] != dropped[2] and plain not in dropped
+
+
+def test_so_many_are_dropped_and_the_others_grow() -> None:
+    found = drop(jnp.ones((200, 200)), 0.25, jax.random.key(3), 0)
+    assert set(np.unique(found)) == {np.float32(0), np.float32(1 / 0.75)}
+    assert float((found == 0).mean()) == pytest.approx(0.25, abs=0.01)
+
+
+def test_half_precision_is_near_and_its_gradient_is_whole(tmp_path: Path) -> None:
+    graph, state, rows = small(tmp_path, "llama", "clm")
+    whole, half = measured(graph, state, rows), measured(*small(tmp_path, "llama", "clm", dtype=jnp.bfloat16))
+    assert half[0] == pytest.approx(whole[0], rel=0.02)
+    assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(half[2]))
+    assert difference(half[2], whole[2]) < 0.1
+
+
+def test_axes_are_named_for_each_dimension(tmp_path: Path) -> None:
+    abstract = nnx.eval_shape(lambda: Trainee(config_of("gpt2", "clm"), "clm", dtype=jnp.float32, rngs=nnx.Rngs(0)))
+    flat = dict(nnx.to_flat_state(nnx.state(abstract)))
+    assert all(len(one.get_metadata("out_sharding")) == len(one.shape) for one in flat.values())
+    found = flat[("transformer", "h", "attn", "c_attn", "weight")]
+    assert found.shape == (3, 32, 3, 32) and found.get_metadata("out_sharding") == ("layers", "embed", None, "heads")
+
+
+LOGITS, LABELS = [[1.0, 2, 3], [0, 0, 0], [2, 0, 1]], [2, 1, 0]
+LOSSES = [0.407605964, 1.098612289, 0.407605964]
+
+
+def test_losses_are_those_of_the_documentation() -> None:
+    logits, labels, ones = jnp.array(LOGITS), jnp.array(LABELS), jnp.ones(3)
+    for place in range(3):
+        part = slice(place, place + 1)
+        assert losses.class_loss(logits[part], labels[part], ones[:1]) == pytest.approx(LOSSES[place], rel=1e-6)
+    found = losses.token_loss(lambda _, x: x, (), logits[None], labels[None])
+    assert found / 3 == pytest.approx(0.637941406, rel=1e-6)
+    assert losses.score_loss(jnp.array([[1.0], [2.0]]), jnp.array([0.5, 4.0]), ones[:2]) == 4.25
+
+
+def test_activations_are_those_of_the_documentation() -> None:
+    one = jnp.array(1.0)
+    found = {name: float(ACTIVATIONS[name](one)) for name in ("gelu", "gelu_new", "silu")}
+    assert found == pytest.approx({"gelu": 0.841344746, "gelu_new": 0.841191991, "silu": 0.731058579}, rel=1e-6)

@@ -1,0 +1,157 @@
+"""How a job is laid out on a machine, and what the light half finds there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from jprep.errors import ConfigError
+from jprep.train.backend import Host, Plan
+from jprep.train.rundir import read_job
+from jprep_flax import backend, layout
+from jprep_flax.backend import Flax
+from jprep_flax.layout import Layout
+from jprep_flax.options import Options
+from tests.fakes.trained_run import trained_run
+
+CPU, GPUS = Host("python", 4, 8 << 30), Host("python", 4, 8 << 30, ("GPU", "GPU"), 1 << 30)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained_run(tmp_path_factory.mktemp("run"))
+
+
+def plan(run: Path, host: Host = CPU, *, batch: int = 8, model: dict[str, Any] | None = None, **options: Any) -> Plan:
+    job = read_job(run)
+    train = msgspec.structs.replace(job.train, batch=batch)
+    chosen = msgspec.to_builtins(Options(**options))
+    changed = msgspec.structs.replace(job, train=train, options=chosen, model=job.model | (model or {}))
+    return Flax().plan(changed, run, host)
+
+
+def mesh(found: Plan) -> tuple[int, ...]:
+    return tuple(found.settings["mesh"])
+
+
+def test_one_process_drives_all_devices(run: Path) -> None:
+    found = plan(run, GPUS)
+    assert (found.processes, found.rows, found.accumulate) == (1, 8, 1)
+    assert mesh(found) == (2, 1, 1) and found.env["JAX_PLATFORMS"] == "cuda"
+    assert "jprep_flax.worker" in found.argv
+    told = msgspec.json.decode(found.argv[-1], type=Layout)
+    assert msgspec.to_builtins(told) == found.settings
+
+
+def test_without_an_accelerator_it_is_one_cpu(run: Path) -> None:
+    found = plan(run)
+    assert (mesh(found), found.rows, found.env["JAX_PLATFORMS"]) == ((1, 1, 1), 8, "cpu")
+
+
+def test_processes_divide_the_devices_and_a_launcher_starts_them(run: Path) -> None:
+    found = plan(run, GPUS, processes=2, rows=2)
+    assert (found.processes, found.rows, found.accumulate) == (2, 2, 2)
+    assert found.settings["devices"] == 1 and "jprep_flax.launching" in found.argv
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, (8, 1, 1)),
+        ({"fsdp": 8}, (1, 8, 1)),
+        ({"tensor": 2}, (4, 1, 2)),
+        ({"data": 2, "fsdp": 2, "tensor": 2}, (2, 2, 2)),
+        ({"data": 2, "fsdp": 4}, (2, 4, 1)),
+    ],
+)
+def test_the_axis_data_takes_what_the_others_leave(
+    options: dict[str, int], expected: tuple[int, ...], run: Path
+) -> None:
+    found = plan(run, devices=8, **options)
+    assert mesh(found) == expected
+    assert found.rows * found.accumulate * found.processes == 8
+
+
+def test_rows_are_each_share_s(run: Path) -> None:
+    found = plan(run, devices=4, tensor=2, rows=1, batch=12)
+    assert (found.rows, found.accumulate) == (2, 6)
+
+
+def test_weights_are_divided_where_they_would_not_fit(run: Path) -> None:
+    whole = plan(run, GPUS)
+    small = msgspec.structs.replace(GPUS, device_memory=16 * read_job(run).parameters)
+    assert mesh(plan(run, small)) == (1, 2, 1)
+    assert plan(run, small, rows=4).memory < whole.memory
+
+
+@pytest.mark.parametrize(
+    ("options", "words", "fix"),
+    [
+        ({"devices": 3}, "8 rows cannot be divided into 3", "multiple of 3"),
+        ({"devices": 8, "data": 3}, "cannot be divided into data 3", "product is 8"),
+        ({"devices": 4, "tensor": 4}, "num_attention_heads is 2 and cannot be divided by tensor 4", "tensor = 2"),
+        ({"devices": 3, "fsdp": 3, "batch": 9}, "hidden_size is 16 and cannot be divided by fsdp 3", "fsdp = 1"),
+        ({"rows": 3}, "cannot be taken 3 at a time", "divisor of 8"),
+        ({"processes": 2, "tensor": 2, "devices": 1}, "cannot be divided among 2 processes", "rows of its own"),
+        ({"model": {"model_type": "t5"}}, "no model 't5'", "gpt2"),
+        ({"rows": -1}, "0 or more", "0 lets jprep choose"),
+    ],
+)
+def test_what_cannot_be_divided_is_refused_with_the_fix(
+    options: dict[str, Any], words: str, fix: str, run: Path
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        plan(run, **options)
+    assert words in error.value.what and fix in error.value.fix
+
+
+def test_gpus_that_processes_cannot_share_are_refused(run: Path) -> None:
+    with pytest.raises(ConfigError, match="2 devices cannot be divided among 4 processes"):
+        plan(run, GPUS, processes=4)
+
+
+def test_tables_are_filled_up_for_a_tpu_and_the_plan_says_so(run: Path) -> None:
+    ids = read_job(run).model["vocab_size"]
+    found = plan(run, device="tpu", devices=1)
+    assert found.settings["vocabulary"] % 128 == 0 and 0 < found.settings["vocabulary"] - ids < 128
+    assert any("not exported" in note for note in found.notes)
+    assert plan(run).settings["vocabulary"] == ids
+
+
+def test_the_plan_says_what_mesh_it_is(run: Path) -> None:
+    assert plan(run, devices=8, tensor=2).notes[0] == "a mesh of 8 CPU devices: data 4, tensor 2"
+    assert plan(run).notes == ("one CPU device",)
+
+
+def test_tpus_are_known_by_their_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place, (vendor, device) in enumerate([("0x1ae0", "0x0063"), ("0x1ae0", "0x0042"), ("0x8086", "0x0063")]):
+        folder = tmp_path / str(place)
+        folder.mkdir()
+        (folder / "vendor").write_text(f"{vendor}\n")
+        (folder / "device").write_text(f"{device}\n")
+    monkeypatch.setattr(layout, "_PCI", tmp_path)
+    assert layout.tpus() == 1
+    monkeypatch.setattr(layout, "_PCI", tmp_path / "none")
+    assert layout.tpus() == 0
+
+
+@pytest.mark.parametrize(
+    ("device", "said", "level"),
+    [
+        ("auto", "1 cpu", "error"),
+        ("gpu", "1 cpu", "error"),
+        ("tpu", "1 cpu", "error"),
+        ("cpu", "1 cpu", "ok"),
+        ("auto", "2 gpu", "ok"),
+    ],
+)
+def test_a_device_that_jax_cannot_use_is_found(
+    device: str, said: str, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backend, "python_of", lambda name, module: Path("python"))
+    monkeypatch.setattr(backend, "_ask", lambda python: f"0.10 0.12 {said}")
+    monkeypatch.setattr(backend, "accelerators", lambda: ["a GPU"])
+    assert Flax().check(Options(device=device))[-1].level == level

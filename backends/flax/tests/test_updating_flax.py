@@ -1,0 +1,153 @@
+"""The step that XLA compiles: once for each shape, the same on every mesh, and saved while training goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import msgspec
+import numpy as np
+import pytest
+
+from jprep.testing.backend_suite.bench import Bench
+from jprep.train.backend import Host
+from jprep.train.batches import Batches
+from jprep.train.job import Job
+from jprep.train.rundir import read_job
+from jprep.train.saved import Saved
+from jprep_flax.feeding import Feeder
+from jprep_flax.layout import Layout, lay_out
+from jprep_flax.mesh import Place
+from jprep_flax.options import Options
+from jprep_flax.updating import Updater
+
+HOST = Host("python", 2, 8 << 30)
+
+
+class Trial:
+    """A job of the suite on a mesh of this process's devices."""
+
+    def __init__(self, run: Path, resume: Path | None = None, **options: Any) -> None:
+        self.job: Job = read_job(run)
+        chosen = Options(device="cpu", devices=jax.local_device_count(), **options)
+        self.layout: Layout = lay_out(self.job, chosen, HOST)
+        place = Place(self.layout)
+        self.updater = Updater(self.job, run, resume, place, self.layout, recompute=False)
+        self.feed, self.batches = Feeder(self.job, self.layout, place), Batches(run, self.job)
+
+    def step(self, number: int) -> float:
+        fed = self.feed(self.batches.train.batch(number - 1))
+        return float(self.updater.update(number, fed.rows, 0.01).loss)
+
+    def steps(self, first: int, last: int) -> list[float]:
+        return [self.step(number) for number in range(first, last + 1)]
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    return Bench(tmp_path_factory.mktemp("bench"), "flax", {"device": "cpu"})
+
+
+def run_of(bench: Bench, case: str, **changes: Any) -> Path:
+    return bench.prepare(case, **changes).run
+
+
+def test_nothing_is_compiled_after_the_first_step(bench: Bench) -> None:
+    trial = Trial(run_of(bench, "roberta-mlm"))
+    trial.step(1)
+    before = _compilations()
+    trial.steps(2, 6)
+    assert trial.updater.compiled == 1 and _compilations() == before
+
+
+def test_labelled_rows_are_compiled_once_for_each_bucket(bench: Bench) -> None:
+    trial = Trial(run_of(bench, "roberta-regress", batch=4))
+    trial.steps(1, 12)
+    widths = {trial.batches.train.batch(number).input_ids.shape[1] for number in range(12)}
+    assert trial.updater.compiled == len(widths) > 1
+
+
+def test_the_last_batch_of_validation_has_the_shape_of_all(bench: Bench) -> None:
+    trial = Trial(run_of(bench, "roberta-mlm"))
+    shapes = {trial.feed(batch).rows.ids.shape for batch in trial.batches.validating(0, 1)}
+    assert shapes == {(1, 8, 32)}
+
+
+@pytest.mark.parametrize(
+    "before, after", [({}, {"fsdp": 4}), ({"tensor": 2}, {"rows": 1}), ({"fsdp": 2}, {"tensor": 2})]
+)
+def test_a_run_goes_on_on_another_mesh(
+    before: dict[str, int], after: dict[str, int], bench: Bench, tmp_path: Path
+) -> None:
+    run = run_of(bench, "roberta-mlm")
+    whole = Trial(run, **before)
+    first = whole.steps(1, 3)
+    whole.updater.snapshot().write(tmp_path)
+    expected = whole.steps(4, 8)
+    again = Trial(run, tmp_path, **after).steps(4, 8)
+    assert again == pytest.approx(expected, rel=1e-5)
+    assert first[0] > expected[-1]
+
+
+def test_what_is_dropped_does_not_depend_on_the_mesh(bench: Bench) -> None:
+    run = run_of(bench, "gpt2-dropout")
+    curves = [Trial(run, **options).steps(1, 4) for options in ({}, {"fsdp": 4}, {"tensor": 2})]
+    for curve in curves[1:]:
+        assert curve == pytest.approx(curves[0], rel=1e-5)
+    still = Trial(run_of(bench, "gpt2-clm")).steps(1, 4)
+    assert still != pytest.approx(curves[0], rel=1e-3)
+
+
+def test_a_snapshot_does_not_change_while_training_goes_on(bench: Bench, tmp_path: Path) -> None:
+    trial = Trial(run_of(bench, "gpt2-clm"))
+    trial.steps(1, 2)
+    snapshot = trial.updater.snapshot()
+    kept = {name: tensor.copy() for name, tensor in snapshot.tensors.items()}
+    trial.steps(3, 6)
+    for name, tensor in snapshot.tensors.items():
+        assert np.array_equal(tensor, kept[name]), name
+    snapshot.write(tmp_path)
+    saved = Saved(tmp_path)
+    assert saved.progress.updates == 2
+    assert all(np.array_equal(saved.weights[name], kept[name]) for name in saved.weights)
+
+
+def test_what_is_not_trained_stays(bench: Bench) -> None:
+    trial = Trial(run_of(bench, "roberta-mlm"))
+    name = "roberta.embeddings.token_type_embeddings.weight"
+    before = trial.updater.snapshot().tensors
+    trial.steps(1, 3)
+    after = trial.updater.snapshot()
+    assert np.array_equal(before[name], after.tensors[name])
+    assert f"m.{name}" not in after.shapes[1]
+    other = "roberta.embeddings.word_embeddings.weight"
+    assert not np.array_equal(before[other], after.tensors[other])
+
+
+def test_rows_that_fill_a_table_up_change_nothing_and_are_not_saved(bench: Bench, tmp_path: Path) -> None:
+    run = run_of(bench, "gpt2-clm")
+    plain, filled = Trial(run), Trial(run)
+    layout = msgspec.structs.replace(filled.layout, vocabulary=384)
+    filled.updater = Updater(filled.job, run, None, Place(layout), layout, recompute=False)
+    assert filled.steps(1, 5) == pytest.approx(plain.steps(1, 5), rel=1e-5)
+    snapshot = filled.updater.snapshot()
+    assert snapshot.tensors["transformer.wte.weight"].shape == (filled.job.model["vocab_size"], 32)
+    snapshot.write(tmp_path)
+    assert Trial(run, tmp_path).steps(6, 8) == pytest.approx(plain.steps(6, 8), rel=1e-5)
+
+
+def _compilations() -> int:
+    """How many programs XLA has compiled in this process."""
+    return _Compilations.count
+
+
+class _Compilations:
+    count = 0
+
+    @classmethod
+    def add(cls, event: str, *_: Any, **__: Any) -> None:
+        cls.count += event.endswith("backend_compile_duration")
+
+
+jax.monitoring.register_event_duration_secs_listener(_Compilations.add)
