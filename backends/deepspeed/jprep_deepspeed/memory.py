@@ -66,7 +66,7 @@ def memory(job: Job, layout: Layout, zero: Mapping[str, Any]) -> Memory:
     weights, master, whole = _weights(count, number, part, layout, zero)
     optimizer, host = _ADAM * part, 0
     if layout.offload_optimizer:
-        host = master + optimizer + _FP32 * part
+        host = master + optimizer + 2 * _FP32 * part  # gradients, and those that are being summed up
         master = optimizer = 0
         gradients = _Gradients(0, 0, gradients.sent)
     if layout.offload_param:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from deepspeed.utils import safe_get_full_fp32_param, safe_get_full_optimizer_state
-from torch import Tensor, nn
+from torch import Tensor
 
 from jprep.train.saved import OPTIMIZER, WEIGHTS, Progress, averages, share, write, write_progress
 from jprep.train.tensor_file import Floats, Shape

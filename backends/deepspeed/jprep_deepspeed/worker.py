@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+from pathlib import Path
 
 import msgspec
 import torch
@@ -43,6 +44,8 @@ def _train(given: argparse.Namespace) -> int:
                 raise too_large(error, session, WHERE, fix) from error
 
     _numbered_by_slurm()
+    # What a configuration asks to be compiled is compiled by the ninja of this environment.
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     return work(page, given.run, *ranks())
 
 

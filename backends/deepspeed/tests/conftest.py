@@ -1,4 +1,4 @@
-"""Tests of jprep-deepspeed. They run in an environment that has DeepSpeed: `python -m pytest backends/deepspeed/tests`."""
+"""Tests of jprep-deepspeed, for an environment that has DeepSpeed: `python -m pytest backends/deepspeed/tests`."""
 
 from __future__ import annotations
 

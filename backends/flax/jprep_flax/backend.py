@@ -106,6 +106,6 @@ def _notes(job: Job, layout: Layout) -> tuple[str, ...]:
     device = f"{layout.device.upper()} device"
     notes = [f"one {device}" if not sizes else f"a mesh of {layout.world} {device}s: {', '.join(sizes)}"]
     if layout.vocabulary > (ids := job.model["vocab_size"]):
-        more = layout.vocabulary - ids
-        notes.append(f"tables have {layout.vocabulary} rows: the last {more} are nobody's, and are not exported")
+        what = f"tables of ids have {layout.vocabulary} rows, {layout.vocabulary - ids} more than there are ids"
+        notes.append(f"{what}: those take no part in the softmax, and are not exported")
     return tuple(notes)

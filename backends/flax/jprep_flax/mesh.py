@@ -86,7 +86,7 @@ class Place:
 def joined(
     layout: Layout, *, rank: int, coordinator: str, exact: bool, deterministic: bool, patience: float
 ) -> Iterator[Place]:
-    """Take the devices, with the other processes that a launcher has started, and let go of them at the end.
+    """Take the devices, with the other processes that a launcher has started, and let go of them at a good end.
 
     Args:
         layout: the plan's.
@@ -109,21 +109,20 @@ def joined(
         jax.distributed.initialize(
             coordinator, layout.processes, rank, own and list(own), initialization_timeout=int(patience)
         )
-    try:
-        _check(layout)
-        yield Place(layout, rank)
-    finally:
-        if layout.processes > 1:
-            jax.distributed.shutdown()
+    _check(layout)
+    yield Place(layout, rank)
+    if layout.processes > 1:  # not after an error: this waits for the others, and they would wait for this one
+        jax.distributed.shutdown()
 
 
 def _check(layout: Layout) -> None:
     """See that there are the devices that were planned with."""
     try:
         found = jax.local_device_count()
-    except RuntimeError as error:
+    except (RuntimeError, AssertionError) as error:  # the latter where JAX is built for CPUs only
         fix = f'{WHERE}.device = "cpu", or a JAX that is built for it: `jprep doctor` says what is there'
-        raise MachineError(f"JAX finds no {layout.device.upper()}: {error}", where=WHERE, fix=fix) from error
+        what = f"JAX finds no {layout.device.upper()}" + (f": {error}" if str(error) else "")
+        raise MachineError(what, where=WHERE, fix=fix) from error
     if found != layout.devices:
         what = f"JAX finds {found} devices of each process, and the plan has {layout.devices}"
         raise MachineError(what, where=WHERE, fix=f"{WHERE}.devices = {found}")

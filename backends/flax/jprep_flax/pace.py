@@ -27,8 +27,13 @@ class Pace:
 
     def restart(self) -> None:
         """Begin to count."""
-        self._tokens, self._idle, self._since = 0, 0.0, time.monotonic()
+        self._tokens, self._idle, self._compiling, self._since = 0, 0.0, 0.0, time.monotonic()
         self._steps.clear()
+
+    def compiled(self, seconds: float) -> None:
+        """XLA has compiled for so long just now: that is told apart."""
+        self._steps.clear()
+        self._compiling += seconds
 
     def begun(self, loss: Array, tokens: int) -> None:
         """A step was given to the devices; this waits for the one before."""
@@ -40,11 +45,15 @@ class Pace:
             self._steps.pop(0)
 
     def figures(self) -> dict[str, float]:
-        """Tokens a second, without padding, and the share of the time that the devices waited, since the last time."""
+        """Tokens a second, without padding, and the share of the time that the devices waited, since the last time.
+
+        Compiling is no part of it; where there was some, its seconds are a figure of their own.
+        """
         if self._steps:
             self._steps[-1][1].result()
-        seconds = max(time.monotonic() - self._since, 1e-9)
+        seconds = max(time.monotonic() - self._since - self._compiling, 1e-9)
         found = {"tokens_per_second": self._tokens / seconds, "idle": self._idle / seconds}
+        found |= {"compiling": self._compiling} if self._compiling else {}
         kept = self._steps[-1:]
         self.restart()
         self._steps += kept

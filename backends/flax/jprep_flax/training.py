@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import numpy.typing as npt
 from jax import Array
@@ -10,7 +12,7 @@ from jprep.dataset.labelled import LabelledBatch
 from jprep.train.metrics import Metrics
 from jprep.train.schedule import learning_rate
 from jprep.train.worker import Session
-from jprep_flax.feeding import Feeder
+from jprep_flax.feeding import Fed, Feeder
 from jprep_flax.mesh import Place
 from jprep_flax.pace import Pace
 from jprep_flax.updating import Updated, Updater
@@ -36,9 +38,7 @@ class Trainer:
         session = self._session
         with Pace() as pace:
             for step, fed in session.batches_ahead(self._feeder):
-                updated = self._updater.update(step, fed.rows, self._rate(step))
-                self._pending.append((step, updated))
-                pace.begun(updated.loss, fed.tokens * self._place.world)
+                self._begin(step, fed, pace)
                 due = session.due(step)
                 if due.log:
                     self._log(step, pace)
@@ -48,6 +48,15 @@ class Trainer:
                     session.save(step, self._updater.snapshot().write)
                 if due.validate or due.checkpoint:  # neither is training
                     pace.restart()
+
+    def _begin(self, step: int, fed: Fed, pace: Pace) -> None:
+        """Give a step to the devices."""
+        known, since = self._updater.compiled, time.monotonic()
+        updated = self._updater.update(step, fed.rows, self._rate(step))
+        if self._updater.compiled > known:
+            pace.compiled(time.monotonic() - since)
+        self._pending.append((step, updated))
+        pace.begun(updated.loss, fed.tokens * self._place.world)
 
     def _log(self, step: int, pace: Pace) -> None:
         """Look at all steps since the last time, and tell of this one."""
