@@ -4,10 +4,12 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 INSTALL := -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt
 
-# The backend torch in an environment of its own; its tests run there.
+# Each backend in an environment of its own; its tests run there.
+TRAINERS := torch deepspeed flax
 BACKENDS := $(abspath $(VENV))/backends
 TORCH    := $(BACKENDS)/torch/bin/python
 PLACES   := JPREP_BACKENDS=$(BACKENDS) JPREP_TORCH=$(TORCH)
+READY    := $(TRAINERS:%=$(VENV)/.%-test)
 
 # Environments in which a tokenizer is loaded as its users do: the last transformers 4, and a transformers 5.
 LOADERS := $(foreach n,4 5,JPREP_TRANSFORMERS$(n)=$(abspath $(VENV))/transformers$(n)/bin/python)
@@ -27,15 +29,17 @@ lint: $(VENV)/.test
 	$(BIN)/mypy
 	PATH="$(BIN):$$PATH" $(BIN)/lint-imports
 
-unit: $(VENV)/.test $(VENV)/.transformers $(VENV)/.torch-test
+unit: $(VENV)/.test $(VENV)/.transformers $(READY)
 	$(LOADERS) $(PLACES) $(BIN)/python -m pytest -n auto -m "not soak and not bench"
-	$(PLACES) $(TORCH) -m pytest -n auto --dist loadfile -m "not soak and not bench" backends/torch/tests
+	for name in $(TRAINERS); do $(PLACES) $(BACKENDS)/$$name/bin/python -m pytest \
+	  -n auto --dist loadfile -m "not soak and not bench" backends/$$name/tests || exit 1; done
 
-soak: $(VENV)/.test $(VENV)/.torch-test  ## The long crash tests
+soak: $(VENV)/.test $(READY)  ## The long crash tests
 	$(PLACES) $(BIN)/python -m pytest -n auto -m soak
-	$(PLACES) $(TORCH) -m pytest -m soak backends/torch/tests
+	for name in $(TRAINERS); do $(PLACES) $(BACKENDS)/$$name/bin/python -m pytest -m soak backends/$$name/tests \
+	  || [ $$? = 5 ] || exit 1; done  # 5: a backend has none
 
-bench: $(VENV)/.test $(VENV)/.torch-test $(VENV)/.peers  ## Figures, each beside a peer in the same run
+bench: $(VENV)/.test $(READY) $(VENV)/.peers  ## Figures, each beside a peer in the same run
 	$(PLACES) JPREP_PEER_PYTHON=$(VENV)/peers/bin/python $(BIN)/python -m tests.benchmarks
 
 clean:           ## Remove the environment and what was built
@@ -44,21 +48,20 @@ clean:           ## Remove the environment and what was built
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: $(VENV)/bin/python pyproject.toml backends/torch/pyproject.toml .ci/constraints.txt
-	$(BIN)/python $(INSTALL) --editable . --editable backends/torch
+$(VENV)/.installed: $(VENV)/bin/python pyproject.toml $(TRAINERS:%=backends/%/pyproject.toml) .ci/constraints.txt
+	$(BIN)/python $(INSTALL) --editable . $(TRAINERS:%=--editable backends/%)
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.installed
 	$(BIN)/python $(INSTALL) --editable '.[test,sudachi,pyknp]'
 	@touch $@
 
-$(VENV)/.torch: $(VENV)/.installed
-	$(PLACES) $(BIN)/jprep backends install torch --constraint .ci/constraints.txt
+$(TRAINERS:%=$(VENV)/.%): $(VENV)/.%: $(VENV)/.installed
+	$(PLACES) $(BIN)/jprep backends install $* --constraint .ci/constraints.txt
 	@touch $@
 
-# accelerate is for HF's Trainer, a peer of `make bench`.
-$(VENV)/.torch-test: $(VENV)/.torch
-	$(TORCH) $(INSTALL) pytest pytest-xdist hypothesis accelerate
+$(READY): $(VENV)/.%-test: $(VENV)/.%
+	$(BACKENDS)/$*/bin/python $(INSTALL) pytest pytest-xdist hypothesis
 	@touch $@
 
 $(VENV)/.transformers: .ci/transformers4.txt .ci/transformers5.txt
@@ -68,8 +71,10 @@ $(VENV)/.transformers: .ci/transformers4.txt .ci/transformers5.txt
 	done
 	@touch $@
 
-# Programs to compare with: in an environment of their own, and never imported by jprep (wikiextractor is AGPL).
-$(VENV)/.peers:
+# Programs to compare with: in an environment of their own, and never imported by jprep (wikiextractor is AGPL). HF's
+# Trainer, which needs accelerate, runs beside the backends.
+$(VENV)/.peers: $(VENV)/.torch $(VENV)/.deepspeed
+	for name in torch deepspeed; do $(BACKENDS)/$$name/bin/python $(INSTALL) accelerate || exit 1; done
 	$(PYTHON) -m venv $(VENV)/peers
 	$(VENV)/peers/bin/python -m pip install --quiet wikiextractor==3.1.0 konoha==5.7.2 ja_sentence_segmenter==0.3.0 neologdn==0.5.6
 	@touch $@
