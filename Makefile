@@ -61,7 +61,7 @@ $(TRAINERS:%=$(VENV)/.%): $(VENV)/.%: $(VENV)/.installed
 	@touch $@
 
 $(READY): $(VENV)/.%-test: $(VENV)/.%
-	$(BACKENDS)/$*/bin/python $(INSTALL) pytest pytest-xdist hypothesis
+	$(BACKENDS)/$*/bin/python $(INSTALL) pytest pytest-xdist hypothesis --editable backends/torch
 	@touch $@
 
 $(VENV)/.transformers: .ci/transformers4.txt .ci/transformers5.txt

@@ -113,8 +113,15 @@ def _show_plan(order: Order) -> None:
 
 def _place(order: Order, step: Step) -> Path:
     if step == "export":
-        return order.run / "export"
+        return order.run / ("fold-*" if _folds(order) else "") / "export"
     return order.run if step == "train" else getattr(order.places, step)
+
+
+def _folds(order: Order) -> list[Path]:
+    """The run directories of the folds; none where there is one run only."""
+    from jprep.train.folds import fold_runs, folds_of
+
+    return fold_runs(order.run, folds_of(order.recipe.train))
 
 
 def _do_all(order: Order) -> int:
@@ -206,6 +213,8 @@ def _train(order: Order) -> int:
     from jprep.cli.train import carry_out, show_figures
     from jprep.train.launching import prepare
 
+    if _folds(order):
+        return _train_folds(order)
     section = order.recipe.train
     dataset = order.places.dataset if "dataset" in order.steps else None
     prepared = prepare(section, order.recipe.name, order.backend, order.run, order.places.tokenizer, dataset)
@@ -215,11 +224,23 @@ def _train(order: Order) -> int:
     return code
 
 
+def _train_folds(order: Order) -> int:
+    from jprep.cli.train import carry_out, show_folds
+    from jprep.train.folds import train_folds
+
+    recipe, places = order.recipe, order.places
+    code = train_folds(recipe.train, recipe.name, order.backend, order.run, places.tokenizer, through=carry_out)
+    if not code:
+        show_folds(order.run, as_json=False)
+    return code
+
+
 def _export(order: Order) -> int:
     from jprep.train.exporting import export, newest_export
 
-    folder = newest_export(order.run) or export(order.run)
-    click.echo(f"      ask it:  jprep infer {shlex.quote(str(folder))}")
+    for run in _folds(order) or [order.run]:
+        folder = newest_export(run) or export(run)
+        click.echo(f"      ask it:  jprep infer {shlex.quote(str(folder))}")
     return 0
 
 

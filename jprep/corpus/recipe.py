@@ -17,6 +17,9 @@ T = TypeVar("T")
 StepRef = str | dict[str, Any]
 """A step in a recipe: its name, or a table `{ use = NAME, option = value, … }`."""
 
+BESIDE = "{recipe}/"
+"""What a path in a recipe's file begins with that is relative to the file's folder."""
+
 
 class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A table of a recipe: unknown keys are errors."""
@@ -138,7 +141,17 @@ def load_recipe(path: Path, overrides: Iterable[str] = ()) -> Recipe:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         fix = "docs/recipes.md has an example of each part"
         raise ConfigError(f"cannot read the recipe: {error}", where=str(path), fix=fix) from error
-    return decode_recipe(raw, overrides, where=str(path))
+    return decode_recipe(_placed(raw, path.parent), overrides, where=str(path))
+
+
+def _placed(raw: Any, folder: Path) -> Any:
+    """Plain data, with the paths of files that lie beside the recipe."""
+    if isinstance(raw, dict):
+        return {key: _placed(value, folder) for key, value in raw.items()}
+    if isinstance(raw, list):
+        return [_placed(value, folder) for value in raw]
+    beside = isinstance(raw, str) and raw.startswith(BESIDE)
+    return (folder / raw.removeprefix(BESIDE)).as_posix() if beside else raw
 
 
 def decode_recipe(raw: dict[str, Any], overrides: Iterable[str] = (), *, where: str = "the recipe") -> Recipe:

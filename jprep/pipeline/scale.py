@@ -10,6 +10,7 @@ from jprep.corpus.recipe import CorpusConfig, Recipe, Source, step_name
 from jprep.dataset.labelled_rows import LabelledConfig
 from jprep.dataset.spec import dataset_config
 from jprep.engine.fingerprint import differences, plain
+from jprep.pipeline.steps import wanted_steps
 from jprep.plugins import plugins
 from jprep.tokenizer.spec import tokenizer_config
 from jprep.train.job import CheckpointSection, ModelSection, TrainSection, ValidationSection, train_section
@@ -43,12 +44,13 @@ def tiny(recipe: Recipe) -> Recipe:
     Raises:
         ConfigError: a section is not valid as it is.
     """
+    wanted = wanted_steps(recipe)
     return msgspec.structs.replace(
         recipe,
         name=recipe.name + SUFFIX,
         corpus=_corpus(recipe.corpus),
-        tokenizer=_tokenizer(recipe.tokenizer),
-        dataset=_dataset(recipe.dataset),
+        tokenizer=_tokenizer(recipe.tokenizer) if "tokenizer" in wanted else {},
+        dataset=_dataset(recipe.dataset) if "dataset" in wanted else {},
         train=_train(recipe.train) if recipe.train else {},
     )
 

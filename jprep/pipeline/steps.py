@@ -14,6 +14,7 @@ from jprep.errors import ConfigError
 from jprep.io.paths import expand
 from jprep.tokenizer.spec import tokenizer_config
 from jprep.train.environments import python_of
+from jprep.train.folds import folds_of
 from jprep.train.job import train_section
 from jprep.train.launching import light_half
 from jprep.train.schedule import check_schedule
@@ -35,19 +36,26 @@ def steps_of(recipe: Recipe, until: Step, *, corpus: bool = False, tokenizer: bo
     Raises:
         ConfigError: a step needs a corpus, and there is neither one nor a source.
     """
-    labelled = bool(recipe.train.get("data"))
+    wanted = wanted_steps(recipe, tokenizer=tokenizer)
+    steps = [step for step in STEPS[: STEPS.index(until) + 1] if step in wanted]
+    if "corpus" in steps and not corpus and not recipe.corpus.sources:
+        fix = "name a corpus with --corpus DIR, or give the recipe a [[corpus.sources]]"
+        if "dataset" not in wanted and "train" in wanted:
+            fix = f"name a tokenizer with --tokenizer DIR; else {fix}"
+        raise ConfigError("the recipe has no corpus of its own", where=recipe.name, fix=fix)
+    return steps
+
+
+def wanted_steps(recipe: Recipe, *, tokenizer: bool = False) -> set[Step]:
+    """The steps that a recipe has sections for, and what these need before them; see `steps_of`."""
     wanted: set[Step] = {"train", "export"} if recipe.train else set()
-    if recipe.dataset or (recipe.train and not labelled):
+    if recipe.dataset or (recipe.train and not recipe.train.get("data")):
         wanted.add("dataset")
     if (wanted or recipe.tokenizer) and not tokenizer:
         wanted.add("tokenizer")
     if wanted & {"tokenizer", "dataset"} or recipe.corpus.sources:
         wanted.add("corpus")
-    steps = [step for step in STEPS[: STEPS.index(until) + 1] if step in wanted]
-    if "corpus" in steps and not corpus and not recipe.corpus.sources:
-        fix = "name a corpus with --corpus DIR, or give the recipe a [[corpus.sources]]"
-        raise ConfigError("the recipe has no corpus of its own", where=recipe.name, fix=fix)
-    return steps
+    return wanted
 
 
 def missing_section(recipe: Recipe, steps: list[Step], until: Step) -> str:
@@ -79,6 +87,7 @@ def check(recipe: Recipe, steps: list[Step], backend: str, *, corpus: bool = Fal
         train = train_section(recipe.train, "[train]")
         if train.steps:
             check_schedule(train.schedule, train.steps)
+        folds_of(recipe.train)
         half = light_half(backend)
         python_of(half.name, half.module)
 
@@ -112,4 +121,6 @@ def summary(recipe: Recipe, steps: list[Step], backend: str) -> Iterator[tuple[S
         model = train.model.preset or train.model.config.get("model_type", "")
         long = f"{train.steps:,} steps" if train.steps else f"{train.epochs:g} epochs"
         lines["train"] = f"{model} for {train.task}, {long} of {train.batch:,} rows, with {backend}"
+        if folds := folds_of(recipe.train):
+            lines["train"] += f", for each of {folds} folds"
     yield from ((step, lines[step]) for step in steps)

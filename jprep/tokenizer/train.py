@@ -139,14 +139,15 @@ class _Training:
         try:
             return _aside(lambda: learning.learn(counted, self._config, self._special, self._state / "learning"))
         except ConfigError:
-            (self._state / _CLAIM).unlink()
+            write_atomic(self._state / _CLAIM, b"")
             raise
 
     def _claim(self) -> None:
         """Say what is being made here, or see that it is what was begun."""
         path = self._state / _CLAIM
-        if path.exists():
-            refuse_other(self._made_from, msgspec.json.decode(path.read_bytes()), self._folder)
+        begun = path.read_bytes() if path.exists() else b""
+        if begun:
+            refuse_other(self._made_from, msgspec.json.decode(begun), self._folder)
         else:
             write_atomic(path, msgspec.json.encode(self._made_from))
 

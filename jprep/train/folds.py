@@ -47,6 +47,29 @@ class Folds(msgspec.Struct, frozen=True):
     figures: dict[str, Figure]
 
 
+def folds_of(section: Mapping[str, Any]) -> int:
+    """How many folds a recipe's raw `[train]` is trained for, one after the other.
+
+    Returns:
+        0 where it divides no rows, has others to validate on, or names the one fold that is held out.
+
+    Raises:
+        ConfigError: nothing is measured on them, or a value is wrong.
+    """
+    train = train_section(section, "[train]")
+    if "fold" in section or train.validation_data or not train.labelled.folds:
+        return 0
+    if not train.validation.every_steps:
+        fix = "train.validation.every_steps = 100; it is measured at the last step in any case"
+        raise ConfigError("nothing would be measured on the folds", where="train.validation.every_steps", fix=fix)
+    return train.labelled.folds
+
+
+def fold_runs(run: Path, number: int) -> list[Path]:
+    """The run directories of so many folds."""
+    return [run / f"fold-{fold}" for fold in range(number)]
+
+
 def train_folds(
     section: Mapping[str, Any],
     name: str,
@@ -75,11 +98,10 @@ def train_folds(
         ConfigError: there are no folds, nothing is measured on them, or a run of its own lies in the folder.
         JprepError: see `jprep.train.launching.prepare` and `train`.
     """
-    number = _number(section)
+    places = fold_runs(run, _number(section))
     if (run / JOB).exists():
-        fix = "choose another output directory for the folds, e.g. --name folds"
+        fix = "choose another directory for the folds: another --work, or --name folds of `jprep train`"
         raise ConfigError("this is a run of its own", where=str(run), fix=fix)
-    places = [run / f"fold-{fold}" for fold in range(number)]
     for fold, place in enumerate(places):
         one = {**section, "fold": fold}
         if code := through(prepare(one, f"{name}/{place.name}", backend, place, tokenizer, None)):
@@ -120,11 +142,8 @@ def _figure(each: list[float | None]) -> Figure:
 
 
 def _number(section: Mapping[str, Any]) -> int:
-    train = train_section({**section, "fold": 0}, "[train]")
-    if not train.labelled.folds or train.validation_data:
+    number = folds_of({key: value for key, value in section.items() if key != "fold"})
+    if not number:
         fix = "labelled.folds = 5, without validation_data"
         raise ConfigError("there are no folds to train", where="train.labelled.folds", fix=fix)
-    if not train.validation.every_steps:
-        fix = "train.validation.every_steps = 100; it is measured at the last step in any case"
-        raise ConfigError("nothing would be measured on the folds", where="train.validation.every_steps", fix=fix)
-    return train.labelled.folds
+    return number

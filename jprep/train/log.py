@@ -60,8 +60,9 @@ def opened(run: Path) -> Iterator[int]:
 
 
 def last_line(run: Path) -> str:
-    """The last line of the log that says something, or what of it tells enough."""
-    return tail(run).rpartition("\n")[2].strip()[:_LINE]
+    """The last line of the log that says something, or what of it tells enough; launchers end theirs with rules."""
+    lines = reversed(tail(run).splitlines())
+    return next((line.strip() for line in lines if any(map(str.isalnum, line))), "")[:_LINE]
 
 
 def tail(run: Path) -> str:

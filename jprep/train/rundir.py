@@ -28,7 +28,7 @@ CHECKPOINTS, EXPORT, INIT, INIT_HASH = "checkpoints", "export", "init.safetensor
 FREE = ("log_every", "trackers", "max_restarts", "silent_minutes", "checkpoint", "validation")
 """Keys of `[train]` that no weight depends on: a run that has begun may go on with other ones."""
 
-_FIELDS = ("format", "backend", "model", "steps", "samples", "special", "labels")
+_FIELDS = ("format", "model", "steps", "samples", "special", "labels")
 _PLACES = ("data", "validation_data", "backend")
 _OTHER_JOB = "give the first command's options again, or another output directory"
 
@@ -36,7 +36,8 @@ _OTHER_JOB = "give the first command's options again, or another output director
 def open_run(run: Path, job: Job, say: Say = on_stderr) -> None:
     """Make a run directory for a job, or see that the one that stands is the job's.
 
-    What no weight depends on (`FREE`) and paths may have changed; the new ones are written down.
+    What no weight depends on (`FREE`), paths, the backend and its options may have changed; the new ones are written
+    down.
 
     Raises:
         MismatchError: it holds another job, or the dataset, the tokenizer or labelled rows have changed.
@@ -47,7 +48,10 @@ def open_run(run: Path, job: Job, say: Say = on_stderr) -> None:
     with locked(run / LOCK):
         remove_leftovers(run)
         if (run / JOB).exists():
-            _refuse_other(job, read_job(run), run, say)
+            before = read_job(run)
+            _refuse_other(job, before, run, say)
+            if before.backend != job.backend:
+                say(f"this run was begun with {before.backend}, and goes on with {job.backend}")
         else:
             write_data_lock(run, job, say)
         write_atomic(run / JOB, msgspec.json.format(msgspec.json.encode(job), indent=1))

@@ -13,6 +13,7 @@ from jprep import samples
 from jprep.corpus.store import read_manifest
 from jprep.train.rundir import read_job
 from tests.conftest import COMMAND, Distribution, Run, digests, environment
+from tests.fakes.labelled_run import rows
 from tests.fakes.numpy_backend import offer
 
 DATA = ("corpus", "tokenizer", "dataset")
@@ -149,3 +150,48 @@ def test_a_dry_run_writes_nothing(place: Place) -> None:
     for step in ("corpus", "tokenizer", "dataset", "train", "export"):
         assert f"  {step}" in told
     assert digests(place.folder) == before
+
+
+LABELLED = """name = "評判"
+
+[[corpus.sources]]
+name = "rows"
+reader = "jsonl"
+paths = ["{recipe}/rows.jsonl"]
+
+[corpus]
+segmenter = "none"
+
+[tokenizer]
+model = "unigram"
+vocab_size = 276
+boundaries = "none"
+special = ["bert"]
+
+[train]
+task = "classify"
+model = { preset = "bert-tiny" }
+data = ["{recipe}/rows.jsonl"]
+labelled = { length = 24, folds = 2 }
+batch = 8
+steps = 4
+validation = { every_steps = 4 }
+"""
+
+
+def test_labelled_rows_are_trained_in_their_folds_from_any_folder(place: Place) -> None:
+    recipes = place.folder.parent / "recipes"
+    recipes.mkdir()
+    rows(recipes / "rows.jsonl")
+    (recipes / "r.toml").write_text(LABELLED, encoding="utf-8")
+    command = ("run", recipes / "r.toml", "--scale", "tiny", "--backend", "numpy", "--until", "train")
+    told = place.jprep(*command, cwd=place.folder, env=place.env).stdout
+    for words in ("[3/3] train:", "of 2 folds", "accuracy"):
+        assert words in told
+    runs = place.folder / "work/評判-tiny/runs/numpy"
+    assert sorted(path.name for path in runs.iterdir()) == ["fold-0", "fold-1", "folds.json"]
+    assert read_job(runs / "fold-1").train.fold == 1
+    assert "4 steps" in place.jprep(*command, "--dry-run", cwd=place.folder, env=place.env).stdout
+    alone = ("--set", "train.fold=1", "--set", "name=one")
+    place.jprep(*command, *alone, cwd=place.folder, env=place.env)
+    assert read_job(place.folder / "work/one/runs/numpy").train.fold == 1

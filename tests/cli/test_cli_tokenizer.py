@@ -142,6 +142,13 @@ def test_what_cannot_be_is_told_with_its_fix(
     assert "Traceback" not in refused.stderr and not (tmp_path / "t/card.json").exists()
 
 
+def test_the_fix_works_in_the_same_folder(corpus: Path, tmp_path: Path, jprep: Run) -> None:
+    command = ("tokenizer", "train", corpus, "-o", tmp_path / "t", *SMALL)
+    jprep(*command, "--vocab-size", 500_000, code=2)
+    jprep(*command)
+    assert (tmp_path / "t/card.json").exists()
+
+
 def test_a_corpus_without_words_or_texts(tmp_path: Path, jprep: Run) -> None:
     (tmp_path / "a.txt").write_text("吾輩は猫である。名前はまだ無い。\n" * 9, encoding="utf-8")
     (tmp_path / "b.txt").write_text("", encoding="utf-8")

@@ -99,3 +99,15 @@ def test_our_own_recipe_takes_what_is_there() -> None:
     assert [source.name for source in recipe.corpus.sources] == ["wikipedia", "text"]
     assert recipe.corpus.segmenter == "none"
     assert decode_recipe({"name": "r", "corpus": {}}).corpus.dedup.documents
+
+
+def test_what_lies_beside_a_recipe_is_found_from_anywhere(tmp_path: Path) -> None:
+    path = tmp_path / "r.toml"
+    source = '[[corpus.sources]]\nname = "a"\nreader = "text"\npaths = ["{recipe}/a.txt", "b.txt"]\n'
+    section = '[train]\ndata = ["{recipe}/c.jsonl"]\nlabelled = { text = "{recipe}" }\n'
+    path.write_text('name = "r"\n' + source + section)
+    recipe = load_recipe(path)
+    assert recipe.corpus.sources[0].paths == [str(tmp_path / "a.txt"), "b.txt"]
+    assert recipe.train == {"data": [str(tmp_path / "c.jsonl")], "labelled": {"text": "{recipe}"}}
+    changed = load_recipe(path, ['train.data=["mine.jsonl"]'])
+    assert changed.train["data"] == ["mine.jsonl"]

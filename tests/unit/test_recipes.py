@@ -10,9 +10,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from jprep.corpus.recipe import CorpusConfig, DedupConfig, Recipe, RemoteFile, Source, decode_recipe, load_recipe
-from jprep.dataset.labelled_rows import LabelledConfig
+from jprep.dataset.labelled import fold_of
+from jprep.dataset.labelled_rows import LabelledConfig, read_rows
 from jprep.dataset.masking import MaskingConfig
 from jprep.dataset.spec import DatasetConfig, dataset_config
+from jprep.io.paths import expand
 from jprep.tokenizer.spec import TokenizerConfig, tokenizer_config
 from jprep.train import job
 from jprep.train.models import About, model_config
@@ -30,7 +32,11 @@ def test_a_recipe_reads_what_it_fetches(path: Path) -> None:
     assert recipe.description
     assert tokenizer_config(recipe.tokenizer, recipe.name)
     for source in recipe.corpus.sources:
-        assert source.licence and source.homepage
+        assert source.licence
+        if not source.files:  # it comes with the recipe
+            assert all(Path(each).is_relative_to(path.parent) for each in expand(source.paths))
+            continue
+        assert source.homepage
         names = [file.name or urlsplit(file.url).path.rpartition("/")[2] for file in source.files]
         assert source.paths == [f"downloads/{name}" for name in names]
 
@@ -42,8 +48,7 @@ def test_a_recipe_says_a_training_that_could_begin(path: Path) -> None:
     check_schedule(train.schedule, train.steps or train.schedule.warmup + 1)
     config = model_config(train.model, train.task, About(32_000, train.length, bos=0, eos=2, pad=1))
     assert config["model_type"]
-    held_out = dataset_config(recipe.dataset, recipe.name).validation
-    assert not train.validation.every_steps or held_out
+    assert not train.validation.every_steps or train.labelled.folds or dataset_config(recipe.dataset, "").validation
     if train.masking.whole_word:
         assert recipe.corpus.segmenter != "none"
 
@@ -51,6 +56,16 @@ def test_a_recipe_says_a_training_that_could_begin(path: Path) -> None:
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_the_list_of_recipes_is_whole(path: Path) -> None:
     assert f"({path.name})" in (ROOT / "data_recipes" / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_labelled_rows_come_with_their_recipe_and_can_be_read(path: Path) -> None:
+    train = job.train_section(load_recipe(path).train, path.stem)
+    for file in train.data:
+        rows = list(read_rows(Path(file), train.labelled, "regress" if train.task == "regress" else "classify"))
+        assert len({row.text for row in rows}) == len(rows) >= 200
+        folds = [fold_of(row, train.labelled) for row in rows]
+        assert set(folds) == set(range(train.labelled.folds))
 
 
 TRAINING = [job.TrainSection, job.ModelSection, job.OptimizerSection, job.ScheduleSection, job.CheckpointSection]

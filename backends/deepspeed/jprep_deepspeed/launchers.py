@@ -79,6 +79,7 @@ def launch(options: Options, hosts: Hosts, host: Host, device: str, verb: list[s
         verb: the worker's arguments.
     """
     env = environment(host, device, hosts.processes, options.threads, deterministic=options.deterministic)
+    env["DS_ACCELERATOR"] = device  # else it takes a GPU where there is one
     if options.hosts:
         env = {name: value for name, value in env.items() if name not in ("RANK", "LOCAL_RANK", "WORLD_SIZE")}
     if options.hosts == "slurm":

@@ -24,3 +24,4 @@ class TestDeepSpeed(BackendSuite):
         "by its own launcher": TWO | {"launcher": "deepspeed"},
     }
     half = ("bf16", "fp16")
+    others = ("torch",)

@@ -21,7 +21,7 @@ from jprep.train.models import FAMILIES, parameters, positions
 from jprep.train.serving import check_request, serve
 from jprep.train.tensor_file import TensorFiles
 from jprep_flax.heads import Trainee
-from jprep_flax.models.parts import Cache
+from jprep_flax.models.stack import Cache
 from jprep_flax.weights import load as load_weights
 
 SHORTEST = 16

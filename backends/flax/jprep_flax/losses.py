@@ -65,6 +65,7 @@ def _summed(logits: Logits, size: int, weights: Any, hidden: Array, labels: Arra
 
 def _forward(logits: Logits, size: int, weights: Any, hidden: Array, labels: Array) -> tuple[Array, Any]:
     """The loss is the last thing that is computed, so its gradient is known but for a factor as soon as the loss is."""
+
     def add(number: Array, sums: tuple[Array, Any, Array]) -> tuple[Array, Any, Array]:
         total, of_weights, of_hidden = sums
         loss, first, second = _chunk_gradient(logits, weights, *_chunk(number, size, hidden, labels))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -105,10 +106,13 @@ def joined(
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_gpu_deterministic_ops=true".strip()
     jax.config.update("jax_default_matmul_precision", "highest" if exact else None)
     if layout.processes > 1:
-        own = range(rank * layout.devices, (rank + 1) * layout.devices) if layout.device == "gpu" else None
+        asked = signal.getsignal(signal.SIGTERM)
+        first = 0 if layout.coordinator else rank * layout.devices  # of those on this machine
+        own = range(first, first + layout.devices) if layout.device == "gpu" else None
         jax.distributed.initialize(
             coordinator, layout.processes, rank, own and list(own), initialization_timeout=int(patience)
         )
+        signal.signal(signal.SIGTERM, asked)  # JAX takes the signal for its own, and the session would not hear it
     _check(layout)
     yield Place(layout, rank)
     if layout.processes > 1:  # not after an error: this waits for the others, and they would wait for this one

@@ -36,7 +36,7 @@ class Trainer:
     def train(self) -> None:
         """Take the session through its batches."""
         session = self._session
-        with Pace() as pace:
+        with Pace(self._job.samples / self._job.train.batch) as pace:
             for step, fed in session.batches_ahead(self._feeder):
                 self._begin(step, fed, pace)
                 due = session.due(step)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -58,13 +58,6 @@ def load(
         array = read(own[0]) if len(own) == 1 else np.stack([read(name) for name in own])
         found[path] = variable.replace(put(_filled(array, variable.shape), variable))
     return nnx.from_flat_state(found.items())
-
-
-def tensors(tree: nnx.State, config: dict[str, Any], task: str) -> Iterator[tuple[str, Floats]]:
-    """Names and numbers, in transformers' shapes and order: of weights, or of averages that look like them."""
-    flat = dict(nnx.to_flat_state(tree))
-    for name, spot in names(config, task).items():
-        yield name, cut(flat[spot.path][...], spot)
 
 
 def cut(array: npt.ArrayLike, spot: Spot) -> Floats:

@@ -21,9 +21,9 @@ from jprep.train.models import About, model_config
 from jprep_flax import weights
 from jprep_flax.heads import NO_LABEL, Rows, Trainee
 
-CASES = [("gpt2", "clm"), ("llama", "clm"), ("llama-tied", "clm"), ("bert", "mlm"), ("roberta", "mlm"), ("electra", "mlm"),
-         ("gpt2", "classify"), ("llama", "regress"), ("bert", "classify"), ("bert", "regress"), ("roberta", "regress"),
-         ("roberta", "classify"), ("electra", "classify")]  # fmt: skip
+CASES = [("gpt2", "clm"), ("llama", "clm"), ("llama-tied", "clm"), ("bert", "mlm"), ("roberta", "mlm"),
+         ("electra", "mlm"), ("gpt2", "classify"), ("llama", "regress"), ("bert", "classify"), ("bert", "regress"),
+         ("roberta", "regress"), ("roberta", "classify"), ("electra", "classify")]  # fmt: skip
 IDS, PAD, LENGTH, ROWS = 300, 1, 23, 5
 
 _SIZES = {

@@ -20,3 +20,4 @@ class TestFlax(BackendSuite):
         "recomputed": {"recompute": True},
     }
     half = ("bf16", "fp16")
+    others = ("torch",)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from jprep.testing.backend_suite.bench import Bench
+from jprep.testing.backend_suite.suite import _asked_to_leave
 from jprep.train.events import read_events
 from jprep_flax import launching
 from jprep_flax.launching import _free_port
@@ -56,3 +57,11 @@ def test_where_one_process_ends_badly_all_do(code: str, expected: int) -> None:
     assert launching._await([other, bad]) == expected
     other.kill()
     other.wait()
+
+
+@pytest.mark.soak
+def test_processes_that_are_asked_to_leave_save_and_leave(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, "flax", {"device": "cpu", "processes": 2})
+    prepared = bench.prepare("gpt2-clm", steps=1_000_000, validation={}, checkpoint={"every_steps": 0})
+    reached = _asked_to_leave(bench, prepared, after=3)
+    assert reached.checkpoint().name == f"step-{max(reached.losses()):08d}"

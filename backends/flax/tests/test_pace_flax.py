@@ -35,7 +35,7 @@ def over() -> Step:
 
 
 def test_time_between_two_steps_is_idle_and_compiling_is_told_apart(clock: list[float]) -> None:
-    with Pace() as counted:
+    with Pace(epoch=10) as counted:
         clock[0] += 7
         counted.compiled(7.0)
         first = over()
@@ -45,14 +45,16 @@ def test_time_between_two_steps_is_idle_and_compiling_is_told_apart(clock: list[
         counted.begun(over(), 100)
         counted._steps[-1][1].result()
         clock[0] += 1
-        assert counted.figures() == {"tokens_per_second": 200.0, "idle": 0.5, "compiling": 7.0}
+        assert counted.figures() == {
+            "tokens_per_second": 200.0, "idle": 0.5, "epoch_seconds": 10.0, "compiling": 7.0
+        }  # fmt: skip
         clock[0] += 2
         counted.begun(over(), 50)
-        assert counted.figures() == {"tokens_per_second": 25.0, "idle": 1.0}
+        assert counted.figures() == {"tokens_per_second": 25.0, "idle": 1.0, "epoch_seconds": 20.0}
 
 
 def test_the_host_is_one_step_ahead_and_no_further() -> None:
-    with Pace() as counted:
+    with Pace(epoch=10) as counted:
         slow = Step()
         counted.begun(slow, 1)
 

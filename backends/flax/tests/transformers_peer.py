@@ -2,8 +2,8 @@
 
     python transformers_peer.py FOLDER
 
-Each folder below has `config.json`, `model.safetensors` and `rows.npz`, and gets `outputs.npz`: logits, the summed loss,
-the gradient of each weight and, for a language model, the ids that it goes on with.
+Each folder below has `config.json`, `model.safetensors` and `rows.npz`, and gets `outputs.npz`: logits, the summed
+loss, the gradient of each weight and, for a language model, the ids that it goes on with.
 """
 
 from __future__ import annotations
@@ -50,9 +50,8 @@ def measure(folder: Path) -> dict[str, Any]:
     found |= {f"gradient {name}": one.grad for name, one in model.named_parameters() if one.grad is not None}
     if kind.endswith(CAUSAL):
         row = rows["ids"][:1, : int(rows["lengths"][0])].long()
-        found["next"] = model.generate(
-            row, attention_mask=torch.ones_like(row), max_new_tokens=NEW, do_sample=False, eos_token_id=None, pad_token_id=0
-        )[:, row.shape[1] :]
+        greedy = {"max_new_tokens": NEW, "do_sample": False, "eos_token_id": None, "pad_token_id": 0}
+        found["next"] = model.generate(row, attention_mask=torch.ones_like(row), **greedy)[:, row.shape[1] :]
     return {name: value.detach().numpy() for name, value in found.items()}
 
 

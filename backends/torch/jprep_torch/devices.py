@@ -24,15 +24,14 @@ class Place:
     """This process's device, and its place among the others.
 
     Args:
-        kind: `cpu` or `cuda`.
+        kind: `cpu`, `cuda` or `xla`.
         rank: this process's number.
         world: how many there are.
     """
 
     def __init__(self, kind: str, rank: int = 0, world: int = 1) -> None:
         self.rank, self.world, self.kind = rank, world, kind
-        local = int(os.environ.get("LOCAL_RANK", "0"))
-        self.device = torch.device(kind, local) if kind == "cuda" else torch.device("cpu")
+        self.device = _device(kind)
 
     def total(self, value: Tensor) -> Tensor:
         """The sum of all processes' values."""
@@ -55,13 +54,20 @@ class Place:
             return contextlib.nullcontext()
         return torch.autocast(self.kind, _HALF[precision])
 
+    def sync(self) -> None:
+        """Have XLA compute what it was given so far; other devices have begun already."""
+        if self.kind == "xla":
+            import torch_xla
+
+            torch_xla.sync()
+
 
 @contextlib.contextmanager
 def joined(kind: str, *, deterministic: bool, patience: timedelta, alone: bool = False) -> Iterator[Place]:
     """Join the other processes that a launcher has started, and leave them at the end.
 
     Args:
-        kind: `cpu` or `cuda`.
+        kind: `cpu`, `cuda` or `xla`.
         deterministic: whether results may not depend on the order that a GPU's threads come in.
         patience: how long to wait for the others: the first one may be hashing a large checkpoint.
         alone: whether a process that is the only one makes a group as well; some libraries want one.
@@ -86,6 +92,15 @@ def joined(kind: str, *, deterministic: bool, patience: timedelta, alone: bool =
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()
+
+
+def _device(kind: str) -> torch.device:
+    if kind == "xla":
+        import torch_xla
+
+        return torch_xla.device()
+    local = int(os.environ.get("LOCAL_RANK", "0"))
+    return torch.device(kind, local) if kind == "cuda" else torch.device("cpu")
 
 
 def patience(job: Job) -> timedelta:

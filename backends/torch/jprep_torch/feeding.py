@@ -39,6 +39,22 @@ def micro_batches(
         yield _put(batch, part, device, types=types) if start < len(batch.lengths) else _nothing(batch, device)
 
 
+def filled(rows: Rows, wanted: int) -> Rows:
+    """As many rows of tokens as are wanted: those that are added have no label. One shape is compiled once.
+
+    Args:
+        rows: of packed text.
+        wanted: how many.
+    """
+    lacking = wanted - len(rows.ids)
+    if lacking <= 0:
+        return rows
+    ids = torch.cat([rows.ids, rows.ids[:1].expand(lacking, -1)])
+    labels = torch.cat([rows.labels, torch.full_like(ids[:lacking], NO_LABEL)])
+    lengths = torch.cat([rows.lengths, rows.lengths[:1].expand(lacking)])
+    return rows._replace(ids=ids, labels=labels, lengths=lengths)
+
+
 def _put(batch: Batch | LabelledBatch, part: slice, device: torch.device, *, types: bool) -> Rows:
     ids, lengths = batch.input_ids[part], batch.lengths[part]
     second = batch.token_types[part] if types and isinstance(batch, LabelledBatch) else None
@@ -63,6 +79,6 @@ def _tensor(values: np.ndarray[Any, Any], device: torch.device) -> Tensor:
     """On the device; whole numbers as int64, which embeddings and losses want."""
     kind = np.float32 if values.dtype.kind == "f" else np.int64
     tensor = torch.from_numpy(np.ascontiguousarray(values, kind))
-    if device.type == "cpu":
-        return tensor
+    if device.type != "cuda":
+        return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)

@@ -17,7 +17,7 @@ def parsers(module: str) -> tuple[argparse.ArgumentParser, argparse.ArgumentPars
     verbs = parser.add_subparsers(dest="verb", required=True)
     train = verbs.add_parser("train", help="a run, to its end")
     train.add_argument("run", type=Path)
-    train.add_argument("--device", choices=["cpu", "cuda"], required=True)
+    train.add_argument("--device", choices=["cpu", "cuda", "xla"], required=True)
     export = verbs.add_parser("export", help="a checkpoint's weights as model.safetensors")
     export.add_argument("run", type=Path)
     export.add_argument("checkpoint", type=Path)

@@ -77,12 +77,28 @@ class Bench:
         Raises:
             ConfigError: the backend refuses the options, or has no plan.
         """
-        chosen, run = case_of(name), self._place(name)
-        section = chosen.section | self._data(chosen) | changes
-        section["backend"] = {self.name: self._options | dict(options)}
+        return self._prepared(name, self._place(name), self.name, self._options | dict(options), changes)
+
+    def taken_over(self, name: str, other: str, step: int) -> Trained:
+        """A case that another backend has begun and this one brings to its end.
+
+        Args:
+            name: the case.
+            other: the other backend.
+            step: of the checkpoint that is handed on.
+        """
+        run = self._place(name)
+        begun = self._prepared(name, run, other, {"device": "cpu"}, {"max_restarts": 0})
+        self.train(begun, JPREP_FAILPOINT="run.committed@2")
+        assert [one.step for one in checkpoints_of(run, read_job(run)).committed()] == [step]
+        return self.train(self._prepared(name, run, self.name, self._options, {}))
+
+    def _prepared(self, name: str, run: Path, backend: str, options: Section, changes: Section) -> Prepared:
+        chosen = case_of(name)
+        section = chosen.section | self._data(chosen) | changes | {"backend": {backend: options}}
         tokenizer = self._laid_out("tokenizer", chosen.special, lay_out_tokenizer)
         dataset = None if "data" in section else self._laid_out("dataset", chosen.special, lay_out_dataset)
-        prepared = prepare(section, name, self.name, run, tokenizer, dataset)
+        prepared = prepare(section, name, backend, run, tokenizer, dataset)
         begin(prepared)
         return prepared
 

@@ -11,10 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from jprep.errors import ConfigError
+from jprep.errors import ConfigError, JprepError
 from jprep.testing.backend_suite.bench import Bench, Trained, await_true, partial_folders
 from jprep.testing.backend_suite.cases import CASES, DROPPING, SAVED, STEPS, STILL, case_of, golden
 from jprep.train.attempt import signal_ranks
+from jprep.train.environments import python_of
 from jprep.train.launching import light_half
 from jprep.train.models import parameters
 from jprep.train.rundir import read_job
@@ -52,6 +53,7 @@ class BackendSuite:
         two_processes: options with which two processes divide the batch; none where it cannot.
         ways: name → other options that must make the same steps: sharding, recomputing and the like.
         half: the precisions beside fp32 that it can on this machine.
+        others: backends whose runs it goes on with, where they are installed.
     """
 
     backend: ClassVar[str]
@@ -61,12 +63,14 @@ class BackendSuite:
     two_processes: ClassVar[Mapping[str, Any]] = {}
     ways: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     half: ClassVar[tuple[str, ...]] = ()
+    others: ClassVar[tuple[str, ...]] = ()
 
     _bench: ClassVar[Bench]
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """One test for each case, each other way and each half precision."""
-        for name, values in (("case", self.cases), ("way", self.ways), ("precision", self.half)):
+        named = {"case": self.cases, "way": self.ways, "precision": self.half, "other": self.others}
+        for name, values in named.items():
             if name in metafunc.fixturenames:
                 metafunc.parametrize(name, list(values))
 
@@ -199,6 +203,19 @@ class BackendSuite:
         _falls(losses, 0.85)
         whole = bench.trained(self.cases[0]).losses()
         assert _mean(losses, last=True) == pytest.approx(_mean(whole, last=True), rel=0.05)
+
+    def test_a_run_of_another_backend_goes_on(self, bench: Bench, other: str) -> None:
+        """From its checkpoint, as if nothing had happened but a change of rounding."""
+        self._has(DIVIDED)
+        try:
+            half = light_half(other)
+            python_of(other, half.module)
+        except JprepError as error:
+            pytest.skip(str(error))
+        trained = bench.taken_over(DIVIDED, other, SAVED)
+        _ended_well(trained)
+        assert [event.step for event in trained.events() if event.kind == "start"] == [0, SAVED]
+        _agrees(trained.losses(), _golden(DIVIDED), PARITY)
 
     def _needs(self, options: Mapping[str, Any], what: str) -> None:
         if not options:

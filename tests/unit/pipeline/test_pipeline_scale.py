@@ -9,6 +9,7 @@ import pytest
 
 from jprep.corpus.recipe import Recipe, decode_recipe, load_recipe
 from jprep.pipeline.scale import BATCH, LENGTH, STEPS, changes, tiny
+from jprep.pipeline.steps import wanted_steps
 from jprep.train.job import TrainSection, train_section
 from jprep.train.models import PRESETS, About, model_config
 from jprep.train.schedule import check_schedule
@@ -130,6 +131,12 @@ def test_labelled_rows_become_shorter() -> None:
     labelled = {"length": 512, "buckets": [64, 256], "folds": 5}
     train = trained(task="classify", data=["a.jsonl"], labelled=labelled)
     assert (train.labelled.length, train.labelled.buckets, train.labelled.folds) == (LENGTH, [64], 5)
+
+
+def test_a_small_form_has_the_same_steps() -> None:
+    labelled = {"task": "classify", "data": ["a.jsonl"], "epochs": 1, "model": {"preset": "bert-base"}}
+    for made in (recipe(), recipe(labelled), recipe({}), decode_recipe({"name": "r", "corpus": {"sources": SOURCES}})):
+        assert wanted_steps(tiny(made)) == wanted_steps(made)
 
 
 def test_what_changed_is_told_by_key() -> None:

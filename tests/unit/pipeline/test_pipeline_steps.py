@@ -10,7 +10,7 @@ import pytest
 from jprep.corpus.recipe import Recipe, decode_recipe
 from jprep.errors import ConfigError
 from jprep.pipeline.places import finished, places
-from jprep.pipeline.steps import check, missing_section, steps_of, to_fetch
+from jprep.pipeline.steps import check, missing_section, steps_of, summary, to_fetch
 
 SOURCE = {"name": "web", "paths": ["b.txt"], "reader": "text"}
 CORPUS = {"sources": [SOURCE], "segmenter": "none"}
@@ -106,3 +106,24 @@ def test_what_is_not_finished_is_named_with_the_command_that_makes_it(tmp_path: 
     place.mkdir(parents=True)
     (place / "dataset.json").write_text("{}")
     assert finished("dataset", made, Path("r.toml"), tmp_path) == place
+
+
+LABELLED = {"task": "classify", "data": ["a.jsonl"], "epochs": 1, "model": {"preset": "bert-tiny"}}
+IN_FOLDS = LABELLED | {"labelled": {"folds": 3}, "validation": {"every_steps": 5}}
+
+
+def test_rows_that_a_tokenizer_would_do_for_say_so_without_one() -> None:
+    with pytest.raises(ConfigError, match="no corpus of its own") as error:
+        steps_of(recipe(train=LABELLED), "export")
+    assert "--tokenizer DIR" in error.value.fix and "--corpus DIR" in error.value.fix
+
+
+def test_folds_are_told_of_before_anything_begins() -> None:
+    made = recipe(corpus=CORPUS, train=IN_FOLDS)
+    assert "each of 3 folds" in dict(summary(made, steps_of(made, "export"), "torch"))["train"]
+    alone = recipe(corpus=CORPUS, train=IN_FOLDS | {"fold": 1})
+    assert "folds" not in dict(summary(alone, steps_of(alone, "export"), "torch"))["train"]
+    made = recipe(corpus=CORPUS, train=IN_FOLDS | {"validation": {}})
+    with pytest.raises(ConfigError, match="nothing would be measured"):
+        steps = steps_of(made, "export")
+        check(made, steps, "torch")

@@ -34,9 +34,8 @@ def test_made_and_opened_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("changes", "field"),
-    [({"seed": 2}, "train.seed"), ({"steps": 70}, "steps"), ({"backend": "torch"}, "backend"),
-     ({"model": {"model_type": "gpt2"}}, "model.model_type")],
-)  # fmt: skip
+    [({"seed": 2}, "train.seed"), ({"steps": 70}, "steps"), ({"model": {"model_type": "gpt2"}}, "model.model_type")],
+)
 def test_another_job_is_refused(changes: dict[str, object], field: str, tmp_path: Path) -> None:
     small_run(tmp_path)
     with pytest.raises(MismatchError, match=field):
@@ -49,6 +48,15 @@ def test_what_no_weight_depends_on_may_change(tmp_path: Path) -> None:
     small_run(tmp_path, log_every=7, options={"rows": 4})
     assert read_job(run).options == {"rows": 4}
     assert read_job(run).train.log_every == 7
+
+
+def test_another_backend_may_go_on_and_it_is_said(tmp_path: Path) -> None:
+    run = small_run(tmp_path)
+    said: list[str] = []
+    job = read_job(run)
+    open_run(run, msgspec.structs.replace(job, backend="another"), said.append)
+    assert read_job(run).backend == "another"
+    assert said == [f"this run was begun with {job.backend}, and goes on with another"]
 
 
 def test_a_changed_dataset_is_refused(tmp_path: Path) -> None:

@@ -9,20 +9,9 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
-from jprep_flax.models.parts import (
-    ACTIVATIONS,
-    EMBEDDED,
-    LayerNorm,
-    Linear,
-    Maker,
-    Parts,
-    Table,
-    attend,
-    drop,
-    inside,
-    put,
-    through,
-)
+from jprep_flax.models.attention import attend, inside
+from jprep_flax.models.parts import ACTIVATIONS, EMBEDDED, LayerNorm, Linear, Maker, Parts, Table, drop, put
+from jprep_flax.models.stack import through
 
 
 class Layer(nnx.Module):
@@ -41,6 +30,7 @@ class Layer(nnx.Module):
         self.shares = config["attention_probs_dropout_prob"], config["hidden_dropout_prob"]
 
     def __call__(self, x: Array, seen: Array, key: Array | None) -> Array:
+        """From x, (rows, length, width), to the next layer's."""
         parts, output = self.attention.self, self.attention.output
         query, keys, values = (
             part(x).reshape(*x.shape[:2], self.heads, -1) for part in (parts.query, parts.key, parts.value)
@@ -63,8 +53,10 @@ class Embeddings(nnx.Module):
         self.LayerNorm = LayerNorm(make, width, config["layer_norm_eps"])
 
     def __call__(self, ids: Array, types: Array | None) -> Array:
-        words, kinds = self.word_embeddings(ids), self.token_type_embeddings(jnp.zeros_like(ids) if types is None else types)
-        return self.LayerNorm(words + kinds + self.position_embeddings(self._positions(ids)))
+        """Of ids and types (rows, length), where no types are the first for all."""
+        types = jnp.zeros_like(ids) if types is None else types
+        known = self.word_embeddings(ids) + self.token_type_embeddings(types)
+        return self.LayerNorm(known + self.position_embeddings(self._positions(ids)))
 
     def _positions(self, ids: Array) -> Array:
         if self.first is None:

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
-from jprep_flax.models.parts import (
-    ACTIVATIONS, EMBEDDED, Cache, LayerNorm, Maker, Parts, Remember, Table, attend, causal, drop, onward, product, through,
-)
+from jprep_flax.models.attention import attend, causal
+from jprep_flax.models.parts import ACTIVATIONS, EMBEDDED, LayerNorm, Maker, Parts, Table, drop, product
+from jprep_flax.models.stack import Cache, Remember, onward, through
 
 
 class Conv1D(nnx.Module):
@@ -53,6 +53,7 @@ class Layer(nnx.Module):
         self.shares = config["attn_pdrop"], config["resid_pdrop"]
 
     def __call__(self, x: Array, seen: Array, key: Array | None = None, remember: Remember | None = None) -> Array:
+        """From x, (rows, length, width), to the next layer's; `remember` adds keys and values of earlier tokens."""
         three = self.attn.c_attn(self.ln_1(x))
         query, keys, values = (three[..., part, :].reshape(*x.shape[:2], self.heads, -1) for part in range(3))
         if remember:
@@ -90,7 +91,5 @@ class GPT2(nnx.Module):
     def go_on(self, ids: Array, place: Array, cache: Cache) -> tuple[Array, Cache]:
         """Some more tokens, and what is then remembered."""
         x = self.wte(ids) + self.wpe(place + jnp.arange(ids.shape[1]))
-        x, cache = onward(
-            self.h, x, place, cache, lambda layer, x, seen, remember: layer(x, seen, remember=remember)
-        )
+        x, cache = onward(self.h, x, place, cache, lambda layer, x, seen, remember: layer(x, seen, remember=remember))
         return self.ln_f(x), cache

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
-from jprep_flax.models.parts import (
-    ACTIVATIONS, Cache, Linear, Maker, Parts, Remember, RMSNorm, Table, attend, causal, onward, through,
-)
+from jprep_flax.models.attention import attend, causal
+from jprep_flax.models.parts import ACTIVATIONS, Linear, Maker, Parts, RMSNorm, Table
+from jprep_flax.models.stack import Cache, Remember, onward, through
 
 
 class Layer(nnx.Module):
@@ -40,6 +40,7 @@ class Layer(nnx.Module):
     def __call__(
         self, x: Array, seen: Array, angles: Array, key: Array | None = None, remember: Remember | None = None
     ) -> Array:
+        """From x, (rows, length, width), to the next layer's; `remember` adds keys and values of earlier tokens."""
         found, attention = self.input_layernorm(x), self.self_attn
         query = turned(_split(attention.q_proj(found), self.heads), angles)
         keys = turned(_split(attention.k_proj(found), self.shared), angles)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -60,82 +60,6 @@ def put(model: nnx.Module, name: str, part: Any) -> None:
     setattr(model, last, part)
 
 
-class Linear(nnx.Module):
-    """x Wᵀ + b.
-
-    Args:
-        make: makes its weights.
-        inputs, outputs: how many numbers, each with the name of its axis.
-        bias: whether there is one.
-    """
-
-    def __init__(self, make: Maker, inputs: tuple[int, str | None], outputs: tuple[int, str | None], bias: bool = True):
-        self.weight = make.weight(outputs[0], inputs[0], axes=(outputs[1], inputs[1]))
-        self.bias = make.weight(outputs[0], axes=(outputs[1],)) if bias else None
-        self.dtype = make.dtype
-
-    def __call__(self, x: Array) -> Array:
-        y = product(x, self.weight[...], 0)
-        return y if self.bias is None else y + self.bias[...].astype(self.dtype)
-
-
-class LayerNorm(nnx.Module):
-    """Mean 0 and variance 1, in fp32; then scaled and shifted."""
-
-    def __init__(self, make: Maker, width: int, epsilon: float) -> None:
-        self.weight, self.bias = (make.weight(width, axes=("embed",)) for _ in range(2))
-        self.epsilon = epsilon
-
-    def __call__(self, x: Array) -> Array:
-        wide = x.astype(jnp.float32)
-        centred = wide - wide.mean(-1, keepdims=True)
-        scale = lax.rsqrt(jnp.square(centred).mean(-1, keepdims=True) + self.epsilon)
-        return (centred * scale * self.weight[...] + self.bias[...]).astype(x.dtype)
-
-
-class RMSNorm(nnx.Module):
-    """Mean square 1, in fp32; then scaled."""
-
-    def __init__(self, make: Maker, width: int, epsilon: float) -> None:
-        self.weight = make.weight(width, axes=("embed",))
-        self.epsilon = epsilon
-
-    def __call__(self, x: Array) -> Array:
-        wide = x.astype(jnp.float32)
-        wide = wide * lax.rsqrt(jnp.square(wide).mean(-1, keepdims=True) + self.epsilon)
-        return self.weight[...].astype(x.dtype) * wide.astype(x.dtype)
-
-
-class Table(nnx.Module):
-    """A vector for each id.
-
-    Args:
-        make: makes its weights.
-        rows: how many ids.
-        width: of a vector.
-        axes: names of both.
-        still: an id whose vector does not learn from being looked up: padding.
-    """
-
-    def __init__(
-        self, make: Maker, rows: int, width: int, axes: Axes = (None, "embed"), still: int | None = None
-    ) -> None:
-        self.weight = make.weight(rows, width, axes=axes)
-        self.still, self.dtype = still, make.dtype
-
-    def __call__(self, ids: Array) -> Array:
-        found = jnp.take(self.weight[...], ids, axis=0, mode="clip").astype(self.dtype)
-        if self.still is None:
-            return found
-        return jnp.where((ids == self.still)[..., None], lax.stop_gradient(found), found)
-
-
-@jax.checkpoint
-def gelu_new(x: Array) -> Array:
-    """GELU by tanh; only x is kept for the way back."""
-    return 0.5 * x * (1 + jnp.tanh(GELU_SLOPE * (x + GELU_CUBE * x * x * x)))
-
-
 @partial(jax.custom_vjp, nondiff_argnums=(2,))
 def product(x: Array, weight: Array, outputs: int = 1) -> Array:
     """x times a matrix, whose axis of outputs is said; cast to x's type.
@@ -165,6 +89,86 @@ def _product_back(outputs: int, kept: tuple[Array, Array], gradient: Array) -> t
 product.defvjp(_product, _product_back)
 
 
+class Linear(nnx.Module):
+    """x Wᵀ + b.
+
+    Args:
+        make: makes its weights.
+        inputs, outputs: how many numbers, each with the name of its axis.
+        bias: whether there is one.
+    """
+
+    def __init__(self, make: Maker, inputs: tuple[int, str | None], outputs: tuple[int, str | None], bias: bool = True):
+        self.weight = make.weight(outputs[0], inputs[0], axes=(outputs[1], inputs[1]))
+        self.bias = make.weight(outputs[0], axes=(outputs[1],)) if bias else None
+        self.dtype = make.dtype
+
+    def __call__(self, x: Array) -> Array:
+        """Of (…, inputs), (…, outputs)."""
+        y = product(x, self.weight[...], 0)
+        return y if self.bias is None else y + self.bias[...].astype(self.dtype)
+
+
+class LayerNorm(nnx.Module):
+    """Mean 0 and variance 1, in fp32; then scaled and shifted."""
+
+    def __init__(self, make: Maker, width: int, epsilon: float) -> None:
+        self.weight, self.bias = (make.weight(width, axes=("embed",)) for _ in range(2))
+        self.epsilon = epsilon
+
+    def __call__(self, x: Array) -> Array:
+        """Over the last axis; as wide as x is."""
+        wide = x.astype(jnp.float32)
+        centred = wide - wide.mean(-1, keepdims=True)
+        scale = lax.rsqrt(jnp.square(centred).mean(-1, keepdims=True) + self.epsilon)
+        return (centred * scale * self.weight[...] + self.bias[...]).astype(x.dtype)
+
+
+class RMSNorm(nnx.Module):
+    """Mean square 1, in fp32; then scaled."""
+
+    def __init__(self, make: Maker, width: int, epsilon: float) -> None:
+        self.weight = make.weight(width, axes=("embed",))
+        self.epsilon = epsilon
+
+    def __call__(self, x: Array) -> Array:
+        """Over the last axis; as wide as x is."""
+        wide = x.astype(jnp.float32)
+        wide = wide * lax.rsqrt(jnp.square(wide).mean(-1, keepdims=True) + self.epsilon)
+        return self.weight[...].astype(x.dtype) * wide.astype(x.dtype)
+
+
+class Table(nnx.Module):
+    """A vector for each id.
+
+    Args:
+        make: makes its weights.
+        rows: how many ids.
+        width: of a vector.
+        axes: names of both.
+        still: an id whose vector does not learn from being looked up: padding.
+    """
+
+    def __init__(
+        self, make: Maker, rows: int, width: int, axes: Axes = (None, "embed"), still: int | None = None
+    ) -> None:
+        self.weight = make.weight(rows, width, axes=axes)
+        self.still, self.dtype = still, make.dtype
+
+    def __call__(self, ids: Array) -> Array:
+        """Of ids of any shape, one more axis: a vector."""
+        found = jnp.take(self.weight[...], ids, axis=0, mode="clip").astype(self.dtype)
+        if self.still is None:
+            return found
+        return jnp.where((ids == self.still)[..., None], lax.stop_gradient(found), found)
+
+
+@jax.checkpoint
+def gelu_new(x: Array) -> Array:
+    """GELU by tanh; only x is kept for the way back."""
+    return 0.5 * x * (1 + jnp.tanh(GELU_SLOPE * (x + GELU_CUBE * x * x * x)))
+
+
 def gelu(x: Array) -> Array:
     """GELU by the error function."""
     return 0.5 * x * (1 + lax.erf(x * math.sqrt(0.5)))
@@ -188,109 +192,3 @@ def drop(x: Array, share: float, key: Array | None, place: int) -> Array:
         return x
     kept = jax.random.bernoulli(jax.random.fold_in(key, place), 1 - share, x.shape)
     return jnp.where(kept, x / (1 - share), 0).astype(x.dtype)
-
-
-def attend(query: Array, keys: Array, values: Array, seen: Array, share: float, key: Array | None) -> Array:
-    """Attention, its softmax in fp32.
-
-    Args:
-        query: (rows, length, heads, size).
-        keys, values: (rows, others, shared heads, size); each serves heads / shared heads of the query's.
-        seen: which of the others a token sees; (rows or 1, length or 1, others).
-        share: of probabilities that are dropped.
-        key: of dropout.
-
-    Returns:
-        (rows, length, heads · size).
-    """
-    rows, length, heads, size = query.shape
-    query = (query * size**-0.5).reshape(rows, length, keys.shape[2], -1, size)
-    scores = jnp.einsum("rqhgs,rkhs->rhgqk", query, keys).astype(jnp.float32)
-    scores = jnp.where(seen[:, None, None], scores, jnp.finfo(jnp.float32).min)
-    shares = drop(jax.nn.softmax(scores).astype(query.dtype), share, key, 0)
-    return jnp.einsum("rhgqk,rkhs->rqhgs", shares, values).reshape(rows, length, heads * size)
-
-
-def causal(length: int, others: int | None = None) -> Array:
-    """A token sees itself and those before it: (1, length, others)."""
-    return jnp.tril(jnp.ones((1, length, others or length), bool))
-
-
-def inside(lengths: Array, length: int) -> Array:
-    """What is not padding, (rows, 1, length)."""
-    return jnp.arange(length) < lengths[:, None, None]
-
-
-def through(
-    layers: nnx.Module, x: Array, key: Array | None, step: Callable[[Any, Array, Array | None], Array], remat: bool
-) -> Array:
-    """Take x through stacked layers, one after the other.
-
-    Args:
-        layers: a layer whose weights are those of all.
-        x: what the first one takes.
-        key: of dropout; each layer has its own.
-        step: one layer's way from x to x.
-        remat: whether what a layer computes is computed again on the way back, and not kept.
-    """
-    graph, weights = nnx.split(layers)
-    count = jax.tree.leaves(weights)[0].shape[0]
-
-    def one(x: Array, each: tuple[Any, Array]) -> tuple[Array, None]:
-        own, number = each
-        return step(nnx.merge(graph, own), x, None if key is None else jax.random.fold_in(key, number)), None
-
-    return lax.scan(jax.checkpoint(one) if remat else one, x, (weights, jnp.arange(count)))[0]
-
-
-class Cache(NamedTuple):
-    """What a causal model remembers of tokens that it has seen.
-
-    Attributes:
-        keys, values: (layers, rows, positions, shared heads, size).
-    """
-
-    keys: Array
-    values: Array
-
-    @classmethod
-    def empty(cls, config: dict[str, Any], most: int) -> Cache:
-        """One for a row of so many tokens."""
-        layers = config.get("n_layer") or config["num_hidden_layers"]
-        heads = config.get("n_head") or config["num_key_value_heads"]
-        shape = layers, 1, most, heads, config.get("head_dim") or config["n_embd"] // heads
-        return cls(jnp.zeros(shape), jnp.zeros(shape))
-
-
-Remember = Callable[[Array, Array], tuple[Array, Array]]
-"""Gives for keys and values of some tokens those of all."""
-
-
-def onward(
-    layers: nnx.Module, x: Array, place: Array, cache: Cache, step: Callable[[Any, Array, Array, Remember], Array]
-) -> tuple[Array, Cache]:
-    """Take tokens through stacked layers that remember those before.
-
-    Args:
-        layers: a layer whose weights are those of all.
-        x: what the first one takes, (rows, some, width).
-        place: how many tokens were seen before.
-        cache: of these.
-        step: one layer's way from x to x: of the layer, x, what is seen, and what remembers.
-    """
-    graph, weights = nnx.split(layers)
-    most, length = cache.keys.shape[2], x.shape[1]
-    seen = (jnp.arange(most) <= place + jnp.arange(length)[:, None])[None]
-
-    def one(x: Array, each: tuple[Any, Cache]) -> tuple[Array, Cache]:
-        own, past = each
-        kept: list[Cache] = []
-
-        def remember(*new: Array) -> tuple[Array, Array]:
-            kept.append(Cache(*(lax.dynamic_update_slice_in_dim(*pair, place, 1) for pair in zip(past, new))))
-            return kept[0]
-
-        return step(nnx.merge(graph, own), x, seen, remember), kept[0]
-
-    return lax.scan(one, x, (weights, cache))
-

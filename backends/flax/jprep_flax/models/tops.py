@@ -65,6 +65,7 @@ class Predictor(nnx.Module):
         self.table, self.bias, self.ids, self.activation = table, bias, ids, activation
 
     def __call__(self, x: Array) -> Array:
+        """Of (…, width), (…, ids)."""
         if self.dense is not None:
             x = self.norm(ACTIVATIONS[self.activation](self.dense(x)))
         logits = product(x, self.table[...], 0)

@@ -1,0 +1,37 @@
+"""`[train.backend.fairseq-xla]`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+WHERE = "train.backend.fairseq-xla"
+"""The section of the options."""
+
+Device = Literal["cpu", "xla"]
+
+
+class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """`[train.backend.fairseq-xla]`.
+
+    Attributes:
+        device: `xla` is a TPU, or where there is none XLA on the CPU; `cpu` is plain fairseq without torch_xla; `auto`
+            takes `xla` where this machine has TPUs.
+        devices: of `xla`, that one process divides the batch among; 0 is all that this machine has. On a machine without
+            TPUs they are virtual, for trials.
+        processes: of `cpu`, that divide the batch.
+        rows: rows that go through the model at a time on each device; 0 is as many as the estimate says will fit.
+        threads: of each process on a CPU; 0 divides the cores.
+        memory: GiB of each device of a TPU, which is not found out; 0 is unknown.
+        options: fairseq's own, by the names of its command line with underscores, e.g. `activation_dropout`. One that
+            would change nothing here is refused.
+    """
+
+    device: Literal["auto", "cpu", "xla"] = "auto"
+    devices: int = 0
+    processes: int = 1
+    rows: int = 0
+    threads: int = 0
+    memory: float = 0.0
+    options: dict[str, Any] = {}

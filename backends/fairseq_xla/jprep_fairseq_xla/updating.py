@@ -1,0 +1,152 @@
+"""Updates by fairseq's own trainer, with the mathematics of `docs/training.md`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from fairseq import utils
+from fairseq.trainer import Trainer
+from torch import Tensor
+
+from jprep.dataset.counter_bits import key
+from jprep.train.job import Job
+from jprep.train.rundir import INIT
+from jprep.train.saved import AVERAGES, OPTIMIZER, WEIGHTS, Progress, Saved, averages, write, write_progress
+from jprep.train.tensor_file import Floats, TensorFiles
+from jprep_fairseq_xla.adamw import M, V
+from jprep_fairseq_xla.models import Made, make, sample
+from jprep_fairseq_xla.settings import Settings
+from jprep_fairseq_xla.weights import spots, to_fairseq, to_transformers
+from jprep_torch.devices import Place
+from jprep_torch.feeding import filled
+from jprep_torch.heads import Rows
+from jprep_torch.training import Updated
+
+_KEPT = dict(zip(AVERAGES, (M, V), strict=True))
+
+
+class JobTrainer(Trainer):
+    """fairseq's trainer.
+
+    Args:
+        made: what it trains.
+        job: the job.
+        rank: this process's number.
+
+    Attributes:
+        norm: of the last gradient, before clipping.
+        check: is given it before weights change, where it is known by then: on a CPU.
+    """
+
+    def __init__(self, made: Made, job: Job, rank: int) -> None:
+        super().__init__(made.cfg, made.task, made.model, made.criterion)
+        self._seed, self._rank = job.train.seed, rank
+        self.norm: Any = None
+        self.check: Callable[[float], None] = lambda norm: None
+
+    def clip_grad_norm(self, clip_norm: float) -> Tensor:
+        """The norm before clipping."""
+        self.norm = super().clip_grad_norm(clip_norm)
+        if not self.tpu:
+            self.check(float(self.norm))
+        return self.norm
+
+    def _set_seed(self) -> None:
+        """What is dropped depends on the step and the process, and on nothing that came before."""
+        utils.set_torch_seed(int(key(self._seed, "dropout", self.get_num_updates(), self._rank)[0]) >> 1)
+
+
+class Updater:
+    """A model in the hands of fairseq's trainer: what `jprep_torch.training.Trainer` trains.
+
+    Args:
+        job: the job.
+        run: the run directory.
+        resume: the checkpoint to go on from; None at the beginning.
+        place: this process's.
+        settings: fairseq's options.
+        rows: that go through the model at a time.
+    """
+
+    def __init__(self, job: Job, run: Path, resume: Path | None, place: Place, settings: Settings, rows: int) -> None:
+        self._job, self._place, self._rows = job, place, rows
+        saved = Saved(resume) if resume else None
+        self._made = make(job.model, job.train.task, settings, saved.weights if saved else TensorFiles([run / INIT]))
+        self._made.task.precision = partial(place.autocast, job.train.precision)
+        self._trainer = JobTrainer(self._made, job, place.rank)
+        self._weights = dict(self._trainer.get_model().named_parameters(remove_duplicate=False))
+        if saved:
+            self._restore(saved)
+
+    @property
+    def trainee(self) -> Any:
+        """fairseq's model."""
+        return self._trainer.model
+
+    def loss(self, rows: Rows) -> tuple[Tensor, Tensor]:
+        """The sum of some rows' losses; of tokens there are no outputs that anybody looks at."""
+        loss, _, _ = self._made.task.valid_step(self._sample(rows), self._trainer.model, self._trainer.criterion)
+        self._place.sync()
+        return loss, torch.empty(0)
+
+    def update(self, parts: Sequence[Rows], labels: int, rate: float, check: Callable[[float], None]) -> Updated:
+        """One update; its rate is that of the scheduler that fairseq was given."""
+        self._trainer.check = check
+        self._trainer.train_step([self._sample(rows) for rows in parts])
+        losses, self._made.task.losses = self._made.task.losses, []
+        norm = float(self._trainer.norm)
+        check(norm)
+        return Updated(torch.stack(losses).sum() / max(labels, 1), norm, 1.0)
+
+    def save(self, folder: Path) -> None:
+        """Fill a checkpoint's folder; each process has all of it, and the first one writes."""
+        if self._place.rank:
+            return
+        job = self._job
+        found = spots(job.model, job.train.task)
+        shapes = {name: to_transformers(spot, self._weight).shape for name, spot in sorted(found.items())}
+        trained = [name for name in shapes if set(found[name].names) <= set(self._made.weights)]
+        read: dict[str, Callable[[str], Floats]] = {mark: partial(self._average, kept) for mark, kept in _KEPT.items()}
+
+        def average(name: str) -> Iterator[Floats]:
+            mark, _, own = name.partition(".")
+            yield to_transformers(found[own], read[mark])
+
+        write(folder, WEIGHTS, shapes, lambda name: [to_transformers(found[name], self._weight)])
+        write(folder, OPTIMIZER, averages(shapes, trained), average)
+        write_progress(folder, Progress(self._trainer.get_num_updates()))
+
+    def _restore(self, saved: Saved) -> None:
+        """Give the optimizer what a checkpoint kept of it; the weights are loaded."""
+        adam = self._trainer.optimizer.optimizer
+        adam.updates = saved.progress.updates
+        for mark, kept in _KEPT.items():
+
+            def read(name: str, mark: str = mark) -> Floats:
+                found = saved.averages.get(f"{mark}.{name}")
+                return np.zeros_like(saved.weights[name]) if found is None else found
+
+            for name, array in to_fairseq(self._job.model, self._job.train.task, read).items():
+                if name in self._made.weights:
+                    adam.averages(self._weights[name])[kept].copy_(torch.from_numpy(array))
+        self._trainer.set_num_updates(saved.progress.updates)
+
+    def _sample(self, rows: Rows) -> dict[str, Any]:
+        whole = filled(rows, self._rows) if self._place.kind == "xla" else rows
+        return sample(self._job.model["model_type"], whole.ids, whole.labels)
+
+    def _weight(self, name: str) -> Floats:
+        return _numbers(self._weights[name])
+
+    def _average(self, kept: str, name: str) -> Floats:
+        return _numbers(self._trainer.optimizer.optimizer.averages(self._weights[name])[kept])
+
+
+def _numbers(tensor: Tensor) -> Floats:
+    found: Floats = tensor.detach().float().cpu().numpy()
+    return found

@@ -1,0 +1,53 @@
+"""The heavy half: `python -m jprep_fairseq_xla.worker {train,export,infer} …`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from jprep.errors import JprepError
+from jprep.train.saved import Saved
+from jprep.train.worker import Session, work
+from jprep_fairseq_xla.mends import mended_fairseq
+from jprep_torch.verbs import parsers
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Do what a verb says; the exit code."""
+    parser, train = parsers("jprep_fairseq_xla.worker")
+    train.add_argument("--settings", type=json.loads, required=True, help="fairseq's options, as JSON")
+    train.add_argument("--rows", type=int, required=True, help="rows that go through the model at a time")
+    given = parser.parse_args(arguments)
+    if given.verb == "train":
+        return _train(given)
+    try:
+        if given.verb == "export":
+            Saved(given.checkpoint).export(given.folder)
+        else:
+            from jprep_fairseq_xla.answering import answer
+
+            answer(given.folder)
+        return 0
+    except JprepError as error:
+        sys.stderr.write(f"jprep: {error}\n")
+        return error.exit_code
+
+
+def _train(given: argparse.Namespace) -> int:
+    from jprep_torch.devices import joined, patience, ranks
+
+    def page(session: Session) -> None:
+        mended_fairseq(given.device)
+        from jprep_fairseq_xla.updating import Updater
+        from jprep_torch.training import Trainer
+
+        with joined(given.device, deterministic=True, patience=patience(session.job)) as place:
+            updater = Updater(session.job, given.run, session.resume, place, given.settings, given.rows)
+            Trainer(session, place, updater, given.rows).train()
+
+    return work(page, given.run, *ranks())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
