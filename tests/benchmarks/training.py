@@ -29,7 +29,7 @@ PEER = Path(__file__).with_name("hf_trainer.py")
 ROUNDS = int(os.environ.get("JPREP_BENCH_ROUNDS", "3"))
 PACES = ("whole", "steady")
 _TOLD = 20_000  # characters of an error
-_ERROR = re.compile(r"(\[rank\d+\]: )?[\w.]*[eE]rror\b")
+_ERROR = re.compile(r"jprep: |(\[rank\d+\]: )?[\w.]*[eE]rror\b")
 
 RECIPE = """
 name = "bench"
