@@ -29,6 +29,9 @@ def mended_fairseq(device: str) -> ModuleType:
         MachineError: the versions here are not those that the mends are for.
     """
     check_versions(device)
+    for name in ("torch", "torch_xla"):  # fairseq imports both, and they look at what a dataclass is
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
     with hashable_dataclasses():
         fairseq = importlib.import_module("fairseq")
     if device == "xla":

@@ -187,5 +187,5 @@ def _updates(job: Job, accumulate: int) -> Settings:
         "total_num_update": job.steps,
         "update_freq": accumulate,
         "seed": section.seed,
-        "log_interval": section.log_every,
+        "log_interval": job.steps + 1,  # figures are jprep's; fairseq's meters would hold on to the device's tensors
     }

@@ -80,8 +80,12 @@ class Updater:
         self._made.task.precision = partial(place.autocast, job.train.precision)
         self._trainer = JobTrainer(self._made, job, place.rank)
         self._weights = dict(self._trainer.get_model().named_parameters(remove_duplicate=False))
+        adam = self._trainer.optimizer.optimizer
+        for weight in self._made.weights.values():
+            adam.averages(weight)  # there before the first step, which is then like every other
         if saved:
             self._restore(saved)
+        place.sync()
 
     @property
     def trainee(self) -> Any:

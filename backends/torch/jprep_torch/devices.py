@@ -73,7 +73,7 @@ def joined(kind: str, *, deterministic: bool, patience: timedelta, alone: bool =
         alone: whether a process that is the only one makes a group as well; some libraries want one.
 
     Raises:
-        MachineError: there is no such device.
+        MachineError: there is no such device, or the processes cannot meet.
     """
     rank, world = ranks()
     if kind == "cuda" and not torch.cuda.is_available():
@@ -85,13 +85,22 @@ def joined(kind: str, *, deterministic: bool, patience: timedelta, alone: bool =
         torch.use_deterministic_algorithms(deterministic)  # if it only warned, attention would stay as it is
         torch.utils.deterministic.fill_uninitialized_memory = False
     if world > 1 or alone:
-        one: dict[str, Any] = {"store": dist.HashStore(), "rank": 0, "world_size": 1} if world == 1 else {}
-        dist.init_process_group("nccl" if kind == "cuda" else "gloo", timeout=patience, **one)
+        _meet("nccl" if kind == "cuda" else "gloo", world, patience)
     try:
         yield place
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()
+
+
+def _meet(backend: str, world: int, patience: timedelta) -> None:
+    one: dict[str, Any] = {"store": dist.HashStore(), "rank": 0, "world_size": 1} if world == 1 else {}
+    try:
+        dist.init_process_group(backend, timeout=patience, **one)
+    except dist.DistNetworkError as error:
+        where = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
+        fix = "end what listens there, or take another port in the backend's options"
+        raise MachineError(f"the processes of the run cannot meet: {error}", where=where, fix=fix) from error
 
 
 def _device(kind: str) -> torch.device:

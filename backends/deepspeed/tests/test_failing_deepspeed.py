@@ -1,0 +1,90 @@
+"""Ranks that die or hang, a port that is taken: the run goes on, or says what is in the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jprep.testing.backend_suite.bench import Bench, Trained, await_true
+from jprep.train.attempt import seated
+
+OPTIONS = {"device": "cpu", "threads": 1, "stage": 2, "processes": 2}
+CASE = "gpt2-clm"
+SECTION: dict[str, Any] = {"steps": 60, "checkpoint": {"every_steps": 10}, "validation": {"every_steps": 0}}
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    return Bench(tmp_path_factory.mktemp("failing"), "deepspeed", OPTIONS)
+
+
+def disturbed(bench: Bench, disturb: Callable[[Path], None], **section: Any) -> Trained:
+    """Train, and do something to the run as soon as it has a checkpoint."""
+    prepared = bench.prepare(CASE, **SECTION | section)
+
+    def later() -> None:
+        await_true(lambda: list(prepared.run.glob("checkpoints/step-*")), 300, "a checkpoint")
+        disturb(prepared.run)
+
+    thread = threading.Thread(target=later)
+    thread.start()
+    trained = bench.train(prepared)
+    thread.join()
+    return trained
+
+
+def starts(trained: Trained) -> list[int]:
+    return [event.step for event in trained.events() if event.kind == "start"]
+
+
+def to_the_second_rank(number: signal.Signals) -> Callable[[Path], None]:
+    return lambda run: os.kill(seated(run)[1], number)
+
+
+def test_a_rank_that_dies_takes_the_run_back_to_its_checkpoint(bench: Bench) -> None:
+    trained = disturbed(bench, to_the_second_rank(signal.SIGKILL))
+    assert trained.code == 0, trained.said
+    assert len(starts(trained)) == 2 and starts(trained)[1] % 10 == 0
+    assert "SIGKILL" in trained.said
+    calm = bench.trained(CASE, **SECTION)
+    assert trained.losses() == calm.losses()
+    assert bench.exported(trained).read_bytes() == bench.exported(calm).read_bytes()
+
+
+@pytest.mark.soak
+def test_a_rank_that_hangs_is_found_by_its_silence(bench: Bench) -> None:
+    trained = disturbed(bench, to_the_second_rank(signal.SIGSTOP), silent_minutes=0.7)
+    assert trained.code == 0, trained.said
+    assert "silent for 0.7 minutes" in trained.said and len(starts(trained)) == 2
+    assert trained.losses() == bench.trained(CASE, **SECTION).losses()
+
+
+@pytest.mark.parametrize(("launcher", "code"), [("torchrun", 1), ("deepspeed", 3)])
+def test_a_port_that_is_taken_is_named(bench: Bench, launcher: str, code: int) -> None:
+    with socket.socket() as taken:
+        taken.bind(("", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        options = {"port": port, "launcher": launcher}
+        trained = bench.train(bench.prepare(CASE, options, **SECTION | {"max_restarts": 0}))
+    assert trained.code == code
+    assert str(port) in trained.said and "EADDRINUSE" in trained.said
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_four_ranks_go_on_to_the_same_bits(bench: Bench, stage: int) -> None:
+    weights = []
+    short = SECTION | {"steps": 8, "checkpoint": {"every_steps": 2}}
+    for fault in ({}, {"JPREP_FAILPOINT": "run.committed@2"}):
+        trained = bench.train(bench.prepare(CASE, {"processes": 4, "stage": stage}, **short), **fault)
+        assert trained.code == 0, trained.said
+        weights.append(bench.exported(trained).read_bytes())
+    assert weights[0] == weights[1]
