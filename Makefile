@@ -8,7 +8,7 @@ INSTALL := -m pip install --quiet --disable-pip-version-check --constraint .ci/c
 TRAINERS := torch deepspeed flax
 BACKENDS := $(abspath $(VENV))/backends
 TORCH    := $(BACKENDS)/torch/bin/python
-PLACES   := JPREP_BACKENDS=$(BACKENDS) JPREP_TORCH=$(TORCH)
+PLACES   := JPREP_BACKENDS=$(BACKENDS) JPREP_TORCH=$(TORCH) JPREP_DEEPSPEED=$(BACKENDS)/deepspeed/bin/python
 READY    := $(TRAINERS:%=$(VENV)/.%-test)
 
 # Environments in which a tokenizer is loaded as its users do: the last transformers 4, and a transformers 5.
