@@ -53,8 +53,8 @@ def install(name: str, options: tuple[str, ...], constraints: tuple[Path, ...], 
     jprep backends install torch
     jprep backends install torch --constraint pins.txt -- --no-index --find-links wheels
     """
+    from jprep.train.environments import bare_requires, own_distributions, place_of, worker_requires
     from jprep.train.environments import install as make
-    from jprep.train.environments import own_distributions, place_of, worker_requires
     from jprep.train.launching import light_half
 
     half = light_half(name)
@@ -63,6 +63,7 @@ def install(name: str, options: tuple[str, ...], constraints: tuple[Path, ...], 
             name,
             worker_requires(half.distribution),
             own=own_distributions(half.distribution),
+            bare=bare_requires(half.distribution),
             constraints=constraints,
             options=options,
             restart=restart,

@@ -16,16 +16,24 @@ _ENVIRONMENT = 3
 
 
 @click.command()
+@click.option("--backend", metavar="NAME", help="Look at what this one needs, and at no other.")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="An option of the backend.")
 @AS_JSON
-def doctor(as_json: bool) -> int:
+def doctor(backend: str | None, overrides: tuple[str, ...], as_json: bool) -> int:
     """Look at this machine: Python, memory, disk, accelerators, segmenters, backends; and how to mend what is missing.
 
     A line begins with `-` where something is worth knowing, and with `!` where it is in the way: the exit code is
     then 3.
-    """
-    from jprep.doctor import examine
 
-    sections = examine()
+    \b
+    jprep doctor
+    jprep doctor --backend torch --set device=cuda
+    """
+    from jprep.doctor import examine, examine_for
+
+    if overrides and not backend:
+        raise click.UsageError("--set is an option of --backend")
+    sections = examine_for(backend, overrides) if backend else examine()
     _print_json(sections) if as_json else _print(sections)
     broken = any(finding.level == "error" for section in sections for finding in section.findings)
     return _ENVIRONMENT if broken else 0

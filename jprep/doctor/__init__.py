@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from jprep.doctor import backends, machine, segmenters
@@ -17,11 +17,13 @@ class Section(NamedTuple):
     findings: list[Finding]
 
 
-_LOOKS: dict[str, Callable[[], list[Finding]]] = {
+_MACHINE: dict[str, Callable[[], list[Finding]]] = {
     "Python": machine.python,
     "machine": machine.resources,
     "disk": machine.disks,
     "accelerators": machine.accelerators,
+}
+_LOOKS = _MACHINE | {
     "segmenters": segmenters.segmenters,
     "plugins": backends.found_plugins,
     "backends": backends.backends,
@@ -31,3 +33,17 @@ _LOOKS: dict[str, Callable[[], list[Finding]]] = {
 def examine() -> list[Section]:
     """Look at everything. It ends whatever hangs, and whatever fails is a finding."""
     return [Section(title, within(look, title)) for title, look in _LOOKS.items()]
+
+
+def examine_for(backend: str, overrides: Iterable[str] = ()) -> list[Section]:
+    """Look at the machine, and at one backend with options of its own.
+
+    Args:
+        backend: its name.
+        overrides: `option=value` settings of its own options.
+
+    Raises:
+        ConfigError: there is no such backend or option.
+    """
+    found = backends.backend(backend, overrides)
+    return [*(Section(title, within(look, title)) for title, look in _MACHINE.items()), Section("backend", found)]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
+from typing import Any
 
+from jprep.corpus.recipe import convert, settings
 from jprep.doctor.patience import within
 from jprep.plugins import plugins
 from jprep.plugins.manager import Found
-from jprep.train.backend import Finding
+from jprep.train.backend import Backend, Finding
 from jprep.train.environments import place_of, read_stamp
 from jprep.train.launching import light_half
 
@@ -18,7 +21,22 @@ def backends() -> list[Finding]:
     if not names:
         fix = "pip install jprep-torch, then jprep backends install torch"
         return [Finding("none is installed: corpora, tokenizers and datasets are made, models are not", "note", fix)]
-    return [finding for name in names for finding in within(partial(_backend, name), name)]
+    return [finding for name in names for finding in within(partial(_default, name), name)]
+
+
+def backend(name: str, overrides: Iterable[str] = ()) -> list[Finding]:
+    """What one backend finds, and where it is installed.
+
+    Args:
+        name: the backend's.
+        overrides: `option=value` settings of its own options.
+
+    Raises:
+        ConfigError: there is no such backend, it has no such option, or a value is of the wrong type.
+    """
+    half = light_half(name)
+    options = convert(settings({}, overrides), half.Options, where=f"[train.backend.{name}]")
+    return within(partial(_backend, half, options), name)
 
 
 def found_plugins() -> list[Finding]:
@@ -33,12 +51,16 @@ def _plugin(found: Found) -> Finding:
     return Finding(f"{found.name} cannot be loaded: {found.error}", "error", fix)
 
 
-def _backend(name: str) -> list[Finding]:
+def _default(name: str) -> list[Finding]:
     half = light_half(name)
-    place = place_of(name)
+    return _backend(half, half.Options())
+
+
+def _backend(half: Backend, options: Any) -> list[Finding]:
+    place = place_of(half.name)
     stamp = read_stamp(place)
-    own = [Finding(f"{name}: in {place}, with Python {stamp.python}")] if stamp else []
-    return own + [_named(name, finding) for finding in half.check(half.Options())]
+    own = [Finding(f"{half.name}: in {place}, with Python {stamp.python}")] if stamp else []
+    return own + [_named(half.name, finding) for finding in half.check(options)]
 
 
 def _named(name: str, finding: Finding) -> Finding:

@@ -81,7 +81,7 @@ class Backend(Protocol):
         name: as in `--backend`.
         module: the package of its heavy half.
         distribution: what it is installed as. Its extra `worker` names what the heavy half needs, for `jprep backends
-            install`.
+            install`; `worker-no-deps` what is installed after that without its own requirements.
         Options: its own options: a msgspec Struct that forbids unknown fields.
     """
 

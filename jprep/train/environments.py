@@ -24,7 +24,7 @@ VARIABLE = "JPREP_BACKENDS"
 STAMP = "jprep-backend.json"
 
 _TAIL = 15  # lines of pip's that are shown where it fails
-_WORKER = re.compile(r"""extra\s*==\s*(['"])worker\1""")
+_BARE = "worker-no-deps"
 _EXTRA, _NAME = re.compile(r";.*\bextra\b"), re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _ORIGIN = "direct_url.json"
 _ALWAYS = 'python_version > "3"'
@@ -39,6 +39,7 @@ class Installed(msgspec.Struct, frozen=True, kw_only=True):
         python: the version of Python.
         packages: the version of every distribution that is there.
         constraints: the versions that pip was held to.
+        bare: what was asked for after that, without what it requires itself.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Installed(msgspec.Struct, frozen=True, kw_only=True):
     python: str
     packages: dict[str, str]
     constraints: list[str] = []
+    bare: list[str] = []
 
 
 def default_folder() -> Path:
@@ -64,6 +66,7 @@ def install(
     folder: Path | None = None,
     *,
     own: Sequence[str] = ("jprep",),
+    bare: Sequence[str] = (),
     constraints: Sequence[Path] = (),
     options: Sequence[str] = (),
     restart: bool = False,
@@ -76,6 +79,7 @@ def install(
         requires: what pip installs, e.g. what `worker_requires` gives.
         folder: of all environments; by default `default_folder()`.
         own: distributions of this environment that go there as they are here: jprep, and the backend's package.
+        bare: what pip installs after that, without what it requires itself: see `bare_requires`.
         constraints: files of versions that pip keeps to.
         options: more of pip's, e.g. `--no-index`.
         restart: make it anew whatever is there.
@@ -95,11 +99,14 @@ def install(
     pins = _pins(constraints)
     with locked(place.parent / f".{name}.lock"):
         stamp = read_stamp(place)
-        if restart or stamp is None or (stamp.requires, stamp.constraints) != (wanted, pins):
+        if restart or stamp is None or (stamp.requires, stamp.constraints, stamp.bare) != (wanted, pins, list(bare)):
             more = [part for path in constraints for part in ("--constraint", str(path.absolute()))]
             with _in_its_place(place):
-                _make(place, [*options, *more, *wanted], say)
-                made = _stamp(name, place, wanted, pins)
+                _make(place)
+                _pip(place, [*options, *more, *wanted], say)
+                if bare:
+                    _pip(place, [*options, *more, "--no-deps", *bare], say)
+                made = msgspec.structs.replace(_stamp(name, place, wanted, pins), bare=list(bare))
                 write_atomic(place / STAMP, msgspec.json.format(msgspec.json.encode(made), indent=1))
     return interpreter(place)
 
@@ -126,13 +133,18 @@ def worker_requires(distribution: str) -> list[str]:
     Raises:
         ConfigError: it is not installed.
     """
-    found = []
-    for one in _distribution(distribution).requires or []:
-        requirement, _, marker = one.partition(";")
-        if _WORKER.search(marker):
-            rest = _WORKER.sub(_ALWAYS, marker).strip()
-            found.append(requirement.strip() if rest == _ALWAYS else f"{requirement.strip()} ; {rest}")
-    return found
+    return _extra(distribution, "worker")
+
+
+def bare_requires(distribution: str) -> list[str]:
+    """What it needs besides, installed without its own requirements: the extra `worker-no-deps`.
+
+    Of a package whose requirements no pip of today can meet, the extra `worker` names those that it really has.
+
+    Raises:
+        ConfigError: it is not installed.
+    """
+    return _extra(distribution, _BARE)
 
 
 def place_of(name: str, folder: Path | None = None) -> Path:
@@ -217,6 +229,18 @@ def as_installed(distribution: str) -> list[str]:
     return [*(["--editable"] if editable else []), unquote(parts.path) if parts.scheme == "file" else found["url"]]
 
 
+def _extra(distribution: str, extra: str) -> list[str]:
+    """The requirements of an extra, with what else their markers say."""
+    asked = re.compile(rf"""extra\s*==\s*(['"]){extra}\1""")
+    found = []
+    for one in _distribution(distribution).requires or []:
+        requirement, _, marker = one.partition(";")
+        if asked.search(marker):
+            rest = asked.sub(_ALWAYS, marker).strip()
+            found.append(requirement.strip() if rest == _ALWAYS else f"{requirement.strip()} ; {rest}")
+    return found
+
+
 def _from_elsewhere(name: str) -> bool:
     with contextlib.suppress(ConfigError):
         return _distribution(name).read_text(_ORIGIN) is not None
@@ -264,7 +288,7 @@ def _in_its_place(place: Path) -> Iterator[None]:
     remove_tree(kept)
 
 
-def _make(place: Path, wanted: Sequence[str], say: Callable[[str], None]) -> None:
+def _make(place: Path) -> None:
     try:
         venv.EnvBuilder(with_pip=True).create(place)
     except (OSError, subprocess.CalledProcessError) as error:
@@ -273,6 +297,14 @@ def _make(place: Path, wanted: Sequence[str], say: Callable[[str], None]) -> Non
         raise MachineError(
             "this Python cannot make environments", where=sys.executable, fix="install python3-venv"
         ) from error
+
+
+def _pip(place: Path, wanted: Sequence[str], say: Callable[[str], None]) -> None:
+    """One run of the environment's pip.
+
+    Raises:
+        MachineError: it fails; with its last words.
+    """
     command = [str(interpreter(place)), "-m", "pip", "install", "--disable-pip-version-check", *wanted]
     pip = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"

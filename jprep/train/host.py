@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from pathlib import Path
@@ -13,6 +14,9 @@ from jprep.train.backend import Host
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _QUERY = ("nvidia-smi", "--query-gpu=index,uuid,memory.total,name", "--format=csv,noheader,nounits")
 _MIB = 1 << 20
+_GOOGLE, _PCI = "0x1ae0", Path("/sys/bus/pci/devices")
+_CORES = {"0x0027": 2, "0x0056": 1, "0x005e": 1, "0x0062": 1, "0x0063": 1, "0x006f": 1, "0x0076": 1}
+"""Google's TPUs by their number → devices that a program sees of each chip: of v2 and v3 two."""
 
 
 class Accelerator(NamedTuple):
@@ -51,6 +55,18 @@ def accelerators() -> list[Accelerator]:
     lines = done.stdout.splitlines() if done.returncode == 0 else []
     found = [_accelerator(line) for line in lines if line.count(",") >= 3]
     return found if _VISIBLE not in os.environ else _visible(found, os.environ[_VISIBLE])
+
+
+def tpus() -> int:
+    """How many devices programs see of this machine's TPUs."""
+
+    def about(device: Path, what: str) -> str:
+        return (device / what).read_text().strip()
+
+    with contextlib.suppress(OSError):
+        found = [device for device in _PCI.iterdir() if about(device, "vendor") == _GOOGLE]
+        return sum(_CORES.get(about(device, "device"), 0) for device in found)
+    return 0
 
 
 def _accelerator(line: str) -> Accelerator:

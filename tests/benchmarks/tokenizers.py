@@ -16,8 +16,11 @@ def corpus(folder: Path) -> Path:
     data = SHARED / "data"
     inputs = [("--wikipedia", path) for path in sorted(data.glob("wikitext/jawiki-*-A.xml.bz2"))]
     inputs += [("--jsonl", path) for path in sorted([*data.glob("web/*.jsonl.gz"), *data.glob("prose/*.jsonl.gz")])]
-    arguments = [str(part) for pair in inputs for part in pair] or [str(write(folder / "sample"))]
-    done = run([JPREP, "corpus", "build", *arguments, "-o", str(folder / "corpus")], cwd=folder)
+    arguments, here = [str(part) for pair in inputs for part in pair], folder
+    if not inputs:
+        sample = write(folder / "sample")
+        arguments, here = [str(sample)], sample.parent
+    done = run([JPREP, "corpus", "build", *arguments, "-o", str(folder / "corpus")], cwd=here)
     if done.code:
         raise SystemExit(done.err)
     return folder / "corpus"

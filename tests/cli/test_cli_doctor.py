@@ -28,6 +28,23 @@ def jprep_backends():
     return {"broken": Broken}
 """
 
+CHOOSY = """import msgspec
+from jprep.plugins import hookimpl
+from jprep.train.backend import Finding
+class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    device: str = "cpu"
+class Choosy:
+    name, module, distribution = "choosy", "choosy", "choosy"
+    Options = Options
+    def check(self, options):
+        if options.device == "moon":
+            return [Finding("there is no moon", "error", "wait")]
+        return [Finding(f"it computes on {options.device}")]
+@hookimpl
+def jprep_backends():
+    return {"choosy": Choosy}
+"""
+
 
 def by_subject(text: str) -> dict[str, list[Finding]]:
     found: dict[str, list[Finding]] = {}
@@ -75,6 +92,21 @@ def test_a_backend_without_its_environment(distribution: Distribution, jprep: Ru
     pytest.importorskip("jprep_torch")
     told = jprep("doctor", env={"JPREP_BACKENDS": str(distribution.folder)}, code=3).stdout
     assert any(line.startswith("! torch:") and "jprep backends install torch" in line for line in told.splitlines())
+
+
+def test_one_backend_is_looked_at_with_the_options_it_shall_have(distribution: Distribution, jprep: Run) -> None:
+    distribution.add("choosy", CHOOSY)
+
+    def look(*arguments: str, code: int = 0) -> str:
+        result = jprep("doctor", "--backend", *arguments, env=distribution.env, code=code)
+        return result.stdout + result.stderr
+
+    told = look("choosy")
+    assert "  choosy: it computes on cpu" in told and "cores" in told and "jumandic" not in told
+    assert "! choosy: there is no moon  →  wait" in look("choosy", "--set", "device=moon", code=3)
+    assert "did you mean 'device'" in look("choosy", "--set", "devise=cpu", code=2)
+    assert "did you mean 'choosy'" in look("chosy", code=2)
+    assert "--backend" in jprep("doctor", "--set", "device=cpu", env=distribution.env, code=2).stderr
 
 
 def program(folder: Path, name: str, text: str) -> Path:

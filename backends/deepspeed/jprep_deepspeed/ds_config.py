@@ -69,7 +69,8 @@ class DsConfig:
                 more[name] = given.get(f"zero_optimization.{name}.device", AUTO)
         if not options.rows:
             times = given.get("gradient_accumulation_steps", 0)
-            more["rows"] = given.get("train_micro_batch_size_per_gpu", own // times if times > 0 else 0)
+            fitting = own // times if times > 0 and own % times == 0 else 0
+            more["rows"] = given.get("train_micro_batch_size_per_gpu", fitting)
         return self._checked(msgspec.structs.replace(options, **more))
 
     def agree(self, job: Job, layout: Layout) -> None:

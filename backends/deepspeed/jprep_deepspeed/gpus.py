@@ -8,7 +8,7 @@ from jprep.errors import ConfigError
 from jprep_deepspeed.options import WHERE
 
 _GIB = 1 << 30
-_SIZED = re.compile(r"(?:[A-Z][A-Z0-9]*-)*(?P<size>\d+(?:\.\d+)?)(?:GI?B?)?")
+_SIZED = re.compile(r"(?:(?:[A-Z][A-Z0-9]*-)+(?=[\d.]+G))?(?P<size>\d+(?:\.\d+)?)(?:GI?B?)?")  # RTX-4080 says none
 
 # GiB that the driver tells, of those that are made in one size.
 _ONE_SIZE = {
@@ -29,7 +29,7 @@ def gpu_memory(name: str) -> int:
     plain = re.sub(r"[\s_]+", "-", name.upper())
     if (whole := plain.replace("-", "")) in _ONE_SIZE:
         return int(_ONE_SIZE[whole] * _GIB)
-    if match := _SIZED.fullmatch(plain):
-        return int(float(match["size"]) * _GIB)
+    if (match := _SIZED.fullmatch(plain)) and (size := float(match["size"])):
+        return int(size * _GIB)
     fix = f"`A100-40GB`, `40` (GiB), or one of {', '.join(_ONE_SIZE)}"
     raise ConfigError(f"how much memory {name!r} has is not known", where=f"{WHERE}.gpu", fix=fix)

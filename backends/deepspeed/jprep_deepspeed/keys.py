@@ -12,9 +12,9 @@ _STAGE3 = (
 _SWITCHES = (
     "contiguous_gradients", "reduce_scatter", "use_multi_rank_bucket_allreduce", "allgather_partitions",
     "overlap_comm", "round_robin_gradients", "parameter_alignment", "ignore_unused_parameters",
-    "load_from_fp32_weights", "stage3_gather_16bit_weights_on_model_save", "stage3_use_all_reduce_for_fetch_params",
-    "stage3_allgather_sequential", "memory_efficient_linear", "override_module_apply", "log_trace_cache_warnings",
-    "enable_sanity_checks",
+    "load_from_fp32_weights", "stage3_gather_16bit_weights_on_model_save", "stage3_gather_fp16_weights_on_model_save",
+    "stage3_use_all_reduce_for_fetch_params", "stage3_allgather_sequential", "memory_efficient_linear",
+    "override_module_apply", "log_trace_cache_warnings", "enable_sanity_checks",
 )  # fmt: skip
 
 _ZERO: dict[str, Any] = {

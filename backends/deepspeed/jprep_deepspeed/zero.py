@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 import deepspeed
 import torch
+from deepspeed.accelerator import get_accelerator
 from torch import Tensor, nn
 
+from jprep.errors import ConfigError
 from jprep.train.job import Job
 from jprep.train.tensor_file import Floats, Shape
+from jprep_deepspeed.options import WHERE
 from jprep_torch.devices import Place
 from jprep_torch.heads import Trainee
 from jprep_torch.models import build, load, names_of
@@ -60,9 +64,13 @@ def divide_model(job: Job, weights: Mapping[str, Floats], settings: Settings, pl
     """A job's model with the weights of a file, divided as the settings say.
 
     In stage 3 each weight is divided as soon as it is read, so that no process ever holds the whole model.
+
+    Raises:
+        ConfigError: the device does not have the precision in this stage, or DeepSpeed does not take a value.
     """
     _join(place)
     stage = stage_of(settings)
+    _check(settings, job.train.precision if stage else "fp32")
     model = build(job.model, job.train.task)
     names = names_of(model, job.model, job.train.task)
     half = HALF.get(job.train.precision) if stage else None
@@ -87,6 +95,18 @@ def _join(place: Place) -> None:
     if place.kind == "cpu":
         deepspeed.ops.__compatible_ops__[_ONLY_INFERENCE] = False
     deepspeed.init_distributed(auto_mpi_discovery=False, verbose=False)
+
+
+def _check(settings: Settings, precision: str) -> None:
+    """Find before anything is made what no restart mends."""
+    if precision in HALF and not getattr(get_accelerator(), f"is_{precision}_supported")():
+        what, fix = f"DeepSpeed has no {precision} on this device but in stage 0", "another one, or stage = 0"
+        raise ConfigError(what, where="train.precision", fix=fix)
+    try:
+        deepspeed.DeepSpeedConfig(deepcopy(settings))
+    except ValueError as error:
+        fix = "mend it; `--dry-run` shows all that DeepSpeed is told"
+        raise ConfigError(f"DeepSpeed does not take this: {error}", where=f"{WHERE}.ds_config", fix=fix) from error
 
 
 def _divider(settings: Settings) -> Callable[[nn.Parameter], None]:

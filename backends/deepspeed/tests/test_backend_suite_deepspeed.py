@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from deepspeed.accelerator import get_accelerator
+
 from jprep.testing.backend_suite import BackendSuite
 
 TWO: dict[str, Any] = {"processes": 2}
@@ -23,5 +25,5 @@ class TestDeepSpeed(BackendSuite):
         "recomputed": TWO | {"stage": 3, "recompute": True},
         "by its own launcher": TWO | {"launcher": "deepspeed"},
     }
-    half = ("bf16", "fp16")
+    half = ("bf16", "fp16") if get_accelerator().is_fp16_supported() else ("bf16",)
     others = ("torch",)

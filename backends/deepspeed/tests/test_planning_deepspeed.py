@@ -170,6 +170,13 @@ def test_a_gpu_is_known_by_its_name_or_its_memory(name: str, gib: int) -> None:
     assert gpu_memory(name) == gib << 30
 
 
+@pytest.mark.parametrize("name", ["A100", "RTX 4080", "GTX-1080", "0", "", "A100-0GB"])
+def test_a_gpu_that_says_no_size_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="not known") as caught:
+        gpu_memory(name)
+    assert "A100-40GB" in caught.value.fix
+
+
 @pytest.mark.parametrize(
     ("options", "gpus", "here", "level"),
     [

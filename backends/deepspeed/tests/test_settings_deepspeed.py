@@ -196,7 +196,7 @@ def test_what_is_speed_or_memory_only_passes(planned: Any) -> None:
         "flops_profiler": {"enabled": True, "profile_step": 3},
     }
     assert planned(passed).settings.items() >= passed.items()
-    zero = {"stage": 3, "stage3_max_live_parameters": 1e6, "round_robin_gradients": True}
+    zero = {"stage": 3, "stage3_max_live_parameters": 1e6, "stage3_gather_fp16_weights_on_model_save": True}
     assert planned({"zero_optimization": zero}).settings["zero_optimization"].items() >= zero.items()
 
 

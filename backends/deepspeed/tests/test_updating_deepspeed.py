@@ -15,6 +15,7 @@ import torch
 from deepspeed.accelerator import get_accelerator
 from deepspeed.runtime.zero.partition_parameters import ZeroParamStatus
 
+from jprep.errors import ConfigError
 from jprep.testing.backend_suite.bench import Bench
 from jprep.train.batches import Batches
 from jprep.train.job import Job
@@ -96,6 +97,16 @@ def test_fp16_starts_with_too_large_a_scale_and_halves_it(
         assert told[-1].norm < 100 and told[-1].loss < told[0].loss
         progress = saved(made, tmp_path / str(stage)).progress
         assert 0 < progress.updates < len(told) and progress.scale == scales[-1]
+
+
+def test_what_deepspeed_does_not_take_is_said(run: Path, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(get_accelerator(), "is_fp16_supported", lambda: False)
+    with pytest.raises(ConfigError, match="no fp16 on this device but in stage 0"):
+        updater(run, place, settings(2), precision="fp16")
+    for stage in (2, 3):
+        wrong = settings(stage) | {"zero_optimization": {"stage": stage, "reduce_bucket_size": -5}}
+        with pytest.raises(ConfigError, match=r"(?s)reduce_bucket_size.*greater than 0"):
+            updater(run, place, wrong)
 
 
 def test_any_stage_goes_on_from_any_other_s_checkpoint(run: Path, place: Place, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ as numbers on the device.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -52,17 +53,17 @@ class AdamW(torch.optim.Optimizer):
             state.setdefault(name, torch.zeros_like(weight))
         return state
 
-    def _factors(self, group: dict[str, object], device: torch.device) -> tuple[Tensor, ...]:
+    def _factors(self, group: dict[str, Any], device: torch.device) -> tuple[Tensor, ...]:
         """What is left of a weight after its decay, η / (1 − β₁ᵗ), and √(1 − β₂ᵗ)."""
-        lr, (beta1, beta2) = group["lr"], group["betas"]  # type: ignore[misc]
+        lr, (beta1, beta2) = group["lr"], group["betas"]
         correction1, correction2 = 1 - beta1**self.updates, 1 - beta2**self.updates
-        numbers = [1 - lr * group["weight_decay"], lr / correction1, correction2**0.5]  # type: ignore[operator]
+        numbers = [1 - lr * group["weight_decay"], lr / correction1, correction2**0.5]
         return torch.tensor(numbers, dtype=torch.float32).to(device).unbind()
 
     def _update(
-        self, weight: nn.Parameter, group: dict[str, object], keep: Tensor | None, rate: Tensor, root: Tensor
+        self, weight: nn.Parameter, group: dict[str, Any], keep: Tensor | None, rate: Tensor, root: Tensor
     ) -> None:
-        beta1, beta2 = group["betas"]  # type: ignore[misc]
+        beta1, beta2 = group["betas"]
         state, grad = self.averages(weight), weight.grad
         assert grad is not None
         m = state[M].mul_(beta1).add_(grad, alpha=1 - beta1)

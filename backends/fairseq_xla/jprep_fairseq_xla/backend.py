@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
 from jprep.errors import ConfigError, JprepError
 from jprep.train.backend import Finding, Host, Plan
 from jprep.train.environments import python_of
+from jprep.train.host import tpus
 from jprep.train.job import Job
 from jprep.train.models import training_memory
 from jprep_fairseq_xla.options import WHERE, Device, Options
@@ -20,6 +21,26 @@ from jprep_torch.backend import environment, torchrun
 
 _SHARE = 0.85  # of a device's memory that a plan fills; the rest is the libraries' own
 _MOST = 1 << 14  # rows at a time that are thought of
+_LOOK = 60  # seconds that versions have to be looked up in
+_ASK = "from jprep_fairseq_xla.versions import report; report({!r})"
+
+
+class Layout(NamedTuple):
+    """How a global batch lies on the devices.
+
+    Attributes:
+        device: `cpu` or `xla`.
+        processes: how many.
+        devices: of each process.
+        rows: of a process that go through the model at a time, on all of its devices together.
+        memory: bytes on one device, estimated.
+    """
+
+    device: Device
+    processes: int
+    devices: int
+    rows: int
+    memory: int
 
 
 class FairseqXla:
@@ -31,8 +52,18 @@ class FairseqXla:
     Options: ClassVar[type[Any]] = Options
 
     def check(self, options: Any) -> list[Finding]:
-        """What its environment holds, and whether the device that is asked for is there."""
-        return []
+        """Whether its environment has the versions that the mends are for, and the device that is asked for."""
+        device = _device(options)
+        try:
+            found = [Finding(_ask(python_of(self.name, self.module), device))]
+        except JprepError as error:
+            return [Finding(error.what, "error", error.fix or f"jprep backends install {self.name}")]
+        except subprocess.SubprocessError as error:
+            fix = f"jprep backends install {self.name} --restart"
+            return [Finding(f"the backend {self.name} cannot run: {error}", "error", fix)]
+        if options.device == "xla" and not tpus():
+            found.append(Finding("there is no TPU here: XLA computes on the CPU", "note", 'device = "cpu" is faster'))
+        return found
 
     def plan(self, job: Job, run: Path, host: Host) -> Plan:
         """One process for all devices of XLA, or so many on a CPU.
@@ -41,18 +72,92 @@ class FairseqXla:
             ConfigError: the batch cannot be divided, fairseq has no such model, or an option has no effect.
         """
         options = msgspec.convert(job.options, Options)
-        device: Device = "cpu" if options.device == "auto" else options.device
-        rows = options.rows or job.train.batch // options.processes
-        accumulate = job.train.batch // options.processes // rows
-        settings = fairseq_settings(job, device, options.processes, accumulate, options.options)
-        verb = ["train", str(run), "--device", device, "--rows", str(rows), "--settings", json.dumps(settings)]
-        env = environment(host, device, options.processes, options.threads, deterministic=True)
+        layout = _layout(job, options, host)
+        accumulate = job.train.batch // layout.processes // layout.rows
+        settings = fairseq_settings(job, layout.device, layout.processes, accumulate, options.options)
+        verb = ["train", str(run), "--device", layout.device, "--devices", str(layout.devices)]
+        verb += ["--rows", str(layout.rows), "--settings", json.dumps(settings)]
+        env = environment(host, layout.device, layout.processes, options.threads, deterministic=True)
         return Plan(
-            argv=(host.python, *torchrun(options.processes), "jprep_fairseq_xla.worker", *verb),
-            env=env | ({"PJRT_DEVICE": "CPU"} if device == "xla" else {}),
-            processes=options.processes,
-            rows=rows,
+            argv=(host.python, *torchrun(layout.processes), "jprep_fairseq_xla.worker", *verb),
+            env=env | _variables(layout),
+            processes=layout.processes,
+            rows=layout.rows,
             accumulate=accumulate,
-            memory=0,
+            memory=layout.memory,
+            notes=_notes(layout),
             settings=settings,
         )
+
+
+def _device(options: Options) -> Device:
+    if options.device == "auto":
+        return "xla" if tpus() else "cpu"
+    return options.device
+
+
+def _ask(python: Path, device: Device) -> str:
+    """What its environment has, in words."""
+    command = [str(python), "-P", "-c", _ASK.format(device)]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_LOOK)
+    if done.returncode:
+        what, _, fix = done.stdout.strip().partition("\n")
+        raise ConfigError(what or (done.stderr.strip().splitlines() or ["it says nothing"])[-1], fix=fix)
+    return done.stdout.strip()
+
+
+def _variables(layout: Layout) -> dict[str, str]:
+    """PJRT's: which device, and how many a CPU shall play."""
+    if layout.device == "cpu":
+        return {}
+    if tpus():
+        return {"PJRT_DEVICE": "TPU"}
+    return {"PJRT_DEVICE": "CPU", "CPU_NUM_DEVICES": str(layout.devices)}
+
+
+def _notes(layout: Layout) -> tuple[str, ...]:
+    if layout.device == "cpu":
+        return ("plain fairseq on the CPU",)
+    kind = "TPU" if tpus() else "virtual CPU"
+    set_ = ", ".join(f"{name}={value}" for name, value in _variables(layout).items())
+    return (f"{layout.devices} {kind} device(s) by XLA, in one process (SPMD)", f"sets {set_}")
+
+
+def _layout(job: Job, options: Options, host: Host) -> Layout:
+    device, batch = _device(options), job.train.batch
+    _check(options, device)
+    devices = (options.devices or tpus() or 1) if device == "xla" else 1
+    parts = options.processes * devices
+    if batch % parts:
+        what = f"a batch of {batch} rows cannot be divided among {parts} {'devices' if devices > 1 else 'processes'}"
+        raise ConfigError(what, where=WHERE, fix=f"take a multiple of {parts} as train.batch, or fewer under {WHERE}")
+    own = batch // parts
+    if options.rows and own % options.rows:
+        fix = f"take a divisor of {own}, the rows of each device"
+        raise ConfigError(f"{own} rows cannot be taken {options.rows} at a time", where=f"{WHERE}.rows", fix=fix)
+    on_tpus = device == "xla" and tpus()
+    memory = int(options.memory * 2**30) if on_tpus else host.memory // parts
+
+    def fits(rows: int) -> bool:
+        return not memory or _memory(job, rows) <= _SHARE * memory
+
+    rows = options.rows or next((n for n in range(min(own, _MOST), 0, -1) if own % n == 0 and fits(n)), 1)
+    return Layout(device, options.processes, devices, rows * devices, _memory(job, rows))
+
+
+def _check(options: Options, device: Device) -> None:
+    if min(options.devices, options.rows, options.threads, options.memory) < 0 or options.processes < 1:
+        fix = "0 lets jprep choose, but for processes, of which there is one or more"
+        raise ConfigError("devices, rows, threads and memory are 0 or more", where=WHERE, fix=fix)
+    if device == "xla" and options.processes > 1:
+        fix = f"set {WHERE}.devices: one process divides the batch among them"
+        raise ConfigError("XLA's devices have one process", where=f"{WHERE}.processes", fix=fix)
+    if device == "cpu" and options.devices > 1:
+        fix = f'set {WHERE}.processes, or device = "xla"'
+        raise ConfigError("plain fairseq has processes, not devices", where=f"{WHERE}.devices", fix=fix)
+
+
+def _memory(job: Job, rows: int) -> int:
+    """Bytes on one device: fairseq keeps attention's matrices, and the table of tokens by ids."""
+    section = job.train
+    return training_memory(job.model, section.task, rows, section.length, section.precision, attention=True)

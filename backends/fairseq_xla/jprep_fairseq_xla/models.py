@@ -12,7 +12,6 @@ from fairseq.tasks import setup_task
 from torch import Tensor, nn
 
 import jprep_fairseq_xla.registering  # noqa: F401 - fairseq then finds the task by its name
-from jprep.train.job import Job
 from jprep.train.models import parameters
 from jprep.train.tensor_file import Floats
 from jprep_fairseq_xla.settings import Settings, arguments
@@ -30,14 +29,14 @@ class Made(NamedTuple):
         task: the one that wraps jprep's batches.
         model: with the weights of a file.
         criterion: fairseq's own.
-        weights: the trained ones by fairseq's names.
+        trained: fairseq's names of the weights that are.
     """
 
     cfg: Any
     task: Any
     model: Any
     criterion: Any
-    weights: dict[str, nn.Parameter]
+    trained: tuple[str, ...]
 
 
 def make(model: dict[str, Any], task: str, settings: Settings, weights: Mapping[str, Floats]) -> Made:
@@ -65,7 +64,8 @@ def sample(kind: str, ids: Tensor, labels: Tensor) -> dict[str, Any]:
     Args:
         kind: `model_type`.
         ids: (rows, length).
-        labels: (rows, length), `NO_LABEL` where there is none; of a decoder those of the same places, which are shifted.
+        labels: (rows, length), `NO_LABEL` where there is none. A decoder's are those of the same places, and are
+            shifted here.
     """
     inputs = {"src_tokens": ids, "src_lengths": torch.full_like(ids[:, 0], ids.shape[1])}
     if kind == "bert":
@@ -115,13 +115,10 @@ def _load(built: Any, config: dict[str, Any], task: str, weights: Mapping[str, F
             own[name].copy_(torch.from_numpy(array))
 
 
-def _trained(built: Any, config: dict[str, Any], task: str) -> dict[str, nn.Parameter]:
-    """Those that a job trains; others have no gradient."""
+def _trained(built: Any, config: dict[str, Any], task: str) -> tuple[str, ...]:
+    """The names of those that a job trains; others have no gradient."""
     tensors = parameters(config, task)
     names = [own for name, spot in spots(config, task).items() if tensors[name].trained for own in spot.names]
     for name, weight in built.named_parameters():
-        weight.requires_grad_(name in set(names))
-    own = dict(built.named_parameters(remove_duplicate=False))
-    return {name: own[name] for name in names}
-
-
+        weight.requires_grad_(name in names)
+    return tuple(names)

@@ -18,8 +18,8 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     Attributes:
         device: `xla` is a TPU, or where there is none XLA on the CPU; `cpu` is plain fairseq without torch_xla; `auto`
             takes `xla` where this machine has TPUs.
-        devices: of `xla`, that one process divides the batch among; 0 is all that this machine has. On a machine without
-            TPUs they are virtual, for trials.
+        devices: of `xla`, that one process divides the batch among; 0 is all that this machine has. Without TPUs they
+            are virtual, for trials.
         processes: of `cpu`, that divide the batch.
         rows: rows that go through the model at a time on each device; 0 is as many as the estimate says will fit.
         threads: of each process on a CPU; 0 divides the cores.

@@ -1,7 +1,7 @@
 """What fairseq finds by name: the task that wraps jprep's batches, AdamW and the schedules of `docs/training.md`.
 
-Importing it registers them. It is imported after `mended_fairseq`, and dataclasses here keep their annotations as types,
-which fairseq makes its command line of.
+Importing it registers them. It is imported after `mended_fairseq`, and dataclasses here keep their annotations as
+types, which fairseq makes its command line of.
 """
 
 import contextlib
@@ -133,7 +133,7 @@ class JprepScheduleConfig(FairseqDataclass):
     warmup_updates: int = field(default=0, metadata={"help": "updates in which it rises"})
     floor: float = field(default=0.0, metadata={"help": "share of it that is left at the end"})
     total_num_update: int = field(default=1, metadata={"help": "updates of the run"})
-    lr: list[float] = II("optimization.lr")
+    lr: list[float] = II("optimization.lr")  # noqa: RUF009 - a reference, as fairseq's own have it
 
 
 @register_lr_scheduler("jprep", dataclass=JprepScheduleConfig)

@@ -15,6 +15,9 @@ Settings = dict[str, Any]
 ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_accurate", "relu": "relu", "tanh": "tanh"}
 """transformers' name of an activation → fairseq's; its `gelu_accurate` is the one by tanh."""
 
+TASKS = {"roberta": "mlm", "bert": "mlm", "gpt2": "clm"}
+"""`model_type` → the task that fairseq trains it for."""
+
 _ARCHITECTURES = {"roberta": "roberta", "bert": "bert_base", "gpt2": "transformer_lm"}
 _FREE = {
     "roberta": ("activation_dropout", "checkpoint_activations", "offload_activations"),
@@ -27,7 +30,8 @@ _JOB = {
     "warmup_updates": "schedule.warmup", "end_learning_rate": "schedule.floor", "total_num_update": "steps",
     "max_update": "steps", "max_epoch": "epochs", "batch_size": "batch", "max_sentences": "batch",
     "max_tokens": "batch", "seed": "seed", "fp16": "precision", "bf16": "precision", "amp": "precision",
-    "arch": "model", "task": "task", "criterion": "task", "tokens_per_sample": "length", "max_positions": "model.config",
+    "arch": "model", "task": "task", "criterion": "task", "tokens_per_sample": "length",
+    "max_positions": "model.config",
     "sample_break_mode": "packing", "mask_prob": "masking.rate", "mask_whole_words": "masking.whole_word",
     "leave_unmasked_prob": "masking.masked", "random_token_prob": "masking.random",
     "dropout": "model.config", "attention_dropout": "model.config", "activation_fn": "model.config",
@@ -57,8 +61,10 @@ def fairseq_settings(job: Job, device: Device, processes: int, accumulate: int, 
     """
     check_model(job)
     check_chosen(job.model["model_type"], chosen)
-    settings = _model(job) | _updates(job, accumulate) | chosen
-    return settings | {"tpu" if device == "xla" else "cpu": True, "distributed_world_size": processes}
+    settings = model_settings(job.model) | _updates(job, accumulate) | chosen
+    settings |= {"tpu" if device == "xla" else "cpu": True, "distributed_world_size": processes}
+    # fairseq hands a GPU's number to the one of PyTorch, which on a CPU has none.
+    return settings | ({"ddp_backend": "legacy_ddp"} if processes > 1 else {})
 
 
 def check_chosen(kind: str, chosen: Settings) -> None:
@@ -93,20 +99,38 @@ def arguments(settings: Settings) -> list[str]:
 
 
 def check_model(job: Job) -> None:
-    """See that fairseq can be this model.
+    """See that fairseq can be this model, and train it as the job says.
 
     Raises:
         ConfigError: what it lacks.
     """
-    model, kind = job.model, job.model["model_type"]
-    task = "clm" if kind == "gpt2" else "mlm"
-    if kind not in _ARCHITECTURES or job.train.task != task:
+    kind = job.model["model_type"]
+    if TASKS.get(kind) != job.train.task:
         what = f"fairseq trains no {kind} for {job.train.task} here"
         fix = "roberta or bert with mlm, gpt2 with clm, or another backend"
         raise ConfigError(what, where="train.model", fix=fix)
     if job.train.precision == "fp16":
         fix = 'precision = "bf16", which TPUs compute in, or "fp32"'
         raise ConfigError("fairseq-xla has no fp16", where="train.precision", fix=fix)
+
+
+def model_settings(config: dict[str, Any]) -> Settings:
+    """The options that say which model it is.
+
+    Args:
+        config: transformers' config, of a kind in `TASKS`.
+
+    Raises:
+        ConfigError: fairseq's class cannot be it.
+    """
+    kind = config["model_type"]
+    _check_config(config)
+    common = {"arch": _ARCHITECTURES[kind], "task": "jprep", "ids": config["vocab_size"]}
+    return common | (_decoder(config) if kind == "gpt2" else _encoder(config, kind))
+
+
+def _check_config(model: dict[str, Any]) -> None:
+    kind = model["model_type"]
     for key, wanted in _wanted(kind).items():
         if model[key] not in wanted:
             what = f"fairseq's {kind} has no {key} of {model[key]!r}"
@@ -123,12 +147,6 @@ def _wanted(kind: str) -> dict[str, tuple[Any, ...]]:
         return {"activation_function": tuple(ACTIVATIONS)}
     types: dict[str, tuple[Any, ...]] = {"type_vocab_size": (1,)} if kind == "roberta" else {}
     return types | {"hidden_act": tuple(ACTIVATIONS)}
-
-
-def _model(job: Job) -> Settings:
-    config, kind = job.model, job.model["model_type"]
-    common = {"arch": _ARCHITECTURES[kind], "task": "jprep", "ids": config["vocab_size"]}
-    return common | (_decoder(config) if kind == "gpt2" else _encoder(config, kind))
 
 
 def _encoder(config: dict[str, Any], kind: str) -> Settings:

@@ -23,7 +23,6 @@ from jprep_fairseq_xla.models import Made, make, sample
 from jprep_fairseq_xla.settings import Settings
 from jprep_fairseq_xla.weights import spots, to_fairseq, to_transformers
 from jprep_torch.devices import Place
-from jprep_torch.feeding import filled
 from jprep_torch.heads import Rows
 from jprep_torch.training import Updated
 
@@ -70,19 +69,18 @@ class Updater:
         resume: the checkpoint to go on from; None at the beginning.
         place: this process's.
         settings: fairseq's options.
-        rows: that go through the model at a time.
     """
 
-    def __init__(self, job: Job, run: Path, resume: Path | None, place: Place, settings: Settings, rows: int) -> None:
-        self._job, self._place, self._rows = job, place, rows
+    def __init__(self, job: Job, run: Path, resume: Path | None, place: Place, settings: Settings) -> None:
+        self._job, self._place = job, place
         saved = Saved(resume) if resume else None
         self._made = make(job.model, job.train.task, settings, saved.weights if saved else TensorFiles([run / INIT]))
         self._made.task.precision = partial(place.autocast, job.train.precision)
         self._trainer = JobTrainer(self._made, job, place.rank)
         self._weights = dict(self._trainer.get_model().named_parameters(remove_duplicate=False))
         adam = self._trainer.optimizer.optimizer
-        for weight in self._made.weights.values():
-            adam.averages(weight)  # there before the first step, which is then like every other
+        for name in self._made.trained:
+            adam.averages(self._weights[name])  # there before the first step, which is then like every other
         if saved:
             self._restore(saved)
         place.sync()
@@ -105,7 +103,9 @@ class Updater:
         losses, self._made.task.losses = self._made.task.losses, []
         norm = float(self._trainer.norm)
         check(norm)
-        return Updated(torch.stack(losses).sum() / max(labels, 1), norm, 1.0)
+        # Read now: what XLA has not computed by the next step would be computed with it, in another program.
+        loss = sum(float(loss) for loss in losses) / max(labels, 1)
+        return Updated(torch.tensor(loss, dtype=torch.float64), norm, 1.0)
 
     def save(self, folder: Path) -> None:
         """Fill a checkpoint's folder; each process has all of it, and the first one writes."""
@@ -114,7 +114,7 @@ class Updater:
         job = self._job
         found = spots(job.model, job.train.task)
         shapes = {name: to_transformers(spot, self._weight).shape for name, spot in sorted(found.items())}
-        trained = [name for name in shapes if set(found[name].names) <= set(self._made.weights)]
+        trained = [name for name in shapes if set(found[name].names) <= set(self._made.trained)]
         read: dict[str, Callable[[str], Floats]] = {mark: partial(self._average, kept) for mark, kept in _KEPT.items()}
 
         def average(name: str) -> Iterator[Floats]:
@@ -136,13 +136,13 @@ class Updater:
                 return np.zeros_like(saved.weights[name]) if found is None else found
 
             for name, array in to_fairseq(self._job.model, self._job.train.task, read).items():
-                if name in self._made.weights:
+                if name in self._made.trained:
                     adam.averages(self._weights[name])[kept].copy_(torch.from_numpy(array))
         self._trainer.set_num_updates(saved.progress.updates)
 
     def _sample(self, rows: Rows) -> dict[str, Any]:
-        whole = filled(rows, self._rows) if self._place.kind == "xla" else rows
-        return sample(self._job.model["model_type"], whole.ids, whole.labels)
+        divided = self._place.divided
+        return sample(self._job.model["model_type"], divided(rows.ids), divided(rows.labels))
 
     def _weight(self, name: str) -> Floats:
         return _numbers(self._weights[name])

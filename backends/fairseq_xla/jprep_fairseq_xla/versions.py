@@ -37,3 +37,14 @@ def _version(name: str, of: Callable[[str], str]) -> str:
         return of(name)
     except PackageNotFoundError:
         return ""
+
+
+def report(device: str) -> None:
+    """Print what is here, or what is wrong and the command that mends it; then the exit code is 1."""
+    try:
+        check_versions(device)
+    except MachineError as error:
+        print(f"{error.what}\n{error.fix}")  # noqa: T201 - `check` reads it
+        raise SystemExit(1) from None
+    names = ["fairseq", "torch"] + (["torch_xla"] if device == "xla" else [])
+    print(", ".join(f"{name} {version(name)}" for name in names))  # noqa: T201

@@ -84,8 +84,8 @@ def _spot(kind: str, name: str, config: dict[str, Any]) -> Spot:
         own = table.get(plain) or f"{table[stem]}.{last}"
         return Spot((own,), skipped=skipped)
     stem, _, last = inside.rpartition(".")
-    own = _GPT2_LAYER[stem] if kind == "gpt2" else (_ENCODER_LAYER[stem],)
-    names = tuple(f"{base}.layers.{layer}.{one}.{last}" for one in own)
+    parts = _GPT2_LAYER[stem] if kind == "gpt2" else (_ENCODER_LAYER[stem],)
+    names = tuple(f"{base}.layers.{layer}.{one}.{last}" for one in parts)
     return Spot(names, turned=kind == "gpt2" and last == "weight" and not stem.startswith("ln_"))
 
 

@@ -10,7 +10,10 @@ from jprep.errors import JprepError
 from jprep.train.saved import Saved
 from jprep.train.worker import Session, work
 from jprep_fairseq_xla.mends import mended_fairseq
+from jprep_fairseq_xla.versions import check_versions
 from jprep_torch.verbs import parsers
+
+check_versions("cpu")  # who imports this to see whether the backend is here shall not be told that it is
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -18,6 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser, train = parsers("jprep_fairseq_xla.worker")
     train.add_argument("--settings", type=json.loads, required=True, help="fairseq's options, as JSON")
     train.add_argument("--rows", type=int, required=True, help="rows that go through the model at a time")
+    train.add_argument("--devices", type=int, default=1, help="of XLA, that the rows are divided among")
     given = parser.parse_args(arguments)
     if given.verb == "train":
         return _train(given)
@@ -42,8 +46,9 @@ def _train(given: argparse.Namespace) -> int:
         from jprep_fairseq_xla.updating import Updater
         from jprep_torch.training import Trainer
 
-        with joined(given.device, deterministic=True, patience=patience(session.job)) as place:
-            updater = Updater(session.job, given.run, session.resume, place, given.settings, given.rows)
+        how = {"deterministic": True, "patience": patience(session.job), "devices": given.devices}
+        with joined(given.device, **how) as place:
+            updater = Updater(session.job, given.run, session.resume, place, given.settings)
             Trainer(session, place, updater, given.rows).train()
 
     return work(page, given.run, *ranks())

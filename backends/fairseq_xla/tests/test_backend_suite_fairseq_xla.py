@@ -1,16 +1,29 @@
-"""jprep-fairseq-xla keeps what every backend owes."""
+"""jprep-fairseq-xla keeps what every backend owes: with plain fairseq, and on XLA."""
 
 from __future__ import annotations
 
-from jprep.testing.backend_suite import BackendSuite
+from importlib.util import find_spec
 
-CASES = ("roberta-mlm", "gpt2-clm", "bert-mlm")
+import pytest
+
+from jprep.testing.backend_suite import BackendSuite
 
 
 class TestFairseqOnACpu(BackendSuite):
     backend = "fairseq-xla"
     options = {"device": "cpu", "threads": 1}
-    cases = CASES
+    cases = ("roberta-mlm", "gpt2-clm", "bert-mlm")
     few_rows = {"rows": 2}
     two_processes = {"processes": 2}
+    ways = {"recomputed": {"options": {"checkpoint_activations": True}}}
+    half = ("bf16",)
+
+
+@pytest.mark.skipif(not find_spec("torch_xla"), reason="torch_xla is not here")
+class TestFairseqOnXla(BackendSuite):
+    backend = "fairseq-xla"
+    options = {"device": "xla", "threads": 1}
+    cases = ("roberta-mlm", "gpt2-clm")
+    few_rows = {"rows": 2}
+    ways = {"four devices": {"devices": 4}, "four devices, a row at a time": {"devices": 4, "rows": 1}}
     half = ("bf16",)

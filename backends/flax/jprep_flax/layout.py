@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-from pathlib import Path
 
 import msgspec
 
 from jprep.errors import ConfigError
 from jprep.train.backend import Host
+from jprep.train.host import tpus
 from jprep.train.job import Job
 from jprep.train.models import FAMILIES, training_memory
 from jprep_flax.options import WHERE, Options
@@ -20,8 +19,6 @@ MODELS = ("gpt2", "llama", "bert", "roberta", "electra")
 _SHARE = 0.85  # of a device's memory that a plan fills; the rest is XLA's own
 _MOST = 1 << 14  # rows at a time that are thought of
 _LANES = 128  # numbers that a TPU's matrix unit takes side by side
-_GOOGLE, _PCI = "0x1ae0", Path("/sys/bus/pci/devices")
-_TPUS = {"0x0027", "0x0056", "0x005e", "0x0062", "0x0063", "0x006f"}  # among Google's devices
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,18 +78,6 @@ def lay_out(job: Job, options: Options, host: Host) -> Layout:
         vocabulary=_vocabulary(job, device, mesh[2]),
         memory=_memory(job, options, mesh, rows),
     )
-
-
-def tpus() -> int:
-    """How many TPU chips this machine has."""
-
-    def about(device: Path, what: str) -> str:
-        return (device / what).read_text().strip()
-
-    with contextlib.suppress(OSError):
-        found = [device for device in _PCI.iterdir() if about(device, "vendor") == _GOOGLE]
-        return sum(about(device, "device") in _TPUS for device in found)
-    return 0
 
 
 def _check(job: Job, options: Options) -> None:

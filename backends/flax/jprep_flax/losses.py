@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from jprep_flax.axes import shares, summed_over_rows
+
 NO_LABEL = -100
 
 CHUNK = 1 << 23
@@ -33,7 +35,7 @@ def token_loss(logits: Logits, weights: Any, hidden: Array, labels: Array) -> Ar
     """
     rows, length = labels.shape
     ids = jax.eval_shape(logits, weights, hidden).shape[-1]
-    parts = -(-rows * length * ids // CHUNK)
+    parts = -(-rows * length * ids // (CHUNK * shares()))
     size = -(-length // parts)
     room = -(-length // size) * size - length
     order = jnp.argsort(labels == NO_LABEL, axis=1, stable=True)
@@ -41,7 +43,11 @@ def token_loss(logits: Logits, weights: Any, hidden: Array, labels: Array) -> Ar
     labels = jnp.take_along_axis(labels, order, axis=1)
     hidden = jnp.pad(hidden, ((0, 0), (0, room), (0, 0)))
     labels = jnp.pad(labels, ((0, 0), (0, room)), constant_values=NO_LABEL)
-    return _summed(logits, size, weights, hidden, labels)
+
+    def part(given: tuple[Any, Array], hidden: Array, labels: Array) -> Array:
+        return _summed(logits, size, *given, hidden, labels)
+
+    return summed_over_rows(part, (weights, _needed(labels, size)), hidden, labels)
 
 
 def class_loss(outputs: Array, labels: Array, weight: Array) -> Array:
@@ -56,14 +62,16 @@ def score_loss(outputs: Array, labels: Array, weight: Array) -> Array:
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def _summed(logits: Logits, size: int, weights: Any, hidden: Array, labels: Array) -> Array:
+def _summed(logits: Logits, size: int, weights: Any, needed: Array, hidden: Array, labels: Array) -> Array:
     def add(number: Array, total: Array) -> Array:
         return total + _chunk_loss(logits, weights, *_chunk(number, size, hidden, labels))
 
-    return lax.fori_loop(0, _needed(labels, size), add, jnp.zeros((), jnp.float32))
+    return lax.fori_loop(0, needed, add, jnp.zeros((), jnp.float32))
 
 
-def _forward(logits: Logits, size: int, weights: Any, hidden: Array, labels: Array) -> tuple[Array, Any]:
+def _forward(
+    logits: Logits, size: int, weights: Any, needed: Array, hidden: Array, labels: Array
+) -> tuple[Array, Any]:
     """The loss is the last thing that is computed, so its gradient is known but for a factor as soon as the loss is."""
 
     def add(number: Array, sums: tuple[Array, Any, Array]) -> tuple[Array, Any, Array]:
@@ -73,20 +81,20 @@ def _forward(logits: Logits, size: int, weights: Any, hidden: Array, labels: Arr
         return total + loss, jax.tree.map(jnp.add, of_weights, first), of_hidden
 
     zeros = jnp.zeros((), jnp.float32), jax.tree.map(jnp.zeros_like, weights), jnp.zeros_like(hidden)
-    total, *gradients = lax.fori_loop(0, _needed(labels, size), add, zeros)
+    total, *gradients = lax.fori_loop(0, needed, add, zeros)
     return total, tuple(gradients)
 
 
-def _backward(logits: Logits, size: int, gradients: Any, factor: Array) -> tuple[Any, Array, None]:
+def _backward(logits: Logits, size: int, gradients: Any, factor: Array) -> tuple[Any, None, Array, None]:
     of_weights, of_hidden = jax.tree.map(lambda one: (one * factor).astype(one.dtype), gradients)
-    return of_weights, of_hidden, None
+    return of_weights, None, of_hidden, None
 
 
 _summed.defvjp(_forward, _backward)
 
 
 def _needed(labels: Array, size: int) -> Array:
-    """How many chunks have labels: they stand first in each row."""
+    """How many chunks have labels: they stand first in each row. Of all rows: no device waits for another one."""
     most = jnp.max(jnp.sum(labels != NO_LABEL, axis=1))
     return (most + size - 1) // size
 

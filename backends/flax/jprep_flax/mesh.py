@@ -15,12 +15,9 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jprep.errors import MachineError
+from jprep_flax.axes import AXES, FSDP, ROWS, TENSOR
 from jprep_flax.layout import Layout
 from jprep_flax.options import WHERE
-
-DATA, FSDP, TENSOR = AXES = ("data", "fsdp", "tensor")
-ROWS = (DATA, FSDP)
-"""The axes along which rows are divided."""
 
 WEIGHTS: Mapping[str | None, str] = {"embed": FSDP, "heads": TENSOR, "mlp": TENSOR, "vocab": TENSOR}
 """The name of a weight's axis → the mesh's axis that it is divided along; others are whole everywhere."""
@@ -42,7 +39,9 @@ class Place:
     def __init__(self, layout: Layout, rank: int = 0) -> None:
         kinds = (jax.sharding.AxisType.Auto,) * len(AXES)
         # Processes have their devices side by side, so each has rows of its own.
-        self.mesh = Mesh(np.array(jax.devices()).reshape(layout.mesh), AXES, axis_types=kinds)
+        devices = sorted(jax.devices(), key=lambda one: (one.process_index, one.id))
+        self.mesh = Mesh(np.array(devices).reshape(layout.mesh), AXES, axis_types=kinds)
+        self._gather = jax.jit(lambda one: one, out_shardings=self.sharding())  # one function: compiled once a shape
         self.rank, self.world = rank, layout.processes
 
     def sharding(self, *axes: Any) -> NamedSharding:
@@ -79,7 +78,7 @@ class Place:
     def whole(self, array: jax.Array) -> npt.NDArray[Any]:
         """A copy in this process's memory. Each process asks for it."""
         if self.world > 1:
-            array = jax.jit(lambda one: one, out_shardings=self.sharding())(array)
+            array = self._gather(array)
         return np.array(array)
 
 

@@ -22,7 +22,8 @@ from jprep_flax import weights
 from jprep_flax.heads import Rows, Trainee
 from jprep_flax.layout import Layout
 from jprep_flax.losses import NO_LABEL
-from jprep_flax.mesh import ROWS, Place
+from jprep_flax.axes import ROWS
+from jprep_flax.mesh import Place
 from jprep_flax.state import Snapshot, snapshot
 from jprep_flax.update import FIRST_SCALE, Kind, State, updated
 
@@ -79,12 +80,14 @@ class Updater:
             rate: the learning rate.
         """
         word = key(self._job.train.seed, "dropout", step - 1)
-        self.state, found = self._update(self.state, rows, word.view(np.uint32), np.float32(rate))
+        with jax.set_mesh(self._place.mesh):
+            self.state, found = self._update(self.state, rows, word.view(np.uint32), np.float32(rate))
         return found
 
     def measure(self, rows: Rows) -> tuple[Array, Array]:
         """The sum of a batch's losses, and its outputs, (times, rows, labels)."""
-        found: tuple[Array, Array] = self._measure(self.state.weights, rows)
+        with jax.set_mesh(self._place.mesh):
+            found: tuple[Array, Array] = self._measure(self.state.weights, rows)
         return found
 
     def snapshot(self) -> Snapshot:
@@ -130,19 +133,18 @@ class Updater:
             loss, _ = nnx.merge(self._graph, weights)(some, jax.random.fold_in(dropout, number))
             return loss * factor * scale, loss * factor
 
-        def add(sums: tuple[Array, nnx.State], part: tuple[Rows, Array]) -> tuple[Any, None]:
-            (_, loss), gradient = jax.value_and_grad(loss_of, has_aux=True)(state, *part)
-            gradient = lax.with_sharding_constraint(gradient, self._where)
-            return (sums[0] + loss, jax.tree.map(jnp.add, sums[1], gradient)), None
+        def part(some: Rows, number: Array) -> tuple[Array, nnx.State]:
+            (_, loss), gradient = jax.value_and_grad(loss_of, has_aux=True)(state, some, number)
+            return loss, lax.with_sharding_constraint(gradient, self._where)
+
+        def add(sums: tuple[Array, nnx.State], given: tuple[Rows, Array]) -> tuple[Any, None]:
+            return jax.tree.map(jnp.add, sums, part(*given)), None
 
         times = self._layout.accumulate
-        nothing = jnp.float32(0), jax.tree.map(jnp.zeros_like, state)
         if times == 1:  # nothing to add up
-            first = jax.tree.map(lambda field: field[0], rows)
-            (_, loss), gradient = jax.value_and_grad(loss_of, has_aux=True)(state, first, jnp.int32(0))
-            return loss, gradient
-        (loss, gradient), _ = lax.scan(add, nothing, (rows, jnp.arange(times)))
-        return loss, gradient
+            return part(jax.tree.map(lambda field: field[0], rows), jnp.int32(0))
+        nothing = jnp.float32(0), jax.tree.map(jnp.zeros_like, state)
+        return lax.scan(add, nothing, (rows, jnp.arange(times)))[0]
 
     @cached_property
     def _where(self) -> nnx.State:

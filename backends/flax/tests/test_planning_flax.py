@@ -11,7 +11,7 @@ import pytest
 from jprep.errors import ConfigError
 from jprep.train.backend import Host, Plan
 from jprep.train.rundir import read_job
-from jprep_flax import backend, layout
+from jprep_flax import backend
 from jprep_flax.backend import Flax
 from jprep_flax.layout import Layout
 from jprep_flax.options import Options
@@ -124,18 +124,6 @@ def test_tables_are_filled_up_for_a_tpu_and_the_plan_says_so(run: Path) -> None:
 def test_the_plan_says_what_mesh_it_is(run: Path) -> None:
     assert plan(run, devices=8, tensor=2).notes[0] == "a mesh of 8 CPU devices: data 4, tensor 2"
     assert plan(run).notes == ("one CPU device",)
-
-
-def test_tpus_are_known_by_their_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for place, (vendor, device) in enumerate([("0x1ae0", "0x0063"), ("0x1ae0", "0x0042"), ("0x8086", "0x0063")]):
-        folder = tmp_path / str(place)
-        folder.mkdir()
-        (folder / "vendor").write_text(f"{vendor}\n")
-        (folder / "device").write_text(f"{device}\n")
-    monkeypatch.setattr(layout, "_PCI", tmp_path)
-    assert layout.tpus() == 1
-    monkeypatch.setattr(layout, "_PCI", tmp_path / "none")
-    assert layout.tpus() == 0
 
 
 @pytest.mark.parametrize(

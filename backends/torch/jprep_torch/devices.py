@@ -17,6 +17,7 @@ from jprep.errors import MachineError
 from jprep.train.job import Job, Precision
 
 _LEAST_PATIENCE = 10.0  # minutes, as PyTorch has them
+_ROWS = "rows"
 _HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -27,11 +28,21 @@ class Place:
         kind: `cpu`, `cuda` or `xla`.
         rank: this process's number.
         world: how many there are.
+        devices: of XLA, that this process divides rows among.
     """
 
-    def __init__(self, kind: str, rank: int = 0, world: int = 1) -> None:
+    def __init__(self, kind: str, rank: int = 0, world: int = 1, devices: int = 1) -> None:
         self.rank, self.world, self.kind = rank, world, kind
+        self._mesh = _mesh(devices) if devices > 1 else None
         self.device = _device(kind)
+
+    def divided(self, rows: Tensor) -> Tensor:
+        """Rows, (rows, …), of which each of XLA's devices has its share. What is computed of them then is, too."""
+        if self._mesh is not None:
+            from torch_xla.distributed.spmd import mark_sharding
+
+            mark_sharding(rows, self._mesh, (_ROWS, *[None] * (rows.dim() - 1)))
+        return rows
 
     def total(self, value: Tensor) -> Tensor:
         """The sum of all processes' values."""
@@ -63,7 +74,9 @@ class Place:
 
 
 @contextlib.contextmanager
-def joined(kind: str, *, deterministic: bool, patience: timedelta, alone: bool = False) -> Iterator[Place]:
+def joined(
+    kind: str, *, deterministic: bool, patience: timedelta, alone: bool = False, devices: int = 1
+) -> Iterator[Place]:
     """Join the other processes that a launcher has started, and leave them at the end.
 
     Args:
@@ -71,6 +84,7 @@ def joined(kind: str, *, deterministic: bool, patience: timedelta, alone: bool =
         deterministic: whether results may not depend on the order that a GPU's threads come in.
         patience: how long to wait for the others: the first one may be hashing a large checkpoint.
         alone: whether a process that is the only one makes a group as well; some libraries want one.
+        devices: of XLA, that each process divides rows among.
 
     Raises:
         MachineError: there is no such device, or the processes cannot meet.
@@ -79,7 +93,7 @@ def joined(kind: str, *, deterministic: bool, patience: timedelta, alone: bool =
     if kind == "cuda" and not torch.cuda.is_available():
         fix = 'train.backend.torch.device = "cpu", or a PyTorch that is built for this GPU'
         raise MachineError("PyTorch finds no GPU", where="train.backend.torch.device", fix=fix)
-    place = Place(kind, rank, world)
+    place = Place(kind, rank, world, devices)
     if kind == "cuda":
         torch.cuda.set_device(place.device)
         torch.use_deterministic_algorithms(deterministic)  # if it only warned, attention would stay as it is
@@ -101,6 +115,18 @@ def _meet(backend: str, world: int, patience: timedelta) -> None:
         where = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
         fix = "end what listens there, or take another port in the backend's options"
         raise MachineError(f"the processes of the run cannot meet: {error}", where=where, fix=fix) from error
+
+
+def _mesh(devices: int) -> Any:
+    """All devices in a row, in one program."""
+    import torch_xla.runtime as xla
+    from torch_xla.distributed.spmd import Mesh
+
+    xla.use_spmd()  # before anything asks for a device
+    if (found := xla.global_runtime_device_count()) != devices:
+        fix = f"{found} as devices, or 0 for all"
+        raise MachineError(f"XLA finds {found} devices, and the plan has {devices}", fix=fix)
+    return Mesh(np.arange(devices), (devices,), (_ROWS,))
 
 
 def _device(kind: str) -> torch.device:

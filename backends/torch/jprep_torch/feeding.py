@@ -39,23 +39,9 @@ def micro_batches(
         yield _put(batch, part, device, types=types) if start < len(batch.lengths) else _nothing(batch, device)
 
 
-def filled(rows: Rows, wanted: int) -> Rows:
-    """As many rows of tokens as are wanted: those that are added have no label. One shape is compiled once.
-
-    Args:
-        rows: of packed text.
-        wanted: how many.
-    """
-    lacking = wanted - len(rows.ids)
-    if lacking <= 0:
-        return rows
-    ids = torch.cat([rows.ids, rows.ids[:1].expand(lacking, -1)])
-    labels = torch.cat([rows.labels, torch.full_like(ids[:lacking], NO_LABEL)])
-    lengths = torch.cat([rows.lengths, rows.lengths[:1].expand(lacking)])
-    return rows._replace(ids=ids, labels=labels, lengths=lengths)
-
-
 def _put(batch: Batch | LabelledBatch, part: slice, device: torch.device, *, types: bool) -> Rows:
+    if device.type == "xla" and isinstance(batch, Batch):
+        batch = _filled(batch, part.stop)
     ids, lengths = batch.input_ids[part], batch.lengths[part]
     second = batch.token_types[part] if types and isinstance(batch, LabelledBatch) else None
     return Rows(
@@ -65,6 +51,17 @@ def _put(batch: Batch | LabelledBatch, part: slice, device: torch.device, *, typ
         full=bool((lengths == ids.shape[1]).all()),
         types=None if second is None else _tensor(second, device),
     )
+
+
+def _filled(batch: Batch, rows: int) -> Batch:
+    """With at least so many rows: those that are added have no label. XLA compiles for each shape anew."""
+    lacking = max(0, rows - len(batch.lengths))
+
+    def repeated(field: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return np.concatenate([field, np.repeat(field[:1], lacking, 0)])
+
+    labels = np.concatenate([batch.labels, np.full((lacking, batch.labels.shape[1]), NO_LABEL, batch.labels.dtype)])
+    return batch._replace(input_ids=repeated(batch.input_ids), lengths=repeated(batch.lengths), labels=labels)
 
 
 def _nothing(batch: Batch | LabelledBatch, device: torch.device) -> Rows:

@@ -89,6 +89,23 @@ def test_constraints_go_to_pip_and_other_ones_make_it_again(tmp_path: Path) -> N
         install("tiny", [], folder, own=(), constraints=[tmp_path / "nowhere"])
 
 
+def test_what_has_requirements_that_cannot_be_met_is_installed_without_them(tmp_path: Path) -> None:
+    folder, needy = tmp_path / "backends", tmp_path / "tiny_needy-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel(tmp_path)) as plain, zipfile.ZipFile(needy, "w") as file:
+        for name in plain.namelist():
+            text = plain.read(name).decode().replace("tiny-backend", "tiny-needy")
+            more = "Requires-Dist: no-such-distribution<0\n" if name.endswith("METADATA") else ""
+            file.writestr(name.replace("tiny_backend", "tiny_needy"), text + more)
+    options = ("--no-index", "--find-links", str(tmp_path))
+    with pytest.raises(MachineError, match="no-such-distribution"):
+        install("needy", ["tiny-backend", "tiny-needy"], folder, own=(), options=options)
+    install("needy", ["tiny-backend"], folder, own=(), bare=["tiny-needy"], options=options)
+    [stamp] = installed(folder)
+    assert stamp.bare == ["tiny-needy"] and {"tiny-backend", "tiny-needy"} <= set(stamp.packages)
+    python = install("needy", ["tiny-backend"], folder, own=(), options=options)  # another request, so another one
+    assert "tiny-needy" not in installed(folder)[0].packages and python.exists()
+
+
 def test_what_a_link_leads_to_is_not_deleted(tmp_path: Path) -> None:
     other = tmp_path / "other" / "kept"
     other.mkdir(parents=True)
@@ -107,10 +124,12 @@ def test_a_heavy_half_s_needs_are_those_of_the_extra_worker(tmp_path: Path, monk
         "Requires-Dist: torch>=2.6; extra == 'worker'\n"
         "Requires-Dist: old[x]<2 ; python_version < '3.12' and extra == \"worker\"\n"
         "Requires-Dist: pytest; extra == 'test'\n"
+        "Requires-Dist: older==1; extra == 'worker-no-deps'\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     expected = ["torch>=2.6", "old[x]<2 ; python_version < '3.12' and python_version > \"3\""]
     assert environments.worker_requires("jprep-needy") == expected
+    assert environments.bare_requires("jprep-needy") == ["older==1"]
     with pytest.raises(ConfigError, match="not installed here"):
         environments.worker_requires("no-such-distribution")
 

@@ -30,10 +30,8 @@ class Conv1D(nnx.Module):
         self.dtype = make.dtype
 
     def __call__(self, x: Array) -> Array:
-        """(parts, …, outputs)."""
-        weight, bias = self.weight[...], self.bias[...].astype(x.dtype)
-        flat = product(x, weight.reshape(len(weight), -1)) + bias.reshape(-1)
-        return flat.reshape(*x.shape[:-1], *bias.shape)
+        """Of (…, inputs), (…, parts, outputs)."""
+        return product(x, self.weight[...]) + self.bias[...].astype(x.dtype)
 
 
 class Layer(nnx.Module):

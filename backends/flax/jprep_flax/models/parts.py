@@ -12,6 +12,8 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array, lax
 
+from jprep_flax.axes import whole_vectors
+
 Axes = tuple[str | None, ...]
 
 EMBEDDED, HEAD = 1 << 20, 1 << 21
@@ -61,29 +63,29 @@ def put(model: nnx.Module, name: str, part: Any) -> None:
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(2,))
-def product(x: Array, weight: Array, outputs: int = 1) -> Array:
-    """x times a matrix, whose axis of outputs is said; cast to x's type.
+def product(x: Array, weight: Array, inputs: int = 0) -> Array:
+    """x times a weight, which of whose axes is that of the inputs is said; cast to x's type. Its others follow x's.
 
-    The matrix's gradient is written so that the narrower of its factors is turned, which on CPUs costs a copy.
+    The weight's gradient is written so that the narrower of its factors is turned, which on CPUs costs a copy.
     """
-    return lax.dot_general(x, weight.astype(x.dtype), (((x.ndim - 1,), (1 - outputs,)), ((), ())))
+    return lax.dot_general(x, weight.astype(x.dtype), (((x.ndim - 1,), (inputs,)), ((), ())))
 
 
-def _product(x: Array, weight: Array, outputs: int) -> tuple[Array, tuple[Array, Array]]:
-    return product(x, weight, outputs), (x, weight)
+def _product(x: Array, weight: Array, inputs: int) -> tuple[Array, tuple[Array, Array]]:
+    return product(x, weight, inputs), (x, weight)
 
 
-def _product_back(outputs: int, kept: tuple[Array, Array], gradient: Array) -> tuple[Array, Array]:
+def _product_back(inputs: int, kept: tuple[Array, Array], gradient: Array) -> tuple[Array, Array]:
     x, weight = kept
-    of_x = lax.dot_general(gradient, weight.astype(x.dtype), (((x.ndim - 1,), (outputs,)), ((), ())))
-    left, right = (x, gradient) if outputs else (gradient, x)
-    turned = left.shape[-1] > right.shape[-1]
-    if turned:
-        left, right = right, left
-    tokens = tuple(range(x.ndim - 1))
+    outputs = tuple(axis for axis in range(weight.ndim) if axis != inputs)
+    made = tuple(range(x.ndim - 1, gradient.ndim))
+    of_x = lax.dot_general(gradient, weight.astype(x.dtype), ((made, outputs), ((), ())))
+    tokens, width = tuple(range(x.ndim - 1)), x.shape[-1]
+    first = (width, inputs) <= (weight.size // width, 0)  # x is the narrower one, or as wide and first in the weight
+    left, right = (x, gradient) if first else (gradient, x)
     of_weight = lax.dot_general(left, right, ((tokens, tokens), ((), ())))
     of_weight = lax.optimization_barrier(of_weight)  # else XLA turns the wide one, to save turning the result
-    return of_x, (of_weight.T if turned else of_weight).astype(weight.dtype)
+    return of_x, jnp.moveaxis(of_weight, 0 if first else -1, inputs).astype(weight.dtype)
 
 
 product.defvjp(_product, _product_back)
@@ -105,7 +107,7 @@ class Linear(nnx.Module):
 
     def __call__(self, x: Array) -> Array:
         """Of (…, inputs), (…, outputs)."""
-        y = product(x, self.weight[...], 0)
+        y = product(x, self.weight[...], 1)
         return y if self.bias is None else y + self.bias[...].astype(self.dtype)
 
 
@@ -153,11 +155,12 @@ class Table(nnx.Module):
         self, make: Maker, rows: int, width: int, axes: Axes = (None, "embed"), still: int | None = None
     ) -> None:
         self.weight = make.weight(rows, width, axes=axes)
-        self.still, self.dtype = still, make.dtype
+        self.still, self.dtype, self.divided = still, make.dtype, axes[0] is not None
 
     def __call__(self, ids: Array) -> Array:
         """Of ids of any shape, one more axis: a vector."""
-        found = jnp.take(self.weight[...], ids, axis=0, mode="clip").astype(self.dtype)
+        table = whole_vectors(self.weight[...], self.divided)
+        found = jnp.take(table, ids, axis=0, mode="clip").astype(self.dtype)
         if self.still is None:
             return found
         return jnp.where((ids == self.still)[..., None], lax.stop_gradient(found), found)

@@ -10,6 +10,8 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array, lax
 
+from jprep_flax.axes import by_rows
+
 
 def through(
     layers: nnx.Module, x: Array, key: Array | None, step: Callable[[Any, Array, Array | None], Array], remat: bool
@@ -28,9 +30,10 @@ def through(
 
     def one(x: Array, each: tuple[Any, Array]) -> tuple[Array, None]:
         own, number = each
-        return step(nnx.merge(graph, own), x, None if key is None else jax.random.fold_in(key, number)), None
+        own_key = None if key is None else jax.random.fold_in(key, number)
+        return by_rows(step(nnx.merge(graph, own), x, own_key)), None
 
-    return lax.scan(jax.checkpoint(one) if remat else one, x, (weights, jnp.arange(count)))[0]
+    return lax.scan(jax.checkpoint(one) if remat else one, by_rows(x), (weights, jnp.arange(count)))[0]
 
 
 class Cache(NamedTuple):

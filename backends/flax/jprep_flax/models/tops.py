@@ -68,7 +68,7 @@ class Predictor(nnx.Module):
         """Of (…, width), (…, ids)."""
         if self.dense is not None:
             x = self.norm(ACTIVATIONS[self.activation](self.dense(x)))
-        logits = product(x, self.table[...], 0)
+        logits = product(x, self.table[...], 1)
         logits = logits if self.bias is None else logits + self.bias[...].astype(x.dtype)
         if self.ids == logits.shape[-1]:
             return logits

@@ -1,0 +1,125 @@
+"""Answers requests to an exported model through fairseq's own class: `jprep.train.inference` has their types."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from jprep.errors import InputError
+from jprep.train.decoding import next_token
+from jprep.train.inference import Answer, FillMask, Generate, Guess, Request
+from jprep.train.models import parameters
+from jprep.train.serving import check_request, serve
+from jprep.train.tensor_file import Floats, TensorFiles
+from jprep_fairseq_xla.mends import mended_fairseq
+from jprep_fairseq_xla.settings import TASKS, model_settings
+
+_HEADS = ("ForMaskedLM", "LMHeadModel")
+
+
+def answer(folder: Path) -> None:
+    """Answer requests from standard input until it ends, on a CPU.
+
+    Args:
+        folder: an exported directory.
+
+    Raises:
+        InputError: it holds no model that fairseq can be, or not the whole of one.
+        MachineError: this environment's versions are not those that the mends are for.
+    """
+    serve(lambda: partial(answer_to, *load(folder)))
+
+
+def load(folder: Path) -> tuple[Any, dict[str, Any]]:
+    """An exported model as fairseq's, ready to be asked, and transformers' config of it.
+
+    Raises:
+        InputError: it is no such model, or its file lacks weights.
+        ConfigError: fairseq has no such model.
+    """
+    mended_fairseq("cpu")
+    from jprep_fairseq_xla.models import make
+
+    config = json.loads((folder / "config.json").read_bytes())
+    [name] = config["architectures"]
+    if config["model_type"] not in TASKS or not name.endswith(_HEADS):
+        fix = "give a roberta, bert or gpt2 that jprep exported, or name another backend"
+        raise InputError(f"a {name} cannot be asked anything through fairseq", where=str(folder), fix=fix)
+    task = TASKS[config["model_type"]]
+    weights = _Weights(folder, {name: tensor.shape for name, tensor in parameters(config, task).items()})
+    made = make(config, task, model_settings(config) | {"cpu": True}, weights)
+    return made.model.eval(), config
+
+
+def answer_to(model: Any, config: dict[str, Any], request: Request) -> Answer:
+    """The answer to one request.
+
+    Raises:
+        InputError: an id that the model does not have, more of them than it has positions for, or no task of its own.
+    """
+    check_request(config, request)
+    with torch.inference_mode():
+        if isinstance(request, FillMask) and config["model_type"] != "gpt2":
+            return _fill(model, config, request)
+        if isinstance(request, Generate) and config["model_type"] == "gpt2":
+            return _generate(model, request)
+    raise InputError(f"this model cannot {request.__struct_config__.tag}")
+
+
+def logits(model: Any, config: dict[str, Any], ids: Tensor) -> Tensor:
+    """Of every token of some rows, (rows, length, ids)."""
+    from jprep_fairseq_xla.models import sample
+
+    found: Tensor = model(**sample(config["model_type"], ids, torch.zeros_like(ids))["net_input"])[0]
+    return found
+
+
+def _fill(model: Any, config: dict[str, Any], request: FillMask) -> Answer:
+    places = [place for place, number in enumerate(request.ids) if number == request.mask]
+    shares = logits(model, config, torch.tensor([request.ids]))[0, places].double().softmax(-1)
+    found = shares.topk(min(request.top, shares.shape[-1]))
+    rows = zip(found.indices.tolist(), found.values.tolist(), strict=True)
+    return Answer(masks=[[Guess(*pair) for pair in zip(*row, strict=True)] for row in rows])
+
+
+def _generate(model: Any, request: Generate) -> Answer:
+    """fairseq's decoder takes a token at a time, and keeps what it needs of those before."""
+    known, found = list(request.ids), []
+    kept: dict[str, Any] = {}
+    for length in range(1, len(known)):
+        model(torch.tensor([known[:length]]), incremental_state=kept)
+    for place in range(request.tokens):
+        last = model(torch.tensor([known]), incremental_state=kept)[0][0, -1]
+        token = next_token(last.double().numpy(), request, place)
+        if token in request.end:
+            break
+        found.append(token)
+        known.append(token)
+    return Answer(ids=found)
+
+
+class _Weights(Mapping[str, Floats]):
+    """An export's tensors in fp32, whatever its file has."""
+
+    def __init__(self, folder: Path, shapes: dict[str, tuple[int, ...]]) -> None:
+        self._files, self._shapes = TensorFiles([folder / "model.safetensors"]), shapes
+        for name, shape in shapes.items():
+            if name not in self._files or self._files.entries[name][1].shape != shape:
+                what = f"the file lacks the tensor {name}"
+                raise InputError(what, where=str(folder), fix="export the model again")
+
+    def __getitem__(self, name: str) -> Floats:
+        return np.concatenate(list(self._files.blocks(name))).reshape(self._shapes[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._shapes)
+
+    def __len__(self) -> int:
+        return len(self._shapes)

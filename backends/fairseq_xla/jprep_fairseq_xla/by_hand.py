@@ -1,0 +1,36 @@
+"""fairseq's own programs, mended: `python -m jprep_fairseq_xla.by_hand train DATA-BIN --task masked_lm …`.
+
+For those who run fairseq by hand, on what `jprep dataset export --as fairseq` has written: its console scripts do not
+start on Python 3.11.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+from jprep.errors import JprepError
+from jprep_fairseq_xla.mends import mended_fairseq, show_info
+
+PROGRAMS = ("train", "preprocess", "validate", "eval_lm", "generate", "interactive")
+
+
+def main(arguments: list[str]) -> int:
+    """Run one of fairseq's programs; its exit code."""
+    program, *given = arguments or [""]
+    if program not in PROGRAMS:
+        sys.stderr.write(f"jprep: name one of fairseq's programs: {', '.join(PROGRAMS)}\n")
+        return 2
+    try:
+        mended_fairseq("xla" if "--tpu" in given else "cpu")
+    except JprepError as error:
+        sys.stderr.write(f"jprep: {error}\n")
+        return error.exit_code
+    show_info()
+    sys.argv = [f"fairseq-{program}", *given]
+    importlib.import_module(f"fairseq_cli.{program}").cli_main()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

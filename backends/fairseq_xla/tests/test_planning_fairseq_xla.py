@@ -1,0 +1,129 @@
+"""How a job is laid out, what fairseq is told, and what is refused."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from jprep.errors import ConfigError, MachineError
+from jprep.train.backend import Host, Plan
+from jprep.train.rundir import read_job
+from jprep_fairseq_xla import backend
+from jprep_fairseq_xla.backend import FairseqXla
+from jprep_fairseq_xla.options import Options
+from jprep_fairseq_xla.settings import arguments, check_chosen
+from jprep_fairseq_xla.versions import check_versions
+from tests.fakes.trained_run import trained_run
+
+HOST = Host("python", 4, 8 << 30)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return trained_run(tmp_path_factory.mktemp("run"))
+
+
+@pytest.fixture(autouse=True)
+def chips(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many devices of TPUs this machine has."""
+    found = [0]
+    monkeypatch.setattr(backend, "tpus", lambda: found[0])
+    return found
+
+
+def plan(run: Path, model: dict[str, Any] = {}, batch: int = 16, precision: str = "fp32", **options: Any) -> Plan:
+    job = read_job(run)
+    train = msgspec.structs.replace(job.train, batch=batch, precision=precision)
+    chosen = msgspec.to_builtins(Options(**options))
+    return FairseqXla().plan(msgspec.structs.replace(job, train=train, options=chosen, model=job.model | model), run, HOST)
+
+
+def test_a_machine_with_tpus_has_one_process_for_all_of_them(run: Path, chips: list[int]) -> None:
+    chips[0] = 8
+    found = plan(run)
+    assert (found.processes, found.rows, found.accumulate) == (1, 16, 1)
+    assert found.env["PJRT_DEVICE"] == "TPU" and "CPU_NUM_DEVICES" not in found.env
+    assert found.settings["tpu"] is True and any("PJRT_DEVICE=TPU" in note for note in found.notes)
+    assert (plan(run, rows=1).rows, plan(run, rows=1).accumulate) == (8, 2)
+
+
+def test_without_tpus_it_is_plain_fairseq_and_xla_s_devices_are_virtual(run: Path) -> None:
+    assert plan(run).settings["cpu"] is True and "PJRT_DEVICE" not in plan(run).env
+    found = plan(run, device="xla", devices=4)
+    assert (found.env["PJRT_DEVICE"], found.env["CPU_NUM_DEVICES"]) == ("CPU", "4")
+    assert "4 virtual CPU" in found.notes[0]
+
+
+def test_a_batch_is_divided_evenly_or_not_at_all(run: Path) -> None:
+    with pytest.raises(ConfigError, match="divided among 3 devices"):
+        plan(run, device="xla", devices=3)
+    with pytest.raises(ConfigError, match="3 at a time"):
+        plan(run, rows=3)
+    with pytest.raises(ConfigError, match="one process"):
+        plan(run, device="xla", processes=2)
+    with pytest.raises(ConfigError, match="not devices"):
+        plan(run, device="cpu", devices=2)
+
+
+def test_the_job_becomes_fairseq_s_options(run: Path) -> None:
+    job, told = read_job(run), plan(run).settings
+    assert told["arch"] == "roberta" and told["criterion"] == "masked_lm"
+    assert told["max_positions"] == job.model["max_position_embeddings"] - job.model["pad_token_id"] - 1
+    assert told["weight_decay"] == job.train.optimizer.weight_decay and told["total_num_update"] == job.steps
+    assert arguments({"a_b": 1, "c": True, "d": False}) == ["--a-b", "1", "--c"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("lr", "train.optimizer.lr"),
+        ("mask_whole_words", "train.masking.whole_word"),
+        ("sample_break_mode", "train.packing"),
+        ("save_interval_updates", "train.checkpoint.every_steps"),
+        ("activation_droput", "did you mean 'activation_dropout'"),
+        ("data_buffer_size", "leave it out"),
+    ],
+)
+def test_an_option_that_has_no_effect_is_refused_by_its_name(run: Path, name: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        plan(run, options={name: 1})
+    assert name in caught.value.what and said in str(caught.value)
+
+
+def test_an_option_that_has_one_is_passed_on(run: Path) -> None:
+    assert plan(run, options={"activation_dropout": 0.1}).settings["activation_dropout"] == 0.1
+    check_chosen("bert", {"act_dropout": 0.1})
+    with pytest.raises(ConfigError, match="no effect when a bert"):
+        check_chosen("bert", {"checkpoint_activations": True})
+
+
+def test_what_fairseq_has_not_is_refused(run: Path) -> None:
+    for model, said in (
+        ({"model_type": "electra"}, "no electra"),
+        ({"type_vocab_size": 2}, "type_vocab_size of 2"),
+        ({"hidden_act": "silu"}, "hidden_act of 'silu'"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            plan(run, model)
+    with pytest.raises(ConfigError, match="fp16"):
+        plan(run, precision="fp16")
+
+
+def test_other_versions_are_refused_before_they_are_imported() -> None:
+    right = {"fairseq": "0.12.2", "torch": "2.9.1+cu128", "torch_xla": "2.9.0"}
+    check_versions("xla", right.__getitem__)
+    check_versions("cpu", (right | {"torch": "2.13.0"}).__getitem__)
+    for name, version in (("torch", "2.13.0"), ("torch_xla", "2.8.1"), ("fairseq", "0.12.3")):
+        with pytest.raises(MachineError, match=f"{name} {version}") as caught:
+            check_versions("xla", (right | {name: version}).__getitem__)
+        assert "jprep backends install fairseq-xla" in caught.value.fix
+
+    def nothing(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    with pytest.raises(MachineError, match="fairseq is not installed"):
+        check_versions("cpu", nothing)

@@ -1,0 +1,55 @@
+"""The mesh's axes, and how a step's numbers lie along them. Where no mesh is set nothing is divided."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax import Array, lax
+from jax.sharding import PartitionSpec, get_abstract_mesh
+
+DATA, FSDP, TENSOR = AXES = ("data", "fsdp", "tensor")
+ROWS = (DATA, FSDP)
+"""The axes along which rows are divided."""
+
+
+def shares() -> int:
+    """How many shares a batch's rows are divided into."""
+    mesh = get_abstract_mesh()
+    return 1 if mesh.empty else math.prod(mesh.shape[axis] for axis in ROWS)
+
+
+def by_rows(x: Array) -> Array:
+    """The same, each device with its own rows. XLA would rather divide along a weight's axes, and have all rows."""
+    return x if shares() == 1 else lax.with_sharding_constraint(x, PartitionSpec(ROWS))
+
+
+def whole_vectors(table: Array, divided: bool) -> Array:
+    """A table of vectors, none of them cut: looking up would give each device a part of all rows' vectors.
+
+    Args:
+        table: (ids, width).
+        divided: whether ids lie along `tensor`.
+    """
+    spec = PartitionSpec(TENSOR if divided else None)
+    return table if shares() == 1 else lax.with_sharding_constraint(table, spec)
+
+
+def summed_over_rows(part: Callable[..., Array], weights: Any, *rows: Array) -> Array:
+    """The sum of what each device makes of its own rows; gradients of weights are summed once, at the end.
+
+    Args:
+        part: makes a number, of all weights and a share of the rows.
+        weights: a tree of arrays; each device is given whole ones, but for those that lie along `tensor`.
+        rows: arrays, their first axis the rows.
+    """
+    if shares() == 1:
+        return part(weights, *rows)
+
+    lies = (PartitionSpec(), *(PartitionSpec(ROWS) for _ in rows))
+    each = jax.shard_map(
+        lambda *own: part(*own)[None], in_specs=lies, out_specs=PartitionSpec(ROWS), axis_names=set(ROWS), check_vma=False
+    )
+    return each(weights, *rows).sum()

@@ -1,0 +1,24 @@
+"""TPUs are known by their numbers on the PCI bus."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jprep.train import host
+
+
+def test_a_chip_of_the_second_or_third_kind_is_two_devices_and_other_things_are_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [("0x1ae0", "0x0063"), ("0x1ae0", "0x0027"), ("0x1ae0", "0x0042"), ("0x8086", "0x0063")]
+    for place, (vendor, device) in enumerate(found):
+        folder = tmp_path / str(place)
+        folder.mkdir()
+        (folder / "vendor").write_text(f"{vendor}\n")
+        (folder / "device").write_text(f"{device}\n")
+    monkeypatch.setattr(host, "_PCI", tmp_path)
+    assert host.tpus() == 1 + 2
+    monkeypatch.setattr(host, "_PCI", tmp_path / "none")
+    assert host.tpus() == 0
