@@ -19,6 +19,7 @@ import msgspec
 from jprep.errors import ConfigError, MachineError
 from jprep.io.atomic import disk_error, remove_tree, write_atomic
 from jprep.io.lock import locked
+from jprep.plugins.hookspecs import PROJECT
 
 VARIABLE = "JPREP_BACKENDS"
 STAMP = "jprep-backend.json"
@@ -242,8 +243,10 @@ def _extra(distribution: str, extra: str) -> list[str]:
 
 
 def _from_elsewhere(name: str) -> bool:
+    """Whether it is a plugin of jprep's that no index has: a checkout or a file."""
     with contextlib.suppress(ConfigError):
-        return _distribution(name).read_text(_ORIGIN) is not None
+        found = _distribution(name)
+        return found.read_text(_ORIGIN) is not None and any(point.group == PROJECT for point in found.entry_points)
     return False
 
 

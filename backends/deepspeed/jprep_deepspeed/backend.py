@@ -114,7 +114,7 @@ def _stages(options: Options, world: int) -> list[int]:
 def _room(options: Options, host: Host, hosts: Hosts, device: str) -> Room:
     each = host.memory // hosts.processes
     if device == "cpu":
-        return Room(each, each, "this machine's memory")
+        return Room(each, each, "this machine's memory", shared=True)
     if options.gpu:
         return Room(gpu_memory(options.gpu), each, options.gpu)
     return Room(host.device_memory, each, host.devices[0] if host.devices else "a GPU")

@@ -30,12 +30,10 @@ class Leaf(NamedTuple):
     Attributes:
         path: its keys, from the outermost.
         value: it.
-        kind: what it should be.
     """
 
     path: tuple[str, ...]
     value: Any
-    kind: type
 
 
 class DsConfig:
@@ -80,7 +78,7 @@ class DsConfig:
             ConfigError: it does; both keys are named.
         """
         said = stated(job, layout)
-        for path, value, _ in self.leaves:
+        for path, value in self.leaves:
             name = ".".join(path)
             if name in said and value != AUTO and not said[name].agrees(value):
                 raise self._conflict(name, value, said[name])
@@ -88,7 +86,7 @@ class DsConfig:
     def joined(self, settings: Mapping[str, Any], job: Job, layout: Layout) -> dict[str, Any]:
         """Jprep's settings with what the file says of speed and memory."""
         found, said, auto = deepcopy(dict(settings)), stated(job, layout), _automatic(job)
-        for path, value, _ in self.leaves:
+        for path, value in self.leaves:
             name = ".".join(path)
             if name in said or path[0] in ("optimizer", "scheduler", "fp16"):
                 continue
@@ -137,7 +135,7 @@ class DsConfig:
 
     def _leaf(self, path: tuple[str, ...], value: Any, kind: type) -> Leaf:
         if value == AUTO or _is(value, kind):
-            return Leaf(path, int(value) if kind is int and value != AUTO else value, kind)
+            return Leaf(path, int(value) if kind is int and value != AUTO else value)
         what = f"{'.'.join(path)} = {json.dumps(value)} is not {_WORDS[kind]}"
         raise ConfigError(what, where=self._path, fix=f'{_WORDS[kind]}, or "auto"')
 

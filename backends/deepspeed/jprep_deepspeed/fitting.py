@@ -24,14 +24,18 @@ class Room(NamedTuple):
         device: bytes of one device; 0 where it is not known.
         host: bytes of a host's memory for each of its processes.
         name: of the device, for notes.
+        shared: whether the device's memory is the host's.
     """
 
     device: int
     host: int
     name: str
+    shared: bool = False
 
     def holds(self, memory: Memory) -> bool:
         """Whether a layout fits."""
+        if self.shared:
+            return memory.total + memory.host <= SHARE * self.device
         return not self.device or (memory.total <= SHARE * self.device and memory.host <= SHARE * self.host)
 
 

@@ -9,8 +9,6 @@ import msgspec
 WHERE = "train.backend.deepspeed"
 """The section of the options."""
 
-Stage = Literal[0, 1, 2, 3]
-
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`[train.backend.deepspeed]`.

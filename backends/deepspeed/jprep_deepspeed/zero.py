@@ -121,6 +121,9 @@ def _divider(settings: Settings) -> Callable[[nn.Parameter], None]:
 
 
 def _clip_exactly(zero: Any) -> None:
-    """Have it clip by the gradient's norm itself, as docs/training.md says."""
+    """Have it clip by the gradient's norm itself, as docs/training.md says.
+
+    What it updates by in stage 1 and bf16 has no such function, and there 1e-6 is far below the arithmetic's rounding.
+    """
     if clip := getattr(zero, "unscale_and_clip_grads", None):
         zero.unscale_and_clip_grads = lambda part, norm: clip(part, norm - _ADDED * zero.loss_scale)

@@ -20,9 +20,9 @@ TASKS = {"roberta": "mlm", "bert": "mlm", "gpt2": "clm"}
 
 _ARCHITECTURES = {"roberta": "roberta", "bert": "bert_base", "gpt2": "transformer_lm"}
 _FREE = {
-    "roberta": ("activation_dropout", "checkpoint_activations", "offload_activations"),
+    "roberta": ("activation_dropout",),
     "bert": ("act_dropout",),
-    "gpt2": ("activation_dropout", "checkpoint_activations", "offload_activations"),
+    "gpt2": ("activation_dropout", "checkpoint_activations"),
 }
 _JOB = {
     "lr": "optimizer.lr", "optimizer": "optimizer", "adam_betas": "optimizer.beta1", "adam_eps": "optimizer.eps",

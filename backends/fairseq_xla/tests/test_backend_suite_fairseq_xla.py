@@ -15,7 +15,6 @@ class TestFairseqOnACpu(BackendSuite):
     cases = ("roberta-mlm", "gpt2-clm", "bert-mlm")
     few_rows = {"rows": 2}
     two_processes = {"processes": 2}
-    ways = {"recomputed": {"options": {"checkpoint_activations": True}}}
     half = ("bf16",)
 
 

@@ -48,8 +48,12 @@ def summed_over_rows(part: Callable[..., Array], weights: Any, *rows: Array) -> 
     if shares() == 1:
         return part(weights, *rows)
 
-    lies = (PartitionSpec(), *(PartitionSpec(ROWS) for _ in rows))
+    own = PartitionSpec(ROWS)
     each = jax.shard_map(
-        lambda *own: part(*own)[None], in_specs=lies, out_specs=PartitionSpec(ROWS), axis_names=set(ROWS), check_vma=False
+        lambda *given: part(*given)[None],
+        in_specs=(PartitionSpec(), *(own for _ in rows)),
+        out_specs=own,
+        axis_names=set(ROWS),
+        check_vma=False,  # the sum outside is what sums gradients
     )
     return each(weights, *rows).sum()

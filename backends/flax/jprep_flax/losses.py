@@ -69,9 +69,7 @@ def _summed(logits: Logits, size: int, weights: Any, needed: Array, hidden: Arra
     return lax.fori_loop(0, needed, add, jnp.zeros((), jnp.float32))
 
 
-def _forward(
-    logits: Logits, size: int, weights: Any, needed: Array, hidden: Array, labels: Array
-) -> tuple[Array, Any]:
+def _forward(logits: Logits, size: int, weights: Any, needed: Array, hidden: Array, labels: Array) -> tuple[Array, Any]:
     """The loss is the last thing that is computed, so its gradient is known but for a factor as soon as the loss is."""
 
     def add(number: Array, sums: tuple[Array, Any, Array]) -> tuple[Array, Any, Array]:

@@ -19,10 +19,10 @@ from jprep.train.rundir import INIT
 from jprep.train.saved import Progress, Saved
 from jprep.train.tensor_file import TensorFiles
 from jprep_flax import weights
+from jprep_flax.axes import ROWS
 from jprep_flax.heads import Rows, Trainee
 from jprep_flax.layout import Layout
 from jprep_flax.losses import NO_LABEL
-from jprep_flax.axes import ROWS
 from jprep_flax.mesh import Place
 from jprep_flax.state import Snapshot, snapshot
 from jprep_flax.update import FIRST_SCALE, Kind, State, updated

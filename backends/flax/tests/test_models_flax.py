@@ -25,18 +25,18 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def measured(graph: Any, state: Any, rows: Any, key: Any = None) -> tuple[float, np.ndarray, Any]:
-    """The loss, outputs and the gradient."""
+    """The loss, outputs and the gradient. Rows are arguments: a program is compiled once for all of a shape."""
 
-    def loss(state: Any) -> Any:
+    def loss(state: Any, rows: Any, key: Any) -> Any:
         return nnx.merge(graph, state)(rows, key)
 
-    (found, outputs), gradient = jax.jit(jax.value_and_grad(loss, has_aux=True))(state)
+    (found, outputs), gradient = jax.jit(jax.value_and_grad(loss, has_aux=True))(state, rows, key)
     return float(found), np.asarray(outputs), gradient
 
 
-def forward(graph: Any, state: Any, rows: Rows, key: Any = None) -> tuple[Any, Any]:
+def forward(graph: Any, state: Any, rows: Rows) -> tuple[Any, Any]:
     """The loss and outputs."""
-    return jax.jit(lambda state: nnx.merge(graph, state)(rows, key))(state)
+    return jax.jit(lambda state, rows: nnx.merge(graph, state)(rows))(state, rows)
 
 
 def by_name(state: Any, config: dict[str, Any], task: str) -> dict[str, np.ndarray]:

@@ -32,9 +32,9 @@ class Trial:
         self.job: Job = read_job(run)
         chosen = Options(device="cpu", devices=jax.local_device_count(), **options)
         self.layout: Layout = lay_out(self.job, chosen, HOST)
-        place = Place(self.layout)
-        self.updater = Updater(self.job, run, resume, place, self.layout, recompute=False)
-        self.feed, self.batches = Feeder(self.job, self.layout, place), Batches(run, self.job)
+        self.place = Place(self.layout)
+        self.updater = Updater(self.job, run, resume, self.place, self.layout, recompute=False)
+        self.feed, self.batches = Feeder(self.job, self.layout, self.place), Batches(run, self.job)
 
     def step(self, number: int) -> float:
         fed = self.feed(self.batches.train.batch(number - 1))
@@ -42,6 +42,14 @@ class Trial:
 
     def steps(self, first: int, last: int) -> list[float]:
         return [self.step(number) for number in range(first, last + 1)]
+
+    def work(self) -> float:
+        """Sums and products of a step, of one device."""
+        fed = self.feed(self.batches.train.batch(0))
+        with jax.set_mesh(self.place.mesh):
+            word = np.zeros(2, np.uint32)
+            lowered = self.updater._update.lower(self.updater.state, fed.rows, word, np.float32(0.01))
+        return float(lowered.compile().cost_analysis()["flops"])
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +105,13 @@ def test_what_is_dropped_does_not_depend_on_the_mesh(bench: Bench) -> None:
         assert curve == pytest.approx(curves[0], rel=1e-5)
     still = Trial(run_of(bench, "gpt2-clm")).steps(1, 4)
     assert still != pytest.approx(curves[0], rel=1e-3)
+
+
+def test_devices_divide_the_work_however_weights_lie(bench: Bench) -> None:
+    """Left alone, XLA has each device of `fsdp` go through all rows, with its part of every weight."""
+    run = run_of(bench, "gpt2-dropout")
+    whole, *divided = (Trial(run, **options).work() for options in ({}, {"fsdp": 4}, {"tensor": 2}))
+    assert max(divided) < 1.1 * whole
 
 
 def test_a_snapshot_does_not_change_while_training_goes_on(bench: Bench, tmp_path: Path) -> None:

@@ -65,6 +65,18 @@ class Place:
             return contextlib.nullcontext()
         return torch.autocast(self.kind, _HALF[precision])
 
+    def number(self, value: float) -> float | Tensor:
+        """A number that changes from step to step: XLA would compile anew for each value of one that it is told."""
+        return torch.tensor(value, dtype=torch.float32).to(self.device) if self.kind == "xla" else value
+
+    def seed(self, value: int) -> None:
+        """Begin this process's random numbers anew."""
+        torch.manual_seed(value)
+        if self.kind == "xla":
+            import torch_xla
+
+            torch_xla.manual_seed(value >> 1)  # of 63 bits
+
     def sync(self) -> None:
         """Have XLA compute what it was given so far; other devices have begun already."""
         if self.kind == "xla":
@@ -91,8 +103,8 @@ def joined(
     """
     rank, world = ranks()
     if kind == "cuda" and not torch.cuda.is_available():
-        fix = 'train.backend.torch.device = "cpu", or a PyTorch that is built for this GPU'
-        raise MachineError("PyTorch finds no GPU", where="train.backend.torch.device", fix=fix)
+        fix = 'device = "cpu" among the backend\'s options, or a PyTorch that is built for this GPU'
+        raise MachineError("PyTorch finds no GPU", where="train.backend", fix=fix)
     place = Place(kind, rank, world, devices)
     if kind == "cuda":
         torch.cuda.set_device(place.device)
@@ -135,7 +147,8 @@ def _device(kind: str) -> torch.device:
 
         return torch_xla.device()
     local = int(os.environ.get("LOCAL_RANK", "0"))
-    return torch.device(kind, local) if kind == "cuda" else torch.device("cpu")
+    only = torch.cuda.device_count() == 1  # schedulers may show each process its own GPU alone
+    return torch.device(kind, 0 if only else local) if kind == "cuda" else torch.device("cpu")
 
 
 def patience(job: Job) -> timedelta:

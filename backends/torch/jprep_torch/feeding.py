@@ -48,7 +48,7 @@ def _put(batch: Batch | LabelledBatch, part: slice, device: torch.device, *, typ
         ids=_tensor(ids, device),
         labels=_tensor(batch.labels[part], device),
         lengths=_tensor(lengths, device),
-        full=bool((lengths == ids.shape[1]).all()),
+        full=device.type != "xla" and bool((lengths == ids.shape[1]).all()),
         types=None if second is None else _tensor(second, device),
     )
 

@@ -99,7 +99,7 @@ class Trainer:
 
     def _step(self, step: int, batch: Batch | LabelledBatch) -> Updated:
         self._updating.trainee.train()
-        torch.manual_seed(int(key(self._job.train.seed, "dropout", step - 1, self._place.rank)[0]))
+        self._place.seed(int(key(self._job.train.seed, "dropout", step - 1, self._place.rank)[0]))
         labels = int(self._place.total(torch.tensor(labels_in(batch), device=self._place.device)))
         check = partial(self._session.check, step, name="gradient's norm")
         return self._updating.update(list(self._parts(batch)), labels, self._rate(step), check)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from jprep.train.job import OptimizerSection
 from jprep.train.saved import Progress
 from jprep.train.tensor_file import Shape
+
+Number = Callable[[float], float | Tensor]
 
 FIRST_SCALE, GOOD_STEPS = 2.0**16, 2000
 
@@ -42,7 +44,9 @@ def global_norm(weights: Iterable[nn.Parameter]) -> float:
     return float(whole)
 
 
-def rescale(weights: Iterable[nn.Parameter], norm: float, clip: float, scale: float) -> float:
+def rescale(
+    weights: Iterable[nn.Parameter], norm: float, clip: float, scale: float, number: Number = lambda value: value
+) -> float:
     """Divide gradients by the loss's scale, then clip them: g · c / N, nothing added to N.
 
     Args:
@@ -50,6 +54,7 @@ def rescale(weights: Iterable[nn.Parameter], norm: float, clip: float, scale: fl
         norm: of the gradients as they are.
         clip: the largest norm that may stay; 0 for any.
         scale: of the loss; a power of two.
+        number: makes a number of the device's of what changes from step to step, where it needs that.
 
     Returns:
         The norm before clipping, without the scale.
@@ -57,9 +62,10 @@ def rescale(weights: Iterable[nn.Parameter], norm: float, clip: float, scale: fl
     true = norm / scale
     factor = (clip / true if clip and true > clip else 1.0) / scale
     if factor != 1.0:
+        factor_there = number(factor)
         for weight in weights:
             if weight.grad is not None:
-                weight.grad.mul_(factor)
+                weight.grad.mul_(factor_there)
     return true
 
 

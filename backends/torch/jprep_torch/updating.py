@@ -58,7 +58,9 @@ class Updater:
     def loss(self, rows: Rows) -> tuple[Tensor, Tensor]:
         """The sum of some rows' losses, and their outputs."""
         with self._place.autocast(self._job.train.precision):
-            return self.trainee(rows)  # type: ignore[no-any-return, unused-ignore]
+            found: tuple[Tensor, Tensor] = self.trainee(self._divided(rows))
+        self._place.sync()
+        return found
 
     def update(self, parts: Sequence[Rows], labels: int, rate: float, check: Callable[[float], None]) -> Updated:
         """One update, or none where fp16's scale was too large."""
@@ -67,14 +69,16 @@ class Updater:
         norm = global_norm(weights)
         if self._scale.passes(norm):
             check(norm)
-            norm = rescale(weights, norm, self._job.train.optimizer.clip, self._scale.factor)
+            norm = rescale(weights, norm, self._job.train.optimizer.clip, self._scale.factor, self._place.number)
             for group in self._optimizer.param_groups:
                 group["lr"] = rate
             self._optimizer.step()
             self._updates += 1
             self._scale.after_update()
         self._optimizer.zero_grad()
-        return Updated(loss / max(labels, 1), norm, self._scale.factor)
+        loss = loss / self._place.number(max(labels, 1))
+        self._place.sync()
+        return Updated(loss, norm, self._scale.factor)
 
     def save(self, folder: Path) -> None:
         """Fill a checkpoint's folder."""
@@ -85,11 +89,16 @@ class Updater:
         """Sum up the gradient of the global batch's loss; this process's part of the loss, not yet divided."""
         loss = torch.zeros((), device=self._place.device)
         # Processes' gradients are averaged where they meet, and docs/training.md wants their sum.
-        factor = self._scale.factor * self._place.world / max(labels, 1)
+        factor = self._place.number(self._scale.factor * self._place.world / max(labels, 1))
         for number, rows in enumerate(parts, 1):
             with self._spread.holding_back(number < len(parts)):
                 with self._place.autocast(self._job.train.precision):
-                    part, _ = self._spread(rows)
+                    part, _ = self._spread(self._divided(rows))
                 (part * factor).backward()  # type: ignore[no-untyped-call]
             loss += part.detach()
         return loss
+
+    def _divided(self, rows: Rows) -> Rows:
+        """Among XLA's devices, where this process has several."""
+        divided = self._place.divided
+        return rows._replace(ids=divided(rows.ids), labels=divided(rows.labels), lengths=divided(rows.lengths))

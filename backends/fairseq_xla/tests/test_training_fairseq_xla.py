@@ -1,0 +1,55 @@
+"""Updates by fairseq's trainer: its optimizer's arithmetic, and how often XLA compiles."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import torch
+
+from jprep.testing.backend_suite.bench import Bench
+from jprep.testing.backend_suite.cases import DROPPING, STEPS
+from jprep_fairseq_xla.adamw import AdamW, clip
+
+
+def stepped(decay: float) -> list[float]:
+    """docs/training.md's example: a matrix of one weight, three gradients."""
+    weight = torch.nn.Parameter(torch.full((1, 1), 0.5))
+    adam, found = AdamW([weight], 0.1, (0.9, 0.999), 0.001, decay), []
+    for grad in (0.3, -2.0, 0.01):
+        weight.grad = torch.full((1, 1), grad)
+        adam.step()
+        found.append(float(weight))
+    return found
+
+
+def test_adamw_is_that_of_the_page() -> None:
+    assert stepped(0.01) == pytest.approx([0.3998322259, 0.4630443142, 0.5114293774], rel=1e-6)
+    assert stepped(0.0) == pytest.approx([0.4003322259, 0.4639441464, 0.5127922539], rel=1e-6)
+
+
+def test_biases_do_not_decay() -> None:
+    bias = torch.nn.Parameter(torch.ones(1))
+    bias.grad = torch.zeros(1)
+    AdamW([bias], 0.1, (0.9, 0.999), 0.001, 0.5).step()
+    assert float(bias) == 1.0
+
+
+def test_clipping_adds_nothing_to_the_norm() -> None:
+    one, other = (torch.nn.Parameter(torch.zeros(size)) for size in (2, 1))
+    one.grad, other.grad = torch.tensor([3.0, 4.0]), torch.tensor([12.0])
+    assert float(clip([one, other], 1.0)) == 13.0
+    assert one.grad.tolist() == pytest.approx([3 / 13, 4 / 13], rel=1e-7)
+    assert float(clip([one, other], 0.0)) == pytest.approx(1.0, rel=1e-7)
+    assert float(other.grad) == pytest.approx(12 / 13, rel=1e-7)
+
+
+@pytest.mark.skipif(not find_spec("torch_xla"), reason="torch_xla is not here")
+def test_xla_compiles_nothing_after_the_first_step_and_the_first_validation(tmp_path: Path) -> None:
+    """fairseq's own trainer says after which steps there were more compilations than before."""
+    bench = Bench(tmp_path, "fairseq-xla", {"device": "xla", "threads": 1})
+    trained = bench.trained(DROPPING, validation={"every_steps": 5}, checkpoint={"every_steps": 7})
+    assert len(trained.losses()) == STEPS
+    said = (trained.run / "log.txt").read_text()
+    assert said.count("XLA compilation detected") <= 3, "in the first steps, and of the first validation"
