@@ -17,12 +17,13 @@ from jprep.train.job import Job
 from jprep.train.models import training_memory
 from jprep_fairseq_xla.options import WHERE, Device, Options
 from jprep_fairseq_xla.settings import fairseq_settings
+from jprep_torch import pjrt
 from jprep_torch.backend import environment, torchrun
 
 _SHARE = 0.85  # of a device's memory that a plan fills; the rest is the libraries' own
 _MOST = 1 << 14  # rows at a time that are thought of
-_LOOK = 60  # seconds that versions have to be looked up in
-_ASK = "from jprep_fairseq_xla.versions import report; report({!r})"
+_LOOK = 150  # seconds that the frameworks have to be imported in
+_ASK = "import sys; from jprep_fairseq_xla.report import report; sys.exit(report({!r}))"
 
 
 class Layout(NamedTuple):
@@ -80,12 +81,12 @@ class FairseqXla:
         env = environment(host, layout.device, layout.processes, options.threads, deterministic=True)
         return Plan(
             argv=(host.python, *torchrun(layout.processes), "jprep_fairseq_xla.worker", *verb),
-            env=env | _variables(layout),
+            env=env | (pjrt.variables(layout.devices) if layout.device == "xla" else {}),
             processes=layout.processes,
             rows=layout.rows,
             accumulate=accumulate,
             memory=layout.memory,
-            notes=_notes(layout),
+            notes=pjrt.notes(layout.devices) if layout.device == "xla" else ("plain fairseq on the CPU",),
             settings=settings,
         )
 
@@ -106,27 +107,10 @@ def _ask(python: Path, device: Device) -> str:
     return done.stdout.strip()
 
 
-def _variables(layout: Layout) -> dict[str, str]:
-    """PJRT's: which device, and how many a CPU shall play."""
-    if layout.device == "cpu":
-        return {}
-    if tpus():
-        return {"PJRT_DEVICE": "TPU"}
-    return {"PJRT_DEVICE": "CPU", "CPU_NUM_DEVICES": str(layout.devices)}
-
-
-def _notes(layout: Layout) -> tuple[str, ...]:
-    if layout.device == "cpu":
-        return ("plain fairseq on the CPU",)
-    kind = "TPU" if tpus() else "virtual CPU"
-    set_ = ", ".join(f"{name}={value}" for name, value in _variables(layout).items())
-    return (f"{layout.devices} {kind} device(s) by XLA, in one process (SPMD)", f"sets {set_}")
-
-
 def _layout(job: Job, options: Options, host: Host) -> Layout:
     device, batch = _device(options), job.train.batch
     _check(options, device)
-    devices = (options.devices or tpus() or 1) if device == "xla" else 1
+    devices = pjrt.devices_of_xla(options.devices) if device == "xla" else 1
     parts = options.processes * devices
     if batch % parts:
         what = f"a batch of {batch} rows cannot be divided among {parts} {'devices' if devices > 1 else 'processes'}"

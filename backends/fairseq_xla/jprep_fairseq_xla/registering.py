@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from jprep.train.job import ScheduleSection
 from jprep.train.schedule import learning_rate
-from jprep_fairseq_xla.adamw import AdamW, clip
+from jprep_torch.counted import CountedAdamW, clip
 from jprep_torch.heads import NO_LABEL
 
 
@@ -118,7 +118,12 @@ class JprepAdamW(FairseqOptimizer):
     def __init__(self, cfg: Any, params: Iterable[nn.Parameter]) -> None:
         super().__init__(cfg)
         betas = utils.eval_str_list(cfg.adam_betas) if isinstance(cfg.adam_betas, str) else list(cfg.adam_betas)
-        self._optimizer = AdamW(params, float(cfg.lr[0]), tuple(betas), cfg.adam_eps, cfg.weight_decay)
+        all_ = list(params)
+        groups = [
+            {"params": [weight for weight in all_ if weight.dim() >= 2], "weight_decay": cfg.weight_decay},
+            {"params": [weight for weight in all_ if weight.dim() < 2], "weight_decay": 0.0},
+        ]
+        self._optimizer = CountedAdamW(groups, float(cfg.lr[0]), tuple(betas), cfg.adam_eps)
 
     def clip_grad_norm(self, max_norm: float, aggregate_norm_fn: Any = None) -> Tensor:
         """The norm before clipping."""

@@ -18,10 +18,10 @@ from jprep.train.job import Job
 from jprep.train.rundir import INIT
 from jprep.train.saved import AVERAGES, OPTIMIZER, WEIGHTS, Progress, Saved, averages, write, write_progress
 from jprep.train.tensor_file import Floats, TensorFiles
-from jprep_fairseq_xla.adamw import M, V
 from jprep_fairseq_xla.models import Made, make, sample
 from jprep_fairseq_xla.settings import Settings
 from jprep_fairseq_xla.weights import spots, to_fairseq, to_transformers
+from jprep_torch.counted import M, V
 from jprep_torch.devices import Place
 from jprep_torch.heads import Rows
 from jprep_torch.training import Updated
@@ -78,9 +78,7 @@ class Updater:
         self._made.task.precision = partial(place.autocast, job.train.precision)
         self._trainer = JobTrainer(self._made, job, place.rank)
         self._weights = dict(self._trainer.get_model().named_parameters(remove_duplicate=False))
-        adam = self._trainer.optimizer.optimizer
-        for name in self._made.trained:
-            adam.averages(self._weights[name])  # there before the first step, which is then like every other
+        self._trainer.optimizer.optimizer.begin()
         if saved:
             self._restore(saved)
         place.sync()

@@ -11,7 +11,8 @@ FAIRSEQ = "0.12.2"
 XLA = "2.9."
 """Of torch_xla, and of the PyTorch that it was built for."""
 
-_FIX = "jprep backends install fairseq-xla --restart --constraint backends/fairseq_xla/constraints.txt"
+FIX = "jprep backends install fairseq-xla --restart"
+"""The command that makes the right environment."""
 
 
 def check_versions(device: str, of: Callable[[str], str] = version) -> None:
@@ -29,7 +30,7 @@ def check_versions(device: str, of: Callable[[str], str] = version) -> None:
         found = _version(name, of)
         if not found.startswith(start):
             what = f"{name} {found or 'is not installed'}, and jprep-fairseq-xla mends {name} {start.rstrip('.')}"
-            raise MachineError(what, where=f"train.backend.fairseq-xla, device {device}", fix=_FIX)
+            raise MachineError(what, where=f"train.backend.fairseq-xla, device {device}", fix=FIX)
 
 
 def _version(name: str, of: Callable[[str], str]) -> str:
@@ -37,14 +38,3 @@ def _version(name: str, of: Callable[[str], str]) -> str:
         return of(name)
     except PackageNotFoundError:
         return ""
-
-
-def report(device: str) -> None:
-    """Print what is here, or what is wrong and the command that mends it; then the exit code is 1."""
-    try:
-        check_versions(device)
-    except MachineError as error:
-        print(f"{error.what}\n{error.fix}")  # noqa: T201 - `check` reads it
-        raise SystemExit(1) from None
-    names = ["fairseq", "torch"] + (["torch_xla"] if device == "xla" else [])
-    print(", ".join(f"{name} {version(name)}" for name in names))  # noqa: T201

@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from importlib.metadata import version
 
 from jprep.errors import JprepError
 from jprep.train.saved import Saved
 from jprep.train.worker import Session, work
 from jprep_fairseq_xla.mends import mended_fairseq
-from jprep_fairseq_xla.versions import check_versions
 from jprep_torch.verbs import parsers
 
-check_versions("cpu")  # who imports this to see whether the backend is here shall not be told that it is
+version("fairseq")  # who imports this to see whether the backend is here shall not be told that it is
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -10,13 +10,14 @@ import msgspec
 import pytest
 
 from jprep.errors import ConfigError, MachineError
-from jprep.train.backend import Host, Plan
+from jprep.train.backend import Finding, Host, Plan
 from jprep.train.rundir import read_job
-from jprep_fairseq_xla import backend
+from jprep_fairseq_xla import backend, report
 from jprep_fairseq_xla.backend import FairseqXla
 from jprep_fairseq_xla.options import Options
 from jprep_fairseq_xla.settings import arguments, check_chosen
 from jprep_fairseq_xla.versions import check_versions
+from jprep_torch import pjrt
 from tests.fakes.trained_run import trained_run
 
 HOST = Host("python", 4, 8 << 30)
@@ -31,7 +32,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def chips(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many devices of TPUs this machine has."""
     found = [0]
-    monkeypatch.setattr(backend, "tpus", lambda: found[0])
+    for module in (backend, pjrt):
+        monkeypatch.setattr(module, "tpus", lambda: found[0])
     return found
 
 
@@ -129,3 +131,32 @@ def test_other_versions_are_refused_before_they_are_imported() -> None:
 
     with pytest.raises(MachineError, match="fairseq is not installed"):
         check_versions("cpu", nothing)
+
+
+def test_what_is_wrong_with_its_environment_comes_with_what_mends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = tmp_path / "python"
+    monkeypatch.setattr(backend, "python_of", lambda name, module: python)
+
+    def found(code: int, *said: str, **options: Any) -> list[Finding]:
+        python.write_text("#!/bin/sh\n" + "".join(f"echo '{line}'\n" for line in said) + f"exit {code}\n")
+        python.chmod(0o755)
+        return FairseqXla().check(Options(**options))
+
+    assert found(1, "torch 2.13.0", "install it") == [Finding("torch 2.13.0", "error", "install it")]
+    assert found(0, "fairseq 0.12.2") == [Finding("fairseq 0.12.2")]
+    assert [one.level for one in found(0, "fairseq 0.12.2", device="xla")] == ["ok", "note"]
+    python.write_text("#!/bin/sh\nexec sleep 30\n")
+    monkeypatch.setattr(backend, "_LOOK", 0.1)
+    assert "--restart" in FairseqXla().check(Options())[0].fix
+
+
+def test_what_cannot_be_imported_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def torn(device: str) -> None:
+        raise ImportError("libcudart.so.12: no such file")
+
+    monkeypatch.setattr(report, "mended_fairseq", torn)
+    assert report.report("xla") == 1
+    what, fix = capsys.readouterr().out.splitlines()
+    assert "libcudart" in what and fix == "jprep backends install fairseq-xla --restart"

@@ -14,6 +14,7 @@ from jprep.train.environments import python_of
 from jprep.train.host import accelerators
 from jprep.train.job import Job
 from jprep.train.models import training_memory
+from jprep_torch import pjrt
 
 WHERE = "train.backend.torch"
 """The section of the options."""
@@ -28,7 +29,10 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """`[train.backend.torch]`.
 
     Attributes:
-        device: `auto` takes GPUs where there are some.
+        device: `auto` takes GPUs where there are some. `xla` is a TPU by torch_xla, or where there is none XLA on the
+            CPU; `jprep backends install` brings it only when told.
+        devices: of `xla`, that one process divides the batch among; 0 is all that this machine has. Without TPUs they
+            are virtual, for trials.
         processes: how many; 0 is one for each GPU, or one.
         rows: rows that go through the model at a time on each device; 0 is as many as the estimate says will fit.
         shard: whether weights, gradients and optimizer are divided among the processes (FSDP2); `auto` does it where
@@ -39,7 +43,8 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         threads: of each process on a CPU; 0 divides the cores.
     """
 
-    device: Literal["auto", "cpu", "cuda"] = "auto"
+    device: Literal["auto", "cpu", "cuda", "xla"] = "auto"
+    devices: int = 0
     processes: int = 0
     rows: int = 0
     shard: Literal["auto", "yes", "no"] = "auto"
@@ -50,12 +55,21 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 class Layout(NamedTuple):
-    """How a global batch lies on the devices: so many processes, so many rows at a time, sharded or not."""
+    """How a global batch lies on the devices: so many processes, so many rows at a time, sharded or not.
+
+    Attributes:
+        processes: how many.
+        rows: of each that go through the model at a time.
+        shard: whether the model is divided.
+        memory: bytes on one device, estimated.
+        devices: of XLA, among which a process divides its rows.
+    """
 
     processes: int
     rows: int
     shard: bool
     memory: int
+    devices: int = 1
 
 
 class Torch:
@@ -93,13 +107,16 @@ class Torch:
         layout = _layout(job, options, host, device)
         verb = ["train", str(run), "--rows", str(layout.rows), "--device", device]
         verb += ["--shard"] if layout.shard else []
+        verb += ["--devices", str(layout.devices)] if device == "xla" else []
+        env = environment(host, device, layout.processes, options.threads, deterministic=options.deterministic)
         return Plan(
             argv=(host.python, *torchrun(layout.processes), "jprep_torch.worker", *verb),
-            env=environment(host, device, layout.processes, options.threads, deterministic=options.deterministic),
+            env=env | (pjrt.variables(layout.devices) if device == "xla" else {}),
             processes=layout.processes,
             rows=layout.rows,
             accumulate=job.train.batch // layout.processes // layout.rows,
             memory=layout.memory,
+            notes=pjrt.notes(layout.devices) if device == "xla" else (),
         )
 
 
@@ -129,7 +146,7 @@ def environment(host: Host, device: str, processes: int, threads: int, *, determ
 
     Args:
         host: the machine.
-        device: `cpu` or `cuda`.
+        device: `cpu`, `cuda` or `xla`.
         processes: of this machine.
         threads: of each process; 0 divides the cores.
         deterministic: whether a GPU's kernels may not depend on the order that threads come in.
@@ -146,12 +163,15 @@ def environment(host: Host, device: str, processes: int, threads: int, *, determ
 
 
 def _layout(job: Job, options: Options, host: Host, device: str) -> Layout:
-    processes = _processes(job, options, host, device)
-    own = job.train.batch // processes
+    processes, devices = _processes(job, options, host, device), 1
+    if device == "xla":
+        _check_xla(job, options)
+        devices = pjrt.devices_of_xla(options.devices)
+    own = _own_rows(job, processes * devices)
     if options.rows and own % options.rows:
         fix = f"take a divisor of {own}, the rows of each process"
         raise ConfigError(f"{own} rows cannot be taken {options.rows} at a time", where=f"{WHERE}.rows", fix=fix)
-    memory = host.device_memory if device == "cuda" else host.memory // processes
+    memory = host.device_memory if device == "cuda" else host.memory // processes // devices
 
     def takes(rows: int, parts: int) -> int:
         return _memory(job, options, device, rows, parts)
@@ -162,19 +182,33 @@ def _layout(job: Job, options: Options, host: Host, device: str) -> Layout:
     shard = options.shard == "yes" or (options.shard == "auto" and processes > 1 and not fits(1, 1))
     parts = processes if shard else 1
     rows = options.rows or next((n for n in range(min(own, _MOST), 0, -1) if own % n == 0 and fits(n, parts)), 1)
-    return Layout(processes, rows, shard, takes(rows, parts))
+    return Layout(processes, rows * devices, shard, takes(rows, parts), devices)
+
+
+def _check_xla(job: Job, options: Options) -> None:
+    if job.train.data or job.train.precision == "fp16":
+        fix = "take another device for it, or the backend flax"
+        raise ConfigError("device xla is for packed text in fp32 or bf16", where=f"{WHERE}.device", fix=fix)
+    if options.processes > 1 or options.shard == "yes" or options.compile:
+        fix = f"leave processes, shard and compile as they are; {WHERE}.devices divides the batch"
+        raise ConfigError("XLA's devices have one process, and weights are on each", where=WHERE, fix=fix)
+
+
+def _own_rows(job: Job, parts: int) -> int:
+    """Rows of a global batch for each device or process."""
+    batch = job.train.batch
+    if batch % parts:
+        fix = f"take a multiple of {parts} as train.batch, or fewer processes or devices under {WHERE}"
+        what = f"a batch of {batch} rows cannot be divided among {parts} processes or devices"
+        raise ConfigError(what, where=WHERE, fix=fix)
+    return batch // parts
 
 
 def _processes(job: Job, options: Options, host: Host, device: str) -> int:
-    if min(options.processes, options.rows, options.threads) < 0:
-        raise ConfigError("processes, rows and threads are 0 or more", where=WHERE, fix="0 lets jprep choose")
-    batch, processes = job.train.batch, options.processes or (len(host.devices) if device == "cuda" else 0) or 1
-    if batch % processes:
-        fix = f"take a multiple of {processes} as train.batch, or set {WHERE}.processes"
-        raise ConfigError(
-            f"a batch of {batch} rows cannot be divided among {processes} processes", where=WHERE, fix=fix
-        )
-    return processes
+    if min(options.processes, options.devices, options.rows, options.threads) < 0:
+        what = "processes, devices, rows and threads are 0 or more"
+        raise ConfigError(what, where=WHERE, fix="0 lets jprep choose")
+    return options.processes or (len(host.devices) if device == "cuda" else 0) or 1
 
 
 def _memory(job: Job, options: Options, device: str, rows: int, parts: int) -> int:

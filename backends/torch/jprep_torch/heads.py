@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from jprep.train.job import Job
-from jprep_torch.losses import class_loss, score_loss, token_loss
+from jprep_torch.losses import class_loss, loss_of_all, score_loss, token_loss
 
 NO_LABEL = -100
 
@@ -97,6 +97,9 @@ class Trainee(nn.Module):
         if self._task == "clm":
             hidden, labels = hidden[:, :-1], labels[:, 1:]
         labels = labels.reshape(-1)
+        if labels.device.type == "xla":
+            vectors, last = self._head(self.model, hidden.reshape(-1, hidden.shape[-1]))
+            return loss_of_all(vectors, last.weight, last.bias, labels, NO_LABEL)
         chosen = (labels != NO_LABEL).nonzero().squeeze(1)
         hidden = hidden.reshape(-1, hidden.shape[-1])
         if len(chosen) < len(labels):

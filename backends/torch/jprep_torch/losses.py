@@ -28,6 +28,15 @@ def token_loss(hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tens
     return loss
 
 
+def loss_of_all(hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, no_label: int) -> Tensor:
+    """As `token_loss`, of all tokens: those without a label count for nothing, and the table is there at once.
+
+    XLA compiles for each number of tokens anew, so all of them go through the head.
+    """
+    logits = functional.linear(hidden, weight, bias).float()
+    return functional.cross_entropy(logits, labels, ignore_index=no_label, reduction="sum")
+
+
 def class_loss(outputs: Tensor, labels: Tensor) -> Tensor:
     """- Σ ln p(class) of outputs (rows, classes) and labels (rows,)."""
     return functional.cross_entropy(outputs.float(), labels, reduction="sum")

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from jprep.train.job import OptimizerSection
 from jprep.train.saved import Progress
 from jprep.train.tensor_file import Shape
+from jprep_torch.counted import CountedAdamW
 
 Number = Callable[[float], float | Tensor]
 
@@ -18,14 +19,15 @@ FIRST_SCALE, GOOD_STEPS = 2.0**16, 2000
 
 
 def adamw(
-    weights: Mapping[str, nn.Parameter], shapes: Mapping[str, Shape], section: OptimizerSection
-) -> torch.optim.AdamW:
+    weights: Mapping[str, nn.Parameter], shapes: Mapping[str, Shape], section: OptimizerSection, kind: str = "cpu"
+) -> torch.optim.Optimizer:
     """AdamW: ε after the correction, decay on what has two or more dimensions, in one kernel.
 
     Args:
         weights: the trained ones, by name; divided ones may have lost their shape.
         shapes: of the whole.
         section: the job's.
+        kind: of the device.
     """
     decayed = [weight for name, weight in weights.items() if len(shapes[name]) >= 2]
     others = [weight for name, weight in weights.items() if len(shapes[name]) < 2]
@@ -34,6 +36,8 @@ def adamw(
         {"params": others, "weight_decay": 0.0},
     ]
     betas = (section.beta1, section.beta2)
+    if kind == "xla":
+        return CountedAdamW([g for g in groups if g["params"]], section.lr, betas, section.eps)
     return torch.optim.AdamW([g for g in groups if g["params"]], section.lr, betas, section.eps, fused=True)
 
 

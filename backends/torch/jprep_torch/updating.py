@@ -13,6 +13,7 @@ from jprep.train.rundir import INIT
 from jprep.train.saved import Progress, Saved
 from jprep.train.tensor_file import TensorFiles
 from jprep_torch.backend import Options
+from jprep_torch.counted import CountedAdamW
 from jprep_torch.devices import Place
 from jprep_torch.heads import Rows, Trainee
 from jprep_torch.spreading import Spread, compiled, recomputed
@@ -39,12 +40,16 @@ class Updater:
         self._job, self._place = job, place
         saved = Saved(resume) if resume else None
         self._spread = Spread(job, saved.weights if saved else TensorFiles([run / INIT]), place, shard=shard)
-        self._optimizer = adamw(self._spread.weights, self._spread.shapes, job.train.optimizer)
+        self._optimizer = adamw(self._spread.weights, self._spread.shapes, job.train.optimizer, place.kind)
         self._scale, self._updates = Scale(job.train.precision), 0
         if saved:
             restore(saved, self._spread, self._optimizer)
             self._scale.restore(saved.progress)
             self._updates = saved.progress.updates
+        if isinstance(self._optimizer, CountedAdamW):
+            self._optimizer.updates = self._updates
+            self._optimizer.begin()
+            place.sync()
         if options.recompute:
             recomputed(self.trainee.model)
         if options.compile:

@@ -20,6 +20,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Do what a verb says; the exit code."""
     parser, train = parsers("jprep_torch.worker")
     train.add_argument("--rows", type=int, required=True, help="rows that go through the model at a time")
+    train.add_argument("--devices", type=int, default=1, help="of XLA, that the rows are divided among")
     train.add_argument("--shard", action="store_true", help="divide the model among the processes")
     given = parser.parse_args(arguments)
     return _train(given) if given.verb == "train" else export_or_infer(given)
@@ -29,7 +30,8 @@ def _train(given: argparse.Namespace) -> int:
     def page(session: Session) -> None:
         job = session.job
         options = msgspec.convert(job.options, Options)
-        with joined(given.device, deterministic=options.deterministic, patience=patience(job)) as place:
+        how = {"deterministic": options.deterministic, "patience": patience(job), "devices": given.devices}
+        with joined(given.device, **how) as place:
             try:
                 updater = Updater(job, given.run, session.resume, place, options, shard=given.shard)
                 Trainer(session, place, updater, given.rows).train()

@@ -14,24 +14,23 @@ M, V = "exp_avg", "exp_avg_sq"
 """The averages of a weight, in the optimizer's state."""
 
 
-class AdamW(torch.optim.Optimizer):
-    """ε after the correction of v, decay on what has two or more dimensions.
+class CountedAdamW(torch.optim.Optimizer):
+    """ε after the correction of v, decay as `weight_decay` of each group says.
 
     Args:
-        weights: the trained ones.
+        groups: of weights.
         lr: the first learning rate.
         betas: of the two averages.
         eps: ε.
-        decay: λ.
 
     Attributes:
         updates: how many there were.
     """
 
     def __init__(
-        self, weights: Iterable[nn.Parameter], lr: float, betas: tuple[float, ...], eps: float, decay: float
+        self, groups: Iterable[dict[str, Any]], lr: float, betas: tuple[float, ...], eps: float
     ) -> None:
-        super().__init__(list(weights), {"lr": lr, "betas": betas, "eps": eps, "weight_decay": decay})
+        super().__init__(list(groups), {"lr": lr, "betas": betas, "eps": eps, "weight_decay": 0.0})
         self.updates = 0
 
     @torch.no_grad()
@@ -44,7 +43,13 @@ class AdamW(torch.optim.Optimizer):
                 continue
             keep, rate, root = self._factors(group, own[0].device)
             for weight in own:
-                self._update(weight, group, keep if weight.dim() >= 2 else None, rate, root)
+                self._update(weight, group, keep if group["weight_decay"] else None, rate, root)
+
+    def begin(self) -> None:
+        """Make all averages before the first step, which is then like every other."""
+        for group in self.param_groups:
+            for weight in group["params"]:
+                self.averages(weight)
 
     def averages(self, weight: nn.Parameter) -> dict[str, Tensor]:
         """A weight's two averages; zeros where there was no update yet."""

@@ -1,0 +1,94 @@
+"""The published GPT-2's recipe goes all the way on two processes, small: killed, resumed, exported, loaded, asked."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import transformers
+
+from jprep.samples import write
+from jprep.train.events import curve, read_events
+from jprep.train.rundir import read_job
+from tests.conftest import ROOT
+
+RECIPE = ROOT / "data_recipes" / "gpt2-xl-japanese.toml"
+CLI = "from jprep.cli.main import main; main()"
+CHANGES = (
+    'corpus.sources.0.paths=["sample-pages-articles-multistream.xml.bz2"]', 'corpus.sources.1.paths=["cc100.txt"]',
+    "corpus.segmenter=jumandic", "train.log_every=1", "train.batch=4", "train.length=64",
+    'train.model={preset="gpt2-tiny",config={resid_pdrop=0,embd_pdrop=0,attn_pdrop=0}}',
+    "train.backend.deepspeed.device=cpu", "train.backend.deepspeed.threads=1",
+)  # fmt: skip
+
+
+def jprep(sample: Path, *arguments: object, **env: str) -> str:
+    command = [sys.executable, "-c", CLI, *map(str, arguments)]
+    done = subprocess.run(command, cwd=sample, capture_output=True, text=True, env=os.environ | env)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def run(sample: Path, work: Path, processes: int, until: str = "train", **env: str) -> Path:
+    changes = [f"train.backend.deepspeed.processes={processes}", *CHANGES]
+    given = [part for change in changes for part in ("--set", change)]
+    jprep(sample, "run", RECIPE, "--scale", "tiny", "--work", work, "--until", until, "--workers", 1, *given, **env)
+    return work / "gpt2-xl-japanese-tiny" / "runs" / "deepspeed"
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("recipe") / "sample").parent
+
+
+@pytest.fixture(scope="module")
+def whole(sample: Path) -> Path:
+    return run(sample, sample / "work", 2, "export")
+
+
+@pytest.fixture(scope="module")
+def ready(sample: Path, whole: Path) -> Path:
+    """All but the training."""
+    work = sample / "ready"
+    shutil.copytree(sample / "work", work, ignore=shutil.ignore_patterns("runs"))
+    return work
+
+
+def losses(trained: Path) -> list[float]:
+    return curve(read_events(trained))[1]
+
+
+def test_it_trains_in_zero_2_and_bf16_and_transformers_goes_on_with_a_text(sample: Path, whole: Path) -> None:
+    job = read_job(whole)
+    assert (job.train.precision, job.options["stage"], job.options["processes"]) == ("bf16", 2, 2)
+    found = losses(whole)
+    assert len(found) == 20 and found[-1] < found[0]
+    model, about = transformers.AutoModelForCausalLM.from_pretrained(whole / "export", output_loading_info=True)
+    assert not any(about.values())
+    tokenizer = transformers.AutoTokenizer.from_pretrained(whole / "export")
+    row = tokenizer("日本の首都は", return_tensors="pt")
+    text = tokenizer.decode(model.generate(**row, max_new_tokens=8, do_sample=False)[0])
+    assert text.startswith("日本の首都は") and len(text) > len("日本の首都は")
+    assert jprep(sample, "infer", whole / "export", "日本の首都は").startswith("日本の首都は")
+
+
+def test_killed_it_ends_with_the_same_bytes(sample: Path, whole: Path, ready: Path, tmp_path: Path) -> None:
+    shutil.copytree(ready, tmp_path / "work")
+    killed = run(sample, tmp_path / "work", 2, "export", JPREP_FAILPOINT="run.committed@2")
+    assert [event.step for event in read_events(killed) if event.kind == "start"] == [0, 10]
+    assert losses(killed) == losses(whole)
+    name = "export/model.safetensors"
+    assert (killed / name).read_bytes() == (whole / name).read_bytes()
+
+
+def test_one_process_goes_on_with_the_losses_of_two(sample: Path, whole: Path, ready: Path, tmp_path: Path) -> None:
+    shutil.copytree(ready, tmp_path / "work")
+    place = tmp_path / "work" / "gpt2-xl-japanese-tiny" / "runs" / "deepspeed"
+    shutil.copytree(whole, place, ignore=shutil.ignore_patterns("step-00000020", "export"))
+    alone = run(sample, tmp_path / "work", 1)
+    assert [event.step for event in read_events(alone) if event.kind == "start"] == [0, 10]
+    assert losses(alone) == pytest.approx(losses(whole), rel=1e-3)  # bf16's sums round otherwise
