@@ -1,4 +1,4 @@
-"""Wheels that stand in for the CUDA libraries of PyTorch's wheel, where nothing is computed on a GPU: 4.4 GB less.
+"""Wheels that stand in for the CUDA libraries of PyTorch's wheel, where nothing is computed on a GPU: 4.9 GB less.
 
     python .ci/cuda_stand_ins.py FOLDER torch==2.9.1
     jprep backends install fairseq-xla -- --find-links FOLDER

@@ -8,10 +8,11 @@ from typing import Any
 
 from jprep.corpus.recipe import convert, settings
 from jprep.doctor.patience import within
+from jprep.errors import MachineError
 from jprep.plugins import plugins
 from jprep.plugins.manager import Found
 from jprep.train.backend import Backend, Finding
-from jprep.train.environments import place_of, read_stamp
+from jprep.train.environments import place_of, python_of, read_stamp
 from jprep.train.launching import light_half
 
 
@@ -52,8 +53,14 @@ def _plugin(found: Found) -> Finding:
 
 
 def _default(name: str) -> list[Finding]:
+    """A backend that nobody has installed is in nobody's way."""
     half = light_half(name)
-    return _backend(half, half.Options())
+    found = _backend(half, half.Options())
+    try:
+        python_of(half.name, half.module)
+    except MachineError:
+        return [Finding(one.what, "note" if one.level == "error" else one.level, one.fix) for one in found]
+    return found
 
 
 def _backend(half: Backend, options: Any) -> list[Finding]:

@@ -103,8 +103,9 @@ class Source:
         return 30
 
     def __iter__(self) -> Iterator[torch.Tensor]:
-        for self.n in range(1, len(self) + 1):
-            yield torch.tensor([self.n])
+        for number in range(1, len(self) + 1):
+            self.n = number
+            yield torch.tensor([number])
 
 
 @on_xla

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
@@ -37,13 +38,12 @@ def chips(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-def plan(run: Path, model: dict[str, Any] = {}, batch: int = 16, precision: str = "fp32", **options: Any) -> Plan:
+def plan(run: Path, model: dict[str, Any] | None = None, precision: str = "fp32", **options: Any) -> Plan:
     job = read_job(run)
-    train = msgspec.structs.replace(job.train, batch=batch, precision=precision)
+    train = msgspec.structs.replace(job.train, batch=16, precision=precision)
     chosen = msgspec.to_builtins(Options(**options))
-    return FairseqXla().plan(
-        msgspec.structs.replace(job, train=train, options=chosen, model=job.model | model), run, HOST
-    )
+    changed = msgspec.structs.replace(job, train=train, options=chosen, model=job.model | (model or {}))
+    return FairseqXla().plan(changed, run, HOST)
 
 
 def test_a_machine_with_tpus_has_one_process_for_all_of_them(run: Path, chips: list[int]) -> None:
@@ -115,6 +115,18 @@ def test_what_fairseq_has_not_is_refused(run: Path) -> None:
             plan(run, model)
     with pytest.raises(ConfigError, match="fp16"):
         plan(run, precision="fp16")
+
+
+def test_what_is_wrong_is_said_with_the_command_that_mends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "python_of", lambda name, module: Path(sys.executable))
+    monkeypatch.setattr(
+        backend, "_ASK", "print('torch 2.13, and another is mended\\njprep backends install'); exit(1)#{!r}"
+    )
+    [found] = FairseqXla().check(Options(device="xla"))
+    assert (found.level, found.fix) == ("error", "jprep backends install") and "torch 2.13" in found.what
+    monkeypatch.setattr(backend, "_ASK", "print('fairseq 0.12.2')#{!r}")
+    assert [one.level for one in FairseqXla().check(Options(device="xla"))] == ["ok", "note"]
+    assert [one.level for one in FairseqXla().check(Options())] == ["ok"]
 
 
 def test_other_versions_are_refused_before_they_are_imported() -> None:

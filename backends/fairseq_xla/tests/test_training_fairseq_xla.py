@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import torch
 
+from jprep.dataset.spec import TRAIN
+from jprep.testing.backend_suite import material
 from jprep.testing.backend_suite.bench import Bench
 from jprep.testing.backend_suite.cases import DROPPING, STEPS
 from jprep_torch.counted import CountedAdamW, clip
+
+DIVIDED = "roberta-mlm"
 
 
 def stepped(decay: float) -> list[float]:
@@ -37,6 +44,26 @@ def test_clipping_adds_nothing_to_the_norm() -> None:
     assert one.grad.tolist() == pytest.approx([3 / 13, 4 / 13], rel=1e-7)
     assert float(clip([one, other], 0.0)) == pytest.approx(1.0, rel=1e-7)
     assert float(other.grad) == pytest.approx(12 / 13, rel=1e-7)
+
+
+def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that the worker holds beside mapped files, at one time and at ten times the corpus."""
+    base = {split: material.documents(split) for split in material.DOCUMENTS}
+
+    def held(times: int) -> int:
+        monkeypatch.setattr(material, "documents", lambda split: base[split] * (times if split == TRAIN else 1))
+        bench = Bench(tmp_path / str(times), "fairseq-xla", {"device": "cpu", "threads": 1})
+        (tmp_path / str(times)).mkdir()
+        prepared = bench.prepare(DIVIDED, steps=10, validation={}, checkpoint={"every_steps": 0})
+        argv = prepared.plan.argv[prepared.plan.argv.index("train") :]
+        code = f"from jprep_fairseq_xla import worker; assert worker.main({list(argv)!r}) == 0\n"
+        code += "print([line for line in open('/proc/self/status') if line.startswith('RssAnon')][0].split()[1])"
+        env = os.environ | prepared.plan.env
+        done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+        return int(done.stdout)
+
+    small, large = held(20), held(200)
+    assert large - small < 4096, f"{small} KiB, and {large} KiB with ten times the corpus"
 
 
 @pytest.mark.skipif(not find_spec("torch_xla"), reason="torch_xla is not here")

@@ -111,7 +111,7 @@ def test_devices_divide_the_work_however_weights_lie(bench: Bench) -> None:
     """Left alone, XLA has each device of `fsdp` go through all rows, with its part of every weight."""
     run = run_of(bench, "gpt2-dropout")
     whole, *divided = (Trial(run, **options).work() for options in ({}, {"fsdp": 4}, {"tensor": 2}))
-    assert max(divided) < 1.1 * whole
+    assert max(divided) < 1.05 * whole
 
 
 def test_a_snapshot_does_not_change_while_training_goes_on(bench: Bench, tmp_path: Path) -> None:

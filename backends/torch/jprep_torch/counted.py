@@ -27,9 +27,7 @@ class CountedAdamW(torch.optim.Optimizer):
         updates: how many there were.
     """
 
-    def __init__(
-        self, groups: Iterable[dict[str, Any]], lr: float, betas: tuple[float, ...], eps: float
-    ) -> None:
+    def __init__(self, groups: Iterable[dict[str, Any]], lr: float, betas: tuple[float, ...], eps: float) -> None:
         super().__init__(list(groups), {"lr": lr, "betas": betas, "eps": eps, "weight_decay": 0.0})
         self.updates = 0
 

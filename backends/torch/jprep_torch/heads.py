@@ -110,7 +110,9 @@ class Trainee(nn.Module):
     def _hidden(self, rows: Rows) -> Tensor:
         """What the last layer gives, (rows, length, width)."""
         more = {} if rows.types is None else {"token_type_ids": rows.types}
-        found: Tensor = self.body(input_ids=rows.ids, attention_mask=rows.mask, **more).last_hidden_state
+        # Nothing before a row's end sees what is behind it; transformers would look into the mask to choose a program.
+        mask = None if self._task == "clm" and rows.ids.device.type == "xla" else rows.mask
+        found: Tensor = self.body(input_ids=rows.ids, attention_mask=mask, **more).last_hidden_state
         return found
 
     def _judged(self, rows: Rows) -> Tensor:

@@ -11,10 +11,11 @@ def devices_of_xla(asked: int) -> int:
 
 
 def variables(devices: int) -> dict[str, str]:
-    """What PJRT has to be told."""
+    """What PJRT and torch_xla have to be told."""
+    plain = {"XLA_NO_SPECIAL_SCALARS": "1"}  # else a 0 or 1 among the numbers of a step makes a program of its own
     if tpus():
-        return {"PJRT_DEVICE": "TPU"}
-    return {"PJRT_DEVICE": "CPU", "CPU_NUM_DEVICES": str(devices)}
+        return plain | {"PJRT_DEVICE": "TPU"}
+    return plain | {"PJRT_DEVICE": "CPU", "CPU_NUM_DEVICES": str(devices)}
 
 
 def notes(devices: int) -> tuple[str, ...]:

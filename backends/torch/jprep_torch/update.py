@@ -65,11 +65,11 @@ def rescale(
     """
     true = norm / scale
     factor = (clip / true if clip and true > clip else 1.0) / scale
-    if factor != 1.0:
-        factor_there = number(factor)
+    there = number(factor)
+    if isinstance(there, Tensor) or there != 1.0:  # a number on XLA's device is always multiplied by: one program
         for weight in weights:
             if weight.grad is not None:
-                weight.grad.mul_(factor_there)
+                weight.grad.mul_(there)
     return true
 
 

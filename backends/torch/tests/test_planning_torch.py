@@ -9,9 +9,10 @@ import msgspec
 import pytest
 import torch
 
+from jprep.errors import ConfigError
 from jprep.train.backend import Host, Plan
 from jprep.train.rundir import read_job
-from jprep_torch import backend, worker
+from jprep_torch import backend, pjrt, worker
 from jprep_torch.backend import Options, Torch
 from tests.fakes.trained_run import trained_run
 
@@ -50,6 +51,22 @@ def test_what_does_not_fit_is_divided_but_for_its_copies_in_half_precision(run: 
     assert "--shard" in plan(run, small).argv and "--shard" not in plan(run, GPUS).argv
     whole, half = plan(run, GPUS, "bf16", shard="no", rows=1), plan(run, GPUS, "bf16", shard="yes", rows=1)
     assert whole.memory - half.memory == 16 * parameters // 2
+
+
+def test_xla_s_devices_have_one_process(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pjrt, "tpus", lambda: 0)
+    found = plan(run, CPU, device="xla", devices=4)
+    assert (found.processes, found.rows, found.accumulate) == (1, 4, 1)
+    assert (found.env["PJRT_DEVICE"], found.env["CPU_NUM_DEVICES"]) == ("CPU", "4")
+    for wrong, said in (
+        ({"devices": 3}, "divided"),
+        ({"processes": 2}, "one process"),
+        ({"compile": True}, "one process"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            plan(run, CPU, device="xla", **wrong)
+    monkeypatch.setattr(pjrt, "tpus", lambda: 4)
+    assert plan(run, CPU, device="xla").env["PJRT_DEVICE"] == "TPU"
 
 
 @pytest.mark.parametrize(("device", "gpus", "level"), [("auto", "0", "error"), ("cpu", "0", "ok"), ("auto", "1", "ok")])

@@ -184,13 +184,15 @@ def test_what_a_backend_builds_on_goes_there_as_it_is_here(tmp_path: Path, monke
         about.joinpath("METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{lines}")
         if origin:
             about.joinpath("direct_url.json").write_text(json.dumps({"url": origin, "dir_info": {"editable": True}}))
+        if name.startswith("jprep-"):
+            about.joinpath("entry_points.txt").write_text("[jprep]\nx = x\n")
 
     others = ("plain-one", "not-there", "jprep-aside; extra == 'worker'")
     installed_here("jprep-upper", "jprep>=0.1", "jprep-lower>=0.1", *others)
     installed_here("jprep-lower", "jprep>=0.1", "jprep-base", origin="file:///lower")
     for name in ("jprep-base", "jprep-aside"):
         installed_here(name, origin=f"file:///{name}")
-    installed_here("plain-one")
+    installed_here("plain-one", origin="file:///a/build/folder/that/is/gone")
     monkeypatch.syspath_prepend(str(tmp_path))
     found = environments.own_distributions("jprep-upper")
     assert found == ["jprep", "jprep-upper", "jprep-lower", "jprep-base"]

@@ -1,0 +1,22 @@
+"""The backend torch on XLA's devices: it has no environment with torch_xla of its own to be tested in."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from jprep.testing.backend_suite.bench import Bench
+from jprep.testing.backend_suite.cases import golden
+
+pytestmark = pytest.mark.skipif(
+    not (find_spec("torch_xla") and find_spec("transformers")), reason="torch_xla or transformers is not here"
+)
+
+
+@pytest.mark.parametrize("devices", [1, 4])
+def test_losses_are_the_golden_ones(devices: int, tmp_path: Path) -> None:
+    trained = Bench(tmp_path, "torch", {"device": "xla", "devices": devices, "threads": 1}).trained("roberta-mlm")
+    assert list(trained.losses().values()) == pytest.approx(golden("roberta-mlm").train, rel=1e-4)
+    assert trained.losses("validation") == pytest.approx(golden("roberta-mlm").validation, rel=1e-4)
