@@ -95,7 +95,7 @@ class Updater:
         return loss
 
     def _step_divided(self, check: Callable[[float], None]) -> float:
-        """DeepSpeed's step. Of a gradient that is not finite it takes none, or `check` ends the run before it is saved."""
+        """DeepSpeed's step: none where the gradient is not finite, or `check` ends the run before anything is saved."""
         engine = self._zero.engine
         engine.step()
         norm = math.nan if engine.optimizer.overflow else float(engine.get_global_grad_norm())
