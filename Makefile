@@ -4,8 +4,9 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 INSTALL := -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt
 
-# Each backend in an environment of its own; its tests run there.
+# Each backend in an environment of its own; its tests run there. fairseq-xla's has pins of its own, and is not made here.
 TRAINERS := torch deepspeed flax
+HALVES   := $(TRAINERS) fairseq_xla
 BACKENDS := $(abspath $(VENV))/backends
 TORCH    := $(BACKENDS)/torch/bin/python
 PLACES   := JPREP_BACKENDS=$(BACKENDS) JPREP_TORCH=$(TORCH) JPREP_DEEPSPEED=$(BACKENDS)/deepspeed/bin/python
@@ -48,8 +49,8 @@ clean:           ## Remove the environment and what was built
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: $(VENV)/bin/python pyproject.toml $(TRAINERS:%=backends/%/pyproject.toml) .ci/constraints.txt
-	$(BIN)/python $(INSTALL) --editable . $(TRAINERS:%=--editable backends/%)
+$(VENV)/.installed: $(VENV)/bin/python pyproject.toml $(HALVES:%=backends/%/pyproject.toml) .ci/constraints.txt
+	$(BIN)/python $(INSTALL) --editable . $(HALVES:%=--editable backends/%)
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.installed

@@ -37,6 +37,7 @@ _BEAT = 0.2  # seconds between two of them
 _ALONE = "alone"
 _MENDABLE = 1
 
+
 class Due(NamedTuple):
     """What is to be done after a step.
 

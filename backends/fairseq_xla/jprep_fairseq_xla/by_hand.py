@@ -7,6 +7,7 @@ start on Python 3.11.
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 
 from jprep.errors import JprepError
@@ -27,6 +28,8 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(f"jprep: {error}\n")
         return error.exit_code
     show_info()
+    # Its checkpoints are pickles of its own classes, which PyTorch from 2.6 on does not load unless it is told to.
+    os.environ.setdefault("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
     sys.argv = [f"fairseq-{program}", *given]
     importlib.import_module(f"fairseq_cli.{program}").cli_main()
     return 0
