@@ -86,7 +86,7 @@ def test_what_does_not_fit_at_the_first_step_is_not_tried_again(
         def __init__(self, *_: Any, **__: Any) -> None:
             raise torch.OutOfMemoryError("tried to allocate 80 GiB")
 
-    monkeypatch.setattr(worker, "Trainer", Full)
+    monkeypatch.setattr(worker, "Updater", Full)
     arguments = ["train", str(trained_run(tmp_path)), "--rows", "4", "--device", "cpu"]
     assert worker.main(arguments) == 3
     assert "80 GiB" in (said := capsys.readouterr().err) and "fewer rows" in said
