@@ -62,7 +62,7 @@ $(TRAINERS:%=$(VENV)/.%): $(VENV)/.%: $(VENV)/.installed
 	@touch $@
 
 $(READY): $(VENV)/.%-test: $(VENV)/.%
-	$(BACKENDS)/$*/bin/python $(INSTALL) pytest pytest-xdist hypothesis --editable backends/torch
+	$(BACKENDS)/$*/bin/python $(INSTALL) pytest pytest-xdist hypothesis safetensors --editable backends/torch
 	@touch $@
 
 $(VENV)/.transformers: .ci/transformers4.txt .ci/transformers5.txt
