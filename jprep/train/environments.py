@@ -177,6 +177,25 @@ def python_of(name: str, module: str, folder: Path | None = None) -> Path:
     raise MachineError(what, where=str(place), fix=f"jprep backends install {name}")
 
 
+def printed_by(python: Path, code: str, seconds: float) -> str:
+    """What a line of Python prints in an environment; no file of the working directory is taken for a library.
+
+    Args:
+        python: the environment's interpreter.
+        code: the line.
+        seconds: that it has.
+
+    Raises:
+        MachineError: it fails, with its last line.
+        SubprocessError: it takes longer.
+    """
+    command = [str(python), "-P", "-c", code]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds)
+    if done.returncode:
+        raise MachineError((done.stderr.strip().splitlines() or ["it says nothing"])[-1])
+    return done.stdout
+
+
 def worker_command(name: str, module: str, verb: str, *paths: Path) -> list[str]:
     """The command of a backend's worker. No file of the working directory is taken for a library (`-P`).
 

@@ -7,9 +7,9 @@ import socket
 import subprocess
 from pathlib import Path
 
-from jprep.errors import JprepError, MachineError
+from jprep.errors import JprepError
 from jprep.train.backend import Finding
-from jprep.train.environments import python_of
+from jprep.train.environments import printed_by, python_of
 from jprep.train.host import accelerators
 from jprep_deepspeed.launchers import DEFAULT_PORT
 from jprep_deepspeed.options import WHERE, Options
@@ -42,11 +42,7 @@ def findings(name: str, module: str, options: Options) -> list[Finding]:
 
 
 def _ask(python: Path) -> str:
-    command = [str(python), "-P", "-c", _ABOUT]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_LOOK)
-    if done.returncode:
-        raise MachineError((done.stderr.strip().splitlines() or ["it says nothing"])[-1])
-    return done.stdout
+    return printed_by(python, _ABOUT, _LOOK)
 
 
 def _device(options: Options, gpus: str) -> list[Finding]:

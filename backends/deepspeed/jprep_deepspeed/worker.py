@@ -11,10 +11,10 @@ from pathlib import Path
 import msgspec
 import torch
 
+from jprep.train.verbs import do, parsers, too_large
 from jprep.train.worker import Session, work
 from jprep_deepspeed.options import WHERE, Options
 from jprep_torch.devices import joined, patience, ranks
-from jprep_torch.verbs import export_or_infer, parsers, too_large
 
 _SLURM = {"RANK": "SLURM_PROCID", "LOCAL_RANK": "SLURM_LOCALID", "WORLD_SIZE": "SLURM_NTASKS"}
 
@@ -22,10 +22,10 @@ _SLURM = {"RANK": "SLURM_PROCID", "LOCAL_RANK": "SLURM_LOCALID", "WORLD_SIZE": "
 def main(arguments: list[str] | None = None) -> int:
     """Do what a verb says; the exit code."""
     parser, train = parsers("jprep_deepspeed.worker")
+    train.add_argument("--device", choices=["cpu", "cuda"], required=True)
     train.add_argument("--settings", type=json.loads, required=True, help="DeepSpeed's configuration, as JSON")
     train.add_argument("--recompute", action="store_true", help="keep each layer's input only")
-    given = parser.parse_args(arguments)
-    return _train(given) if given.verb == "train" else export_or_infer(given)
+    return do(parser.parse_args(arguments), _train, "jprep_torch.answering")
 
 
 def _train(given: argparse.Namespace) -> int:

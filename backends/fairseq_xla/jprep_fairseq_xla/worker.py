@@ -7,11 +7,9 @@ import json
 import sys
 from importlib.metadata import version
 
-from jprep.errors import JprepError
-from jprep.train.saved import Saved
+from jprep.train.verbs import do, parsers
 from jprep.train.worker import Session, work
 from jprep_fairseq_xla.mends import mended_fairseq
-from jprep_torch.verbs import parsers
 
 version("fairseq")  # who imports this to see whether the backend is here shall not be told that it is
 
@@ -19,23 +17,11 @@ version("fairseq")  # who imports this to see whether the backend is here shall 
 def main(arguments: list[str] | None = None) -> int:
     """Do what a verb says; the exit code."""
     parser, train = parsers("jprep_fairseq_xla.worker")
+    train.add_argument("--device", choices=["cpu", "xla"], required=True)
     train.add_argument("--settings", type=json.loads, required=True, help="fairseq's options, as JSON")
     train.add_argument("--rows", type=int, required=True, help="rows that go through the model at a time")
     train.add_argument("--devices", type=int, default=1, help="of XLA, that the rows are divided among")
-    given = parser.parse_args(arguments)
-    if given.verb == "train":
-        return _train(given)
-    try:
-        if given.verb == "export":
-            Saved(given.checkpoint).export(given.folder)
-        else:
-            from jprep_fairseq_xla.answering import answer
-
-            answer(given.folder)
-        return 0
-    except JprepError as error:
-        sys.stderr.write(f"jprep: {error}\n")
-        return error.exit_code
+    return do(parser.parse_args(arguments), _train, "jprep_fairseq_xla.answering")
 
 
 def _train(given: argparse.Namespace) -> int:

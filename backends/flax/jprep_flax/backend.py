@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from jprep.errors import ConfigError, JprepError
+from jprep.errors import JprepError
 from jprep.train.backend import Finding, Host, Plan
-from jprep.train.environments import python_of
+from jprep.train.environments import printed_by, python_of
 from jprep.train.host import accelerators
 from jprep.train.job import Job
 from jprep_flax.layout import Layout, lay_out
@@ -68,11 +68,7 @@ class Flax:
 
 
 def _ask(python: Path) -> str:
-    command = [str(python), "-P", "-c", _ABOUT]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_LOOK)
-    if done.returncode:
-        raise ConfigError((done.stderr.strip().splitlines() or ["it says nothing"])[-1])
-    return done.stdout
+    return printed_by(python, _ABOUT, _LOOK)
 
 
 def _program(layout: Layout, run: Path) -> list[str]:

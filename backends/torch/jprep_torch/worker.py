@@ -8,22 +8,22 @@ import sys
 import msgspec
 import torch
 
+from jprep.train.verbs import do, parsers, too_large
 from jprep.train.worker import Session, work
 from jprep_torch.backend import WHERE, Options
 from jprep_torch.devices import joined, patience, ranks
 from jprep_torch.training import Trainer
 from jprep_torch.updating import Updater
-from jprep_torch.verbs import export_or_infer, parsers, too_large
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Do what a verb says; the exit code."""
     parser, train = parsers("jprep_torch.worker")
+    train.add_argument("--device", choices=["cpu", "cuda", "xla"], required=True)
     train.add_argument("--rows", type=int, required=True, help="rows that go through the model at a time")
     train.add_argument("--devices", type=int, default=1, help="of XLA, that the rows are divided among")
     train.add_argument("--shard", action="store_true", help="divide the model among the processes")
-    given = parser.parse_args(arguments)
-    return _train(given) if given.verb == "train" else export_or_infer(given)
+    return do(parser.parse_args(arguments), _train, "jprep_torch.answering")
 
 
 def _train(given: argparse.Namespace) -> int:

@@ -1,9 +1,11 @@
-"""A worker's command line, and those of its verbs that are the same for all that PyTorch trains."""
+"""A worker's command line: the verbs that every backend has."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 from jprep.errors import JprepError, MachineError
@@ -17,7 +19,6 @@ def parsers(module: str) -> tuple[argparse.ArgumentParser, argparse.ArgumentPars
     verbs = parser.add_subparsers(dest="verb", required=True)
     train = verbs.add_parser("train", help="a run, to its end")
     train.add_argument("run", type=Path)
-    train.add_argument("--device", choices=["cpu", "cuda", "xla"], required=True)
     export = verbs.add_parser("export", help="a checkpoint's weights as model.safetensors")
     export.add_argument("run", type=Path)
     export.add_argument("checkpoint", type=Path)
@@ -27,22 +28,36 @@ def parsers(module: str) -> tuple[argparse.ArgumentParser, argparse.ArgumentPars
     return parser, train
 
 
-def export_or_infer(given: argparse.Namespace) -> int:
-    """Do one of the two; the exit code."""
+def do(given: argparse.Namespace, train: Callable[[argparse.Namespace], int], answering: str) -> int:
+    """Do what a verb says; the exit code.
+
+    Args:
+        given: what the parser has read.
+        train: trains a run.
+        answering: the module whose `answer` is given an exported folder. It loads what training does not need.
+    """
+    if given.verb == "train":
+        return train(given)
     try:
         if given.verb == "export":
             Saved(given.checkpoint).export(given.folder)
         else:
-            from jprep_torch.answering import answer  # it loads what training does not need
-
-            answer(given.folder)
+            import_module(answering).answer(given.folder)
         return 0
     except JprepError as error:
         sys.stderr.write(f"jprep: {error}\n")
         return error.exit_code
 
 
-def too_large(error: Exception, session: Session, where: str, fix: str) -> JprepError:
-    """What does not fit at the first step never will; later a restart may mend it."""
-    kind = MachineError if session.step <= session.start + 1 else JprepError
+def too_large(error: Exception, session: Session, where: str, fix: str, ahead: int = 1) -> JprepError:
+    """What does not fit at the first step never will; later a restart may mend it.
+
+    Args:
+        error: the framework's.
+        session: the session.
+        where: the backend's section.
+        fix: what takes less memory.
+        ahead: how many steps are begun before the first is known to be done.
+    """
+    kind = MachineError if session.step <= session.start + ahead else JprepError
     return kind(f"the device's memory is full: {error}", where=where, fix=fix)
