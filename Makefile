@@ -4,9 +4,11 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 INSTALL := -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt
 
-# Each backend in an environment of its own; its tests run there. fairseq-xla's has pins of its own, and is not made here.
-TRAINERS := torch deepspeed flax
-HALVES   := $(TRAINERS) fairseq_xla
+# Each backend in an environment of its own, where its tests run. torch_xla is for one system, and has pins of its own.
+HALVES   := torch deepspeed flax fairseq_xla
+XLA      := $(if $(findstring Linux x86_64,$(shell uname -sm)),fairseq-xla)
+TRAINERS := torch deepspeed flax fairseq-cpu $(XLA)
+SUITES   := $(foreach name,$(TRAINERS),$(name):$(if $(findstring fairseq,$(name)),fairseq_xla,$(name)))
 BACKENDS := $(abspath $(VENV))/backends
 TORCH    := $(BACKENDS)/torch/bin/python
 PLACES   := JPREP_BACKENDS=$(BACKENDS) JPREP_TORCH=$(TORCH) JPREP_DEEPSPEED=$(BACKENDS)/deepspeed/bin/python
@@ -32,15 +34,15 @@ lint: $(VENV)/.test
 
 unit: $(VENV)/.test $(VENV)/.transformers $(READY)
 	$(LOADERS) $(PLACES) $(BIN)/python -m pytest -n auto -m "not soak and not bench"
-	for name in $(TRAINERS); do $(PLACES) $(BACKENDS)/$$name/bin/python -m pytest \
-	  -n auto --dist loadfile -m "not soak and not bench" backends/$$name/tests || exit 1; done
+	for suite in $(SUITES); do $(PLACES) $(BACKENDS)/$${suite%:*}/bin/python -m pytest \
+	  -n auto --dist loadfile -m "not soak and not bench" backends/$${suite#*:}/tests || exit 1; done
 
 soak: $(VENV)/.test $(READY)  ## The long crash tests
 	$(PLACES) $(BIN)/python -m pytest -n auto -m soak
-	for name in $(TRAINERS); do $(PLACES) $(BACKENDS)/$$name/bin/python -m pytest -m soak backends/$$name/tests \
-	  || [ $$? = 5 ] || exit 1; done  # 5: a backend has none
+	for suite in $(SUITES); do $(PLACES) $(BACKENDS)/$${suite%:*}/bin/python -m pytest \
+	  -m soak backends/$${suite#*:}/tests || [ $$? = 5 ] || exit 1; done  # 5: a backend has none
 
-bench: $(VENV)/.test $(READY) $(VENV)/.peers  ## Figures, each beside a peer in the same run
+bench: $(VENV)/.test $(filter-out $(VENV)/.fairseq%,$(READY)) $(VENV)/.peers  ## Figures, each beside a peer in the same run
 	$(PLACES) JPREP_PEER_PYTHON=$(VENV)/peers/bin/python $(BIN)/python -m tests.benchmarks
 
 clean:           ## Remove the environment and what was built
@@ -57,8 +59,20 @@ $(VENV)/.test: $(VENV)/.installed
 	$(BIN)/python $(INSTALL) --editable '.[test,sudachi,pyknp]'
 	@touch $@
 
-$(TRAINERS:%=$(VENV)/.%): $(VENV)/.%: $(VENV)/.installed
+$(VENV)/.torch $(VENV)/.deepspeed $(VENV)/.flax: $(VENV)/.%: $(VENV)/.installed
 	$(PLACES) $(BIN)/jprep backends install $* --constraint .ci/constraints.txt
+	@touch $@
+
+$(VENV)/.fairseq-cpu: $(VENV)/.installed
+	$(PLACES) $(BIN)/jprep backends install fairseq-xla --set device=cpu --constraint .ci/constraints.txt
+	@touch $@
+
+# The PyTorch of torch_xla wants 4.9 GB of CUDA's libraries, which nothing here uses: small wheels stand in for them.
+$(VENV)/.fairseq-xla: $(VENV)/.installed backends/fairseq_xla/constraints.txt
+	$(BIN)/python .ci/cuda_stand_ins.py $(VENV)/stand-ins $$(grep ^torch== backends/fairseq_xla/constraints.txt)
+	$(PLACES) $(BIN)/jprep backends install fairseq-xla --set device=xla \
+	  --constraint backends/fairseq_xla/constraints.txt -- --find-links $(abspath $(VENV))/stand-ins
+	rm -r $(VENV)/stand-ins
 	@touch $@
 
 $(READY): $(VENV)/.%-test: $(VENV)/.%

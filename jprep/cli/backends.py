@@ -44,7 +44,13 @@ def list_backends(as_json: bool) -> None:
     help="Versions that pip keeps to.",
 )  # fmt: skip
 @click.option("--restart", is_flag=True, help="Make the environment anew.")
-def install(name: str, options: tuple[str, ...], constraints: tuple[Path, ...], restart: bool) -> None:
+@click.option(
+    "--set", "overrides", multiple=True, metavar="OPTION=VALUE",
+    help="A setting of the backend's own: some devices have an environment of their own.",
+)  # fmt: skip
+def install(
+    name: str, options: tuple[str, ...], constraints: tuple[Path, ...], restart: bool, overrides: tuple[str, ...]
+) -> None:
     """Make a backend's environment: jprep, the backend, and the framework that it needs.
 
     What follows -- is pip's. An environment that is the one asked for stays as it is.
@@ -52,28 +58,31 @@ def install(name: str, options: tuple[str, ...], constraints: tuple[Path, ...], 
     \b
     jprep backends install torch
     jprep backends install torch --constraint pins.txt -- --no-index --find-links wheels
+    jprep backends install fairseq-xla --set device=xla
     """
-    from jprep.train.environments import bare_requires, own_distributions, place_of, worker_requires
+    from jprep.train.backend import home_of
+    from jprep.train.environments import bare_requires, own_distributions, place_of, requires
     from jprep.train.environments import install as make
-    from jprep.train.launching import light_half
+    from jprep.train.launching import half_and_options
 
-    half = light_half(name)
+    half, chosen = half_and_options(name, overrides)
+    home = home_of(half, chosen)
     with _saying() as (say, lines):
         make(
-            name,
-            worker_requires(half.distribution),
-            own=own_distributions(half.distribution),
-            bare=bare_requires(half.distribution),
+            home.name,
+            requires(home),
+            own=own_distributions(home.distribution),
+            bare=bare_requires(home),
             constraints=constraints,
             options=options,
             restart=restart,
             say=say,
         )
-    click.echo(f"{name} is {'installed' if lines else 'installed already'}: {place_of(name)}")
-    _show(_about(name))
+    click.echo(f"{name} is {'installed' if lines else 'installed already'}: {place_of(home.name)}")
+    _show(_about(name, overrides))
 
 
-def _about(name: str) -> dict[str, Any]:
+def _about(name: str, overrides: tuple[str, ...] = ()) -> dict[str, Any]:
     """A backend, where it runs, and what it finds."""
     import importlib.metadata
 
@@ -82,16 +91,16 @@ def _about(name: str) -> dict[str, Any]:
     from jprep.errors import JprepError
     from jprep.train.backend import Finding
     from jprep.train.environments import python_of
-    from jprep.train.launching import light_half
+    from jprep.train.launching import half_and_options
 
     about: dict[str, Any] = {"name": name, "version": "", "python": None, "findings": []}
     findings: list[Finding] = []
     try:
-        half = light_half(name)
+        half, options = half_and_options(name, overrides)
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             about["version"] = f"{half.distribution} {importlib.metadata.version(half.distribution)}"
-        about["python"] = str(python_of(name, half.module))
-        findings = half.check(half.Options())
+        about["python"] = str(python_of(half, options))
+        findings = half.check(options)
     except JprepError as error:
         findings = [Finding(error.what, "error", error.fix)]
     return about | {"findings": msgspec.to_builtins(findings)}

@@ -89,7 +89,7 @@ def _model(order: Order, corpus: Corpus) -> int:
     from jprep.train.launching import light_half
 
     try:
-        python_of(_BACKEND, light_half(_BACKEND).module)
+        python_of(light_half(_BACKEND))
     except JprepError as error:
         click.echo(f"\nno model is trained: {error.what}\n  fix:   {error.fix}")
         return 0

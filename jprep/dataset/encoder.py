@@ -59,7 +59,7 @@ class Encoder:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer, self._config = tokenizer, tokenizer.card.config
         self.dtype = dtype_of(tokenizer.vocab_size)
-        self.end, self.newline = _end(tokenizer), _newline(tokenizer)
+        self.end, self.newline = end_of(tokenizer), _newline(tokenizer)
         pieces = [tokenizer.piece_of(number) for number in range(tokenizer.vocab_size)]
         self._by_unit = self._config.boundaries == "hard" and self._config.model == "wordpiece"
         if self._by_unit:  # the unknown token stands for a whole unit, however long
@@ -140,7 +140,12 @@ class Encoder:
         return Tokens(tokens, all_marks, np.diff(ends, prepend=-1), texts.size)
 
 
-def _end(tokenizer: Tokenizer) -> int:
+def end_of(tokenizer: Tokenizer) -> int:
+    """The id that ends a document.
+
+    Raises:
+        ConfigError: the tokenizer has no token for it.
+    """
     special = tokenizer.special
     if token := special.eos or special.sep:
         return tokenizer.id_of(token)

@@ -6,14 +6,13 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from jprep.corpus.recipe import convert, settings
 from jprep.doctor.patience import within
 from jprep.errors import MachineError
 from jprep.plugins import plugins
 from jprep.plugins.manager import Found
-from jprep.train.backend import Backend, Finding
+from jprep.train.backend import Backend, Finding, home_of
 from jprep.train.environments import place_of, python_of, read_stamp
-from jprep.train.launching import light_half
+from jprep.train.launching import half_and_options, light_half
 
 
 def backends() -> list[Finding]:
@@ -35,9 +34,7 @@ def backend(name: str, overrides: Iterable[str] = ()) -> list[Finding]:
     Raises:
         ConfigError: there is no such backend, it has no such option, or a value is of the wrong type.
     """
-    half = light_half(name)
-    options = convert(settings({}, overrides), half.Options, where=f"[train.backend.{name}]")
-    return within(partial(_backend, half, options), name)
+    return within(partial(_backend, *half_and_options(name, overrides)), name)
 
 
 def found_plugins() -> list[Finding]:
@@ -57,17 +54,17 @@ def _default(name: str) -> list[Finding]:
     half = light_half(name)
     found = _backend(half, half.Options())
     try:
-        python_of(half.name, half.module)
+        python_of(half)
     except MachineError:
         return [Finding(one.what, "note" if one.level == "error" else one.level, one.fix) for one in found]
     return found
 
 
 def _backend(half: Backend, options: Any) -> list[Finding]:
-    place = place_of(half.name)
-    stamp = read_stamp(place)
-    own = [Finding(f"{half.name}: in {place}, with Python {stamp.python}")] if stamp else []
-    return own + [_named(half.name, finding) for finding in half.check(options)]
+    home = home_of(half, options)
+    places = {place: read_stamp(place) for place in map(place_of, (home.name, *home.also))}
+    own = [Finding(f"in {place}, with Python {stamp.python}") for place, stamp in places.items() if stamp]
+    return [_named(half.name, finding) for finding in (*own[:1], *half.check(options))]
 
 
 def _named(name: str, finding: Finding) -> Finding:

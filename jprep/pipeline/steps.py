@@ -16,7 +16,7 @@ from jprep.tokenizer.spec import tokenizer_config
 from jprep.train.environments import python_of
 from jprep.train.folds import folds_of
 from jprep.train.job import train_section
-from jprep.train.launching import light_half
+from jprep.train.launching import light_half, options_of
 from jprep.train.schedule import check_schedule
 
 Step = Literal["corpus", "tokenizer", "dataset", "train", "export"]
@@ -89,7 +89,7 @@ def check(recipe: Recipe, steps: list[Step], backend: str, *, corpus: bool = Fal
             check_schedule(train.schedule, train.steps)
         folds_of(recipe.train)
         half = light_half(backend)
-        python_of(half.name, half.module)
+        python_of(half, options_of(train, half))
 
 
 def to_fetch(recipe: Recipe, folder: Path) -> dict[str, RemoteFile]:

@@ -130,15 +130,19 @@ def _model(folder: Path) -> dict[str, Any]:
     return model
 
 
-def _fairseq(folder: Path, out: Path) -> list[Path]:
-    """`piece count` lines without the tokens that fairseq adds itself; nobody reads the counts."""
+def fairseq_pieces(folder: Path) -> list[str]:
+    """A tokenizer's pieces as the lines of fairseq's dictionary name them, without those that it adds itself."""
     roberta = SETS["roberta"]
-    pieces = [
+    return [
         f"<piece {number}>" if "\n" in piece or "\r" in piece else piece  # one line each, whatever a piece holds
         for number, piece in enumerate(read_pieces(_model(folder)))
         if piece not in roberta.tokens
     ]
-    return _lines(out / "dict.txt", [f"{piece} 1" for piece in pieces])
+
+
+def _fairseq(folder: Path, out: Path) -> list[Path]:
+    """`piece count` lines; nobody reads the counts."""
+    return _lines(out / "dict.txt", [f"{piece} 1" for piece in fairseq_pieces(folder)])
 
 
 def _bert(folder: Path, out: Path) -> list[Path]:

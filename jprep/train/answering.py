@@ -37,7 +37,7 @@ class Answering:
     def __init__(self, folder: Path, backend: str) -> None:
         found = plugins().get("backend", backend)()
         self._name, self._folder = backend, folder
-        command = worker_command(found.name, found.module, "infer", folder)
+        command = worker_command(found, None, "infer", folder)
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said)
 

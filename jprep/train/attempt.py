@@ -28,6 +28,9 @@ RANKS = "ranks"
 NOBODY = "nobody"
 """The name of no attempt."""
 
+HOPELESS = (2, 3, 4)
+"""Exit codes of a worker that no restart mends."""
+
 _EVERY = 0.25  # seconds between two looks
 _PATIENCE = 5.0  # seconds for a look of the supervisor's to pass
 

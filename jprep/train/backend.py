@@ -24,6 +24,26 @@ class Finding(msgspec.Struct, frozen=True):
     fix: str = ""
 
 
+class Home(msgspec.Struct, frozen=True, kw_only=True):
+    """The environment that a backend runs in.
+
+    Attributes:
+        name: its folder's.
+        distribution: whose extras say what is installed there.
+        extras: those; what `EXTRA-no-deps` names is installed after that, without its own requirements.
+        also: environments that will do where it is not there.
+        needs: a module that has to be there too, where no environment is and the one that jprep runs in is tried.
+        install: what `jprep backends install` is to be told to make it.
+    """
+
+    name: str
+    distribution: str
+    extras: tuple[str, ...] = ("worker",)
+    also: tuple[str, ...] = ()
+    needs: str = ""
+    install: str
+
+
 class Host(msgspec.Struct, frozen=True):
     """The machine that a plan is made for.
 
@@ -80,8 +100,7 @@ class Backend(Protocol):
     Attributes:
         name: as in `--backend`.
         module: the package of its heavy half.
-        distribution: what it is installed as. Its extra `worker` names what the heavy half needs, for `jprep backends
-            install`; `worker-no-deps` what is installed after that without its own requirements.
+        distribution: what it is installed as. Its extra `worker` names what the heavy half needs.
         Options: its own options: a msgspec Struct that forbids unknown fields.
     """
 
@@ -104,3 +123,27 @@ class Backend(Protocol):
         Raises:
             ConfigError: it cannot be: a batch that cannot be divided, a task or a model that the backend does not have.
         """
+
+
+def home_of(half: Backend, options: Any) -> Home:
+    """Where a backend runs with these options of its own.
+
+    One that has several environments has a method `home(options)`, which says it; others have one under their name.
+    """
+    chosen: Home = half.home(options) if hasattr(half, "home") else own_home(half)
+    return chosen
+
+
+def own_home(half: Backend) -> Home:
+    """The environment under a backend's own name."""
+    return Home(name=half.name, distribution=half.distribution, install=half.name)
+
+
+def computed_of(half: Backend, options: Any) -> dict[str, Any]:
+    """Of a backend's own options those that change what is computed, by name; none that are as if they were left out.
+
+    One that has such options has a method `computed(options)`, which gives them: they become part of the job. The
+    options of others change how it is computed, and not what.
+    """
+    found: dict[str, Any] = half.computed(options) if hasattr(half, "computed") else {}
+    return found

@@ -12,6 +12,7 @@ import venv
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -20,12 +21,13 @@ from jprep.errors import ConfigError, MachineError
 from jprep.io.atomic import disk_error, remove_tree, write_atomic
 from jprep.io.lock import locked
 from jprep.plugins.hookspecs import PROJECT
+from jprep.train.backend import Backend, Home, home_of
 
 VARIABLE = "JPREP_BACKENDS"
 STAMP = "jprep-backend.json"
 
 _TAIL = 15  # lines of pip's that are shown where it fails
-_BARE = "worker-no-deps"
+_BARE = "-no-deps"
 _EXTRA, _NAME = re.compile(r";.*\bextra\b"), re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _ORIGIN = "direct_url.json"
 _ALWAYS = 'python_version > "3"'
@@ -35,7 +37,7 @@ class Installed(msgspec.Struct, frozen=True, kw_only=True):
     """`jprep-backend.json`, written last: an environment without it is not finished.
 
     Attributes:
-        name: the backend's.
+        name: its own.
         requires: what was asked for, as pip was given it.
         python: the version of Python.
         packages: the version of every distribution that is there.
@@ -76,8 +78,8 @@ def install(
     """Make a backend's environment, or leave it if it is the one that was asked for.
 
     Args:
-        name: the backend's.
-        requires: what pip installs, e.g. what `worker_requires` gives.
+        name: its own.
+        requires: what pip installs, e.g. what `requires` gives.
         folder: of all environments; by default `default_folder()`.
         own: distributions of this environment that go there as they are here: jprep, and the backend's package.
         bare: what pip installs after that, without what it requires itself: see `bare_requires`.
@@ -128,53 +130,54 @@ def own_distributions(distribution: str) -> list[str]:
     return found
 
 
-def worker_requires(distribution: str) -> list[str]:
-    """What a backend's heavy half needs: the extra `worker` of its distribution, as the installed metadata says.
+def requires(home: Home) -> list[str]:
+    """What a backend's heavy half needs: extras of a distribution, as the installed metadata says.
 
     Raises:
-        ConfigError: it is not installed.
+        ConfigError: the distribution is not installed.
     """
-    return _extra(distribution, "worker")
+    return [one for extra in home.extras for one in _extra(home.distribution, extra)]
 
 
-def bare_requires(distribution: str) -> list[str]:
-    """What it needs besides, installed without its own requirements: the extra `worker-no-deps`.
+def bare_requires(home: Home) -> list[str]:
+    """What it needs besides, installed without its own requirements: the extras that end in `-no-deps`.
 
-    Of a package whose requirements no pip of today can meet, the extra `worker` names those that it really has.
+    Of a package whose requirements no pip of today can meet, the other extras name those that it really has.
 
     Raises:
-        ConfigError: it is not installed.
+        ConfigError: the distribution is not installed.
     """
-    return _extra(distribution, _BARE)
+    return [one for extra in home.extras for one in _extra(home.distribution, extra + _BARE)]
 
 
 def place_of(name: str, folder: Path | None = None) -> Path:
-    """Where a backend's environment is, or would be."""
+    """Where an environment is, or would be."""
     return (folder or default_folder()).expanduser().absolute() / name
 
 
-def python_of(name: str, module: str, folder: Path | None = None) -> Path:
+def python_of(half: Backend, options: Any = None, folder: Path | None = None) -> Path:
     """The interpreter that runs a backend: its own environment's, or this one where its worker can be imported here.
 
     Args:
-        name: the backend's.
-        module: the package of its heavy half, e.g. `jprep_torch`.
+        half: the backend's light half.
+        options: its own options; by default what they are if nobody says anything.
         folder: of all environments.
 
     Raises:
         MachineError: there is neither.
     """
-    place = place_of(name, folder)
-    if read_stamp(place) is not None and interpreter(place).exists():
-        return interpreter(place)
+    home = home_of(half, half.Options() if options is None else options)
+    for place in (place_of(name, folder) for name in (home.name, *home.also)):
+        if read_stamp(place) is not None and interpreter(place).exists():
+            return interpreter(place)
     # Asked in another process: a framework that is imported stays, with its threads and its hold on devices.
-    command = [sys.executable, "-P", "-c", f"import {module}.worker"]
+    command = [sys.executable, "-P", "-c", f"import {', '.join(filter(None, (f'{half.module}.worker', home.needs)))}"]
     tried = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
     if tried.returncode == 0:
         return Path(sys.executable)
     problem = (tried.stderr.strip().splitlines() or ["it says nothing"])[-1]
-    what = f"the backend {name} is not installed: {problem}"
-    raise MachineError(what, where=str(place), fix=f"jprep backends install {name}")
+    what = f"the backend {half.name} is not installed: {problem}"
+    raise MachineError(what, where=str(place_of(home.name, folder)), fix=f"jprep backends install {home.install}")
 
 
 def printed_by(python: Path, code: str, seconds: float) -> str:
@@ -196,20 +199,14 @@ def printed_by(python: Path, code: str, seconds: float) -> str:
     return done.stdout
 
 
-def worker_command(name: str, module: str, verb: str, *paths: Path) -> list[str]:
+def worker_command(half: Backend, options: Any, verb: str, *paths: Path) -> list[str]:
     """The command of a backend's worker. No file of the working directory is taken for a library (`-P`).
 
     Raises:
         MachineError: see `python_of`.
     """
-    return [
-        str(python_of(name, module)),
-        "-P",
-        "-m",
-        f"{module}.worker",
-        verb,
-        *(str(path.absolute()) for path in paths),
-    ]
+    python = str(python_of(half, options))
+    return [python, "-P", "-m", f"{half.module}.worker", verb, *(str(path.absolute()) for path in paths)]
 
 
 def installed(folder: Path | None = None) -> list[Installed]:

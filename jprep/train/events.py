@@ -107,6 +107,19 @@ def read_events(run: Path) -> list[Event]:
     return Follower(run).new()
 
 
+def last_end(events: Iterable[Event], before: Event | None = None) -> Event | None:
+    """The `end` that no `start` came after.
+
+    Args:
+        events: in order.
+        before: that of earlier events.
+    """
+    for event in events:
+        if event.kind in ("start", "end"):
+            before = event if event.kind == "end" else None
+    return before
+
+
 def curve(events: Iterable[Event], kind: Kind = "log", figure: str = "loss") -> tuple[list[int], list[float]]:
     """Steps in order, and a figure at each.
 

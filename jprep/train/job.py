@@ -157,9 +157,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         jprep: the version that wrote it.
         format: of the run directory, see `FORMAT`.
         name: the run's.
-        fingerprint: hash of what the weights depend on: all but paths and the backend.
+        fingerprint: hash of what the weights depend on: all but paths, the backend, and its options but for `computed`.
         backend: the backend's name.
         options: the backend's own.
+        computed: of these, those that change what is computed.
         train: the section, defaults filled in.
         model: transformers' whole config, as plain data: `model_type`, `vocab_size`, ids of special tokens and all.
         parameters: how many weights the model has.
@@ -186,6 +187,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     tokenizer: str
     special: SpecialIds
     labels: list[str] = []
+    computed: dict[str, Any] = {}
 
 
 def train_section(section: Mapping[str, Any], where: str) -> TrainSection:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import contextlib
 import difflib
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
-from jprep.corpus.recipe import convert
+from jprep.corpus.recipe import convert, settings
 from jprep.errors import ConfigError, MachineError
 from jprep.io.atomic import sha256_of, write_atomic
 from jprep.plugins import plugins
-from jprep.train.backend import Backend, Host, Plan
+from jprep.train.backend import Backend, Host, Plan, computed_of, home_of
 from jprep.train.environments import interpreter, place_of, python_of
 from jprep.train.host import this_host
 from jprep.train.initial import write_initial
@@ -68,6 +68,20 @@ def light_half(name: str) -> Backend:
     return made
 
 
+def half_and_options(name: str, overrides: Iterable[str]) -> tuple[Backend, Any]:
+    """A backend's light half, and its own options where no recipe says them.
+
+    Args:
+        name: the backend's.
+        overrides: `option=value` settings.
+
+    Raises:
+        ConfigError: there is no such backend, it has no such option, or a value is of the wrong type.
+    """
+    half = light_half(name)
+    return half, convert(settings({}, overrides), half.Options, where=f"[train.backend.{name}]")
+
+
 def prepare(
     section: Mapping[str, Any],
     name: str,
@@ -99,12 +113,14 @@ def prepare(
         fix = 'add [train] with task = "clm", model = { preset = "gpt2-small" }, steps = 10000; see docs/recipes.md'
         raise ConfigError("the recipe does not say what to train", where=_WHERE, fix=fix)
     train, half = train_section(section, _WHERE), light_half(backend)
-    options = _options(train, half)
+    options = options_of(train, half)
     with tempfile.TemporaryDirectory() if dry else contextlib.nullcontext() as aside:
         lists = Path(aside) if aside else lists_of(dataset, run) if dataset else None
         own = msgspec.to_builtins(options)
-        job = make_job(train, name, backend, own, tokenizer, dataset, run=run, lists=lists)
-    host = this_host(_python(half, dry=dry))
+        job = make_job(
+            train, name, backend, own, tokenizer, dataset, run=run, lists=lists, computed=computed_of(half, options)
+        )
+    host = this_host(_python(half, options, dry=dry))
     return Prepared(half, job, run, half.plan(job, run.absolute(), host), host)
 
 
@@ -155,7 +171,7 @@ def _initial(run: Path, job: Job, say: Say) -> None:
     write_atomic(mark, sha256_of(weights).encode())
 
 
-def _options(train: TrainSection, half: Backend) -> Any:
+def options_of(train: TrainSection, half: Backend) -> Any:
     """The backend's own options, checked. A misspelt backend's would be passed over in silence."""
     known = plugins().names("backend")
     for other in train.backend:
@@ -165,10 +181,10 @@ def _options(train: TrainSection, half: Backend) -> Any:
     return convert(train.backend.get(half.name, {}), half.Options, where=f"[train.backend.{half.name}]")
 
 
-def _python(half: Backend, *, dry: bool) -> Path:
+def _python(half: Backend, options: Any, *, dry: bool) -> Path:
     try:
-        return python_of(half.name, half.module)
+        return python_of(half, options)
     except MachineError:
         if not dry:
             raise
-        return interpreter(place_of(half.name))
+        return interpreter(place_of(home_of(half, options).name))

@@ -53,6 +53,7 @@ def make_job(
     *,
     run: Path | None = None,
     lists: Path | None = None,
+    computed: dict[str, Any] | None = None,
 ) -> Job:
     """Work out all that a run has to know.
 
@@ -65,6 +66,7 @@ def make_job(
         dataset: the dataset's, for `clm` and `mlm`.
         run: the run directory, which the job's paths are relative to; None leaves them absolute.
         lists: where lists of samples go; by default beside the dataset.
+        computed: those of its options that change what is computed.
 
     Raises:
         ConfigError: a number that is out of its range, or parts that do not fit together.
@@ -80,6 +82,7 @@ def make_job(
     check_schedule(train.schedule, steps)
     placed = _placed(train, run)
     made_from = {"tokenizer": loaded.card.fingerprint, "init": initial, **samples.made_from}
+    made_from |= {"options": computed} if computed else {}
     return Job(
         jprep=version("jprep"),
         format=FORMAT,
@@ -96,6 +99,7 @@ def make_job(
         tokenizer=_place(tokenizer, run),
         special=special,
         labels=list(samples.labels),
+        computed=computed or {},
     )
 
 

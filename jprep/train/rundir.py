@@ -15,12 +15,13 @@ from jprep.engine.run import refuse_other
 from jprep.errors import ConfigError, MismatchError
 from jprep.io.atomic import MARK, remove_leftovers, write_atomic
 from jprep.io.lock import locked
+from jprep.train.backend import Plan
 from jprep.train.checkpoints import Checkpoints
 from jprep.train.data_lock import DATA_LOCK, VERIFIED, check_data, write_data_lock
 from jprep.train.job import FORMAT, Job
 from jprep.train.log import Say, on_stderr
 
-JOB, ENVIRONMENT, LOCK = "job.json", "env.json", "LOCK"
+JOB, PLAN, ENVIRONMENT, LOCK = "job.json", "plan.json", "env.json", "LOCK"
 LISTS = "lists"
 """The folder of a run for lists of samples, where the dataset's own may not be written to."""
 CHECKPOINTS, EXPORT, INIT, INIT_HASH = "checkpoints", "export", "init.safetensors", "init.sha256"
@@ -36,8 +37,8 @@ _OTHER_JOB = "give the first command's options again, or another output director
 def open_run(run: Path, job: Job, say: Say = on_stderr) -> None:
     """Make a run directory for a job, or see that the one that stands is the job's.
 
-    What no weight depends on (`FREE`), paths, the backend and its options may have changed; the new ones are written
-    down.
+    What no weight depends on (`FREE`), paths, the backend and its options may have changed, but for options that change
+    what is computed; the new ones are written down.
 
     Raises:
         MismatchError: it holds another job, or the dataset, the tokenizer or labelled rows have changed.
@@ -75,6 +76,27 @@ def read_job(run: Path) -> Job:
         fix = "go on with the jprep that began it, or begin in another directory"
         raise MismatchError(f"a run of format {job.format}, and this jprep has {FORMAT}", where=str(run), fix=fix)
     return job
+
+
+def write_plan(run: Path, plan: Plan) -> None:
+    """Write `plan.json`: how the worker is started, for those that are started on other machines.
+
+    Raises:
+        MachineError: it cannot be written.
+    """
+    write_atomic(run / PLAN, msgspec.json.format(msgspec.json.encode(plan), indent=1))
+
+
+def read_plan(run: Path) -> Plan:
+    """How the worker of the present attempt is started.
+
+    Raises:
+        ConfigError: nobody has started one.
+    """
+    try:
+        return msgspec.json.decode((run / PLAN).read_bytes(), type=Plan)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise ConfigError(f"{PLAN} cannot be read: {error}", where=str(run), fix="`jprep train` writes it") from error
 
 
 def write_environment(run: Path) -> None:
@@ -123,4 +145,4 @@ def _depends_on(job: Job) -> dict[str, Any]:
     train = {key: value for key, value in fields["train"].items() if key not in (*FREE, *_PLACES)}
     train["model"] = {key: value for key, value in train["model"].items() if key != "init"}  # a path
     kept = {key: fields[key] for key in _FIELDS}
-    return {**kept, "train": train}
+    return {**kept, "train": train, "options": fields["computed"]}

@@ -14,21 +14,20 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
-from jprep.errors import MachineError
+from jprep.errors import JprepError, MachineError
 from jprep.io.lock import locked
-from jprep.train.attempt import ATTEMPT, NOBODY, RESUME, announce, clear_ranks, signal_ranks
+from jprep.train.attempt import ATTEMPT, HOPELESS, NOBODY, RESUME, announce, clear_ranks, signal_ranks
 from jprep.train.backend import Plan
 from jprep.train.checkpoints import Checkpoint, full_disk
 from jprep.train.data_lock import check_data
-from jprep.train.events import EVENTS, Event, Follower, record
+from jprep.train.events import EVENTS, Event, Follower, last_end, record
 from jprep.train.job import Job
 from jprep.train.log import LOG, Say, cut_log, last_line, on_stderr, opened, tail
-from jprep.train.rundir import LOCK, checkpoints_of, read_job
+from jprep.train.rundir import LOCK, checkpoints_of, read_job, write_plan
 from jprep.train.trackers import Trackers
 from jprep.train.worker import HEARTBEAT, note_damaged
 
 _LONGEST_PAUSE = 60.0
-_HOPELESS = (2, 3, 4)
 _STOPPED = 130
 _TRACKED_EVERY = 2.0  # seconds
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -78,6 +77,7 @@ def supervise(run: Path, plan: Plan, *, resume: str = "auto", say: Say = on_stde
         check_data(run, job, say)
         checkpoints = checkpoints_of(run, job)
         checkpoints.clean()
+        write_plan(run, plan)
         if resume != "auto":
             checkpoints.rewind(0 if resume == "never" else int(resume))
         with _Asked() as asked, contextlib.closing(Trackers(run, job, say)) as trackers:
@@ -112,7 +112,7 @@ class _Supervisor:
         self._checkpoints = checkpoints_of(run, job)
         self._name = secrets.token_hex(8)
         self._follower = Follower(run)
-        self._ended = False
+        self._end: Event | None = None
         self._heard()
 
     def to_the_end(self) -> int:
@@ -126,7 +126,7 @@ class _Supervisor:
             ending = self._attempt(latest, attempts)
             if self._asked.times or ending.left:
                 return self._stopped()
-            if ending.code in _HOPELESS:
+            if ending.code in HOPELESS:
                 return self._failed(ending.code, ending.reason)
             step = max((one.step for one in self._checkpoints.committed()), default=0)
             if step >= self._job.steps:  # it died on its way out
@@ -142,7 +142,7 @@ class _Supervisor:
 
     def _attempt(self, latest: Checkpoint | None, number: int) -> Ending:
         """Start the worker and see it to its end; nothing of it is left then."""
-        attempt = f"{self._name}-{number}"
+        attempt, self._end = f"{self._name}-{number}", None
         announce(self._run, attempt)
         with self._started(attempt, latest) as process:
             silent = self._watch(process)
@@ -159,11 +159,9 @@ class _Supervisor:
         return Ending(code, f"it was silent for {minutes:g} minutes" if silent else words, left)
 
     def _heard(self) -> list[Event]:
-        """The events since the last call; whether the run has reached its end is told by the last that says so."""
+        """The events since the last call."""
         events = self._follower.new()
-        for event in events:
-            if event.kind in ("start", "end"):
-                self._ended = event.kind == "end" and not event.figures.get("code")
+        self._end = last_end(events, self._end)
         return events
 
     @contextlib.contextmanager
@@ -238,7 +236,7 @@ class _Supervisor:
 
     def _finished(self) -> int:
         self._heard()
-        if not self._ended:
+        if self._end is None or self._end.figures.get("code"):
             record(self._run, "end", self._job.steps, {"code": 0})
         return 0
 
@@ -248,6 +246,10 @@ class _Supervisor:
         return 0 if found and found[-1].step >= self._job.steps else _STOPPED
 
     def _failed(self, code: int, reason: str) -> int:
+        if self._end is None:
+            step = max((one.step for one in self._checkpoints.committed()), default=0)
+            with contextlib.suppress(JprepError):  # a full disk takes no event
+                record(self._run, "end", step, {"code": code}, reason)
         said = tail(self._run).replace(f"jprep: {reason}", "").strip()  # the reason is told already
         end = f"\n  the end of {LOG}:\n{said}" if said else ""
         self._say(f"the run failed: {reason}\n  run:   {self._run}{end}")

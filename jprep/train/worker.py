@@ -63,6 +63,7 @@ class Session:
         run: the run directory.
         rank: this process's number.
         world: how many processes take part.
+        whole: whether each is given all rows of a batch: they run one program, which divides them.
 
     Attributes:
         job: the job.
@@ -77,8 +78,9 @@ class Session:
 
     job: Job
 
-    def __init__(self, run: Path, rank: int = 0, world: int = 1) -> None:
+    def __init__(self, run: Path, rank: int = 0, world: int = 1, *, whole: bool = False) -> None:
         self._run, self._rank, self._world = Path(run).absolute(), rank, world
+        self._share = (0, 1) if whole else (rank, world)
         self._asked, self._beaten = False, 0.0
         self._open = contextlib.ExitStack()
         self._main = threading.current_thread() is threading.main_thread()
@@ -171,7 +173,7 @@ class Session:
                 yield self._step, found
 
     def _batch(self, step: int) -> Batch | LabelledBatch:
-        return self._batches.train.batch(step, self._rank, self._world)
+        return self._batches.train.batch(step, *self._share)
 
     def validation(self) -> Iterator[Batch | LabelledBatch]:
         """This rank's rows of the validation split, each sample once, or of the job's number of batches.
@@ -181,7 +183,7 @@ class Session:
         Raises:
             ConfigError: there is no such split, or nothing is in it.
         """
-        for batch in self._batches.validating(self._rank, self._world):
+        for batch in self._batches.validating(*self._share):
             self._beat()
             yield batch
 
@@ -353,7 +355,7 @@ def note_damaged(run: Path, folder: Path, problem: str) -> None:
     on_stderr(f"jprep: {note}\n  where: {folder}")
 
 
-def work(train: Callable[[Session], None], run: Path, rank: int = 0, world: int = 1) -> int:
+def work(train: Callable[[Session], None], run: Path, rank: int = 0, world: int = 1, *, whole: bool = False) -> int:
     """Run a worker's page: a session is opened, given to `train` and finished; the exit code says how it went.
 
     What a restart cannot mend is written down as the run's end, for the supervisor; launchers lose exit codes.
@@ -363,13 +365,14 @@ def work(train: Callable[[Session], None], run: Path, rank: int = 0, world: int 
         run: the run directory.
         rank: this process's number.
         world: how many processes take part.
+        whole: whether each is given all rows of a batch.
 
     Returns:
         0, or the code of a `JprepError`, which is printed. Other exceptions go on.
     """
     session = None
     try:
-        session = Session(run, rank, world)
+        session = Session(run, rank, world, whole=whole)
         train(session)
         session.finish()
         return 0

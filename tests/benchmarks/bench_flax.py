@@ -19,6 +19,7 @@ from pathlib import Path
 from jprep.errors import JprepError
 from jprep.train.environments import python_of
 from jprep.train.events import read_events
+from jprep.train.launching import light_half
 from tests.benchmarks.training import Pairs, Side, Trial, in_turns, ours, prepare
 
 CORES = 2
@@ -66,8 +67,8 @@ def waiting(pairs: Pairs, alone: list[float]) -> str:
 
 def main() -> None:
     try:
-        python = python_of("flax", "jprep_flax")
-        python_of("torch", "jprep_torch")
+        python = python_of(light_half("flax"))
+        python_of(light_half("torch"))
     except JprepError as error:
         print(f"not measured: {error.what}")
         return

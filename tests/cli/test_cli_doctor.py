@@ -19,7 +19,7 @@ from tests.fakes.numpy_backend import offer
 
 BROKEN = """from jprep.plugins import hookimpl
 class Broken:
-    name = "broken"
+    name = distribution = module = "broken"
     class Options: pass
     def check(self, options): raise RuntimeError("it came to pieces")
 @hookimpl

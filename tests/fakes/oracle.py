@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -27,6 +27,8 @@ if __name__ == "__main__":
 class Oracle:
     name: ClassVar[str] = "oracle"
     module: ClassVar[str] = "oracle_heavy"
+    distribution: ClassVar[str] = "jprep-oracle"
+    Options: ClassVar[type[dict[str, Any]]] = dict
 
 
 def offer(distribution: Distribution) -> dict[str, str]:

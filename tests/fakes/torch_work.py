@@ -17,6 +17,7 @@ from jprep.train.checkpoints import Checkpoint
 from jprep.train.commit import Commit, damage, read_commit
 from jprep.train.environments import python_of
 from jprep.train.events import Event, curve, read_events
+from jprep.train.launching import light_half
 from tests.conftest import COMMAND, digests, environment
 
 LENGTH, EVERY = 32, 5
@@ -155,6 +156,6 @@ class Training:
 def need_torch() -> None:
     """Skip what needs the backend where it is not installed."""
     try:
-        python_of("torch", "jprep_torch")
+        python_of(light_half("torch"))
     except MachineError as error:
         pytest.skip(str(error))

@@ -1,8 +1,9 @@
 """A worker in numpy: a linear model trained by Session; exact and fast. `python training_worker.py RUN`.
 
 Variables say how it misbehaves: PAUSE (seconds a step), HANG_AT, NAN_AT, CRASH_AT, REFUSE_AT, FULL_AT (steps), IGNORE;
-BAD_RANK is the rank that CRASH_AT and FULL_AT mean. RANK, WORLD and PEER (a socket to the other one) make it one of
-two, see `two_ranks.py`; TRACE is a folder for what each rank saw.
+BAD_RANK is the rank that CRASH_AT, REFUSE_AT and FULL_AT mean. RANK, WORLD and PEER (a socket to the other one) make it
+one of two, see `two_ranks.py`; TRACE is a folder for what each rank saw. HOSTS is the number of machines, each of which
+computes all of it and is told its number by `--process`.
 """
 
 from __future__ import annotations
@@ -29,11 +30,15 @@ def at(name: str) -> int:
     return int(os.environ.get(name, "0"))
 
 
+def number() -> int:
+    return int(sys.argv[3]) if "--process" in sys.argv else at("RANK")
+
+
 class Peers:
     """What both ranks know of each other's numbers."""
 
     def __init__(self) -> None:
-        self.rank, self.world = at("RANK"), int(os.environ.get("WORLD", "1"))
+        self.rank, self.world = number(), int(os.environ.get("WORLD", "1"))
         self._socket = socket.socket(fileno=at("PEER")) if self.world > 1 else None
 
     def gather(self, mine: np.ndarray) -> list[np.ndarray]:
@@ -73,7 +78,7 @@ def misbehave(step: int, rank: int) -> None:
         time.sleep(1000)
     if step == at("CRASH_AT") and rank == at("BAD_RANK"):
         os._exit(7)
-    if step == at("REFUSE_AT"):
+    if step == at("REFUSE_AT") and rank == at("BAD_RANK"):
         raise ConfigError("no restart mends this", fix="none")
 
 
@@ -128,4 +133,5 @@ def train(session: Session) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(work(train, Path(sys.argv[1]), at("RANK"), int(os.environ.get("WORLD", "1"))))
+    world, hosts = (int(os.environ.get(name, "1")) for name in ("WORLD", "HOSTS"))
+    sys.exit(work(train, Path(sys.argv[1]), number(), world * hosts, whole=hosts > 1))

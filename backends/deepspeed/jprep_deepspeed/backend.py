@@ -32,7 +32,7 @@ class DeepSpeed:
 
     def check(self, options: Any) -> list[Finding]:
         """What its environment holds, and what would stop a run with these options on this machine."""
-        return findings(self.name, self.module, options)
+        return findings(self, options)
 
     def plan(self, job: Job, run: Path, host: Host) -> Plan:
         """One process, or a launcher of several.

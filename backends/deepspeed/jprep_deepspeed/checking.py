@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from jprep.errors import JprepError
-from jprep.train.backend import Finding
+from jprep.train.backend import Backend, Finding
 from jprep.train.environments import printed_by, python_of
 from jprep.train.host import accelerators
 from jprep_deepspeed.launchers import DEFAULT_PORT
@@ -21,21 +21,20 @@ _ABOUT = (
 )
 
 
-def findings(name: str, module: str, options: Options) -> list[Finding]:
+def findings(half: Backend, options: Options) -> list[Finding]:
     """What is well and what is not.
 
     Args:
-        name: the backend's.
-        module: of its heavy half.
+        half: the backend.
         options: its options.
     """
-    fix = f"jprep backends install {name}"
+    fix = f"jprep backends install {half.name}"
     try:
-        versions = _ask(python_of(name, module))
+        versions = _ask(python_of(half, options))
     except JprepError as error:
         return [Finding(error.what, "error", error.fix or fix)]
     except (OSError, subprocess.SubprocessError) as error:
-        return [Finding(f"the backend {name} cannot run: {error}", "error", fix)]
+        return [Finding(f"the backend {half.name} cannot run: {error}", "error", fix)]
     deepspeed, torch, transformers, gpus = versions.split()
     what = f"DeepSpeed {deepspeed}, PyTorch {torch}, transformers {transformers}, {gpus} GPUs that it can use"
     return [Finding(what), *_device(options, gpus), *_programs(options), *_port(options)]

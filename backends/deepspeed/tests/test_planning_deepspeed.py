@@ -187,7 +187,7 @@ def test_a_gpu_that_says_no_size_is_refused(name: str) -> None:
 def test_what_would_stop_a_run_is_found(
     options: dict[str, Any], gpus: str, here: int, level: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checking, "python_of", lambda name, module: Path("python"))
+    monkeypatch.setattr(checking, "python_of", lambda half, options=None: Path("python"))
     monkeypatch.setattr(checking, "_ask", lambda python: f"0.19.8 2.13 5.0 {gpus}")
     monkeypatch.setattr(checking, "accelerators", lambda: ["a GPU"] * here)
     monkeypatch.setattr(checking.shutil, "which", lambda name: None)

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from jprep.errors import InputError
 from jprep.train.decoding import next_token
 from jprep.train.inference import Answer, FillMask, Generate, Guess, Request
-from jprep.train.models import parameters
 from jprep.train.serving import check_request, serve
-from jprep.train.tensor_file import Floats, TensorFiles
+from jprep_fairseq_xla.exported import read_exported
 from jprep_fairseq_xla.mends import mended_fairseq
 from jprep_fairseq_xla.settings import TASKS, model_settings
-
-_HEADS = ("ForMaskedLM", "LMHeadModel")
 
 
 def answer(folder: Path) -> None:
@@ -47,14 +41,8 @@ def load(folder: Path) -> tuple[Any, dict[str, Any]]:
     mended_fairseq("cpu")
     from jprep_fairseq_xla.models import make
 
-    config = json.loads((folder / "config.json").read_bytes())
-    [name] = config["architectures"]
-    if config["model_type"] not in TASKS or not name.endswith(_HEADS):
-        fix = "give a roberta, bert or gpt2 that jprep exported, or name another backend"
-        raise InputError(f"a {name} cannot be asked anything through fairseq", where=str(folder), fix=fix)
-    task = TASKS[config["model_type"]]
-    weights = _Weights(folder, {name: tensor.shape for name, tensor in parameters(config, task).items()})
-    made = make(config, task, model_settings(config) | {"cpu": True}, weights)
+    config, weights = read_exported(folder)
+    made = make(config, TASKS[config["model_type"]], model_settings(config) | {"cpu": True}, weights)
     return made.model.eval(), config
 
 
@@ -103,23 +91,3 @@ def _generate(model: Any, request: Generate) -> Answer:
         found.append(token)
         known.append(token)
     return Answer(ids=found)
-
-
-class _Weights(Mapping[str, Floats]):
-    """An export's tensors in fp32, whatever its file has."""
-
-    def __init__(self, folder: Path, shapes: dict[str, tuple[int, ...]]) -> None:
-        self._files, self._shapes = TensorFiles([folder / "model.safetensors"]), shapes
-        for name, shape in shapes.items():
-            if name not in self._files or self._files.entries[name][1].shape != shape:
-                what = f"the file lacks the tensor {name}"
-                raise InputError(what, where=str(folder), fix="export the model again")
-
-    def __getitem__(self, name: str) -> Floats:
-        return np.concatenate(list(self._files.blocks(name))).reshape(self._shapes[name])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._shapes)
-
-    def __len__(self) -> int:
-        return len(self._shapes)

@@ -10,12 +10,12 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 
 from jprep.errors import ConfigError, JprepError
-from jprep.train.backend import Finding, Host, Plan
+from jprep.train.backend import Finding, Home, Host, Plan
 from jprep.train.environments import python_of
 from jprep.train.host import tpus
 from jprep.train.job import Job
 from jprep.train.models import training_memory
-from jprep_fairseq_xla.options import WHERE, Device, Options
+from jprep_fairseq_xla.options import COMPUTED, WHERE, Device, Options
 from jprep_fairseq_xla.settings import fairseq_settings
 from jprep_torch import pjrt
 from jprep_torch.backend import environment, torchrun
@@ -31,14 +31,16 @@ class Layout(NamedTuple):
 
     Attributes:
         device: `cpu` or `xla`.
-        processes: how many.
-        devices: of each process.
-        rows: of a process that go through the model at a time, on all of its devices together.
+        processes: how many of a CPU; 1 of XLA.
+        hosts: how many, with a process on each.
+        devices: of all hosts.
+        rows: that go through the model at a time, on all devices together, or in each process of a CPU.
         memory: bytes on one device, estimated.
     """
 
     device: Device
     processes: int
+    hosts: int
     devices: int
     rows: int
     memory: int
@@ -52,22 +54,33 @@ class FairseqXla:
     distribution: ClassVar[str] = "jprep-fairseq-xla"
     Options: ClassVar[type[Any]] = Options
 
+    def home(self, options: Any) -> Home:
+        """Plain fairseq takes any PyTorch, torch_xla only its own."""
+        if _device(options) == "xla":
+            return pjrt.HOME
+        install = f"{self.name} --set device=cpu"
+        return Home(name="fairseq-cpu", distribution=self.distribution, also=(pjrt.HOME.name,), install=install)
+
     def check(self, options: Any) -> list[Finding]:
         """Whether its environment has the versions that the mends are for, and the device that is asked for."""
         device = _device(options)
         try:
-            found = [Finding(_ask(python_of(self.name, self.module), device))]
+            found = [Finding(_ask(python_of(self, options), device))]
         except JprepError as error:
-            return [Finding(error.what, "error", error.fix or f"jprep backends install {self.name}")]
+            return [Finding(error.what, "error", error.fix or f"jprep backends install {self.home(options).install}")]
         except subprocess.SubprocessError as error:
-            fix = f"jprep backends install {self.name} --restart"
+            fix = f"jprep backends install {self.home(options).install} --restart"
             return [Finding(f"the backend {self.name} cannot run: {error}", "error", fix)]
         if options.device == "xla" and not tpus():
             found.append(Finding("there is no TPU here: XLA computes on the CPU", "note", 'device = "cpu" is faster'))
         return found
 
+    def computed(self, options: Any) -> dict[str, Any]:
+        """Of the options those that change what is computed."""
+        return {name: value for name, value in options.options.items() if name in COMPUTED and value}
+
     def plan(self, job: Job, run: Path, host: Host) -> Plan:
-        """One process for all devices of XLA, or so many on a CPU.
+        """One process for all of a host's devices of XLA, or so many on a CPU.
 
         Raises:
             ConfigError: the batch cannot be divided, fairseq has no such model, or an option has no effect.
@@ -76,19 +89,25 @@ class FairseqXla:
         layout = _layout(job, options, host)
         accumulate = job.train.batch // layout.processes // layout.rows
         settings = fairseq_settings(job, layout.device, layout.processes, accumulate, options.options)
-        verb = ["train", str(run), "--device", layout.device, "--devices", str(layout.devices)]
+        verb = ["train", str(run), "--device", layout.device, *pjrt.flags(layout.devices, layout.hosts)]
         verb += ["--rows", str(layout.rows), "--settings", json.dumps(settings)]
         env = environment(host, layout.device, layout.processes, options.threads, deterministic=True)
         return Plan(
             argv=(host.python, *torchrun(layout.processes), "jprep_fairseq_xla.worker", *verb),
             env=env | (pjrt.variables(layout.devices) if layout.device == "xla" else {}),
-            processes=layout.processes,
-            rows=layout.rows,
+            processes=layout.processes * layout.hosts,
+            rows=layout.rows // layout.hosts,
             accumulate=accumulate,
             memory=layout.memory,
-            notes=pjrt.notes(layout.devices) if layout.device == "xla" else ("plain fairseq on the CPU",),
+            notes=_notes(run, layout),
             settings=settings,
         )
+
+
+def _notes(run: Path, layout: Layout) -> tuple[str, ...]:
+    if layout.device == "cpu":
+        return ("plain fairseq on the CPU",)
+    return pjrt.notes(run, layout.devices, layout.hosts)
 
 
 def _device(options: Options) -> Device:
@@ -110,7 +129,7 @@ def _ask(python: Path, device: Device) -> str:
 def _layout(job: Job, options: Options, host: Host) -> Layout:
     device, batch = _device(options), job.train.batch
     _check(options, device)
-    devices = pjrt.devices_of_xla(options.devices) if device == "xla" else 1
+    devices = pjrt.devices_of_xla(options.devices, options.hosts) if device == "xla" else 1
     parts = options.processes * devices
     if batch % parts:
         what = f"a batch of {batch} rows cannot be divided among {parts} {'devices' if devices > 1 else 'processes'}"
@@ -126,16 +145,17 @@ def _layout(job: Job, options: Options, host: Host) -> Layout:
         return not memory or _memory(job, rows) <= _SHARE * memory
 
     rows = options.rows or next((n for n in range(min(own, _MOST), 0, -1) if own % n == 0 and fits(n)), 1)
-    return Layout(device, options.processes, devices, rows * devices, _memory(job, rows))
+    return Layout(device, options.processes, options.hosts, devices, rows * devices, _memory(job, rows))
 
 
 def _check(options: Options, device: Device) -> None:
     if min(options.devices, options.rows, options.threads, options.memory) < 0 or options.processes < 1:
         fix = "0 lets jprep choose, but for processes, of which there is one or more"
         raise ConfigError("devices, rows, threads and memory are 0 or more", where=WHERE, fix=fix)
+    pjrt.check_hosts(options.hosts, device, WHERE)
     if device == "xla" and options.processes > 1:
         fix = f"set {WHERE}.devices: one process divides the batch among them"
-        raise ConfigError("XLA's devices have one process", where=f"{WHERE}.processes", fix=fix)
+        raise ConfigError("XLA's devices have one process of a host", where=f"{WHERE}.processes", fix=fix)
     if device == "cpu" and options.devices > 1:
         fix = f'set {WHERE}.processes, or device = "xla"'
         raise ConfigError("plain fairseq has processes, not devices", where=f"{WHERE}.devices", fix=fix)

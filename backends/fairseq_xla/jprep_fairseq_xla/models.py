@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
-from fairseq import options
+from fairseq import options, utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.tasks import setup_task
 from torch import Tensor, nn
@@ -84,6 +84,8 @@ def _adapt(built: Any, config: dict[str, Any]) -> None:
     if config["model_type"] == "gpt2":
         _count_from_zero(built.decoder)
     if config["model_type"] == "roberta":
+        # transformers' has this one in its head whatever its layers have.
+        built.encoder.lm_head.activation_fn = utils.get_activation_fn("gelu")
         _add_type(built.encoder.sentence_encoder)
 
 

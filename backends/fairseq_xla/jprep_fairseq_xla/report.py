@@ -24,7 +24,7 @@ def report(device: str) -> int:
     except MachineError as error:
         said, code = f"{error.what}\n{error.fix}", 1
     except ImportError as error:
-        said, code = f"{' or '.join(names)} cannot be imported: {error}\n{FIX}", 1
+        said, code = f"{' or '.join(names)} cannot be imported: {error}\n{FIX.format(device)}", 1
     else:
         said, code = ", ".join(f"{name} {version(name)}" for name in names), 0
     print(said)  # noqa: T201

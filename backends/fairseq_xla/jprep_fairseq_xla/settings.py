@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from jprep.errors import ConfigError
-from jprep.train.job import Job
+from jprep.train.job import Job, Task
 from jprep_fairseq_xla.options import WHERE, Device
 
 Settings = dict[str, Any]
@@ -15,7 +15,7 @@ Settings = dict[str, Any]
 ACTIVATIONS = {"gelu": "gelu", "gelu_new": "gelu_accurate", "relu": "relu", "tanh": "tanh"}
 """transformers' name of an activation → fairseq's; its `gelu_accurate` is the one by tanh."""
 
-TASKS = {"roberta": "mlm", "bert": "mlm", "gpt2": "clm"}
+TASKS: dict[str, Task] = {"roberta": "mlm", "bert": "mlm", "gpt2": "clm"}
 """`model_type` → the task that fairseq trains it for."""
 
 _ARCHITECTURES = {"roberta": "roberta", "bert": "bert_base", "gpt2": "transformer_lm"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from torch import Tensor
 from jprep.dataset.counter_bits import key
 from jprep.train.job import Job
 from jprep.train.rundir import INIT
-from jprep.train.saved import AVERAGES, OPTIMIZER, WEIGHTS, Progress, Saved, averages, write, write_progress
+from jprep.train.saved import AVERAGES, OPTIMIZER, WEIGHTS, Progress, Saved, averages, write_progress
 from jprep.train.tensor_file import Floats, TensorFiles
 from jprep_fairseq_xla.models import Made, make, sample
 from jprep_fairseq_xla.settings import Settings
@@ -24,6 +24,7 @@ from jprep_fairseq_xla.weights import spots, to_fairseq, to_transformers
 from jprep_torch.counted import M, V
 from jprep_torch.devices import Place
 from jprep_torch.heads import Rows
+from jprep_torch.state import write_first
 from jprep_torch.training import Updated
 
 _KEPT = dict(zip(AVERAGES, (M, V), strict=True))
@@ -107,21 +108,22 @@ class Updater:
 
     def save(self, folder: Path) -> None:
         """Fill a checkpoint's folder; each process has all of it, and the first one writes."""
-        if self._place.rank:
+        job, place = self._job, self._place
+        if not (place.first or place.kind == "xla"):
             return
-        job = self._job
         found = spots(job.model, job.train.task)
         shapes = {name: to_transformers(spot, self._weight).shape for name, spot in sorted(found.items())}
         trained = [name for name in shapes if set(found[name].names) <= set(self._made.trained)]
         read: dict[str, Callable[[str], Floats]] = {mark: partial(self._average, kept) for mark, kept in _KEPT.items()}
 
-        def average(name: str) -> Iterator[Floats]:
+        def average(name: str) -> list[Floats]:
             mark, _, own = name.partition(".")
-            yield to_transformers(found[own], read[mark])
+            return [to_transformers(found[own], read[mark])]
 
-        write(folder, WEIGHTS, shapes, lambda name: [to_transformers(found[name], self._weight)])
-        write(folder, OPTIMIZER, averages(shapes, trained), average)
-        write_progress(folder, Progress(self._trainer.get_num_updates()))
+        write_first(folder, WEIGHTS, shapes, lambda name: [to_transformers(found[name], self._weight)], place)
+        write_first(folder, OPTIMIZER, averages(shapes, trained), average, place)
+        if place.first:
+            write_progress(folder, Progress(self._trainer.get_num_updates()))
 
     def _restore(self, saved: Saved) -> None:
         """Give the optimizer what a checkpoint kept of it; the weights are loaded."""

@@ -11,8 +11,8 @@ FAIRSEQ = "0.12.2"
 XLA = "2.9."
 """Of torch_xla, and of the PyTorch that it was built for."""
 
-FIX = "jprep backends install fairseq-xla --restart"
-"""The command that makes the right environment."""
+FIX = "jprep backends install fairseq-xla --set device={} --restart"
+"""The command that makes the right environment for a device."""
 
 
 def check_versions(device: str, of: Callable[[str], str] = version) -> None:
@@ -30,7 +30,7 @@ def check_versions(device: str, of: Callable[[str], str] = version) -> None:
         found = _version(name, of)
         if not found.startswith(start):
             what = f"{name} {found or 'is not installed'}, and jprep-fairseq-xla mends {name} {start.rstrip('.')}"
-            raise MachineError(what, where=f"train.backend.fairseq-xla, device {device}", fix=FIX)
+            raise MachineError(what, where=f"train.backend.fairseq-xla, device {device}", fix=FIX.format(device))
 
 
 def _version(name: str, of: Callable[[str], str]) -> str:

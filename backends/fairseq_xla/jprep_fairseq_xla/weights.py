@@ -31,27 +31,36 @@ class Spot(NamedTuple):
     skipped: int = 0
 
 
-def spots(config: dict[str, Any], task: str) -> dict[str, Spot]:
-    """Every name of transformers' → where it lies, in the order of the data's way through the model."""
-    kind = config["model_type"]
-    return {name: _spot(kind, name, config) for name in parameters(config, task)}
+def spots(config: dict[str, Any], task: str, *, own: bool = False) -> dict[str, Spot]:
+    """Every name of transformers' → where it lies, in the order of the data's way through the model.
+
+    Args:
+        config: transformers' config.
+        task: the job's.
+        own: whether the model is in the hands of fairseq's own task, which counts a decoder's positions, too, from
+            behind the padding's id.
+    """
+    counted = ("bert", "gpt2") if own else ("bert",)
+    skipped = config["pad_token_id"] + 1 if config["model_type"] in counted else 0
+    return {name: _spot(config["model_type"], name, skipped) for name in parameters(config, task)}
 
 
-def to_fairseq(config: dict[str, Any], task: str, read: Read) -> dict[str, Floats]:
+def to_fairseq(config: dict[str, Any], task: str, read: Read, *, own: bool = False) -> dict[str, Floats]:
     """fairseq's weights, of transformers'.
 
     Args:
         config: transformers' config.
         task: the job's.
         read: gives transformers' by name.
+        own: as for `spots`.
     """
     found: dict[str, Floats] = {}
-    for name, spot in spots(config, task).items():
+    for name, spot in spots(config, task, own=own).items():
         array = read(name)
         rows = np.split(array, len(spot.names), axis=-1) if len(spot.names) > 1 else [array]
-        for own, part in zip(spot.names, rows, strict=True):
+        for theirs, part in zip(spot.names, rows, strict=True):
             turned = part.T if spot.turned else part
-            found[own] = _after(turned, spot.skipped)
+            found[theirs] = _after(turned, spot.skipped)
     return found
 
 
@@ -74,15 +83,15 @@ def _after(array: Floats, rows: int) -> Floats:
     return np.concatenate([np.zeros((rows, *array.shape[1:]), array.dtype), array])
 
 
-def _spot(kind: str, name: str, config: dict[str, Any]) -> Spot:
+def _spot(kind: str, name: str, skipped: int) -> Spot:
+    """Where a tensor lies, where so many positions stand before the first."""
     base, table = _TABLES[kind]
     plain = name.removeprefix({"gpt2": "transformer.", "roberta": "roberta.", "bert": "bert."}[kind])
     layer, inside = _layer(plain)
     if layer is None:
-        skipped = config["pad_token_id"] + 1 if kind == "bert" and "position" in plain else 0
         stem, _, last = plain.rpartition(".")
         own = table.get(plain) or f"{table[stem]}.{last}"
-        return Spot((own,), skipped=skipped)
+        return Spot((own,), skipped=skipped if own.endswith(".embed_positions.weight") else 0)
     stem, _, last = inside.rpartition(".")
     parts = _GPT2_LAYER[stem] if kind == "gpt2" else (_ENCODER_LAYER[stem],)
     names = tuple(f"{base}.layers.{layer}.{one}.{last}" for one in parts)

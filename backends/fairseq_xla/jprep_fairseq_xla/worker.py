@@ -10,6 +10,7 @@ from importlib.metadata import version
 from jprep.train.verbs import do, parsers
 from jprep.train.worker import Session, work
 from jprep_fairseq_xla.mends import mended_fairseq
+from jprep_torch.pjrt import add_flags
 
 version("fairseq")  # who imports this to see whether the backend is here shall not be told that it is
 
@@ -20,7 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
     train.add_argument("--device", choices=["cpu", "xla"], required=True)
     train.add_argument("--settings", type=json.loads, required=True, help="fairseq's options, as JSON")
     train.add_argument("--rows", type=int, required=True, help="rows that go through the model at a time")
-    train.add_argument("--devices", type=int, default=1, help="of XLA, that the rows are divided among")
+    add_flags(train)
     return do(parser.parse_args(arguments), _train, "jprep_fairseq_xla.answering")
 
 
@@ -32,12 +33,12 @@ def _train(given: argparse.Namespace) -> int:
         from jprep_fairseq_xla.updating import Updater
         from jprep_torch.training import Trainer
 
-        how = {"deterministic": True, "patience": patience(session.job), "devices": given.devices}
-        with joined(given.device, **how) as place:
+        hosts = {"devices": given.devices, "host": given.process}
+        with joined(given.device, deterministic=True, patience=patience(session.job), **hosts) as place:
             updater = Updater(session.job, given.run, session.resume, place, given.settings)
             Trainer(session, place, updater, given.rows).train()
 
-    return work(page, given.run, *ranks())
+    return work(page, given.run, *ranks(given.process, given.hosts), whole=given.device == "xla")
 
 
 if __name__ == "__main__":

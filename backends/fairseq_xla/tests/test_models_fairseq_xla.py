@@ -20,7 +20,7 @@ from jprep.train.saved import Saved
 from jprep_fairseq_xla.answering import answer_to, load, logits
 from jprep_fairseq_xla.settings import TASKS
 from jprep_fairseq_xla.weights import spots, to_fairseq, to_transformers
-from tests.fakes.trained_run import trained_run
+from tests.fakes.trained_run import model_of, trained_run
 
 KINDS = tuple(TASKS)
 IDS = [9, 30, 31, 32, 8, 70, 71]
@@ -32,8 +32,8 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(weights, "_run_worker", lambda name, run, checkpoint, folder: Saved(checkpoint).export(folder))
 
 
-def exported(folder: Path, kind: str) -> Path:
-    return export(trained_run(folder, TASKS[kind], kind))
+def exported(folder: Path, kind: str, **config: Any) -> Path:
+    return export(trained_run(folder, TASKS[kind], kind, model={"config": model_of(kind)["config"] | config}))
 
 
 def numbers(name: str, shape: tuple[int, ...]) -> Any:
@@ -50,10 +50,12 @@ def test_weights_come_back_as_they_went(kind: str, tmp_path: Path) -> None:
         assert np.array_equal(to_transformers(spot, theirs.__getitem__), ours[name]), name
 
 
+@pytest.mark.parametrize("activation", ["", "gelu_new", "relu"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_logits_are_those_of_transformers(kind: str, tmp_path: Path) -> None:
+def test_logits_are_those_of_transformers(kind: str, activation: str, tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
-    folder = exported(tmp_path, kind)
+    key = "activation_function" if kind == "gpt2" else "hidden_act"
+    folder = exported(tmp_path, kind, **({key: activation} if activation else {}))
     loader = transformers.AutoModelForMaskedLM if TASKS[kind] == "mlm" else transformers.AutoModelForCausalLM
     rows = torch.tensor([IDS, IDS[::-1]])
     with torch.inference_mode():
@@ -120,5 +122,5 @@ def test_what_a_model_cannot_is_said(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="lacks the tensor"):
         load(folder)
     (folder / "config.json").write_text(json.dumps(config | {"architectures": ["BertForPreTraining"]}))
-    with pytest.raises(InputError, match="cannot be asked"):
+    with pytest.raises(InputError, match="cannot be a BertForPreTraining"):
         load(folder)

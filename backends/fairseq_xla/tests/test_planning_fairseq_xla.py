@@ -62,6 +62,30 @@ def test_without_tpus_it_is_plain_fairseq_and_xla_s_devices_are_virtual(run: Pat
     assert "4 virtual CPU" in found.notes[0]
 
 
+def test_a_slice_has_one_process_on_each_host_and_the_plan_says_what_to_type_there(
+    run: Path, chips: list[int]
+) -> None:
+    chips[0] = 4
+    found = plan(run, hosts=2)
+    assert (found.processes, found.rows, found.accumulate) == (2, 8, 1)
+    assert "CPU_NUM_DEVICES" not in found.env and found.settings["distributed_world_size"] == 1
+    assert {"--devices", "8", "--hosts", "2", "--rows", "16"} <= set(found.argv)
+    assert "8 TPU devices" in found.notes[0] and "2 hosts" in found.notes[0]
+    assert found.notes[-1].endswith(f": python -m jprep.train.joining {run} NUMBER")
+    with pytest.raises(ConfigError, match="divided among 12 devices"):
+        plan(run, hosts=3)
+
+
+def test_without_tpus_a_slice_is_a_trial_and_the_plan_says_so(run: Path) -> None:
+    found = plan(run, device="xla", devices=2, hosts=2, rows=2)
+    assert (found.processes, found.rows, found.accumulate) == (2, 4, 2)
+    assert found.env["CPU_NUM_DEVICES"] == "4" and any("computes all of it" in note for note in found.notes)
+    assert not any("joining" in note for note in plan(run, device="xla", devices=2).notes)
+    for wrong in ({"device": "cpu", "hosts": 2}, {"device": "xla", "hosts": 0}):
+        with pytest.raises(ConfigError, match="hosts"):
+            plan(run, **wrong)
+
+
 def test_a_batch_is_divided_evenly_or_not_at_all(run: Path) -> None:
     with pytest.raises(ConfigError, match="divided among 3 devices"):
         plan(run, device="xla", devices=3)
@@ -105,6 +129,12 @@ def test_an_option_that_has_one_is_passed_on(run: Path) -> None:
         check_chosen("bert", {"checkpoint_activations": True})
 
 
+def test_options_that_change_what_is_trained_are_told_apart() -> None:
+    chosen = {"activation_dropout": 0.1, "act_dropout": 0.0, "checkpoint_activations": True}
+    assert FairseqXla().computed(Options(options=chosen)) == {"activation_dropout": 0.1}
+    assert FairseqXla().computed(Options()) == {}
+
+
 def test_what_fairseq_has_not_is_refused(run: Path) -> None:
     for model, said in (
         ({"model_type": "electra"}, "no electra"),
@@ -118,7 +148,7 @@ def test_what_fairseq_has_not_is_refused(run: Path) -> None:
 
 
 def test_what_is_wrong_is_said_with_the_command_that_mends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend, "python_of", lambda name, module: Path(sys.executable))
+    monkeypatch.setattr(backend, "python_of", lambda half, options: Path(sys.executable))
     monkeypatch.setattr(
         backend, "_ASK", "print('torch 2.13, and another is mended\\njprep backends install'); exit(1)#{!r}"
     )
@@ -149,7 +179,7 @@ def test_what_is_wrong_with_its_environment_comes_with_what_mends_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     python = tmp_path / "python"
-    monkeypatch.setattr(backend, "python_of", lambda name, module: python)
+    monkeypatch.setattr(backend, "python_of", lambda half, options: python)
 
     def found(code: int, *said: str, **options: Any) -> list[Finding]:
         python.write_text("#!/bin/sh\n" + "".join(f"echo '{line}'\n" for line in said) + f"exit {code}\n")
@@ -171,4 +201,4 @@ def test_what_cannot_be_imported_is_told(monkeypatch: pytest.MonkeyPatch, capsys
     monkeypatch.setattr(report, "mended_fairseq", torn)
     assert report.report("xla") == 1
     what, fix = capsys.readouterr().out.splitlines()
-    assert "libcudart" in what and fix == "jprep backends install fairseq-xla --restart"
+    assert "libcudart" in what and fix == "jprep backends install fairseq-xla --set device=xla --restart"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import subprocess
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,6 +13,7 @@ from jprep.train.backend import Finding, Host, Plan
 from jprep.train.environments import printed_by, python_of
 from jprep.train.host import accelerators
 from jprep.train.job import Job
+from jprep.train.joining import told
 from jprep_flax.layout import Layout, lay_out
 from jprep_flax.options import KINDS, WHERE, Options
 
@@ -33,7 +33,7 @@ class Flax:
         """What its environment holds, and whether the device that is asked for is there."""
         fix = f"jprep backends install {self.name}"
         try:
-            versions = _ask(python_of(self.name, self.module))
+            versions = _ask(python_of(self, options))
         except JprepError as error:
             return [Finding(error.what, "error", error.fix or fix)]
         except subprocess.SubprocessError as error:
@@ -62,7 +62,7 @@ class Flax:
             rows=layout.rows,
             accumulate=layout.accumulate,
             memory=layout.memory,
-            notes=(*_notes(job, layout), *_commands(layout, run)),
+            notes=(*_notes(job, layout), *([told(run, layout.processes)] if layout.coordinator else [])),
             settings=msgspec.to_builtins(layout),
         )
 
@@ -77,16 +77,6 @@ def _program(layout: Layout, run: Path) -> list[str]:
     if layout.processes > 1 and not layout.coordinator:
         return ["jprep_flax.launching", str(layout.processes), *verb]
     return ["jprep_flax.worker", *verb]
-
-
-def _commands(layout: Layout, run: Path) -> list[str]:
-    """What is to be typed on other machines."""
-    if not layout.coordinator:
-        return []
-    program = shlex.join(["python", "-m", "jprep_flax.joining", *_program(layout, run)[2:]])
-    where = f"in the backend's environment, with JAX_PLATFORMS={KINDS[layout.device]}"
-    commands = [f"{program} --process {number}" for number in range(1, layout.processes)]
-    return [f"on machine {number}, {where}: {one}" for number, one in enumerate(commands, 2)]
 
 
 def _environment(layout: Layout) -> dict[str, str]:

@@ -2,49 +2,28 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from jprep.testing.backend_suite.bench import Bench
+from jprep.testing.backend_suite.machines import trained_by_two
 from jprep.testing.backend_suite.suite import _asked_to_leave
-from jprep.train.events import read_events
 from jprep_flax import launching
 from jprep_flax.launching import _free_port
 
 SHORT = {"steps": 6, "checkpoint": {"every_steps": 2}, "validation": {"every_steps": 3}}
 
 
-@contextmanager
-def joining(note: str) -> Iterator[subprocess.Popen[bytes]]:
-    """What a user types on the other machine."""
-    _, _, command = note.partition(": python ")
-    env = os.environ | {"JAX_PLATFORMS": "cpu"}
-    process = subprocess.Popen([sys.executable, *shlex.split(command)], env=env)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-
-
 @pytest.mark.soak
 def test_machines_meet_in_the_run_directory_and_go_on_together(tmp_path: Path) -> None:
     bench = Bench(tmp_path, "flax", {"device": "cpu"})
     alone = bench.train(bench.prepare("roberta-mlm", **SHORT))
-    prepared = bench.prepare("roberta-mlm", {"processes": 2, "coordinator": f"localhost:{_free_port()}"}, **SHORT)
-    assert (prepared.plan.processes, prepared.plan.rows) == (2, 4)
-    with joining(prepared.plan.notes[-1]) as other:
-        trained = bench.train(prepared, JPREP_FAILPOINT="run.committed@2")
-        assert trained.code == 0, trained.said
-        assert other.wait(60) == 0
-    assert [event.step for event in read_events(prepared.run) if event.kind == "start"] == [0, 2, 4]
+    two = {"processes": 2, "coordinator": f"localhost:{_free_port()}"}
+    trained = trained_by_two(bench, "roberta-mlm", two, **SHORT)
+    assert [event.step for event in trained.events() if event.kind == "start"] == [0, 2, 4]
     assert list(trained.losses().values()) == pytest.approx(list(alone.losses().values()), rel=1e-5)
 
 

@@ -57,6 +57,12 @@ def test_processes_divide_the_devices_and_a_launcher_starts_them(run: Path) -> N
     assert found.settings["devices"] == 1 and "jprep_flax.launching" in found.argv
 
 
+def test_of_several_machines_each_has_a_process_and_the_plan_says_what_to_type_there(run: Path) -> None:
+    found = plan(run, GPUS, processes=4, coordinator="10.0.0.1:9876")
+    assert (found.processes, found.rows) == (4, 2) and "jprep_flax.worker" in found.argv
+    assert "NUMBER is 1 to 3" in found.notes[-1] and found.notes[-1].endswith(f"jprep.train.joining {run} NUMBER")
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
@@ -139,7 +145,7 @@ def test_the_plan_says_what_mesh_it_is(run: Path) -> None:
 def test_a_device_that_jax_cannot_use_is_found(
     device: str, said: str, level: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backend, "python_of", lambda name, module: Path("python"))
+    monkeypatch.setattr(backend, "python_of", lambda half, options=None: Path("python"))
     monkeypatch.setattr(backend, "_ask", lambda python: f"0.10 0.12 {said}")
     monkeypatch.setattr(backend, "accelerators", lambda: ["a GPU"])
     assert Flax().check(Options(device=device))[-1].level == level

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import msgspec
 
 from jprep.errors import ConfigError, JprepError
-from jprep.train.backend import Finding, Host, Plan
+from jprep.train.backend import Finding, Home, Host, Plan, own_home
 from jprep.train.environments import printed_by, python_of
-from jprep.train.host import accelerators
+from jprep.train.host import accelerators, tpus
 from jprep.train.job import Job
 from jprep.train.models import training_memory
 from jprep_torch import pjrt
@@ -22,7 +22,7 @@ WHERE = "train.backend.torch"
 _SHARE = 0.85  # of a device's memory that a plan fills; the rest is the libraries' own
 _MOST = 1 << 14  # rows at a time that are thought of
 _LOOK = 60  # seconds that the framework has to be imported in
-_ABOUT = "import torch, transformers as t; print(torch.__version__, t.__version__, torch.cuda.device_count())"
+_ABOUT = "import {}torch, transformers as t; print(torch.__version__, t.__version__, torch.accelerator.device_count())"
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -30,10 +30,11 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     Attributes:
         device: `auto` takes GPUs where there are some. `xla` is a TPU by torch_xla, or where there is none XLA on the
-            CPU; `jprep backends install` brings it only when told.
-        devices: of `xla`, that one process divides the batch among; 0 is all that this machine has. Without TPUs they
-            are virtual, for trials.
-        processes: how many; 0 is one for each GPU, or one.
+            CPU; `tpu` is one by torch_tpu. Each of these two has an environment of its own.
+        devices: of `xla` on each host, that one process divides the batch among; 0 is all that this machine has.
+            Without TPUs they are virtual, for trials.
+        hosts: of a TPU slice, each with a process: together they run one program on all devices.
+        processes: how many; 0 is one for each GPU, for each device of `tpu`, or one.
         rows: rows that go through the model at a time on each device; 0 is as many as the estimate says will fit.
         shard: whether weights, gradients and optimizer are divided among the processes (FSDP2); `auto` does it where
             they would not fit otherwise.
@@ -41,10 +42,12 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         recompute: keep each layer's input only, and compute the rest again on the way back: a third slower.
         deterministic: on GPUs, take kernels whose results do not depend on the order that threads come in.
         threads: of each process on a CPU; 0 divides the cores.
+        memory: GiB of each device of a TPU, which jprep cannot find out.
     """
 
-    device: Literal["auto", "cpu", "cuda", "xla"] = "auto"
+    device: Literal["auto", "cpu", "cuda", "xla", "tpu"] = "auto"
     devices: int = 0
+    hosts: int = 1
     processes: int = 0
     rows: int = 0
     shard: Literal["auto", "yes", "no"] = "auto"
@@ -52,17 +55,19 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     recompute: bool = False
     deterministic: bool = True
     threads: int = 0
+    memory: float = 0.0
 
 
 class Layout(NamedTuple):
     """How a global batch lies on the devices: so many processes, so many rows at a time, sharded or not.
 
     Attributes:
-        processes: how many.
-        rows: of each that go through the model at a time.
+        processes: how many on each host.
+        rows: of each, or of all hosts together, that go through the model at a time.
         shard: whether the model is divided.
         memory: bytes on one device, estimated.
-        devices: of XLA, among which a process divides its rows.
+        devices: of XLA, of all hosts, among which rows are divided.
+        hosts: how many.
     """
 
     processes: int
@@ -70,30 +75,40 @@ class Layout(NamedTuple):
     shard: bool
     memory: int
     devices: int = 1
+    hosts: int = 1
 
 
 class Torch:
-    """PyTorch on a CPU, one GPU or several."""
+    """PyTorch on a CPU, one GPU or several, or TPUs."""
 
     name: ClassVar[str] = "torch"
     module: ClassVar[str] = "jprep_torch"
     distribution: ClassVar[str] = "jprep-torch"
     Options: ClassVar[type[Any]] = Options
 
+    def home(self, options: Any) -> Home:
+        """One for CPUs and GPUs; torch_xla and torch_tpu want a PyTorch for themselves."""
+        return {"xla": pjrt.HOME, "tpu": pjrt.TPU_HOME}.get(options.device) or own_home(self)
+
     def check(self, options: Any) -> list[Finding]:
         """What its environment holds, and whether the device that is asked for is there."""
-        fix = f"jprep backends install {self.name}"
+        home = self.home(options)
+        fix = f"jprep backends install {home.install}"
         try:
-            versions = _ask(python_of(self.name, self.module))
+            versions = _ask(python_of(self, options), home.needs)
         except JprepError as error:
             return [Finding(error.what, "error", error.fix or fix)]
         except subprocess.SubprocessError as error:
             return [Finding(f"the backend torch cannot run: {error}", "error", fix)]
-        torch, transformers, gpus = versions.split()
-        found = [Finding(f"PyTorch {torch}, transformers {transformers}, {gpus} GPUs that it can use")]
-        if gpus == "0" and (options.device == "cuda" or (options.device == "auto" and accelerators())):
-            fix = 'device = "cpu", or a PyTorch that is built for this GPU'
-            found.append(Finding("PyTorch finds no GPU", "error", fix))
+        torch, transformers, count = versions.split()
+        what = f"PyTorch {torch}, transformers {transformers}"
+        if options.device == "xla":
+            return [Finding(f"{what}, torch_xla, {tpus()} TPUs")]
+        kind = "TPU" if options.device == "tpu" else "GPU"
+        found = [Finding(f"{what}, {count} {kind}s that it can use")]
+        if count == "0" and (options.device in ("cuda", "tpu") or (options.device == "auto" and accelerators())):
+            fix = f'device = "cpu", or a PyTorch that is built for this {kind}'
+            found.append(Finding(f"PyTorch finds no {kind}", "error", fix))
         return found
 
     def plan(self, job: Job, run: Path, host: Host) -> Plan:
@@ -107,21 +122,33 @@ class Torch:
         layout = _layout(job, options, host, device)
         verb = ["train", str(run), "--rows", str(layout.rows), "--device", device]
         verb += ["--shard"] if layout.shard else []
-        verb += ["--devices", str(layout.devices)] if device == "xla" else []
+        verb += pjrt.flags(layout.devices, layout.hosts) if device == "xla" else []
         env = environment(host, device, layout.processes, options.threads, deterministic=options.deterministic)
         return Plan(
-            argv=(host.python, *torchrun(layout.processes), "jprep_torch.worker", *verb),
+            argv=(host.python, *_launcher(device, layout.processes), "jprep_torch.worker", *verb),
             env=env | (pjrt.variables(layout.devices) if device == "xla" else {}),
-            processes=layout.processes,
-            rows=layout.rows,
+            processes=layout.processes * layout.hosts,
+            rows=layout.rows // layout.hosts,
             accumulate=job.train.batch // layout.processes // layout.rows,
             memory=layout.memory,
-            notes=pjrt.notes(layout.devices) if device == "xla" else (),
+            notes=_notes(device, layout, run),
         )
 
 
-def _ask(python: Path) -> str:
-    return printed_by(python, _ABOUT, _LOOK)
+def _ask(python: Path, needs: str) -> str:
+    return printed_by(python, _ABOUT.format(f"{needs}, " if needs else ""), _LOOK)
+
+
+def _launcher(device: str, processes: int) -> list[str]:
+    if device == "tpu" and processes > 1:
+        return ["-m", "jprep_torch.on_tpus", str(processes)]
+    return torchrun(processes)
+
+
+def _notes(device: str, layout: Layout, run: Path) -> tuple[str, ...]:
+    if device == "tpu":
+        return (f"{layout.processes} TPU devices by torch_tpu, a process on each; jprep was not tried with it yet",)
+    return pjrt.notes(run, layout.devices, layout.hosts) if device == "xla" else ()
 
 
 def torchrun(processes: int, port: int = 0) -> list[str]:
@@ -142,7 +169,7 @@ def environment(host: Host, device: str, processes: int, threads: int, *, determ
 
     Args:
         host: the machine.
-        device: `cpu`, `cuda` or `xla`.
+        device: `cpu`, `cuda`, `xla` or `tpu`.
         processes: of this machine.
         threads: of each process; 0 divides the cores.
         deterministic: whether a GPU's kernels may not depend on the order that threads come in.
@@ -160,14 +187,18 @@ def environment(host: Host, device: str, processes: int, threads: int, *, determ
 
 def _layout(job: Job, options: Options, host: Host, device: str) -> Layout:
     processes, devices = _processes(job, options, host, device), 1
+    pjrt.check_hosts(options.hosts, device, WHERE)
+    if device in pjrt.COMPILED:
+        _check_compiled(job, options, device)
     if device == "xla":
-        _check_xla(job, options)
-        devices = pjrt.devices_of_xla(options.devices)
+        devices = pjrt.devices_of_xla(options.devices, options.hosts)
     own = _own_rows(job, processes * devices)
     if options.rows and own % options.rows:
         fix = f"take a divisor of {own}, the rows of each process"
         raise ConfigError(f"{own} rows cannot be taken {options.rows} at a time", where=f"{WHERE}.rows", fix=fix)
     memory = host.device_memory if device == "cuda" else host.memory // processes // devices
+    if device in pjrt.COMPILED and tpus():
+        memory = int(options.memory * 2**30)
 
     def takes(rows: int, parts: int) -> int:
         return _memory(job, options, device, rows, parts)
@@ -175,19 +206,23 @@ def _layout(job: Job, options: Options, host: Host, device: str) -> Layout:
     def fits(rows: int, parts: int) -> bool:
         return not memory or takes(rows, parts) <= _SHARE * memory
 
-    shard = options.shard == "yes" or (options.shard == "auto" and processes > 1 and not fits(1, 1))
+    alone = processes == 1 or device == "tpu"
+    shard = options.shard == "yes" or (options.shard == "auto" and not alone and not fits(1, 1))
     parts = processes if shard else 1
     rows = options.rows or next((n for n in range(min(own, _MOST), 0, -1) if own % n == 0 and fits(n, parts)), 1)
-    return Layout(processes, rows * devices, shard, takes(rows, parts), devices)
+    return Layout(processes, rows * devices, shard, takes(rows, parts), devices, options.hosts)
 
 
-def _check_xla(job: Job, options: Options) -> None:
+def _check_compiled(job: Job, options: Options, device: str) -> None:
     if job.train.data or job.train.precision == "fp16":
         fix = "take another device for it, or the backend flax"
-        raise ConfigError("device xla is for packed text in fp32 or bf16", where=f"{WHERE}.device", fix=fix)
-    if options.processes > 1 or options.shard == "yes" or options.compile:
-        fix = f"leave processes, shard and compile as they are; {WHERE}.devices divides the batch"
-        raise ConfigError("XLA's devices have one process, and weights are on each", where=WHERE, fix=fix)
+        raise ConfigError(f"device {device} is for packed text in fp32 or bf16", where=f"{WHERE}.device", fix=fix)
+    if options.shard == "yes":
+        fix = "leave it out, or take the backend flax, which divides them"
+        raise ConfigError(f"on device {device} weights are whole on each", where=f"{WHERE}.shard", fix=fix)
+    if device == "xla" and (options.processes > 1 or options.compile):
+        fix = f"leave processes and compile as they are; {WHERE}.devices divides the batch"
+        raise ConfigError("XLA's devices have one process of a host", where=WHERE, fix=fix)
 
 
 def _own_rows(job: Job, parts: int) -> int:
@@ -201,10 +236,10 @@ def _own_rows(job: Job, parts: int) -> int:
 
 
 def _processes(job: Job, options: Options, host: Host, device: str) -> int:
-    if min(options.processes, options.devices, options.rows, options.threads) < 0:
-        what = "processes, devices, rows and threads are 0 or more"
+    if min(options.processes, options.devices, options.rows, options.threads, options.memory) < 0:
+        what = "processes, devices, rows, threads and memory are 0 or more"
         raise ConfigError(what, where=WHERE, fix="0 lets jprep choose")
-    return options.processes or (len(host.devices) if device == "cuda" else 0) or 1
+    return options.processes or {"cuda": len(host.devices), "tpu": tpus()}.get(device) or 1
 
 
 def _memory(job: Job, options: Options, device: str, rows: int, parts: int) -> int:

@@ -15,9 +15,11 @@ from torch import Tensor
 
 from jprep.errors import MachineError
 from jprep.train.job import Job, Precision
+from jprep_torch.pjrt import COMPILED
 
 _LEAST_PATIENCE = 10.0  # minutes, as PyTorch has them
 _ROWS = "rows"
+_NAMES = {"cuda": "GPU", "tpu": "TPU"}
 _HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -25,15 +27,21 @@ class Place:
     """This process's device, and its place among the others.
 
     Args:
-        kind: `cpu`, `cuda` or `xla`.
+        kind: `cpu`, `cuda`, `xla` or `tpu`.
         rank: this process's number.
-        world: how many there are.
-        devices: of XLA, that this process divides rows among.
+        world: how many there are, which divide rows among them.
+        devices: of XLA, of all hosts, that rows are divided among.
+        host: of XLA: this host's number. Each has one process, which has all rows as if it were alone: together they
+            run one program, and each of them has to run all of it.
+
+    Attributes:
+        first: whether this process is the one that writes.
     """
 
-    def __init__(self, kind: str, rank: int = 0, world: int = 1, devices: int = 1) -> None:
+    def __init__(self, kind: str, rank: int = 0, world: int = 1, devices: int = 1, host: int = 0) -> None:
         self.rank, self.world, self.kind = rank, world, kind
-        self._mesh = _mesh(devices) if devices > 1 else None
+        self.first = not rank and not host
+        self._mesh, self._compiling = _mesh(devices) if devices > 1 else None, 0.0
         self.device = _device(kind)
 
     def divided(self, rows: Tensor) -> Tensor:
@@ -67,7 +75,7 @@ class Place:
 
     def number(self, value: float) -> float | Tensor:
         """A number that changes from step to step: XLA would compile anew for each value of one that it is told."""
-        return torch.tensor(value, dtype=torch.float32).to(self.device) if self.kind == "xla" else value
+        return torch.tensor(value, dtype=torch.float32).to(self.device) if self.kind in COMPILED else value
 
     def seed(self, value: int) -> None:
         """Begin this process's random numbers anew."""
@@ -76,6 +84,16 @@ class Place:
             import torch_xla
 
             torch_xla.manual_seed(value >> 1)  # of 63 bits
+
+    def compiling(self) -> float:
+        """Seconds that XLA has compiled since this was asked last."""
+        if self.kind != "xla":
+            return 0.0
+        from torch_xla.debug.metrics import metric_data
+
+        _, nanoseconds, _ = metric_data("CompileTime") or (0, 0, ())
+        before, self._compiling = self._compiling, nanoseconds / 1e9
+        return self._compiling - before
 
     def sync(self) -> None:
         """Have XLA compute what it was given so far; other devices have begun already."""
@@ -87,31 +105,32 @@ class Place:
 
 @contextlib.contextmanager
 def joined(
-    kind: str, *, deterministic: bool, patience: timedelta, alone: bool = False, devices: int = 1
+    kind: str, *, deterministic: bool, patience: timedelta, alone: bool = False, devices: int = 1, host: int = 0
 ) -> Iterator[Place]:
     """Join the other processes that a launcher has started, and leave them at the end.
 
     Args:
-        kind: `cpu`, `cuda` or `xla`.
+        kind: `cpu`, `cuda`, `xla` or `tpu`.
         deterministic: whether results may not depend on the order that a GPU's threads come in.
         patience: how long to wait for the others: the first one may be hashing a large checkpoint.
         alone: whether a process that is the only one makes a group as well; some libraries want one.
-        devices: of XLA, that each process divides rows among.
+        devices: of XLA, of all hosts, that rows are divided among.
+        host: of XLA, this one's number.
 
     Raises:
         MachineError: there is no such device, or the processes cannot meet.
     """
     rank, world = ranks()
-    if kind == "cuda" and not torch.cuda.is_available():
-        fix = 'device = "cpu" among the backend\'s options, or a PyTorch that is built for this GPU'
-        raise MachineError("PyTorch finds no GPU", where="train.backend", fix=fix)
-    place = Place(kind, rank, world, devices)
+    if kind in _NAMES and not _is_there(kind):
+        fix = f'device = "cpu" among the backend\'s options, or a PyTorch that is built for this {_NAMES[kind]}'
+        raise MachineError(f"PyTorch finds no {_NAMES[kind]}", where="train.backend", fix=fix)
+    place = Place(kind, rank, world, devices, host)
     if kind == "cuda":
         torch.cuda.set_device(place.device)
         torch.use_deterministic_algorithms(deterministic)  # if it only warned, attention would stay as it is
         torch.utils.deterministic.fill_uninitialized_memory = False
     if world > 1 or alone:
-        _meet("nccl" if kind == "cuda" else "gloo", world, patience)
+        _meet(place.device, world, patience)
     try:
         yield place
     finally:
@@ -119,10 +138,15 @@ def joined(
             dist.destroy_process_group()
 
 
-def _meet(backend: str, world: int, patience: timedelta) -> None:
+def _is_there(kind: str) -> bool:
+    found = torch.accelerator.current_accelerator()
+    return torch.accelerator.is_available() and found is not None and found.type == kind
+
+
+def _meet(device: torch.device, world: int, patience: timedelta) -> None:
     one: dict[str, Any] = {"store": dist.HashStore(), "rank": 0, "world_size": 1} if world == 1 else {}
     try:
-        dist.init_process_group(backend, timeout=patience, **one)
+        dist.init_process_group(dist.get_default_backend_for_device(device), timeout=patience, **one)
     except dist.DistNetworkError as error:
         where = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
         fix = "end what listens there, or take another port in the backend's options"
@@ -130,14 +154,16 @@ def _meet(backend: str, world: int, patience: timedelta) -> None:
 
 
 def _mesh(devices: int) -> Any:
-    """All devices in a row, in one program."""
+    """All devices of all hosts in a row, in one program."""
     import torch_xla.runtime as xla
     from torch_xla.distributed.spmd import Mesh
 
     xla.use_spmd()  # before anything asks for a device
     if (found := xla.global_runtime_device_count()) != devices:
-        fix = f"{found} as devices, or 0 for all"
-        raise MachineError(f"XLA finds {found} devices, and the plan has {devices}", fix=fix)
+        count = xla.process_count()
+        what = f"PJRT finds {found} devices, of {count} process{'es' * (count > 1)}, and the plan has {devices}"
+        fix = f"devices = {found // count} and hosts = {count}; of a slice each host has to be started"
+        raise MachineError(what, where="train.backend", fix=fix)
     return Mesh(np.arange(devices), (devices,), (_ROWS,))
 
 
@@ -146,9 +172,10 @@ def _device(kind: str) -> torch.device:
         import torch_xla
 
         return torch_xla.device()
-    local = int(os.environ.get("LOCAL_RANK", "0"))
+    if kind != "cuda":  # a process has one device of a TPU
+        return torch.device(kind)
     only = torch.cuda.device_count() == 1  # schedulers may show each process its own GPU alone
-    return torch.device(kind, 0 if only else local) if kind == "cuda" else torch.device("cpu")
+    return torch.device(kind, 0 if only else int(os.environ.get("LOCAL_RANK", "0")))
 
 
 def patience(job: Job) -> timedelta:
@@ -156,6 +183,8 @@ def patience(job: Job) -> timedelta:
     return timedelta(minutes=max(_LEAST_PATIENCE, job.train.silent_minutes))
 
 
-def ranks() -> tuple[int, int]:
-    """This process's number, and how many there are: as torchrun says it."""
+def ranks(host: int = 0, hosts: int = 1) -> tuple[int, int]:
+    """This process's number, and how many there are: as torchrun says it, or one on each of XLA's hosts."""
+    if hosts > 1:
+        return host, hosts
     return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))

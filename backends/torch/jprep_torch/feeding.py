@@ -12,6 +12,7 @@ from torch import Tensor
 from jprep.dataset.labelled import LabelledBatch
 from jprep.dataset.sampler import Batch
 from jprep_torch.heads import NO_LABEL, Rows
+from jprep_torch.pjrt import COMPILED
 
 
 def labels_in(batch: Batch | LabelledBatch) -> int:
@@ -40,7 +41,7 @@ def micro_batches(
 
 
 def _put(batch: Batch | LabelledBatch, part: slice, device: torch.device, *, types: bool) -> Rows:
-    if device.type == "xla" and isinstance(batch, Batch):
+    if device.type in COMPILED and isinstance(batch, Batch):
         batch = _filled(batch, part.stop)
     ids, lengths = batch.input_ids[part], batch.lengths[part]
     second = batch.token_types[part] if types and isinstance(batch, LabelledBatch) else None
@@ -48,7 +49,7 @@ def _put(batch: Batch | LabelledBatch, part: slice, device: torch.device, *, typ
         ids=_tensor(ids, device),
         labels=_tensor(batch.labels[part], device),
         lengths=_tensor(lengths, device),
-        full=device.type != "xla" and bool((lengths == ids.shape[1]).all()),
+        full=device.type not in COMPILED and bool((lengths == ids.shape[1]).all()),
         types=None if second is None else _tensor(second, device),
     )
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from jprep.train.job import Job
 from jprep_torch.losses import class_loss, loss_of_all, score_loss, token_loss
+from jprep_torch.pjrt import COMPILED
 
 NO_LABEL = -100
 
@@ -97,7 +98,7 @@ class Trainee(nn.Module):
         if self._task == "clm":
             hidden, labels = hidden[:, :-1], labels[:, 1:]
         labels = labels.reshape(-1)
-        if labels.device.type == "xla":
+        if labels.device.type in COMPILED:
             vectors, last = self._head(self.model, hidden.reshape(-1, hidden.shape[-1]))
             return loss_of_all(vectors, last.weight, last.bias, labels, NO_LABEL)
         chosen = (labels != NO_LABEL).nonzero().squeeze(1)
@@ -111,7 +112,7 @@ class Trainee(nn.Module):
         """What the last layer gives, (rows, length, width)."""
         more = {} if rows.types is None else {"token_type_ids": rows.types}
         # Nothing before a row's end sees what is behind it; transformers would look into the mask to choose a program.
-        mask = None if self._task == "clm" and rows.ids.device.type == "xla" else rows.mask
+        mask = None if self._task == "clm" and rows.ids.device.type in COMPILED else rows.mask
         found: Tensor = self.body(input_ids=rows.ids, attention_mask=mask, **more).last_hidden_state
         return found
 

@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from jprep.train.saved import OPTIMIZER, WEIGHTS, Progress, Saved, averages, write, write_progress
+from jprep.train.saved import OPTIMIZER, WEIGHTS, Blocks, Progress, Saved, averages, write, write_progress
 from jprep.train.tensor_file import Floats, Shape
+from jprep_torch.devices import Place
 from jprep_torch.spreading import Spread, gathered
 
 _KEPT = {"m": "exp_avg", "v": "exp_avg_sq"}
 
 
-def save(folder: Path, spread: Spread, optimizer: torch.optim.Optimizer, progress: Progress, rank: int) -> None:
+def save(folder: Path, spread: Spread, optimizer: torch.optim.Optimizer, progress: Progress, place: Place) -> None:
     """Fill a checkpoint's folder. Each process takes part; the first one writes."""
-    if rank and not spread.divided:  # each has all of it
+    if not (place.first or place.kind == "xla" or spread.divided):  # each has all of it
         return
-    _write(folder, WEIGHTS, spread.shapes, spread.whole, rank)
+    write_first(folder, WEIGHTS, spread.shapes, lambda name: [_numbers(spread.whole(name))], place)
     shapes = averages(spread.shapes, spread.weights)
-    _write(folder, OPTIMIZER, shapes, lambda name: _average(name, spread, optimizer), rank)
-    if not rank:
+    write_first(folder, OPTIMIZER, shapes, lambda name: [_numbers(_average(name, spread, optimizer))], place)
+    if place.first:
         write_progress(folder, progress)
+
+
+def write_first(folder: Path, kind: str, shapes: Mapping[str, Shape], blocks: Blocks, place: Place) -> None:
+    """Have the first process write tensors, one at a time. The others read them as well: a tensor that is divided is
+    gathered by all, and what one of XLA's hosts has computed all have to.
+    """
+    if place.first:
+        write(folder, kind, shapes, blocks)
+    else:
+        for name in shapes:
+            blocks(name)
 
 
 def restore(saved: Saved, spread: Spread, optimizer: torch.optim.Optimizer) -> None:
@@ -44,14 +56,6 @@ def _average(name: str, spread: Spread, optimizer: torch.optim.Optimizer) -> Ten
     return gathered(kept[_KEPT[mark]])
 
 
-def _write(folder: Path, kind: str, shapes: Mapping[str, Shape], tensor: Callable[[str], Tensor], rank: int) -> None:
-    """Tensors are gathered one at a time."""
-
-    def blocks(name: str) -> Iterator[Floats]:
-        yield tensor(name).float().numpy()
-
-    if not rank:
-        write(folder, kind, shapes, blocks)
-    else:
-        for name in shapes:
-            tensor(name)
+def _numbers(tensor: Tensor) -> Floats:
+    found: Floats = tensor.float().numpy()
+    return found

@@ -88,7 +88,8 @@ class Trainer:
             if due.log:
                 loss = float(self._place.total(updated.loss))
                 more = {"scale": updated.scale} if self._job.train.precision == "fp16" else {}
-                session.log(step, loss=loss, lr=self._rate(step), norm=updated.norm, **clock.pace(), **more)
+                more |= clock.pace(self._place.compiling())
+                session.log(step, loss=loss, lr=self._rate(step), norm=updated.norm, **more)
             if due.validate:
                 self._validate(step)
             if due.checkpoint:
@@ -145,8 +146,12 @@ class Clock:
         """Begin to count."""
         self.tokens, self._since = 0, time.monotonic()
 
-    def pace(self) -> dict[str, float]:
-        """Tokens a second since the last time, without padding (of other processes as many as of this one)."""
-        found = self.tokens / max(time.monotonic() - self._since, 1e-9)
+    def pace(self, compiling: float = 0.0) -> dict[str, float]:
+        """Tokens a second since the last time, without padding (of other processes as many as of this one).
+
+        Args:
+            compiling: seconds that were spent on it, and do not count.
+        """
+        found = {"tokens_per_second": self.tokens / max(time.monotonic() - self._since - compiling, 1e-9)}
         self.restart()
-        return {"tokens_per_second": found}
+        return found | ({"compiling": compiling} if compiling else {})

@@ -12,6 +12,7 @@ from jprep.train.job import OptimizerSection
 from jprep.train.saved import Progress
 from jprep.train.tensor_file import Shape
 from jprep_torch.counted import CountedAdamW
+from jprep_torch.pjrt import COMPILED
 
 Number = Callable[[float], float | Tensor]
 
@@ -36,7 +37,7 @@ def adamw(
         {"params": others, "weight_decay": 0.0},
     ]
     betas = (section.beta1, section.beta2)
-    if kind == "xla":
+    if kind in COMPILED:
         return CountedAdamW([g for g in groups if g["params"]], section.lr, betas, section.eps)
     return torch.optim.AdamW([g for g in groups if g["params"]], section.lr, betas, section.eps, fused=True)
 

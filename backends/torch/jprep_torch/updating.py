@@ -88,7 +88,7 @@ class Updater:
     def save(self, folder: Path) -> None:
         """Fill a checkpoint's folder."""
         progress = Progress(self._updates, self._scale.factor, self._scale.good)
-        save(folder, self._spread, self._optimizer, progress, self._place.rank)
+        save(folder, self._spread, self._optimizer, progress, self._place)
 
     def _gradient(self, parts: Sequence[Rows], labels: int) -> Tensor:
         """Sum up the gradient of the global batch's loss; this process's part of the loss, not yet divided."""

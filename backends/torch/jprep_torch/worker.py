@@ -12,6 +12,7 @@ from jprep.train.verbs import do, parsers, too_large
 from jprep.train.worker import Session, work
 from jprep_torch.backend import WHERE, Options
 from jprep_torch.devices import joined, patience, ranks
+from jprep_torch.pjrt import add_flags
 from jprep_torch.training import Trainer
 from jprep_torch.updating import Updater
 
@@ -19,9 +20,9 @@ from jprep_torch.updating import Updater
 def main(arguments: list[str] | None = None) -> int:
     """Do what a verb says; the exit code."""
     parser, train = parsers("jprep_torch.worker")
-    train.add_argument("--device", choices=["cpu", "cuda", "xla"], required=True)
+    train.add_argument("--device", choices=["cpu", "cuda", "xla", "tpu"], required=True)
     train.add_argument("--rows", type=int, required=True, help="rows that go through the model at a time")
-    train.add_argument("--devices", type=int, default=1, help="of XLA, that the rows are divided among")
+    add_flags(train)
     train.add_argument("--shard", action="store_true", help="divide the model among the processes")
     return do(parser.parse_args(arguments), _train, "jprep_torch.answering")
 
@@ -30,8 +31,8 @@ def _train(given: argparse.Namespace) -> int:
     def page(session: Session) -> None:
         job = session.job
         options = msgspec.convert(job.options, Options)
-        how = {"deterministic": options.deterministic, "patience": patience(job), "devices": given.devices}
-        with joined(given.device, **how) as place:
+        hosts = {"devices": given.devices, "host": given.process}
+        with joined(given.device, deterministic=options.deterministic, patience=patience(job), **hosts) as place:
             try:
                 updater = Updater(job, given.run, session.resume, place, options, shard=given.shard)
                 Trainer(session, place, updater, given.rows).train()
@@ -39,7 +40,7 @@ def _train(given: argparse.Namespace) -> int:
                 fix = f'fewer rows under {WHERE}, or recompute = true, or several GPUs with shard = "yes"'
                 raise too_large(error, session, WHERE, fix) from error
 
-    return work(page, given.run, *ranks())
+    return work(page, given.run, *ranks(given.process, given.hosts), whole=given.device == "xla")
 
 
 if __name__ == "__main__":

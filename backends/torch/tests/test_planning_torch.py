@@ -12,7 +12,7 @@ import torch
 from jprep.errors import ConfigError
 from jprep.train.backend import Host, Plan
 from jprep.train.rundir import read_job
-from jprep_torch import backend, pjrt, worker
+from jprep_torch import backend, on_tpus, pjrt, worker
 from jprep_torch.backend import Options, Torch
 from tests.fakes.trained_run import trained_run
 
@@ -69,12 +69,50 @@ def test_xla_s_devices_have_one_process(run: Path, monkeypatch: pytest.MonkeyPat
     assert plan(run, CPU, device="xla").env["PJRT_DEVICE"] == "TPU"
 
 
-@pytest.mark.parametrize(("device", "gpus", "level"), [("auto", "0", "error"), ("cpu", "0", "ok"), ("auto", "1", "ok")])
-def test_a_gpu_that_pytorch_cannot_use_is_found(
+def test_xla_s_hosts_have_a_process_each(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pjrt, "tpus", lambda: 2)
+    found = plan(run, CPU, device="xla", hosts=2)
+    assert (found.processes, found.rows, found.accumulate) == (2, 2, 1)
+    assert {"--devices", "4", "--hosts", "2"} <= set(found.argv) and found.env["WORLD_SIZE"] == "1"
+    assert found.notes[-1].endswith(f"python -m jprep.train.joining {run} NUMBER")
+    with pytest.raises(ConfigError, match="TPU slice"):
+        plan(run, CPU, device="cpu", hosts=2)
+
+
+def test_each_device_of_torch_tpu_has_a_process(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "tpus", lambda: 4)
+    found = plan(run, CPU, device="tpu")
+    assert (found.processes, found.rows) == (4, 1) and "not tried" in found.notes[0]
+    assert found.argv[:5] == ("python", "-m", "jprep_torch.on_tpus", "4", "jprep_torch.worker")
+    assert "jprep_torch.on_tpus" not in plan(run, CPU, device="tpu", processes=1).argv
+    assert plan(run, CPU, device="tpu", processes=1, memory=1e-6).rows == 1, "as many as fit the memory that is told"
+    wrongs = (({"shard": "yes"}, "whole on each"), ({"hosts": 2}, "TPU slice"), ({"memory": -1}, "0 or more"))
+    for wrong, said in wrongs:
+        with pytest.raises(ConfigError, match=said):
+            plan(run, CPU, device="tpu", **wrong)
+    with pytest.raises(ConfigError, match="fp32 or bf16"):
+        plan(run, CPU, "fp16", device="tpu")
+
+
+def test_more_tpus_than_there_are_is_no_start(capsys: pytest.CaptureFixture[str]) -> None:
+    assert on_tpus.main(["2", "jprep_torch.worker"]) == 3
+    assert "the plan has 2" in capsys.readouterr().err
+
+
+def test_some_devices_have_an_environment_of_their_own() -> None:
+    homes = {device: Torch().home(Options(device=device)).name for device in ("auto", "cpu", "cuda", "xla", "tpu")}
+    assert homes == {"auto": "torch", "cpu": "torch", "cuda": "torch", "xla": "fairseq-xla", "tpu": "torch-tpu"}
+
+
+@pytest.mark.parametrize(
+    ("device", "gpus", "level"),
+    [("auto", "0", "error"), ("cpu", "0", "ok"), ("auto", "1", "ok"), ("tpu", "0", "error"), ("tpu", "4", "ok")],
+)
+def test_a_device_that_pytorch_cannot_use_is_found(
     device: str, gpus: str, level: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backend, "python_of", lambda name, module: Path("python"))
-    monkeypatch.setattr(backend, "_ask", lambda python: f"2.9 5.0 {gpus}")
+    monkeypatch.setattr(backend, "python_of", lambda half, options=None: Path("python"))
+    monkeypatch.setattr(backend, "_ask", lambda python, needs: f"2.9 5.0 {gpus}")
     monkeypatch.setattr(backend, "accelerators", lambda: ["a GPU"])
     assert Torch().check(Options(device=device))[-1].level == level
 

@@ -12,7 +12,7 @@ from jprep.cli.corpus.stats import FOLDER
 
 @click.command()
 @FOLDER
-@click.option("--format", "form", type=click.Choice(["fairseq", "tfrecord", "arrow"]), required=True)
+@click.option("--format", "--as", "form", type=click.Choice(["fairseq", "tfrecord", "arrow"]), required=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The folder to write to.")
 @click.option("--tokenizer", type=click.Path(path_type=Path), help="fairseq: its folder; ../tokenizer by default.")
 @click.option(

@@ -19,7 +19,7 @@ from jprep.dataset.indexed import CODES, MAGIC
 from jprep.dataset.spec import SENTENCE_START, TRAIN
 from jprep.errors import ConfigError
 from jprep.io.atomic import atomic
-from jprep.tokenizer.card import read_card
+from jprep.tokenizer.card import Card, read_card
 from jprep.tokenizer.special import SETS, special_tokens
 
 _HEAD = struct.Struct("<9sQBQ")  # magic, version, dtype's code (for these two as Megatron's), sequences
@@ -44,13 +44,10 @@ def check(job: Job) -> None:
         ConfigError: not this dataset's tokenizer, other special tokens than fairseq's, or no paragraphs to tell apart.
     """
     card, roberta, where = read_card(job.tokenizer), SETS["roberta"], str(job.tokenizer)
-    special = special_tokens(card.config)
     if card.fingerprint != job.dataset.made_from["tokenizer"]["fingerprint"]:
         fix = "name the folder of the tokenizer that the dataset was packed with: --tokenizer DIR"
         raise ConfigError("the dataset was not made with this tokenizer", where=where, fix=fix)
-    if (special.head, special.tail[-1:]) != (roberta.head, roberta.tail):
-        fix = 'train a tokenizer with special = ["roberta"], or export as tfrecord or arrow'
-        raise ConfigError("fairseq's ids begin with <s> <pad> </s> <unk> and end with <mask>", where=where, fix=fix)
+    _check_special(job.tokenizer, card)
     if (job.options.unit or "document") != "document" and job.dataset.newline < len(
         roberta.head
     ):  # a space, or the unknown token
@@ -59,6 +56,27 @@ def check(job: Job) -> None:
     if (job.options.length or _SHORTEST) < _SHORTEST:
         fix = "give what fairseq's --tokens-per-sample will be, less 1"
         raise ConfigError(f"sequences must have room for {_SHORTEST} tokens", where="length", fix=fix)
+
+
+def symbols(tokenizer: Path) -> list[str]:
+    """The symbols of fairseq's dictionary in the order of its ids, which are the tokenizer's.
+
+    Raises:
+        ConfigError: no finished tokenizer, or its special tokens are not fairseq's.
+    """
+    from jprep.tokenizer.export import fairseq_pieces
+
+    _check_special(tokenizer, read_card(tokenizer))
+    roberta = SETS["roberta"]
+    return [*roberta.head, *fairseq_pieces(tokenizer), *roberta.tail]
+
+
+def _check_special(tokenizer: Path, card: Card) -> None:
+    special, roberta = special_tokens(card.config), SETS["roberta"]
+    if (special.head, special.tail[-1:]) != (roberta.head, roberta.tail):
+        fix = 'train a tokenizer with special = ["roberta"], or export as tfrecord or arrow'
+        what = "fairseq's ids begin with <s> <pad> </s> <unk> and end with <mask>"
+        raise ConfigError(what, where=str(tokenizer), fix=fix)
 
 
 def _split(job: Job, rows: Rows, unit: Unit) -> Written:

@@ -149,8 +149,8 @@ class Bench:
     def _export(self, trained: Trained) -> Path:
         folder = self._place("export")
         folder.mkdir()
-        module = light_half(self.name).module
-        command = [str(python_of(self.name, module)), "-m", f"{module}.worker", "export"]
+        half = light_half(self.name)
+        command = [str(python_of(half)), "-m", f"{half.module}.worker", "export"]
         done = subprocess.run(
             [*command, str(trained.run), str(trained.checkpoint()), str(folder)],
             capture_output=True,

@@ -209,7 +209,7 @@ class BackendSuite:
         self._has(DIVIDED)
         try:
             half = light_half(other)
-            python_of(other, half.module)
+            python_of(half)
         except JprepError as error:
             pytest.skip(str(error))
         trained = bench.taken_over(DIVIDED, other, SAVED)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Container, Iterator
 from importlib.metadata import version
 from pathlib import Path
 
@@ -13,14 +12,13 @@ from jprep.dataset.spec import Dataset, read_dataset
 from jprep.engine.manifest import write_manifest
 from jprep.engine.run import refuse_other
 from jprep.errors import ConfigError, MachineError
-from jprep.io.atomic import damage, disk_error, remove_contents, remove_tree, sha256_of, sync
-from jprep.io.lock import locked
-from jprep.train.checkpoints import PARTIAL, Checkpoint
+from jprep.train.checkpoints import Checkpoint
 from jprep.train.data_lock import read_data_lock
 from jprep.train.events import read_events
 from jprep.train.exporting.choosing import chosen, newest
 from jprep.train.exporting.config_files import write_config, write_tokenizer
 from jprep.train.exporting.curve import loss_curve
+from jprep.train.exporting.folder import hashes, whole
 from jprep.train.exporting.manifest import FORMAT, MANIFEST, Dtype, Exported, read_export
 from jprep.train.exporting.model_card import CURVE, Story, model_card
 from jprep.train.exporting.weights import write_weights
@@ -28,8 +26,6 @@ from jprep.train.job import Job
 from jprep.train.rundir import EXPORT, read_job
 
 README = "README.md"
-
-_LOCK = ".lock"
 
 
 def export(run: Path, folder: Path | None = None, *, which: str = "last", dtype: Dtype = "fp32") -> Path:
@@ -56,7 +52,7 @@ def export(run: Path, folder: Path | None = None, *, which: str = "last", dtype:
     job = read_job(run)
     checkpoint = chosen(run, job, which)
     folder = folder or run / EXPORT
-    with _whole(folder) as partial:
+    with whole(folder) as partial:
         try:
             write_weights(run, job, checkpoint.folder, partial, dtype)
         except BaseException as error:
@@ -98,7 +94,7 @@ def _write_about(run: Path, job: Job, checkpoint: Checkpoint, folder: Path, dtyp
     """Write all but the weights, the manifest last."""
     dataset = _dataset_of(run, job)
     end = dataset.end if dataset else -1
-    write_config(job, end, folder, dtype)
+    write_config(job.model, job.train.task, end, folder, dtype)
     card = write_tokenizer(run / job.tokenizer, folder) if job.tokenizer else None
     lock, labelled = read_data_lock(run), job.train.labelled
     marks = {"dataset": dataset.fingerprint if dataset else "", "tokenizer": card.fingerprint if card else ""}
@@ -119,7 +115,7 @@ def _write_about(run: Path, job: Job, checkpoint: Checkpoint, folder: Path, dtyp
         end=end,
         length=labelled.length if job.train.data else 0,
         pair=bool(job.train.data and labelled.pair),
-        files=_hashes(folder),
+        files=hashes(folder),
     )
     events = [event for event in read_events(run) if event.step <= checkpoint.step]
     files = {Path(path).name: lock.files[f"data/{number}"] for number, path in enumerate(job.train.data)}
@@ -127,8 +123,8 @@ def _write_about(run: Path, job: Job, checkpoint: Checkpoint, folder: Path, dtyp
     if any(steps for steps, _ in story.curves.values()):
         (folder / CURVE).write_text(loss_curve(story.curves), encoding="utf-8")
     (folder / README).write_text(model_card(story), encoding="utf-8")
-    hashes = exported.files | _hashes(folder, known=exported.files)
-    write_manifest(folder / MANIFEST, msgspec.structs.replace(exported, files=dict(sorted(hashes.items()))))
+    every = exported.files | hashes(folder, known=exported.files)
+    write_manifest(folder / MANIFEST, msgspec.structs.replace(exported, files=dict(sorted(every.items()))))
 
 
 def _dataset_of(run: Path, job: Job) -> Dataset | None:
@@ -139,56 +135,3 @@ def _dataset_of(run: Path, job: Job) -> Dataset | None:
         raise ConfigError(
             "the run's dataset, whose lineage goes with the model, is not here", where=error.where, fix=fix
         ) from error
-
-
-def _hashes(folder: Path, known: Container[str] = ()) -> dict[str, str]:
-    """The SHA-256 of a folder's files by name, but for those that are known: weights are large."""
-    names = sorted(path.name for path in folder.iterdir())
-    return {name: sha256_of(folder / name) for name in names if name != _LOCK and name not in known}
-
-
-@contextlib.contextmanager
-def _whole(folder: Path) -> Iterator[Path]:
-    """Give an empty folder to fill; at the end it stands in the place of the one that was exported before."""
-    folder = folder.absolute()
-    _refuse_foreign(folder)
-    partial, old = (folder.with_name(f"{PARTIAL}{folder.name}{end}") for end in ("", "-old"))
-    with locked(partial / _LOCK):
-        try:
-            remove_contents(partial, keep=_LOCK)
-            yield partial
-            for path in (*partial.iterdir(), partial):
-                sync(path)
-            (partial / _LOCK).unlink()
-            if folder.exists():
-                remove_tree(old)
-                folder.rename(old)
-            partial.rename(folder)
-            sync(folder.parent)
-        except BaseException as error:
-            remove_tree(partial)
-            if isinstance(error, OSError):
-                raise disk_error(error, folder) from error
-            raise
-    remove_tree(old)
-
-
-def _refuse_foreign(folder: Path) -> None:
-    """Raise ConfigError where something would be lost that an export does not give back."""
-    if folder.exists() and not (folder / MANIFEST).exists() and (not folder.is_dir() or any(folder.iterdir())):
-        fix = "give another -o, or delete what is there"
-        raise ConfigError("something else lies here, and no model exported by jprep", where=str(folder), fix=fix)
-    if own := _of_others(folder):
-        fix = "move it away, or give another -o"
-        raise ConfigError(f"{own} is not as jprep exported it, and would be lost", where=str(folder), fix=fix)
-
-
-def _of_others(folder: Path) -> str:
-    """The name of a file that somebody has added to an export, or changed; "" for none."""
-    with contextlib.suppress(ConfigError):
-        files = read_export(folder).files
-        for path in sorted(folder.iterdir()):
-            own = path.name not in (MANIFEST, _LOCK)
-            if own and (path.name not in files or damage(path, files[path.name])):
-                return path.name
-    return ""

@@ -11,17 +11,18 @@ from jprep.io.atomic import sha256_of
 from jprep.tokenizer.card import Card, read_card, refuse_damaged, write_card
 from jprep.tokenizer.export import FILES
 from jprep.train.exporting.manifest import Dtype
-from jprep.train.job import Job
+from jprep.train.job import Task
+from jprep.train.models.presets import Config
 
 _SPELT = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 
 
-def write_config(job: Job, end: int, folder: Path, dtype: Dtype) -> None:
+def write_config(model: Config, task: Task, end: int, folder: Path, dtype: Dtype) -> None:
     """Write `config.json`, and `generation_config.json` for `clm`."""
-    _write(folder / "config.json", {**job.model, "dtype": _SPELT[dtype]})
-    if job.train.task == "clm":
-        pad = job.model.get("pad_token_id")
-        ids = {"bos_token_id": job.model.get("bos_token_id"), "eos_token_id": end if end >= 0 else None}
+    _write(folder / "config.json", {**model, "dtype": _SPELT[dtype]})
+    if task == "clm":
+        pad = model.get("pad_token_id")
+        ids = {"bos_token_id": model.get("bos_token_id"), "eos_token_id": end if end >= 0 else None}
         ids["pad_token_id"] = ids["eos_token_id"] if pad is None else pad
         _write(folder / "generation_config.json", {name: number for name, number in ids.items() if number is not None})
 

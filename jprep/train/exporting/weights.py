@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from jprep.corpus.recipe import convert
 from jprep.errors import InputError, JprepError, MachineError
 from jprep.io.atomic import remove_tree
 from jprep.plugins import plugins
@@ -36,7 +37,7 @@ def write_weights(run: Path, job: Job, checkpoint: Path, folder: Path, dtype: Dt
     """
     raw = folder / "raw"
     raw.mkdir()
-    _run_worker(job.backend, run, checkpoint, raw)
+    _run_worker(job, run, checkpoint, raw)
     source = raw / WEIGHTS
     tensors = parameters(job.model, job.train.task)
     entries = read_header(source)
@@ -49,16 +50,17 @@ def write_weights(run: Path, job: Job, checkpoint: Path, folder: Path, dtype: Dt
     remove_tree(raw)
 
 
-def _run_worker(name: str, run: Path, checkpoint: Path, folder: Path) -> None:
-    backend = plugins().get("backend", name)()
-    command = worker_command(backend.name, backend.module, "export", run, checkpoint, folder)
+def _run_worker(job: Job, run: Path, checkpoint: Path, folder: Path) -> None:
+    half = plugins().get("backend", job.backend)()
+    options = convert(job.options, half.Options, where=f"[train.backend.{job.backend}]")
+    command = worker_command(half, options, "export", run, checkpoint, folder)
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
     if done.returncode or not (folder / WEIGHTS).exists():
         if full := full_disk(folder):
             raise full
         said = done.stderr.strip()[-_TAIL:] or f"it ended with {done.returncode} and wrote no {WEIGHTS}"
         kind = _KINDS.get(done.returncode, JprepError)
-        raise kind(f"the backend {name} could not export the checkpoint: {said}", where=str(checkpoint))
+        raise kind(f"the backend {job.backend} could not export the checkpoint: {said}", where=str(checkpoint))
 
 
 def _check(entries: Mapping[str, Entry], shapes: Mapping[str, Shape], backend: str) -> None:

@@ -229,9 +229,10 @@ def test_an_export_that_failed_is_not_taken_for_one(dataset: Path, tmp_path: Pat
         read_export(out)
 
 
-def test_the_command(dataset: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("spelling", ["--format", "--as"])
+def test_the_command(spelling: str, dataset: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    options = ["--format", "tfrecord", "-o", str(out), "--length", "16"]
+    options = [spelling, "tfrecord", "-o", str(out), "--length", "16"]
     done = CliRunner().invoke(cli, ["dataset", "export", str(dataset), *options], catch_exceptions=False)
     assert done.exit_code == 0
     names = ["train-00000-of-00001.tfrecord", "validation-00000-of-00001.tfrecord", "export.json"]

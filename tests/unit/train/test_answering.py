@@ -40,7 +40,7 @@ def oracle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(answering, "plugins", Plugins)
     monkeypatch.setattr(weights, "_run_worker", lambda name, *paths: main("export", *paths))
-    monkeypatch.setattr(environments, "python_of", lambda name, module: Path(sys.executable))
+    monkeypatch.setattr(environments, "python_of", lambda half, options=None: Path(sys.executable))
 
 
 @pytest.fixture

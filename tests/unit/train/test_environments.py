@@ -6,11 +6,15 @@ import json
 import subprocess
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import msgspec
 import pytest
 
 from jprep.errors import ConfigError, MachineError
 from jprep.train import environments
+from jprep.train.backend import Home
 from jprep.train.environments import STAMP, default_folder, install, installed, interpreter, python_of, read_stamp
 
 OFFLINE = ("--no-index", "--no-deps")
@@ -29,6 +33,12 @@ def wheel(folder: Path, version: str = "1.0") -> Path:
     return path
 
 
+def half(name: str, **more: Any) -> Any:
+    """A light half whose environment has this name."""
+    home = Home(name=name, distribution=f"jprep-{name}", install=f"{name} --set it=so", **more)
+    return SimpleNamespace(name=name, module=f"{name}_backend", Options=dict, home=lambda options: home)
+
+
 def test_installed_stamped_found_and_made_again_for_other_requirements(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -39,7 +49,9 @@ def test_installed_stamped_found_and_made_again_for_other_requirements(
     assert done.stdout == "here\n"
     [stamp] = installed(folder)
     assert stamp.name == "tiny" and stamp.requires == [first] and stamp.packages["tiny-backend"] == "1.0"
-    assert python_of("tiny", "tiny_backend", folder) == python
+    assert python_of(half("tiny"), folder=folder) == python
+    other = half("other", also=("absent", "tiny"))
+    assert python_of(other, folder=folder) == python, "where its own is not there"
 
     mark = folder / "tiny" / "mark"
     mark.touch()
@@ -63,11 +75,13 @@ def test_a_backend_that_imports_here_is_used_from_here(tmp_path: Path, monkeypat
     package.joinpath("__init__.py").touch()
     package.joinpath("worker.py").touch()
     monkeypatch.setenv("PYTHONPATH", str(package.parent))
-    assert python_of("here", "here_backend", tmp_path).exists()
+    assert python_of(half("here"), folder=tmp_path).exists()
+    with pytest.raises(MachineError, match="no_such_device"):
+        python_of(half("here", needs="no_such_device"), folder=tmp_path)
     package.joinpath("worker.py").write_text("import no_such_framework")
     with pytest.raises(MachineError) as caught:
-        python_of("here", "here_backend", tmp_path)
-    assert "no_such_framework" in caught.value.what and caught.value.fix == "jprep backends install here"
+        python_of(half("here"), folder=tmp_path)
+    assert "no_such_framework" in caught.value.what and caught.value.fix == "jprep backends install here --set it=so"
 
 
 def test_constraints_go_to_pip_and_other_ones_make_it_again(tmp_path: Path) -> None:
@@ -116,7 +130,7 @@ def test_what_a_link_leads_to_is_not_deleted(tmp_path: Path) -> None:
     assert other.is_dir()
 
 
-def test_a_heavy_half_s_needs_are_those_of_the_extra_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_heavy_half_s_needs_are_those_of_extras(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     about = tmp_path / "jprep_needy-1.0.dist-info"
     about.mkdir()
     about.joinpath("METADATA").write_text(
@@ -125,13 +139,16 @@ def test_a_heavy_half_s_needs_are_those_of_the_extra_worker(tmp_path: Path, monk
         "Requires-Dist: old[x]<2 ; python_version < '3.12' and extra == \"worker\"\n"
         "Requires-Dist: pytest; extra == 'test'\n"
         "Requires-Dist: older==1; extra == 'worker-no-deps'\n"
+        "Requires-Dist: rare==3; extra == 'moon'\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     expected = ["torch>=2.6", "old[x]<2 ; python_version < '3.12' and python_version > \"3\""]
-    assert environments.worker_requires("jprep-needy") == expected
-    assert environments.bare_requires("jprep-needy") == ["older==1"]
+    needy = Home(name="needy", distribution="jprep-needy", install="needy")
+    assert environments.requires(needy) == expected
+    assert environments.bare_requires(needy) == ["older==1"]
+    assert environments.requires(msgspec.structs.replace(needy, extras=("worker", "moon"))) == [*expected, "rare==3"]
     with pytest.raises(ConfigError, match="not installed here"):
-        environments.worker_requires("no-such-distribution")
+        environments.requires(msgspec.structs.replace(needy, distribution="no-such-distribution"))
 
 
 def test_folders_by_platform(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ class Here(Numpy):
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(launching, "light_half", lambda name: Here())
-    monkeypatch.setattr(launching, "_python", lambda half, dry: Path("python"))
+    monkeypatch.setattr(launching, "_python", lambda half, options, dry: Path("python"))
     monkeypatch.setattr(Here, "env", {})
     tokenizer(tmp_path / "tokenizer")
     rows(tmp_path / "rows.jsonl")

@@ -10,7 +10,7 @@ import pytest
 from jprep.errors import ConfigError, MachineError, MismatchError
 from jprep.io import machine
 from jprep.train import launching, rundir
-from jprep.train.backend import Host
+from jprep.train.backend import Backend, Host
 from jprep.train.events import Event
 from jprep.train.host import this_host
 from jprep.train.initial import write_initial
@@ -28,7 +28,7 @@ SECTION = {"task": "mlm", "model": {"preset": "roberta-tiny"}, "batch": 8, "leng
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A tokenizer and a dataset; the working directory is the folder that holds them."""
     monkeypatch.setattr(launching, "light_half", lambda name: Numpy())
-    monkeypatch.setattr(launching, "python_of", lambda name, module: Path("python"))
+    monkeypatch.setattr(launching, "python_of", lambda half, options=None: Path("python"))
     monkeypatch.chdir(tmp_path)
     small_work(tmp_path)
     return Path("work/small")
@@ -56,6 +56,18 @@ def test_a_run_begins_with_weights_that_are_written_once(work: Path) -> None:
     assert (found.run / INIT).stat().st_mtime_ns == first.st_mtime_ns
     write_initial(found.job.model, "mlm", 1, Path("expected"))
     assert (found.run / INIT).read_bytes() == Path("expected").read_bytes()
+
+
+def test_what_a_backend_computes_otherwise_is_part_of_the_job(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = prepared(work, backend={"numpy": {"rows": 4}}).job
+    assert plain.computed == {} and plain.fingerprint == prepared(work).job.fingerprint
+    monkeypatch.setattr(Numpy, "computed", lambda self, options: {"rows": options.rows} if options.rows else {}, False)
+    changed = prepared(work, backend={"numpy": {"rows": 4}})
+    assert changed.job.computed == {"rows": 4} and changed.job.fingerprint != plain.fingerprint
+    assert prepared(work).job.fingerprint == plain.fingerprint
+    begin(changed)
+    with pytest.raises(MismatchError, match=r"options.rows: was 4, is null"):
+        begin(prepared(work))
 
 
 def test_a_beginning_that_was_cut_short_is_made_whole(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +133,7 @@ def test_another_job_is_refused_and_nothing_of_the_first_is_touched(work: Path) 
 
 
 def test_without_an_environment_only_a_dry_run_is_planned(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent(name: str, module: str) -> Path:
+    def absent(half: Backend, options: object) -> Path:
         raise MachineError("not installed")
 
     monkeypatch.setattr(launching, "python_of", absent)

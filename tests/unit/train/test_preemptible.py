@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from jprep.train.supervise import _HOPELESS, _STOPPED
+from jprep.train.attempt import HOPELESS
+from jprep.train.supervise import _STOPPED
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "fairseq-xla.md").read_text(encoding="utf-8").partition("## Pre-emptible machines")[2]
@@ -28,7 +29,7 @@ def test_the_unit_starts_again_what_a_restart_mends_and_nothing_else() -> None:
     unit.read_string(block("ini"))
     service = unit["Service"]
     assert service["Restart"] == "on-failure" and service["KillMode"] == "mixed"
-    assert [int(code) for code in service["RestartPreventExitStatus"].split()] == list(_HOPELESS)
+    assert [int(code) for code in service["RestartPreventExitStatus"].split()] == list(HOPELESS)
     assert int(service["SuccessExitStatus"]) == _STOPPED
 
 

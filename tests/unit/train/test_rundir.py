@@ -50,6 +50,15 @@ def test_what_no_weight_depends_on_may_change(tmp_path: Path) -> None:
     assert read_job(run).train.log_every == 7
 
 
+def test_an_option_that_changes_what_is_computed_may_not(tmp_path: Path) -> None:
+    small_run(tmp_path, options={"rows": 4, "drop": 0.1}, computed={"drop": 0.1})
+    small_run(tmp_path, options={"rows": 2, "drop": 0.1}, computed={"drop": 0.1})
+    with pytest.raises(MismatchError, match=r"options.drop: was 0.1, is 0.2"):
+        small_run(tmp_path, options={"drop": 0.2}, computed={"drop": 0.2})
+    with pytest.raises(MismatchError, match=r"options.drop: was 0.1, is null"):
+        small_run(tmp_path, backend="another")
+
+
 def test_another_backend_may_go_on_and_it_is_said(tmp_path: Path) -> None:
     run = small_run(tmp_path)
     said: list[str] = []

@@ -1,0 +1,73 @@
+"""fairseq's dictionary and the tokenizer's ids: which row of one is which of the other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from jprep.errors import ConfigError, InputError
+from jprep_fairseq_xla.pickles import Checkpoint
+from jprep_fairseq_xla.recognizing import BASES, shape_of
+
+OWN = 4
+"""How many symbols fairseq's dictionary begins with that no file names."""
+
+_UNKNOWN = 3
+_MADE_UP = re.compile(r"madeupword\d+")
+
+
+def rows_of(checkpoint: Checkpoint, kind: str, ours: list[str], dictionary: Path | None) -> list[int]:
+    """For each id of the tokenizer's, that of fairseq's dictionary.
+
+    fairseq's own task of language models has no `<mask>`: such a row is then that of `<unk>`, which no text has either.
+
+    Args:
+        checkpoint: the checkpoint.
+        kind: its `model_type`.
+        ours: the tokenizer's symbols by id, as fairseq spells them.
+        dictionary: the `dict.txt` that it was trained with; None where it is the tokenizer's.
+
+    Raises:
+        ConfigError: it was trained with other symbols.
+        InputError: the file is none.
+    """
+    known, _ = shape_of(checkpoint, f"{BASES[kind]}.embed_tokens.weight")
+    mask = ours[-1]
+    theirs = ours if dictionary is None else _symbols(dictionary, ours[:OWN])
+    if dictionary is not None and mask not in theirs and kind != "gpt2":
+        theirs.append(mask)
+    if kind == "gpt2" and known == len(ours) - 1 and dictionary is None:
+        theirs = ours[:-1]
+    if len(theirs) != known:
+        source = "the tokenizer" if dictionary is None else dictionary.name
+        what = f"the model was trained with {known:,} symbols, and {source} has {len(theirs):,}"
+        fix = "give the tokenizer that made its data" + ("" if dictionary else ", or its dict.txt by --dict")
+        raise ConfigError(what, where=str(checkpoint.path), fix=fix)
+    ids = {symbol: number for number, symbol in enumerate(theirs)}
+    if kind == "gpt2":
+        ids.setdefault(mask, _UNKNOWN)
+    _check_symbols(ours, ids, dictionary)
+    return [ids[symbol] for symbol in ours]
+
+
+def _symbols(dictionary: Path, own: list[str]) -> list[str]:
+    """fairseq's own symbols, and those of a `dict.txt`."""
+    try:
+        with dictionary.open(encoding="utf-8") as lines:
+            found = [*own, *(line.rstrip("\n").rsplit(" ", 1)[0] for line in lines)]
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}", where=str(dictionary), fix="name a dict.txt") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"this is no dict.txt: {error.reason}", where=str(dictionary)) from error
+    if len(set(found)) < len(found):
+        raise InputError("a symbol stands there twice", where=str(dictionary), fix="give the dict.txt as it was made")
+    return found
+
+
+def _check_symbols(ours: list[str], theirs: dict[str, int], dictionary: Path | None) -> None:
+    missing = [symbol for symbol in ours if symbol not in theirs]
+    more = [symbol for symbol in theirs.keys() - set(ours) if not _MADE_UP.fullmatch(symbol)]
+    if missing or more:
+        some = f"lacks {len(missing):,} of its pieces" if missing else f"has {len(more):,} symbols that are none of it"
+        what = f"this is not the tokenizer's dictionary: it {some}, e.g. {(missing or sorted(more))[0]!r}"
+        raise ConfigError(what, where=str(dictionary), fix="give the tokenizer that its data was made with")

@@ -1,0 +1,104 @@
+"""A checkpoint of fairseq's as a directory like those of `jprep export`."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jprep.dataset.exports.fairseq import symbols
+from jprep.errors import ConfigError, InputError
+from jprep.train.exporting.foreign import foreign_config, write_foreign
+from jprep.train.models import parameters
+from jprep.train.tensor_file import Floats
+from jprep_fairseq_xla.dictionaries import rows_of
+from jprep_fairseq_xla.mends import mended_fairseq
+from jprep_fairseq_xla.pickles import Checkpoint, read_checkpoint
+from jprep_fairseq_xla.recognizing import BASES, SEGMENTS, TIED, foreign_of, kind_of, lacking, scaled, shape_of
+from jprep_fairseq_xla.settings import TASKS
+from jprep_fairseq_xla.weights import TYPES, spots, to_transformers
+
+_LEFT_OUT = re.compile(
+    r"(.*\.)?version"
+    r"|.*\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)"  # the same weights again, for PyTorch's fast layers
+    r"|encoder\.(masked_lm_pooler|sentence_projection_layer)\..*"  # heads of BERT's that predict no tokens
+    r"|(encoder\.)?classification_heads\..*"
+)
+_BIASES = ("encoder.lm_head.bias", "encoder.lm_output_learned_bias")
+
+
+def from_fairseq(path: Path, tokenizer: Path, folder: Path, dictionary: Path | None = None) -> None:
+    """Write a checkpoint of fairseq as transformers has such models.
+
+    Args:
+        path: the checkpoint.
+        tokenizer: the folder of the tokenizer that made its ids.
+        folder: where to.
+        dictionary: the `dict.txt` that it was trained with; None where it is the tokenizer's.
+
+    Raises:
+        ConfigError: transformers has no such model, or it was trained with other symbols than the tokenizer's.
+        InputError: the file is damaged, holds more than weights and options, or not the whole of a model.
+        MachineError: this environment's versions are not those that the mends are for; the disk is full.
+    """
+    mended_fairseq("cpu")
+    checkpoint = read_checkpoint(path)
+    kind = kind_of(checkpoint)
+    foreign = foreign_of(checkpoint, kind)
+    rows = rows_of(checkpoint, kind, symbols(tokenizer), dictionary)
+    config = foreign_config(foreign, tokenizer)
+    write_foreign(foreign, config, tokenizer, folder, _reader(checkpoint, config, rows))
+
+
+def _reader(checkpoint: Checkpoint, config: dict[str, Any], rows: list[int]) -> Callable[[str], Floats]:
+    """Gives tensors by transformers' names; all are seen to be there, and none to be left."""
+    kind = config["model_type"]
+    task = TASKS[kind]
+    places, shapes = spots(config, task, own=True), parameters(config, task)
+    _refuse_others(checkpoint, kind, {own for spot in places.values() for own in spot.names})
+    base = BASES[kind]
+    by_symbol = {f"{base}.embed_tokens.weight", *TIED.values(), *_BIASES}
+    known, _ = shape_of(checkpoint, f"{base}.embed_tokens.weight")
+
+    def own(name: str) -> Floats:
+        if name == TYPES:
+            return np.zeros((1, config["hidden_size"]), np.float32)
+        if name not in checkpoint.weights:
+            raise lacking(checkpoint, name)
+        array: Floats = checkpoint.weights[name].detach().float().numpy()
+        if name in by_symbol and array.shape[:1] == (known,):
+            array = array[rows]
+        if name == SEGMENTS:  # its task tells nothing of segments: none of them is ever added
+            return np.zeros_like(array)
+        if kind == "gpt2" and name.endswith("embed_tokens.weight") and scaled(checkpoint):
+            return array * np.float32(np.sqrt(config["n_embd"]))
+        return array
+
+    def read(name: str) -> Floats:
+        with contextlib.suppress(IndexError, ValueError):  # tensors that do not fit together
+            array = to_transformers(places[name], own)
+            if array.shape == shapes[name].shape:
+                return array
+        what = f"{' and '.join(places[name].names)} cannot make a tensor of {shapes[name].shape}"
+        raise InputError(what, where=str(checkpoint.path), fix="give a whole checkpoint of one model")
+
+    return read
+
+
+def _refuse_others(checkpoint: Checkpoint, kind: str, wanted: set[str]) -> None:
+    """Raise ConfigError where a tensor has no place, or an output is not tied to the input as transformers' is."""
+    where, base = str(checkpoint.path), BASES[kind]
+    tied = TIED.get(kind, "")
+    for name, tensor in checkpoint.weights.items():
+        if name == tied and name not in wanted:
+            table = checkpoint.weights[f"{base}.embed_tokens.weight"]
+            if tensor.shape != table.shape or not tensor.equal(table):
+                fix = "transformers' class has one table for both"
+                raise ConfigError(f"{name} is another table than the input's", where=where, fix=fix)
+        elif name not in wanted and not _LEFT_OUT.fullmatch(name):
+            what = f"transformers' {kind} has no place for the tensor {name}"
+            raise ConfigError(what, where=where, fix="give a model without it")

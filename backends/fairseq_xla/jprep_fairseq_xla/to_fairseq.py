@@ -1,0 +1,141 @@
+"""An exported model as a folder that fairseq itself loads: a checkpoint, and its dictionary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from jprep.dataset.exports.fairseq import symbols
+from jprep.errors import ConfigError, MachineError
+from jprep.train.exporting.manifest import read_export, refuse_changed
+from jprep.train.tensor_file import Floats
+from jprep_fairseq_xla.dictionaries import OWN
+from jprep_fairseq_xla.exported import read_exported
+from jprep_fairseq_xla.mends import mended_fairseq
+from jprep_fairseq_xla.recognizing import BASES, EPSILON, OWN_TASKS, SEGMENTS, TIED
+from jprep_fairseq_xla.settings import TASKS, Settings, arguments, model_settings
+from jprep_fairseq_xla.weights import TYPES, to_fairseq
+
+CHECKPOINT, DICTIONARY, SENTENCEPIECE = "model.pt", "dict.txt", "sentencepiece.bpe.model"
+"""The files of the folder; fairseq's hub interface looks for the last by this name."""
+
+_VERSION = 3.0  # of a stack of layers, as fairseq counts; to an older one it gives no norm at its end
+
+
+def write_for_fairseq(exported: Path, folder: Path) -> None:
+    """Write an exported model as fairseq has such.
+
+    Args:
+        exported: a folder of `jprep export`.
+        folder: where to; files of these names in it are replaced.
+
+    Raises:
+        ConfigError: fairseq cannot be this model, or it has other special tokens than fairseq's dictionary.
+        InputError: its file lacks weights.
+        MachineError: this environment's versions are not those that the mends are for; the disk is full.
+    """
+    mended_fairseq("cpu")
+    about = read_export(exported)
+    refuse_changed(exported, about)
+    config, weights = read_exported(exported)
+    _check(config, exported)
+    names = symbols(exported)
+    state = _state(config, weights, about.step)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        listed = names[OWN:] if config["model_type"] == "gpt2" else names[OWN:-1]
+        _put(folder / DICTIONARY, "".join(f"{symbol} 1\n" for symbol in listed).encode())
+        if (exported / "spm.model").exists():
+            _put(folder / SENTENCEPIECE, (exported / "spm.model").read_bytes())
+        partial = folder / f"partial-{CHECKPOINT}"
+        torch.save(state, partial)
+        partial.replace(folder / CHECKPOINT)
+    except (OSError, RuntimeError) as error:
+        what, fix = f"the checkpoint could not be written: {error}", "give another folder, or make room"
+        raise MachineError(what, where=str(folder), fix=fix) from error
+
+
+def _put(path: Path, data: bytes) -> None:
+    partial = path.with_name(f"partial-{path.name}")
+    partial.write_bytes(data)
+    partial.replace(path)
+
+
+def _check(config: dict[str, Any], exported: Path) -> None:
+    """Raise ConfigError where jprep's backend changes fairseq's classes, and fairseq itself would not."""
+    where = str(exported / "config.json")
+    key = "layer_norm_epsilon" if config["model_type"] == "gpt2" else "layer_norm_eps"
+    if config[key] != EPSILON:
+        what = f"fairseq's norms have an epsilon of {EPSILON}, and this model's {config[key]}"
+        raise ConfigError(what, where=where, fix=f"train with train.model.config.{key} = {EPSILON}")
+    if config["model_type"] == "roberta" and config["hidden_act"] != "gelu":
+        what = f"fairseq's roberta has the {config['hidden_act']} of its layers in its head, and transformers' a gelu"
+        raise ConfigError(what, where=where, fix='train with train.model.config.hidden_act = "gelu"')
+
+
+def _state(config: dict[str, Any], weights: Mapping[str, Floats], updates: int) -> dict[str, Any]:
+    """The checkpoint, as fairseq's trainer saves one, without an optimizer."""
+    task = TASKS[config["model_type"]]
+    found = to_fairseq(config, task, weights.__getitem__, own=True)
+    return {
+        "args": None,
+        "cfg": _configuration(config, OWN_TASKS[task]),
+        "model": _whole(config, found),
+        "criterion": None,
+        "optimizer_history": [
+            {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}, "num_updates": updates}
+        ],
+        "task_state": {},
+        "extra_state": {"metrics": {}, "previous_training_time": 0, "train_iterator": {"epoch": 1}},
+        "last_optimizer_state": None,
+    }
+
+
+def _configuration(config: dict[str, Any], task: str) -> dict[str, Any]:
+    """fairseq's configuration, whole, with nothing of this machine in it."""
+    settings = model_settings(config)
+    for name in ("ids", "pad", "criterion"):
+        settings.pop(name, None)
+    length = settings.get("max_positions") or settings["max_target_positions"]
+    settings |= {"task": task, "tokens_per_sample": length, "distributed_world_size": 1} | _architecture(config)
+    options, utils = import_module("fairseq.options"), import_module("fairseq.dataclass.utils")
+    given = options.parse_args_and_arch(options.get_training_parser(), [".", *arguments(settings)])
+    made: dict[str, Any] = import_module("omegaconf").OmegaConf.to_container(
+        utils.convert_namespace_to_omegaconf(given), resolve=True, enum_to_str=True
+    )
+    return made
+
+
+def _architecture(config: dict[str, Any]) -> Settings:
+    """BERT's has a head for pairs of sentences; the one below it needs all else to be said."""
+    if config["model_type"] != "bert":
+        return {}
+    flags = ("share_encoder_input_output_embed", "encoder_learned_pos", "encoder_normalize_before", "apply_bert_init")
+    return {"arch": "masked_lm"} | dict.fromkeys(flags, True)
+
+
+def _whole(config: dict[str, Any], found: dict[str, Floats]) -> dict[str, torch.Tensor]:
+    """All that fairseq looks for in a checkpoint: tied tables twice, versions, and heads that predict no tokens."""
+    _fold_types(config, found)
+    width = config.get("hidden_size", 0)
+    state = {name: torch.from_numpy(array) for name, array in found.items()}
+    if config["model_type"] == "bert":
+        pooler = {"weight": torch.zeros(width, width), "bias": torch.zeros(width)}
+        return state | {f"encoder.masked_lm_pooler.{name}": tensor for name, tensor in pooler.items()}
+    base = BASES[config["model_type"]]
+    state.setdefault(TIED[config["model_type"]], state[f"{base}.embed_tokens.weight"])
+    return state | {f"{base}.version": torch.tensor([_VERSION])}
+
+
+def _fold_types(config: dict[str, Any], found: dict[str, Floats]) -> None:
+    """fairseq's task tells nothing of segments: what transformers adds for the first of them goes to the positions."""
+    types = found.pop(TYPES, found.get(SEGMENTS))
+    if types is not None and types[0].any():
+        first = config["pad_token_id"] + 1
+        found[f"{BASES[config['model_type']]}.embed_positions.weight"][first:] += types[0]
+    if SEGMENTS in found:
+        found[SEGMENTS] = found[SEGMENTS] - found[SEGMENTS][:1]

@@ -1,0 +1,368 @@
+"""Checkpoints of fairseq's own become models of transformers', and exported models checkpoints of fairseq's."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import pickle
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from jprep.errors import ConfigError, InputError
+from jprep.train.exporting import export, weights
+from jprep.train.exporting.manifest import read_config, read_export
+from jprep.train.inference import FillMask
+from jprep.train.initial import check_given, write_initial
+from jprep.train.rundir import read_job
+from jprep.train.saved import Saved
+from jprep.train.tensor_file import TensorFiles, write_tensors
+from jprep_fairseq_xla.answering import answer_to, load
+from jprep_fairseq_xla.convert import main
+from jprep_fairseq_xla.from_fairseq import from_fairseq
+from jprep_fairseq_xla.pickles import read_checkpoint
+from jprep_fairseq_xla.settings import TASKS
+from jprep_fairseq_xla.to_fairseq import write_for_fairseq
+from tests.fakes import trained_run
+
+LEARNT = {"roberta": (), "bert": (), "gpt2": ("--decoder-learned-pos",)}
+"""What fairseq's architecture lacks to be transformers'."""
+
+ROWS = [[0, 9, 30, 404, 408, 8, 70, 2], [0, 70, 8, 31, 2, 1, 1, 1]]
+ROWS_OF = {"roberta": ROWS, "bert": ROWS, "gpt2": [[0, 9, 30, 404, 8, 70, 2]]}
+"""Ids, the second row filled up with padding; fairseq's decoders know no `<mask>`, the last id."""
+
+
+def from_transformers(folder: Path, rows: list[list[int]]) -> torch.Tensor:
+    """(rows, length, ids), by transformers."""
+    transformers = pytest.importorskip("transformers")
+    kind = read_config(folder)["model_type"]
+    loader = transformers.AutoModelForMaskedLM if TASKS[kind] == "mlm" else transformers.AutoModelForCausalLM
+    ids = torch.tensor(rows)
+    with torch.inference_mode():
+        return loader.from_pretrained(folder).eval()(input_ids=ids, attention_mask=(ids != 1).int()).logits
+
+
+def from_fairseq_itself(checkpoint: Path, data: Path, rows: list[list[int]]) -> torch.Tensor:
+    """(rows, length, ids), by the model that fairseq itself loads."""
+    os.environ["TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"] = "1"  # as `by_hand` has it
+    from fairseq import checkpoint_utils as utils
+
+    try:
+        [model], _, _ = utils.load_model_ensemble_and_task([str(checkpoint)], arg_overrides={"data": str(data)})
+    finally:
+        del os.environ["TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"]
+    ids = torch.tensor(rows)
+    with torch.inference_mode():
+        return model.eval()(ids, src_lengths=(ids != 1).sum(1))[0]
+
+
+def seen(logits: torch.Tensor, rows: list[list[int]], ids: int = 408) -> torch.Tensor:
+    """Those of tokens that are no padding, and of ids that both have."""
+    return logits[torch.tensor(rows) != 1][:, :ids]
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checkpoint is copied by this process; all kinds have fairseq's special tokens."""
+    monkeypatch.setattr(weights, "_run_worker", lambda name, run, checkpoint, folder: Saved(checkpoint).export(folder))
+    for kind in LEARNT:
+        monkeypatch.setitem(trained_run.SETS, kind, "roberta")
+
+
+def exported(folder: Path, kind: str, **config: Any) -> Path:
+    model = trained_run.model_of(kind)["config"] | ({"layer_norm_eps": 1e-5} if kind == "bert" else {}) | config
+    return export(trained_run.trained_run(folder, TASKS[kind], kind, model={"config": model}))
+
+
+@pytest.mark.parametrize("kind", LEARNT)
+def test_what_fairseq_has_trained_is_a_model_of_transformers(
+    kind: str, by_hand: Callable[..., Any], tmp_path: Path
+) -> None:
+    hand = by_hand(kind, *LEARNT[kind])
+    folder = tmp_path / "model"
+    assert main(["from-fairseq", str(hand.checkpoint), str(hand.tokenizer), str(folder)]) == 0
+    wanted, found = (
+        from_fairseq_itself(hand.checkpoint, hand.bin, ROWS_OF[kind]),
+        from_transformers(folder, ROWS_OF[kind]),
+    )
+    assert (seen(found, ROWS_OF[kind]) - seen(wanted, ROWS_OF[kind])).abs().max() < 1e-4
+    assert read_export(folder).step == 8 and read_export(folder).special.mask == 408
+    check_given(read_config(folder), TASKS[kind], folder / "model.safetensors")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--no-scale-embedding",),
+        ("--share-decoder-input-output-embed",),
+        ("--no-scale-embedding", "--share-decoder-input-output-embed"),
+    ],
+)
+def test_embeddings_that_are_scaled_or_shared_are_so_afterwards(
+    options: tuple[str, ...], by_hand: Callable[..., Any], tmp_path: Path
+) -> None:
+    hand, rows = by_hand("gpt2", "--decoder-learned-pos", *options), ROWS_OF["gpt2"]
+    from_fairseq(hand.checkpoint, hand.tokenizer, tmp_path / "model")
+    assert read_config(tmp_path / "model")["tie_word_embeddings"] == (len(options) == 2)
+    wanted, found = from_fairseq_itself(hand.checkpoint, hand.bin, rows), from_transformers(tmp_path / "model", rows)
+    assert (seen(found, rows) - seen(wanted, rows)).abs().max() < 1e-4
+    assert torch.equal(found[..., 408], found[..., 3]), "fairseq has no <mask> there: it is as unknown as <unk>"
+
+
+@pytest.mark.parametrize("kind", LEARNT)
+def test_an_exported_model_is_one_of_fairseq_s_and_comes_back(kind: str, tmp_path: Path) -> None:
+    model = exported(tmp_path, kind)
+    assert main(["to-fairseq", str(model), str(tmp_path / "out")]) == 0
+    checkpoint, rows = tmp_path / "out" / "model.pt", ROWS_OF[kind]
+    wanted, found = from_transformers(model, rows), from_fairseq_itself(checkpoint, tmp_path / "out", rows)
+    assert (seen(found, rows, 409) - seen(wanted, rows, 409)).abs().max() < 1e-4
+    back = tmp_path / "back"
+    from_fairseq(checkpoint, model, back, tmp_path / "out" / "dict.txt")
+    if kind == "bert":  # what it adds for the first segment lies with the positions then
+        assert (seen(from_transformers(back, rows), rows) - seen(wanted, rows)).abs().max() < 1e-4
+        return
+    assert (back / "model.safetensors").read_bytes() == (model / "model.safetensors").read_bytes()
+    assert read_config(back) == read_config(model) | {"initializer_range": 0.02}
+    write_for_fairseq(back, tmp_path / "again")
+    assert (tmp_path / "again" / "model.pt").read_bytes() == checkpoint.read_bytes()
+
+
+def test_a_token_type_that_is_not_zero_is_added_to_the_positions(tmp_path: Path) -> None:
+    folder = exported(tmp_path, "roberta")
+    path, types = folder / "model.safetensors", "roberta.embeddings.token_type_embeddings.weight"
+    arrays = {name: np.array(array) for name, array in TensorFiles([path]).items()}
+    arrays[types] += np.linspace(-1, 1, arrays[types].size, dtype=np.float32)
+    write_tensors(path, {name: array.shape for name, array in arrays.items()}, lambda name: [arrays[name]])
+    about = json.loads((folder / "export.json").read_bytes())
+    about["files"][path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    (folder / "export.json").write_text(json.dumps(about))
+    write_for_fairseq(folder, tmp_path / "out")
+    found = from_fairseq_itself(tmp_path / "out" / "model.pt", tmp_path / "out", ROWS)
+    assert (seen(found, ROWS) - seen(from_transformers(folder, ROWS), ROWS)).abs().max() < 1e-4
+
+
+def test_fairseq_s_hub_interface_fills_masks_from_raw_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("sentencepiece")
+    from fairseq.models.roberta import RobertaModel
+
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+    folder = exported(tmp_path, "roberta")
+    write_for_fairseq(folder, tmp_path / "out")
+    hub = RobertaModel.from_pretrained(str(tmp_path / "out"), "model.pt", bpe="sentencepiece").eval()
+    theirs = hub.fill_mask("日本語<mask>東京", topk=4)
+    ids = [*hub.encode("日本語").tolist()[:-1], 408, *hub.encode("東京").tolist()[1:]]
+    [ours] = answer_to(*load(folder), FillMask(ids=ids, mask=408, top=4)).masks
+    assert [guess.probability for guess in ours] == pytest.approx([share for _, share, _ in theirs], rel=1e-4)
+    symbols = hub.task.source_dictionary
+    assert [symbols[guess.id].replace("▁", " ") for guess in ours] == [word for _, _, word in theirs]
+
+
+def test_a_run_begins_with_converted_weights(by_hand: Callable[..., Any], tmp_path: Path) -> None:
+    hand = by_hand("roberta")
+    from_fairseq(hand.checkpoint, hand.tokenizer, tmp_path / "model")
+    given = tmp_path / "model" / "model.safetensors"
+    model = trained_run.model_of("roberta")
+    model["config"]["max_position_embeddings"] = read_config(tmp_path / "model")["max_position_embeddings"]
+    job = read_job(trained_run.trained_run(tmp_path / "work", model=model | {"init": str(given)}))
+    write_initial(job.model, "mlm", job.train.seed, tmp_path / "init.safetensors", given)
+    assert (tmp_path / "init.safetensors").read_bytes() == given.read_bytes()
+
+
+def test_fairseq_goes_on_with_a_model_that_jprep_trained(tmp_path: Path, by_hand: Callable[..., Any]) -> None:
+    folder = exported(tmp_path, "roberta", max_position_embeddings=34)
+    write_for_fairseq(folder, tmp_path / "out")
+    trained = by_hand("roberta", f"--finetune-from-model={tmp_path}/out/model.pt")
+    assert "loading pretrained model from" in trained.said.lower() and len(trained.losses) == 8
+
+
+class Evil:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, (f"touch {MARK}",)
+
+
+MARK = "it-ran"
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_code_in_a_checkpoint_does_not_run(old: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    state = {"model": {}, "cfg": {"model": argparse.Namespace(arch="roberta")}, "extra_state": Evil()}
+    torch.save(state, "evil.pt", _use_new_zipfile_serialization=not old)
+    with pytest.raises(InputError, match="system") as caught:
+        read_checkpoint(Path("evil.pt"))
+    assert "save what is needed" in caught.value.fix and not Path(MARK).exists()
+    Path("bare.pt").write_bytes(pickle.dumps(Evil(), protocol=2))
+    with pytest.raises(InputError, match="system"):
+        read_checkpoint(Path("bare.pt"))
+    assert not Path(MARK).exists()
+
+
+def test_code_in_an_option_does_not_run(
+    by_hand: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    hand = by_hand("gpt2", "--decoder-learned-pos")
+    options = {"character_embeddings": True, "character_filters": f"__import__('os').system('touch {MARK}')"}
+    with pytest.raises(ConfigError, match="character_embeddings"):
+        from_fairseq(changed(hand.checkpoint, tmp_path, **options), hand.tokenizer, tmp_path / "model")
+    assert not Path(MARK).exists()
+
+
+def state_of(checkpoint: Path) -> dict[str, Any]:
+    state: dict[str, Any] = torch.load(checkpoint, weights_only=False)
+    return state
+
+
+def changed(checkpoint: Path, folder: Path, **options: Any) -> Path:
+    """A checkpoint with other options of the model."""
+    state = state_of(checkpoint)
+    held = state["cfg"]["model"]
+    (held if isinstance(held, dict) else vars(held)).update(options)
+    torch.save(state, folder / "changed.pt")
+    return folder / "changed.pt"
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "said"),
+    [
+        ("roberta", {"encoder_normalize_before": True}, "encoder_normalize_before = True"),
+        ("roberta", {"untie_weights_roberta": True}, "untie_weights_roberta"),
+        ("roberta", {"activation_fn": "relu"}, "activation_fn = 'relu'"),
+        ("roberta", {"_name": "camembert"}, "'camembert'"),
+        ("roberta", {"_name": "wav2vec2"}, "'wav2vec2'"),
+        ("roberta", {"encoder_attention_heads": 3}, "3 heads"),
+        ("roberta", {"encoder_attention_heads": "2"}, "cannot be '2'"),
+        ("roberta", {"dropout": [1]}, "hidden_dropout_prob cannot be"),
+        ("bert", {"share_encoder_input_output_embed": False}, "share_encoder_input_output_embed"),
+        ("bert", {"activation_fn": "linear"}, "'linear'"),
+        ("gpt2", {"decoder_learned_pos": False}, "decoder_learned_pos"),
+        ("gpt2", {"adaptive_softmax_cutoff": "100,200"}, "adaptive_softmax_cutoff"),
+    ],
+)
+def test_what_transformers_cannot_be_is_refused_by_name(
+    kind: str, options: dict[str, Any], said: str, by_hand: Callable[..., Any], tmp_path: Path
+) -> None:
+    hand = by_hand(kind, *LEARNT[kind])
+    with pytest.raises(ConfigError, match=said):
+        from_fairseq(changed(hand.checkpoint, tmp_path, **options), hand.tokenizer, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_weights_that_are_missing_strange_or_no_numbers_are_refused(
+    by_hand: Callable[..., Any], tmp_path: Path
+) -> None:
+    hand = by_hand("roberta")
+    base = "encoder.sentence_encoder."
+    name = f"{base}layers.1.self_attn.k_proj.weight"
+
+    def refused(change: Callable[[dict[str, Any]], Any], said: str) -> None:
+        state = state_of(hand.checkpoint)
+        change(state["model"])
+        torch.save(state, tmp_path / "changed.pt")
+        with pytest.raises((ConfigError, InputError), match=said):
+            from_fairseq(tmp_path / "changed.pt", hand.tokenizer, tmp_path / "model")
+        assert not (tmp_path / "model").exists()
+
+    refused(lambda model: model.pop(name), "k_proj")
+    refused(lambda model: model.pop(f"{base}embed_tokens.weight"), "embed_tokens")
+    refused(lambda model: model.update({name: model[name][:3].clone()}), "k_proj.weight cannot make")
+    refused(lambda model: model[name].fill_(float("nan")), "is none")
+    refused(
+        lambda model: model.update({"encoder.adapter.weight": torch.zeros(2)}),
+        "no place for the tensor encoder.adapter",
+    )
+    refused(lambda model: model.update({"encoder.lm_head.weight": torch.zeros(409, 16)}), "another table")
+    refused(lambda model: model.update({"encoder.lm_head.bias": torch.zeros(7)}), "lm_head.bias cannot make")
+    refused(lambda model: model.update({name: torch.tensor(1.0)}), "k_proj.weight cannot make")
+    refused(lambda model: model.update({name: torch.zeros(1).expand(1 << 20, 1 << 20)}), "larger than itself")
+    refused(lambda model: model.update({name: "weights"}), "no tensor")
+    refused(lambda model: model.update({name: torch.zeros(2, 2, device="meta")}), "no tensor")
+    refused(lambda model: model.update({f"{base}layers.{10**12}.fc1.bias": torch.zeros(2)}), "no place for")
+
+
+def test_damaged_and_strange_files_are_refused(by_hand: Callable[..., Any], tmp_path: Path) -> None:
+    whole = by_hand("roberta").checkpoint.read_bytes()
+    path = tmp_path / "one.pt"
+    for data in (b"", b"text", whole[:-100], whole[: len(whole) // 2], b"PK\x05\x06" + bytes(18)):
+        path.write_bytes(data)
+        with pytest.raises(InputError, match="no checkpoint of fairseq"):
+            read_checkpoint(path)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("archive/data.pkl", bytes(1 << 20))
+    with pytest.raises(InputError, match="compressed"):
+        read_checkpoint(path)
+    for state in ([], {"model": []}, {"model": {}}, {"model": {}, "cfg": []}, {"model": {}, "cfg": {"model": 3}}):
+        torch.save(state, path)
+        with pytest.raises(InputError, match="no checkpoint of fairseq"):
+            read_checkpoint(path)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_checkpoint(tmp_path / "none.pt")
+    assert main(["from-fairseq", str(path), "tokenizer", str(tmp_path / "model")]) == 4
+
+
+def test_a_checkpoint_of_before_hydra_and_in_half_precision_is_read(
+    by_hand: Callable[..., Any], tmp_path: Path
+) -> None:
+    hand = by_hand("roberta")
+    state = state_of(hand.checkpoint)
+    old = {"args": state["cfg"]["model"], "model": {name: one.half() for name, one in state["model"].items()}}
+    torch.save(old, tmp_path / "old.pt", _use_new_zipfile_serialization=False)
+    from_fairseq(tmp_path / "old.pt", hand.tokenizer, tmp_path / "model")
+    wanted, found = from_fairseq_itself(hand.checkpoint, hand.bin, ROWS), from_transformers(tmp_path / "model", ROWS)
+    assert (seen(found, ROWS) - seen(wanted, ROWS)).abs().max() < 0.05
+    assert read_export(tmp_path / "model").step == 0
+
+
+def test_another_dictionary_than_the_tokenizer_s_is_refused(by_hand: Callable[..., Any], tmp_path: Path) -> None:
+    hand, given = by_hand("roberta"), tmp_path / "dict.txt"
+    lines = (hand.bin / "dict.txt").read_text(encoding="utf-8").splitlines()
+
+    def converted(lines: list[str], checkpoint: Path = hand.checkpoint) -> Path:
+        given.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        from_fairseq(checkpoint, hand.tokenizer, tmp_path / "model", given)
+        return tmp_path / "model"
+
+    plain = converted(lines)
+    kept = (plain / "model.safetensors").read_bytes()
+    for other, said in (
+        (lines[:-1], "409 symbols, and dict.txt has 408"),
+        ([*lines[:-1], "何 1"], "lacks 1 of its pieces"),
+        ([*lines[:-1], lines[0]], "twice"),
+        ([*lines[:-1], "<pad> 1"], "twice"),
+    ):
+        with pytest.raises((ConfigError, InputError), match=said):
+            converted(other)
+    small = trained_run.finished(tmp_path / "small", trained_run.small("bpe", special=["roberta", "[X]"]))
+    with pytest.raises(ConfigError, match="was trained with 409 symbols"):
+        from_fairseq(hand.checkpoint, small, tmp_path / "model")
+    with pytest.raises(ConfigError, match="begin with <s> <pad>"):
+        from_fairseq(
+            hand.checkpoint, trained_run.finished(tmp_path / "gpt", trained_run.small("byte-bpe")), tmp_path / "other"
+        )
+    state = state_of(hand.checkpoint)
+    reversed_, made_up = lines[::-1], ["madeupword0000 0", "madeupword0001 0"]
+    rows = [0, 1, 2, 3, *range(407, 3, -1), 5, 6, 408]
+    for name in ("encoder.sentence_encoder.embed_tokens.weight", "encoder.lm_head.weight", "encoder.lm_head.bias"):
+        state["model"][name] = state["model"][name][rows]
+    torch.save(state, tmp_path / "sorted.pt")
+    found = converted([*reversed_, *made_up], tmp_path / "sorted.pt")
+    assert (found / "model.safetensors").read_bytes() == kept, "rows are found by their symbols"
+
+
+def test_what_fairseq_cannot_be_is_refused(tmp_path: Path) -> None:
+    for number, (kind, config, said) in enumerate((
+        ("bert", {"layer_norm_eps": 1e-12}, "epsilon"),
+        ("roberta", {"hidden_act": "relu"}, "head"),
+        ("gpt2", {"layer_norm_epsilon": 1e-6}, "layer_norm_epsilon = 1e-05"),
+    )):  # fmt: skip
+        with pytest.raises(ConfigError, match=said):
+            write_for_fairseq(exported(tmp_path / str(number), kind, **config), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
