@@ -1,7 +1,7 @@
 """Wheels that stand in for the CUDA libraries of PyTorch's wheel, where nothing is computed on a GPU: 4.9 GB less.
 
     python .ci/cuda_stand_ins.py FOLDER torch==2.9.1
-    jprep backends install fairseq-xla -- --find-links FOLDER
+    jprep backends install fairseq-xla --set device=xla -- --find-links FOLDER
 
 The package index has PyTorch 2.9 with CUDA only, and Python loads libraries whole: each has to be there with every
 function. So one library is made that has all of them, and each answers that there is no device. One of the wheels has
@@ -24,6 +24,9 @@ HOME, PLACE = "nvidia-cublas-cu12", "nvidia/cublas/lib"
 
 ALL = "libno-cuda.so"
 NO_DEVICE = 100  # cudaErrorNoDevice
+WORDS = re.compile(r"\w+Get(?:Error|Status)(?:String|Name)|ncclGetLastError")
+"""Functions that give a text: what PyTorch says of an error is asked of them."""
+
 TAG = "py3-none-manylinux_2_17_x86_64"
 REQUIRED = re.compile(r"^Requires-Dist: ((?:nvidia-|triton)[\w-]*)==([\w.]+);", re.MULTILINE)
 CUDAS = re.compile(r"^_*(?:cu|nv|nccl)\w+", re.MULTILINE)
@@ -55,12 +58,17 @@ def _libraries(whole: zipfile.ZipFile, scratch: Path) -> dict[str, bytes]:
         missing |= set(CUDAS.findall(_said("nm", "-D", "--undefined-only", "--format=just-symbols", part)))
         there |= set(CUDAS.findall(_said("nm", "-D", "--defined-only", "--format=just-symbols", part)))
         names |= set(NEEDED.findall(_said("readelf", "-d", part)))
-    functions = [f"int {name}(void) {{ return {NO_DEVICE}; }}\n" for name in sorted(missing - there)]
-    (scratch / "all.c").write_text("".join(functions))
+    (scratch / "all.c").write_text("".join(map(_function, sorted(missing - there))))
     _link(scratch, "all.c", "-o", ALL, f"-Wl,-soname,{ALL}")
     # ld.so lets a function without a version pass only where the library has another name than the one asked for.
     _link(scratch, "-Wl,--no-as-needed", "-Wl,-rpath,$ORIGIN", ALL, "-o", "none.so")
     return {ALL: (scratch / ALL).read_bytes()} | dict.fromkeys(sorted(names), (scratch / "none.so").read_bytes())
+
+
+def _function(name: str) -> str:
+    if WORDS.fullmatch(name):
+        return f'const char *{name}(void) {{ return "there is no CUDA here"; }}\n'
+    return f"int {name}(void) {{ return {NO_DEVICE}; }}\n"
 
 
 def _link(scratch: Path, *words: str) -> None:

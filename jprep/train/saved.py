@@ -73,6 +73,20 @@ def write(folder: Path, kind: str, shapes: Mapping[str, Shape], blocks: Blocks, 
     write_tensors(folder / file_of(kind, part, parts), shapes, blocks)
 
 
+def write_first(folder: Path, kind: str, shapes: Mapping[str, Shape], blocks: Blocks, *, first: bool) -> None:
+    """Have the first of several processes write tensors, one at a time. The others read them as well: a tensor that is
+    divided is gathered by all, and what one of XLA's hosts has computed all have to.
+
+    Raises:
+        OSError: the disk is full or not writable.
+    """
+    if first:
+        write(folder, kind, shapes, blocks)
+    else:
+        for name in shapes:
+            blocks(name)
+
+
 def write_progress(folder: Path, progress: Progress) -> None:
     """Write `state.json`; the first process does it."""
     (folder / STATE).write_bytes(msgspec.json.encode(progress))

@@ -16,7 +16,7 @@ from torch import Tensor
 from jprep.dataset.counter_bits import key
 from jprep.train.job import Job
 from jprep.train.rundir import INIT
-from jprep.train.saved import AVERAGES, OPTIMIZER, WEIGHTS, Progress, Saved, averages, write_progress
+from jprep.train.saved import AVERAGES, OPTIMIZER, WEIGHTS, Progress, Saved, averages, write_first, write_progress
 from jprep.train.tensor_file import Floats, TensorFiles
 from jprep_fairseq_xla.models import Made, make, sample
 from jprep_fairseq_xla.settings import Settings
@@ -24,7 +24,6 @@ from jprep_fairseq_xla.weights import spots, to_fairseq, to_transformers
 from jprep_torch.counted import M, V
 from jprep_torch.devices import Place
 from jprep_torch.heads import Rows
-from jprep_torch.state import write_first
 from jprep_torch.training import Updated
 
 _KEPT = dict(zip(AVERAGES, (M, V), strict=True))
@@ -108,8 +107,8 @@ class Updater:
 
     def save(self, folder: Path) -> None:
         """Fill a checkpoint's folder; each process has all of it, and the first one writes."""
-        job, place = self._job, self._place
-        if not (place.first or place.kind == "xla"):
+        job, first = self._job, self._place.first
+        if not (first or self._place.kind == "xla"):
             return
         found = spots(job.model, job.train.task)
         shapes = {name: to_transformers(spot, self._weight).shape for name, spot in sorted(found.items())}
@@ -120,9 +119,9 @@ class Updater:
             mark, _, own = name.partition(".")
             return [to_transformers(found[own], read[mark])]
 
-        write_first(folder, WEIGHTS, shapes, lambda name: [to_transformers(found[name], self._weight)], place)
-        write_first(folder, OPTIMIZER, averages(shapes, trained), average, place)
-        if place.first:
+        write_first(folder, WEIGHTS, shapes, lambda name: [to_transformers(found[name], self._weight)], first=first)
+        write_first(folder, OPTIMIZER, averages(shapes, trained), average, first=first)
+        if first:
             write_progress(folder, Progress(self._trainer.get_num_updates()))
 
     def _restore(self, saved: Saved) -> None:

@@ -9,6 +9,7 @@ import pytest
 from jprep.testing.backend_suite import BackendSuite
 
 
+@pytest.mark.skipif(bool(find_spec("torch_xla")), reason="plain fairseq has an environment of its own")
 class TestFairseqOnACpu(BackendSuite):
     backend = "fairseq-xla"
     options = {"device": "cpu", "threads": 1}

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from jprep.train.saved import OPTIMIZER, WEIGHTS, Blocks, Progress, Saved, averages, write, write_progress
-from jprep.train.tensor_file import Floats, Shape
+from jprep.train.saved import OPTIMIZER, WEIGHTS, Progress, Saved, averages, write_first, write_progress
+from jprep.train.tensor_file import Floats
 from jprep_torch.devices import Place
 from jprep_torch.spreading import Spread, gathered
 
@@ -19,24 +18,14 @@ _KEPT = {"m": "exp_avg", "v": "exp_avg_sq"}
 
 def save(folder: Path, spread: Spread, optimizer: torch.optim.Optimizer, progress: Progress, place: Place) -> None:
     """Fill a checkpoint's folder. Each process takes part; the first one writes."""
-    if not (place.first or place.kind == "xla" or spread.divided):  # each has all of it
+    first = place.first
+    if not (first or place.kind == "xla" or spread.divided):  # each has all of it
         return
-    write_first(folder, WEIGHTS, spread.shapes, lambda name: [_numbers(spread.whole(name))], place)
+    write_first(folder, WEIGHTS, spread.shapes, lambda name: [_numbers(spread.whole(name))], first=first)
     shapes = averages(spread.shapes, spread.weights)
-    write_first(folder, OPTIMIZER, shapes, lambda name: [_numbers(_average(name, spread, optimizer))], place)
-    if place.first:
+    write_first(folder, OPTIMIZER, shapes, lambda name: [_numbers(_average(name, spread, optimizer))], first=first)
+    if first:
         write_progress(folder, progress)
-
-
-def write_first(folder: Path, kind: str, shapes: Mapping[str, Shape], blocks: Blocks, place: Place) -> None:
-    """Have the first process write tensors, one at a time. The others read them as well: a tensor that is divided is
-    gathered by all, and what one of XLA's hosts has computed all have to.
-    """
-    if place.first:
-        write(folder, kind, shapes, blocks)
-    else:
-        for name in shapes:
-            blocks(name)
 
 
 def restore(saved: Saved, spread: Spread, optimizer: torch.optim.Optimizer) -> None:
