@@ -138,7 +138,7 @@ def _model(model: ModelSection) -> dict[str, Any]:
 def _warmup(train: TrainSection) -> int:
     warmup, steps = train.schedule.warmup, train.steps
     if 0 < steps <= STEPS:
-        return warmup
+        return min(warmup, steps)
     share = max(1, warmup * STEPS // steps) if steps else _WARMUP
     return min(share, warmup, STEPS // 2)
 
