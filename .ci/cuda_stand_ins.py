@@ -24,7 +24,7 @@ HOME, PLACE = "nvidia-cublas-cu12", "nvidia/cublas/lib"
 
 ALL = "libno-cuda.so"
 NO_DEVICE = 100  # cudaErrorNoDevice
-WORDS = re.compile(r"\w+Get(?:Error|Status)(?:String|Name)|ncclGetLastError")
+WORDS = re.compile(r"(?!cuGet)\w+Get(?:Error|Status)(?:String|Name)|ncclGetLastError")
 """Functions that give a text: what PyTorch says of an error is asked of them."""
 
 TAG = "py3-none-manylinux_2_17_x86_64"

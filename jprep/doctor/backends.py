@@ -62,9 +62,9 @@ def _default(name: str) -> list[Finding]:
 
 def _backend(half: Backend, options: Any) -> list[Finding]:
     home = home_of(half, options)
-    places = {place: read_stamp(place) for place in map(place_of, (home.name, *home.also))}
-    own = [Finding(f"in {place}, with Python {stamp.python}") for place, stamp in places.items() if stamp]
-    return [_named(half.name, finding) for finding in (*own[:1], *half.check(options))]
+    places = ((place, read_stamp(place)) for place in map(place_of, (home.name, *home.also)))
+    own = next(([Finding(f"in {place}, with Python {stamp.python}")] for place, stamp in places if stamp), [])
+    return [_named(half.name, finding) for finding in (*own, *half.check(options))]
 
 
 def _named(name: str, finding: Finding) -> Finding:

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from jprep.errors import MachineError
+from jprep.errors import JprepError, MachineError
 from jprep.io.atomic import disk_error
 
 ATTEMPT, RESUME = "JPREP_ATTEMPT", "JPREP_RESUME"
@@ -33,6 +33,13 @@ HOPELESS = (2, 3, 4)
 
 _EVERY = 0.25  # seconds between two looks
 _PATIENCE = 5.0  # seconds for a look of the supervisor's to pass
+_ELSEWHERE = 180.0  # seconds: a network file system keeps the locks of a machine that is lost for its lease's time
+
+
+def heard_signals() -> tuple[signal.Signals, ...]:
+    """The signals that ask to leave. SIGHUP is none where it was ignored before: `nohup` does that."""
+    hang_up = () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)
+    return signal.SIGTERM, signal.SIGINT, *hang_up
 
 
 def announce(run: Path, attempt: str) -> None:
@@ -86,7 +93,8 @@ class Seat:
     """A rank's file in `ranks/`, locked as long as the process lives.
 
     Raises:
-        MachineError: another process has this rank, or the file cannot be written.
+        JprepError: another process has this rank. The run may well go on with that one.
+        MachineError: the file cannot be written.
     """
 
     def __init__(self, run: Path, rank: int) -> None:
@@ -98,7 +106,7 @@ class Seat:
             while not _taken(self._handle):
                 if time.monotonic() > deadline:
                     os.close(self._handle)
-                    raise MachineError(f"another process is rank {rank} of this run", where=str(run), fix="wait for it")
+                    raise JprepError(f"another process is rank {rank} of this run", where=str(run), fix="wait for it")
                 time.sleep(0.02)
             os.ftruncate(self._handle, 0)
             os.pwrite(self._handle, f"{os.getpid()} {socket.gethostname()}\n".encode(), 0)
@@ -108,6 +116,29 @@ class Seat:
     def close(self) -> None:
         """Leave it."""
         os.close(self._handle)
+
+
+def claim(run: Path, attempt: str, number: int) -> bool:
+    """Take another machine's place in an attempt: only one process ever has it, as none can come in its stead.
+
+    Args:
+        run: the run directory.
+        attempt: the attempt's name.
+        number: of the process there.
+
+    Returns:
+        Whether this one has it.
+
+    Raises:
+        OSError: the run cannot be written to.
+    """
+    path = run / RANKS / f"joined-{attempt}-{number:05d}"
+    path.parent.mkdir(exist_ok=True)
+    try:
+        path.open("xb").close()
+    except FileExistsError:
+        return False
+    return True
 
 
 class Seated(NamedTuple):
@@ -131,18 +162,23 @@ def signal_ranks(run: Path, number: signal.Signals) -> int:
     return len(ranks)
 
 
-def clear_ranks(run: Path, patience: float = 30.0) -> None:
+def clear_ranks(run: Path, patience: float = 30.0, elsewhere: float = _ELSEWHERE) -> None:
     """End every rank that is still there. Only under the run's lock; `announce(run, NOBODY)` comes first.
 
     Ranks on other machines see that, and end themselves.
 
+    Args:
+        run: the run directory.
+        patience: seconds for ranks on this machine to go.
+        elsewhere: seconds for those on others.
+
     Raises:
         MachineError: one does not go.
     """
-    deadline = time.monotonic() + patience
+    begun = time.monotonic()
     while left := _seated(run):
-        signal_ranks(run, signal.SIGKILL)
-        if time.monotonic() > deadline:
+        here = signal_ranks(run, signal.SIGKILL)
+        if time.monotonic() - begun > (patience if here else elsewhere):
             fix = f"end these processes: {', '.join(f'{rank.process} on {rank.host}' for rank in left)}"
             raise MachineError("workers of an earlier start do not leave", where=str(run), fix=fix)
         time.sleep(0.02)

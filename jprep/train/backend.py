@@ -69,6 +69,8 @@ class Plan(msgspec.Struct, frozen=True):
         argv: the worker's command: `python -m jprep_<name>.worker train RUN`, or a launcher of it.
         env: environment variables that it needs.
         processes: how many processes take part.
+        machines: how many the run is of, where a user starts `jprep.train.joining` on each other one; it starts `argv`
+            with `--process N` behind it, N from 1 on, one process of the run each. 1 where there is nothing to join.
         rows: rows of a batch for each process at a time; gradients are accumulated over the others.
         accumulate: how many times.
         memory: bytes for weights, gradients, optimizer and activations on one device, estimated.
@@ -84,6 +86,7 @@ class Plan(msgspec.Struct, frozen=True):
     memory: int
     notes: tuple[str, ...] = ()
     settings: dict[str, Any] = {}
+    machines: int = 1
 
 
 class Backend(Protocol):
@@ -96,6 +99,9 @@ class Backend(Protocol):
       transformers' names and shapes, tied ones once, none left out, none added (`jprep.train.models.parameters`);
     - `… infer FOLDER` loads an exported directory and answers requests, a line of JSON each, from standard input to
       standard output, in order: `jprep.train.inference` has their types.
+
+    Two methods may be left out: `home(options)`, the environment that it runs in (`home_of`), and `computed(options)`,
+    options that change what is computed (`computed_of`).
 
     Attributes:
         name: as in `--backend`.

@@ -19,25 +19,24 @@ from pathlib import Path
 from types import FrameType
 
 from jprep.errors import ConfigError, JprepError
-from jprep.train.attempt import ATTEMPT, HOPELESS, NOBODY, RESUME, wanted
-from jprep.train.checkpoints import Checkpoint
+from jprep.train.attempt import ATTEMPT, HOPELESS, NOBODY, claim, heard_signals, wanted
+from jprep.train.backend import Plan
 from jprep.train.events import Event, Follower, last_end
 from jprep.train.log import on_stderr
-from jprep.train.rundir import JOB, LOCK, checkpoints_of, read_job, read_plan
+from jprep.train.rundir import LOCK, read_plan
 
 _LOOK = 0.25  # seconds between two looks at the run
 _STOPPED = 130
-_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-def told(run: Path, processes: int) -> str:
+def told(run: Path, machines: int) -> str:
     """What a plan says of the other machines.
 
     Args:
         run: the run directory.
-        processes: how many there are, one on each machine.
+        machines: how many there are, with a process on each.
     """
-    numbers = "1" if processes == 2 else f"1 to {processes - 1}"
+    numbers = "1" if machines == 2 else f"1 to {machines - 1}"
     command = f"python -m jprep.train.joining {shlex.quote(str(run))} NUMBER"
     return f"on each other machine, in the backend's environment, NUMBER is {numbers}: {command}"
 
@@ -53,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("number", type=int, help="of this process: from 1, each machine another")
     given = parser.parse_args(arguments)
     joined = _Joined(given.run.absolute(), given.number)
-    for number in _SIGNALS:
+    for number in heard_signals():
         signal.signal(number, joined.ask)
     try:
         return joined.to_the_end()
@@ -66,9 +65,9 @@ class _Joined:
     def __init__(self, run: Path, number: int) -> None:
         self._run, self._number, self._attempt = run, number, ""
         self._works = self._asked = False
-        self._end: Event | None = None
         self._follower = Follower(run)
-        self._follower.new()  # what failed before this was started may be begun again
+        before = last_end(self._follower.new())
+        self._end = None if before and before.figures.get("code") else before  # what failed may be begun again
 
     def ask(self, number: int, frame: FrameType | None) -> None:
         """Hear a signal."""
@@ -79,52 +78,54 @@ class _Joined:
     def to_the_end(self) -> int:
         """Take part in each attempt."""
         while True:
-            self._end = last_end(self._follower.new(), self._end)
-            if self._finished():
-                return 0
-            if self._end and (code := self._end.figures.get("code")):
-                on_stderr(f"jprep: the run failed: {self._end.note}")
-                return int(code)
-            if not self._begun():
+            plan = None
+            with contextlib.suppress(OSError):  # a network file system's bad moment: it looks again
+                self._end = last_end(self._follower.new(), self._end)
+                plan = None if self._end else self._begun()
+            if self._end:
+                return self._told_to_leave(self._end)
+            if not plan:
                 time.sleep(_LOOK)
-            elif (code := self._take_part()) in HOPELESS and wanted(self._run, self._attempt):  # not come too late
+            elif (code := self._take_part(plan)) in HOPELESS and self._goes_on():  # not come too late
                 return code
             elif self._asked:
                 return _STOPPED
 
-    def _finished(self) -> bool:
-        newest = self._newest()
-        return newest is not None and newest.step >= read_job(self._run).steps
+    def _told_to_leave(self, end: Event) -> int:
+        if code := int(end.figures.get("code") or 0):
+            on_stderr(f"jprep: the run failed: {end.note}")
+        return code
 
-    def _begun(self) -> bool:
-        """Whether another attempt than the last is going on."""
-        with contextlib.suppress(FileNotFoundError):
-            name = (self._run / LOCK).read_text().strip()
-            if name not in (NOBODY, self._attempt) and wanted(self._run, name):
-                self._attempt = name
-                return True
+    def _begun(self) -> Plan | None:
+        """The plan of another attempt than the last, where one is going on that this is to take part in."""
+        name = (self._run / LOCK).read_text().strip()
+        if name in (NOBODY, self._attempt) or not wanted(self._run, name):
+            return None
+        plan = read_plan(self._run)
+        if plan.env.get(ATTEMPT) != name:  # a network file system may give that of the attempt before
+            return None
+        if not 0 < self._number < plan.machines:
+            what = f"there is no process {self._number} to join a run of {plan.machines}"
+            raise ConfigError(what, where=str(self._run), fix="a number from 1 to one less than there are machines")
+        mine, self._attempt = claim(self._run, name, self._number), name
+        if not mine:
+            on_stderr(f"jprep: another process has joined this attempt as {self._number}; this one waits for the next")
+        return plan if mine else None
+
+    def _goes_on(self) -> bool:
+        with contextlib.suppress(OSError):
+            return wanted(self._run, self._attempt)
         return False
 
-    def _take_part(self) -> int:
+    def _take_part(self, plan: Plan) -> int:
         """Run a worker of this attempt; its exit code."""
-        plan, newest = read_plan(self._run), self._newest()
-        if not 0 < self._number < plan.processes:
-            what = f"there is no process {self._number} to join a run of {plan.processes}"
-            raise ConfigError(what, where=str(self._run), fix="a number from 1 to one less than there are machines")
-        env = os.environ | plan.env | {ATTEMPT: self._attempt, RESUME: newest.folder.name if newest else ""}
         command = [sys.executable, *plan.argv[1:], "--process", str(self._number)]
         self._works = True
         try:  # the worker ends its whole group where its attempt is over
-            return subprocess.run(command, env=env, stdin=subprocess.DEVNULL, start_new_session=True).returncode
+            done = subprocess.run(command, env=os.environ | plan.env, stdin=subprocess.DEVNULL, start_new_session=True)
+            return done.returncode
         finally:
             self._works = False
-
-    def _newest(self) -> Checkpoint | None:
-        """The checkpoint that an attempt goes on from: the supervisor has looked at it before it named the attempt."""
-        if not (self._run / JOB).exists():  # this was started first
-            return None
-        found = checkpoints_of(self._run, read_job(self._run)).committed()
-        return found[-1] if found else None
 
 
 if __name__ == "__main__":

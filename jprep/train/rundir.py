@@ -79,7 +79,7 @@ def read_job(run: Path) -> Job:
 
 
 def write_plan(run: Path, plan: Plan) -> None:
-    """Write `plan.json`: how the worker is started, for those that are started on other machines.
+    """Write `plan.json`: how the worker of an attempt is started, for those that are started on other machines.
 
     Raises:
         MachineError: it cannot be written.
@@ -88,14 +88,15 @@ def write_plan(run: Path, plan: Plan) -> None:
 
 
 def read_plan(run: Path) -> Plan:
-    """How the worker of the present attempt is started.
+    """How the worker of the newest attempt is started; the attempt's own variables are among the plan's.
 
     Raises:
-        ConfigError: nobody has started one.
+        OSError: nobody has started one, or it cannot be read.
+        ConfigError: another version of jprep has written it.
     """
     try:
         return msgspec.json.decode((run / PLAN).read_bytes(), type=Plan)
-    except (OSError, msgspec.MsgspecError) as error:
+    except msgspec.MsgspecError as error:
         raise ConfigError(f"{PLAN} cannot be read: {error}", where=str(run), fix="`jprep train` writes it") from error
 
 

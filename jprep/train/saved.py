@@ -84,7 +84,8 @@ def write_first(folder: Path, kind: str, shapes: Mapping[str, Shape], blocks: Bl
         write(folder, kind, shapes, blocks)
     else:
         for name in shapes:
-            blocks(name)
+            for _ in blocks(name):
+                pass
 
 
 def write_progress(folder: Path, progress: Progress) -> None:

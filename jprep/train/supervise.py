@@ -14,9 +14,11 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
+import msgspec
+
 from jprep.errors import JprepError, MachineError
 from jprep.io.lock import locked
-from jprep.train.attempt import ATTEMPT, HOPELESS, NOBODY, RESUME, announce, clear_ranks, signal_ranks
+from jprep.train.attempt import ATTEMPT, HOPELESS, NOBODY, RESUME, announce, clear_ranks, heard_signals, signal_ranks
 from jprep.train.backend import Plan
 from jprep.train.checkpoints import Checkpoint, full_disk
 from jprep.train.data_lock import check_data
@@ -30,7 +32,7 @@ from jprep.train.worker import HEARTBEAT, note_damaged
 _LONGEST_PAUSE = 60.0
 _STOPPED = 130
 _TRACKED_EVERY = 2.0  # seconds
-_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_GRACE = 10.0  # seconds for process 0 to leave by itself, where one on another machine has said that it cannot go on
 
 
 class Ending(NamedTuple):
@@ -77,7 +79,6 @@ def supervise(run: Path, plan: Plan, *, resume: str = "auto", say: Say = on_stde
         check_data(run, job, say)
         checkpoints = checkpoints_of(run, job)
         checkpoints.clean()
-        write_plan(run, plan)
         if resume != "auto":
             checkpoints.rewind(0 if resume == "never" else int(resume))
         with _Asked() as asked, contextlib.closing(Trackers(run, job, say)) as trackers:
@@ -95,7 +96,7 @@ class _Asked:
             self.times += 1
 
         main = threading.current_thread() is threading.main_thread()
-        self._before = {number: signal.signal(number, count) for number in _SIGNALS} if main else {}
+        self._before = {number: signal.signal(number, count) for number in heard_signals()} if main else {}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -113,7 +114,8 @@ class _Supervisor:
         self._name = secrets.token_hex(8)
         self._follower = Follower(run)
         self._end: Event | None = None
-        self._heard()
+        self._words: list[Event] = []
+        self._hear()
 
     def to_the_end(self) -> int:
         attempts = failures = reached = 0
@@ -142,40 +144,46 @@ class _Supervisor:
 
     def _attempt(self, latest: Checkpoint | None, number: int) -> Ending:
         """Start the worker and see it to its end; nothing of it is left then."""
-        attempt, self._end = f"{self._name}-{number}", None
+        attempt, self._end, self._words = f"{self._name}-{number}", None, []
+        own = {ATTEMPT: attempt, RESUME: latest.folder.name if latest else ""}
+        plan = msgspec.structs.replace(self._plan, env=self._plan.env | own)
+        write_plan(self._run, plan)  # others read it once the attempt is announced
         announce(self._run, attempt)
-        with self._started(attempt, latest) as process:
+        with self._started(plan) as process:
             silent = self._watch(process)
         code = process.returncode
-        events = self._heard()
-        said = [event for event in events if event.kind == "end" and event.figures.get("code")]
-        if said:  # launchers lose their workers' exit codes
-            return Ending(int(said[-1].figures["code"] or 1), said[-1].note, False)
-        left = code == 0 and any(event.kind == "signal" for event in events)
+        self._hear()
+        if refusal := self._refusal():  # launchers lose their workers' exit codes
+            return Ending(int(refusal.figures["code"] or 1), refusal.note, False)
+        left = code == 0 and any(event.kind == "signal" for event in self._words)
         minutes = self._job.train.silent_minutes
         words = f"it had ended with code {code}" if code >= 0 else f"it was ended by {signal.Signals(-code).name}"
         if code == MachineError.exit_code and (full := full_disk(self._run)):  # neither event nor log took the reason
             words = str(full)
         return Ending(code, f"it was silent for {minutes:g} minutes" if silent else words, left)
 
-    def _heard(self) -> list[Event]:
-        """The events since the last call."""
+    def _hear(self) -> None:
+        """Read the events since the last call; those of an attempt's end are kept."""
         events = self._follower.new()
+        self._words += [event for event in events if event.kind in ("end", "signal")]
         self._end = last_end(events, self._end)
-        return events
+
+    def _refusal(self) -> Event | None:
+        """What this attempt cannot go on for; what others say after that comes of it."""
+        return next((event for event in self._words if event.kind == "end" and event.figures.get("code")), None)
 
     @contextlib.contextmanager
-    def _started(self, attempt: str, latest: Checkpoint | None) -> Iterator[subprocess.Popen[bytes]]:
-        env = {**os.environ, **self._plan.env, ATTEMPT: attempt, RESUME: latest.folder.name if latest else ""}
+    def _started(self, plan: Plan) -> Iterator[subprocess.Popen[bytes]]:
+        env = os.environ | plan.env
         with opened(self._run) as log:
             try:
                 process = subprocess.Popen(
-                    self._plan.argv, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                    plan.argv, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
                 )
             except OSError as error:
                 fix = "`jprep doctor` says what a backend lacks"
                 what = f"the worker cannot be started: {error.strerror}"
-                raise MachineError(what, where=self._plan.argv[0], fix=fix) from error
+                raise MachineError(what, where=plan.argv[0], fix=fix) from error
         try:
             yield process
         finally:  # whatever happens, no process of this attempt outlives it
@@ -188,7 +196,7 @@ class _Supervisor:
 
     def _watch(self, process: subprocess.Popen[bytes]) -> bool:
         """Wait for its end; whether it had to be ended because it was silent."""
-        signs, heard, tracked, passed_on = self._signs(), time.monotonic(), 0.0, 0
+        signs, heard, tracked, passed_on, refused = self._signs(), time.monotonic(), 0.0, 0, 0.0
         patience = 60 * self._job.train.silent_minutes
         while process.poll() is None:
             now = time.monotonic()
@@ -197,8 +205,11 @@ class _Supervisor:
                 self._pass_on(process, at_once=passed_on > 1)
             if (found := self._signs()) != signs:
                 signs, heard = found, now
+                refused = refused or (now if self._refused_elsewhere() else 0.0)
             elif now - heard > patience:
                 return True
+            if refused and now - refused > _GRACE:
+                return False
             if now - tracked > _TRACKED_EVERY:
                 tracked = now
                 self._trackers.update()
@@ -206,6 +217,13 @@ class _Supervisor:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(0.05)
         return False
+
+    def _refused_elsewhere(self) -> bool:
+        """Whether a process has ended that no launcher here watches, and that the others would wait for."""
+        if self._plan.machines == 1:
+            return False
+        self._hear()
+        return self._refusal() is not None
 
     def _pass_on(self, process: subprocess.Popen[bytes], *, at_once: bool) -> None:
         """Ranks are asked themselves: a launcher that is asked gives them little time."""
@@ -235,7 +253,7 @@ class _Supervisor:
             time.sleep(0.02)
 
     def _finished(self) -> int:
-        self._heard()
+        self._hear()
         if self._end is None or self._end.figures.get("code"):
             record(self._run, "end", self._job.steps, {"code": 0})
         return 0

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
 from jprep.errors import JprepError, MachineError
+from jprep.train.log import on_stderr
 from jprep.train.saved import Saved
 from jprep.train.worker import Session
 
@@ -45,7 +45,7 @@ def do(given: argparse.Namespace, train: Callable[[argparse.Namespace], int], an
             import_module(answering).answer(given.folder)
         return 0
     except JprepError as error:
-        sys.stderr.write(f"jprep: {error}\n")
+        on_stderr(f"jprep: {error}")
         return error.exit_code
 
 

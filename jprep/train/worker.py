@@ -74,6 +74,7 @@ class Session:
         ConfigError: there is no run, or its data cannot be used by so many processes.
         MismatchError: its data is not what it was.
         MachineError: another process trains there, or the supervisor that started this one is gone.
+        JprepError: another process has this rank in the same attempt.
     """
 
     job: Job

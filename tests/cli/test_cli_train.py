@@ -228,6 +228,22 @@ def test_an_environment_that_pip_cannot_fill_says_what_pip_says_and_is_not_belie
     assert "numpy is installed already" in place.jprep(*arguments, env=place.env).stdout
 
 
+def test_a_device_may_have_an_environment_of_its_own(place: Place) -> None:
+    heavy = next(Path(part) for part in place.env["PYTHONPATH"].split(os.pathsep)) / "numpy_heavy" / "worker.py"
+    heavy.write_text("import no_such_framework")
+    moon = ("--set", "train.backend.numpy.device=moon")
+    assert "jprep backends install numpy --set device=moon" in place.train(*moon, code=3).stderr
+    assert "environments/numpy-moon/bin/python" in place.train(*moon, "--dry-run").stdout
+    folder = Path(place.env["JPREP_BACKENDS"]) / "numpy-moon"
+    folder.mkdir(parents=True)
+    wanted = [*as_installed("jprep"), "jprep_numpy==1.0"]
+    folder.joinpath(STAMP).write_bytes(
+        msgspec.json.encode(Installed(name=folder.name, requires=wanted, python="3", packages={}))
+    )
+    arguments = ("backends", "install", "numpy", "--set", "device=moon", "--", "--no-index")
+    assert f"numpy is installed already: {folder}" in place.jprep(*arguments, env=place.env).stdout
+
+
 def test_the_documented_backend_plans_a_job(place: Place, distribution: Distribution) -> None:
     [source] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "backends.md").read_text(), re.DOTALL)
     distribution.add("jprep_mine", source)

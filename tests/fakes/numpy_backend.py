@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from jprep.errors import ConfigError
-from jprep.train.backend import Finding, Host, Plan
+from jprep.train.backend import Finding, Home, Host, Plan, own_home
 from jprep.train.job import Job
 from tests.conftest import Distribution
 from tests.fakes.offering import offer_backend
@@ -30,6 +30,7 @@ if __name__ == "__main__":
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rows: int = 0
+    device: str = ""
 
 
 class Numpy:
@@ -37,6 +38,12 @@ class Numpy:
     module: ClassVar[str] = "numpy_heavy"
     distribution: ClassVar[str] = "jprep_numpy"
     Options: ClassVar[type[Any]] = Options
+
+    def home(self, options: Any) -> Home:
+        if not options.device:
+            return own_home(self)
+        name = f"{self.name}-{options.device}"
+        return Home(name=name, distribution=self.distribution, install=f"{self.name} --set device={options.device}")
 
     def check(self, options: Any) -> list[Finding]:
         return [Finding("numpy is there"), Finding("it is slow", "note", "take another backend")]

@@ -9,6 +9,7 @@ import msgspec
 
 from jprep.errors import ConfigError
 from jprep.train.backend import Finding, Host, Plan
+from jprep.train.fitting import check_rows
 from jprep.train.job import Job
 from jprep_deepspeed.checking import findings
 from jprep_deepspeed.ds_config import DsConfig
@@ -89,9 +90,7 @@ def _layout(
     job: Job, options: Options, host: Host, hosts: Hosts, own: int, config: DsConfig
 ) -> tuple[Layout, list[str]]:
     """How the job lies on the devices, and what is to be said of it."""
-    if options.rows and own % options.rows:
-        fix = f"take a divisor of {own}, the rows of each process"
-        raise ConfigError(f"{own} rows cannot be taken {options.rows} at a time", where=f"{WHERE}.rows", fix=fix)
+    check_rows(own, options.rows, WHERE)
     device, away = _device(options, host), (options.offload_optimizer == "cpu", options.offload_param == "cpu")
     whole = Layout("cuda" if device == "cuda" else "cpu", hosts.world, own, 1, 0, *away, options.recompute)
     fitting = Fitting(whole, lambda layout: _memory(job, config, layout), _room(options, host, hosts, device))

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from jprep.train.fitting import SHARE, divisors
 from jprep_deepspeed.memory import Memory
 from jprep_deepspeed.options import Layout
 
-SHARE = 0.85
-"""Of a device's memory that a plan fills; the rest is the libraries' own."""
-
-_MOST = 1 << 14  # rows at a time that are thought of
 _TOLD = 3  # ways out
 _GB = 1e9
 _STAGES = range(4)
@@ -73,7 +70,7 @@ class Fitting:
 
     def _of(self, stage: int, rows: int) -> Layout:
         own = self._asked.rows * self._asked.accumulate
-        numbers = [rows] if rows else [n for n in range(min(own, _MOST), 0, -1) if own % n == 0]
+        numbers = [rows] if rows else divisors(own)
         layouts = [_with_rows(_at(self._asked, stage), number) for number in numbers]
         return next((one for one in layouts if self._fits(one)), layouts[-1])
 
@@ -106,8 +103,7 @@ def _others(layout: Layout) -> Iterator[list[tuple[str, Layout]]]:
     last, own = max(_STAGES), layout.rows * layout.accumulate
     if layout.world > 1:
         yield [(f"stage = {stage}", _at(layout, stage)) for stage in _STAGES[layout.stage + 1 :]]
-    fewer = (rows for rows in range(min(layout.rows - 1, _MOST), 0, -1) if own % rows == 0)
-    yield [(f"rows = {rows}", _with_rows(layout, rows)) for rows in fewer]
+    yield [(f"rows = {rows}", _with_rows(layout, rows)) for rows in divisors(own, layout.rows - 1)]
     lean = layout._replace(recompute=True)
     yield [("recompute = true", lean)]
     away = lean._replace(stage=max(1, layout.stage), offload_optimizer=True)

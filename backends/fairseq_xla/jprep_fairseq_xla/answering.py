@@ -58,7 +58,8 @@ def answer_to(model: Any, config: dict[str, Any], request: Request) -> Answer:
             return _fill(model, config, request)
         if isinstance(request, Generate) and config["model_type"] == "gpt2":
             return _generate(model, request)
-    raise InputError(f"this model cannot {request.__struct_config__.tag}")
+    fix = "a roberta or bert fills masks, a gpt2 generates"
+    raise InputError(f"this model cannot {request.__struct_config__.tag}", fix=fix)
 
 
 def logits(model: Any, config: dict[str, Any], ids: Tensor) -> Tensor:

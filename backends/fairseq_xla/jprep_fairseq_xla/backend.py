@@ -12,6 +12,7 @@ import msgspec
 from jprep.errors import ConfigError, JprepError
 from jprep.train.backend import Finding, Home, Host, Plan
 from jprep.train.environments import python_of
+from jprep.train.fitting import SHARE, rows_that_fit
 from jprep.train.host import tpus
 from jprep.train.job import Job
 from jprep.train.models import training_memory
@@ -20,8 +21,6 @@ from jprep_fairseq_xla.settings import fairseq_settings
 from jprep_torch import pjrt
 from jprep_torch.backend import environment, torchrun
 
-_SHARE = 0.85  # of a device's memory that a plan fills; the rest is the libraries' own
-_MOST = 1 << 14  # rows at a time that are thought of
 _LOOK = 150  # seconds that the frameworks have to be imported in
 _ASK = "import sys; from jprep_fairseq_xla.report import report; sys.exit(report({!r}))"
 
@@ -96,6 +95,7 @@ class FairseqXla:
             argv=(host.python, *torchrun(layout.processes), "jprep_fairseq_xla.worker", *verb),
             env=env | (pjrt.variables(layout.devices) if layout.device == "xla" else {}),
             processes=layout.processes * layout.hosts,
+            machines=layout.hosts,
             rows=layout.rows // layout.hosts,
             accumulate=accumulate,
             memory=layout.memory,
@@ -135,16 +135,13 @@ def _layout(job: Job, options: Options, host: Host) -> Layout:
         what = f"a batch of {batch} rows cannot be divided among {parts} {'devices' if devices > 1 else 'processes'}"
         raise ConfigError(what, where=WHERE, fix=f"take a multiple of {parts} as train.batch, or fewer under {WHERE}")
     own = batch // parts
-    if options.rows and own % options.rows:
-        fix = f"take a divisor of {own}, the rows of each device"
-        raise ConfigError(f"{own} rows cannot be taken {options.rows} at a time", where=f"{WHERE}.rows", fix=fix)
     on_tpus = device == "xla" and tpus()
     memory = int(options.memory * 2**30) if on_tpus else host.memory // parts
 
     def fits(rows: int) -> bool:
-        return not memory or _memory(job, rows) <= _SHARE * memory
+        return not memory or _memory(job, rows) <= SHARE * memory
 
-    rows = options.rows or next((n for n in range(min(own, _MOST), 0, -1) if own % n == 0 and fits(n)), 1)
+    rows = rows_that_fit(own, options.rows, fits, WHERE)
     return Layout(device, options.processes, options.hosts, devices, rows * devices, _memory(job, rows))
 
 

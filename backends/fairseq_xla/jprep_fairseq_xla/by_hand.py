@@ -11,6 +11,7 @@ import os
 import sys
 
 from jprep.errors import JprepError
+from jprep.train.log import on_stderr
 from jprep_fairseq_xla.mends import mended_fairseq, show_info
 
 PROGRAMS = ("train", "preprocess", "validate", "eval_lm", "generate", "interactive")
@@ -20,12 +21,12 @@ def main(arguments: list[str]) -> int:
     """Run one of fairseq's programs; its exit code."""
     program, *given = arguments or [""]
     if program not in PROGRAMS:
-        sys.stderr.write(f"jprep: name one of fairseq's programs: {', '.join(PROGRAMS)}\n")
+        on_stderr(f"jprep: name one of fairseq's programs: {', '.join(PROGRAMS)}")
         return 2
     try:
         mended_fairseq("xla" if "--tpu" in given else "cpu")
     except JprepError as error:
-        sys.stderr.write(f"jprep: {error}\n")
+        on_stderr(f"jprep: {error}")
         return error.exit_code
     show_info()
     # Its checkpoints are pickles of its own classes, which PyTorch from 2.6 on does not load unless it is told to.

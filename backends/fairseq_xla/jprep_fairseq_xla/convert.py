@@ -13,6 +13,7 @@ import warnings
 from pathlib import Path
 
 from jprep.errors import JprepError
+from jprep.train.log import on_stderr
 from jprep_fairseq_xla.from_fairseq import from_fairseq
 from jprep_fairseq_xla.to_fairseq import write_for_fairseq
 
@@ -28,7 +29,7 @@ def main(arguments: list[str]) -> int:
         else:
             write_for_fairseq(given.export, given.folder)
     except JprepError as error:
-        sys.stderr.write(f"jprep: {error}\n")
+        on_stderr(f"jprep: {error}")
         return error.exit_code
     print(given.folder)  # noqa: T201
     return 0

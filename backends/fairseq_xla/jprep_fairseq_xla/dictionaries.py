@@ -13,6 +13,7 @@ OWN = 4
 """How many symbols fairseq's dictionary begins with that no file names."""
 
 _UNKNOWN = 3
+_AS_IT_WAS = "give the dict.txt as it was made"
 _MADE_UP = re.compile(r"madeupword\d+")
 
 
@@ -32,12 +33,7 @@ def rows_of(checkpoint: Checkpoint, kind: str, ours: list[str], dictionary: Path
         InputError: the file is none.
     """
     known, _ = shape_of(checkpoint, f"{BASES[kind]}.embed_tokens.weight")
-    mask = ours[-1]
-    theirs = ours if dictionary is None else _symbols(dictionary, ours[:OWN])
-    if dictionary is not None and mask not in theirs and kind != "gpt2":
-        theirs.append(mask)
-    if kind == "gpt2" and known == len(ours) - 1 and dictionary is None:
-        theirs = ours[:-1]
+    theirs = _trained_with(known, kind, ours, dictionary)
     if len(theirs) != known:
         source = "the tokenizer" if dictionary is None else dictionary.name
         what = f"the model was trained with {known:,} symbols, and {source} has {len(theirs):,}"
@@ -45,9 +41,20 @@ def rows_of(checkpoint: Checkpoint, kind: str, ours: list[str], dictionary: Path
         raise ConfigError(what, where=str(checkpoint.path), fix=fix)
     ids = {symbol: number for number, symbol in enumerate(theirs)}
     if kind == "gpt2":
-        ids.setdefault(mask, _UNKNOWN)
+        ids.setdefault(ours[-1], _UNKNOWN)
     _check_symbols(ours, ids, dictionary)
     return [ids[symbol] for symbol in ours]
+
+
+def _trained_with(known: int, kind: str, ours: list[str], dictionary: Path | None) -> list[str]:
+    """The symbols of a model that knows so many; no file names `<mask>`, which fairseq adds at the end for RoBERTa and
+    BERT.
+    """
+    *pieces, mask = ours
+    if dictionary is None:
+        return pieces if kind == "gpt2" and known == len(pieces) else ours
+    found = _symbols(dictionary, ours[:OWN])
+    return found if kind == "gpt2" or mask in found else [*found, mask]
 
 
 def _symbols(dictionary: Path, own: list[str]) -> list[str]:
@@ -58,9 +65,9 @@ def _symbols(dictionary: Path, own: list[str]) -> list[str]:
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", where=str(dictionary), fix="name a dict.txt") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"this is no dict.txt: {error.reason}", where=str(dictionary)) from error
+        raise InputError(f"this is no dict.txt: {error.reason}", where=str(dictionary), fix=_AS_IT_WAS) from error
     if len(set(found)) < len(found):
-        raise InputError("a symbol stands there twice", where=str(dictionary), fix="give the dict.txt as it was made")
+        raise InputError("a symbol stands there twice", where=str(dictionary), fix=_AS_IT_WAS)
     return found
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -51,42 +50,45 @@ def from_fairseq(path: Path, tokenizer: Path, folder: Path, dictionary: Path | N
     foreign = foreign_of(checkpoint, kind)
     rows = rows_of(checkpoint, kind, symbols(tokenizer), dictionary)
     config = foreign_config(foreign, tokenizer)
-    write_foreign(foreign, config, tokenizer, folder, _reader(checkpoint, config, rows))
+    write_foreign(foreign, config, tokenizer, folder, _Tensors(checkpoint, config, rows))
 
 
-def _reader(checkpoint: Checkpoint, config: dict[str, Any], rows: list[int]) -> Callable[[str], Floats]:
+class _Tensors:
     """Gives tensors by transformers' names; all are seen to be there, and none to be left."""
-    kind = config["model_type"]
-    task = TASKS[kind]
-    places, shapes = spots(config, task, own=True), parameters(config, task)
-    _refuse_others(checkpoint, kind, {own for spot in places.values() for own in spot.names})
-    base = BASES[kind]
-    by_symbol = {f"{base}.embed_tokens.weight", *TIED.values(), *_BIASES}
-    known, _ = shape_of(checkpoint, f"{base}.embed_tokens.weight")
 
-    def own(name: str) -> Floats:
+    def __init__(self, checkpoint: Checkpoint, config: dict[str, Any], rows: list[int]) -> None:
+        self._checkpoint, self._config, self._rows = checkpoint, config, rows
+        kind = config["model_type"]
+        task = TASKS[kind]
+        self._places, self._shapes = spots(config, task, own=True), parameters(config, task)
+        _refuse_others(checkpoint, kind, {own for place in self._places.values() for own in place.names})
+        self._table = f"{BASES[kind]}.embed_tokens.weight"
+        self._known, _ = shape_of(checkpoint, self._table)
+        self._scaled = kind == "gpt2" and scaled(checkpoint)
+
+    def __call__(self, name: str) -> Floats:
+        place = self._places[name]
+        with contextlib.suppress(IndexError, ValueError):  # tensors that do not fit together
+            array = to_transformers(place, self._own)
+            if array.shape == self._shapes[name].shape:
+                return array
+        what = f"{' and '.join(place.names)} cannot make a tensor of {self._shapes[name].shape}"
+        raise InputError(what, where=str(self._checkpoint.path), fix="give a whole checkpoint of one model")
+
+    def _own(self, name: str) -> Floats:
+        """By fairseq's names, with the tokenizer's rows."""
         if name == TYPES:
-            return np.zeros((1, config["hidden_size"]), np.float32)
-        if name not in checkpoint.weights:
-            raise lacking(checkpoint, name)
-        array: Floats = checkpoint.weights[name].detach().float().numpy()
-        if name in by_symbol and array.shape[:1] == (known,):
-            array = array[rows]
+            return np.zeros((1, self._config["hidden_size"]), np.float32)
+        if name not in self._checkpoint.weights:
+            raise lacking(self._checkpoint, name)
+        array: Floats = self._checkpoint.weights[name].detach().float().numpy()
         if name == SEGMENTS:  # its task tells nothing of segments: none of them is ever added
             return np.zeros_like(array)
-        if kind == "gpt2" and name.endswith("embed_tokens.weight") and scaled(checkpoint):
-            return array * np.float32(np.sqrt(config["n_embd"]))
+        if name in (self._table, *TIED.values(), *_BIASES) and array.shape[:1] == (self._known,):
+            array = array[self._rows]
+        if name == self._table and self._scaled:
+            return array * np.float32(np.sqrt(self._config["n_embd"]))
         return array
-
-    def read(name: str) -> Floats:
-        with contextlib.suppress(IndexError, ValueError):  # tensors that do not fit together
-            array = to_transformers(places[name], own)
-            if array.shape == shapes[name].shape:
-                return array
-        what = f"{' and '.join(places[name].names)} cannot make a tensor of {shapes[name].shape}"
-        raise InputError(what, where=str(checkpoint.path), fix="give a whole checkpoint of one model")
-
-    return read
 
 
 def _refuse_others(checkpoint: Checkpoint, kind: str, wanted: set[str]) -> None:

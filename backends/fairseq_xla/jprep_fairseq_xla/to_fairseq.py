@@ -11,6 +11,7 @@ import torch
 
 from jprep.dataset.exports.fairseq import symbols
 from jprep.errors import ConfigError, MachineError
+from jprep.train.exporting.folder import replaced
 from jprep.train.exporting.manifest import read_export, refuse_changed
 from jprep.train.tensor_file import Floats
 from jprep_fairseq_xla.dictionaries import OWN
@@ -23,21 +24,26 @@ from jprep_fairseq_xla.weights import TYPES, to_fairseq
 CHECKPOINT, DICTIONARY, SENTENCEPIECE = "model.pt", "dict.txt", "sentencepiece.bpe.model"
 """The files of the folder; fairseq's hub interface looks for the last by this name."""
 
+_MACHINE = {"distributed_world_size": 1, "distributed_num_procs": 1, "nprocs_per_node": 1, "device_id": 0}
+"""Options whose defaults fairseq takes from the machine: its GPUs, and the environment."""
+
 _VERSION = 3.0  # of a stack of layers, as fairseq counts; to an older one it gives no norm at its end
 
 
 def write_for_fairseq(exported: Path, folder: Path) -> None:
-    """Write an exported model as fairseq has such.
+    """Write an exported model as fairseq has such, whole or not at all.
 
     Args:
         exported: a folder of `jprep export`.
-        folder: where to; files of these names in it are replaced.
+        folder: where to; one that was written before is replaced.
 
     Raises:
-        ConfigError: fairseq cannot be this model, or it has other special tokens than fairseq's dictionary.
+        ConfigError: fairseq cannot be this model, it has other special tokens than fairseq's dictionary, or something
+            else lies in the folder.
         InputError: its file lacks weights.
         MachineError: this environment's versions are not those that the mends are for; the disk is full.
     """
+    _refuse_others(folder)
     mended_fairseq("cpu")
     about = read_export(exported)
     refuse_changed(exported, about)
@@ -45,24 +51,29 @@ def write_for_fairseq(exported: Path, folder: Path) -> None:
     _check(config, exported)
     names = symbols(exported)
     state = _state(config, weights, about.step)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    with replaced(folder) as partial:
         listed = names[OWN:] if config["model_type"] == "gpt2" else names[OWN:-1]
-        _put(folder / DICTIONARY, "".join(f"{symbol} 1\n" for symbol in listed).encode())
+        (partial / DICTIONARY).write_text("".join(f"{symbol} 1\n" for symbol in listed), encoding="utf-8")
         if (exported / "spm.model").exists():
-            _put(folder / SENTENCEPIECE, (exported / "spm.model").read_bytes())
-        partial = folder / f"partial-{CHECKPOINT}"
-        torch.save(state, partial)
-        partial.replace(folder / CHECKPOINT)
-    except (OSError, RuntimeError) as error:
+            (partial / SENTENCEPIECE).write_bytes((exported / "spm.model").read_bytes())
+        _save(state, partial / CHECKPOINT)
+
+
+def _refuse_others(folder: Path) -> None:
+    """Raise ConfigError where something would be lost that was not written here."""
+    own = (CHECKPOINT, DICTIONARY, SENTENCEPIECE)
+    if folder.exists() and (not folder.is_dir() or any(path.name not in own for path in folder.iterdir())):
+        what, fix = "something else lies here, and no model for fairseq", "give another folder, or delete what is there"
+        raise ConfigError(what, where=str(folder), fix=fix)
+
+
+def _save(state: dict[str, Any], path: Path) -> None:
+    """PyTorch tells of a full disk by an error that says nothing of disks."""
+    try:
+        torch.save(state, path)
+    except RuntimeError as error:
         what, fix = f"the checkpoint could not be written: {error}", "give another folder, or make room"
-        raise MachineError(what, where=str(folder), fix=fix) from error
-
-
-def _put(path: Path, data: bytes) -> None:
-    partial = path.with_name(f"partial-{path.name}")
-    partial.write_bytes(data)
-    partial.replace(path)
+        raise MachineError(what, where=str(path), fix=fix) from error
 
 
 def _check(config: dict[str, Any], exported: Path) -> None:
@@ -101,7 +112,7 @@ def _configuration(config: dict[str, Any], task: str) -> dict[str, Any]:
     for name in ("ids", "pad", "criterion"):
         settings.pop(name, None)
     length = settings.get("max_positions") or settings["max_target_positions"]
-    settings |= {"task": task, "tokens_per_sample": length, "distributed_world_size": 1} | _architecture(config)
+    settings |= {"task": task, "tokens_per_sample": length} | _MACHINE | _architecture(config)
     options, utils = import_module("fairseq.options"), import_module("fairseq.dataclass.utils")
     given = options.parse_args_and_arch(options.get_training_parser(), [".", *arguments(settings)])
     made: dict[str, Any] = import_module("omegaconf").OmegaConf.to_container(
@@ -111,7 +122,9 @@ def _configuration(config: dict[str, Any], task: str) -> dict[str, Any]:
 
 
 def _architecture(config: dict[str, Any]) -> Settings:
-    """BERT's has a head for pairs of sentences; the one below it needs all else to be said."""
+    """Options of `masked_lm`, which a BERT is for fairseq. Its `bert_base` turns on a head that tells whether one
+    sentence follows another; without that, what else makes a BERT of it has to be said.
+    """
     if config["model_type"] != "bert":
         return {}
     flags = ("share_encoder_input_output_embed", "encoder_learned_pos", "encoder_normalize_before", "apply_bert_init")

@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import torch
 
 from jprep.dataset.exports import export
 from jprep.dataset.exports.writing import Options
@@ -58,3 +60,9 @@ def hand_trained(folder: Path, kind: str, *options: str) -> HandTrained:
     logged = [json.loads(line[line.index("{") :]) for line in done.stdout.splitlines() if "train_inner | {" in line]
     losses = [float(one["loss"]) for one in logged]
     return HandTrained(folder / "tokenizer", data, folder / "saved" / "checkpoint_best.pt", losses, done.stdout)
+
+
+def state_of(checkpoint: Path) -> dict[str, Any]:
+    """What `torch.save` wrote."""
+    state: dict[str, Any] = torch.load(checkpoint, weights_only=False)
+    return state

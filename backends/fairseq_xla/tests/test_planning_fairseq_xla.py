@@ -67,7 +67,7 @@ def test_a_slice_has_one_process_on_each_host_and_the_plan_says_what_to_type_the
 ) -> None:
     chips[0] = 4
     found = plan(run, hosts=2)
-    assert (found.processes, found.rows, found.accumulate) == (2, 8, 1)
+    assert (found.processes, found.machines, found.rows, found.accumulate) == (2, 2, 8, 1)
     assert "CPU_NUM_DEVICES" not in found.env and found.settings["distributed_world_size"] == 1
     assert {"--devices", "8", "--hosts", "2", "--rows", "16"} <= set(found.argv)
     assert "8 TPU devices" in found.notes[0] and "2 hosts" in found.notes[0]

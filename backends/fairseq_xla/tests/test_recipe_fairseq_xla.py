@@ -61,4 +61,8 @@ def test_a_killed_run_of_the_recipe_has_the_losses_of_the_undisturbed_one(corpus
     assert losses(killed) == found
     exports = [run / "export" / "model.safetensors" for run in (whole, killed)]
     assert exports[0].read_bytes() == exports[1].read_bytes()
+    events = list(read_events(whole))
+    validated = next(event.step for event in events if event.kind == "validation")
+    compiling = [event.step for event in events if event.figures.get("compiling")]
+    assert all(step <= validated + 1 for step in compiling), "XLA compiles nothing after the first validation"
     assert list((whole / "tensorboard").iterdir()), "figures are there for TensorBoard"

@@ -59,6 +59,7 @@ class Flax:
             argv=(host.python, "-m", *_program(layout, run)),
             env=_environment(layout),
             processes=layout.processes,
+            machines=layout.processes if layout.coordinator else 1,
             rows=layout.rows,
             accumulate=layout.accumulate,
             memory=layout.memory,

@@ -8,6 +8,7 @@ import msgspec
 
 from jprep.errors import ConfigError
 from jprep.train.backend import Host
+from jprep.train.fitting import SHARE, rows_that_fit
 from jprep.train.host import tpus
 from jprep.train.job import Job
 from jprep.train.models import FAMILIES, training_memory
@@ -16,8 +17,6 @@ from jprep_flax.options import WHERE, Options
 MODELS = ("gpt2", "llama", "bert", "roberta", "electra")
 """What there is in flax.nnx."""
 
-_SHARE = 0.85  # of a device's memory that a plan fills; the rest is XLA's own
-_MOST = 1 << 14  # rows at a time that are thought of
 _LANES = 128  # numbers that a TPU's matrix unit takes side by side
 
 
@@ -66,7 +65,7 @@ def lay_out(job: Job, options: Options, host: Host) -> Layout:
     _check_model(job, mesh)
     shards = mesh[0] * mesh[1]
     own = _own_rows(job, options, shards)
-    rows = options.rows or _fitting(job, options, mesh, own, memory)
+    rows = _fitting(job, options, mesh, own, memory)
     return Layout(
         device=device,
         devices=devices,
@@ -114,7 +113,7 @@ def _device_memory(options: Options, host: Host, device: str, devices: int) -> i
 def _mesh(job: Job, options: Options, world: int, memory: int) -> tuple[int, int, int]:
     """The sizes of data, fsdp and tensor."""
     rest, tensor = world // options.tensor, options.tensor
-    whole = not memory or _memory(job, options, (rest, 1, tensor), 1) <= _SHARE * memory
+    whole = not memory or _memory(job, options, (rest, 1, tensor), 1) <= SHARE * memory
     fsdp = options.fsdp or (1 if whole or options.data else rest)
     data = options.data or max(1, rest // fsdp)
     if data * fsdp * tensor != world:
@@ -146,18 +145,14 @@ def _own_rows(job: Job, options: Options, shards: int) -> int:
     if batch % shards:
         fix = f"take a multiple of {shards} as train.batch, or fewer devices, or a larger {WHERE}.tensor"
         raise ConfigError(f"a batch of {batch} rows cannot be divided into {shards} shares", where=WHERE, fix=fix)
-    own = batch // shards
-    if options.rows and own % options.rows:
-        fix = f"take a divisor of {own}, the rows of each device"
-        raise ConfigError(f"{own} rows cannot be taken {options.rows} at a time", where=f"{WHERE}.rows", fix=fix)
-    return own
+    return batch // shards
 
 
 def _fitting(job: Job, options: Options, mesh: tuple[int, int, int], own: int, memory: int) -> int:
     def fits(rows: int) -> bool:
-        return not memory or _memory(job, options, mesh, rows) <= _SHARE * memory
+        return not memory or _memory(job, options, mesh, rows) <= SHARE * memory
 
-    return next((n for n in range(min(own, _MOST), 0, -1) if own % n == 0 and fits(n)), 1)
+    return rows_that_fit(own, options.rows, fits, WHERE)
 
 
 def _vocabulary(job: Job, device: str, tensor: int) -> int:

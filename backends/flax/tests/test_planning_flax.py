@@ -53,13 +53,13 @@ def test_without_an_accelerator_it_is_one_cpu(run: Path) -> None:
 
 def test_processes_divide_the_devices_and_a_launcher_starts_them(run: Path) -> None:
     found = plan(run, GPUS, processes=2, rows=2)
-    assert (found.processes, found.rows, found.accumulate) == (2, 2, 2)
+    assert (found.processes, found.machines, found.rows, found.accumulate) == (2, 1, 2, 2)
     assert found.settings["devices"] == 1 and "jprep_flax.launching" in found.argv
 
 
 def test_of_several_machines_each_has_a_process_and_the_plan_says_what_to_type_there(run: Path) -> None:
     found = plan(run, GPUS, processes=4, coordinator="10.0.0.1:9876")
-    assert (found.processes, found.rows) == (4, 2) and "jprep_flax.worker" in found.argv
+    assert (found.processes, found.machines, found.rows) == (4, 4, 2) and "jprep_flax.worker" in found.argv
     assert "NUMBER is 1 to 3" in found.notes[-1] and found.notes[-1].endswith(f"jprep.train.joining {run} NUMBER")
 
 

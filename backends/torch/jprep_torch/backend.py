@@ -11,6 +11,7 @@ import msgspec
 from jprep.errors import ConfigError, JprepError
 from jprep.train.backend import Finding, Home, Host, Plan, own_home
 from jprep.train.environments import printed_by, python_of
+from jprep.train.fitting import SHARE, rows_that_fit
 from jprep.train.host import accelerators, tpus
 from jprep.train.job import Job
 from jprep.train.models import training_memory
@@ -19,9 +20,13 @@ from jprep_torch import pjrt
 WHERE = "train.backend.torch"
 """The section of the options."""
 
-_SHARE = 0.85  # of a device's memory that a plan fills; the rest is the libraries' own
-_MOST = 1 << 14  # rows at a time that are thought of
 _LOOK = 60  # seconds that the framework has to be imported in
+WAYS_OUT = {
+    "GPU": 'device = "cpu" among the backend\'s options, or a PyTorch that is built for this GPU',
+    "TPU": 'a machine with TPUs (v4 and later) and torch_tpu, or device = "xla"',
+}
+"""What to do where PyTorch finds no such device."""
+
 _ABOUT = "import {}torch, transformers as t; print(torch.__version__, t.__version__, torch.accelerator.device_count())"
 
 
@@ -88,7 +93,8 @@ class Torch:
 
     def home(self, options: Any) -> Home:
         """One for CPUs and GPUs; torch_xla and torch_tpu want a PyTorch for themselves."""
-        return {"xla": pjrt.HOME, "tpu": pjrt.TPU_HOME}.get(options.device) or own_home(self)
+        own = msgspec.structs.replace(own_home(self), also=(pjrt.HOME.name,))
+        return {"xla": pjrt.HOME, "tpu": pjrt.TPU_HOME}.get(options.device, own)
 
     def check(self, options: Any) -> list[Finding]:
         """What its environment holds, and whether the device that is asked for is there."""
@@ -107,8 +113,7 @@ class Torch:
         kind = "TPU" if options.device == "tpu" else "GPU"
         found = [Finding(f"{what}, {count} {kind}s that it can use")]
         if count == "0" and (options.device in ("cuda", "tpu") or (options.device == "auto" and accelerators())):
-            fix = f'device = "cpu", or a PyTorch that is built for this {kind}'
-            found.append(Finding(f"PyTorch finds no {kind}", "error", fix))
+            found.append(Finding(f"PyTorch finds no {kind}", "error", WAYS_OUT[kind]))
         return found
 
     def plan(self, job: Job, run: Path, host: Host) -> Plan:
@@ -128,6 +133,7 @@ class Torch:
             argv=(host.python, *_launcher(device, layout.processes), "jprep_torch.worker", *verb),
             env=env | (pjrt.variables(layout.devices) if device == "xla" else {}),
             processes=layout.processes * layout.hosts,
+            machines=layout.hosts,
             rows=layout.rows // layout.hosts,
             accumulate=job.train.batch // layout.processes // layout.rows,
             memory=layout.memory,
@@ -193,9 +199,6 @@ def _layout(job: Job, options: Options, host: Host, device: str) -> Layout:
     if device == "xla":
         devices = pjrt.devices_of_xla(options.devices, options.hosts)
     own = _own_rows(job, processes * devices)
-    if options.rows and own % options.rows:
-        fix = f"take a divisor of {own}, the rows of each process"
-        raise ConfigError(f"{own} rows cannot be taken {options.rows} at a time", where=f"{WHERE}.rows", fix=fix)
     memory = host.device_memory if device == "cuda" else host.memory // processes // devices
     if device in pjrt.COMPILED and tpus():
         memory = int(options.memory * 2**30)
@@ -204,12 +207,12 @@ def _layout(job: Job, options: Options, host: Host, device: str) -> Layout:
         return _memory(job, options, device, rows, parts)
 
     def fits(rows: int, parts: int) -> bool:
-        return not memory or takes(rows, parts) <= _SHARE * memory
+        return not memory or takes(rows, parts) <= SHARE * memory
 
-    alone = processes == 1 or device == "tpu"
-    shard = options.shard == "yes" or (options.shard == "auto" and not alone and not fits(1, 1))
+    whole = processes == 1 or device == "tpu"
+    shard = options.shard == "yes" or (options.shard == "auto" and not whole and not fits(1, 1))
     parts = processes if shard else 1
-    rows = options.rows or next((n for n in range(min(own, _MOST), 0, -1) if own % n == 0 and fits(n, parts)), 1)
+    rows = rows_that_fit(own, options.rows, lambda rows: fits(rows, parts), WHERE)
     return Layout(processes, rows * devices, shard, takes(rows, parts), devices, options.hosts)
 
 

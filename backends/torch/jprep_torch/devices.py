@@ -15,6 +15,7 @@ from torch import Tensor
 
 from jprep.errors import MachineError
 from jprep.train.job import Job, Precision
+from jprep_torch.backend import WAYS_OUT
 from jprep_torch.pjrt import COMPILED
 
 _LEAST_PATIENCE = 10.0  # minutes, as PyTorch has them
@@ -41,7 +42,7 @@ class Place:
     def __init__(self, kind: str, rank: int = 0, world: int = 1, devices: int = 1, host: int = 0) -> None:
         self.rank, self.world, self.kind = rank, world, kind
         self.first = not rank and not host
-        self._mesh, self._compiling = _mesh(devices) if devices > 1 else None, 0.0
+        self._mesh = _mesh(devices) if devices > 1 else None
         self.device = _device(kind)
 
     def divided(self, rows: Tensor) -> Tensor:
@@ -85,15 +86,14 @@ class Place:
 
             torch_xla.manual_seed(value >> 1)  # of 63 bits
 
-    def compiling(self) -> float:
-        """Seconds that XLA has compiled since this was asked last."""
+    def compiled(self) -> float:
+        """Seconds that XLA has compiled so far."""
         if self.kind != "xla":
             return 0.0
         from torch_xla.debug.metrics import metric_data
 
         _, nanoseconds, _ = metric_data("CompileTime") or (0, 0, ())
-        before, self._compiling = self._compiling, nanoseconds / 1e9
-        return self._compiling - before
+        return nanoseconds / 1e9
 
     def sync(self) -> None:
         """Have XLA compute what it was given so far; other devices have begun already."""
@@ -122,8 +122,8 @@ def joined(
     """
     rank, world = ranks()
     if kind in _NAMES and not _is_there(kind):
-        fix = f'device = "cpu" among the backend\'s options, or a PyTorch that is built for this {_NAMES[kind]}'
-        raise MachineError(f"PyTorch finds no {_NAMES[kind]}", where="train.backend", fix=fix)
+        name = _NAMES[kind]
+        raise MachineError(f"PyTorch finds no {name}", where="train.backend", fix=WAYS_OUT[name])
     place = Place(kind, rank, world, devices, host)
     if kind == "cuda":
         torch.cuda.set_device(place.device)
@@ -139,6 +139,7 @@ def joined(
 
 
 def _is_there(kind: str) -> bool:
+    """Whether PyTorch can use such a device."""
     found = torch.accelerator.current_accelerator()
     return torch.accelerator.is_available() and found is not None and found.type == kind
 

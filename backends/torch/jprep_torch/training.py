@@ -80,7 +80,7 @@ class Trainer:
 
     def train(self) -> None:
         """Take the session through its batches."""
-        session, clock = self._session, Clock()
+        session, clock = self._session, Clock(self._place.compiled)
         for step, batch in session.batches():
             updated = self._step(step, batch)
             clock.tokens += int(batch.lengths.sum()) * self._place.world
@@ -88,8 +88,7 @@ class Trainer:
             if due.log:
                 loss = float(self._place.total(updated.loss))
                 more = {"scale": updated.scale} if self._job.train.precision == "fp16" else {}
-                more |= clock.pace(self._place.compiling())
-                session.log(step, loss=loss, lr=self._rate(step), norm=updated.norm, **more)
+                session.log(step, loss=loss, lr=self._rate(step), norm=updated.norm, **clock.figures(), **more)
             if due.validate:
                 self._validate(step)
             if due.checkpoint:
@@ -137,21 +136,28 @@ class Trainer:
 
 
 class Clock:
-    """Counts tokens and seconds between two lines of figures."""
+    """Counts tokens and seconds between two lines of figures.
 
-    def __init__(self) -> None:
+    Args:
+        compiled: gives the seconds that XLA has compiled so far, in which nothing was trained.
+    """
+
+    def __init__(self, compiled: Callable[[], float]) -> None:
+        self._compiled, self._told = compiled, compiled()
         self.restart()
 
     def restart(self) -> None:
         """Begin to count."""
-        self.tokens, self._since = 0, time.monotonic()
+        self.tokens, self._since, self._before = 0, time.monotonic(), self._compiled()
 
-    def pace(self, compiling: float = 0.0) -> dict[str, float]:
-        """Tokens a second since the last time, without padding (of other processes as many as of this one).
-
-        Args:
-            compiling: seconds that were spent on it, and do not count.
+    def figures(self) -> dict[str, float]:
+        """Tokens a second since the last time, without padding (of other processes as many as of this one); and the
+        seconds that XLA compiled, where it did.
         """
-        found = {"tokens_per_second": self.tokens / max(time.monotonic() - self._since - compiling, 1e-9)}
+        compiled = self._compiled()
+        seconds = time.monotonic() - self._since - (compiled - self._before)
+        found = {"tokens_per_second": self.tokens / max(seconds, 1e-9)}
+        found |= {"compiling": compiled - self._told} if compiled > self._told else {}
+        self._told = compiled
         self.restart()
-        return found | ({"compiling": compiling} if compiling else {})
+        return found

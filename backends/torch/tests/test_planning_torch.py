@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -72,7 +73,7 @@ def test_xla_s_devices_have_one_process(run: Path, monkeypatch: pytest.MonkeyPat
 def test_xla_s_hosts_have_a_process_each(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pjrt, "tpus", lambda: 2)
     found = plan(run, CPU, device="xla", hosts=2)
-    assert (found.processes, found.rows, found.accumulate) == (2, 2, 1)
+    assert (found.processes, found.machines, found.rows, found.accumulate) == (2, 2, 2, 1)
     assert {"--devices", "4", "--hosts", "2"} <= set(found.argv) and found.env["WORLD_SIZE"] == "1"
     assert found.notes[-1].endswith(f"python -m jprep.train.joining {run} NUMBER")
     with pytest.raises(ConfigError, match="TPU slice"):
@@ -96,7 +97,28 @@ def test_each_device_of_torch_tpu_has_a_process(run: Path, monkeypatch: pytest.M
 
 def test_more_tpus_than_there_are_is_no_start(capsys: pytest.CaptureFixture[str]) -> None:
     assert on_tpus.main(["2", "jprep_torch.worker"]) == 3
-    assert "the plan has 2" in capsys.readouterr().err
+    assert "the plan has 2" in (said := capsys.readouterr().err) and "fix:" in said
+
+
+def test_workers_on_tpus_are_started_when_torch_tpu_is_ready(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The module that torch_tpu adds to PyTorch is played; there is no TPU here."""
+    ready: list[int] = []
+
+    def prepare(nnodes: int, nproc_per_node: int) -> None:
+        if nproc_per_node == 3:
+            raise RuntimeError("no such topology")
+        ready.append(nproc_per_node)
+
+    played = SimpleNamespace(distributed=SimpleNamespace(set_tpu_launch_env=prepare))
+    monkeypatch.setattr(torch, "tpu", played, raising=False)
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 4)
+    monkeypatch.setattr(on_tpus, "torchrun", lambda words: ready.append(words))
+    assert on_tpus.main(["4", "jprep_torch.worker", "train"]) == 0
+    assert ready == [4, ["--standalone", "--nproc-per-node", "4", "-m", "jprep_torch.worker", "train"]]
+    assert on_tpus.main(["3", "jprep_torch.worker", "train"]) == 3 and len(ready) == 2
+    assert "no such topology" in capsys.readouterr().err
 
 
 def test_some_devices_have_an_environment_of_their_own() -> None:

@@ -16,7 +16,7 @@ from jprep.train.checkpoints import Checkpoint
 from jprep.train.data_lock import read_data_lock
 from jprep.train.events import read_events
 from jprep.train.exporting.choosing import chosen, newest
-from jprep.train.exporting.config_files import write_config, write_tokenizer
+from jprep.train.exporting.config_files import write_beside
 from jprep.train.exporting.curve import loss_curve
 from jprep.train.exporting.folder import hashes, whole
 from jprep.train.exporting.manifest import FORMAT, MANIFEST, Dtype, Exported, read_export
@@ -92,39 +92,45 @@ def newest_export(run: Path) -> Path | None:
 
 def _write_about(run: Path, job: Job, checkpoint: Checkpoint, folder: Path, dtype: Dtype) -> None:
     """Write all but the weights, the manifest last."""
-    dataset = _dataset_of(run, job)
-    end = dataset.end if dataset else -1
-    write_config(job.model, job.train.task, end, folder, dtype)
-    card = write_tokenizer(run / job.tokenizer, folder) if job.tokenizer else None
-    lock, labelled = read_data_lock(run), job.train.labelled
-    marks = {"dataset": dataset.fingerprint if dataset else "", "tokenizer": card.fingerprint if card else ""}
+    dataset, lock = _dataset_of(run, job), read_data_lock(run)
+    about = _described(job, checkpoint.step, dataset, dtype)
+    exported, card = write_beside(folder, about, job.model, run / job.tokenizer if job.tokenizer else None)
+    marks = {"dataset": exported.dataset, "tokenizer": exported.tokenizer}
     fix = "bring back the dataset and the tokenizer that the run began with"
     refuse_other(marks, {name: getattr(lock, name) for name in marks}, run, fix)
-    exported = Exported(
+    events = [event for event in read_events(run) if event.step <= checkpoint.step]
+    files = {Path(path).name: lock.files[f"data/{number}"] for number, path in enumerate(job.train.data)}
+    _write_card(Story(job, exported, events, dataset, card, files), folder)
+    every = exported.files | hashes(folder, known=exported.files)
+    write_manifest(folder / MANIFEST, msgspec.structs.replace(exported, files=dict(sorted(every.items()))))
+
+
+def _described(job: Job, step: int, dataset: Dataset | None, dtype: Dtype) -> Exported:
+    """What is exported, but for its tokenizer and its files."""
+    labelled = job.train.labelled
+    return Exported(
         jprep=version("jprep"),
         format=FORMAT,
         name=job.name,
         task=job.train.task,
         backend=job.backend,
-        step=checkpoint.step,
+        step=step,
         job=job.fingerprint,
-        **marks,
+        dataset=dataset.fingerprint if dataset else "",
         dtype=dtype,
         parameters=job.parameters,
         special=job.special,
-        end=end,
+        end=dataset.end if dataset else -1,
         length=labelled.length if job.train.data else 0,
         pair=bool(job.train.data and labelled.pair),
-        files=hashes(folder),
+        files={},
     )
-    events = [event for event in read_events(run) if event.step <= checkpoint.step]
-    files = {Path(path).name: lock.files[f"data/{number}"] for number, path in enumerate(job.train.data)}
-    story = Story(job, exported, events, dataset, card, files)
+
+
+def _write_card(story: Story, folder: Path) -> None:
     if any(steps for steps, _ in story.curves.values()):
         (folder / CURVE).write_text(loss_curve(story.curves), encoding="utf-8")
     (folder / README).write_text(model_card(story), encoding="utf-8")
-    every = exported.files | hashes(folder, known=exported.files)
-    write_manifest(folder / MANIFEST, msgspec.structs.replace(exported, files=dict(sorted(every.items()))))
 
 
 def _dataset_of(run: Path, job: Job) -> Dataset | None:

@@ -23,8 +23,19 @@ def whole(folder: Path) -> Iterator[Path]:
         ConfigError: something else lies there, or an export that somebody has changed.
         MachineError: the disk is full or not writable.
     """
+    _refuse_others(folder)
+    with replaced(folder) as partial:
+        yield partial
+
+
+@contextlib.contextmanager
+def replaced(folder: Path) -> Iterator[Path]:
+    """Give an empty folder to fill; at the end it stands in the place of this one, whatever lay there.
+
+    Raises:
+        MachineError: the disk is full or not writable.
+    """
     folder = folder.absolute()
-    _refuse_foreign(folder)
     partial, old = (folder.with_name(f"{PARTIAL}{folder.name}{end}") for end in ("", "-old"))
     with locked(partial / _LOCK):
         try:
@@ -52,7 +63,7 @@ def hashes(folder: Path, known: Container[str] = ()) -> dict[str, str]:
     return {name: sha256_of(folder / name) for name in names if name != _LOCK and name not in known}
 
 
-def _refuse_foreign(folder: Path) -> None:
+def _refuse_others(folder: Path) -> None:
     """Raise ConfigError where something would be lost that an export does not give back."""
     if folder.exists() and not (folder / MANIFEST).exists() and (not folder.is_dir() or any(folder.iterdir())):
         fix = "give another -o, or delete what is there"

@@ -16,8 +16,8 @@ from jprep.dataset.special_ids import special_ids
 from jprep.engine.manifest import write_manifest
 from jprep.errors import InputError
 from jprep.tokenizer import load_tokenizer
-from jprep.train.exporting.config_files import write_config, write_tokenizer
-from jprep.train.exporting.folder import hashes, whole
+from jprep.train.exporting.config_files import write_beside
+from jprep.train.exporting.folder import whole
 from jprep.train.exporting.manifest import FORMAT, MANIFEST, Exported
 from jprep.train.exporting.weights import WEIGHTS
 from jprep.train.job import ModelSection, Task
@@ -83,25 +83,18 @@ def write_foreign(
 
     with whole(folder) as partial:
         write_tensors(partial / WEIGHTS, {name: tensors[name].shape for name in sorted(tensors)}, blocks)
-        end = end_of(loaded)
-        write_config(config, foreign.task, end, partial, "fp32")
-        card = write_tokenizer(tokenizer, partial)
-        exported = Exported(
+        about = Exported(
             jprep=version("jprep"),
             format=FORMAT,
             name=folder.absolute().name,
             task=foreign.task,
             backend=foreign.backend,
             step=foreign.step,
-            job="",
-            dataset="",
-            tokenizer=card.fingerprint,
             dtype="fp32",
             parameters=count(config, foreign.task),
             special=special_ids(loaded),
-            end=end,
-            length=0,
-            pair=False,
-            files=hashes(partial),
+            end=end_of(loaded),
+            files={},
         )
+        exported, _ = write_beside(partial, about, config, tokenizer)
         write_manifest(partial / MANIFEST, exported)

@@ -31,8 +31,8 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
         task: the job's.
         backend: that trained it.
         step: how many updates the weights have had.
-        job: the job's fingerprint.
-        dataset: the dataset's; "" for labelled data.
+        job: the job's fingerprint; "" where it was trained elsewhere.
+        dataset: the dataset's; "" for labelled data, and where it was trained elsewhere.
         tokenizer: the tokenizer's; "" where there is none.
         dtype: of the weights.
         parameters: how many there are.
@@ -49,15 +49,15 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
     task: Task
     backend: str
     step: int
-    job: str
-    dataset: str
-    tokenizer: str
+    job: str = ""
+    dataset: str = ""
+    tokenizer: str = ""
     dtype: Dtype
     parameters: int
     special: SpecialIds
     end: int
-    length: int
-    pair: bool
+    length: int = 0
+    pair: bool = False
     files: dict[str, str]
 
 

@@ -120,7 +120,7 @@ def test_a_damaged_checkpoint_is_refused_and_another_one_named(tmp_path: Path, c
     assert path.parent.exists()  # a trainer may be at work: only it sets checkpoints aside
 
 
-def test_a_foreign_folder_is_left_alone_and_an_older_export_replaced(tmp_path: Path, copying: Any) -> None:
+def test_a_folder_of_others_is_left_alone_and_an_older_export_replaced(tmp_path: Path, copying: Any) -> None:
     run = trained_run(tmp_path)
     mine = tmp_path / "mine"
     mine.mkdir()

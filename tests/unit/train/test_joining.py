@@ -13,10 +13,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from jprep.train.attempt import seated
+from jprep.io.lock import locked
+from jprep.train.attempt import announce, seated
 from jprep.train.backend import Plan
 from jprep.train.events import read_events, record
 from jprep.train.joining import told
+from jprep.train.rundir import write_plan
 from jprep.train.supervise import supervise
 from tests.conftest import environment
 from tests.fakes.small_run import await_true, plan_of, small_run, supervisor_command, weights
@@ -24,8 +26,9 @@ from tests.fakes.small_run import await_true, plan_of, small_run, supervisor_com
 Started = list[subprocess.Popen[Any]]
 
 
-def two_machines(run: Path, **env: str) -> Plan:
-    return msgspec.structs.replace(plan_of(run, HOSTS="2", TRACE=str(run.parent), **env), processes=2)
+def two_machines(run: Path, machines: int = 2, **env: str) -> Plan:
+    plan = plan_of(run, HOSTS=str(machines), TRACE=str(run.parent), **env)
+    return msgspec.structs.replace(plan, processes=2, machines=machines)
 
 
 def train(run: Path, **env: str) -> int:
@@ -39,8 +42,8 @@ def join(started: Started, run: Path) -> subprocess.Popen[str]:
     return process
 
 
-def supervisor(started: Started, run: Path, **env: str) -> subprocess.Popen[Any]:
-    plan = msgspec.json.encode(two_machines(run, **env)).decode()
+def supervisor(started: Started, run: Path, machines: int = 2, **env: str) -> subprocess.Popen[Any]:
+    plan = msgspec.json.encode(two_machines(run, machines, **env)).decode()
     command = [*supervisor_command(run)[:-1], plan]
     process = subprocess.Popen(command, env=environment(), stderr=subprocess.DEVNULL, process_group=0)
     started.append(process)
@@ -87,6 +90,62 @@ def test_where_the_run_fails_for_good_it_leaves_with_its_code(
     assert [e.figures["code"] for e in read_events(run) if e.kind == "end"] == [code]
 
 
+def test_the_run_ends_where_one_on_another_machine_cannot_go_on_and_says_its_reason(
+    tmp_path: Path, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jprep.train.supervise._GRACE", 0.1)
+    run, said = small_run(tmp_path), list[str]()
+    other = join(started, run)
+    plan = two_machines(run, REFUSE_AT="15", BAD_RANK="1")  # the first waits for it at step 20
+    assert supervise(run, plan, say=said.append, backoff=0.01) == 2
+    assert "the run failed: no restart mends this" in said[-1]
+    assert end_of(other)[0] == 2
+    assert [e.figures["code"] for e in read_events(run) if e.kind == "end"] == [2]
+
+
+def test_of_two_with_one_number_one_takes_part_and_the_run_comes_to_its_end(tmp_path: Path, started: Started) -> None:
+    run = small_run(tmp_path)
+    both = [join(started, run), join(started, run)]
+    assert train(run, PAUSE="0.02") == 0
+    (first, words), (second, others) = (end_of(one) for one in both)
+    assert first == second == 0
+    assert (words + others).count("another process has joined this attempt as 1") == 1
+    assert [e.figures["code"] for e in read_events(run) if e.kind == "end"] == [0]
+
+
+def test_it_begins_from_where_the_attempt_does_and_not_by_the_plan_of_the_one_before(
+    tmp_path: Path, started: Started
+) -> None:
+    run, saw = small_run(tmp_path), tmp_path / "saw"
+    code = f"import os; open({str(saw)!r}, 'a').write(os.environ['JPREP_ATTEMPT'] + os.environ['JPREP_RESUME'])"
+
+    def plan(attempt: str, resume: str) -> None:
+        env = {"JPREP_ATTEMPT": attempt, "JPREP_RESUME": resume}
+        write_plan(run, Plan((sys.executable, "-c", code), env, 2, 4, 1, 0, machines=2))
+
+    with locked(run / "LOCK"):
+        plan("first-0", "step-00000010")
+        announce(run, "first-1")
+        other = join(started, run)
+        time.sleep(1)
+        assert other.poll() is None and not saw.exists()
+        plan("first-1", "step-00000020")
+        await_true(lambda: saw.exists() and saw.read_text() == "first-1step-00000020")
+
+
+def test_started_by_nohup_it_does_not_hear_that_the_line_is_cut(tmp_path: Path, started: Started) -> None:
+    run = small_run(tmp_path)
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        other = join(started, run)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    first = supervisor(started, run, PAUSE="0.02")
+    await_true(lambda: len(seated(run)) == 2)
+    other.send_signal(signal.SIGHUP)
+    assert first.wait(60) == 0 and end_of(other)[0] == 0
+
+
 def test_it_waits_for_a_run_that_was_stopped_and_for_one_that_had_failed_before(
     tmp_path: Path, started: Started
 ) -> None:
@@ -123,9 +182,8 @@ def test_asked_twice_it_ends_with_its_worker(tmp_path: Path, started: Started) -
     await_true(lambda: len(seated(run)) < 2)
 
 
-def test_a_number_that_the_run_has_not_is_refused(tmp_path: Path, started: Started) -> None:
+def test_a_run_whose_processes_are_all_on_one_machine_is_not_joined(tmp_path: Path, started: Started) -> None:
     run = small_run(tmp_path)
-    first = subprocess.Popen(supervisor_command(run, PAUSE="0.1"), env=environment(), process_group=0)
-    started.append(first)
+    supervisor(started, run, machines=1, PAUSE="0.1")
     found, said = end_of(join(started, run))
     assert found == 2 and "no process 1 to join a run of 1" in said

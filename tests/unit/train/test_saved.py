@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jprep.errors import InputError
-from jprep.train.saved import OPTIMIZER, WEIGHTS, Progress, Saved, averages, share, write, write_progress
-from jprep.train.tensor_file import Shape
+from jprep.train.saved import OPTIMIZER, WEIGHTS, Progress, Saved, averages, share, write, write_first, write_progress
+from jprep.train.tensor_file import Floats, Shape
 
 SHAPES: dict[str, Shape] = {"b": (7,), "a": (5, 3), "c": (2, 2, 2), "d": ()}
 TENSORS = {name: np.random.default_rng(7).standard_normal(shape).astype(np.float32) for name, shape in SHAPES.items()}
@@ -58,6 +59,19 @@ def test_what_is_read_can_be_changed_and_the_file_stays(tmp_path: Path) -> None:
 def test_another_program_s_checkpoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no model\.safetensors"):
         Saved(tmp_path)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_the_others_read_each_tensor_that_the_first_writes(first: bool, tmp_path: Path) -> None:
+    read = []
+
+    def blocks(name: str) -> Iterator[Floats]:
+        yield TENSORS[name]
+        read.append(name)
+
+    write_first(tmp_path, WEIGHTS, SHAPES, blocks, first=first)
+    assert read == list(SHAPES), "each once, in the same order on all: else they wait for each other for ever"
+    assert [path.name for path in tmp_path.iterdir()] == (["model.safetensors"] if first else [])
 
 
 SHAPE = st.lists(st.integers(1, 50), max_size=3).map(tuple)

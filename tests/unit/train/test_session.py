@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
@@ -18,7 +19,7 @@ import pytest
 from jprep.dataset.sampler import Batch, Sampler, SamplerConfig, source_of
 from jprep.errors import ConfigError, InputError, JprepError, MachineError
 from jprep.io.lock import locked
-from jprep.train.attempt import announce
+from jprep.train.attempt import Seat, announce
 from jprep.train.events import read_events
 from jprep.train.job import CheckpointSection, ValidationSection
 from jprep.train.rundir import checkpoints_of
@@ -206,6 +207,16 @@ def test_a_worker_that_comes_late_does_not_end_the_next_start_s_run(
         (run / "job.json").unlink()
         assert work(print, run) == 2
         assert [event.kind for event in read_events(run)] == ["end"]
+
+
+def test_a_second_worker_of_a_rank_leaves_and_the_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = small_run(tmp_path)
+    monkeypatch.setattr("jprep.train.attempt._PATIENCE", 0.1)
+    with locked(run / "LOCK"), contextlib.closing(Seat(run, 1)):
+        announce(run, "here-0")
+        monkeypatch.setenv("JPREP_ATTEMPT", "here-0")
+        assert work(print, run, 1, 2) == 1
+    assert read_events(run) == []
 
 
 def test_nothing_to_validate_on_is_said_at_the_start(tmp_path: Path) -> None:

@@ -183,7 +183,7 @@ def test_a_rank_of_another_machine_is_not_taken_for_a_process_of_this_one(tmp_pa
         (run / "ranks" / "rank-00000").write_text(f"{bystander.pid} elsewhere\n")
         assert seated(run) == [] and signal_ranks(run, signal.SIGKILL) == 0
         with pytest.raises(MachineError, match="do not leave") as error:
-            clear_ranks(run, patience=0.1)
+            clear_ranks(run, patience=0, elsewhere=0.1)
     assert "elsewhere" in str(error.value)
     assert bystander.poll() is None
     bystander.kill()

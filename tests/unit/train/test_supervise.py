@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from jprep.errors import ConfigError, MachineError
@@ -203,6 +204,16 @@ def test_asked_to_leave_it_saves_and_the_same_call_goes_on(
     assert events[-1].step == events[-2].step < 60
     assert start(started, run).wait(60) == 0
     assert weights(run) == calm
+
+
+def test_of_several_reasons_to_give_up_the_first_counts(tmp_path: Path) -> None:
+    code = "import sys; from pathlib import Path; from jprep.train.events import record\n"
+    code += "for code, words in ((2, 'the cause'), (3, 'what came of it')):\n"
+    code += "    record(Path(sys.argv[1]), 'end', 0, {'code': code}, words)\nsys.exit(1)"
+    run, said = small_run(tmp_path), list[str]()
+    plan = msgspec.structs.replace(plan_of(run), argv=(sys.executable, "-c", code, str(run)))
+    assert supervise(run, plan, say=said.append) == 2
+    assert "the run failed: the cause" in said[-1]
 
 
 def test_asked_twice_it_ends_at_once(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
