@@ -11,7 +11,8 @@ TRAINERS := torch deepspeed flax fairseq-cpu $(XLA)
 SUITES   := $(foreach name,$(TRAINERS),$(name):$(if $(findstring fairseq,$(name)),fairseq_xla,$(name)))
 BACKENDS := $(abspath $(VENV))/backends
 TORCH    := $(BACKENDS)/torch/bin/python
-PLACES   := JPREP_BACKENDS=$(BACKENDS) JPREP_TORCH=$(TORCH) JPREP_DEEPSPEED=$(BACKENDS)/deepspeed/bin/python
+PLACES   := JPREP_BACKENDS=$(BACKENDS) JPREP_TORCH=$(TORCH) JPREP_DEEPSPEED=$(BACKENDS)/deepspeed/bin/python \
+  JPREP_FAIRSEQ=$(BACKENDS)/fairseq-cpu/bin/python
 READY    := $(TRAINERS:%=$(VENV)/.%-test)
 
 # Environments in which a tokenizer is loaded as its users do: the last transformers 4, and a transformers 5.
