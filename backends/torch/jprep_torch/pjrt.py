@@ -1,4 +1,4 @@
-"""XLA's devices as PJRT names them, for plans: torch_xla is not imported."""
+"""XLA's devices for plans: where they are driven from, what PJRT and workers are told. No framework is imported."""
 
 from __future__ import annotations
 
