@@ -108,7 +108,7 @@ class Updater:
     def save(self, folder: Path) -> None:
         """Fill a checkpoint's folder; each process has all of it, and the first one writes."""
         job, first = self._job, self._place.first
-        if not (first or self._place.kind == "xla"):
+        if not self._place.saves:
             return
         found = spots(job.model, job.train.task)
         shapes = {name: to_transformers(spot, self._weight).shape for name, spot in sorted(found.items())}

@@ -33,8 +33,8 @@ def _train(given: argparse.Namespace) -> int:
         from jprep_fairseq_xla.updating import Updater
         from jprep_torch.training import Trainer
 
-        hosts = {"devices": given.devices, "host": given.process}
-        with joined(given.device, deterministic=True, patience=patience(session.job), **hosts) as place:
+        on_xla = {"devices": given.devices, "host": given.process}
+        with joined(given.device, deterministic=True, patience=patience(session.job), **on_xla) as place:
             updater = Updater(session.job, given.run, session.resume, place, given.settings)
             Trainer(session, place, updater, given.rows).train()
 

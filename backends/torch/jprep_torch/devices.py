@@ -37,11 +37,13 @@ class Place:
 
     Attributes:
         first: whether this process is the one that writes.
+        saves: whether it takes part in saving what every process has whole: the first one, and all of XLA's hosts.
     """
 
     def __init__(self, kind: str, rank: int = 0, world: int = 1, devices: int = 1, host: int = 0) -> None:
         self.rank, self.world, self.kind = rank, world, kind
         self.first = not rank and not host
+        self.saves = self.first or kind == "xla"
         self._mesh = _mesh(devices) if devices > 1 else None
         self.device = _device(kind)
 

@@ -19,7 +19,7 @@ _KEPT = {"m": "exp_avg", "v": "exp_avg_sq"}
 def save(folder: Path, spread: Spread, optimizer: torch.optim.Optimizer, progress: Progress, place: Place) -> None:
     """Fill a checkpoint's folder. Each process takes part; the first one writes."""
     first = place.first
-    if not (first or place.kind == "xla" or spread.divided):  # each has all of it
+    if not (place.saves or spread.divided):
         return
     write_first(folder, WEIGHTS, spread.shapes, lambda name: [_numbers(spread.whole(name))], first=first)
     shapes = averages(spread.shapes, spread.weights)

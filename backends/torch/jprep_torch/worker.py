@@ -31,8 +31,8 @@ def _train(given: argparse.Namespace) -> int:
     def page(session: Session) -> None:
         job = session.job
         options = msgspec.convert(job.options, Options)
-        hosts = {"devices": given.devices, "host": given.process}
-        with joined(given.device, deterministic=options.deterministic, patience=patience(job), **hosts) as place:
+        on_xla = {"devices": given.devices, "host": given.process}
+        with joined(given.device, deterministic=options.deterministic, patience=patience(job), **on_xla) as place:
             try:
                 updater = Updater(job, given.run, session.resume, place, options, shard=given.shard)
                 Trainer(session, place, updater, given.rows).train()
