@@ -42,6 +42,10 @@ class MismatchError(ConfigError):
     """An output directory holds the work of another recipe, input or version."""
 
 
+class DamagedError(MismatchError):
+    """A file that a receipt or a manifest names is missing, or its content is not what was written."""
+
+
 class MachineError(JprepError):
     """This machine lacks something: a program, a library, a right, disk space."""
 

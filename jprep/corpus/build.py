@@ -19,7 +19,6 @@ from jprep.corpus.store import (
     REJECTS,
     TOTAL,
     Manifest,
-    damage_of,
     read_manifest,
     write_manifest,
 )
@@ -30,6 +29,7 @@ from jprep.engine.stage import Output, Receipt, Stage
 from jprep.errors import ConfigError, MismatchError
 from jprep.io.atomic import remove_contents, remove_leftovers, remove_tree
 from jprep.io.lock import locked
+from jprep.io.verified import verified
 from jprep.testing.failpoints import failpoint
 
 STATE = ".state"
@@ -111,8 +111,8 @@ class _Build:
 
     def _run(self, restart: bool) -> Manifest:
         remove_leftovers(self._folder)
-        corpus = self._recipe.corpus
-        self._inputs = [find_inputs(source, self._state / "inputs.json") for source in corpus.sources]
+        corpus, cache = self._recipe.corpus, self._state / "inputs.json"
+        self._inputs = [find_inputs(source, cache, fresh=restart) for source in corpus.sources]
         with closing(DocumentsStage(corpus, self._inputs, f"{STATE}/documents/" if self._barrier else "")) as reading:
             self._made_from = _made_from(self._recipe, reading)
             if restart:
@@ -133,9 +133,7 @@ class _Build:
             raise MismatchError("a finished corpus cannot be held against a pipe", where=str(self._folder), fix=fix)
         refuse_other(self._made_from, manifest.made_from, self._folder)
         for file in manifest.files:
-            if damage := damage_of(self._folder, file):
-                fix = "--restart builds the corpus again"
-                raise MismatchError(f"a file of this corpus {damage}", where=str(self._folder / file.path), fix=fix)
+            verified(self._folder / file.path, file.sha256, "--restart builds the corpus again")
         return manifest
 
     def _stage(self, stage: Stage) -> list[Receipt]:
@@ -144,9 +142,16 @@ class _Build:
     def _deduplicate(self, read: list[Receipt]) -> list[Receipt]:
         read_from = fingerprint(self._made_from["documents"])
         hashes = [next(iter(_in_folder(HASHES, [receipt])), None) for receipt in read]
-        found = self._stage(ExactDedup(hashes, f"{STATE}/dedup/", read_from))
+        self._verify([output for output in hashes if output])
+        drops = outputs_of(self._stage(ExactDedup(hashes, f"{STATE}/dedup/", read_from)))
+        self._verify(drops)
         made_from = {"documents": read_from} | self._made_from["words"]
-        return self._stage(WordsStage(read, outputs_of(found), self._recipe.corpus.segmenter, made_from))
+        return self._stage(WordsStage(read, drops, self._recipe.corpus.segmenter, made_from))
+
+    def _verify(self, outputs: list[Output]) -> None:
+        """See that files of work under way are what was written."""
+        for output in outputs:
+            verified(self._folder / output.path, output.sha256)
 
     def _seal(self, stages: list[list[Receipt]]) -> Manifest:
         failpoint("corpus.sealing")

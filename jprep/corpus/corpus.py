@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, TextIO
 import msgspec
 
 from jprep.corpus.document import SENTENCE, UNMARK, WORD, Document, Reject
-from jprep.corpus.store import DOCUMENTS, MANIFEST, Manifest, damage_of, read_manifest, read_rows
+from jprep.corpus.store import DOCUMENTS, MANIFEST, Manifest, read_manifest, read_rows
 from jprep.engine.fingerprint import fingerprint
 from jprep.errors import ConfigError
+from jprep.io.verified import damage_of
 
 if TYPE_CHECKING:  # what building needs is loaded when something is built: `import jprep` stays fast
     from jprep.corpus.recipe import Recipe
@@ -98,14 +99,17 @@ class Corpus:
 
         Args:
             columns: read these only; the other fields are empty.
+
+        Raises:
+            DamagedError: a shard is missing, or not what was written.
         """
         for part in self.manifest.parts:
-            yield from read_rows(self.folder / part.path, Document, columns)
+            yield from read_rows(self.folder, part, Document, columns)
 
     def rejects(self) -> Iterator[Reject]:
         """All rejects, in the order of the stages."""
         for part in self.manifest.reject_parts:
-            yield from read_rows(self.folder / part.path, Reject)
+            yield from read_rows(self.folder, part, Reject)
 
     def export(self, out: TextIO, form: str = "text", *, limit: int | None = None) -> int:
         """Write the corpus as text.
@@ -152,13 +156,13 @@ class Corpus:
             if path.relative_to(self.folder).as_posix() not in named:
                 yield Damage(path.relative_to(self.folder).as_posix(), "is no file of this corpus")
         for file in self.manifest.files:
-            if damage := damage_of(self.folder, file):
+            if damage := damage_of(self.folder / file.path, file.sha256):
                 yield Damage(file.path, damage)
             elif file.folder == DOCUMENTS:
                 yield from self._unlawful(file)
 
     def _unlawful(self, part: Output) -> Iterator[Damage]:
-        for doc in read_rows(self.folder / part.path, Document, ["id", "text", "words"]):
+        for doc in read_rows(self.folder, part, Document, ["id", "text", "words"]):
             if doc.words.translate(UNMARK) != doc.text:
                 yield Damage(part.path, f"{doc.id}: its words are not its text")
 

@@ -14,7 +14,7 @@ import msgspec
 import xxhash
 
 from jprep.corpus.dedup.hashes import HashWriter
-from jprep.corpus.inputs import Input
+from jprep.corpus.inputs import Input, contents_of, refuse_changed
 from jprep.corpus.recipe import CorpusConfig, Source, StepRef, make_step
 from jprep.corpus.sink import sink
 from jprep.corpus.step import Filter, Normalizer, Reader, Segmenter, Shard, Splitter, Step
@@ -22,6 +22,7 @@ from jprep.corpus.steps import Chain, describe, take_tally
 from jprep.corpus.store import FORMAT
 from jprep.engine.stage import Result, Stage, Task
 from jprep.io.paths import names
+from jprep.io.unchanged import Content, expect, forget
 
 _GROUP_SHARDS = 1000
 _GROUP = 1 << 20  # bytes: smaller shards share a task, or a folder of little files would become as many little files
@@ -97,7 +98,13 @@ class DocumentsStage(Stage):
 
     @cached_property
     def _steps(self) -> OpenSteps:
+        """This process's steps; while they are open, what they read of the inputs is compared with the hashes."""
+        expect(self._contents)
         return OpenSteps(self._config, "none" if deduplicates(self._config) else self._config.segmenter)
+
+    @property
+    def _contents(self) -> dict[str, Content]:
+        return contents_of(file for files in self._inputs for file in files)
 
     def __getstate__(self) -> dict[str, Any]:
         """Another process opens its own steps."""
@@ -152,6 +159,7 @@ class DocumentsStage(Stage):
         for file in files:
             for shard in reader.shards(file.path):
                 yield msgspec.structs.replace(shard, hints=shard.hints | {"name": short[file.path]})
+            refuse_changed(file)
 
     def run(self, task: Task, root: Path) -> Result:
         """Make a task's shards one file of documents, one of rejects, and one of hashes."""
@@ -163,6 +171,7 @@ class DocumentsStage(Stage):
             for shard in group:
                 for item in chain.judge(reader.read(shard, self._config.sources[index].name)):
                     taken.take(item)
+            self._refuse_changed(index, group)
         taken.counts.update(chain.tally)
         if (source := self._config.sources[index]).shards:
             taken.counts[f"source.{source.name}.bytes_read"] = task.weight
@@ -170,10 +179,18 @@ class DocumentsStage(Stage):
             taken.counts.update(dict(take_tally(kind, step)))
         return taken.result()
 
+    def _refuse_changed(self, source: int, group: list[Shard]) -> None:
+        """See that a task's inputs are still what was hashed, before anything that was made of them is committed."""
+        paths = {shard.path for shard in group}
+        for file in self._inputs[source]:
+            if file.path in paths:
+                refuse_changed(file)
+
     def close(self) -> None:
         """Close the steps of this process."""
         if steps := self.__dict__.pop("_steps", None):
             steps.close()
+            forget(self._contents)
 
 
 def _grouped(shards: Iterator[Shard]) -> Iterator[list[Shard]]:

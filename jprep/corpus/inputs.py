@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
+from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
 
 from jprep.corpus.recipe import Source
+from jprep.engine.sealed import seal, unseal
 from jprep.io.atomic import write_atomic
 from jprep.io.paths import STDIN, expand, is_local, size_of
 from jprep.io.streams import open_raw
+from jprep.io.unchanged import Content, changed, content_of
+from jprep.io.verified import State, state_of
 
 
 class Input(msgspec.Struct, frozen=True):
@@ -21,58 +25,96 @@ class Input(msgspec.Struct, frozen=True):
         path: where it is on this machine.
         name: its own name, which travels into manifests.
         size: bytes on disk; 0 for a pipe.
-        sha256: of its bytes as they are on disk; "" for a pipe, whose shards carry hashes of their own.
+        content: the hashes of its bytes as they are on disk; None for a pipe, whose shards carry hashes of their own.
+        state: what the file system said of a local file when it was hashed; None for others.
     """
 
     path: str
     name: str
     size: int
-    sha256: str
+    content: Content | None = None
+    state: State | None = None
+
+    @property
+    def sha256(self) -> str:
+        """Of its bytes as they are on disk; "" for a pipe."""
+        return self.content.sha256 if self.content else ""
 
     @property
     def is_pipe(self) -> bool:
         """Whether it can be read only once, and so cannot be hashed beforehand."""
-        return not self.sha256
+        return self.content is None
 
     def public(self) -> dict[str, object]:
         """What a manifest says of it: nothing of this machine."""
         return {"name": self.name, "size": self.size, "sha256": self.sha256}
 
 
-def find_inputs(source: Source, cache: Path) -> list[Input]:
-    """The files of a source, hashed.
+def find_inputs(source: Source, cache: Path, *, fresh: bool = False) -> list[Input]:
+    """Return the files of a source, hashed.
 
     Args:
         source: its paths may be patterns.
-        cache: a file that remembers hashes of local files that have not changed since (size, time of change).
+        cache: a file that remembers hashes of local files whose size, times and inode have not changed since.
+        fresh: hash all files again.
 
     Raises:
         ConfigError: a path matches nothing.
         MachineError: a file cannot be read.
+        InputError: a file changed while it was hashed.
     """
-    known: dict[str, str] = msgspec.json.decode(cache.read_bytes()) if cache.exists() else {}
+    known = {} if fresh else _remembered(cache)
     return [_look_at(path, known, cache) for path in expand(source.paths)]
 
 
-def _look_at(path: str, known: dict[str, str], cache: Path) -> Input:
+def contents_of(files: Iterable[Input]) -> dict[str, Content]:
+    """Return what those files held that could be hashed, by path: what `jprep.io.unchanged.expect` takes."""
+    return {file.path: file.content for file in files if file.content}
+
+
+def refuse_changed(file: Input) -> None:
+    """See that a local file is still the one that was hashed; for readers that open files on their own.
+
+    The file is hashed again only if its size, times or inode are not what they were.
+
+    Raises:
+        InputError: its content is another.
+        ConfigError: it is gone.
+    """
+    if file.state and (state := state_of(Path(file.path))) != file.state and _sha256(file.path, state) != file.sha256:
+        raise changed(file.path)
+
+
+@lru_cache
+def _sha256(path: str, state: State) -> str:
+    """Hash a file once in each state that it is in."""
+    return _hashed(path).sha256
+
+
+def _look_at(path: str, known: dict[str, Content], cache: Path) -> Input:
     name = "stdin" if path == STDIN else path.rstrip("/").rpartition("/")[2]
     size = size_of(path)
     if path == STDIN or (is_local(path) and size is None):  # a named pipe would be empty once it was hashed
-        return Input(path, name, 0, "")
+        return Input(path, name, 0)
     if not is_local(path):
-        return Input(path, name, size or 0, _sha256(path))
-    if (key := _state(path)) not in known:
-        known[key] = _sha256(path)
-        write_atomic(cache, msgspec.json.encode(known))
-    return Input(path, name, size or 0, known[key])
+        return Input(path, name, size or 0, _hashed(path))
+    state = state_of(Path(path))
+    key = "|".join(map(str, (os.path.realpath(path), *state)))
+    if key not in known:
+        known[key] = _hashed(path)
+        if state_of(Path(path)) != state:
+            raise changed(path)
+        write_atomic(cache, seal(known))
+    return Input(path, name, state.size, known[key], state)
 
 
-def _state(path: str) -> str:
-    """What changes whenever a local file does."""
-    status = Path(path).stat()
-    return f"{os.path.realpath(path)}|{status.st_size}|{status.st_mtime_ns}"
+def _remembered(cache: Path) -> dict[str, Content]:
+    try:
+        return unseal(cache.read_bytes(), dict[str, Content])
+    except (FileNotFoundError, ValueError):  # then the files are hashed again
+        return {}
 
 
-def _sha256(path: str) -> str:
+def _hashed(path: str) -> Content:
     with open_raw(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return content_of(file)

@@ -13,7 +13,8 @@ from jprep.corpus.document import Document, Reject
 from jprep.engine import manifest
 from jprep.engine.stage import Output
 from jprep.errors import JprepError
-from jprep.io.atomic import atomic, damage, sha256_of
+from jprep.io.atomic import atomic, sha256_of
+from jprep.io.verified import verified
 
 FORMAT = 1
 """Raised whenever files written before could not be read as files written now."""
@@ -26,6 +27,9 @@ DOCUMENTS, REJECTS = "documents", "rejects"
 _ROW_GROUP = 1_000_000  # characters: some 3 MB of UTF-8 in each of `text` and `words`
 _REJECT_SIZE = 100  # characters in a row of rejects, about
 _READ_ROWS = 256
+
+REBUILD = "`jprep corpus verify` lists the damaged files; `jprep corpus build … --restart` builds the corpus again"
+"""The fix for a damaged file of a finished corpus."""
 
 Row = TypeVar("Row", Document, Reject)
 
@@ -77,11 +81,6 @@ def segmenter_of(made_from: dict[str, Any]) -> dict[str, Any] | None:
     """See `Manifest.segmenter`; known before a corpus is built."""
     segmenter: dict[str, Any] = made_from.get("words", made_from["documents"])["segmenter"]
     return None if segmenter["name"] == "none" else segmenter
-
-
-def damage_of(folder: Path, file: Output) -> str:
-    """What is wrong with a corpus's file, or ""."""
-    return damage(folder / file.path, file.sha256)
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -160,26 +159,36 @@ def writing(root: Path, path: str, kind: type[Document] | type[Reject]) -> Itera
         written.output = Output(path, writer.written, sha256_of(root / path))
 
 
-def read_rows(path: Path, kind: type[Row], columns: Sequence[str] | None = None) -> Iterator[Row]:
-    """The rows of a file, a bounded batch at a time; columns that are left out hold their defaults or "".
+def read_rows(
+    folder: Path, file: Output, kind: type[Row], columns: Sequence[str] | None = None, *, fix: str = REBUILD
+) -> Iterator[Row]:
+    """Read the rows of a file, a bounded batch at a time, once its content is seen to be what was written.
+
+    Args:
+        folder: the corpus's.
+        file: the file, as a manifest or a receipt names it.
+        kind: what its rows are.
+        columns: read these only; the others hold their defaults or "".
+        fix: what the error about a damaged file tells the user to do.
 
     Raises:
-        JprepError: the file is missing or damaged.
+        DamagedError: the file is missing or damaged.
+        MachineError: it cannot be read.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    path = verified(folder / file.path, file.sha256, fix)
     names = kind.__struct_fields__ if columns is None else columns
     absent = {name: "" for name in kind.__struct_fields__ if name not in names and name != "meta"}
     try:
-        with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=_READ_ROWS, columns=list(names)):
+        with pq.ParquetFile(path) as parquet:
+            for batch in parquet.iter_batches(batch_size=_READ_ROWS, columns=list(names)):
                 for row in batch.to_pylist():
                     if "meta" in row:  # a map comes as pairs
                         row["meta"] = dict(row["meta"])
                     yield kind(**(absent | row))
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-        fix = "`jprep corpus verify` says which files are damaged; `jprep corpus build … --restart` builds them again"
         raise JprepError(f"a shard cannot be read: {error}", where=str(path), fix=fix) from error
 
 

@@ -18,6 +18,7 @@ from jprep.corpus.steps import describe, drop_lines, reject, take_tally
 from jprep.corpus.store import DOCUMENTS, TOTAL, read_rows
 from jprep.engine.stage import Output, Receipt, Result, Stage, Task
 from jprep.io.atomic import atomic
+from jprep.io.verified import RUN_AGAIN, verified
 
 
 class WordsStage(Stage):
@@ -25,7 +26,7 @@ class WordsStage(Stage):
 
     Args:
         read: the documents stage's receipts.
-        drops: the dedup stage's outputs.
+        drops: the dedup stage's outputs. The caller verifies them: every task reads a part of each.
         segmenter: the recipe's.
         made_from: what the output depends on: the documents stage's fingerprint, and the segmenter's description.
     """
@@ -65,9 +66,10 @@ class WordsStage(Stage):
         shard, output, counts = task.payload
         drops = drops_of(shard, root, self._drops)
         if not drops and not self._step.marks:
+            verified(root / output.path, output.sha256)
             return _as_it_is(root, output, counts)
         with sink(root, "", f"{self.name}/{task.id}", self._step) as taken:
-            for row, doc in enumerate(read_rows(root / output.path, Document)):
+            for row, doc in enumerate(read_rows(root, output, Document, fix=RUN_AGAIN)):
                 if row in drops.documents:
                     taken.take(reject(doc, "dedup.documents", "duplicate"))
                     continue

@@ -19,6 +19,7 @@ from jprep.dataset.spec import SENTENCE_START, SPLITS, TRAIN, VALIDATION, WORD_S
 from jprep.engine.stage import Output, Result, Stage, Task
 from jprep.errors import InputError, JprepError
 from jprep.io.atomic import atomic, sha256_of
+from jprep.io.verified import verified
 from jprep.tokenizer.counting.parts import Part, batches, part_of
 from jprep.tokenizer.tokenizer import Tokenizer
 
@@ -88,7 +89,7 @@ class Encoding(Stage):
         part: Part = task.payload
         splits = {split: _Split(root, f"{self._folder}{split}/{task.id}") for split in SPLITS}
         with contextlib.ExitStack() as stack:
-            for batch in batches(self._corpus / part.path, ["words", "id"]):
+            for batch in batches(self._corpus, part, ["words", "id"]):
                 tokens = self._encode(batch, part)
                 chosen = np.array([split_of(identity, self._share) == TRAIN for identity in batch["id"].to_pylist()])
                 splits[TRAIN].add(_those(tokens, chosen), stack)
@@ -165,8 +166,12 @@ class _Split:
         return [Output(path, self.counts[rows[kind]], sha256_of(self._root / path)) for kind, path in paths.items()]
 
 
-def read_marks(path: Path, tokens: int) -> Iterator[Marks]:
-    """The marks of a part's tokens, in blocks of bounded size."""
-    data = np.memmap(path, np.uint8, "r")
-    for start in range(0, tokens, 1 << 22):
-        yield unpacked(data, start, min(start + (1 << 22), tokens))
+def read_marks(root: Path, file: Output) -> Iterator[Marks]:
+    """The marks of a part's tokens, in blocks of bounded size.
+
+    Raises:
+        DamagedError: the file is not what was written.
+    """
+    data = np.memmap(verified(root / file.path, file.sha256), np.uint8, "r")
+    for start in range(0, file.rows, 1 << 22):
+        yield unpacked(data, start, min(start + (1 << 22), file.rows))

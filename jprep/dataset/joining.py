@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -10,23 +9,22 @@ from typing import Any, BinaryIO
 import msgspec
 import numpy as np
 
-from jprep.dataset.encoding import LENGTHS, MARKS, TOKENS, count_of, read_marks
+from jprep.dataset.encoding import KINDS, read_marks
 from jprep.dataset.indexed import BIN, IDX, Integers, write_index
 from jprep.dataset.indexed import MARKS as MARKS_SUFFIX
 from jprep.dataset.mark_blocks import BlockWriter
 from jprep.engine.fingerprint import fingerprint
 from jprep.engine.stage import Output, Receipt, Result, Stage, Task
 from jprep.io.atomic import atomic, sha256_of
-
-_BUFFER = 1 << 20  # bytes copied at a time
+from jprep.io.verified import copy_verified, read_verified
 
 
 class _Piece(msgspec.Struct, frozen=True):
-    """What one part gave to a split: the path of its files below the root, without their suffixes; and how much."""
+    """What one part gave to a split: its three files, whose rows are tokens, tokens and documents."""
 
-    path: str
-    documents: int
-    tokens: int
+    tokens: Output
+    marks: Output
+    lengths: Output
 
 
 class Joining(Stage):
@@ -64,16 +62,17 @@ class Joining(Stage):
             digest = fingerprint({"sha256": [output.sha256 for output in outputs]})
             pieces = [piece for receipt in self._encoded for piece in _pieces(receipt, split)]
             size = np.dtype(self._dtype).itemsize
-            yield Task(split, pieces, size * sum(piece.tokens for piece in pieces), digest)
+            yield Task(split, pieces, size * sum(piece.tokens.rows for piece in pieces), digest)
 
     def run(self, task: Task, root: Path) -> Result:
         """Join one split's parts."""
         pieces: list[_Piece] = task.payload
-        documents, tokens = sum(piece.documents for piece in pieces), sum(piece.tokens for piece in pieces)
+        documents, tokens = sum(piece.lengths.rows for piece in pieces), sum(piece.tokens.rows for piece in pieces)
 
         def lengths() -> Iterator[Integers]:
             for piece in pieces:
-                yield np.fromfile(root / f"{piece.path}.{LENGTHS}", "<i4").astype(np.int64)
+                data = read_verified(root / piece.lengths.path, piece.lengths.sha256)
+                yield np.frombuffer(data, "<i4").astype(np.int64)
 
         def write(suffix: str, rows: int, join: Callable[[BinaryIO], None]) -> Output:
             path = f"{task.id}{suffix}"
@@ -88,22 +87,20 @@ class Joining(Stage):
 
 
 def _pieces(receipt: Receipt, split: str) -> Iterator[_Piece]:
-    for output in receipt.outputs:
-        if output.folder == split and output.path.endswith(f".{TOKENS}"):
-            documents = receipt.counts[count_of(split, "documents")]
-            yield _Piece(output.path.removesuffix(f".{TOKENS}"), documents, output.rows)
+    files = {output.path.rpartition(".")[2]: output for output in receipt.outputs if output.folder == split}
+    if files:
+        yield _Piece(*(files[kind] for kind in KINDS))
 
 
 def _join_tokens(file: BinaryIO, root: Path, pieces: list[_Piece]) -> None:
     for piece in pieces:
-        with (root / f"{piece.path}.{TOKENS}").open("rb") as part:
-            shutil.copyfileobj(part, file, _BUFFER)
+        copy_verified(root / piece.tokens.path, piece.tokens.sha256, file.write)
 
 
 def _join_marks(file: BinaryIO, root: Path, pieces: list[_Piece]) -> None:
     """Parts end within blocks: their marks are unpacked, and packed again where they come to lie."""
     writer = BlockWriter(file)
     for piece in pieces:
-        for marks in read_marks(root / f"{piece.path}.{MARKS}", piece.tokens):
+        for marks in read_marks(root, piece.marks):
             writer.add(marks)
     writer.end()

@@ -9,10 +9,10 @@ import msgspec
 
 from jprep.corpus.corpus import Corpus
 from jprep.corpus.document import Document
-from jprep.corpus.store import damage_of, read_rows
+from jprep.corpus.store import read_rows
 from jprep.dataset.encoding import split_of
 from jprep.dataset.indexed import Indexed
-from jprep.dataset.spec import Dataset, Part, read_dataset
+from jprep.dataset.spec import Dataset, Part, read_dataset, verify_split
 from jprep.engine.stage import Output
 from jprep.errors import ConfigError, MismatchError
 from jprep.tokenizer.tokenizer import Tokenizer
@@ -61,12 +61,13 @@ def open_split(folder: Path, dataset: Dataset, split: str) -> Indexed:
 
     Raises:
         ConfigError: it has none of that name.
-        MismatchError: its files are not what was written.
+        DamagedError: its files are not what was written.
     """
-    names = [each.name for each in dataset.splits]
-    if split not in names:
-        fix = f"there are: {', '.join(names)}"
+    found = next((each for each in dataset.splits if each.name == split), None)
+    if found is None:
+        fix = f"there are: {', '.join(each.name for each in dataset.splits)}"
         raise ConfigError(f"this dataset has no split {split!r}", where=str(folder), fix=fix)
+    verify_split(folder, found)
     return Indexed(folder / split, dataset.dtype)
 
 
@@ -115,13 +116,12 @@ def origin_of(dataset: Dataset, place: Place, corpus: Path) -> Origin:
         ConfigError: there is no corpus there.
         MismatchError: it is another one, or its part is not what it was.
     """
-    other = Corpus(corpus).manifest.fingerprint != dataset.made_from["corpus"]["fingerprint"]
-    damage = "" if other else damage_of(corpus, Output(place.part, 0, place.sha256))
-    if other or damage:
-        what = f"{place.part} {damage}" if damage else "this dataset was made of another corpus"
-        raise MismatchError(what, where=str(corpus), fix="give the corpus that it was made of as --corpus")
+    fix = "give the corpus that it was made of as --corpus"
+    if Corpus(corpus).manifest.fingerprint != dataset.made_from["corpus"]["fingerprint"]:
+        raise MismatchError("this dataset was made of another corpus", where=str(corpus), fix=fix)
     share, left = dataset.made_from["config"]["validation"], place.number
-    for row in read_rows(corpus / place.part, Document, ["id", "title", "url", "source"]):
+    part, columns = Output(place.part, 0, place.sha256), ["id", "title", "url", "source"]
+    for row in read_rows(corpus, part, Document, columns, fix=fix):
         if split_of(row.id, share) == place.split:
             if not left:
                 about = next(source for source in dataset.sources if source["name"] == row.source)

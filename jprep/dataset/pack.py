@@ -22,13 +22,14 @@ from jprep.dataset.spec import (
     Part,
     Split,
     read_dataset,
+    verify_split,
     write_dataset,
 )
 from jprep.engine.fingerprint import differences, fingerprint, plain
 from jprep.engine.run import Executor, Progress, add_up, refuse_other, run_stage
 from jprep.engine.stage import Output, Receipt, Stage
-from jprep.errors import ConfigError, MismatchError
-from jprep.io.atomic import damage, remove_contents, remove_leftovers
+from jprep.errors import ConfigError
+from jprep.io.atomic import remove_contents, remove_leftovers
 from jprep.io.lock import locked
 from jprep.tokenizer.serving import SPM, TOKENIZER
 from jprep.tokenizer.tokenizer import Tokenizer
@@ -195,11 +196,8 @@ class _Packing:
         """The manifest that stands, if it says just what this call would, and its files stand."""
         dataset = read_dataset(self._folder)
         refuse_other(self._plan.made_from, dataset.made_from, self._folder)
-        for file in (file for split in dataset.splits for file in split.files):
-            path = self._folder / file.path
-            if what := damage(path, file.sha256):
-                fix = "--restart packs the corpus again"
-                raise MismatchError(f"a file of this dataset {what}", where=str(path), fix=fix)
+        for split in dataset.splits:
+            verify_split(self._folder, split)
         self._forget()
         return dataset
 

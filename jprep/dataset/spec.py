@@ -11,7 +11,8 @@ import msgspec
 from jprep.corpus.recipe import convert
 from jprep.engine.manifest import read_manifest, write_manifest
 from jprep.engine.stage import Output
-from jprep.errors import ConfigError
+from jprep.errors import ConfigError, DamagedError
+from jprep.io.verified import verified
 
 DATASET = "dataset.json"
 
@@ -20,6 +21,8 @@ FORMAT = 1
 
 TRAIN, VALIDATION = "train", "validation"
 SPLITS = (TRAIN, VALIDATION)
+
+_PACK_AGAIN = "`jprep dataset pack … --restart` packs the corpus again"
 
 WORD_START, SENTENCE_START = 1, 2
 """A token's two marks: its first byte stands at a word's, at a sentence's start. See `Split` for where they lie."""
@@ -130,6 +133,29 @@ def read_dataset(folder: Path) -> Dataset:
         ConfigError: there is no finished dataset there.
     """
     return read_manifest(folder / DATASET, Dataset, what="dataset", command="jprep dataset pack", work="packing")
+
+
+def verify_split(folder: Path, split: Split) -> None:
+    """See that a split's files are what was written.
+
+    Raises:
+        DamagedError: one is missing, or is not.
+        MachineError: one cannot be read.
+    """
+    for file in split.files:
+        verified(folder / file.path, file.sha256, _PACK_AGAIN)
+
+
+def stored_size(folder: Path, split: Split) -> int:
+    """Return how many bytes a split's files take.
+
+    Raises:
+        DamagedError: one is missing.
+    """
+    try:
+        return sum((folder / file.path).stat().st_size for file in split.files)
+    except FileNotFoundError as error:
+        raise DamagedError("this file is missing", where=str(error.filename), fix=_PACK_AGAIN) from error
 
 
 def write_dataset(folder: Path, dataset: Dataset) -> None:

@@ -14,7 +14,7 @@ def fingerprint(fields: dict[str, Any]) -> str:
     return xxhash.xxh3_128_hexdigest(msgspec.json.encode(fields, order="sorted"))
 
 
-def plain(fields: dict[str, Any]) -> dict[str, Any]:
+def plain(fields: Any) -> dict[str, Any]:
     """The fields as they come back from JSON, so that what was written and what is at hand can be compared."""
     decoded: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(fields))
     return decoded

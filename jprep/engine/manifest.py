@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
-
-from jprep.errors import ConfigError
+from jprep.engine.sealed import seal, unseal
+from jprep.errors import ConfigError, DamagedError, MachineError
 from jprep.io.atomic import write_atomic
 
 T = TypeVar("T")
@@ -25,18 +24,22 @@ def read_manifest(path: Path, kind: type[T], *, what: str, command: str, work: s
         again: the same as a verb, for its being done once more.
 
     Raises:
-        ConfigError: it is not there, or cannot be read.
+        ConfigError: it is not there.
+        DamagedError: it is not what was written.
+        MachineError: it cannot be read.
     """
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        return unseal(path.read_bytes(), kind)
     except (FileNotFoundError, NotADirectoryError) as error:
         fix = f"give the folder of `{command} -o`; if the {work} was stopped, run it again"
         raise ConfigError(f"there is no finished {what} here", where=str(path.parent), fix=fix) from error
-    except msgspec.DecodeError as error:
+    except ValueError as error:
         fix = f"`{command} … --restart` {again} it again"
-        raise ConfigError(f"{path.name} cannot be read: {error}", where=str(path.parent), fix=fix) from error
+        raise DamagedError(f"{path.name} cannot be read: {error}", where=str(path.parent), fix=fix) from error
+    except OSError as error:
+        raise MachineError(f"{path.name} cannot be read: {error.strerror}", where=str(path.parent)) from error
 
 
 def write_manifest(path: Path, manifest: object) -> None:
     """Commit a manifest: from now on its folder is whole."""
-    write_atomic(path, msgspec.json.format(msgspec.json.encode(manifest), indent=1))
+    write_atomic(path, seal(manifest, indent=1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -9,10 +10,14 @@ from typing import Any, Protocol
 import msgspec
 
 from jprep.engine.fingerprint import differences, fingerprint, plain
+from jprep.engine.sealed import seal, unseal
 from jprep.engine.stage import Output, Receipt, Result, Stage, Task
 from jprep.errors import MismatchError
 from jprep.io.atomic import write_atomic
+from jprep.io.verified import damage_of
 from jprep.testing.failpoints import failpoint
+
+_log = logging.getLogger(__name__)
 
 
 class Progress(Protocol):
@@ -49,23 +54,38 @@ class Job(msgspec.Struct, frozen=True):
         receipt = Receipt(
             task.id, task.digest, self.fingerprint, result.outputs, _sorted(result.counts), _sorted(result.rejects)
         )
-        write_atomic(self.receipts / f"{task.id}.json", msgspec.json.encode(receipt))
+        write_atomic(self.receipts / f"{task.id}.json", seal(receipt))
         failpoint("receipt.written")
         return receipt
 
     def done(self, task: Task) -> Receipt | None:
-        """The task's receipt, if it is committed and its outputs stand.
+        """Return the task's receipt, if it is committed and its outputs are what was written.
+
+        A task whose receipt or output is damaged is to be done again, and a warning says so.
 
         Raises:
-            MismatchError: a receipt stands for other input.
+            MismatchError: the receipt is of other input, or of other work.
+            MachineError: an output cannot be read.
         """
+        path = self.receipts / f"{task.id}.json"
         try:
-            receipt = msgspec.json.decode((self.receipts / f"{task.id}.json").read_bytes(), type=Receipt)
+            receipt = unseal(path.read_bytes(), Receipt)
         except FileNotFoundError:
             return None
-        if receipt.digest != task.digest:
+        except ValueError as error:
+            _warn(path, f"is damaged ({error})")
+            return None
+        if (receipt.digest, receipt.fingerprint) != (task.digest, self.fingerprint):
             raise MismatchError("the input is not what it was", where=task.id, fix=_OTHER_PLACE)
-        return receipt if all((self.root / output.path).exists() for output in receipt.outputs) else None
+        for output in receipt.outputs:
+            if damage := damage_of(self.root / output.path, output.sha256):
+                _warn(self.root / output.path, damage)
+                return None
+        return receipt
+
+
+def _warn(path: Path, damage: str) -> None:
+    _log.warning("%s %s: the task that wrote it is done again", path, damage)
 
 
 _OTHER_PLACE = "give the first command's input and options again, another -o, or --restart to throw this work away"
@@ -112,13 +132,30 @@ def run_stage(stage: Stage, root: Path, state: Path, executor: Executor, progres
 
 
 def _claim(stage: Stage, state: Path) -> str:
-    """Write the stage's manifest, or see that the one that stands is ours."""
+    """Write the stage's manifest, or see that the existing one is ours."""
     ours, path = plain(stage.fields()), state / "stage.json"
-    if path.exists():
-        refuse_other(ours, msgspec.json.decode(path.read_bytes()), state)
+    if theirs := read_claim(path):
+        refuse_other(ours, theirs, state)
     else:
-        write_atomic(path, msgspec.json.encode(ours))
+        write_atomic(path, seal(ours))
     return fingerprint(ours)
+
+
+def read_claim(path: Path) -> dict[str, Any]:
+    """Read a file that says what work lies in its directory.
+
+    Returns:
+        what `seal` was given; nothing if there is no such file, if it is empty, or if it is damaged: then a warning
+        says that it is written again, and the receipts beside it still tell whose work this is.
+    """
+    try:
+        data = path.read_bytes()
+        return unseal(data, dict[str, Any]) if data else {}
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        _log.warning("%s is damaged (%s): it is written again", path, error)
+        return {}
 
 
 def refuse_other(ours: dict[str, Any], theirs: dict[str, Any], where: Path, fix: str = _OTHER_PLACE) -> None:

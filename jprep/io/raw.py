@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from jprep.io import codecs
 from jprep.io.limits import BombGuard, corrupt, cut_short
 from jprep.io.paths import STDIN, is_local, remote, told
+from jprep.io.unchanged import compared
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -38,7 +39,7 @@ class Source(io.RawIOBase):
         self.consumed = 0
         self._head = b""
         with told(path):
-            self._file = self._open()
+            self._file = compared(self._open(), path)
         if start:
             self.seek(start)
 

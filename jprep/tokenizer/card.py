@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from jprep.engine.manifest import read_manifest, write_manifest
-from jprep.errors import ConfigError, MismatchError
-from jprep.io.atomic import damage
+from jprep.errors import ConfigError
+from jprep.io.verified import verified
 from jprep.tokenizer.spec import TokenizerConfig
 
 CARD = "card.json"
@@ -77,13 +77,12 @@ def refuse_damaged(folder: Path, card: Card, names: Iterable[str] | None = None)
         names: the files to look at; all that the card names by default.
 
     Raises:
-        MismatchError: one of them is missing or another.
+        DamagedError: one of them is missing or another.
+        MachineError: one cannot be read.
     """
     for name in card.files if names is None else card.files.keys() & set(names):
-        path = folder / name
-        if what := damage(path, card.files[name]):
-            fix = "`jprep tokenizer train … --restart` makes the tokenizer again"
-            raise MismatchError(f"a file of this tokenizer {what}", where=str(path), fix=fix)
+        fix = "`jprep tokenizer train … --restart` trains the tokenizer again"
+        verified(folder / name, card.files[name], fix)
 
 
 def write_card(folder: Path, card: Card) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,13 @@ from jprep.corpus.recipe import Recipe
 from jprep.corpus.store import MANIFEST, segmenter_of
 from jprep.engine.fingerprint import fingerprint
 from jprep.engine.run import Executor, Progress
-from jprep.errors import ConfigError, MismatchError
-from jprep.io.atomic import sha256_of
+from jprep.errors import ConfigError, DamagedError, InputError, MismatchError
+from jprep.io.streams import open_raw
+from jprep.io.unchanged import content_of, expect, forget
 from jprep.tokenizer.counting import Counted, count_corpus, read_counts
 from jprep.tokenizer.spec import TokenizerConfig
+
+_log = logging.getLogger(__name__)
 
 
 class Material(ABC):
@@ -95,11 +99,25 @@ class OfInputs(Material):
 
     def count(self, config: TokenizerConfig, state: Path, executor: Executor, progress: Progress) -> Counted:
         """Build the corpus, then count its units."""
-        folder = state / "corpus"
+        corpus = self._build(state / "corpus", executor, progress)
+        if corpus.manifest.fingerprint != fingerprint(self._made_from):
+            fix = "run the same command again with --restart"
+            raise InputError("an input has changed since the training hashed it", where=self.name, fix=fix)
+        return count_corpus(corpus, config, state, executor, progress)
+
+    def _build(self, folder: Path, executor: Executor, progress: Progress) -> Corpus:
+        """Build the corpus, or build it again if an earlier run finished it and it is damaged."""
+        finished = (folder / MANIFEST).exists()
         # A finished corpus cannot be held against a pipe; built again, its parts are held against what was counted.
-        again = self._is_piped() and (folder / MANIFEST).exists()
-        build(self._recipe, folder, executor, progress, restart=again)
-        return count_corpus(Corpus(folder), config, state, executor, progress)
+        again = self._is_piped() and finished
+        try:
+            build(self._recipe, folder, executor, progress, restart=again)
+        except DamagedError as error:
+            if not finished or again:
+                raise
+            _log.warning("%s (%s): the corpus of this training is built again", error.where, error.what)
+            build(self._recipe, folder, executor, progress, restart=True)
+        return Corpus(folder)
 
     def _is_piped(self) -> bool:
         files = [file for source in self._made_from["documents"]["sources"] for file in source["files"]]
@@ -127,11 +145,18 @@ class OfCounts(Material):
         if not self._path.is_file():
             fix = "give a file's path; it is read twice, so that a pipe will not do"
             raise ConfigError("there is no such file of word counts", where=str(self._path), fix=fix)
-        return {"counts": sha256_of(self._path)}
+        with open_raw(str(self._path)) as file:
+            self._content = content_of(file)
+        return {"counts": self._content.sha256}
 
     def count(self, config: TokenizerConfig, state: Path, executor: Executor, progress: Progress) -> Counted:
-        """Add the file's counts up."""
-        return read_counts(self._path, config, state)
+        """Add the file's counts up; what is read is compared with what was hashed."""
+        expected = {str(self._path): self._content}
+        expect(expected)
+        try:
+            return read_counts(self._path, config, state)
+        finally:
+            forget(expected)
 
 
 Described = dict[str, Any]

@@ -16,7 +16,8 @@ from jprep.corpus.document import WORD
 from jprep.corpus.recipe import make_step
 from jprep.corpus.steps import describe
 from jprep.engine.fingerprint import fingerprint, plain
-from jprep.engine.run import Executor, Progress, refuse_other
+from jprep.engine.run import Executor, Progress, read_claim, refuse_other
+from jprep.engine.sealed import seal
 from jprep.errors import ConfigError
 from jprep.io.atomic import MARK, remove_contents, remove_leftovers, remove_tree, sha256_of, write_atomic
 from jprep.io.lock import locked
@@ -145,11 +146,10 @@ class _Training:
     def _claim(self) -> None:
         """Say what is being made here, or see that it is what was begun."""
         path = self._state / _CLAIM
-        begun = path.read_bytes() if path.exists() else b""
-        if begun:
-            refuse_other(self._made_from, msgspec.json.decode(begun), self._folder)
+        if begun := read_claim(path):
+            refuse_other(self._made_from, begun, self._folder)
         else:
-            write_atomic(path, msgspec.json.encode(self._made_from))
+            write_atomic(path, seal(self._made_from))
 
     def _finished(self) -> Card:
         """The card that stands, if it says just what this call would, and its files stand."""

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from jprep.engine.fingerprint import differences, fingerprint, plain
 from jprep.engine.local import Local
 from jprep.engine.run import Job, add_up, outputs_of, refuse_other, run_stage
+from jprep.engine.sealed import seal, unseal
 from jprep.engine.stage import Output, Receipt, Result, Stage, Task
 from jprep.errors import InputError, Interrupted, JprepError, MismatchError
 from jprep.io.atomic import sha256_of, write_atomic
@@ -141,7 +142,7 @@ def test_other_work_is_refused_by_the_field_that_differs(tmp_path: Path) -> None
 def test_other_input_in_a_task_is_refused(tmp_path: Path) -> None:
     run(Squares([1]), tmp_path)
     receipt = tmp_path / "state/receipts/0001.json"
-    receipt.write_bytes(receipt.read_bytes().replace(b'"d1"', b'"d2"'))
+    receipt.write_bytes(seal(unseal(receipt.read_bytes(), dict[str, Any]) | {"digest": "d2"}))
     with pytest.raises(MismatchError, match="the input is not what it was"):
         run(Squares([1]), tmp_path)
 

@@ -120,8 +120,10 @@ def show(dataset: Dataset, folder: Path, *, as_json: bool) -> None:
 
 def _figures(dataset: Dataset, folder: Path) -> dict[str, float]:
     """Sizes on disk, and by byte of text."""
+    from jprep.dataset.spec import stored_size
+
     text = sum(dataset.counts[f"{split.name}.bytes"] for split in dataset.splits)
-    disk = sum((folder / file.path).stat().st_size for split in dataset.splits for file in split.files)
+    disk = sum(stored_size(folder, split) for split in dataset.splits)
     tokens = sum(split.tokens for split in dataset.splits)
     return {
         "bytes of text": text,

@@ -41,7 +41,8 @@ class ExactDedup(Stage):
     """Compares the hashes that the documents stage wrote.
 
     Args:
-        hashes: its files of hashes, one a shard in the corpus's order, or None for a shard without any.
+        hashes: its files of hashes, one a shard in the corpus's order, or None for a shard without any. The caller
+            verifies them: every task reads a part of each.
         folder: where the outputs go, relative to the corpus, with a slash at its end.
         made_from: the documents stage's fingerprint.
     """

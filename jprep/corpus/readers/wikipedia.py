@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -19,7 +18,7 @@ from jprep.errors import TruncatedError
 from jprep.io import bz2blocks
 from jprep.io.limits import FETCH_AGAIN, MAX_RATIO, MIB, BombGuard
 from jprep.io.paths import is_local, size_of
-from jprep.io.streams import Counted, compression_of, is_plain, open_input
+from jprep.io.streams import Counted, compression_of, is_plain, open_input, open_raw
 
 T = TypeVar("T")
 _PIECE = MIB
@@ -78,7 +77,7 @@ class Wikipedia(Reader):
         return self._byte_shards(path) if is_plain(path) else self._inline_shards(path)
 
     def _block_shards(self, path: str) -> Iterator[Shard]:
-        with Path(path).open("rb") as file:
+        with open_raw(path) as file:
             head, _ = read_head((block.data for block in bz2blocks.blocks(file, 0, path)), path)
             size, step = size_of(path) or 0, self.config.shard_mb * MIB // _BZ2_RATIO * 8
             index, start = 0, 0
@@ -155,7 +154,7 @@ class Wikipedia(Reader):
 
     def _block_chunks(self, shard: Shard) -> Iterator[tuple[bytes, bool]]:
         guard, produced = BombGuard(shard.path, self.config.max_ratio), 0
-        with Path(shard.path).open("rb") as file:
+        with open_raw(shard.path) as file:
             for block in bz2blocks.blocks(file, shard.start, shard.path):
                 produced += len(block.data)
                 guard.check((block.end - shard.start) // 8, produced)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from jprep.dataset.indexed import BIN, HEADER, IDX, Indexed, stored
 from jprep.dataset.marks import Marks
-from jprep.dataset.spec import Dataset, Split
+from jprep.dataset.spec import Dataset, Split, verify_split
 from jprep.errors import MismatchError
 
 Tokens = npt.NDArray[np.uint16 | np.int32]
@@ -60,6 +60,7 @@ class Rows:
     def __init__(self, folder: Path, dataset: Dataset, split: Split, length: int = 0) -> None:
         self.split, self._length = split, length
         self._prefix, self._dtype = folder / split.name, stored(dataset.dtype)
+        verify_split(folder, split)
         self._indexed = Indexed(self._prefix, dataset.dtype)
         if (len(self._indexed), len(self._indexed.tokens)) != (split.documents, split.tokens):
             fix = "`jprep dataset pack … --restart` makes it again"

@@ -100,9 +100,13 @@ def _nothing(where: str) -> ConfigError:
 
 
 def _counted(root: Path, receipts: list[Receipt]) -> Counted:
-    from jprep.engine.run import add_up
-    from jprep.tokenizer.counting.results import CHARACTERS, SAMPLE, WORDS, read_characters
+    from jprep.engine.run import add_up, outputs_of
+    from jprep.io.verified import verified
+    from jprep.tokenizer.counting.results import CHARACTERS, FOLDER, SAMPLE, WORDS, read_characters
 
+    for output in outputs_of(receipts):
+        if output.folder == FOLDER:
+            verified(root / output.path, output.sha256)
     counts = add_up([receipt.counts for receipt in receipts])
     if not counts.get("units.total"):
         raise _nothing(str(root))

@@ -11,11 +11,11 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from jprep.corpus.store import REBUILD
 from jprep.engine.stage import Output
 from jprep.errors import JprepError
-from jprep.io.atomic import sha256_of
+from jprep.io.verified import verified
 
-_FIX = "`jprep corpus verify` says which files are damaged; `jprep corpus build … --restart` builds them again"
 _AT_ONCE = 8 << 20  # bytes of a column that are looked at in one go: the more, the fewer rows to add up
 
 
@@ -39,27 +39,22 @@ def part_of(folder: Path, file: Output, column: str) -> Part:
     Raises:
         JprepError: it is missing or damaged.
     """
-    with _opened(folder / file.path) as parquet:
-        return Part(file.path, file.sha256, sum(_sizes(parquet, column)))
+    try:
+        with _opened(folder / file.path) as parquet:
+            return Part(file.path, file.sha256, sum(_sizes(parquet, column)))
+    except Exception:  # a damaged footer can raise anything
+        verified(folder / file.path, file.sha256, REBUILD)
+        raise
 
 
-def refuse_damaged(path: Path, sha256: str) -> None:
-    """See that a part is what the corpus's manifest says: compressed text that was damaged can still be read.
-
-    Raises:
-        JprepError: it is not.
-    """
-    if sha256_of(path) != sha256:
-        raise JprepError("a shard is not what was written", where=str(path), fix=_FIX)
-
-
-def batches(path: Path, columns: list[str]) -> Iterator[Any]:
+def batches(folder: Path, part: Part, columns: list[str]) -> Iterator[Any]:
     """Record batches of neighbouring row groups; the first column says how many make one.
 
     Raises:
-        JprepError: the file is missing or damaged.
+        DamagedError: the file is not what the corpus's manifest says: damaged text can often still be decompressed.
+        JprepError: it cannot be read.
     """
-    with _opened(path) as parquet:
+    with _opened(verified(folder / part.path, part.sha256, REBUILD)) as parquet:
         held, size = list[int](), 0
         sizes = _sizes(parquet, columns[0])
         for group, more in enumerate(sizes):
@@ -82,4 +77,4 @@ def _opened(path: Path) -> Iterator[Any]:
         with pq.ParquetFile(path, pre_buffer=False) as parquet:
             yield parquet
     except (OSError, pa.ArrowException) as error:
-        raise JprepError(f"a shard cannot be read: {error}", where=str(path), fix=_FIX) from error
+        raise JprepError(f"a shard cannot be read: {error}", where=str(path), fix=REBUILD) from error

@@ -12,7 +12,8 @@ from jprep.engine.fingerprint import fingerprint
 from jprep.engine.run import outputs_of
 from jprep.engine.stage import Output, Receipt, Result, Stage, Task
 from jprep.io.atomic import sha256_of, write_atomic
-from jprep.tokenizer.counting.parts import Part, batches, part_of, refuse_damaged
+from jprep.io.verified import verified
+from jprep.tokenizer.counting.parts import Part, batches, part_of
 from jprep.tokenizer.counting.plain import count_pieces
 from jprep.tokenizer.counting.results import FOLDER, write_results
 from jprep.tokenizer.counting.runs import Spill, commit_run, merged
@@ -80,8 +81,7 @@ class Counting(Stage):
         with Spill(folder, task.id) as spill:
             tally = Tally(self._config, spill, str(self._folder))
             for part in task.payload:
-                refuse_damaged(self._folder / part.path, part.sha256)
-                self._count(self._folder / part.path, tally, sample)
+                self._count(part, tally, sample)
             run, taken = f"{self.name}/{RUNS}/{task.id}", f"{self.name}/{SAMPLES}/{task.id}"
             rows = commit_run(root / run, tally.blocks())
         write_atomic(root / taken, sample.data())
@@ -91,10 +91,10 @@ class Counting(Stage):
         ]
         return Result(outputs, {"paragraphs.total": sample.paragraphs, "paragraphs.sampled": sample.taken})
 
-    def _count(self, path: Path, tally: Tally, sample: Sample) -> None:
+    def _count(self, part: Part, tally: Tally, sample: Sample) -> None:
         from_text = self._config.boundaries == "none"
         columns = ["text"] * from_text + ["words"] * self._has_words
-        for batch in batches(path, columns):
+        for batch in batches(self._folder, part, columns):
             sample.add(batch["words" if self._has_words else "text"])
             if from_text:
                 tally.add_counts(count_pieces(batch["text"].to_pylist(), self._config))
@@ -131,5 +131,7 @@ class Merging(Stage):
 
     def run(self, task: Task, root: Path) -> Result:
         """Merge."""
+        for output in self._outputs:
+            verified(root / output.path, output.sha256)
         runs, samples = ([root / out.path for out in self._outputs if out.folder == kind] for kind in (RUNS, SAMPLES))
         return write_results(root, merged(runs, root / self.name), samples, self._max_words)

@@ -1,0 +1,128 @@
+"""Files that a receipt or a manifest names, checked against its SHA-256 before they are used.
+
+Every reader of such a file goes through this module. A file is hashed once in a process, and again only if its size,
+times or inode change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from jprep.errors import DamagedError
+from jprep.io.atomic import sha256_of
+from jprep.io.paths import told
+
+RUN_AGAIN = "run the same command again: the task that wrote it is done again"
+"""The fix for a damaged file of work under way."""
+
+_SETTLED = 2_000_000_000
+"""Nanoseconds. A file that changed more recently could change again and show the same times."""
+
+_COPIED = 1 << 20  # bytes copied at a time
+
+
+class State(NamedTuple):
+    """What the file system says of a file; any change of the content changes it, unless it is the disk's own doing."""
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+
+
+def state_of(path: Path) -> State:
+    """Return a file's state.
+
+    Raises:
+        ConfigError: there is no such file.
+        MachineError: it cannot be looked at.
+    """
+    with told(str(path)):
+        found = path.stat()
+    return State(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+
+
+_hashes: dict[Path, tuple[State, str]] = {}
+"""The files that this process hashed, with their states at that time."""
+
+
+def damage_of(path: Path, sha256: str) -> str:
+    """Return what is wrong with a file that was written with this hash, or "".
+
+    Raises:
+        MachineError: it cannot be read.
+    """
+    if not path.exists():
+        return "is missing"
+    return "" if _sha256_once(path) == sha256 else "is not what was written"
+
+
+def verified(path: Path, sha256: str, fix: str = RUN_AGAIN) -> Path:
+    """Return the path of a file whose content is what was written.
+
+    Args:
+        path: the file.
+        sha256: its hash, as the receipt or the manifest has it.
+        fix: what the error tells the user to do.
+
+    Raises:
+        DamagedError: it is missing, or its content is another.
+        MachineError: it cannot be read.
+    """
+    if damage := damage_of(path, sha256):
+        raise DamagedError(f"this file {damage}", where=str(path), fix=fix)
+    return path
+
+
+def read_verified(path: Path, sha256: str, fix: str = RUN_AGAIN) -> bytes:
+    """Read a file that fits into memory, and check what was read; see `verified`."""
+    if not path.exists():
+        raise DamagedError("this file is missing", where=str(path), fix=fix)
+    with told(str(path)):
+        data = path.read_bytes()
+    _compare(hashlib.sha256(data).hexdigest(), sha256, path, fix)
+    return data
+
+
+def copy_verified(path: Path, sha256: str, write: Callable[[bytes], object], fix: str = RUN_AGAIN) -> None:
+    """Hand a file's bytes on piece by piece, and check at its end what was read; see `verified`.
+
+    The caller has to discard what it received if this raises.
+    """
+    if not path.exists():
+        raise DamagedError("this file is missing", where=str(path), fix=fix)
+    digest = hashlib.sha256()
+    with told(str(path)):
+        file = path.open("rb")
+    with file:
+        while data := _piece(file.read, path):
+            digest.update(data)
+            write(data)
+    _compare(digest.hexdigest(), sha256, path, fix)
+
+
+def _piece(read: Callable[[int], bytes], path: Path) -> bytes:
+    with told(str(path)):
+        return read(_COPIED)
+
+
+def _compare(found: str, sha256: str, path: Path, fix: str) -> None:
+    if found != sha256:
+        raise DamagedError("this file is not what was written", where=str(path), fix=fix)
+
+
+def _sha256_once(path: Path) -> str:
+    """The file's hash; from memory if this process hashed it in the state that it is in."""
+    state = state_of(path)
+    known = _hashes.get(path)
+    if known and known[0] == state:
+        return known[1]
+    with told(str(path)):
+        sha256 = sha256_of(path)
+    if time.time_ns() - max(state.mtime_ns, state.ctime_ns) > _SETTLED:
+        _hashes[path] = state, sha256
+    return sha256
