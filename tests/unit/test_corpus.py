@@ -15,7 +15,7 @@ from jprep import Corpus
 from jprep.corpus.document import SENTENCE, UNMARK, WORD
 from jprep.corpus.recipe import load_recipe
 from jprep.corpus.store import FORMAT, MANIFEST, read_manifest
-from jprep.errors import ConfigError, JprepError
+from jprep.errors import ConfigError, DamagedError
 
 
 def test_every_document_s_words_are_its_text(corpus: Path) -> None:
