@@ -6,13 +6,16 @@ the split, which is mapped and not read.
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import xxhash
 
 from jprep.dataset.resident import release
 from jprep.dataset.spec import SENTENCE_START
@@ -23,6 +26,8 @@ Integers = npt.NDArray[np.int64]
 
 LENGTH_BITS = 20
 """A listed sample is `start << 20 | length`: 8 bytes, for up to 2**43 tokens in samples of fewer than 2**20."""
+
+_log = logging.getLogger(__name__)
 
 _BLOCK = 1 << 20  # tokens looked at, and samples written, at a time
 
@@ -82,15 +87,12 @@ class Listed:
         path: written by `listed`.
 
     Raises:
-        ValueError: this is no such file, or not all of it.
+        ValueError: it is no such file, or damaged.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        entries = np.asarray(np.memmap(path, "<i8", "r"))
-        if not len(entries) or entries[-1] != len(entries) - 1:
-            raise ValueError(path)
-        self._entries = entries[:-1]
+        self._entries = _checked(np.asarray(np.memmap(path, "<i8", "r")))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Listed, (self._path,)
@@ -103,6 +105,22 @@ class Listed:
         entries = self._entries[indices]
         release(self._entries)
         return entries >> LENGTH_BITS, entries & ((1 << LENGTH_BITS) - 1)
+
+
+def _checked(entries: Integers) -> Integers:
+    """Return the samples of a list. It ends in their number and their hash; those of jprep 0.1 in their number alone.
+
+    Raises:
+        ValueError: it does not.
+    """
+    if len(entries) > 1 and entries[-2] == len(entries) - 2:
+        found = xxhash.xxh3_64_digest(entries[:-1].data)
+        release(entries)
+        if found == entries[-1].tobytes():
+            return entries[:-2]
+    elif len(entries) and entries[-1] == len(entries) - 1:
+        return entries[:-1]
+    raise ValueError("the list of samples is damaged")
 
 
 def listed(path: Path, split: Tokens, packing: Packing, length: int, separators: Separators) -> Listed:
@@ -120,7 +138,9 @@ def listed(path: Path, split: Tokens, packing: Packing, length: int, separators:
     """
     try:
         return Listed(path)
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        if not isinstance(error, FileNotFoundError):
+            _log.warning("%s is damaged: it is written again", path)
         found = _complete(split, length) if packing == "complete" else _lines(split, length, separators)
         with atomic(path) as temporary, temporary.open("wb") as file:
             _write(file, found)
@@ -128,12 +148,14 @@ def listed(path: Path, split: Tokens, packing: Packing, length: int, separators:
 
 
 def _write(file: BinaryIO, found: Iterator[Integers]) -> None:
-    """Write samples in blocks, and at the end how many there are."""
-    count = 0
-    for entries in found:
-        file.write(entries.astype("<i8").data)
-        count += len(entries)
-    file.write(np.array([count], "<i8").data)
+    """Write samples in blocks, and at the end how many there are, and the XXH3 of all before."""
+    count, digest = 0, xxhash.xxh3_64()
+    for entries in chain(found, (None,)):
+        data = np.array([count], "<i8") if entries is None else entries.astype("<i8")
+        file.write(data.data)
+        digest.update(data.data)
+        count += len(data)
+    file.write(digest.digest())
 
 
 def _complete(split: Tokens, length: int) -> Iterator[Integers]:

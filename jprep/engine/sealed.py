@@ -26,14 +26,19 @@ def seal(content: Any, *, indent: int = -1) -> bytes:
 
 
 def unseal(data: bytes, kind: type[T]) -> T:
-    """Decode what `seal` wrote. Files without a checksum, as jprep 0.1 wrote them, are accepted.
+    """Decode what `seal` wrote.
+
+    A struct without a checksum, as jprep 0.1 wrote it, is accepted if it has no field that its kind does not have: an
+    unknown one may be a damaged `checksum`.
 
     Raises:
-        ValueError: it is not JSON of this kind, or the checksum is not that of the content.
+        ValueError: it is not JSON of this kind, it has no checksum, or one that is not that of its content.
     """
     try:
         fields = msgspec.json.decode(data, type=dict[str, Any])
         checksum = fields.pop(_CHECKSUM, None)
+        if checksum is None and not fields.keys() <= set(getattr(kind, "__struct_fields__", ())):
+            raise ValueError("it has no checksum")
         if checksum is not None and checksum != fingerprint(fields):
             raise ValueError("its checksum is not that of its content")
         return msgspec.convert(fields, kind)

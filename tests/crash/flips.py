@@ -28,7 +28,7 @@ from jprep.tokenizer.spec import TokenizerConfig
 from jprep.tokenizer.train import INPUTS, STATE, train
 from tests.conftest import digests
 
-TEXT = ["吾輩は猫である。名前はまだ無い。\nどこで生れたかとんと見当がつかぬ。", "国境の長いトンネルを抜けると雪国であった。"]
+TEXT = ["吾輩は猫である。名前はまだ無い。\nどこで生れたかとんと見当がつかぬ。", "国境の長いトンネルを抜けると雪国。"]
 CONFIG = TokenizerConfig(model="bpe", vocab_size=700, alphabet=300, boundaries="none")
 SHARE = DatasetConfig(validation=0.2)
 
@@ -182,7 +182,7 @@ class Outcomes(Counter[str]):
     """How often work came out the same, and how often it was refused."""
 
     def note(self, place: str, act: Callable[[], Any], expected: Any) -> None:
-        """Do something with what was damaged, and see that it is refused with a clear error, or gives what it should."""
+        """Use what was damaged, and see that it is refused with a clear error, or gives what it should."""
         try:
             found = act()
         except JprepError as error:

@@ -1,4 +1,4 @@
-"""One flipped bit anywhere: work under way comes out the same, and a finished artefact is refused. Never wrong output."""
+"""One flipped bit anywhere: work under way comes out the same, a finished artefact is refused. Never wrong output."""
 
 from __future__ import annotations
 
@@ -24,17 +24,18 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
 def flip_and_resume(kind: str, inputs: Inputs, folder: Path, count: int) -> Outcomes:
     """Interrupt a kind of work at several places, flip bits in what it left, and resume it each time."""
     work, stops = WORK[kind]
+    damaged = folder / "damaged"
+
+    def resume() -> dict[str, str]:
+        finish(work, inputs, damaged)
+        return digests(damaged)
+
     finish(work, inputs, folder / "calm")
     calm, chance, outcomes = digests(folder / "calm"), random.Random(kind), Outcomes()
     for after in stops:
-        begun, damaged = folder / f"begun{after}", folder / "damaged"
+        begun = folder / f"begun{after}"
         interrupt(work, inputs, begun, after)
         for path, bit in flips(begun, chance, count):
-
-            def resume() -> dict[str, str]:
-                finish(work, inputs, damaged)
-                return digests(damaged)
-
             copy(begun, damaged)
             flip(damaged / path, bit)
             outcomes.note(f"{kind}, interrupted after {after} tasks, bit {bit} of {path}", resume, calm)

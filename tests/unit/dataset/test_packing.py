@@ -129,7 +129,14 @@ def test_a_list_is_made_once(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda data: data[:-8], lambda data: data[:-1], lambda data: b"", lambda data: data[8:]]
+    "damage",
+    [
+        lambda data: data[:-16],
+        lambda data: data[:-1],
+        lambda data: b"",
+        lambda data: data[8:],
+        *(lambda data, at=at: data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :] for at in range(32)),
+    ],
 )
 def test_a_damaged_list_is_made_again(tmp_path: Path, damage):
     path = tmp_path / "list"
