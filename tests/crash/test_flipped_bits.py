@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import random
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import digests
-from tests.crash.flips import USES, WORK, Inputs, Outcomes, copy, finish, flip, flips, interrupt, make_inputs
+from tests.conftest import Run, digests
+from tests.crash.conftest import Work
+from tests.crash.flips import USES, WORK, Inputs, Outcomes, copy, files_of, finish, flip, flips, interrupt, make_inputs
 
 FEW, MANY = 4, 30
 """Flips for each interruption or use."""
+
+GARBAGE = [b"", b"{", b'{"task": "\xff"}', b"[]", b"null", b"\xff\xfe\x00", b'{"a":' + b"[" * 5000]
+"""What may stand where a file was: nothing, other JSON, what is no UTF-8."""
+
+UNREAD = ("README.md", "tokenizer_config.json", "special_tokens_map.json")
+"""A tokenizer's files that other programs read, and jprep does not."""
 
 
 @pytest.fixture(scope="session")
@@ -51,7 +59,7 @@ def flip_and_use(name: str, inputs: Inputs, folder: Path, count: int) -> Outcome
     for path, bit in flips(getattr(inputs, damaged), chance, count):
         copies = Inputs(*(copy(each, _in(folder / "damaged") / each.name) for each in inputs))
         flip(getattr(copies, damaged) / path, bit)
-        outcomes.note(f"{name}: bit {bit} of {path}", lambda copies=copies: use(copies), expected)  # type: ignore[misc]
+        outcomes.note(f"{name}: bit {bit} of {path}", partial(use, copies), expected)
         shutil.rmtree(folder / "damaged")
     return outcomes
 
@@ -86,3 +94,59 @@ def test_a_finished_artefact_is_refused_or_sound_however_often(name: str, inputs
     outcomes = flip_and_use(name, inputs, tmp_path, MANY)
     print(f"{name}: {dict(outcomes)}")
     assert outcomes["refused"] >= MANY // 4
+
+
+@pytest.mark.parametrize(("kind", "after"), [("linked corpus", 6), ("tokenizer of inputs", 8), ("dataset", 4)])
+def test_garbage_in_work_under_way_is_made_again(kind: str, after: int, inputs: Inputs, tmp_path: Path) -> None:
+    """Every file cut in half, and every file replaced by garbage."""
+    work = WORK[kind][0]
+    begun, damaged = tmp_path / "begun", tmp_path / "damaged"
+    finish(work, inputs, tmp_path / "calm")
+    interrupt(work, inputs, begun, after)
+    for number, garbage in enumerate([None, *GARBAGE]):
+        copy(begun, damaged)
+        for place, path in enumerate(files_of(damaged)):
+            if garbage is None or place % len(GARBAGE) == number - 1:
+                path.write_bytes(path.read_bytes()[: path.stat().st_size // 2] if garbage is None else garbage)
+        finish(work, inputs, damaged)
+        assert digests(damaged) == digests(tmp_path / "calm"), garbage
+        shutil.rmtree(damaged)
+
+
+@pytest.mark.parametrize("name", ["corpus", "tokenizer", "dataset"])
+def test_garbage_in_a_finished_artefact_is_refused(name: str, inputs: Inputs, tmp_path: Path) -> None:
+    uses = [use for damaged, use in USES.values() if damaged == name]
+    for path in files_of(getattr(inputs, name)):
+        if path.name in UNREAD:
+            continue
+        for number, garbage in enumerate(GARBAGE):
+            use = uses[number % len(uses)]
+            copies = Inputs(*(copy(each, _in(tmp_path / "copies") / each.name) for each in inputs))
+            (getattr(copies, name) / path.relative_to(getattr(inputs, name))).write_bytes(garbage)
+            Outcomes().note(f"{path.name}: {garbage!r}", partial(use, copies), "refused")
+            shutil.rmtree(tmp_path / "copies")
+
+
+def test_the_command_says_what_it_does_again(work: Work, undisturbed: dict[str, str]) -> None:
+    work.disturb("stage.begun@3")
+    shard = next((work.folder / ".state" / "documents" / "documents").iterdir())
+    receipt = next((work.folder / ".state" / "dedup" / "receipts").iterdir())
+    flip(shard, 999)
+    receipt.write_bytes(b"garbage")
+    said = work.finish().stderr
+    assert f"{shard} is not what was written: the task that wrote it is done again\n" in said
+    assert f"{receipt} is damaged (JSON is malformed" in said and "Traceback" not in said
+    assert digests(work.folder) == undisturbed
+
+
+def test_the_command_refuses_a_damaged_corpus(corpus: Path, tmp_path: Path, jprep: Run) -> None:
+    damaged = copy(corpus, tmp_path / "damaged")
+    shard = next((damaged / "documents").iterdir())
+    flip(shard, 8 * shard.stat().st_size // 2)
+    for command in (("corpus", "export", damaged), ("tokenizer", "train", damaged, "-o", tmp_path / "tokenizer")):
+        said = jprep(*command, code=2).stderr
+        assert "is not what was written" in said and str(shard) in said and "--restart" in said
+    manifest = (damaged / "corpus.json").read_bytes()
+    (damaged / "corpus.json").write_bytes(manifest.replace(b'"characters": ', b'"characters": 1', 1))
+    said = jprep("corpus", "stats", damaged, code=2).stderr
+    assert "its checksum is not that of its content" in said and "--restart" in said

@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 
-import msgspec
-
 from jprep.dataset.exports.writing import EXPORT, Export, Form, Job, Options, Written
 from jprep.dataset.spec import DATASET, Dataset, read_dataset
 from jprep.engine.run import Progress
+from jprep.engine.sealed import seal, unseal
 from jprep.engine.stage import Output
 from jprep.errors import ConfigError
 from jprep.io.atomic import MARK, write_atomic
@@ -73,8 +72,8 @@ def read_export(folder: Path) -> Export:
         ConfigError: there is no finished export there.
     """
     try:
-        return msgspec.json.decode((folder / EXPORT).read_bytes(), type=Export)
-    except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError) as error:
+        return unseal((folder / EXPORT).read_bytes(), Export)
+    except (FileNotFoundError, NotADirectoryError, ValueError) as error:
         fix = "give the folder of `jprep dataset export -o`; if it was stopped, run it again"
         raise ConfigError("there is no finished export here", where=str(folder), fix=fix) from error
 
@@ -122,4 +121,4 @@ def _manifest(dataset: Dataset, form: str, options: Options, splits: list[Writte
         splits=splits,
         further=further,
     )
-    return msgspec.json.format(msgspec.json.encode(manifest), indent=1)
+    return seal(manifest, indent=1)
