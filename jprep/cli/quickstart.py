@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from jprep.cli.paths import OUTPUT_PATH
 from jprep.cli.working import spare_threads
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _TOKENS = 40
 
 
 @click.command()
-@click.option("-o", "--output", type=click.Path(path_type=Path), default=Path("work/quickstart"), show_default=True)
+@click.option("-o", "--output", type=OUTPUT_PATH, default=Path("work/quickstart"), show_default=True)
 def quickstart(output: Path) -> int:
     """Do everything on the embedded sample: corpus, tokenizer, dataset, a tiny model; and show what came out."""
     spare_threads()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from jprep.cli.paths import OUTPUT_PATH
 from jprep.cli.working import spare_threads, working
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Order(NamedTuple):
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key, e.g. train.batch=64.")
 @click.option("--until", type=click.Choice(_UNTIL), default="export", show_default=True, help="The last step.")
 @click.option("--workers", type=click.IntRange(1), help="Processes; the cores by default.")
-@click.option("--work", type=click.Path(path_type=Path), default=Path("work"), help="Where outputs go.")
+@click.option("--work", type=OUTPUT_PATH, default=Path("work"), help="Where outputs go.")
 @click.option("--dry-run", is_flag=True, help="Print the plan, and do nothing.")
 def run(
     recipe: Path,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from jprep.cli.corpus.stats import AS_JSON
+from jprep.cli.paths import OUTPUT_PATH
 from jprep.cli.working import spare_threads
 
 if TYPE_CHECKING:
@@ -35,9 +36,9 @@ def _resume(context: click.Context, option: click.Parameter, value: str) -> str:
     "--resume", default="auto", show_default=True, metavar="auto|STEP|never", callback=_resume,
     help="Where a run that stands goes on: at its last good checkpoint, at another one, or at the beginning.",
 )  # fmt: skip
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="The run directory.")
+@click.option("-o", "--output", type=OUTPUT_PATH, help="The run directory.")
 @click.option("--name", help="The run's name: it goes to WORK/RECIPE/runs/NAME. By default the backend's.")
-@click.option("--work", type=click.Path(path_type=Path), default=Path("work"), help="Where outputs go without -o.")
+@click.option("--work", type=OUTPUT_PATH, default=Path("work"), help="Where outputs go without -o.")
 @click.option("--dry-run", is_flag=True, help="Print the plan, and do nothing.")
 @click.option("--all-folds", is_flag=True, help="Train once for each fold of labelled data, and print means.")
 @AS_JSON

@@ -8,12 +8,13 @@ from pathlib import Path
 import click
 
 from jprep.cli.corpus.stats import FOLDER
+from jprep.cli.paths import OUTPUT_PATH
 
 
 @click.command()
 @FOLDER
 @click.option("--format", "form", type=click.Choice(["text", "words", "jsonl"]), default="text", show_default=True)
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="A file; standard output by default.")
+@click.option("-o", "--output", type=OUTPUT_PATH, help="A file; standard output by default.")
 @click.option("--limit", type=click.IntRange(1), help="Stop after so many documents.")
 def export(folder: Path, form: str, output: Path | None, limit: int | None) -> None:
     """Write a corpus as text.

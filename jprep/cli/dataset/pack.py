@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from jprep.cli.corpus.stats import AS_JSON
+from jprep.cli.paths import OUTPUT_PATH
 from jprep.cli.working import spare_threads, working
 from jprep.io.machine import cores
 
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 )
 @click.option("--workers", type=click.IntRange(1), help="Processes that encode; the cores by default.")
 @click.option("--executor", default="local", show_default=True, metavar="NAME", help="Where the encoding runs.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="The dataset's folder.")
-@click.option("--work", type=click.Path(path_type=Path), default=Path("work"), help="Where outputs go without -o.")
+@click.option("-o", "--output", type=OUTPUT_PATH, help="The dataset's folder.")
+@click.option("--work", type=OUTPUT_PATH, default=Path("work"), help="Where outputs go without -o.")
 @click.option("--restart", is_flag=True, help="Throw away what the folder holds, and begin anew.")
 @click.option("--dry-run", is_flag=True, help="Print the plan, and do nothing.")
 @AS_JSON
