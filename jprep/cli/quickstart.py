@@ -31,10 +31,13 @@ def quickstart(output: Path) -> int:
     spare_threads()
     from jprep.cli.run import Order, do
     from jprep.corpus.corpus import Corpus
-    from jprep.pipeline.places import places
+    from jprep.engine.output_directory import OutputDirectory
+    from jprep.engine.output_kinds import RECIPE
+    from jprep.pipeline.places import Places
     from jprep.pipeline.steps import STEPS
 
-    usual = places(output.parent, output.name)
+    OutputDirectory(output, RECIPE, files=("inputs/*",)).check()
+    usual = Places(*(output / each for each in Places._fields))
     order = Order(_recipe(output / "inputs"), list(STEPS), usual, usual.runs / _BACKEND, _BACKEND, None, False)
     do(order, "corpus")
     corpus = Corpus(usual.corpus)

@@ -65,6 +65,8 @@ def run(
     jprep run data_recipes/jawiki.toml --scale tiny
     """
     spare_threads()
+    from jprep.engine.output_directory import OutputDirectory
+    from jprep.engine.output_kinds import RECIPE
     from jprep.pipeline.places import places
     from jprep.pipeline.steps import check, missing_section, steps_of
     from jprep.train.launching import backend_of
@@ -73,6 +75,8 @@ def run(
     chosen = backend or backend_of(loaded.train)
     steps = steps_of(loaded, until, corpus=bool(corpus), tokenizer=bool(tokenizer))
     usual = places(work, loaded.name)
+    for folder in (work, work / loaded.name):
+        OutputDirectory(folder, RECIPE, shared=True).check()
     where = usual._replace(corpus=corpus or usual.corpus, tokenizer=tokenizer or usual.tokenizer)
     order = Order(loaded, steps, where, usual.runs / chosen, chosen, workers, bool(corpus))
     if dry_run:

@@ -68,9 +68,12 @@ def train(
     spare_threads()
     from jprep.cli.train_plan import show_plan
     from jprep.corpus.recipe import load_recipe
+    from jprep.io.names import check_name
     from jprep.train.folds import train_folds
     from jprep.train.launching import backend_of, prepare
 
+    if name is not None:
+        check_name(name, what="a run", where="--name", fix="e.g. --name small-batch: it names a folder")
     if output and name:
         raise click.UsageError("give either -o or --name")
     if all_folds and resume != "auto":

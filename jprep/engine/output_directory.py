@@ -9,7 +9,7 @@ from collections.abc import Container, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from jprep.engine.output_kinds import STATE, Kind, holds_nothing, outputs_in, read_marker
+from jprep.engine.output_kinds import STATE, Kind, holds_nothing, outputs_in
 from jprep.errors import ConfigError, Interrupted
 from jprep.io.atomic import disk_error, remove_contents, remove_leftovers, whole_name
 from jprep.io.lock import locked
@@ -169,7 +169,8 @@ class OutputDirectory:
         return bool(path) and (path == self.kind.manifest or any(_matches(path, each) for each in self._files))
 
     def _refuse_links(self) -> None:
-        for path in [self.state, *self._folders(), self.path / self.kind.lock]:
+        lock = [self.path / self.kind.lock] if self.kind.lock else []
+        for path in [self.state, *self._folders(), *lock]:
             if path.is_symlink():
                 name = path.relative_to(self.path).as_posix()
                 fix = "replace the link by what it leads to, or choose another output directory"
@@ -179,9 +180,9 @@ class OutputDirectory:
         return locked(self.path / self.kind.lock, where=self.path, keep=not self._shared)
 
     def _mark(self) -> None:
-        """Write the kind's name into the lock file."""
+        """Write the kind's name into the lock file, where nothing else tells the kind."""
         lock = self.path / self.kind.lock
-        if self.kind.marked and read_marker(lock) != self.kind.name:
+        if self.kind.marked and not outputs_in(self.path):
             try:
                 lock.write_text(f"{self.kind.name}\n", encoding="utf-8")
             except OSError as error:

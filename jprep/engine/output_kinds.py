@@ -46,16 +46,10 @@ CORPUS = Kind(
     unfinished=(f"{STATE}/documents/*", f"{STATE}/dedup/*", f"{STATE}/words/*"),
 )
 TOKENIZER = Kind(name="tokenizer", manifest="card.json", unfinished=(f"{STATE}/training.json",))
-DATASET = Kind(
-    name="dataset", manifest="dataset.json", unfinished=(f"{STATE}/encoding/*", f"{STATE}/joining/*")
-)
-DATASET_EXPORT = Kind(
-    name="dataset export", manifest="export.json", field="form", lock=".lock", unfinished=(".lock",)
-)
+DATASET = Kind(name="dataset", manifest="dataset.json", unfinished=(f"{STATE}/encoding/*", f"{STATE}/joining/*"))
+DATASET_EXPORT = Kind(name="dataset export", manifest="export.json", field="form", lock=".lock", unfinished=(".lock",))
 TOKENIZER_EXPORT = Kind(name="tokenizer export", lock=".export-lock")
-MODEL_EXPORT = Kind(
-    name="model export", manifest="export.json", field="task", lock="", contains=(TOKENIZER.name,)
-)
+MODEL_EXPORT = Kind(name="model export", manifest="export.json", field="task", lock="", contains=(TOKENIZER.name,))
 RUN = Kind(
     name="training run",
     manifest="job.json",
@@ -69,7 +63,7 @@ RECIPE = Kind(
     lock="",
     container=True,
     unfinished=(
-        "inputs/recipe.toml",
+        "inputs/recipe.toml*",
         f"corpus/{STATE}",
         f"tokenizer/{STATE}",
         f"dataset/{STATE}",
@@ -77,9 +71,7 @@ RECIPE = Kind(
         "runs/*/fold-*/job.json",
     ),
 )
-DOWNLOADS = Kind(
-    name="folder of downloads", manifest="fetched.json", lock="fetch.lock", marked=False, container=True
-)
+DOWNLOADS = Kind(name="folder of downloads", manifest="fetched.json", lock="fetch.lock", marked=False, container=True)
 
 KINDS = (
     CORPUS,

@@ -16,9 +16,7 @@ _PAUSE = 0.05  # seconds between two attempts
 
 
 @contextlib.contextmanager
-def locked(
-    path: Path, *, patience: float = 5.0, where: Path | None = None, keep: bool = True
-) -> Iterator[None]:
+def locked(path: Path, *, patience: float = 5.0, where: Path | None = None, keep: bool = True) -> Iterator[None]:
     """Hold an exclusive lock on the file for the time of the block; the kernel lets go of it when this process ends.
 
     The holder may delete the file: whoever waits for it then locks the file that stands in its place.

@@ -59,8 +59,11 @@ def pack(
     from jprep.cli.dataset.inspect import show
     from jprep.dataset.pack import Plan
     from jprep.dataset.pack import pack as pack_corpus
+    from jprep.io.names import check_name
 
     packed, name, config = _inputs(source, corpus, work, overrides)
+    if not (tokenizer and output):
+        check_name(name, what="an output", where=f"{source}: name", fix="give --tokenizer and -o")
     place, folder = tokenizer or work / name / "tokenizer", output or work / name / "dataset"
     if dry_run:
         _show_plan(Plan(packed, place, config), folder, workers or cores())
@@ -83,8 +86,8 @@ def _inputs(
         if corpus:
             raise click.UsageError("--corpus is for a RECIPE: this is a corpus already")
         packed = Corpus(source)
-        recipe = decode_recipe({"name": packed.manifest.name}, overrides, where="the options")
-        return packed, recipe.name, dataset_config(recipe.dataset, "[dataset]")
+        recipe = decode_recipe({"name": "corpus"}, overrides, where="the options")
+        return packed, packed.manifest.name, dataset_config(recipe.dataset, "[dataset]")
     recipe = load_recipe(source, overrides)
     place = finished("corpus", recipe, source, work, corpus)
     return Corpus(place), recipe.name, dataset_config(recipe.dataset, "[dataset]")

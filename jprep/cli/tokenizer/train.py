@@ -149,11 +149,13 @@ def _by_reader(inputs: tuple[str, ...]) -> dict[str, list[str]]:
 def _name(inputs: tuple[str, ...]) -> str:
     """What the tokenizer is called: as its input is."""
     from jprep.corpus.corpus import Corpus
+    from jprep.io.names import name_problem
 
     if _is_corpus(inputs):
-        return Corpus(inputs[0]).manifest.name
-    name = Path(inputs[0]).name.partition(".")[0] if inputs[0] != "-" else "stdin"
-    return re.sub(r"[^\w.-]", "-", name) or "corpus"
+        name = Corpus(inputs[0]).manifest.name
+    else:
+        name = re.sub(r"[^\w.-]", "-", Path(inputs[0]).name.partition(".")[0] if inputs[0] != "-" else "stdin")
+    return "corpus" if name_problem(name) else name
 
 
 def show(card: Card, folder: Path, *, as_json: bool) -> None:
