@@ -6,10 +6,12 @@ from pathlib import Path
 
 import click
 
+from jprep.cli.paths import OUTPUT_PATH
+
 
 @click.command()
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="The folder to write; by default RUN/export.")
+@click.option("-o", "--output", type=OUTPUT_PATH, help="The folder to write; by default RUN/export.")
 @click.option("--which", default="last", show_default=True, metavar="last|best|STEP", help="Which checkpoint.")
 @click.option("--dtype", type=click.Choice(["fp32", "bf16", "fp16"]), default="fp32", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="For machines.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from jprep.cli.paths import OUTPUT_PATH
 from jprep.cli.working import spare_threads
 
 if TYPE_CHECKING:
@@ -24,16 +25,19 @@ _TOKENS = 40
 
 
 @click.command()
-@click.option("-o", "--output", type=click.Path(path_type=Path), default=Path("work/quickstart"), show_default=True)
+@click.option("-o", "--output", type=OUTPUT_PATH, default=Path("work/quickstart"), show_default=True)
 def quickstart(output: Path) -> int:
     """Do everything on the embedded sample: corpus, tokenizer, dataset, a tiny model; and show what came out."""
     spare_threads()
     from jprep.cli.run import Order, do
     from jprep.corpus.corpus import Corpus
-    from jprep.pipeline.places import places
+    from jprep.engine.output_directory import OutputDirectory
+    from jprep.engine.output_kinds import RECIPE
+    from jprep.pipeline.places import Places
     from jprep.pipeline.steps import STEPS
 
-    usual = places(output.parent, output.name)
+    OutputDirectory(output, RECIPE, files=("inputs/*",)).check()
+    usual = Places(*(output / each for each in Places._fields))
     order = Order(_recipe(output / "inputs"), list(STEPS), usual, usual.runs / _BACKEND, _BACKEND, None, False)
     do(order, "corpus")
     corpus = Corpus(usual.corpus)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from jprep.cli.paths import OUTPUT_PATH
 from jprep.cli.working import spare_threads, working
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Order(NamedTuple):
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key, e.g. train.batch=64.")
 @click.option("--until", type=click.Choice(_UNTIL), default="export", show_default=True, help="The last step.")
 @click.option("--workers", type=click.IntRange(1), help="Processes; the cores by default.")
-@click.option("--work", type=click.Path(path_type=Path), default=Path("work"), help="Where outputs go.")
+@click.option("--work", type=OUTPUT_PATH, default=Path("work"), help="Where outputs go.")
 @click.option("--dry-run", is_flag=True, help="Print the plan, and do nothing.")
 def run(
     recipe: Path,
@@ -64,6 +65,8 @@ def run(
     jprep run data_recipes/jawiki.toml --scale tiny
     """
     spare_threads()
+    from jprep.engine.output_directory import OutputDirectory
+    from jprep.engine.output_kinds import RECIPE
     from jprep.pipeline.places import places
     from jprep.pipeline.steps import check, missing_section, steps_of
     from jprep.train.launching import backend_of
@@ -72,6 +75,8 @@ def run(
     chosen = backend or backend_of(loaded.train)
     steps = steps_of(loaded, until, corpus=bool(corpus), tokenizer=bool(tokenizer))
     usual = places(work, loaded.name)
+    for folder in (work, work / loaded.name):
+        OutputDirectory(folder, RECIPE, shared=True).check()
     where = usual._replace(corpus=corpus or usual.corpus, tokenizer=tokenizer or usual.tokenizer)
     order = Order(loaded, steps, where, usual.runs / chosen, chosen, workers, bool(corpus))
     if dry_run:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from jprep.cli.corpus.stats import AS_JSON
+from jprep.cli.paths import OUTPUT_PATH
 from jprep.cli.working import spare_threads
 
 if TYPE_CHECKING:
@@ -35,9 +36,9 @@ def _resume(context: click.Context, option: click.Parameter, value: str) -> str:
     "--resume", default="auto", show_default=True, metavar="auto|STEP|never", callback=_resume,
     help="Where a run that stands goes on: at its last good checkpoint, at another one, or at the beginning.",
 )  # fmt: skip
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="The run directory.")
+@click.option("-o", "--output", type=OUTPUT_PATH, help="The run directory.")
 @click.option("--name", help="The run's name: it goes to WORK/RECIPE/runs/NAME. By default the backend's.")
-@click.option("--work", type=click.Path(path_type=Path), default=Path("work"), help="Where outputs go without -o.")
+@click.option("--work", type=OUTPUT_PATH, default=Path("work"), help="Where outputs go without -o.")
 @click.option("--dry-run", is_flag=True, help="Print the plan, and do nothing.")
 @click.option("--all-folds", is_flag=True, help="Train once for each fold of labelled data, and print means.")
 @AS_JSON
@@ -67,9 +68,12 @@ def train(
     spare_threads()
     from jprep.cli.train_plan import show_plan
     from jprep.corpus.recipe import load_recipe
+    from jprep.io.names import check_name
     from jprep.train.folds import train_folds
     from jprep.train.launching import backend_of, prepare
 
+    if name is not None:
+        check_name(name, what="a run", where="--name", fix="e.g. --name small-batch: it names a folder")
     if output and name:
         raise click.UsageError("give either -o or --name")
     if all_folds and resume != "auto":

@@ -15,7 +15,6 @@ from jprep.corpus.recipe import Recipe
 from jprep.corpus.store import (
     DOCUMENTS,
     FORMAT,
-    MANIFEST,
     REJECTS,
     TOTAL,
     Manifest,
@@ -24,18 +23,15 @@ from jprep.corpus.store import (
 )
 from jprep.corpus.words import WordsStage, describe_segmenter
 from jprep.engine.fingerprint import fingerprint, plain
+from jprep.engine.output_directory import OutputDirectory
+from jprep.engine.output_kinds import CORPUS, HASH_CACHE, STATE
 from jprep.engine.run import Executor, Progress, add_up, outputs_of, refuse_other, run_stage
 from jprep.engine.stage import Output, Receipt, Stage
 from jprep.errors import ConfigError, MismatchError
-from jprep.io.atomic import remove_contents, remove_leftovers, remove_tree
-from jprep.io.lock import locked
 from jprep.io.verified import verified
 from jprep.testing.failpoints import failpoint
 
-STATE = ".state"
-"""The folder inside a corpus that holds work under way; all but its lock is gone once the corpus is whole."""
-
-_LOCK = "LOCK"
+_SHARD = "[0-9][0-9][0-9][0-9]-*-[0-9][0-9][0-9][0-9][0-9][0-9].parquet"
 _NAMED = 3  # input files that a signature names
 
 
@@ -47,15 +43,23 @@ def build(recipe: Recipe, folder: Path, executor: Executor, progress: Progress, 
         folder: where; new, empty, or holding this very corpus.
         executor: where the work runs.
         progress: is told of it.
-        restart: throw away what the folder holds of other work.
+        restart: throw away another corpus that the folder holds.
 
     Raises:
-        MismatchError: the folder holds other work; the message names what differs.
+        ConfigError: the folder holds something else than a corpus; the message names it.
+        MismatchError: the folder holds another corpus; the message names what differs.
         JprepError: see its kinds; what was committed stays, and the same call goes on.
     """
-    _check(recipe, folder)
-    with locked(folder / STATE / _LOCK):
-        return _Build(recipe, folder, executor, progress).run(restart=restart)
+    if not recipe.corpus.sources:
+        raise ConfigError("there is nothing to read", where=recipe.name, fix="give the recipe a [[corpus.sources]]")
+    out = output_directory(folder)
+    with out.claim():
+        return _Build(recipe, out, executor, progress).run(restart=restart)
+
+
+def output_directory(folder: Path) -> OutputDirectory:
+    """Return the directory of a corpus, which knows the names of its files."""
+    return OutputDirectory(folder, CORPUS, files=(f"{DOCUMENTS}/{_SHARD}", f"{REJECTS}/[a-z]*-{_SHARD}"))
 
 
 def foresee(recipe: Recipe, cache: Path) -> dict[str, Any]:
@@ -80,22 +84,11 @@ def _made_from(recipe: Recipe, reading: DocumentsStage) -> dict[str, Any]:
     return made_from
 
 
-def _check(recipe: Recipe, folder: Path) -> None:
-    if not recipe.corpus.sources:
-        raise ConfigError("there is nothing to read", where=recipe.name, fix="give the recipe a [[corpus.sources]]")
-    if folder.exists() and not folder.is_dir():
-        raise ConfigError("the output must be a folder", where=str(folder), fix="give another -o")
-    held = {path.name for path in folder.iterdir()} if folder.exists() else set()
-    if held and not held & {STATE, MANIFEST}:
-        fix = "give a new folder, or an empty one"
-        raise ConfigError("the output folder holds files that are no corpus", where=str(folder), fix=fix)
-
-
 class _Build:
     """One run of `build`, under the folder's lock."""
 
-    def __init__(self, recipe: Recipe, folder: Path, executor: Executor, progress: Progress) -> None:
-        self._recipe, self._folder, self._state = recipe, folder, folder / STATE
+    def __init__(self, recipe: Recipe, out: OutputDirectory, executor: Executor, progress: Progress) -> None:
+        self._recipe, self._out, self._folder = recipe, out, out.path
         self._executor, self._progress = executor, progress
         self._barrier = deduplicates(recipe.corpus)
         self._inputs: list[list[Input]] = []
@@ -106,18 +99,19 @@ class _Build:
         try:
             return self._run(restart)
         finally:
-            if (self._folder / MANIFEST).exists():
-                self._forget()
+            if self._out.finished:
+                self._out.remove_state()
 
     def _run(self, restart: bool) -> Manifest:
-        remove_leftovers(self._folder)
-        corpus, cache = self._recipe.corpus, self._state / "inputs.json"
+        self._out.refuse_strangers()
+        self._out.remove_leftovers()
+        corpus, cache = self._recipe.corpus, self._folder / HASH_CACHE
         self._inputs = [find_inputs(source, cache, fresh=restart) for source in corpus.sources]
         with closing(DocumentsStage(corpus, self._inputs, f"{STATE}/documents/" if self._barrier else "")) as reading:
             self._made_from = _made_from(self._recipe, reading)
             if restart:
-                self._forget(MANIFEST, DOCUMENTS, REJECTS)
-            return self._finished() if (self._folder / MANIFEST).exists() else self._build(reading)
+                self._out.restart()
+            return self._finished() if self._out.finished else self._build(reading)
 
     def _build(self, reading: DocumentsStage) -> Manifest:
         receipts = [self._stage(reading)]
@@ -137,7 +131,7 @@ class _Build:
         return manifest
 
     def _stage(self, stage: Stage) -> list[Receipt]:
-        return run_stage(stage, self._folder, self._state / stage.name, self._executor, self._progress)
+        return run_stage(stage, self._folder, self._out.state / stage.name, self._executor, self._progress)
 
     def _deduplicate(self, read: list[Receipt]) -> list[Receipt]:
         read_from = fingerprint(self._made_from["documents"])
@@ -179,12 +173,8 @@ class _Build:
 
     def _tidy(self, manifest: Manifest) -> None:
         """Delete what an earlier, interrupted run left among the corpus's own files: people read whole folders."""
-        remove_leftovers(self._folder)
-        ours = {file.path for file in manifest.files}
-        for folder in (DOCUMENTS, REJECTS):
-            for path in (self._folder / folder).glob("*"):
-                if f"{folder}/{path.name}" not in ours:
-                    path.unlink()
+        self._out.remove_leftovers()
+        self._out.remove_files(keep={file.path for file in manifest.files})
 
     def _sources(self, read: list[Receipt]) -> list[dict[str, Any]]:
         """Each source with its files; a pipe, which cannot be hashed beforehand, by the hash of its shards' hashes."""
@@ -196,12 +186,6 @@ class _Build:
             about = {"name": source.name, "licence": source.licence, "homepage": source.homepage}
             sources.append(about | {"files": entries} | shards_of(source))
         return sources
-
-    def _forget(self, *names: str) -> None:
-        """Delete work under way, all but the lock that is held; and what else is named."""
-        for path in (self._folder / name for name in names):
-            remove_tree(path) if path.is_dir() else path.unlink(missing_ok=True)
-        remove_contents(self._state, _LOCK)
 
 
 def _in_folder(folder: str, receipts: list[Receipt]) -> list[Output]:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_t
 import msgspec
 
 from jprep.errors import ConfigError
+from jprep.io.names import check_name
 from jprep.plugins import plugins, refs
 
 T = TypeVar("T")
@@ -108,7 +109,7 @@ class Recipe(_Section, frozen=True):
     """A whole recipe.
 
     Attributes:
-        name: names the folder of what is made.
+        name: names the folder of what is made; see `jprep.io.names`.
         corpus: what is built; a recipe for a tokenizer alone has none.
         tokenizer: what is trained on it; `jprep.tokenizer.spec` checks it.
         dataset: how the two are packed; `jprep.dataset.spec` checks it.
@@ -159,12 +160,15 @@ def decode_recipe(raw: dict[str, Any], overrides: Iterable[str] = (), *, where: 
     recipe = convert(settings(raw, overrides), Recipe, where=where)
     if [path for source in recipe.corpus.sources for path in source.paths].count("-") > 1:
         raise ConfigError("standard input is named twice", where=where, fix="it can be read only once")
+    check_name(recipe.name, what="a recipe", where=f"{where}: name", fix='e.g. name = "jawiki": it names a folder')
     names = [source.name for source in recipe.corpus.sources]
-    for name in names:
+    for number, name in enumerate(names):
+        place, fix = f"{where}: corpus.sources.{number}.name", "letters, digits, - _ . only"
+        check_name(name, what="a source", where=place, fix=fix)
         if names.count(name) > 1:
             raise ConfigError(f"two sources are called {name!r}", where=where, fix="give each its own name")
         if not re.fullmatch(r"[\w.-]+", name):
-            raise ConfigError(f"a source cannot be called {name!r}", where=where, fix="letters, digits, - _ . only")
+            raise ConfigError(f"a source cannot be called {name!r}", where=place, fix=fix)
     return recipe
 
 

@@ -12,7 +12,6 @@ from jprep.dataset.encoding import Encoding, count_of, split_of
 from jprep.dataset.indexed import SUFFIXES
 from jprep.dataset.joining import Joining
 from jprep.dataset.spec import (
-    DATASET,
     FORMAT,
     SPLITS,
     TRAIN,
@@ -26,23 +25,20 @@ from jprep.dataset.spec import (
     write_dataset,
 )
 from jprep.engine.fingerprint import differences, fingerprint, plain
+from jprep.engine.output_directory import OutputDirectory
+from jprep.engine.output_kinds import DATASET as KIND
+from jprep.engine.output_kinds import STATE
 from jprep.engine.run import Executor, Progress, add_up, refuse_other, run_stage
 from jprep.engine.stage import Output, Receipt, Stage
 from jprep.errors import ConfigError
-from jprep.io.atomic import remove_contents, remove_leftovers
-from jprep.io.lock import locked
 from jprep.tokenizer.serving import SPM, TOKENIZER
 from jprep.tokenizer.tokenizer import Tokenizer
-
-STATE = ".state"
-"""The folder inside a dataset's that holds work under way; all but its lock is gone once the dataset is whole."""
 
 VERSION = 1
 """Raised whenever the same corpus and tokenizer would give other tokens or marks than before."""
 
-_LOCK = "LOCK"
 _LIBRARIES = ("sentencepiece", "tokenizers", "zstandard")
-_FILES = [f"{split}{suffix}" for split in SPLITS for suffix in SUFFIXES]
+_FILES = tuple(f"{split}{suffix}" for split in SPLITS for suffix in SUFFIXES)
 
 
 def pack(
@@ -64,26 +60,19 @@ def pack(
         folder: where; new, empty, or holding this very dataset.
         executor: where the encoding runs.
         progress: is told of it.
-        restart: throw away what the folder holds of other work.
+        restart: throw away another dataset that the folder holds.
 
     Raises:
-        MismatchError: the folder holds other work; or a file of the tokenizer is not what its card says.
-        ConfigError: the tokenizer does not fit the corpus, or a split would be empty.
+        MismatchError: the folder holds another dataset; or a file of the tokenizer is not what its card says.
+        ConfigError: the tokenizer does not fit the corpus, a split would be empty, or the folder holds something else
+            than a dataset.
         JprepError: see its kinds; what was encoded stays, and the same call goes on.
     """
-    _check(folder)
+    out = OutputDirectory(folder, KIND, files=_FILES)
+    out.check()
     plan = Plan(corpus, tokenizer_folder, config)
-    with locked(folder / STATE / _LOCK):
-        return _Packing(plan, folder, executor, progress).run(restart=restart)
-
-
-def _check(folder: Path) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise ConfigError("the output must be a folder", where=str(folder), fix="give another -o")
-    held = {path.name for path in folder.iterdir()} if folder.exists() else set()
-    if held and not held & {STATE, DATASET}:
-        fix = "give a new folder, or an empty one"
-        raise ConfigError("the output folder holds files that are no dataset", where=str(folder), fix=fix)
+    with out.claim():
+        return _Packing(plan, out, executor, progress).run(restart=restart)
 
 
 class Plan:
@@ -170,27 +159,27 @@ def _refuse_empty(corpus: Corpus, share: float, splits: list[str]) -> None:
 class _Packing:
     """One run of `pack`, under the folder's lock."""
 
-    def __init__(self, plan: Plan, folder: Path, executor: Executor, progress: Progress) -> None:
-        self._plan, self._folder, self._state = plan, folder, folder / STATE
+    def __init__(self, plan: Plan, out: OutputDirectory, executor: Executor, progress: Progress) -> None:
+        self._plan, self._out, self._folder = plan, out, out.path
         self._executor, self._progress = executor, progress
 
     def run(self, *, restart: bool) -> Dataset:
         """Pack."""
-        remove_leftovers(self._folder)
+        self._out.remove_leftovers()
         if restart:
-            self._forget(DATASET, *_FILES)
-        if (self._folder / DATASET).exists():
+            self._out.restart()
+        if self._out.finished:
             return self._finished()
         plan = self._plan
         share, place = plan.config.validation, f"{STATE}/{Encoding.name}/"
         encoded = self._stage(Encoding(plan.corpus, plan.tokenizer.folder, share, plan.made_from, place))
         joined = self._stage(Joining(encoded, plan.splits, plan.encoder.dtype, plan.made_from))
         dataset = self._seal(encoded, {receipt.task: receipt.outputs for receipt in joined})
-        self._forget()
+        self._out.remove_state()
         return dataset
 
     def _stage(self, stage: Stage) -> list[Receipt]:
-        return run_stage(stage, self._folder, self._state / stage.name, self._executor, self._progress)
+        return run_stage(stage, self._folder, self._out.state / stage.name, self._executor, self._progress)
 
     def _finished(self) -> Dataset:
         """The manifest that stands, if it says just what this call would, and its files stand."""
@@ -198,7 +187,7 @@ class _Packing:
         refuse_other(self._plan.made_from, dataset.made_from, self._folder)
         for split in dataset.splits:
             verify_split(self._folder, split)
-        self._forget()
+        self._out.remove_state()
         return dataset
 
     def _seal(self, encoded: list[Receipt], files: dict[str, list[Output]]) -> Dataset:
@@ -225,12 +214,6 @@ class _Packing:
         )
         write_dataset(self._folder, dataset)
         return dataset
-
-    def _forget(self, *names: str) -> None:
-        """Delete work under way, all but the lock that is held; and what else is named."""
-        for name in names:
-            (self._folder / name).unlink(missing_ok=True)
-        remove_contents(self._state, _LOCK)
 
 
 def _parts(files: list[Output], encoded: list[Receipt], splits: list[str]) -> list[Part]:

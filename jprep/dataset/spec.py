@@ -12,6 +12,7 @@ from jprep.corpus.recipe import convert
 from jprep.engine.manifest import read_manifest, write_manifest
 from jprep.engine.stage import Output
 from jprep.errors import ConfigError, DamagedError
+from jprep.io.names import inner_path
 from jprep.io.verified import verified
 
 DATASET = "dataset.json"
@@ -60,6 +61,10 @@ class Split(msgspec.Struct, frozen=True):
     tokens: int
     files: list[Output]
 
+    def __post_init__(self) -> None:
+        """Refuse a name that leads out of the folder."""
+        inner_path(self.name)
+
 
 class Part(msgspec.Struct, frozen=True):
     """Which documents and tokens of each split came from one part of the corpus.
@@ -75,6 +80,10 @@ class Part(msgspec.Struct, frozen=True):
     sha256: str
     documents: dict[str, tuple[int, int]]
     tokens: dict[str, tuple[int, int]]
+
+    def __post_init__(self) -> None:
+        """Refuse a path that leads out of the corpus."""
+        inner_path(self.path)
 
 
 class Dataset(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from jprep.io.names import inner_path
+
 
 class Task(msgspec.Struct, frozen=True):
     """A piece of a stage's work that runs anywhere, alone.
@@ -38,6 +40,10 @@ class Output(msgspec.Struct, frozen=True):
     path: str
     rows: int
     sha256: str
+
+    def __post_init__(self) -> None:
+        """Refuse a path that leads out of the folder: manifests come from others."""
+        inner_path(self.path)
 
     @property
     def folder(self) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import itertools
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +17,33 @@ from jprep.testing.failpoints import failpoint
 
 MARK = ".tmp-"
 """In the name of every file that is not whole yet."""
+
+_TOKEN = re.compile(re.escape(MARK) + r"(\d+|[0-9a-f]{16}-\d+)$")
+"""What ends the name of a temporary file: a process's token and a number; a process id in earlier versions."""
+
+_numbers = itertools.count()
+_process = os.urandom(8).hex()
+
+
+def _draw_token() -> None:
+    global _process
+    _process = os.urandom(8).hex()
+
+
+os.register_at_fork(after_in_child=_draw_token)
+
+
+def temporary_name(path: Path) -> Path:
+    """Return a new temporary name beside a path, unique among threads, processes and hosts that share the disk.
+
+    A process id would not do: containers that share a disk have equal ones.
+    """
+    return path.with_name(f"{path.name}{MARK}{_process}-{next(_numbers)}")
+
+
+def whole_name(name: str) -> str:
+    """Return the final name of a temporary file; "" for the name of any other file."""
+    return name[: found.start()] if (found := _TOKEN.search(name)) else ""
 
 
 @contextlib.contextmanager
@@ -26,7 +55,7 @@ def atomic(path: Path) -> Iterator[Path]:
     Raises:
         MachineError: the disk is full or not writable.
     """
-    temporary = path.with_name(f"{path.name}{MARK}{os.getpid()}")
+    temporary = temporary_name(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         failpoint("output.opened")
@@ -76,10 +105,14 @@ def damage(path: Path, sha256: str) -> str:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Delete what killed runs left unfinished; only while this process holds the folder's lock."""
-    for path in folder.rglob(f"*{MARK}*"):
-        if path.name.rpartition(MARK)[2].isdigit() and path.is_file():
-            path.unlink(missing_ok=True)
+    """Delete what killed writers left unfinished below a folder, not through symbolic links.
+
+    Only for a folder whose writers all hold a lock that this process holds now: the file of a living one would go too.
+    """
+    for place, _, names in os.walk(folder):
+        for name in names:
+            if whole_name(name):
+                Path(place, name).unlink(missing_ok=True)
 
 
 def remove_contents(folder: Path, keep: str, last: str = "") -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 from pathlib import Path
 
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -21,6 +22,19 @@ def memory() -> int:
     with contextlib.suppress(OSError, ValueError):
         known.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     return min(known, default=0)
+
+
+def process_space() -> str:
+    """Return what a process id is unique in: the host's name, its start, and the namespace of its processes.
+
+    A host's name would not do: containers on one host may share it, and their process ids are equal.
+    """
+    try:
+        start = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        namespace = os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - `pid:[4026531836]` is no path
+    except OSError:  # there is no /proc
+        return socket.gethostname()
+    return f"{socket.gethostname()}/{start}/{namespace}"
 
 
 def _number(path: Path) -> int:

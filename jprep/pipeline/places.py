@@ -9,6 +9,7 @@ from jprep.corpus.recipe import Recipe
 from jprep.corpus.store import MANIFEST
 from jprep.dataset.spec import DATASET
 from jprep.errors import ConfigError
+from jprep.io.names import check_name
 from jprep.tokenizer.card import CARD
 
 Kind = Literal["corpus", "tokenizer", "dataset"]
@@ -41,7 +42,11 @@ def places(work: Path, name: str) -> Places:
     Args:
         work: the folder of all recipes' outputs.
         name: the recipe's.
+
+    Raises:
+        ConfigError: the name cannot be a folder's.
     """
+    check_name(name, what="a recipe", where="name", fix='e.g. name = "jawiki"')
     return Places(*(work / name / each for each in Places._fields))
 
 

@@ -10,6 +10,7 @@ import msgspec
 import pluggy
 
 from jprep.errors import ConfigError
+from jprep.io.names import check_name
 from jprep.plugins import hookspecs, refs
 
 KINDS = ("reader", "normalizer", "splitter", "filter", "segmenter", "executor", "backend")
@@ -61,6 +62,8 @@ class Plugins:
             self._manager.check_pending()  # a misspelt hook is an error, not silence
             added = {kind: self._ask(kind, plugin) for kind in KINDS}
             for kind, named in added.items():
+                for each in named:
+                    check_name(each, what=f"a {kind}", where=f"plugin {name!r}", fix="register it by another name")
                 if taken := sorted(named.keys() & self._named[kind].keys()):
                     raise ConfigError(f"{kind} {taken[0]!r} is registered by another plugin")
         except Exception:

@@ -16,6 +16,9 @@ from xml.sax.saxutils import escape
 
 import msgspec
 
+from jprep.errors import ConfigError
+from jprep.io.atomic import write_atomic
+
 DUMP = "sample-pages-articles-multistream.xml.bz2"
 INDEX = "sample-pages-articles-multistream-index.txt.bz2"
 CRAWL = "cc100.txt"
@@ -63,24 +66,46 @@ def dump(folder: Path) -> Path:
 
     The file is a stream with the header, streams of eight pages each, and a stream with the footer. A line of the index
     is `offset:id:title`, where offset is the byte at which the page's stream begins.
+
+    Raises:
+        ConfigError: the folder has another file of one of these names.
+        MachineError: it cannot be written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    _write(folder, _dump())
+    return folder / DUMP
+
+
+def write(folder: Path) -> Path:
+    """Write the dump with its index, the crawl and a recipe that reads both from there; return the recipe's path.
+
+    Raises:
+        ConfigError: the folder has another file of one of these names.
+        MachineError: it cannot be written.
+    """
+    _write(folder, {name: files(__name__).joinpath(name).read_bytes() for name in (RECIPE, CRAWL)} | _dump())
+    return folder / RECIPE
+
+
+def _dump() -> dict[str, bytes]:
+    """The dump's files by name."""
     streams, index = bytearray(_stream(_header())), []
     for group in _groups(list(pages())):
         index += [f"{len(streams)}:{page.id}:{_escape(page.title)}\n" for page in group]
         streams += _stream("".join(_page_xml(page) for page in group))
     streams += _stream("</mediawiki>\n")
-    folder.joinpath(DUMP).write_bytes(streams)
-    folder.joinpath(INDEX).write_bytes(_stream("".join(index)))
-    return folder / DUMP
+    return {DUMP: bytes(streams), INDEX: _stream("".join(index))}
 
 
-def write(folder: Path) -> Path:
-    """Write the dump with its index, the crawl and a recipe that reads both from there; return the recipe's path."""
-    dump(folder)
-    for name in (CRAWL, RECIPE):
-        folder.joinpath(name).write_bytes(files(__name__).joinpath(name).read_bytes())
-    return folder / RECIPE
+def _write(folder: Path, contents: dict[str, bytes]) -> None:
+    """Write files that are not there yet; none is overwritten."""
+    for name, content in contents.items():
+        path = folder / name
+        if path.is_symlink() or (path.exists() and (not path.is_file() or path.read_bytes() != content)):
+            fix = "choose another directory, or move it away"
+            raise ConfigError("this file is not the sample's, and would be overwritten", where=str(path), fix=fix)
+    for name, content in contents.items():
+        if not (folder / name).exists():
+            write_atomic(folder / name, content)
 
 
 def _groups(items: list[Page]) -> Iterator[list[Page]]:

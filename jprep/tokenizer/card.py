@@ -10,6 +10,7 @@ import msgspec
 
 from jprep.engine.manifest import read_manifest, write_manifest
 from jprep.errors import ConfigError
+from jprep.io.names import inner_path
 from jprep.io.verified import verified
 from jprep.tokenizer.spec import TokenizerConfig
 
@@ -53,6 +54,11 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     counts: dict[str, int]
     figures: dict[str, int | float]
     files: dict[str, str]
+
+    def __post_init__(self) -> None:
+        """Refuse files outside the folder."""
+        for name in self.files:
+            inner_path(name)
 
 
 def read_card(folder: Path) -> Card:

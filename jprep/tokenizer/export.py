@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from jprep.engine.output_directory import OutputDirectory
+from jprep.engine.output_kinds import TOKENIZER_EXPORT
 from jprep.errors import ConfigError
 from jprep.io.atomic import atomic, write_atomic
 from jprep.tokenizer.card import read_card, refuse_damaged
@@ -104,21 +106,25 @@ def export(folder: Path, form: str, out: Path) -> list[Path]:
         folder: the tokenizer's.
         form: `fairseq` (any model), `bert` (wordpiece), `gpt2` (byte-bpe), `sentencepiece` (bpe, unigram). fairseq puts
             four tokens before the file's and `<mask>` behind them: its ids are ours where the special set is `roberta`.
-        out: the folder to write to.
+        out: the folder to write to; new, empty, or holding exports of tokenizers.
 
     Returns:
         the files written.
 
     Raises:
-        ConfigError: no finished tokenizer, or its model has no such form.
+        ConfigError: no finished tokenizer, its model has no such form, or the folder holds something else.
         MachineError: the files cannot be written.
     """
+    with OutputDirectory(out, TOKENIZER_EXPORT).claim():
+        return write_form(folder, form, out)
+
+
+def write_form(folder: Path, form: str, out: Path) -> list[Path]:
+    """Write the files of `export` into a directory that the caller has claimed; see there."""
     card = read_card(folder)
     refuse_damaged(folder, card, (TOKENIZER, SPM))
     kind = card.config.model
     fitting = [name for name, (models, _) in _FORMS.items() if kind in models]
-    if out.exists() and not out.is_dir():
-        raise ConfigError("the output must be a folder", where=str(out), fix="give another -o")
     if form not in fitting:
         fix = f"a {kind} tokenizer has the forms {', '.join(fitting)}"
         raise ConfigError(f"this tokenizer cannot be written as {form!r}", where=str(folder), fix=fix)

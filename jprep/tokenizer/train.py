@@ -16,11 +16,12 @@ from jprep.corpus.document import WORD
 from jprep.corpus.recipe import make_step
 from jprep.corpus.steps import describe
 from jprep.engine.fingerprint import fingerprint, plain
+from jprep.engine.output_directory import OutputDirectory
+from jprep.engine.output_kinds import TOKENIZER
 from jprep.engine.run import Executor, Progress, read_claim, refuse_other
 from jprep.engine.sealed import seal
 from jprep.errors import ConfigError
-from jprep.io.atomic import MARK, remove_contents, remove_leftovers, remove_tree, sha256_of, write_atomic
-from jprep.io.lock import locked
+from jprep.io.atomic import remove_tree, sha256_of, write_atomic
 from jprep.testing.failpoints import failpoint
 from jprep.tokenizer import learning
 from jprep.tokenizer.card import CARD, FORMAT, Card, read_card, refuse_damaged, write_card
@@ -35,13 +36,7 @@ from jprep.tokenizer.special import special_tokens
 from jprep.tokenizer.tokenizer import Tokenizer
 from jprep.tokenizer.vocabulary import Vocabulary
 
-STATE = ".state"
-"""The folder inside a tokenizer's that holds work under way; all but its lock is gone once the tokenizer is whole."""
-
-INPUTS = "inputs.json"
-"""In `STATE`: remembers the hashes of inputs."""
-
-_LOCK, _CLAIM, _STAGED = "LOCK", "training.json", "staged"
+_CLAIM, _STAGED = "training.json", "staged"
 _LIBRARIES = ("sentencepiece", "tokenizers", "pyarrow", "regex")
 _SCORED = 2  # one paragraph of the sample in so many is scored: a quick look, not an evaluation
 _COMPARED = 1_000  # paragraphs on which the exported tokenizer's ids are held against ours
@@ -64,38 +59,27 @@ def train(
         folder: where; new, empty, or holding this very tokenizer.
         executor: where the counting runs.
         progress: is told of it.
-        restart: throw away what the folder holds of other work.
+        restart: throw away another tokenizer that the folder holds.
 
     Raises:
-        MismatchError: the folder holds other work; the message names what differs.
-        ConfigError: the config asks for what cannot be, or for what this material cannot give.
+        MismatchError: the folder holds another tokenizer; the message names what differs.
+        ConfigError: the config asks for what cannot be, or for what this material cannot give; or the folder holds
+            something else than a tokenizer.
         JprepError: see its kinds; what was counted stays, and the same call goes on.
     """
-    _check(folder)
-    with locked(folder / STATE / _LOCK):
-        return _Training(material, config, folder, executor, progress).run(restart=restart)
-
-
-def _check(folder: Path) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise ConfigError("the output must be a folder", where=str(folder), fix="give another -o")
-    if (folder / CARD).exists() or (folder / STATE / _CLAIM).exists() or not folder.exists():
-        return
-    # Corpora and datasets have a `STATE`, too: without a claim in it, it is ours only if there is next to nothing.
-    state = folder / STATE
-    begun = {path.name.partition(MARK)[0] for path in state.iterdir()} if state.is_dir() else set()
-    if {path.name for path in folder.iterdir()} - {STATE} or begun - {_LOCK, INPUTS, _CLAIM}:
-        fix = "give a new folder, or an empty one"
-        raise ConfigError("the output folder holds files that are no tokenizer", where=str(folder), fix=fix)
+    out = OutputDirectory(folder, TOKENIZER, files=(*FILES, README))
+    with out.claim():
+        return _Training(material, config, out, executor, progress).run(restart=restart)
 
 
 class _Training:
     """One run of `train`, under the folder's lock."""
 
     def __init__(
-        self, material: Material, config: TokenizerConfig, folder: Path, executor: Executor, progress: Progress
+        self, material: Material, config: TokenizerConfig, out: OutputDirectory, executor: Executor, progress: Progress
     ) -> None:
-        self._material, self._config, self._folder, self._state = material, config, folder, folder / STATE
+        self._material, self._config, self._out = material, config, out
+        self._folder, self._state = out.path, out.state
         self._executor, self._progress = executor, progress
         self._special = special_tokens(config)
         material.look()
@@ -120,10 +104,10 @@ class _Training:
 
     def run(self, *, restart: bool) -> Card:
         """Train."""
-        remove_leftovers(self._folder)
-        if restart:
-            self._discard()
-        if (self._folder / CARD).exists():
+        self._out.remove_leftovers()
+        if restart:  # a model of another kind would leave files that loaders prefer
+            self._out.restart(last=_CLAIM)
+        if self._out.finished:
             return self._finished()
         self._claim()
         counted = self._material.count(self._config, self._state, self._executor, self._progress)
@@ -202,15 +186,9 @@ class _Training:
         write_card(self._folder, card)
         return card
 
-    def _discard(self) -> None:
-        """Delete a tokenizer and work under way: a model of another kind would leave files that loaders prefer."""
-        for name in (*FILES, README, CARD):
-            (self._folder / name).unlink(missing_ok=True)
-        self._forget()
-
     def _forget(self) -> None:
         """Delete work under way, all but the lock that is held; the claim, which says whose it is, last."""
-        remove_contents(self._state, _LOCK, last=_CLAIM)
+        self._out.remove_state(last=_CLAIM)
 
 
 def _aside(work: Callable[[], Vocabulary]) -> Vocabulary:

@@ -12,7 +12,6 @@ import contextlib
 import fcntl
 import os
 import signal
-import socket
 import threading
 import time
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import NamedTuple
 
 from jprep.errors import JprepError, MachineError
 from jprep.io.atomic import disk_error
+from jprep.io.machine import process_space
 
 ATTEMPT, RESUME = "JPREP_ATTEMPT", "JPREP_RESUME"
 """Variables of a worker: its attempt's name, and the checkpoint that it goes on from (a name, or "" for none)."""
@@ -109,7 +109,7 @@ class Seat:
                     raise JprepError(f"another process is rank {rank} of this run", where=str(run), fix="wait for it")
                 time.sleep(0.02)
             os.ftruncate(self._handle, 0)
-            os.pwrite(self._handle, f"{os.getpid()} {socket.gethostname()}\n".encode(), 0)
+            os.pwrite(self._handle, f"{os.getpid()} {process_space()}\n".encode(), 0)
         except OSError as error:
             raise disk_error(error, path) from error
 
@@ -142,15 +142,20 @@ def claim(run: Path, attempt: str, number: int) -> bool:
 
 
 class Seated(NamedTuple):
-    """A rank that is there: its process, and the machine that this one is on."""
+    """A rank that is there: its process, and the space of process ids that this one is in."""
 
     process: int
-    host: str
+    space: str
+
+    @property
+    def host(self) -> str:
+        """The name of its machine."""
+        return self.space.partition("/")[0]
 
 
 def seated(run: Path) -> list[int]:
     """The process ids of the ranks that are there, on this machine."""
-    return [rank.process for rank in _seated(run) if rank.host == socket.gethostname()]
+    return [rank.process for rank in _seated(run) if rank.space == process_space()]
 
 
 def signal_ranks(run: Path, number: signal.Signals) -> int:

@@ -20,6 +20,7 @@ import msgspec
 from jprep.errors import ConfigError, MachineError
 from jprep.io.atomic import disk_error, remove_tree, write_atomic
 from jprep.io.lock import locked
+from jprep.io.names import check_name
 from jprep.plugins.hookspecs import PROJECT
 from jprep.train.backend import Backend, Home, home_of
 
@@ -151,7 +152,12 @@ def bare_requires(home: Home) -> list[str]:
 
 
 def place_of(name: str, folder: Path | None = None) -> Path:
-    """Where an environment is, or would be."""
+    """Where an environment is, or would be.
+
+    Raises:
+        ConfigError: the name cannot be a folder's.
+    """
+    check_name(name, what="a backend's environment", where=name, fix="the backend's makers have to name it otherwise")
     return (folder or default_folder()).expanduser().absolute() / name
 
 

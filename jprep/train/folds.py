@@ -9,12 +9,14 @@ from typing import Any
 
 import msgspec
 
+from jprep.engine.output_directory import OutputDirectory
+from jprep.engine.output_kinds import FOLDS as KIND
 from jprep.errors import ConfigError
 from jprep.io.atomic import write_atomic
 from jprep.train.events import read_events
 from jprep.train.job import train_section
 from jprep.train.launching import Prepared, prepare, train
-from jprep.train.rundir import JOB, read_job
+from jprep.train.rundir import read_job
 
 FOLDS = "folds.json"
 
@@ -95,13 +97,11 @@ def train_folds(
         0; or the code that a fold's training ended with, and the same call goes on.
 
     Raises:
-        ConfigError: there are no folds, nothing is measured on them, or a run of its own lies in the folder.
+        ConfigError: there are no folds, nothing is measured on them, or the folder holds something else.
         JprepError: see `jprep.train.launching.prepare` and `train`.
     """
     places = fold_runs(run, _number(section))
-    if (run / JOB).exists():
-        fix = "choose another directory for the folds: another --work, or --name folds of `jprep train`"
-        raise ConfigError("this is a run of its own", where=str(run), fix=fix)
+    OutputDirectory(run, KIND).check()
     for fold, place in enumerate(places):
         one = {**section, "fold": fold}
         if code := through(prepare(one, f"{name}/{place.name}", backend, place, tokenizer, None)):

@@ -22,7 +22,7 @@ from jprep.train.initial import write_initial
 from jprep.train.job import Job, TrainSection, train_section
 from jprep.train.log import Say, on_stderr
 from jprep.train.making import make_job
-from jprep.train.rundir import INIT, INIT_HASH, lists_of, open_run
+from jprep.train.rundir import INIT, INIT_HASH, lists_of, open_run, output_directory
 from jprep.train.supervise import supervise
 
 DEFAULT_BACKEND = "torch"
@@ -104,8 +104,8 @@ def prepare(
         dry: plan for the environment that `jprep backends install` would make, where there is none.
 
     Raises:
-        ConfigError: the section says nothing or something wrong, its parts do not fit together, or there is no such
-            backend.
+        ConfigError: the section says nothing or something wrong, its parts do not fit together, there is no such
+            backend, or the run directory holds something else.
         InputError: a labelled row that cannot be used, or a damaged file of weights.
         MachineError: the backend's environment is not installed.
     """
@@ -114,6 +114,7 @@ def prepare(
         raise ConfigError("the recipe does not say what to train", where=_WHERE, fix=fix)
     train, half = train_section(section, _WHERE), light_half(backend)
     options = options_of(train, half)
+    output_directory(run).check()
     with tempfile.TemporaryDirectory() if dry else contextlib.nullcontext() as aside:
         lists = Path(aside) if aside else lists_of(dataset, run) if dataset else None
         own = msgspec.to_builtins(options)
@@ -138,7 +139,8 @@ def begin(prepared: Prepared, say: Say = on_stderr) -> None:
     """
     job, run = prepared.job, prepared.run
     open_run(run, job, say)
-    _initial(run, job, say)
+    with output_directory(run).claim():  # whoever holds the lock deletes unfinished files
+        _initial(run, job, say)
 
 
 def train(prepared: Prepared, *, resume: str = "auto", say: Say = on_stderr) -> int:

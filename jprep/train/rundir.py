@@ -11,13 +11,15 @@ from typing import Any
 import msgspec
 
 from jprep.engine.fingerprint import plain
+from jprep.engine.output_directory import OutputDirectory
+from jprep.engine.output_kinds import RUN
 from jprep.engine.run import refuse_other
 from jprep.errors import ConfigError, MismatchError
-from jprep.io.atomic import MARK, remove_leftovers, write_atomic
-from jprep.io.lock import locked
+from jprep.io.atomic import write_atomic
+from jprep.train.attempt import RANKS
 from jprep.train.backend import Plan
 from jprep.train.checkpoints import Checkpoints
-from jprep.train.data_lock import DATA_LOCK, VERIFIED, check_data, write_data_lock
+from jprep.train.data_lock import check_data, write_data_lock
 from jprep.train.job import FORMAT, Job
 from jprep.train.log import Say, on_stderr
 
@@ -34,6 +36,12 @@ _PLACES = ("data", "validation_data", "backend")
 _OTHER_JOB = "give the first command's options again, or another output directory"
 
 
+def output_directory(run: Path) -> OutputDirectory:
+    """Return the directory of a run, which knows the names of its files."""
+    folders = tuple(f"{folder}/*" for folder in (CHECKPOINTS, LISTS, RANKS))
+    return OutputDirectory(run, RUN, files=("*.json", INIT, INIT_HASH, *folders))
+
+
 def open_run(run: Path, job: Job, say: Say = on_stderr) -> None:
     """Make a run directory for a job, or see that the one that stands is the job's.
 
@@ -43,11 +51,11 @@ def open_run(run: Path, job: Job, say: Say = on_stderr) -> None:
     Raises:
         MismatchError: it holds another job, or the dataset, the tokenizer or labelled rows have changed.
         MachineError: another process trains there, or it cannot be written.
-        ConfigError: something else lies there, or there is no dataset or no tokenizer.
+        ConfigError: the directory holds something else than a run, or there is no dataset or no tokenizer.
     """
-    _refuse_foreign(run)
-    with locked(run / LOCK):
-        remove_leftovers(run)
+    out = output_directory(run)
+    with out.claim():
+        out.remove_leftovers()
         if (run / JOB).exists():
             before = read_job(run)
             _refuse_other(job, before, run, say)
@@ -121,16 +129,6 @@ def checkpoints_of(run: Path, job: Job) -> Checkpoints:
 def lists_of(dataset: Path, run: Path) -> Path:
     """Where lists of a dataset's samples go: beside it, or into the run where it may not be written to."""
     return dataset if os.access(dataset, os.W_OK) else run / LISTS
-
-
-def _refuse_foreign(run: Path) -> None:
-    """Raise ConfigError where something else lies: a run deletes and believes what it finds in its own folder."""
-    if run.exists() and not (run / JOB).exists():
-        ours = (LOCK, DATA_LOCK, VERIFIED, LISTS)
-        strange = sorted(path.name for path in run.iterdir() if path.name not in ours and MARK not in path.name)
-        if strange:
-            fix = "give another output directory, or delete what is there"
-            raise ConfigError(f"something else lies here, and no run: {strange[0]}", where=str(run), fix=fix)
 
 
 def _refuse_other(job: Job, theirs: Job, run: Path, say: Say) -> None:

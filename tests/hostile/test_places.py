@@ -110,7 +110,7 @@ def test_a_corpus_of_which_nothing_stays(build: Build, put: Put, tmp_path: Path)
 
 def test_an_output_that_is_a_file(build: Build, dump: Path, put: Put) -> None:
     file = put("notes.txt", b"mine")
-    build("--wikipedia", dump, folder=file, code=2, says=["must be a folder", "notes.txt"])
+    build("--wikipedia", dump, folder=file, code=2, says=["expected a directory, found a file", "notes.txt"])
     assert file.read_bytes() == b"mine"
 
 

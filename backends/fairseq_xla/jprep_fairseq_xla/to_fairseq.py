@@ -51,7 +51,7 @@ def write_for_fairseq(exported: Path, folder: Path) -> None:
     _check(config, exported)
     names = symbols(exported)
     state = _state(config, weights, about.step)
-    with replaced(folder) as partial:
+    with replaced(folder, _refuse_others) as partial:
         listed = names[OWN:] if config["model_type"] == "gpt2" else names[OWN:-1]
         (partial / DICTIONARY).write_text("".join(f"{symbol} 1\n" for symbol in listed), encoding="utf-8")
         if (exported / "spm.model").exists():

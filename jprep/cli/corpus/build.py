@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from jprep.cli.paths import OUTPUT_PATH
 from jprep.cli.working import spare_threads, working
 from jprep.io.machine import cores
 
@@ -24,8 +25,8 @@ _READERS = ("wikipedia", "cc100", "text", "jsonl", "parquet")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key of the recipe.")
 @click.option("--workers", type=click.IntRange(1), help="Processes; the cores by default.")
 @click.option("--executor", default="local", show_default=True, metavar="NAME", help="Where the work runs.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="The corpus's folder.")
-@click.option("--work", type=click.Path(path_type=Path), default=Path("work"), help="Where outputs go without -o.")
+@click.option("-o", "--output", type=OUTPUT_PATH, help="The corpus's folder.")
+@click.option("--work", type=OUTPUT_PATH, default=Path("work"), help="Where outputs go without -o.")
 @click.option("--restart", is_flag=True, help="Throw away what the folder holds, and begin anew.")
 @click.option("--dry-run", is_flag=True, help="Print the plan, and do nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest's figures as JSON.")

@@ -8,12 +8,13 @@ from pathlib import Path
 import click
 
 from jprep.cli.corpus.stats import FOLDER
+from jprep.cli.paths import OUTPUT_PATH
 
 
 @click.command()
 @FOLDER
 @click.option("--format", "form", type=click.Choice(["text", "words", "jsonl"]), default="text", show_default=True)
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="A file; standard output by default.")
+@click.option("-o", "--output", type=OUTPUT_PATH, help="A file, which is replaced; standard output by default.")
 @click.option("--limit", type=click.IntRange(1), help="Stop after so many documents.")
 def export(folder: Path, form: str, output: Path | None, limit: int | None) -> None:
     """Write a corpus as text.
@@ -24,12 +25,15 @@ def export(folder: Path, form: str, output: Path | None, limit: int | None) -> N
     jsonl  whole documents; nothing is lost
     """
     from jprep.corpus.corpus import Corpus
+    from jprep.engine.output_directory import check_output_file
     from jprep.io.atomic import atomic
 
+    if output is not None:
+        check_output_file(output)
     corpus = Corpus(folder)
     if output is None:
         corpus.export(sys.stdout, form, limit=limit)
         return
-    with atomic(output) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as out:
+    with atomic(output.resolve()) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as out:
         written = corpus.export(out, form, limit=limit)
     click.echo(f"{written:,} documents in {output}", err=True)

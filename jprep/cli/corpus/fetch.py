@@ -7,11 +7,13 @@ from pathlib import Path
 
 import click
 
+from jprep.cli.paths import OUTPUT_PATH
+
 
 @click.command()
 @click.argument("recipe", type=click.Path(path_type=Path))
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key of the recipe.")
-@click.option("--folder", type=click.Path(path_type=Path), default=Path("downloads"), show_default=True)
+@click.option("--folder", type=OUTPUT_PATH, default=Path("downloads"), show_default=True)
 def fetch(recipe: Path, overrides: tuple[str, ...], folder: Path) -> None:
     """Download what a RECIPE reads; resume a broken download; check what came.
 

@@ -8,12 +8,13 @@ from pathlib import Path
 import click
 
 from jprep.cli.corpus.stats import FOLDER
+from jprep.cli.paths import OUTPUT_PATH
 
 
 @click.command()
 @FOLDER
 @click.option("--format", "--as", "form", type=click.Choice(["fairseq", "tfrecord", "arrow"]), required=True)
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The folder to write to.")
+@click.option("-o", "--output", type=OUTPUT_PATH, required=True, help="The folder to write to.")
 @click.option("--tokenizer", type=click.Path(path_type=Path), help="fairseq: its folder; ../tokenizer by default.")
 @click.option(
     "--unit",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from jprep.cli.corpus.stats import AS_JSON
+from jprep.cli.paths import OUTPUT_PATH
 from jprep.cli.working import spare_threads, working
 from jprep.io.machine import cores
 
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 )
 @click.option("--workers", type=click.IntRange(1), help="Processes that encode; the cores by default.")
 @click.option("--executor", default="local", show_default=True, metavar="NAME", help="Where the encoding runs.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="The dataset's folder.")
-@click.option("--work", type=click.Path(path_type=Path), default=Path("work"), help="Where outputs go without -o.")
+@click.option("-o", "--output", type=OUTPUT_PATH, help="The dataset's folder.")
+@click.option("--work", type=OUTPUT_PATH, default=Path("work"), help="Where outputs go without -o.")
 @click.option("--restart", is_flag=True, help="Throw away what the folder holds, and begin anew.")
 @click.option("--dry-run", is_flag=True, help="Print the plan, and do nothing.")
 @AS_JSON
@@ -58,8 +59,11 @@ def pack(
     from jprep.cli.dataset.inspect import show
     from jprep.dataset.pack import Plan
     from jprep.dataset.pack import pack as pack_corpus
+    from jprep.io.names import check_name
 
     packed, name, config = _inputs(source, corpus, work, overrides)
+    if not (tokenizer and output):
+        check_name(name, what="an output", where=f"{source}: name", fix="give --tokenizer and -o")
     place, folder = tokenizer or work / name / "tokenizer", output or work / name / "dataset"
     if dry_run:
         _show_plan(Plan(packed, place, config), folder, workers or cores())
@@ -82,8 +86,8 @@ def _inputs(
         if corpus:
             raise click.UsageError("--corpus is for a RECIPE: this is a corpus already")
         packed = Corpus(source)
-        recipe = decode_recipe({"name": packed.manifest.name}, overrides, where="the options")
-        return packed, recipe.name, dataset_config(recipe.dataset, "[dataset]")
+        recipe = decode_recipe({"name": "corpus"}, overrides, where="the options")
+        return packed, packed.manifest.name, dataset_config(recipe.dataset, "[dataset]")
     recipe = load_recipe(source, overrides)
     place = finished("corpus", recipe, source, work, corpus)
     return Corpus(place), recipe.name, dataset_config(recipe.dataset, "[dataset]")

@@ -7,12 +7,13 @@ from pathlib import Path
 import click
 
 from jprep.cli.corpus.stats import FOLDER
+from jprep.cli.paths import OUTPUT_PATH
 
 
 @click.command()
 @FOLDER
 @click.option("--format", "form", type=click.Choice(["fairseq", "bert", "gpt2", "sentencepiece"]), required=True)
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The folder to write to.")
+@click.option("-o", "--output", type=OUTPUT_PATH, required=True, help="The folder to write to.")
 def export(folder: Path, form: str, output: Path) -> None:
     """Write a tokenizer's vocabulary as other programs want it.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jprep.cli.corpus.stats import AS_JSON, table
+from jprep.cli.paths import OUTPUT_PATH
 from jprep.cli.working import spare_threads, working
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ _KEYS = ("model", "vocab_size", "alphabet", "boundaries", "special")
 )
 @click.option("--workers", type=click.IntRange(1), help="Processes that count; the cores by default.")
 @click.option("--executor", default="local", show_default=True, metavar="NAME", help="Where the counting runs.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="The tokenizer's folder.")
-@click.option("--work", type=click.Path(path_type=Path), default=Path("work"), help="Where outputs go without -o.")
+@click.option("-o", "--output", type=OUTPUT_PATH, help="The tokenizer's folder.")
+@click.option("--work", type=OUTPUT_PATH, default=Path("work"), help="Where outputs go without -o.")
 @click.option("--restart", is_flag=True, help="Throw away what the folder holds, and begin anew.")
 @AS_JSON
 def train(
@@ -110,16 +111,16 @@ def _refuse_idle(inputs: tuple[str, ...], options: dict[str, Any]) -> None:
 
 def _material(inputs: tuple[str, ...], recipe: Recipe, options: dict[str, Any], folder: Path, work: Path) -> Material:
     from jprep.corpus.corpus import Corpus
+    from jprep.engine.output_kinds import HASH_CACHE
     from jprep.pipeline.places import finished
     from jprep.tokenizer.material import OfCorpus, OfCounts, OfInputs
-    from jprep.tokenizer.train import INPUTS, STATE
 
     if options["counts"]:
         return OfCounts(Path(inputs[0]))
     if _is_corpus(inputs):
         return OfCorpus(Corpus(inputs[0]))
     if not _is_recipe(inputs):
-        return OfInputs(recipe, folder / STATE / INPUTS)
+        return OfInputs(recipe, folder / HASH_CACHE)
     return OfCorpus(Corpus(finished("corpus", recipe, Path(inputs[0]), work, options["corpus"])))
 
 
@@ -148,11 +149,13 @@ def _by_reader(inputs: tuple[str, ...]) -> dict[str, list[str]]:
 def _name(inputs: tuple[str, ...]) -> str:
     """What the tokenizer is called: as its input is."""
     from jprep.corpus.corpus import Corpus
+    from jprep.io.names import name_problem
 
     if _is_corpus(inputs):
-        return Corpus(inputs[0]).manifest.name
-    name = Path(inputs[0]).name.partition(".")[0] if inputs[0] != "-" else "stdin"
-    return re.sub(r"[^\w.-]", "-", name) or "corpus"
+        name = Corpus(inputs[0]).manifest.name
+    else:
+        name = re.sub(r"[^\w.-]", "-", Path(inputs[0]).name.partition(".")[0] if inputs[0] != "-" else "stdin")
+    return "corpus" if name_problem(name) else name
 
 
 def show(card: Card, folder: Path, *, as_json: bool) -> None:

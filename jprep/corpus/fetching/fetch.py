@@ -19,9 +19,10 @@ import msgspec
 from jprep.corpus.fetching.partial import Part
 from jprep.corpus.fetching.remote import Answer, Patience, Unreachable, ask, persist, read_text
 from jprep.corpus.recipe import RemoteFile
+from jprep.engine.output_directory import OutputDirectory
+from jprep.engine.output_kinds import DOWNLOADS
 from jprep.errors import ConfigError, InputError, MachineError
 from jprep.io.atomic import disk_error, write_atomic
-from jprep.io.lock import locked
 
 RECORD = "fetched.json"
 ALGORITHMS = {32: "md5", 40: "sha1", 56: "sha224", 64: "sha256", 96: "sha384", 128: "sha512"}
@@ -68,12 +69,12 @@ def fetch(
         What the folder now holds, in the order of `files`.
 
     Raises:
-        ConfigError: the recipe names a file that is not on the server.
+        ConfigError: the recipe names a file that is not on the server, or the folder holds an output of another kind.
         InputError: a file is not what the recipe, the mirror or an earlier fetch says.
         MachineError: no network, no disk space, no right to write.
     """
     named = by_name(files)
-    with _disk(folder), locked(folder / "fetch.lock"):
+    with _disk(folder), OutputDirectory(folder, DOWNLOADS, shared=True).claim():
         record = _read_record(folder / RECORD)
         for name, file in named.items():
             job = _Job(file, folder / name, record.get(name), patience or Patience(), progress or _silent)

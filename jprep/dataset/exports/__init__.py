@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 
-from jprep.dataset.exports.writing import EXPORT, Export, Form, Job, Options, Written
-from jprep.dataset.spec import DATASET, Dataset, read_dataset
+from jprep.dataset.exports.writing import EXPORT, FILES, Export, Form, Job, Options, Written
+from jprep.dataset.spec import Dataset, read_dataset
+from jprep.engine.output_directory import OutputDirectory
+from jprep.engine.output_kinds import DATASET_EXPORT
 from jprep.engine.run import Progress
 from jprep.engine.sealed import seal, unseal
 from jprep.engine.stage import Output
 from jprep.errors import ConfigError
-from jprep.io.atomic import MARK, write_atomic
-from jprep.io.lock import locked
+from jprep.io.atomic import write_atomic
 
-FORMS = ("fairseq", "tfrecord", "arrow")
+FORMS = tuple(FILES)
 
 
 def export(
@@ -33,7 +33,8 @@ def export(
         folder: the dataset's.
         tokenizer: the tokenizer's folder; by default `tokenizer` beside the dataset. fairseq needs it.
         form: `fairseq`, `tfrecord` or `arrow`.
-        out: the folder to write to. What an earlier export of this form left there goes; files of the user's stay.
+        out: the folder to write to; new, empty, or holding an export of this form, which is replaced. Files that the
+            user has added to that one stay.
         options: what can be chosen.
         progress: is told of each block.
 
@@ -51,15 +52,17 @@ def export(
     beside = folder.absolute().parent / "tokenizer"
     job = Job(folder, dataset, tokenizer or beside, out, chosen, progress or Silent())
     _refuse_options(form, writer, chosen)
-    _refuse_place(form, out)
+    place = OutputDirectory(out, DATASET_EXPORT, files=FILES[form])
+    place.check()
+    _refuse_form(form, out)
     writer.check(job)
-    with locked(out / ".lock"):
+    with place.claim():
         (out / EXPORT).unlink(missing_ok=True)
-        _remove(out, [f"{pattern}{MARK}*" for pattern in (*writer.patterns, EXPORT)])
+        place.remove_leftovers()
         job.begin()
         splits, others = writer.write(job)
         written = [out / file.path for split in splits for file in split.files] + others
-        _remove(out, writer.patterns, but=written)
+        place.remove_files(keep={path.relative_to(out).as_posix() for path in written})
         further = [job.output(path, 0) for path in others]
         write_atomic(out / EXPORT, _manifest(dataset, form, chosen, splits, further))
     return [*written, out / EXPORT]
@@ -95,17 +98,14 @@ def _refuse_options(form: str, writer: Form, options: Options) -> None:
             raise ConfigError(f"{name} must be at least 1", where=f"{name} = {value}", fix="leave it out, or raise it")
 
 
-def _refuse_place(form: str, out: Path) -> None:
-    if (out / DATASET).exists():  # fairseq's train.bin would take the place of the dataset's own
-        raise ConfigError("a dataset lies here", where=str(out), fix="choose another folder for -o")
-    if (out / EXPORT).exists() and (there := read_export(out).form) != form:
-        raise ConfigError(f"an export as {there} lies here", where=str(out), fix="choose another folder for -o")
-
-
-def _remove(out: Path, patterns: Iterable[str], but: Iterable[Path] = ()) -> None:
-    """Delete this form's own files, and no others: the folder may hold more than exports."""
-    for path in {path for pattern in patterns for path in out.glob(pattern)} - set(but):
-        path.unlink()
+def _refuse_form(form: str, out: Path) -> None:
+    """Refuse a folder with an export of another form, finished or not."""
+    for other in (each for each in FORMS if each != form):
+        finished = (out / EXPORT).exists() and read_export(out).form == other
+        if finished or (out.is_dir() and OutputDirectory(out, DATASET_EXPORT, files=FILES[other]).files()):
+            state = "finished" if finished else "unfinished"
+            what = f"this directory holds a dataset that was exported as {other} ({state})"
+            raise ConfigError(what, where=str(out), fix="choose another folder for -o")
 
 
 def _manifest(dataset: Dataset, form: str, options: Options, splits: list[Written], further: list[Output]) -> bytes:

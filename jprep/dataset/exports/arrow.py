@@ -72,6 +72,4 @@ def _json(path: Path, content: dict[str, Any]) -> Path:
     return path
 
 
-_FILES = ("dataset_dict.json", "*/data-*-of-*.arrow", "*/state.json", "*/dataset_info.json")
-
-FORM = Form(write, ("length", "shard_mb"), _FILES)
+FORM = Form(write, ("length", "shard_mb"))

@@ -31,9 +31,9 @@ Cut = tuple[Tokens, Places]
 
 def write(job: Job) -> tuple[list[Written], list[Path]]:
     """Write `dict.txt` and both splits; see `Form.write`."""
-    from jprep.tokenizer.export import export
+    from jprep.tokenizer.export import write_form
 
-    dictionary = export(job.tokenizer, "fairseq", job.out)
+    dictionary = write_form(job.tokenizer, "fairseq", job.out)
     return [_split(job, rows, job.options.unit or "document") for rows in job.splits()], dictionary
 
 
@@ -158,4 +158,4 @@ def lines(block: Block, end: int, newline: int, starts: npt.NDArray[np.bool_] | 
     return tokens, np.diff(ends, prepend=0)
 
 
-FORM = Form(write, ("unit", "length"), ("dict.txt", "train.bin", "train.idx", "valid.bin", "valid.idx"), check)
+FORM = Form(write, ("unit", "length"), check)

@@ -94,4 +94,4 @@ def _size(number: int) -> int:
     return max(1, -(-number.bit_length() // 7))
 
 
-FORM = Form(write, ("length", "shard_mb"), ("*-of-*.tfrecord",))
+FORM = Form(write, ("length", "shard_mb"))

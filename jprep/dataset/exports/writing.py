@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from jprep.dataset.exports.rows import Block, Rows
-from jprep.dataset.spec import Dataset
+from jprep.dataset.spec import SPLITS, Dataset
 from jprep.engine.run import Progress
 from jprep.engine.stage import Output, Receipt
 from jprep.io.atomic import sha256_of
@@ -18,6 +18,17 @@ from jprep.io.atomic import sha256_of
 Unit = Literal["document", "paragraph", "sentence"]
 
 EXPORT = "export.json"
+
+FILES: dict[str, tuple[str, ...]] = {
+    "fairseq": ("dict.txt", "train.bin", "train.idx", "valid.bin", "valid.idx"),
+    "tfrecord": tuple(f"{split}-[0-9]*-of-[0-9]*.tfrecord" for split in SPLITS),
+    "arrow": (
+        "dataset_dict.json",
+        *(f"{split}/data-[0-9]*-of-[0-9]*.arrow" for split in SPLITS),
+        *(f"{split}/{name}" for split in SPLITS for name in ("state.json", "dataset_info.json")),
+    ),
+}
+"""Patterns of the names of each form's files, so that those of an earlier export do not stay."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,13 +135,11 @@ class Form(msgspec.Struct, frozen=True):
     Attributes:
         write: writes all splits; returns them, and the further files.
         takes: the names of the options that it knows.
-        patterns: what its files are called, so that those of an earlier export do not stay.
         check: raises ConfigError, before anything is touched, where the form does not fit.
     """
 
     write: Callable[[Job], tuple[list[Written], list[Path]]]
     takes: tuple[str, ...]
-    patterns: tuple[str, ...]
     check: Callable[[Job], None] = lambda job: None
 
 

@@ -6,7 +6,6 @@ UTF-8 sorts as code points do, so units are compared as bytes.
 from __future__ import annotations
 
 import contextlib
-import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jprep.io.atomic import MARK, atomic, disk_error
+from jprep.io.atomic import atomic, disk_error, temporary_name
 from jprep.tokenizer.counting.units import BYTES, views
 
 FAN_IN = 256
@@ -161,5 +160,5 @@ class Spill:
 
     def write(self, blocks: Iterable[Rows]) -> None:
         """Write one more run."""
-        self.paths.append(self.folder / f"{self._name}.{len(self.paths):06d}{MARK}{os.getpid()}")
+        self.paths.append(temporary_name(self.folder / f"{self._name}.{len(self.paths):06d}"))
         write_run(self.paths[-1], blocks)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 
+from jprep.engine.output_directory import OutputDirectory
+from jprep.engine.output_kinds import MODEL_EXPORT
 from jprep.errors import ConfigError
-from jprep.io.atomic import damage, disk_error, remove_contents, remove_tree, sha256_of, sync
+from jprep.io.atomic import damage, disk_error, remove_contents, sha256_of, sync
 from jprep.io.lock import locked
 from jprep.train.checkpoints import PARTIAL
 from jprep.train.exporting.manifest import MANIFEST, read_export
+from jprep.train.rundir import JOB
 
-_LOCK = ".lock"
+_LOCK, _NEW, _OLD = ".lock", "new", "old"
 
 
 @contextlib.contextmanager
@@ -21,53 +24,90 @@ def whole(folder: Path) -> Iterator[Path]:
 
     Raises:
         ConfigError: something else lies there, or an export that somebody has changed.
-        MachineError: the disk is full or not writable.
+        MachineError: another export goes there at this time, the disk is full or not writable.
     """
-    _refuse_others(folder)
-    with replaced(folder) as partial:
-        yield partial
+    with replaced(folder, _refuse_others) as new:
+        yield new
 
 
 @contextlib.contextmanager
-def replaced(folder: Path) -> Iterator[Path]:
-    """Give an empty folder to fill; at the end it stands in the place of this one, whatever lay there.
+def replaced(folder: Path, check: Callable[[Path], None]) -> Iterator[Path]:
+    """Give an empty folder to fill; at the end it stands in the place of this one.
+
+    It is filled in a folder beside this one, which has the lock: what is locked is not renamed.
+
+    Args:
+        folder: a directory, which need not be there; where it is a symbolic link, what that leads to is replaced.
+        check: raises ConfigError for a directory that may not be replaced.
 
     Raises:
-        MachineError: the disk is full or not writable.
+        ConfigError: from `check`.
+        MachineError: another export goes there at this time, the disk is full or not writable.
     """
-    folder = folder.absolute()
-    partial, old = (folder.with_name(f"{PARTIAL}{folder.name}{end}") for end in ("", "-old"))
-    with locked(partial / _LOCK):
+    check(folder)
+    target = folder.resolve()
+    aside = target.with_name(f"{PARTIAL}{target.name}")
+    _refuse_unknown(aside)
+    with _removed(aside), locked(aside / _LOCK, where=folder, keep=False):
         try:
-            remove_contents(partial, keep=_LOCK)
-            yield partial
-            for path in (*partial.iterdir(), partial):
+            _tidy(aside, target)
+            check(folder)
+            new, old = aside / _NEW, aside / _OLD
+            new.mkdir()
+            yield new
+            for path in (*new.iterdir(), new):
                 sync(path)
-            (partial / _LOCK).unlink()
-            if folder.exists():
-                remove_tree(old)
-                folder.rename(old)
-            partial.rename(folder)
-            sync(folder.parent)
-        except BaseException as error:
-            remove_tree(partial)
-            if isinstance(error, OSError):
-                raise disk_error(error, folder) from error
-            raise
-    remove_tree(old)
+            if target.exists():
+                target.rename(old)
+            new.rename(target)
+            sync(target.parent)
+        except OSError as error:
+            raise disk_error(error, folder) from error
+        finally:
+            _tidy(aside, target)
+
+
+@contextlib.contextmanager
+def _removed(folder: Path) -> Iterator[None]:
+    """Delete a folder after the block, and its parents that were not there before, as far as they are empty."""
+    made = [folder, *(each for each in folder.parents if not each.exists())]
+    try:
+        yield
+    finally:
+        for each in made:
+            with contextlib.suppress(OSError):  # it holds the export, or another one has begun there
+                each.rmdir()
+
+
+def _refuse_unknown(aside: Path) -> None:
+    """Refuse what lies where the new folder is filled, if no earlier export has left it."""
+    if aside.is_symlink() or (aside.exists() and not (aside.is_dir() and _is_leftover(aside))):
+        fix = "move it away, or give another -o"
+        raise ConfigError("jprep would write here, and has not made what lies here", where=str(aside), fix=fix)
+
+
+def _is_leftover(aside: Path) -> bool:
+    """Whether a folder is empty, or was left by an export: there is the lock, or a run around it, or a whole export."""
+    held = {path.name for path in aside.iterdir()}
+    return not held or bool(held & {_LOCK, MANIFEST}) or (aside.parent / JOB).exists()
+
+
+def _tidy(aside: Path, target: Path) -> None:
+    """Bring the old export back if a killed run has moved it away, then delete all but the lock."""
+    if (aside / _OLD).exists() and not target.exists():
+        (aside / _OLD).rename(target)
+    remove_contents(aside, keep=_LOCK)
 
 
 def hashes(folder: Path, known: Container[str] = ()) -> dict[str, str]:
     """The SHA-256 of a folder's files by name, but for those that are known: weights are large."""
     names = sorted(path.name for path in folder.iterdir())
-    return {name: sha256_of(folder / name) for name in names if name != _LOCK and name not in known}
+    return {name: sha256_of(folder / name) for name in names if name not in known}
 
 
 def _refuse_others(folder: Path) -> None:
     """Raise ConfigError where something would be lost that an export does not give back."""
-    if folder.exists() and not (folder / MANIFEST).exists() and (not folder.is_dir() or any(folder.iterdir())):
-        fix = "give another -o, or delete what is there"
-        raise ConfigError("something else lies here, and no model exported by jprep", where=str(folder), fix=fix)
+    OutputDirectory(folder, MODEL_EXPORT).check()
     if own := _of_others(folder):
         fix = "move it away, or give another -o"
         raise ConfigError(f"{own} is not as jprep exported it, and would be lost", where=str(folder), fix=fix)
@@ -78,7 +118,6 @@ def _of_others(folder: Path) -> str:
     with contextlib.suppress(ConfigError):
         files = read_export(folder).files
         for path in sorted(folder.iterdir()):
-            own = path.name not in (MANIFEST, _LOCK)
-            if own and (path.name not in files or damage(path, files[path.name])):
+            if path.name != MANIFEST and (path.name not in files or damage(path, files[path.name])):
                 return path.name
     return ""

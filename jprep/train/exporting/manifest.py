@@ -11,6 +11,7 @@ from jprep.dataset.special_ids import SpecialIds
 from jprep.engine.manifest import read_manifest
 from jprep.errors import ConfigError, MismatchError
 from jprep.io.atomic import damage
+from jprep.io.names import inner_path
 from jprep.train.job import Task
 
 MANIFEST = "export.json"
@@ -59,6 +60,11 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
     length: int = 0
     pair: bool = False
     files: dict[str, str]
+
+    def __post_init__(self) -> None:
+        """Refuse files outside the folder."""
+        for name in self.files:
+            inner_path(name)
 
 
 def read_export(folder: Path) -> Exported:

@@ -196,11 +196,11 @@ def test_a_split_shorter_than_a_row_is_said_to_be_left_out(form: str, dataset: P
 
 def test_a_folder_that_holds_something_else_is_refused(dataset: Path, tmp_path: Path) -> None:
     before = digests(dataset)
-    with pytest.raises(ConfigError, match="a dataset lies here"):
+    with pytest.raises(ConfigError, match=r"found a finished dataset \(dataset.json\)"):
         export(dataset, None, "fairseq", dataset)
     assert digests(dataset) == before
     export(dataset, None, "arrow", tmp_path / "out")
-    with pytest.raises(ConfigError, match="as arrow lies here"):
+    with pytest.raises(ConfigError, match=r"exported as arrow \(finished\)"):
         export(dataset, None, "tfrecord", tmp_path / "out")
 
 

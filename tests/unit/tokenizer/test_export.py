@@ -84,7 +84,7 @@ def test_fairseq_finds_our_ids(tmp_path: Path) -> None:
 
 def test_gpt2s_files_load(tmp_path: Path) -> None:
     ours = Tokenizer(finished(tmp_path / "ours", small("byte-bpe")))
-    vocab, pairs = export(ours.folder, "gpt2", tmp_path)
+    vocab, pairs = export(ours.folder, "gpt2", tmp_path / "gpt2")
     theirs = ByteLevelBPETokenizer(str(vocab), str(pairs))
     text = "東京都の日本語 the world is"
     assert [theirs.token_to_id(token) for token in theirs.encode("東京都の日本語").tokens] == ours.encode(
@@ -95,9 +95,9 @@ def test_gpt2s_files_load(tmp_path: Path) -> None:
 
 def test_berts_and_sentencepieces_files(tmp_path: Path) -> None:
     bert, bpe = small("wordpiece", boundaries="hard"), small()
-    (vocab,) = export(finished(tmp_path / "bert", bert), "bert", tmp_path)
+    (vocab,) = export(finished(tmp_path / "bert", bert), "bert", tmp_path / "for-bert")
     assert vocab.read_text(encoding="utf-8").split("\n")[:-1] == [piece.text for piece in bert.pieces]
-    model, listed = export(finished(tmp_path / "bpe", bpe), "sentencepiece", tmp_path)
+    model, listed = export(finished(tmp_path / "bpe", bpe), "sentencepiece", tmp_path / "for-sentencepiece")
     loaded = SentencePieceProcessor(model_file=str(model))
     assert [loaded.id_to_piece(i) for i in range(loaded.get_piece_size())] == [piece.text for piece in bpe.pieces]
     assert listed.read_text(encoding="utf-8").split("\n")[260:263] == ["すも\t-0", "すもも\t-1", "もも\t-2"]
@@ -106,10 +106,10 @@ def test_berts_and_sentencepieces_files(tmp_path: Path) -> None:
 def test_a_form_that_does_not_fit(tmp_path: Path) -> None:
     folder = finished(tmp_path / "ours", small())
     with pytest.raises(ConfigError, match="cannot be written as 'gpt2'") as raised:
-        export(folder, "gpt2", tmp_path)
+        export(folder, "gpt2", tmp_path / "out")
     assert raised.value.fix == "a bpe tokenizer has the forms fairseq, sentencepiece"
     with pytest.raises(ConfigError, match="no finished tokenizer"):
-        export(tmp_path, "fairseq", tmp_path)
+        export(tmp_path, "fairseq", tmp_path / "out")
 
 
 KINDS: dict[str, dict[str, Any]] = {

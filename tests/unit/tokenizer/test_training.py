@@ -11,12 +11,13 @@ import pytest
 from jprep.corpus.corpus import Silent
 from jprep.corpus.recipe import own_recipe
 from jprep.engine.local import Local
+from jprep.engine.output_kinds import HASH_CACHE, STATE
 from jprep.errors import ConfigError, MismatchError
 from jprep.tokenizer.card import Card
 from jprep.tokenizer.material import Material, OfCounts, OfInputs
 from jprep.tokenizer.spec import TokenizerConfig
 from jprep.tokenizer.tokenizer import Tokenizer
-from jprep.tokenizer.train import INPUTS, STATE, _differing, train
+from jprep.tokenizer.train import _differing, train
 
 LINES = "".join(f"{word}\t{count}\n" for word, count in {"東京都": 9, "東京": 7, "京都": 5, " a": 3}.items())
 
@@ -48,8 +49,9 @@ def test_what_is_no_tokenizer_stays_as_it_is(
     folder = tmp_path / "mine"
     (folder / name).parent.mkdir(parents=True)
     (folder / name).write_text("mine")
-    material = OfInputs(own_recipe({"text": [str(counts)]}), folder / STATE / INPUTS) if inputs else OfCounts(counts)
-    with pytest.raises(ConfigError, match="files that are no tokenizer"):
+    material = OfInputs(own_recipe({"text": [str(counts)]}), folder / HASH_CACHE) if inputs else OfCounts(counts)
+    found = "a finished corpus" if name == "corpus.json" else "an unfinished corpus" if "/" in name else name
+    with pytest.raises(ConfigError, match=found):
         trained(material, folder, restart=restart)
     assert held(folder) == {name: b"mine"}
 

@@ -125,7 +125,7 @@ def test_a_folder_of_others_is_left_alone_and_an_older_export_replaced(tmp_path:
     mine = tmp_path / "mine"
     mine.mkdir()
     mine.joinpath("thesis.tex").write_text("years of work")
-    with pytest.raises(ConfigError, match="something else lies here"):
+    with pytest.raises(ConfigError, match="jprep has not written: thesis"):
         export(run, mine)
     assert [path.name for path in mine.iterdir()] == ["thesis.tex"]
     folder = export(run, which="5")

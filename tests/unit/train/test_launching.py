@@ -113,7 +113,7 @@ def test_a_dataset_that_may_not_be_written_to_has_its_lists_in_the_run(
 def test_a_folder_of_something_else_is_no_run(name: str, work: Path) -> None:
     Path("run").mkdir()
     Path("run", name).touch()
-    with pytest.raises(ConfigError, match=f"something else lies here, and no run: {name}"):
+    with pytest.raises(ConfigError, match=f"jprep has not written: {name}"):
         begin(prepared(work))
     assert [path.name for path in Path("run").iterdir()] == [name]
 

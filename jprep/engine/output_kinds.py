@@ -1,0 +1,156 @@
+"""The kinds of directories that jprep writes, and how each is recognised, finished or not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from jprep.io.atomic import whole_name
+
+STATE = ".state"
+"""The folder in an output directory that holds unfinished work; only the lock is left once the output is finished."""
+
+HASH_CACHE = f"{STATE}/inputs.json"
+"""Remembers hashes of inputs; it says nothing about what kind of output is made of them."""
+
+
+class Kind(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind of output.
+
+    Attributes:
+        name: what it is called in messages, and in the lock file of a directory that was claimed for it.
+        manifest: the file that is written last: a directory that has it is finished.
+        field: a field of the manifest that tells it from another kind's manifest of the same name.
+        lock: the lock file, relative to the directory; "" for a kind that is not locked.
+        marked: whether the lock file holds the kind's name.
+        container: whether it is a folder of several outputs, beside which files of the user's may lie.
+        contains: names of kinds whose manifests lie in such a directory, too.
+        unfinished: patterns of files that only unfinished work of this kind has; directories of earlier versions,
+            whose lock files are empty, are recognised by them.
+    """
+
+    name: str
+    manifest: str = ""
+    field: str = ""
+    lock: str = f"{STATE}/LOCK"
+    marked: bool = True
+    container: bool = False
+    contains: tuple[str, ...] = ()
+    unfinished: tuple[str, ...] = ()
+
+
+CORPUS = Kind(
+    name="corpus",
+    manifest="corpus.json",
+    unfinished=(f"{STATE}/documents/*", f"{STATE}/dedup/*", f"{STATE}/words/*"),
+)
+TOKENIZER = Kind(name="tokenizer", manifest="card.json", unfinished=(f"{STATE}/training.json",))
+DATASET = Kind(name="dataset", manifest="dataset.json", unfinished=(f"{STATE}/encoding/*", f"{STATE}/joining/*"))
+DATASET_EXPORT = Kind(name="dataset export", manifest="export.json", field="form", lock=".lock", unfinished=(".lock",))
+TOKENIZER_EXPORT = Kind(name="tokenizer export", lock=".export-lock")
+MODEL_EXPORT = Kind(name="model export", manifest="export.json", field="task", lock="", contains=(TOKENIZER.name,))
+RUN = Kind(
+    name="training run",
+    manifest="job.json",
+    lock="LOCK",
+    marked=False,  # the supervisor writes the name of its attempt into the lock file
+    unfinished=("data.lock.json", "lists/*.samples"),
+)
+FOLDS = Kind(name="set of runs, one for each fold", manifest="folds.json", lock="", unfinished=("fold-*/job.json",))
+RECIPE = Kind(
+    name="folder of a recipe's outputs",
+    lock="",
+    container=True,
+    unfinished=(
+        "inputs/recipe.toml*",
+        f"corpus/{STATE}",
+        f"tokenizer/{STATE}",
+        f"dataset/{STATE}",
+        "runs/*/job.json",
+        "runs/*/fold-*/job.json",
+    ),
+)
+DOWNLOADS = Kind(name="folder of downloads", manifest="fetched.json", lock="fetch.lock", marked=False, container=True)
+
+KINDS = (
+    CORPUS,
+    TOKENIZER,
+    DATASET,
+    DATASET_EXPORT,
+    TOKENIZER_EXPORT,
+    MODEL_EXPORT,
+    RUN,
+    FOLDS,
+    RECIPE,
+    DOWNLOADS,
+)
+
+
+class Found(msgspec.Struct, frozen=True):
+    """An output that a directory holds.
+
+    Attributes:
+        kind: its kind.
+        evidence: the file that shows it, relative to the directory.
+        finished: whether that file is the manifest.
+    """
+
+    kind: Kind
+    evidence: str
+    finished: bool
+
+    def __str__(self) -> str:
+        """Name it, e.g. `an unfinished tokenizer (.state/training.json)`."""
+        state = "a" if self.kind.container else "a finished" if self.finished else "an unfinished"
+        return f"{state} {self.kind.name} ({self.evidence})"
+
+
+def outputs_in(path: Path) -> list[Found]:
+    """Return the outputs that a directory holds; more than one only where an earlier version mixed them."""
+    found = [each for kind in KINDS if (each := _find(path, kind))]
+    inner = {name for each in found for name in each.kind.contains}
+    return [each for each in found if each.kind.name not in inner]
+
+
+def _find(path: Path, kind: Kind) -> Found | None:
+    if kind.manifest and (path / kind.manifest).is_file() and _has_field(path / kind.manifest, kind.field):
+        return Found(kind, kind.manifest, True)
+    evidence = _evidence(path, kind)
+    return Found(kind, evidence, False) if evidence else None
+
+
+def _evidence(path: Path, kind: Kind) -> str:
+    """Return what shows that unfinished work of a kind is in a directory, or ""."""
+    if holds_nothing(path):
+        return ""
+    if kind.lock and kind.marked and (marker := read_marker(path / kind.lock)):
+        return kind.lock if marker == kind.name else ""
+    found = next((each for pattern in kind.unfinished for each in path.glob(pattern)), None)
+    return found.relative_to(path).as_posix() if found else ""
+
+
+def read_marker(lock: Path) -> str:
+    """Return the name of the kind that a lock file holds; "" where there is none."""
+    try:
+        return lock.read_text(encoding="utf-8", errors="replace").strip()
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return ""
+
+
+def holds_nothing(path: Path) -> bool:
+    """Return whether a directory holds nothing that was made: only lock files, hashes of inputs, temporary files."""
+    spare = {kind.lock for kind in KINDS if kind.lock} | {HASH_CACHE, STATE}
+    held = [each.name for each in path.iterdir()] if path.is_dir() else []
+    state = [each.name for each in (path / STATE).iterdir()] if (path / STATE).is_dir() else []
+    return spare.issuperset(held + [f"{STATE}/{name}" for name in state if not whole_name(name)])
+
+
+def _has_field(manifest: Path, field: str) -> bool:
+    if not field:
+        return True
+    try:
+        content = msgspec.json.decode(manifest.read_bytes())
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return isinstance(content, dict) and field in content
