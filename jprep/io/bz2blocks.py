@@ -22,6 +22,7 @@ _BLOCK, _FOOTER = 0x314159265359, 0x177245385090
 _BITS = 48
 _HEADER = 32  # bits of "BZh9"
 _PIECE = 1 << 20  # bytes searched at a time
+_LONGEST = 8 << 20  # bits, 1 MiB, of a compressed block: 900 kB that do not compress take 904 kB
 _OVERLAP = 15  # bytes that hold a magic and its check bits wherever they begin
 
 
@@ -134,8 +135,10 @@ def _damaged(detail: object, path: str, byte: int) -> InputError:
 def _decode(file: BinaryIO, begin: int, end: int, path: str) -> bytes:
     """Give the bits from `begin` to `end` a header and a footer, and decompress them."""
     first, last = begin // 8, (end + 7) // 8
-    file.seek(first)
     length = end - begin
+    if length > _LONGEST:  # the magics between were damaged, or it is no bzip2: it must not be read whole
+        raise _damaged("a block is longer than blocks can be", path, first)
+    file.seek(first)
     block = int.from_bytes(file.read(last - first), "big") >> last * 8 - end & (1 << length) - 1
     crc = block >> length - _BITS - 32 & 0xFFFFFFFF
     padding = -(length + _BITS + 32) % 8

@@ -21,7 +21,7 @@ from tests.conftest import SHARED
 
 DUMPS = {
     "jawiki-20220720-head-A": (110, 2_500_000),
-    "jawiki-country-2015-A": (90, 2_500_000),
+    "jawiki-country-2015-A": (107, 2_500_000),
     "jawiki-shinto-A": (1_350, 4_300_000),
     "jawiki-20060803-export0.3-noClosingTag": (45, 550_000),
     "jawiki-20190601-TRUNCATED": (35, 900_000),
@@ -68,6 +68,27 @@ def test_there_are_documents(built: tuple[str, Corpus]) -> None:
     assert corpus.manifest.totals["documents"] >= documents
     assert corpus.manifest.totals["bytes"] >= size
     assert corpus.manifest.counts.get("reader.wikipedia.files.truncated", 0) == ("TRUNCATED" in name)
+
+
+DISAMBIGUATION = {
+    "jawiki-20220720-head-A": {"EU (曖昧さ回避)", "地理", "タイ", "サンバ", "フォスター", "ゴスペル"},
+    "jawiki-country-2015-A": set(),
+    "jawiki-20060803-export0.3-noClosingTag": {"EU (曖昧さ回避)"},
+    "jawiki-20190601-TRUNCATED": {"EU (曖昧さ回避)", "地理"},
+    "dbpedia-minidump-ja-berlin": set(),
+}
+"""Disambiguation pages, told apart from articles by reading them; of the shinto dump's 80 only the number is below."""
+
+
+def test_only_disambiguation_pages_are_dropped_as_such(built: tuple[str, Corpus]) -> None:
+    name, corpus = built
+    rejects = [reject for reject in corpus.rejects() if reject.reason == "disambiguation"]
+    if name in DISAMBIGUATION:
+        assert {reject.title for reject in rejects} == DISAMBIGUATION[name]
+    else:
+        assert len(rejects) == 80
+        assert {"那須氏", "天文方", "志摩市歴史民俗資料館", "子守神社"} <= {doc.title for doc in corpus}
+    assert not any("要曖昧さ回避" in reject.excerpt for reject in rejects)
 
 
 def test_no_markup_is_left_outside_code(built: tuple[str, Corpus]) -> None:

@@ -47,6 +47,22 @@ class TestJumandic(SegmenterSuite):
     def test_what_follows_more_white_space_than_mecab_counts_is_not_lost(self, segmenter):
         assert segmenter.segment([" " * 70_000 + "東京タワー"])[0].endswith(f"東京{WORD}タワー")
 
+    @pytest.mark.parametrize("sign", ["{{", "[[", "<", "ア", "ａ", "1", "한", "_-", "\u3000", "\r"])
+    def test_a_run_of_one_kind_takes_linear_time(self, segmenter, sign, monkeypatch):
+        asked = []
+        mark = segmenter.mark
+        monkeypatch.setattr(segmenter, "mark", lambda text: asked.append(len(text)) or mark(text))
+        text = f"東京の{sign * 30_000}塔"
+        assert segmenter.segment([text])[0].replace(WORD, "") == text
+        assert max(asked) <= 2 * segmenter.max_run
+        assert sum(asked) <= len(text)
+
+    def test_an_ordinary_text_is_asked_whole_however_long_it_is(self, segmenter, monkeypatch):
+        asked = []
+        monkeypatch.setattr(segmenter, "mark", lambda text: asked.append(text) or text)
+        text = "https://example.org/a?b=1 は、東京タワーの写真（1958年）を載せる。" * 50
+        assert segmenter.segment([text]) == [text] and asked == [text]
+
     def test_the_dictionary_is_in_the_provenance(self, segmenter):
         assert segmenter.provenance()["jumandic/sys.dic"].startswith("sha256:")
 

@@ -8,13 +8,18 @@ import lzma
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from xml.sax.saxutils import escape
 
+import msgspec
 import pytest
 import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from jprep import samples
 from jprep.corpus.document import Document, Reject
 from jprep.corpus.readers import export, wikipedia
+from jprep.corpus.readers.disambiguation import Disambiguation
 from jprep.corpus.readers.export import Page, page_chunks, pages, read_head
 from jprep.corpus.readers.wikipedia import Wikipedia
 from jprep.errors import InputError, TruncatedError
@@ -48,7 +53,7 @@ def dump(*inside: str, version: str = "0.11") -> bytes:
 
 def read(path: Path, data: bytes, **options: object) -> list[Document | Reject]:
     path.write_bytes(data)
-    reader = Wikipedia(Wikipedia.Config(**options))
+    reader = Wikipedia(msgspec.convert(options, Wikipedia.Config))
     return [item for shard in reader.shards(str(path)) for item in reader.read(shard, "wiki")]
 
 
@@ -111,8 +116,25 @@ MEANINGS = [
     "{{人名の曖昧さ回避|x}}",
     "{{disambig}}",
     "{{ Disambiguation }}",
+    "{{Template:Human_name disambiguation}}",
+    "{{DEFAULTSORT:こう}} [[Category:姓]]{{aimai}}",
+    "__NOTOC__ {{Geodis|日本}}",
     "__DISAMBIG__",
 ]
+ARTICLES = {
+    "a notice in a sentence": "[[乙]]{{要曖昧さ回避|date=2014年6月}}は次のもの。",
+    "a notice in a list": "* [[乙]]{{要曖昧さ回避|date=2014年6月}}",
+    "a notice at the beginning of a line": "\n{{要曖昧さ回避}}",
+    "a template in a sentence": "印は{{aimai}}である。",
+    "a template in a cell": "{|\n| {{aimai}}\n|}",
+    "a template in a comment": "<!-- {{曖昧さ回避}} -->",
+    "a template in a comment of many lines": "<!--\n{{曖昧さ回避}}\n-->",
+    "a template in nowiki": "<nowiki>\n{{aimai}}\n</nowiki>",
+    "a template in pre": "<pre class='x'>\n{{aimai}}\n__DISAMBIG__</pre>",
+    "another template's argument": "{{Tl|aimai}}",
+    "a hatnote": "{{otheruses|乙の曖昧さ回避}}",
+    "a longer name": "{{aimai-stub}}",
+}
 
 
 @pytest.mark.parametrize("text", OLD_REDIRECTS)
@@ -126,6 +148,28 @@ def test_disambiguation_stays_if_it_is_wanted(mark: str, file: Path) -> None:
     data = dump(page("甲", revision(f"甲は次のもの。\n{mark}")))
     assert one(file, data).reason == "disambiguation"
     assert one(file, data, disambiguation="keep").text == "甲は次のもの。"
+
+
+@pytest.mark.parametrize("text", ARTICLES.values(), ids=ARTICLES)
+def test_an_article_that_mentions_disambiguation_stays(text: str, file: Path) -> None:
+    assert isinstance(one(file, dump(page("甲", revision(escape(f"甲は市。\n{text}"))))), Document)
+
+
+def test_a_table_of_templates_adds_marks_of_disambiguation(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text('disambiguation = ["Many Meanings"]', encoding="utf-8")
+    data = dump(page("甲", revision("甲は次のもの。\n{{many_meanings}}")))
+    assert isinstance(one(file, data), Document)
+    assert one(file, data, wikitext={"templates": [str(tmp_path / "own.toml")]}).reason == "disambiguation"
+
+
+@settings(deadline=None)
+@given(st.text(alphabet="{}|[]<!-nowiki/>aim\n _", max_size=200))
+def test_no_page_is_a_disambiguation_page_without_its_mark(text: str) -> None:
+    marks = Disambiguation(["aimai"])
+    found = marks.marker(text)
+    assert found in text
+    assert not found or "aimai" in found.lower()
+    assert marks.marker(f"{text.replace('<', '')}\n{{{{aimai}}}}")
 
 
 @pytest.mark.parametrize("order", [(1, 2, 3), (3, 1, 2), (2, 3, 1)])

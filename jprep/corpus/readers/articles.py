@@ -7,10 +7,9 @@ from collections.abc import Callable
 from urllib.parse import quote
 
 from jprep.corpus.document import Document, Reject
+from jprep.corpus.readers.disambiguation import Disambiguation
 from jprep.corpus.readers.export import Head, Page
 
-_NAMES = r"aimai|disambig(?:uation)?|[^{}|\n]{0,12}曖昧さ回避"
-_DISAMBIGUATION = re.compile(rf"\{{\{{\s*(?:template:)?\s*(?:{_NAMES})\s*[|}}]|__DISAMBIG__", re.IGNORECASE)
 _REDIRECT = re.compile(r"\s*[#＃](?:redirect|転送|リダイレクト)\s*:?\s*\[\[([^\]\n]*)", re.IGNORECASE)
 
 
@@ -20,14 +19,18 @@ class Articles:
     Args:
         head: what the wiki's export says of it.
         namespaces: the namespaces that are wanted.
-        keep_disambiguation: whether pages that only tell meanings apart are wanted.
+        disambiguation: recognises disambiguation pages, which are rejected; None keeps them.
         extract: wikitext and title to text.
     """
 
     def __init__(
-        self, head: Head, namespaces: list[int], keep_disambiguation: bool, extract: Callable[[str, str], str]
+        self,
+        head: Head,
+        namespaces: list[int],
+        disambiguation: Disambiguation | None,
+        extract: Callable[[str, str], str],
     ) -> None:
-        self._namespaces, self._keep_disambiguation, self._extract = namespaces, keep_disambiguation, extract
+        self._namespaces, self._disambiguation, self._extract = namespaces, disambiguation, extract
         self._numbers = head.prefixes
         self._url = head.base.rpartition("/")[0] + "/" if head.base else ""
 
@@ -59,8 +62,8 @@ class Articles:
             return f"model_{page.model}", ""
         if match := _REDIRECT.match(page.text):  # exports before 0.4 have no element for it
             return "redirect", match[1]
-        if not self._keep_disambiguation and (match := _DISAMBIGUATION.search(page.text)):
-            return "disambiguation", match[0]
+        if self._disambiguation and (marker := self._disambiguation.marker(page.text)):
+            return "disambiguation", marker
         return "", ""
 
     def _namespace_of(self, page: Page) -> int:

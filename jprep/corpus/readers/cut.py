@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from typing import BinaryIO, NamedTuple
 
 from jprep.errors import InputError
@@ -25,9 +26,10 @@ class Separator(NamedTuple):
     behind: int
 
 
+# Possessive, since `re` keeps some hundred bytes for each repetition that it could give back.
 SEPARATORS = {
     "line": Separator(re.compile(rb"\n"), 1),
-    "blank_line": Separator(re.compile(rb"\n(?:\r?\n)+"), 3),
+    "blank_line": Separator(re.compile(rb"\n(?:\r?\n)++"), 3),
     "file": Separator(re.compile(rb"(?!)"), 0),
 }
 
@@ -87,23 +89,24 @@ class Cutter:
         """
         seen = at
         while True:
-            match = self._search(separator, at, seen)
-            if match and (match[1] + _PENDING <= self._end or self._ended):
-                return match[1]
+            end = self._search(separator, at, seen)
+            if end is not None and (end + _PENDING <= self._end or self._ended):
+                return end
             if self._ended:
                 return self._end
-            if until is not None and not match and self._end >= until:
+            if until is not None and end is None and self._end >= until:
                 return until
             if self._end - at > self._limit:
                 raise too_large(self._path, at, self._limit)
-            seen = match[0] + separator.behind if match else max(at, self._end)
+            # A separator that goes on in the next block is not searched from its beginning again.
+            seen = max(at, self._end) if end is None else end
             self._fill()
 
-    def _search(self, separator: Separator, at: int, seen: int) -> tuple[int, int] | None:
-        """Start and end of the first separator that ends at or after `at`, looking from where nothing was seen yet."""
+    def _search(self, separator: Separator, at: int, seen: int) -> int | None:
+        """The end of the first separator that ends at or after `at`; none ends before `seen`, but one may reach it."""
         begin = max(0, seen - separator.behind - self.start)
-        spans = ((m.start() + self.start, m.end() + self.start) for m in separator.pattern.finditer(self._data, begin))
-        return next((span for span in spans if span[1] >= at), None)
+        ends = (match.end() + self.start for match in separator.pattern.finditer(self._data, begin))
+        return next((end for end in ends if end >= at), None)
 
     @property
     def _end(self) -> int:
@@ -133,9 +136,9 @@ def records(piece: Piece, separator: Separator, path: str, limit: int) -> Iterat
     Raises:
         InputError: a record is larger than the limit.
     """
-    ends = [match.end() for match in separator.pattern.finditer(piece.data)]
+    ends = (match.end() for match in separator.pattern.finditer(piece.data))
     begin = 0
-    for end in [*ends, len(piece.data)]:
+    for end in chain(ends, [len(piece.data)]):
         if end - begin > limit:
             raise too_large(path, piece.start + begin, limit)
         if end > begin:

@@ -20,6 +20,8 @@ PAGE = b"<page>"
 _REVISION = b"<revision>"
 _ROOT = b"<mediawiki>"
 _HEAD_LIMIT = MIB
+_TAG_LIMIT = MIB  # bytes of one tag or comment: expat keeps it whole, and begins it anew with each piece
+_DEPTH_LIMIT = 100  # elements within one another; MediaWiki's are five
 
 
 class Page(msgspec.Struct):
@@ -106,7 +108,7 @@ def _parse_head(head: bytes, path: str) -> Head:
     try:
         parser.Parse(head, False)
     except expat.ExpatError as error:
-        raise _malformed(error, path, 0) from error
+        raise _malformed(expat.ErrorString(error.code), path, 0) from error
     return Head(found["version"], found["base"], names)
 
 
@@ -120,7 +122,7 @@ class PageParser:
 
     def __init__(self, path: str, max_bytes: int) -> None:
         self._path, self._max_bytes = path, max_bytes
-        self._size = 0
+        self._fed = self._size = 0
         self._done: list[Page] = []
         self._page, self._revision = Page(), Page()
         self._text: list[str] | None = None
@@ -143,17 +145,23 @@ class PageParser:
         """Parse some bytes; return the pages that they ended.
 
         Raises:
-            InputError: malformed XML, invalid UTF-8, or an unknown entity.
+            InputError: malformed XML, invalid UTF-8, an unknown entity, or an endless tag or page.
         """
         try:
             self._parser.Parse(data, False)
         except expat.ExpatError as error:
-            raise _malformed(error, self._path, self._parser.ErrorByteIndex - len(_ROOT)) from error
+            raise self._malformed(expat.ErrorString(error.code), self._parser.ErrorByteIndex) from error
+        self._fed += len(data)
+        if self._fed - self._parser.CurrentByteIndex > _TAG_LIMIT:
+            raise self._malformed(f"a tag or comment is larger than {_TAG_LIMIT // MIB} MiB", self._fed)
         self._size = self._size + len(data) if self._text is not None else 0
         if self._size > self._max_bytes:
             raise _too_large(self._max_bytes, self._path)
         done, self._done = self._done, []
         return done
+
+    def _malformed(self, what: str, at: int) -> InputError:
+        return _malformed(what, self._path, at - len(_ROOT))
 
     def close(self) -> None:
         """Let go of expat's parser: it holds megabytes, and it and this object hold each other."""
@@ -161,6 +169,8 @@ class PageParser:
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self._open.append(name)
+        if len(self._open) > _DEPTH_LIMIT:
+            raise self._malformed(f"elements are nested {len(self._open)} deep", self._parser.CurrentByteIndex)
         if name == "page":
             self._page = Page()
         elif name == "revision":
@@ -249,27 +259,67 @@ def _from_first_to_last(chunks: Iterator[tuple[bytes, bool]]) -> Iterator[bytes]
 def page_chunks(chunks: Iterator[bytes], size: int, max_bytes: int, path: str) -> Iterator[bytes]:
     """Cut an export that is read from its beginning into pieces of about `size` bytes, at pages.
 
-    A page larger than that (a history) loses all but its first revision's head and its last revision.
+    A page larger than that (a history) loses all but its first revision's head and its last revision. Time is linear in
+    the input.
 
     Raises:
         InputError: a page is larger than `max_bytes`.
     """
-    held = b""
+    held = _HeldPages()
     for chunk in chunks:
-        held += chunk
-        if len(held) < size:
+        held.add(chunk)
+        if held.size < size:
             continue
-        if (cut := held.rfind(PAGE)) > 0:
-            yield held[:cut]
-            held = held[cut:]
-        elif len(held := _last_revision(held)) > max_bytes:
+        if piece := held.take_whole_pages():
+            yield piece
+        elif held.drop_older_revisions() > max_bytes:
             raise _too_large(max_bytes, path)
-    yield held
+    yield held.take_all()
 
 
-def _last_revision(page: bytes) -> bytes:
-    first, last = page.find(_REVISION), page.rfind(_REVISION)
-    return page[:first] + page[last:]
+class _HeldPages:
+    """Bytes of an export that were read and not handed over; tags are searched in what was added, not in all of it."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._last_page = -1
+        self._first_revision = self._last_revision = -1
+
+    @property
+    def size(self) -> int:
+        return len(self._data)
+
+    def add(self, chunk: bytes) -> None:
+        seen = len(self._data)
+        self._data += chunk
+        self._look_from(seen)
+
+    def _look_from(self, seen: int) -> None:
+        """Note the tags that end after `seen`."""
+        self._last_page = max(self._last_page, self._data.rfind(PAGE, max(0, seen - len(PAGE) + 1)))
+        start = max(0, seen - len(_REVISION) + 1)
+        if self._first_revision < 0:
+            self._first_revision = self._data.find(_REVISION, start)
+        self._last_revision = max(self._last_revision, self._data.rfind(_REVISION, start))
+
+    def take_whole_pages(self) -> bytes:
+        """What stands before the last page that has begun; nothing if that is the first."""
+        if self._last_page <= 0:
+            return b""
+        piece = bytes(memoryview(self._data)[: self._last_page])
+        del self._data[: self._last_page]
+        self._last_page = self._first_revision = self._last_revision = -1
+        self._look_from(0)
+        return piece
+
+    def drop_older_revisions(self) -> int:
+        """Delete what lies between the first revision's tag and the last one's; the size of what stays."""
+        del self._data[self._first_revision : self._last_revision]
+        self._last_revision = self._first_revision
+        return len(self._data)
+
+    def take_all(self) -> bytes:
+        return bytes(self._data)
 
 
 def _straddling(data: bytes) -> int:
@@ -304,6 +354,6 @@ def _number(text: str, path: str) -> int:
         raise InputError(f"a namespace's number is {text[:40]!r}", where=path, fix=FETCH_AGAIN) from error
 
 
-def _malformed(error: expat.ExpatError, path: str, offset: int) -> InputError:
-    what = f"malformed XML ({expat.ErrorString(error.code)})"
-    return InputError(what, where=f"{path}, byte {offset:,} from where its reading began", fix=FETCH_AGAIN)
+def _malformed(what: str, path: str, offset: int) -> InputError:
+    where = f"{path}, byte {offset:,} from where its reading began"
+    return InputError(f"malformed XML ({what})", where=where, fix=FETCH_AGAIN)

@@ -188,7 +188,7 @@ class Jsonl(LineReader):
         self._decoder = msgspec.json.Decoder(kind)
 
     def _hints(self, cutter: cut.Cutter, path: str) -> dict[str, str]:
-        lines = cutter.head(_SAMPLE).split(b"\n")[:_SAMPLE_LINES]
+        lines = cutter.head(_SAMPLE).split(b"\n", _SAMPLE_LINES)[:_SAMPLE_LINES]
         found = [record for line in lines if isinstance(record := _lenient(line), dict)]
         if found and all(dig(record, self.config.text) is msgspec.UNSET for record in found):
             fix = nearest(self.config.text, {name for record in found for name in record})

@@ -11,6 +11,7 @@ import msgspec
 from jprep.corpus.document import Document, Reject, Tally
 from jprep.corpus.readers import wikiextractor
 from jprep.corpus.readers.articles import Articles
+from jprep.corpus.readers.disambiguation import Disambiguation
 from jprep.corpus.readers.export import Head, page_chunks, pages, read_head
 from jprep.corpus.readers.wikitext import Extractor, ExtractorConfig
 from jprep.corpus.step import Reader, Shard, StepConfig
@@ -33,7 +34,7 @@ class Wikipedia(Reader):
     """
 
     name = "wikipedia"
-    version = 1
+    version = 2
 
     class Config(StepConfig, frozen=True):
         """Options.
@@ -41,7 +42,7 @@ class Wikipedia(Reader):
         Attributes:
             namespaces: the namespaces whose pages are taken; 0 is the articles'.
             extractor: `jprep`, or `wikiextractor`: the outside program, a whole file at a time.
-            disambiguation: whether pages that only tell meanings apart stay.
+            disambiguation: `drop` or `keep` disambiguation pages, recognised by the templates that mark them.
             wikitext: what is kept of a page, see `docs/wikitext.md`.
             shard_mb: megabytes of XML that one task reads, about.
             on_truncated: `stop`, or `keep` the whole pages of a file that is cut off.
@@ -132,8 +133,8 @@ class Wikipedia(Reader):
         if encoded not in self._wikis:
             head = msgspec.json.decode(encoded, type=Head)
             extractor = Extractor(self.config.wikitext, namespaces=head.prefixes)
-            keep = self.config.disambiguation == "keep"
-            self._wikis[encoded] = Articles(head, self.config.namespaces, keep, extractor.extract), extractor
+            marks = Disambiguation(extractor.disambiguation) if self.config.disambiguation == "drop" else None
+            self._wikis[encoded] = Articles(head, self.config.namespaces, marks, extractor.extract), extractor
         return self._wikis[encoded]
 
     def _chunks(self, shard: Shard) -> Iterator[tuple[bytes, bool]]:

@@ -20,9 +20,13 @@ _PROBING = f"{PROBE}\n".encode()
 _AHEAD = 4
 """Batches under way at once."""
 
-_IN_A_ROW = 64
-"""Failures without a success between them after which the program itself is at fault, not its input: more than halving
-a batch with some bad lines at its head can give."""
+_FAILURES = 64
+"""Failures beyond those that its answers make up for, after which the program itself is at fault, not its input: more
+than halving a batch with some bad lines at its head can give."""
+
+_LINES_PER_FAILURE = 10
+"""Answered lines that make up for one failure. To find one bad line takes some ten failures, each a new process: where
+they come more often than this for long, a corpus would take a hundred times as long, and nobody would know why."""
 
 Answer = TypeVar("Answer")
 
@@ -59,7 +63,8 @@ class Driver(Generic[Answer]):
         self._child: Child | None = None
         self._probed = end
         self._fresh = True
-        self._failures = 0
+        self._excess = 0.0  # failures that no answered lines have made up for
+        self._failures = self._answered = 0  # since the excess was last 0
 
     def ask(self, lines: Sequence[str]) -> list[Answer | Distrust]:
         """Analyse lines of valid UTF-8 without newlines, none of them empty or `PROBE`.
@@ -68,7 +73,7 @@ class Driver(Generic[Answer]):
             For each line its analysis, or why there is none.
 
         Raises:
-            MachineError: the program does not start, or fails on everything.
+            MachineError: the program does not start, or fails too often.
         """
         try:
             return self._ask([lines[at : at + self._batch] for at in range(0, len(lines), self._batch)][::-1])
@@ -105,8 +110,15 @@ class Driver(Generic[Answer]):
         seconds = self._timeout * max(sent.count(b"\n") / self._batch, 0.1)
         answer = self._child.receive(len(data), self._probed, seconds)
         values = self._read(sent, answer.removesuffix(self._probed))
-        self._fresh, self._failures = False, 0
+        self._fresh = False
+        self._make_up_for_failures(len(values))
         return values
+
+    def _make_up_for_failures(self, lines: int) -> None:
+        self._answered += lines
+        self._excess -= lines / _LINES_PER_FAILURE
+        if self._excess <= 0:
+            self._excess, self._failures, self._answered = 0.0, 0, 0
 
     def _start(self) -> Child:
         """Start the program, and learn how its answer to the probe reads."""
@@ -127,12 +139,11 @@ class Driver(Generic[Answer]):
         """What to ask again after a fault, the last first: the halves, or a line that had no process to itself."""
         fresh, complaint = self._fresh, self.kill()
         log.debug("%s: %s: %s", self._command[0], fault.reason, complaint)
-        self._failures += 1
-        if self._failures == _IN_A_ROW:
-            raise MachineError(
-                f"{self._command[0]} failed {_IN_A_ROW} times in a row, at last with {fault.reason}: {complaint}",
-                fix="run it by hand on a few sentences; if it is slow here, raise `timeout`",
-            )
+        self._failures, self._excess = self._failures + 1, self._excess + 1
+        if self._excess >= _FAILURES:
+            what = f"failed {self._failures} times in {self._answered} lines, at last with {fault.reason}: {complaint}"
+            fix = "run it by hand on a few sentences; if it is slow or large here, raise `timeout` or `memory_mb`"
+            raise MachineError(f"{self._command[0]} {what}", where=shlex.join(self._command), fix=fix)
         half = len(part) // 2
         if half:
             return [part[half:], part[:half]]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Iterator, Sequence
+from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import ClassVar
 
 from jprep.corpus.document import WORD
-from jprep.corpus.segmenters.pieces import pieces, restore
+from jprep.corpus.segmenters.pieces import long_runs, pieces, restore
 from jprep.corpus.step import Segmenter
 from jprep.errors import MachineError
 from jprep.io.atomic import sha256_of
@@ -22,9 +23,11 @@ class InProcess(Segmenter):
 
     Attributes:
         max_bytes: the longest text the analyser is given, in bytes of UTF-8; a longer one is cut at sentence ends.
+        max_run: characters of one kind in a row that the analyser is given; a longer run is cut. 0 is no limit.
     """
 
     max_bytes: ClassVar[int]
+    max_run: ClassVar[int] = 0
 
     @abstractmethod
     def mark(self, text: str) -> str:
@@ -32,14 +35,22 @@ class InProcess(Segmenter):
 
     def segment(self, texts: Sequence[str]) -> list[str]:
         """Mark each text; one that the analyser did not give back whole is restored, or counted as `unsegmented`."""
-        short, marked = self.max_bytes // 4, []
+        marked = []
         for text in texts:
             try:
-                words = self.mark(text) if len(text) <= short else ""
+                words = self.mark(text) if self._fits(text) else ""
             except UnicodeError:
                 words = ""
             marked.append(words if words.replace(WORD, "") == text else self._mend(text, words))
         return marked
+
+    def _fits(self, text: str) -> bool:
+        """Whether the analyser can be given a text whole."""
+        return len(text) * 4 <= self.max_bytes and (not 0 < self.max_run < len(text) or not self._runs.search(text))
+
+    @cached_property
+    def _runs(self) -> re.Pattern[str]:
+        return long_runs(self.max_run)
 
     def _mend(self, text: str, words: str) -> str:
         """Put back what was lost from `words`, or analyse the text again in pieces."""
@@ -54,12 +65,16 @@ class InProcess(Segmenter):
 
     def _piecewise(self, text: str) -> list[str] | None:
         found: list[str] = []
-        for piece in pieces(text, self.max_bytes):
+        for piece in self._pieces(text):
             words = self._analyse(piece)
             if words is None:
                 return None
             found += words
         return found
+
+    def _pieces(self, text: str) -> Iterator[str]:
+        for piece in pieces(text, self.max_bytes):
+            yield from filter(None, self._runs.split(piece)) if self.max_run else (piece,)
 
     def _analyse(self, piece: str) -> list[str] | None:
         """The words of a piece; None where the analyser changed it."""

@@ -15,7 +15,8 @@ class Mecab(InProcess):
     """MeCab with a dictionary that comes as a Python package.
 
     MeCab skips white space, ends at NUL and counts a word with the spaces before it in 16 bits, so that 64 kB of spaces
-    make it lose what follows; its lattice takes some 300 bytes a byte of text.
+    make it lose what follows; its lattice takes some 300 bytes a byte of text. Before each character of a run of one
+    kind (symbols, katakana, Latin letters, spaces) it looks for the run's end: quadratic, so that long runs are cut.
 
     Attributes:
         package: the dictionary's distribution; its module holds `DICDIR`.
@@ -23,6 +24,7 @@ class Mecab(InProcess):
     """
 
     max_bytes = 16_384
+    max_run = 512
     package: ClassVar[str]
     needs: ClassVar[str]
 
@@ -52,7 +54,7 @@ class Jumandic(Mecab):
     """MeCab with JUMAN's dictionary: words close to Juman++'s, several times as fast, and pip alone installs it."""
 
     name = "jumandic"
-    version = 1
+    version = 2
     package = "jumandic"
     needs = "fugashi jumandic"
 
@@ -61,6 +63,6 @@ class Unidic(Mecab):
     """UniDic's short units from MeCab with unidic-lite (the extra `unidic`)."""
 
     name = "unidic"
-    version = 1
+    version = 2
     package = "unidic-lite"
     needs = "'jprep[unidic]'"

@@ -12,6 +12,17 @@ _PLACES = (re.compile(".*[。．！？!?]", re.S), re.compile(".*[、，, \t\u30
 """Up to the last place where a cut hurts little, the best kind first: a sentence's end, then a comma or a space."""
 
 
+_KANA = "ぁ-ゟ゠-ヿㇰ-ㇿｦ-ﾟ〜～"
+_KANJI = r"々-〇〻\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_KINDS = (f"[{_KANA}]", r"\d", rf"[^\W\d_{_KANA}{_KANJI}]", r"(?:_|[^\w\s])", r"\s")
+"""Characters that analysers group into unknown words, by kind. Kanji are looked up, whatever the length of a run."""
+
+
+def long_runs(length: int) -> re.Pattern[str]:
+    """What finds the first `length` characters of a run of one kind that is longer; as a group, for splitting."""
+    return re.compile(f"({'|'.join(f'{kind}{{{length}}}(?={kind})' for kind in _KINDS)})")
+
+
 def pieces(text: str, max_bytes: int) -> Iterator[str]:
     """Cut a text into pieces of at most `max_bytes` of UTF-8: at sentence ends, else at commas and spaces, else hard.
 

@@ -116,9 +116,16 @@ def test_a_program_that_dies_now_and_then_loses_no_line(make):
 
 
 def test_a_program_that_always_dies_is_given_up(make, monkeypatch):
-    monkeypatch.setattr(driver, "_IN_A_ROW", 5)
-    with pytest.raises(MachineError, match="failed 5 times in a row, at last with died"):
+    monkeypatch.setattr(driver, "_FAILURES", 5)
+    with pytest.raises(MachineError, match="failed 5 times in 0 lines, at last with died"):
         make("--fake-life=1").segment(LINES)
+
+
+def test_a_program_that_dies_every_few_lines_is_given_up(make, monkeypatch):
+    monkeypatch.setattr(driver, "_FAILURES", 8)
+    with pytest.raises(MachineError, match=r"failed \d+ times in \d+ lines, at last with died") as caught:
+        make("--fake-life=4").segment(LINES * 10)
+    assert "--segment" in caught.value.where and "memory_mb" in caught.value.fix
 
 
 def test_an_interrupt_leaves_no_half_read_answer(make, monkeypatch):

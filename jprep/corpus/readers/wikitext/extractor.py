@@ -79,6 +79,11 @@ class Extractor:
         text = _without_signs(self._mender.mend(html.unescape(text) if "&" in text else text))
         return "\n".join(self._lines.paragraphs(self._elements.restore(text)))
 
+    @property
+    def disambiguation(self) -> frozenset[str]:
+        """Names of the templates that mark disambiguation pages, from the tables."""
+        return frozenset(self._table.disambiguation)
+
     def provenance(self) -> dict[str, str]:
         """The SHA-256 of every table of templates, by file name."""
         return {f"templates.{name}": digest for name, digest in self._table.hashes.items()}

@@ -48,11 +48,13 @@ class TableFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         show: what templates show, one entry after another.
         lookup: lists of values by key, for formats to look up, e.g. languages by code.
         labels: words that announce what follows a colon, and go where that was dropped.
+        disambiguation: names and redirects of the templates that mark disambiguation pages; they show nothing.
     """
 
     show: list[Show] = []
     lookup: dict[str, dict[str, str]] = {}
     labels: list[str] = []
+    disambiguation: list[str] = []
 
 
 class Table:
@@ -65,6 +67,7 @@ class Table:
         hashes: the SHA-256 of every file, by its name or path.
         lookups: the lists of values, by name.
         labels: the words that announce something.
+        disambiguation: the templates that mark disambiguation pages.
 
     Raises:
         ConfigError: a file cannot be read, or an entry of it is wrong.
@@ -74,14 +77,17 @@ class Table:
         self.hashes: dict[str, str] = {}
         self.lookups: dict[str, dict[str, str]] = {}
         self.labels: set[str] = set()
+        self.disambiguation: set[str] = set()
         self._formats: dict[str, list[Format]] = {}
         self._patterns: list[tuple[re.Pattern[str], list[Format]]] = []
         files = [(path, self._read(path)) for path in (*BUILT_IN, *map(Path, paths))]
         for _, file in files:
             self.labels.update(file.labels)
+            self.disambiguation.update(file.disambiguation)
             for name, values in file.lookup.items():
                 self.lookups.setdefault(name, {}).update(values)
         lookups = {name: _lookup(values) for name, values in self.lookups.items()} | {"era": with_era}
+        self._formats.update((canonical(name), []) for name in self.disambiguation)
         for path, file in files:
             for number, show in enumerate(file.show, 1):
                 self._enter(show, lookups, f"{path}, [[show]] number {number}")
