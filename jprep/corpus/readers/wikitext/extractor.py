@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Mapping
 
@@ -10,20 +9,23 @@ from jprep.corpus.document import Tally
 from jprep.corpus.readers.wikitext.brackets import Mender
 from jprep.corpus.readers.wikitext.config import ExtractorConfig
 from jprep.corpus.readers.wikitext.elements import Elements
+from jprep.corpus.readers.wikitext.entities import without_entities
 from jprep.corpus.readers.wikitext.lines import Lines
 from jprep.corpus.readers.wikitext.links import FLAT, Links
-from jprep.corpus.readers.wikitext.marks import DROP, EQUALS, PIPE, without_marks
+from jprep.corpus.readers.wikitext.marks import APOSTROPHE, EQUALS, LINKED, PIPE, without_marks
 from jprep.corpus.readers.wikitext.nesting import SIGNS, Nesting
+from jprep.corpus.readers.wikitext.quotes import without_quotes
 from jprep.corpus.readers.wikitext.table import Table, load_table
+from jprep.corpus.readers.wikitext.tables import mark_linked_cells
 from jprep.corpus.readers.wikitext.templates import Templates
+from jprep.corpus.readers.wikitext.urls import without_urls
 
 # Every pattern begins with characters that `re` can search for: a look-behind or a repeat first is ten times as slow.
-_QUOTES = re.compile(r"''(?:'''(?!')|'(?!')|(?!'))")
-_SCHEME = r"\[(?:(?:https?|ftps?|ircs?|news|gopher|telnet|nntp|worldwind|svn|git|mms)://|(?:mailto|news|urn|tel):|//)"
-_NUMBERED_URL = re.compile(_SCHEME + r"[^\s\[\]<>\"]*+[ \t\u3000]*+\]", re.I)
-_NAMED_URL = re.compile(_SCHEME + r"[^\s\[\]<>\"]*+[ \t\u3000]*+([^\[\]\n]*+)\]", re.I)
 _SWITCH = re.compile(
-    r"__(?:[A-Z]{3,30}|目次(?:強制|非表示)?|(?:節編集|カテゴリ|ギャラリー)非表示|新しい節リンク(?:非表示)?)__"
+    r"__(?:(?:no|force)?toc|no(?:editsection|gallery|titleconvert|tc|contentconvert|cc|global|index)|index|start|end|"
+    r"(?:no)?newsectionlink|hiddencat|expectunused(?:category|template)|expected_unconnected_page|staticredirect|disambig|"
+    r"目次(?:強制|非表示)?|(?:節編集|カテゴリ|ギャラリー)非表示|新しい節リンク(?:非表示)?)__",
+    re.I,
 )
 _RUN = re.compile(r"[\[\]{}|]{2,}")
 # In front of a category's name where a link shows it.
@@ -53,6 +55,7 @@ class Extractor:
         links = Links(namespaces or {}, languages, config, self.tally)
         self._templates = Templates(table, self.tally)
         self._flat_link = FLAT[config.links]
+        self._keep_tables = config.tables
         self._elements = Elements(config, self.tally)
         self._nesting = Nesting(links, self._templates, config.tables, self.tally)
         self._lines = Lines(config, self.tally)
@@ -73,10 +76,13 @@ class Extractor:
         if "\r" in text:
             text = text.replace("\r\n", "\n").replace("\r", "\n")
         text = _REDIRECT.sub("", text, count=1) if _REDIRECT.match(text) else text
-        text = "".join(self._flat_link.split(self._elements.resolve(text)))
-        text = self._lines.unmark(_without_inline(self._nesting.resolve(text)))
-        text = text.replace(PIPE, "|").replace(EQUALS, "=")
-        text = _without_signs(self._mender.mend(html.unescape(text) if "&" in text else text))
+        text = self._elements.resolve(text)
+        if self._keep_tables:
+            text = mark_linked_cells(text)
+        text = self._nesting.resolve("".join(self._flat_link.split(text))).replace(LINKED, "")
+        text = self._lines.unmark(_without_inline(text))
+        text = text.replace(PIPE, "|").replace(EQUALS, "=").replace(APOSTROPHE, "'")
+        text = _without_signs(self._mender.mend(without_entities(text)))
         return "\n".join(self._lines.paragraphs(self._elements.restore(text)))
 
     def provenance(self) -> dict[str, str]:
@@ -92,10 +98,10 @@ def _labels(table: Table) -> frozenset[str]:
 
 def _without_inline(text: str) -> str:
     """Resolve what does not nest: bold and italic, external links, switches, language variants."""
+    if "[" in text:
+        text = without_urls(text)
     if "''" in text:
-        text = _QUOTES.sub("", text)
-    if "//" in text or "[" in text:
-        text = "".join(_NAMED_URL.split(_NUMBERED_URL.sub(DROP, text)))
+        text = without_quotes(text)
     if "__" in text:
         text = _SWITCH.sub("", text)
     if "-{" in text:

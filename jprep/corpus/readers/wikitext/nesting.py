@@ -115,7 +115,7 @@ class Nesting:
             if deep:
                 self._show(DROP)
             else:
-                self._show(content.partition("|")[2] if parameter else self._templates.expand(content))
+                self._show(_default(content) if parameter else self._templates.expand(content))
         if count == 1:
             self._stack[-1].pieces.append("}")
 
@@ -155,6 +155,11 @@ class Nesting:
 
 
 _NAMES = {"[[": "links", "{{": "templates", "{{{": "parameters", "{|": "tables"}
+
+
+def _default(parameter: str) -> str:
+    """What `{{{name|default}}}` shows on a page that nobody includes."""
+    return "".join(parameter.split("|")[1:2])
 
 
 def _guarded(text: str) -> str:
