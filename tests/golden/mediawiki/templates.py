@@ -10,7 +10,10 @@ _RAW = re.compile(r"<(nowiki|pre)\b[^<>]*>.*?</\1\s*>|<!--.*?-->|\{\{\s*(?:!|=|P
 _CLOSERS = re.compile(r"\}\}+")
 _HIDDEN = re.compile("\ue000([0-9]+)\ue000")
 _REDIRECT = re.compile(r"\s*#REDIRECT\s*\[\[([^\]|]+)", re.I)
-_MOST_STEPS = 200
+_DEEPEST = 40
+# A `|` or `=` that a template gave does not part the arguments of the template around it.
+_HIDE = {ord("|"): "\ue001", ord("="): "\ue002"}
+_UNHIDE = {0xE001: "|", 0xE002: "="}
 
 
 class UnknownTemplate(Exception):
@@ -35,14 +38,16 @@ class Expander:
             UnknownTemplate: a template of the source is not among the articles, or includes itself.
         """
         self._raw = []
-        text = _RAW.sub(self._hide, source)
-        at = 0
-        for _ in range(_MOST_STEPS):
-            closer = _CLOSERS.search(text, at)
-            if closer is None:
-                return _HIDDEN.sub(lambda found: self._raw[int(found[1])], text)
-            text, at = self._resolve(text, closer)
-        raise UnknownTemplate("a loop")
+        text = self._substitute(source, 0).translate(_UNHIDE)
+        return _HIDDEN.sub(lambda found: self._raw[int(found[1])], text)
+
+    def _substitute(self, source: str, depth: int) -> str:
+        if depth > _DEEPEST:
+            raise UnknownTemplate("a loop")
+        text, at = _RAW.sub(self._hide, source), 0
+        while (closer := _CLOSERS.search(text, at)) is not None:
+            text, at = self._resolve(text, closer, depth)
+        return text
 
     def _hide(self, match: re.Match[str]) -> str:
         self._raw.append(match[0])
@@ -52,7 +57,7 @@ class Expander:
         """A name without its comments."""
         return _HIDDEN.sub(lambda found: "" if self._raw[int(found[1])].startswith("<!--") else found[0], text)
 
-    def _resolve(self, text: str, closer: re.Match[str]) -> tuple[str, int]:
+    def _resolve(self, text: str, closer: re.Match[str], depth: int) -> tuple[str, int]:
         """Substitute what these braces close; where the search goes on."""
         start = text.rfind("{{", 0, closer.start())
         if start < 0:
@@ -61,12 +66,13 @@ class Expander:
         count = 3 if min(opened, len(closer[0])) >= 3 else 2
         content = text[start + 2 : closer.start()]
         start, end = start + 2 - count, closer.start() + count
-        shown = self._parameter(content, {}) if count == 3 else self._template(content)
+        shown = self._parameter(content, {}) if count == 3 else self._substitute(self._template(content), depth + 1)
         if shown is None:
             return text, end  # shown as it stands
         if count == 2 and shown.startswith(("*", "#", ":", ";", "{|")) and text[:start][-1:] not in ("", "\n"):
             shown = "\n" + shown
-        return text[:start] + _RAW.sub(self._hide, shown) + text[end:], start
+        shown = shown.translate(_HIDE) if "{{" in text[:start] else shown
+        return text[:start] + shown + text[end:], start + len(shown)
 
     def _template(self, call: str) -> str:
         name, *parts = _split(call)

@@ -18,6 +18,8 @@ _LEFT_OUT_CLASSES = re.compile(
 # A link to a file, shown or missing, and the marks that Parsoid gives to both.
 _FILE = re.compile(r"\bmw:(?:Image|File|Error mw:File|Error mw:Image|Video|Audio)\b|mw:Extension/ref")
 _UPLOAD = re.compile(r"Special:Upload|Special:FilePath")
+_PARAMETER = re.compile(r"\{\{\{[^{}|]*\}\}\}")
+_BROKEN = re.compile(r"\[\[|\]\]|\{\{+|\}\}+|\{\||\|\}|-->|</(?:nowiki|includeonly)>|\b(?:Category|File|Image):|\[\]|\(\)")
 _HEADING = "\x06"
 
 
@@ -86,8 +88,8 @@ def visible(html: str) -> str:
 
 
 def as_extracted(text: str) -> str:
-    """The text without what the extractor takes off on both sides: prefixes of shown names, brackets left empty."""
-    return folded(re.sub(r"\b(?:Category|File|Image):|\[\]|\(\)", "", text))
+    """The text without what the extractor leaves out by design: signs of broken mark-up, prefixes of names, empty brackets."""
+    return folded(_BROKEN.sub("", _PARAMETER.sub("", text)))
 
 
 def folded(text: str) -> str:

@@ -16,11 +16,13 @@ _MATH = ("math", "chem", "ce")
 _GRAPHIC = ("score", "timeline", "imagemap", "hiero", "graph", "mapframe", "maplink", "templatedata", "templatestyles")
 _OTHERS = ("gallery", "poem", "references", "rp", "indicator", "inputbox", "categorytree", "includeonly")
 _WHOLE = (*_LITERAL, *_CODE, *_MATH, *_GRAPHIC, *_OTHERS)
-_RAW = re.compile(rf"<(?:(!--)|({'|'.join(_WHOLE)})(?=[\s/>])([^<>]*)>)", re.I)
+_RAW = re.compile(rf"<(?:(!--)|({'|'.join(_WHOLE)})(?=[\s/>])([^>]{{0,300}})>)", re.I)
 _REF = re.compile(r"<()(ref)(?=[\s/>])([^<>]*)>", re.I)
 _FLAT_REF = re.compile(r"<[rR][eE][fF](?=[\s/>])(?:[^<>]*/>|[^<>]*>[^<]*</[rR][eE][fF]\s*>)")
 _CLOSERS = {name: re.compile(rf"</{name}\s*>", re.I) for name in (*_WHOLE, "ref")} | {"!--": re.compile("-->")}
 _BROKEN = re.compile(r"<[rR][eE][fF](?![a-zA-Z])[^<>\n]*>?|</[rR][eE][fF][^<>\n]*>?|<!--[^\n]*|-->")
+# Tables that are written with the template for `|`.
+_PIPED_TABLE = re.compile(r"\{\{\{!\}\}|\{\{!\}\}\}(?!\})")
 _INCLUSION = re.compile(r"</?(?:noinclude|onlyinclude)\s*>", re.I)
 _NOWIKI = re.compile(r"<nowiki>(.*?)</nowiki>", re.S)
 _LITERALS = re.compile(f"{LITERAL}([0-9]+){LITERAL}")
@@ -31,6 +33,8 @@ _INLINE = (
 )
 _BLOCK = "blockquote|caption|center|dd|div|dl|dt|h[1-6]|hr|li|ol|p|pre|tbody|tfoot|thead|ul|gallery|math"
 _TAG = re.compile(rf"<(/?(?:{_INLINE}|{_BLOCK}|br|rt|table|tr|td|th))(?=[\s/>])[^<>]*>", re.I)
+_TAGGED_HEADING = re.compile(r"\n=[^\n<]*+<[^\n]*+")
+_BLOCK_TAG = re.compile(rf"</?(?:{_BLOCK})(?=[\s/>])[^<>]*>", re.I)
 _BLOCKS = (*_BLOCK.replace("h[1-6]", "h1|h2|h3|h4|h5|h6").split("|"), "tr", "td", "th")
 _SHOWN = dict.fromkeys([f"{slash}{name}" for slash in ("", "/") for name in _BLOCKS], "\n\n") | {
     "br": BREAK,
@@ -56,6 +60,8 @@ class Elements:
     def resolve(self, text: str) -> str:
         """Drop comments, references and their kin, put literals out of reach of other mark-up, take tags off."""
         self._literals = [""]
+        if "{{!}}" in text:
+            text = _PIPED_TABLE.sub(lambda sign: "{|" if sign[0][2] == "{" else "|}", text)
         if "<" not in text:
             return mark_line_starts(text)
         text = self._cut(text, _RAW)
@@ -65,7 +71,8 @@ class Elements:
         if len(pieces) > 1:
             self._tally["refs"] += len(pieces) - 1
             text = DROP.join(pieces)
-        text = mark_line_starts(self._cut(text, _REF))
+        text = _TAGGED_HEADING.sub(lambda line: _BLOCK_TAG.sub(" ", line[0]), self._cut(text, _REF))
+        text = mark_line_starts(text)
         pieces = _TAG.split(text)
         if len(pieces) > 1:
             pieces[1::2] = [_SHOWN.get(tag.lower(), "") for tag in pieces[1::2]]

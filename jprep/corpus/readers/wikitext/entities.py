@@ -8,7 +8,7 @@ import re
 from functools import lru_cache
 
 # Only with a semicolon, as MediaWiki reads them: `?a=1&copy=2` is a URL.
-_ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+_ENTITY = re.compile(r"&(?:#[0-9]{1,10}|#[xX][0-9a-fA-F]{1,10}|[A-Za-z][A-Za-z0-9]{1,31});")
 
 
 def without_entities(text: str) -> str:

@@ -12,7 +12,7 @@ from jprep.corpus.readers.wikitext.elements import Elements
 from jprep.corpus.readers.wikitext.entities import without_entities
 from jprep.corpus.readers.wikitext.lines import Lines
 from jprep.corpus.readers.wikitext.links import FLAT, Links
-from jprep.corpus.readers.wikitext.marks import APOSTROPHE, EQUALS, LINKED, PIPE, without_marks
+from jprep.corpus.readers.wikitext.marks import APOSTROPHE, EQUALS, LINKED, PIPE, unmarked, without_marks
 from jprep.corpus.readers.wikitext.nesting import SIGNS, Nesting
 from jprep.corpus.readers.wikitext.quotes import without_quotes
 from jprep.corpus.readers.wikitext.table import Table, load_table
@@ -31,7 +31,7 @@ _RUN = re.compile(r"[\[\]{}|]{2,}")
 # In front of a category's name where a link shows it.
 _CATEGORIES = tuple(f"{name}{colon}" for name in ("Category", "category", "カテゴリ") for colon in ":：")
 _VARIANT = re.compile(r"-\{([^{}]*)\}-")
-_REDIRECT = re.compile(r"\s*[#＃](?:redirect|転送|リダイレクト)[^\n]*", re.I)
+_REDIRECT = re.compile(r"\s*[#＃](?:redirect|転送|リダイレクト)\s*:?\s*\[\[[^\[\]\n]+\]\][^\n]*", re.I)
 
 
 class Extractor:
@@ -71,7 +71,7 @@ class Extractor:
         Returns:
             One paragraph a line, without blank lines and white space at the edges; "" for a page without text.
         """
-        self._templates.title = title
+        self._templates.title = unmarked(title)
         text = "\n" + without_marks(wikitext)
         if "\r" in text:
             text = text.replace("\r\n", "\n").replace("\r", "\n")

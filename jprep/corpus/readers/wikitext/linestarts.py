@@ -7,7 +7,7 @@ import re
 from jprep.corpus.readers.wikitext.marks import EMPTY
 from jprep.corpus.readers.wikitext.urls import SCHEME
 
-_TERM = re.compile(r"\n[*#:]*+;[^\n]*+")
+_TERM = re.compile(r"(\n[*#:]*+;[*#:;]*+)[^\n]*+")
 _VOID = frozenset(("br", "hr", "wbr"))
 _TOKEN = re.compile(
     rf"(?P<open>\[\[|\{{\{{|-\{{|\[(?={SCHEME}))|(?P<close>\]\]|\}}\}}|\}}-|\])|"
@@ -16,21 +16,21 @@ _TOKEN = re.compile(
 )
 # A line that begins with a tag, an apostrophe or a link, and then with a sign that means a list or a heading only where
 # it comes first.
-_LOOKALIKE = re.compile(r"\n(?=(?:<[a-z/][^<>\n]*+>|''++)++[*#:;=]|\[\[(?:[^\[\]|\n]*+\|)?+[*#:;=])", re.I)
+_LOOKALIKE = re.compile(r"\n(?=(?:<[a-z/][^<>\n]*+>|''++)++[*#:;=]|\[\[(?:[^\[\]|\n]*+\|)?+[*#:;=]|\[[^\s\[\]]++[ \t]++[*#:;=|])", re.I)
 
 
 def mark_line_starts(text: str) -> str:
     """Put each definition on a line of its own, and shield text at the beginning of a line from being read as a list."""
     if ";" in text:
-        text = _TERM.sub(lambda line: _term(line[0]), text)
+        text = _TERM.sub(_term, text)
     return _LOOKALIKE.sub(f"\n{EMPTY}", text)
 
 
-def _term(line: str) -> str:
+def _term(match: re.Match[str]) -> str:
     """A `;` line, cut at the colon that begins the definition: the first one outside links, URLs, tags, bold and italic."""
-    depth = 0
+    line, depth = match[0], 0
     bold = italic = False
-    for token in _TOKEN.finditer(line, line.index(";")):
+    for token in _TOKEN.finditer(line, len(match[1])):
         kind = token.lastgroup
         if kind == "colon":
             if not (depth or bold or italic):

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from jprep.corpus.document import Tally
 from jprep.corpus.readers.wikitext.config import ExtractorConfig
-from jprep.corpus.readers.wikitext.marks import APOSTROPHE, DROP, PIPE
+from jprep.corpus.readers.wikitext.marks import DROP, PIPE, unmarked
 from jprep.corpus.readers.wikitext.quotes import without_quotes
 from jprep.corpus.readers.wikitext.urls import is_url, without_urls
 
@@ -34,6 +34,9 @@ _OPTION = re.compile(
     re.I | re.S,
 )
 _FRAMED = re.compile(r"\|\s*(?:thumb|thumbnail|サムネイル|frame|framed|フレーム)\s*[|=]", re.I)
+_REFUSED = re.compile(r"[<>\[\]{}|\ufffd]|%[0-9a-f]{2}", re.I)
+"""What no title holds: a link to such a page is shown as it is written."""
+
 _QUALIFIER = re.compile(r"[（(、,]")
 
 
@@ -95,9 +98,9 @@ class Links:
 
 def _title(target: str) -> str:
     """A link's target as it is shown: percent signs decoded, apostrophes out of reach of bold and italic."""
-    if "%" in target:
-        target = unquote(target)
-    return target.replace("'", APOSTROPHE)
+    if "%" in target and not _REFUSED.search((decoded := unquote(target)).partition("#")[0]):
+        target = decoded
+    return unmarked(target)
 
 
 def _short(target: str) -> str:

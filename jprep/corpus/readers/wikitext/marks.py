@@ -23,15 +23,20 @@ BREAK = "\x05"
 HEADING = "\x06"
 """Begins a heading's line; the heading's level, one digit, follows."""
 
-LINKED = "\x07"
+LINKED = "\x0e"
 """A link begins here: a `|` behind it in a table cell does not end the cell's attributes. Only where tables are kept."""
 
-APOSTROPHE = "\x08"
+APOSTROPHE = "\x0f"
 """A `'` of a linked title, which never marks bold or italic."""
 
 _WORD_MARKS = "\x1f\x1e"
 _ALL = DROP + LITERAL + PIPE + EQUALS + BREAK + HEADING + LINKED + APOSTROPHE + _WORD_MARKS
 _DELETE = dict.fromkeys(map(ord, _ALL))
+
+
+def unmarked(title: str) -> str:
+    """A title as text: its apostrophes mark neither bold nor italic, its first character no list."""
+    return (EMPTY if title.startswith(("*", "#", ":", ";", "=")) else "") + title.replace("'", APOSTROPHE)
 
 
 def without_marks(text: str) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from jprep.corpus.readers.wikitext.marks import BREAK, DROP, EMPTY, LINKED
+from jprep.corpus.readers.wikitext.marks import BREAK, DROP, EMPTY, LINKED, PIPE
 from jprep.corpus.readers.wikitext.quotes import without_quotes
 
 _SPACES = " \t\u3000"
 _LIST_SIGNS = "*#:;" + _SPACES
 _LINE_SIGNS = ("*", "#", ":", ";", "=", "|", "!")
-_LINKED_CELL = re.compile(r"(?:\n[ \t]*[|!]|\|\||!!)(?=[^|\n\[]*+(?:\[(?!\[)[^|\n\[]*+)*+\[\[)")
+_LINKED_CELL = re.compile(r"(?:\n[ \t]*(?:\|\+|[|!](?![-}]))|\|\||!!)(?=[^|\n\[]*+(?:\[(?!\[)[^|\n\[]*+)*+\[\[)")
 
 
 def mark_linked_cells(text: str) -> str:
@@ -25,7 +25,7 @@ def rows(content: str) -> str:
         content: what stands between `{|` and `|}`, its templates and links resolved.
     """
     table = _Rows()
-    for line in content.split("\n")[1:]:
+    for line in content.replace(PIPE, "|").split("\n")[1:]:
         table.add(line.strip(_SPACES))
     table.end_row()
     return "\n" + "\n".join(table.shown) + "\n"
@@ -54,7 +54,7 @@ class _Rows:
         elif self._cells:
             self._cells[-1].append(line.lstrip(_LIST_SIGNS))
         else:
-            self._cells.append([line])
+            self._cells.append([line.lstrip(_LIST_SIGNS)])
 
     def _add_cells(self, line: str) -> None:
         self._cells += ([_without_attributes(cell)] for cell in line.split("||"))
