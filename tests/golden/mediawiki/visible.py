@@ -33,7 +33,7 @@ class _Reader(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         hides = _left_out(tag, dict(attrs))
         if tag in _BLOCKS and not hides and not self._hidden:
-            self.pieces.append("\n")
+            self._part()
         if not self._hidden and re.fullmatch(r"h[1-6]", tag):
             self.pieces.append(_HEADING + tag[1])
         if not self._hidden and tag == "rt":
@@ -49,11 +49,16 @@ class _Reader(HTMLParser):
             name, hides = self._open.pop()
             self._hidden -= hides
             if name in _BLOCKS and not hides and not self._hidden:
-                self.pieces.append("\n")
+                self._part()
             if name == "rt" and not self._hidden:
                 self.pieces.append("）")
             if name == tag:
                 break
+
+    def _part(self) -> None:
+        """Begin a paragraph; a heading stays one, whatever is in it."""
+        in_heading = any(re.fullmatch(r"h[1-6]", name) for name, _ in self._open)
+        self.pieces.append(" " if in_heading else "\n")
 
     def handle_data(self, data: str) -> None:
         if not self._hidden:

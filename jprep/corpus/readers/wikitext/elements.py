@@ -9,6 +9,7 @@ from jprep.corpus.readers.wikitext.config import ExtractorConfig
 from jprep.corpus.readers.wikitext.entities import without_entities
 from jprep.corpus.readers.wikitext.linestarts import mark_line_starts
 from jprep.corpus.readers.wikitext.marks import BREAK, DROP, LINKED, LITERAL
+from jprep.corpus.readers.wikitext.tables import mark_cells
 
 _LITERAL = ("nowiki", "pre")
 _CODE = ("syntaxhighlight", "source")
@@ -62,8 +63,15 @@ class Elements:
         self._literals = [""]
         if "{{!}}" in text:
             text = _PIPED_TABLE.sub(lambda sign: "{|" if sign[0][2] == "{" else "|}", text)
-        if "<" not in text:
-            return mark_line_starts(text)
+        if "<" in text:
+            text = self._without_contents(text)
+        text = mark_line_starts(text)
+        if self._config.tables:
+            text = mark_cells(text)
+        return _without_tags(text)
+
+    def _without_contents(self, text: str) -> str:
+        """Drop or put aside what stands between tags that are dropped or literal."""
         text = self._cut(text, _RAW)
         if "nclude" in text:
             text = _INCLUSION.sub("", text)
@@ -71,13 +79,7 @@ class Elements:
         if len(pieces) > 1:
             self._tally["refs"] += len(pieces) - 1
             text = DROP.join(pieces)
-        text = _TAGGED_HEADING.sub(lambda line: _BLOCK_TAG.sub(" ", line[0]), self._cut(text, _REF))
-        text = mark_line_starts(text)
-        pieces = _TAG.split(text)
-        if len(pieces) > 1:
-            pieces[1::2] = [_SHOWN.get(tag.lower(), "") for tag in pieces[1::2]]
-            text = "".join(pieces)
-        return _BROKEN.sub(DROP, text) if "<" in text or "-->" in text else text
+        return self._cut(text, _REF)
 
     def restore(self, text: str) -> str:
         """Put the literals back."""
@@ -127,6 +129,16 @@ class Elements:
     def _literal(self, inner: str) -> str:
         self._literals.append(without_entities(inner))
         return f"{LITERAL}{len(self._literals) - 1}{LITERAL}"
+
+
+def _without_tags(text: str) -> str:
+    if "<" in text:
+        text = _TAGGED_HEADING.sub(lambda line: _BLOCK_TAG.sub(" ", line[0]), text)
+        pieces = _TAG.split(text)
+        if len(pieces) > 1:
+            pieces[1::2] = [_SHOWN.get(tag.lower(), "") for tag in pieces[1::2]]
+            text = "".join(pieces)
+    return _BROKEN.sub(DROP, text) if "<" in text or "-->" in text else text
 
 
 def _counter(name: str) -> str:

@@ -16,7 +16,6 @@ from jprep.corpus.readers.wikitext.marks import APOSTROPHE, EQUALS, LINKED, PIPE
 from jprep.corpus.readers.wikitext.nesting import SIGNS, Nesting
 from jprep.corpus.readers.wikitext.quotes import without_quotes
 from jprep.corpus.readers.wikitext.table import Table, load_table
-from jprep.corpus.readers.wikitext.tables import mark_linked_cells
 from jprep.corpus.readers.wikitext.templates import Templates
 from jprep.corpus.readers.wikitext.urls import without_urls
 
@@ -55,7 +54,6 @@ class Extractor:
         links = Links(namespaces or {}, languages, config, self.tally)
         self._templates = Templates(table, self.tally)
         self._flat_link = FLAT[config.links]
-        self._keep_tables = config.tables
         self._elements = Elements(config, self.tally)
         self._nesting = Nesting(links, self._templates, config.tables, self.tally)
         self._lines = Lines(config, self.tally)
@@ -76,10 +74,8 @@ class Extractor:
         if "\r" in text:
             text = text.replace("\r\n", "\n").replace("\r", "\n")
         text = _REDIRECT.sub("", text, count=1) if _REDIRECT.match(text) else text
-        text = self._elements.resolve(text)
-        if self._keep_tables:
-            text = mark_linked_cells(text)
-        text = self._nesting.resolve("".join(self._flat_link.split(text))).replace(LINKED, "")
+        text = "".join(self._flat_link.split(self._elements.resolve(text)))
+        text = self._nesting.resolve(text).replace(LINKED, "")
         text = self._lines.unmark(_without_inline(text))
         text = text.replace(PIPE, "|").replace(EQUALS, "=").replace(APOSTROPHE, "'")
         text = _without_signs(self._mender.mend(without_entities(text)))

@@ -10,11 +10,16 @@ from jprep.corpus.readers.wikitext.quotes import without_quotes
 _SPACES = " \t\u3000"
 _LIST_SIGNS = "*#:;" + _SPACES
 _LINE_SIGNS = ("*", "#", ":", ";", "=", "|", "!")
+_TAGGED_CELL = re.compile(r"\n[ \t]*\|(?=(?:<[a-z/][^<>\n]*+>)++[-+}])", re.I)
 _LINKED_CELL = re.compile(r"(?:\n[ \t]*(?:\|\+|[|!](?![-}]))|\|\||!!)(?=[^|\n\[]*+(?:\[(?!\[)[^|\n\[]*+)*+\[\[)")
 
 
-def mark_linked_cells(text: str) -> str:
-    """Mark cells with a link in front of their first `|`: that one belongs to the link and does not end attributes."""
+def mark_cells(text: str) -> str:
+    """Mark cells whose beginning will look different once links and tags are resolved.
+
+    A `|` behind a link does not end attributes; a tag parts the sign of a cell from a `-` or `+` that is its text.
+    """
+    text = _TAGGED_CELL.sub(rf"\g<0>{EMPTY}", text)
     return _LINKED_CELL.sub(rf"\g<0>{LINKED}", text)
 
 
