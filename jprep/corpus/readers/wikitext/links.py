@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from jprep.corpus.document import Tally
 from jprep.corpus.readers.wikitext.config import ExtractorConfig
-from jprep.corpus.readers.wikitext.marks import DROP, PIPE, unmarked
+from jprep.corpus.readers.wikitext.marks import APOSTROPHE, DROP, PIPE, unmarked
 from jprep.corpus.readers.wikitext.quotes import without_quotes
 from jprep.corpus.readers.wikitext.urls import is_url, without_urls
 
@@ -61,8 +61,8 @@ class Links:
     def resolve(self, content: str) -> str:
         """The text that `[[content]]` shows."""
         target, pipe, label = content.replace(PIPE, "|").partition("|")
-        if "''" in label:
-            label = without_quotes(label)
+        if "'" in label:
+            label = without_quotes(label).replace("'", APOSTROPHE)
         if is_url(target):  # [[http://example.org label]] is an external link in brackets of the text's own
             return f"[{without_urls(f'[{content}]')}]"
         prefix, colon, name = target.partition(":")
