@@ -13,7 +13,7 @@ from jprep.corpus.readers.wikitext.entities import without_entities
 from jprep.corpus.readers.wikitext.lines import Lines
 from jprep.corpus.readers.wikitext.links import FLAT, Links
 from jprep.corpus.readers.wikitext.marks import APOSTROPHE, EQUALS, LINKED, PIPE, unmarked, without_marks
-from jprep.corpus.readers.wikitext.nesting import SIGNS, Nesting
+from jprep.corpus.readers.wikitext.nesting import Nesting, has_signs
 from jprep.corpus.readers.wikitext.quotes import without_quotes
 from jprep.corpus.readers.wikitext.table import Table, load_table
 from jprep.corpus.readers.wikitext.templates import Templates
@@ -28,7 +28,7 @@ _SWITCH = re.compile(
 )
 _RUN = re.compile(r"[\[\]{}|]{2,}")
 # In front of a category's name where a link shows it.
-_CATEGORIES = tuple(f"{name}{colon}" for name in ("Category", "category", "カテゴリ") for colon in ":：")
+_CATEGORY = re.compile("(?:[Cc]ategory|カテゴリ)[:：]")
 _VARIANT = re.compile(r"-\{([^{}]*)\}-")
 _REDIRECT = re.compile(r"\s*[#＃](?:redirect|転送|リダイレクト)\s*:?\s*\[\[[^\[\]\n]+\]\][^\n]*", re.I)
 
@@ -102,8 +102,8 @@ def _without_inline(text: str) -> str:
         text = _SWITCH.sub("", text)
     if "-{" in text:
         text = _VARIANT.sub(_variant, text)
-    for prefix in _CATEGORIES:
-        text = text.replace(prefix, "")
+    if "ategory" in text or "カテゴリ" in text:
+        text = _CATEGORY.sub("", text)
     return text
 
 
@@ -115,6 +115,4 @@ def _variant(match: re.Match[str]) -> str:
 
 def _without_signs(text: str) -> str:
     """Take away signs of nesting that only came about when what was around them was resolved."""
-    if any(map(text.__contains__, SIGNS)):
-        return _RUN.sub(lambda run: "" if any(map(run[0].__contains__, SIGNS)) else run[0], text)
-    return text
+    return _RUN.sub(lambda run: "" if has_signs(run[0]) else run[0], text) if has_signs(text) else text

@@ -14,16 +14,22 @@ _TOKEN = re.compile(
     rf"<(?P<end>/?)(?P<tag>[a-z][^\s<>/]*)[^<>]*>|(?P<quotes>''+)|(?<![a-z]){SCHEME}[^\s<>\[\]\"]+|(?P<colon>:)",
     re.I,
 )
-# A line that begins with a tag, an apostrophe or a link, and then with a sign that means a list or a heading only where
-# it comes first.
-_LOOKALIKE = re.compile(r"\n(?=(?:<[a-z/][^<>\n]*+>|''++)++[*#:;=]|\[\[(?:[^\[\]|\n]*+\|)?+[*#:;=]|\[[^\s\[\]]++[ \t]++[*#:;=|])", re.I)
+# A line that begins with apostrophes, a tag or a link, and then with a sign that means a list or a heading only where it
+# comes first. Three patterns without re.I: `re` looks for the fixed characters that each begins with, which is far faster.
+_LOOKALIKES = (
+    re.compile(r"\n(''(?:<[^<>\n]*+>|'++)*+[*#:;=])"),
+    re.compile(r"\n(<[a-zA-Z/][^<>\n]*+>(?:<[^<>\n]*+>|''++)*+[*#:;=])"),
+    re.compile(r"\n(\[(?:\[(?![Cc]ategory:|カテゴリ:)(?:[^\[\]|\n]*+\|)?+|[^\s\[\]]++[ \t]++)[*#:;=|])"),
+)
 
 
 def mark_line_starts(text: str) -> str:
     """Put each definition on a line of its own, and shield text at the beginning of a line from being read as a list."""
     if ";" in text:
         text = _TERM.sub(_term, text)
-    return _LOOKALIKE.sub(f"\n{EMPTY}", text)
+    for lookalike in _LOOKALIKES:
+        text = lookalike.sub(rf"\n{EMPTY}\1", text)
+    return text
 
 
 def _term(match: re.Match[str]) -> str:

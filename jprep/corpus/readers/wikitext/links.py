@@ -10,7 +10,7 @@ from jprep.corpus.document import Tally
 from jprep.corpus.readers.wikitext.config import ExtractorConfig
 from jprep.corpus.readers.wikitext.marks import APOSTROPHE, DROP, PIPE, unmarked
 from jprep.corpus.readers.wikitext.quotes import without_quotes
-from jprep.corpus.readers.wikitext.urls import is_url, without_urls
+from jprep.corpus.readers.wikitext.urls import without_urls
 
 FLAT = {
     "label": re.compile(r"\[\[(?!//)(?:[^\[\]{}|<>:\n]*\|)?([^\[\]{}|<>:'%\n]+)\]\]"),
@@ -63,9 +63,9 @@ class Links:
         target, pipe, label = content.replace(PIPE, "|").partition("|")
         if "'" in label:
             label = without_quotes(label).replace("'", APOSTROPHE)
-        if is_url(target):  # [[http://example.org label]] is an external link in brackets of the text's own
-            return f"[{without_urls(f'[{content}]')}]"
         prefix, colon, name = target.partition(":")
+        if (name if colon else target).startswith("//"):  # an external link in brackets of the text's own
+            return f"[{without_urls(f'[{content}]')}]"
         prefix = prefix.strip().lower()
         if not prefix and colon:  # [[:ファイル:…]] is a link to the page, not the picture
             prefix, colon, name = name.partition(":")

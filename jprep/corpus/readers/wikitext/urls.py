@@ -13,14 +13,8 @@ SCHEME = rf"(?:(?:(?:{_WITH_SLASHES}):)?//|(?:{_WITHOUT_SLASHES}):)"
 
 # Two apostrophes end a URL, being italic; an IPv6 address may stand in brackets.
 _URL = rf"{SCHEME}(?:\[[0-9a-f:.]++\])?+(?:[^\s\[\]<>\"']|'(?!'))*+"
-_SCHEME = re.compile(SCHEME, re.I)
 _LONGEST_LABEL = 500  # characters: a bound on what is read again for each of many brackets that never close
 _LINK = re.compile(rf"\[(?!{SCHEME}[\s\]]){_URL}[ \t\u3000\u00a0]*+([^\]\n]{{0,{_LONGEST_LABEL}}}+)\]", re.I)
-
-
-def is_url(text: str) -> bool:
-    """Whether a text begins with the scheme of a URL and two slashes."""
-    return text.startswith("//") or ("://" in text and _SCHEME.match(text) is not None)
 
 
 def without_urls(text: str) -> str:
