@@ -34,7 +34,7 @@ class Wikipedia(Reader):
     """
 
     name = "wikipedia"
-    version = 1
+    version = 2
 
     class Config(StepConfig, frozen=True):
         """Options.

@@ -8,6 +8,7 @@ from jprep.corpus.readers.wikitext.marks import EMPTY
 from jprep.corpus.readers.wikitext.urls import SCHEME
 
 _TERM = re.compile(r"(\n[*#:]*+;[*#:;]*+)[^\n]*+")
+_PLAIN = re.compile(r"(?:[^\x00-\x7f]|[\d\s])++(?=:)")  # before the colon nothing that nests, and no scheme of a URL
 _VOID = frozenset(("br", "hr", "wbr"))
 _TOKEN = re.compile(
     rf"(?P<open>\[\[|\{{\{{|-\{{|\[(?={SCHEME}))|(?P<close>\]\]|\}}\}}|\}}-|\])|"
@@ -35,6 +36,10 @@ def mark_line_starts(text: str) -> str:
 def _term(match: re.Match[str]) -> str:
     """A `;` line, cut at the colon that begins the definition: the first one outside links, URLs, tags, bold and italic."""
     line, depth = match[0], 0
+    if ":" not in line:
+        return line
+    if plain := _PLAIN.match(line, len(match[1])):
+        return f"{line[: plain.end()]}\n;{line[plain.end() + 1 :]}"
     bold = italic = False
     for token in _TOKEN.finditer(line, len(match[1])):
         kind = token.lastgroup

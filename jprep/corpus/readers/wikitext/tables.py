@@ -30,10 +30,10 @@ def rows(content: str) -> str:
         content: what stands between `{|` and `|}`, its templates and links resolved.
     """
     table = _Rows()
-    for line in content.replace(PIPE, "|").split("\n")[1:]:
+    for line in content.replace(PIPE, "|").replace(BREAK, " ").replace(DROP, " ").split("\n")[1:]:
         table.add(line.strip(_SPACES))
     table.end_row()
-    return "\n" + "\n".join(table.shown) + "\n"
+    return "\n".join(("", *table.shown, "")).replace(LINKED, "")
 
 
 class _Rows:
@@ -78,5 +78,5 @@ def _without_attributes(cell: str) -> str:
 
 
 def _text(lines: list[str]) -> str:
-    shown = without_quotes("\n".join(lines)).replace(BREAK, " ").replace(DROP, " ").replace(LINKED, "")
-    return " ".join(shown.split())
+    shown = "\n".join(lines)
+    return " ".join((without_quotes(shown) if "''" in shown else shown).split())
