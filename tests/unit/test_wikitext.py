@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +12,10 @@ from hypothesis import strategies as st
 from jprep.corpus.readers.wikitext import Extractor, ExtractorConfig
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "wikitext"
-MARKS = "\x01\x02\x03\x04\x05\x06\x1e\x1f"
+OPTIONS = {"kept_tables": {"tables": True}}
+"""The options of a file's cases, by the file's name; the others have none."""
+
+MARKS = "\x01\x02\x03\x04\x05\x06\x0e\x0f\x1e\x1f"
 
 
 def cases() -> list[object]:
@@ -20,7 +24,8 @@ def cases() -> list[object]:
         for case in file.read_text(encoding="utf-8").removeprefix("@ ").split("\n@ "):
             name, _, body = case.partition("\n")
             source, _, shown = body.partition("\n---\n")
-            found.append(pytest.param(source, shown.strip("\n"), id=f"{file.stem}: {name}"))
+            options = OPTIONS.get(file.stem, {})
+            found.append(pytest.param(source, shown.strip("\n"), options, id=f"{file.stem}: {name}"))
     return found
 
 
@@ -29,13 +34,14 @@ def extractor() -> Extractor:
     return Extractor(ExtractorConfig())
 
 
-@pytest.mark.parametrize(("source", "shown"), cases())
-def test_construct(extractor: Extractor, source: str, shown: str) -> None:
-    assert extractor.extract(source, "鴨川") == shown
+@pytest.mark.parametrize(("source", "shown", "options"), cases())
+def test_construct(source: str, shown: str, options: dict[str, Any]) -> None:
+    assert Extractor(ExtractorConfig(**options)).extract(source, "鴨川") == shown
 
 
-@pytest.mark.parametrize(("source", "shown"), cases())
-def test_line_ends_of_windows_make_no_difference(extractor: Extractor, source: str, shown: str) -> None:
+@pytest.mark.parametrize(("source", "shown", "options"), cases())
+def test_windows_line_ends_make_no_difference(source: str, shown: str, options: dict[str, Any]) -> None:
+    extractor = Extractor(ExtractorConfig(**options))
     assert extractor.extract(source.replace("\n", "\r\n"), "鴨川") == shown
 
 

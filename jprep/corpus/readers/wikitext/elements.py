@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import html
 import re
 
 from jprep.corpus.document import Tally
 from jprep.corpus.readers.wikitext.config import ExtractorConfig
-from jprep.corpus.readers.wikitext.marks import BREAK, DROP, LITERAL
+from jprep.corpus.readers.wikitext.entities import without_entities
+from jprep.corpus.readers.wikitext.linestarts import mark_line_starts
+from jprep.corpus.readers.wikitext.marks import BREAK, DROP, LINKED, LITERAL
+from jprep.corpus.readers.wikitext.tables import mark_cells
 
 _LITERAL = ("nowiki", "pre")
 _CODE = ("syntaxhighlight", "source")
@@ -15,11 +17,15 @@ _MATH = ("math", "chem", "ce")
 _GRAPHIC = ("score", "timeline", "imagemap", "hiero", "graph", "mapframe", "maplink", "templatedata", "templatestyles")
 _OTHERS = ("gallery", "poem", "references", "rp", "indicator", "inputbox", "categorytree", "includeonly")
 _WHOLE = (*_LITERAL, *_CODE, *_MATH, *_GRAPHIC, *_OTHERS)
-_RAW = re.compile(rf"<(?:(!--)|({'|'.join(_WHOLE)})(?=[\s/>])([^<>]*)>)", re.I)
+_RAW = re.compile(rf"<(?:(!--)|({'|'.join(_WHOLE)})(?=[\s/>])([^>]{{0,300}})>)", re.I)
 _REF = re.compile(r"<()(ref)(?=[\s/>])([^<>]*)>", re.I)
 _FLAT_REF = re.compile(r"<[rR][eE][fF](?=[\s/>])(?:[^<>]*/>|[^<>]*>[^<]*</[rR][eE][fF]\s*>)")
 _CLOSERS = {name: re.compile(rf"</{name}\s*>", re.I) for name in (*_WHOLE, "ref")} | {"!--": re.compile("-->")}
 _BROKEN = re.compile(r"<[rR][eE][fF](?![a-zA-Z])[^<>\n]*>?|</[rR][eE][fF][^<>\n]*>?|<!--[^\n]*|-->")
+# Tables that are written with the template for `|`.
+_PIPED_TABLE = re.compile(r"\{\{\{!\}\}|\{\{!\}\}\}(?!\})")
+_INCLUSION = re.compile(r"</?(?:noinclude|onlyinclude)\s*>", re.I)
+_NOWIKI = re.compile(r"<nowiki>(.*?)</nowiki>", re.S)
 _LITERALS = re.compile(f"{LITERAL}([0-9]+){LITERAL}")
 
 _INLINE = (
@@ -27,7 +33,9 @@ _INLINE = (
     "strike|strong|sub|sup|time|tt|u|var|wbr|noinclude|includeonly|onlyinclude|references|section|poem|nowiki|langconvert"
 )
 _BLOCK = "blockquote|caption|center|dd|div|dl|dt|h[1-6]|hr|li|ol|p|pre|tbody|tfoot|thead|ul|gallery|math"
-_TAG = re.compile(rf"<(/?(?:{_INLINE}|{_BLOCK}|br|rt|table|tr|td|th))(?![a-z0-9])[^<>]*>", re.I)
+_TAG = re.compile(rf"<(/?(?:{_INLINE}|{_BLOCK}|br|rt|table|tr|td|th))(?=[\s/>])[^<>]*>", re.I)
+_TAGGED_HEADING = re.compile(r"\n=[^\n<]*+<[^\n]*+")
+_BLOCK_TAG = re.compile(rf"</?(?:{_BLOCK})(?=[\s/>])[^<>]*>", re.I)
 _BLOCKS = (*_BLOCK.replace("h[1-6]", "h1|h2|h3|h4|h5|h6").split("|"), "tr", "td", "th")
 _SHOWN = dict.fromkeys([f"{slash}{name}" for slash in ("", "/") for name in _BLOCKS], "\n\n") | {
     "br": BREAK,
@@ -38,8 +46,8 @@ _SHOWN = dict.fromkeys([f"{slash}{name}" for slash in ("", "/") for name in _BLO
     "table": "\n{|\n",
     "/table": "\n|}\n",
     "tr": "\n|-\n",
-    "td": "\n|",
-    "th": "\n!",
+    "td": f"\n|{LINKED}",
+    "th": f"\n!{LINKED}",
 }
 
 
@@ -48,28 +56,34 @@ class Elements:
 
     def __init__(self, config: ExtractorConfig, tally: Tally) -> None:
         self._config, self._tally = config, tally
-        self._literals: list[str] = []
+        self._literals = [""]
 
     def resolve(self, text: str) -> str:
         """Drop comments, references and their kin, put literals out of reach of other mark-up, take tags off."""
-        self._literals = []
-        if "<" not in text:
-            return text
+        self._literals = [""]
+        if "{{!}}" in text:
+            text = _PIPED_TABLE.sub(lambda sign: "{|" if sign[0][2] == "{" else "|}", text)
+        if "<" in text:
+            text = self._without_contents(text)
+        text = mark_line_starts(text)
+        if self._config.tables:
+            text = mark_cells(text)
+        return _without_tags(text)
+
+    def _without_contents(self, text: str) -> str:
+        """Drop or put aside what stands between tags that are dropped or literal."""
         text = self._cut(text, _RAW)
+        if "nclude" in text:
+            text = _INCLUSION.sub("", text)
         pieces = _FLAT_REF.split(text)
         if len(pieces) > 1:
             self._tally["refs"] += len(pieces) - 1
             text = DROP.join(pieces)
-        text = self._cut(text, _REF)
-        pieces = _TAG.split(text)
-        if len(pieces) > 1:
-            pieces[1::2] = [_SHOWN.get(tag.lower(), "") for tag in pieces[1::2]]
-            text = "".join(pieces)
-        return _BROKEN.sub(DROP, text) if "<" in text or "-->" in text else text
+        return self._cut(text, _REF)
 
     def restore(self, text: str) -> str:
         """Put the literals back."""
-        if not self._literals:
+        if LITERAL not in text:
             return text
         return _LITERALS.sub(lambda match: self._literals[int(match[1])], text)
 
@@ -102,18 +116,29 @@ class Elements:
     def _shown(self, name: str, attributes: str, inner: str) -> str:
         inline_code = name in _CODE and "inline" in attributes
         if name in _LITERAL or inline_code or (name in _CODE and self._config.code):
+            inner = _without_nowiki(inner) if name == "pre" else inner
             return self._literal(inner) if name == "nowiki" or inline_code else f"\n{self._literal(inner)}\n"
         if name == "poem":
-            return "\n\n" + inner.strip("\n").replace("\n", BREAK) + "\n\n"
+            return "\n\n" + self._cut(inner.strip("\n"), _RAW).replace("\n", f"{BREAK}\n") + "\n\n"
         if name in _MATH and self._config.math:
             return self._literal(" ".join(inner.split()))
         if name == "gallery" and self._config.captions:
             return "".join(f"\n{caption}" for caption in map(_gallery_caption, inner.split("\n")) if caption) + "\n"
-        return DROP if name not in ("!--", "rp") else ""
+        return DROP if name not in ("!--", "rp", "includeonly") else ""
 
     def _literal(self, inner: str) -> str:
-        self._literals.append(html.unescape(inner))
+        self._literals.append(without_entities(inner))
         return f"{LITERAL}{len(self._literals) - 1}{LITERAL}"
+
+
+def _without_tags(text: str) -> str:
+    if "<" in text:
+        text = _TAGGED_HEADING.sub(lambda line: _BLOCK_TAG.sub(" ", line[0]), text)
+        pieces = _TAG.split(text)
+        if len(pieces) > 1:
+            pieces[1::2] = [_SHOWN.get(tag.lower(), "") for tag in pieces[1::2]]
+            text = "".join(pieces)
+    return _BROKEN.sub(DROP, text) if "<" in text or "-->" in text else text
 
 
 def _counter(name: str) -> str:
@@ -126,6 +151,12 @@ def _end_of_unclosed(name: str, text: str, at: int) -> int:
         return len(text)
     end = text.find("\n", at) if name == "ref" else at
     return len(text) if end < 0 else end
+
+
+def _without_nowiki(inner: str) -> str:
+    """The content of `<pre>`, where `<nowiki>` does nothing: pairs of its tags go, single ones stay."""
+    closed, closer, rest = inner.rpartition("</nowiki>")  # behind the last closer no search for one may begin
+    return _NOWIKI.sub(r"\1", closed + closer) + rest
 
 
 def _gallery_caption(line: str) -> str:

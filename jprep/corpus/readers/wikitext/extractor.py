@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Mapping
 
@@ -10,26 +9,28 @@ from jprep.corpus.document import Tally
 from jprep.corpus.readers.wikitext.brackets import Mender
 from jprep.corpus.readers.wikitext.config import ExtractorConfig
 from jprep.corpus.readers.wikitext.elements import Elements
+from jprep.corpus.readers.wikitext.entities import without_entities
 from jprep.corpus.readers.wikitext.lines import Lines
 from jprep.corpus.readers.wikitext.links import FLAT, Links
-from jprep.corpus.readers.wikitext.marks import DROP, EQUALS, PIPE, without_marks
-from jprep.corpus.readers.wikitext.nesting import SIGNS, Nesting
+from jprep.corpus.readers.wikitext.marks import APOSTROPHE, EQUALS, LINKED, PIPE, unmarked, without_marks
+from jprep.corpus.readers.wikitext.nesting import Nesting, has_signs
+from jprep.corpus.readers.wikitext.quotes import without_quotes
 from jprep.corpus.readers.wikitext.table import Table, load_table
 from jprep.corpus.readers.wikitext.templates import Templates
+from jprep.corpus.readers.wikitext.urls import without_urls
 
 # Every pattern begins with characters that `re` can search for: a look-behind or a repeat first is ten times as slow.
-_QUOTES = re.compile(r"''(?:'''(?!')|'(?!')|(?!'))")
-_SCHEME = r"\[(?:(?:https?|ftps?|ircs?|news|gopher|telnet|nntp|worldwind|svn|git|mms)://|(?:mailto|news|urn|tel):|//)"
-_NUMBERED_URL = re.compile(_SCHEME + r"[^\s\[\]<>\"]*+[ \t\u3000]*+\]", re.I)
-_NAMED_URL = re.compile(_SCHEME + r"[^\s\[\]<>\"]*+[ \t\u3000]*+([^\[\]\n]*+)\]", re.I)
 _SWITCH = re.compile(
-    r"__(?:[A-Z]{3,30}|目次(?:強制|非表示)?|(?:節編集|カテゴリ|ギャラリー)非表示|新しい節リンク(?:非表示)?)__"
+    r"__(?:(?:no|force)?toc|no(?:editsection|gallery|titleconvert|tc|contentconvert|cc|global|index)|index|start|end|"
+    r"(?:no)?newsectionlink|hiddencat|expectunused(?:category|template)|expected_unconnected_page|staticredirect|disambig|"
+    r"目次(?:強制|非表示)?|(?:節編集|カテゴリ|ギャラリー)非表示|新しい節リンク(?:非表示)?)__",
+    re.I,
 )
 _RUN = re.compile(r"[\[\]{}|]{2,}")
 # In front of a category's name where a link shows it.
-_CATEGORIES = tuple(f"{name}{colon}" for name in ("Category", "category", "カテゴリ") for colon in ":：")
+_CATEGORY = re.compile("(?:[Cc]ategory|カテゴリ)[:：]")
 _VARIANT = re.compile(r"-\{([^{}]*)\}-")
-_REDIRECT = re.compile(r"\s*[#＃](?:redirect|転送|リダイレクト)[^\n]*", re.I)
+_REDIRECT = re.compile(r"\s*[#＃](?:redirect|転送|リダイレクト)\s*:?\s*\[\[[^\[\]\n]+\]\][^\n]*", re.I)
 
 
 class Extractor:
@@ -68,15 +69,16 @@ class Extractor:
         Returns:
             One paragraph a line, without blank lines and white space at the edges; "" for a page without text.
         """
-        self._templates.title = title
+        self._templates.title = unmarked(title)
         text = "\n" + without_marks(wikitext)
         if "\r" in text:
             text = text.replace("\r\n", "\n").replace("\r", "\n")
         text = _REDIRECT.sub("", text, count=1) if _REDIRECT.match(text) else text
         text = "".join(self._flat_link.split(self._elements.resolve(text)))
-        text = self._lines.unmark(_without_inline(self._nesting.resolve(text)))
-        text = text.replace(PIPE, "|").replace(EQUALS, "=")
-        text = _without_signs(self._mender.mend(html.unescape(text) if "&" in text else text))
+        text = self._nesting.resolve(text).replace(LINKED, "")
+        text = self._lines.unmark(_without_inline(text))
+        text = text.replace(PIPE, "|").replace(EQUALS, "=").replace(APOSTROPHE, "'")
+        text = _without_signs(self._mender.mend(without_entities(text)))
         return "\n".join(self._lines.paragraphs(self._elements.restore(text)))
 
     @property
@@ -97,16 +99,16 @@ def _labels(table: Table) -> frozenset[str]:
 
 def _without_inline(text: str) -> str:
     """Resolve what does not nest: bold and italic, external links, switches, language variants."""
+    if "[" in text:
+        text = without_urls(text)
     if "''" in text:
-        text = _QUOTES.sub("", text)
-    if "//" in text or "[" in text:
-        text = "".join(_NAMED_URL.split(_NUMBERED_URL.sub(DROP, text)))
+        text = without_quotes(text)
     if "__" in text:
         text = _SWITCH.sub("", text)
     if "-{" in text:
         text = _VARIANT.sub(_variant, text)
-    for prefix in _CATEGORIES:
-        text = text.replace(prefix, "")
+    if "ategory" in text or "カテゴリ" in text:
+        text = _CATEGORY.sub("", text)
     return text
 
 
@@ -118,6 +120,4 @@ def _variant(match: re.Match[str]) -> str:
 
 def _without_signs(text: str) -> str:
     """Take away signs of nesting that only came about when what was around them was resolved."""
-    if any(map(text.__contains__, SIGNS)):
-        return _RUN.sub(lambda run: "" if any(map(run[0].__contains__, SIGNS)) else run[0], text)
-    return text
+    return _RUN.sub(lambda run: "" if has_signs(run[0]) else run[0], text) if has_signs(text) else text

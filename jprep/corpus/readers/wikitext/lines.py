@@ -6,18 +6,17 @@ import re
 
 from jprep.corpus.document import Tally
 from jprep.corpus.readers.wikitext.config import ExtractorConfig
-from jprep.corpus.readers.wikitext.marks import BREAK, DROP, HEADING, LITERAL
+from jprep.corpus.readers.wikitext.marks import BREAK, DROP, EMPTY, HEADING, LITERAL
 
 _EDGE = " \t\u3000" + DROP
 _HEADING = re.compile(rf"\n(={{1,6}})([^\n=]+)\1[ \t{DROP}]*(?=\n|\Z)")
 _ODD_HEADING = re.compile(r"\n=[^\n]*")
-_TERM = re.compile(r"\n[*#:]*;[^\n]*")
 _ITEM = re.compile(r"\n[*#:;]+[ \t]*")
 _LISTED = re.compile(r"\n[*#;][^\n]*")
 _RESIDUE = re.compile(r"\n[ \t]*(?:\|[^\n]*|-{4,}|[{}]+(?=\n|\Z))")
 _CRUMBS = re.compile(rf"\n[*#:; \t、。，．,.；：・/／\-–]*{DROP}[ \t、。，．,.;；:：・/／\-–{{}}{DROP}]*(?=\n|\Z)")
 # A line that is only the rest of the sentence above: MediaWiki joins lines that no blank line parts.
-_WRAPPED = re.compile(rf"\n(?:(?<=[ぁ-ゖ、]\n)(?=[^\s*#:;=|!{DROP}{LITERAL}])|(?<!\s\n)({DROP}*)(?=[。、，．）」』]))")
+_WRAPPED = re.compile(rf"\n(?:(?<=[ぁ-ゖ、]\n)(?=[^\s*#:;=|!{DROP}{LITERAL}])|(?<![\s{BREAK}]\n)({DROP}*)(?=[。、，．）」』]))")
 _SET_OFF = "*#:;=| \t\n"
 _SHORTEST_WRAPPED = 20  # characters: a shorter line may be a title in bold, or a verse
 
@@ -37,8 +36,6 @@ class Lines:
         if not self._config.lists:
             text, items = _LISTED.subn(f"\n{DROP}", text)
             self._tally["lists.dropped"] += items
-        if ";" in text:
-            text = _TERM.sub(_term, text)
         text = _CRUMBS.sub(f"\n{DROP}", text)
         text, residue = _RESIDUE.subn(f"\n{DROP}", text)
         self._tally["residue.lines"] += residue
@@ -94,10 +91,11 @@ def _headings(text: str) -> str:
 def _heading(match: re.Match[str]) -> str:
     """A heading that holds `=` or has more of it on one side; a line that only begins with `=` is text."""
     line = match[0].strip(_EDGE + "\n")
-    level = min(len(line) - len(line.lstrip("=")), len(line) - len(line.rstrip("=")), 6)
-    if not level:
-        return f"\n{line.lstrip('=')}"
-    return f"\n{HEADING}{level}{line[level:-level].replace(BREAK, ' ').strip(_EDGE + '=')}"
+    longest = (len(line) - 1) // 2
+    level = min(len(line) - len(line.lstrip("=")), len(line) - len(line.rstrip("=")), 6, longest)
+    if level < 1:
+        return f"\n{EMPTY}{line}"
+    return f"\n{HEADING}{level}{line[level:-level].replace(BREAK, ' ').strip(_EDGE)}"
 
 
 def _joined(match: re.Match[str]) -> str:
@@ -107,9 +105,3 @@ def _joined(match: re.Match[str]) -> str:
     if not above or above[0] in _SET_OFF or (match[1] is None and len(above) < _SHORTEST_WRAPPED):
         return match[0]
     return match[1] or ""
-
-
-def _term(match: re.Match[str]) -> str:
-    """A definition list's term, and on a line of its own the definition that follows a colon."""
-    sign, _, term = match[0].partition(";")
-    return sign + _ITEM.sub("\n", "\n" + term.replace(":", "\n", 1))[1:]

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from urllib.parse import unquote
 
 from jprep.corpus.document import Tally
 from jprep.corpus.readers.wikitext.config import ExtractorConfig
-from jprep.corpus.readers.wikitext.marks import DROP, PIPE
+from jprep.corpus.readers.wikitext.marks import APOSTROPHE, DROP, PIPE, unmarked
+from jprep.corpus.readers.wikitext.quotes import without_quotes
+from jprep.corpus.readers.wikitext.urls import without_urls
 
 FLAT = {
-    "label": re.compile(r"\[\[(?:[^\[\]{}|<>:\n]*\|)?([^\[\]{}|<>:\n]+)\]\]"),
-    "target": re.compile(r"\[\[([^\[\]{}|<>:#\n]+)(?:\|[^\[\]{}|<>:\n]*)?\]\]"),
+    "label": re.compile(r"\[\[(?!//)(?:[^\[\]{}|<>:\n]*\|)?([^\[\]{}|<>:'%\n]+)\]\]"),
+    "target": re.compile(r"\[\[(?!//)([^\[\]{}|<>:#'%\n]+)(?:\|[^\[\]{}|<>:\n]*)?\]\]"),
 }
-"""Links with nothing inside and no colon, by what is shown: group 1."""
+"""Links with nothing inside, no colon, apostrophe or percent sign, by what is shown: group 1."""
 
 NAMESPACES: Mapping[str, int] = {
     **dict.fromkeys(("media", "メディア"), -2),
@@ -31,6 +34,9 @@ _OPTION = re.compile(
     re.I | re.S,
 )
 _FRAMED = re.compile(r"\|\s*(?:thumb|thumbnail|サムネイル|frame|framed|フレーム)\s*[|=]", re.I)
+_REFUSED = re.compile(r"[<>\[\]{}|\ufffd]|%[0-9a-f]{2}", re.I)
+"""What no title holds: a link to such a page is shown as it is written."""
+
 _QUALIFIER = re.compile(r"[（(、,]")
 
 
@@ -55,7 +61,11 @@ class Links:
     def resolve(self, content: str) -> str:
         """The text that `[[content]]` shows."""
         target, pipe, label = content.replace(PIPE, "|").partition("|")
+        if "'" in label:
+            label = without_quotes(label).replace("'", APOSTROPHE)
         prefix, colon, name = target.partition(":")
+        if (name if colon else target).startswith("//"):  # an external link in brackets of the text's own
+            return f"[{without_urls(f'[{content}]')}]"
         prefix = prefix.strip().lower()
         if not prefix and colon:  # [[:ファイル:…]] is a link to the page, not the picture
             prefix, colon, name = name.partition(":")
@@ -72,7 +82,7 @@ class Links:
         if self._targets and target[:1] != "#":
             return target.partition("#")[0].strip()
         if not pipe or "\n" in target:  # a target never spans lines: the opening sign had lost its closing one
-            return content.strip()
+            return _title(content.strip())
         return label or _short(target)
 
     def is_invisible(self, content: str) -> bool:
@@ -84,6 +94,13 @@ class Links:
             return DROP
         shown = [part for part in content.replace(PIPE, "|").split("|")[1:] if not _OPTION.match(part)]
         return f"{DROP}\n{shown[-1].strip()}\n" if shown else DROP
+
+
+def _title(target: str) -> str:
+    """A link's target as it is shown: percent signs decoded, apostrophes out of reach of bold and italic."""
+    if "%" in target and not _REFUSED.search((decoded := unquote(target)).partition("#")[0]):
+        target = decoded
+    return unmarked(target)
 
 
 def _short(target: str) -> str:

@@ -8,6 +8,9 @@ DROP = "\x01"
 LITERAL = "\x02"
 """Stands on both sides of a literal's number: what `<nowiki>`, `<pre>` and their kin hold."""
 
+EMPTY = f"{LITERAL}0{LITERAL}"
+"""The literal that holds nothing; what follows it does not begin a line."""
+
 PIPE = "\x03"
 """A `|` of an expanded template: it does not part the arguments of the template around it."""
 
@@ -20,13 +23,24 @@ BREAK = "\x05"
 HEADING = "\x06"
 """Begins a heading's line; the heading's level, one digit, follows."""
 
+LINKED = "\x0e"
+"""A link begins here: a `|` behind it in a table cell does not end the cell's attributes. Only where tables are kept."""
+
+APOSTROPHE = "\x0f"
+"""A `'` of a linked title, which never marks bold or italic."""
+
 _WORD_MARKS = "\x1f\x1e"
-_ALL = DROP + LITERAL + PIPE + EQUALS + BREAK + HEADING + _WORD_MARKS
+_ALL = DROP + LITERAL + PIPE + EQUALS + BREAK + HEADING + LINKED + APOSTROPHE + _WORD_MARKS
 _DELETE = dict.fromkeys(map(ord, _ALL))
+
+
+def unmarked(title: str) -> str:
+    """A title as text: its apostrophes mark neither bold nor italic, its first character no list."""
+    return (EMPTY if title.startswith(("*", "#", ":", ";", "=")) else "") + title.replace("'", APOSTROPHE)
 
 
 def without_marks(text: str) -> str:
     """Delete from an input the characters that have a meaning here, or at jprep's word and sentence boundaries."""
-    if any(map(text.__contains__, _ALL)):  # eight C-level searches: a translate() of every page would cost far more
+    if any(map(text.__contains__, _ALL)):  # ten C-level searches: a translate() of every page would cost far more
         return text.translate(_DELETE)
     return text

@@ -18,8 +18,7 @@ _FLAT_TEMPLATE = re.compile(r"\{\{(?<!\{\{\{)([^{}\[\]]*)\}\}(?!\})")
 _FLAT_LINK = re.compile(r"\[\[([^{}\[\]]*)\]\]")
 _BULK_PASSES = 3
 _TOKEN = re.compile(r"(\{\{+|\}\}+|\[\[|\]\]|\n[ \t:]*\{\||\n[ \t]*\|\}(?!\}))")
-SIGNS = ("{{", "}}", "[[", "]]", "{|", "|}")
-"""What opens and closes things that nest."""
+_BRACES = ("{{", "}}", "{|", "|}")
 _HEADER = re.compile(r"\n[ \t]*!.*")
 
 
@@ -57,7 +56,7 @@ class Nesting:
                 text = _FLAT_LINK.sub(lambda match: _guarded(self._links.resolve(match[1])), text)
             if len(text) == before:
                 break
-        return self._parse(text) if any(map(text.__contains__, SIGNS)) else text
+        return self._parse(text) if has_signs(text) else text
 
     def _parse(self, text: str) -> str:
         pieces = _TOKEN.split(text)
@@ -115,7 +114,7 @@ class Nesting:
             if deep:
                 self._show(DROP)
             else:
-                self._show(content.partition("|")[2] if parameter else self._templates.expand(content))
+                self._show(_default(content) if parameter else self._templates.expand(content))
         if count == 1:
             self._stack[-1].pieces.append("}")
 
@@ -155,6 +154,18 @@ class Nesting:
 
 
 _NAMES = {"[[": "links", "{{": "templates", "{{{": "parameters", "{|": "tables"}
+
+
+def has_signs(text: str) -> bool:
+    """Whether a text holds a sign that opens or closes something that nests."""
+    if ("{" in text or "}" in text) and any(map(text.__contains__, _BRACES)):  # one character is found far faster than two
+        return True
+    return "[[" in text or "]]" in text
+
+
+def _default(parameter: str) -> str:
+    """What `{{{name|default}}}` shows on a page that nobody includes."""
+    return "".join(parameter.split("|")[1:2])
 
 
 def _guarded(text: str) -> str:

@@ -4,34 +4,79 @@ from __future__ import annotations
 
 import re
 
-from jprep.corpus.readers.wikitext.marks import BREAK, DROP
+from jprep.corpus.readers.wikitext.marks import BREAK, DROP, EMPTY, LINKED, PIPE
+from jprep.corpus.readers.wikitext.quotes import without_quotes
 
-_CELL = re.compile(r"\|\||!!|\n[|!]")
-_ATTRIBUTES = re.compile(r"[^|\[\]]*\|(?!\|)")
+_SPACES = " \t\u3000"
+_LIST_SIGNS = "*#:;" + _SPACES
+_LINE_SIGNS = ("*", "#", ":", ";", "=", "|", "!")
+_TAGGED_CELL = re.compile(r"\n[ \t]*\|(?=(?:<[a-z/][^<>\n]*+>)++[-+}])", re.I)
+_LINKED_CELL = re.compile(r"(?:\n[ \t]*(?:\|\+|[|!](?![-}]))|\|\||!!)(?=[^|\n\[]*+(?:\[(?!\[)[^|\n\[]*+)*+\[\[)")
+
+
+def mark_cells(text: str) -> str:
+    """Mark cells whose beginning will look different once links and tags are resolved.
+
+    A `|` behind a link does not end attributes; a tag parts the sign of a cell from a `-` or `+` that is its text.
+    """
+    text = _TAGGED_CELL.sub(rf"\g<0>{EMPTY}", text)
+    return _LINKED_CELL.sub(rf"\g<0>{LINKED}", text)
 
 
 def rows(content: str) -> str:
-    """The rows of a table, from what stands between its `{|` and `|}`: cells without attributes, tabs between them."""
-    lines = []
-    for row in re.split(r"\n[ \t]*\|-[^\n]*", content.partition("\n")[2].join(("\n", ""))):
-        caption, cells = _parts(row)
-        lines += [caption, "\t".join(cell for cell in cells if cell)]
-    return "\n" + "\n".join(line for line in lines if line) + "\n"
+    """Return the rows of a table, one a line, cells without attributes, with tabs between them.
+
+    Args:
+        content: what stands between `{|` and `|}`, its templates and links resolved.
+    """
+    table = _Rows()
+    for line in content.replace(PIPE, "|").replace(BREAK, " ").replace(DROP, " ").split("\n")[1:]:
+        table.add(line.strip(_SPACES))
+    table.end_row()
+    return "\n".join(("", *table.shown, "")).replace(LINKED, "")
 
 
-def _parts(row: str) -> tuple[str, list[str]]:
-    """A row's caption (`|+`), which stands before the first row, and its cells."""
-    caption = ""
-    cells = []
-    for cell in _CELL.split(row):
-        if cell[:1] == "+":
-            caption = _text(cell[1:])
+class _Rows:
+    """Gathers the rows of a table, line by line."""
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+        self._cells: list[list[str]] = []
+        self._in_caption = False
+
+    def add(self, line: str) -> None:
+        """Take one line of the source: a row's or caption's beginning, cells, or more of the last cell."""
+        sign = line[:1]
+        if line.startswith(("|-", "|+")):
+            self.end_row()
+            self._in_caption = line[1] == "+"
+            if self._in_caption:
+                self._add_cells(line[2:])
+        elif sign in ("|", "!"):
+            if self._in_caption:
+                self.end_row()
+            self._add_cells(line[1:].replace("!!", "||") if sign == "!" else line[1:])
+        elif self._cells:
+            self._cells[-1].append(line.lstrip(_LIST_SIGNS))
         else:
-            cells.append(_text(cell))
-    return caption, cells
+            self._cells.append([line.lstrip(_LIST_SIGNS)])
+
+    def _add_cells(self, line: str) -> None:
+        self._cells += ([_without_attributes(cell)] for cell in line.split("||"))
+
+    def end_row(self) -> None:
+        """Show what was gathered since the last row."""
+        row = "\t".join(text for text in map(_text, self._cells) if text)
+        if row:
+            self.shown.append(EMPTY + row if row.startswith(_LINE_SIGNS) else row)
+        self._cells, self._in_caption = [], False
 
 
-def _text(cell: str) -> str:
-    if attributes := _ATTRIBUTES.match(cell):
-        cell = cell[attributes.end() :]
-    return " ".join(cell.replace(BREAK, " ").replace(DROP, " ").split())
+def _without_attributes(cell: str) -> str:
+    attributes, pipe, text = cell.partition("|")
+    return text if pipe and LINKED not in attributes else cell
+
+
+def _text(lines: list[str]) -> str:
+    shown = "\n".join(lines)
+    return " ".join((without_quotes(shown) if "''" in shown else shown).split())

@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable
 
 from jprep.corpus.document import Tally
-from jprep.corpus.readers.wikitext.marks import DROP
+from jprep.corpus.readers.wikitext.marks import DROP, LINKED
 from jprep.corpus.readers.wikitext.table import STAR, TITLE, Entry, Table, canonical
 
 _PREFIX = re.compile(r"(?:(?:safesubst|subst|msg|msgnw|template|テンプレート)\s*:\s*)+", re.I)
-_EDGE = " \t\n" + DROP
+_EDGE = " \t\n" + DROP + LINKED
 _MOST_NAMES = 20_000  # a bound on memory: names repeat, but a dump has very many
 
 

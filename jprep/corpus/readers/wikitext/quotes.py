@@ -1,0 +1,54 @@
+"""Bold and italic: runs of apostrophes, resolved line by line as MediaWiki does."""
+
+from __future__ import annotations
+
+import re
+
+_RUN = re.compile(r"''('*)")
+# By the apostrophes beyond two: what stays as text, and whether the run switches bold and italic.
+_KINDS = {0: ("", False, True), 1: ("", True, False), 2: ("'", True, False), 3: ("", True, True)}
+
+
+def without_quotes(text: str) -> str:
+    """Delete the apostrophes that mark bold and italic; keep those that are text.
+
+    A run of two is italic, of three bold, of five both; four or more than five have apostrophes too many, which are text.
+    Where a line opens both and closes neither, one `'''` is an apostrophe and an italic mark (`''[[A]]'''s`).
+
+    Args:
+        text: any number of lines; every line is resolved by itself.
+    """
+    pieces = _RUN.split(text)
+    bold: list[int] = []
+    bolds = italics = False
+    for at in range(1, len(pieces), 2):
+        extra = len(pieces[at])
+        literal, is_bold, is_italic = _KINDS.get(extra) or ("'" * (extra - 3), True, True)
+        pieces[at] = literal
+        bolds ^= is_bold
+        italics ^= is_italic
+        if is_bold and not is_italic:
+            bold.append(at)
+        if "\n" in pieces[at + 1]:
+            if bolds and italics:
+                _unbold(pieces, bold)
+            bold.clear()
+            bolds = italics = False
+    if bolds and italics:
+        _unbold(pieces, bold)
+    return "".join(pieces)
+
+
+def _unbold(pieces: list[str], bold: list[int]) -> None:
+    """Give one of the runs of three in a line its apostrophe back.
+
+    MediaWiki's choice: the first after a word of one letter (`l'''amour`), else the first after a longer word, else the
+    first after a space.
+    """
+    ranks: dict[int, int] = {}
+    for at in bold:
+        before = pieces[at - 1][-2:] + pieces[at]
+        rank = 2 if before[-1:] == " " else 0 if before[-2:-1] == " " else 1
+        ranks.setdefault(rank, at)
+    if ranks:
+        pieces[ranks[min(ranks)]] += "'"
