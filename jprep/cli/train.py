@@ -157,7 +157,8 @@ def show(prepared: Prepared, code: int, *, as_json: bool) -> None:
     click.echo(f"{job.name}  {run}")
     show_figures(prepared)
     folder = shlex.quote(str(run))
-    click.echo(f"\ngo on with:  jprep export {folder}    tensorboard --logdir {folder}")
+    board = f"    tensorboard --logdir {folder}" if "tensorboard" in job.train.trackers else ""
+    click.echo(f"\ngo on with:  jprep export {folder}{board}")
 
 
 def show_figures(prepared: Prepared) -> None:

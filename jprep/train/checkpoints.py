@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -85,10 +85,13 @@ class Checkpoints:
         job: the job's fingerprint.
         keep_last: how many of the newest are kept; at least one.
         keep_best: how many are kept beside them, those with the lowest validation loss.
+        earlier: fingerprints of jobs that this one continues.
     """
 
-    def __init__(self, folder: Path, job: str, keep_last: int = 2, keep_best: int = 0) -> None:
-        self._folder, self._job = folder, job
+    def __init__(
+        self, folder: Path, job: str, keep_last: int = 2, keep_best: int = 0, earlier: Collection[str] = ()
+    ) -> None:
+        self._folder, self._job, self._earlier = folder, job, earlier
         self._keep_last, self._keep_best = max(1, keep_last), keep_best
 
     def committed(self) -> list[Checkpoint]:
@@ -119,6 +122,10 @@ class Checkpoints:
                 return self._ours(Checkpoint(folder, commit))
             told(self._set_aside(folder, DAMAGED), problem)
         return None
+
+    def owns(self, checkpoint: Checkpoint) -> bool:
+        """Return whether a checkpoint is of this job, or of one that it continues."""
+        return checkpoint.commit.job in (self._job, *self._earlier)
 
     def best(self) -> Best:
         """Return the losses that `keep_best` looks at."""
@@ -249,7 +256,7 @@ class Checkpoints:
         return aside
 
     def _ours(self, checkpoint: Checkpoint) -> Checkpoint:
-        if checkpoint.commit.job != self._job:
+        if not self.owns(checkpoint):
             fix = "take it out of this run's folder"
             raise MismatchError("this checkpoint is another job's", where=str(checkpoint.folder), fix=fix)
         return checkpoint

@@ -14,15 +14,14 @@ import msgspec
 from jprep.dataset.sampler import Sampler, SamplerConfig, source_of
 from jprep.dataset.spec import TRAIN, VALIDATION, Dataset, read_dataset
 from jprep.dataset.special_ids import SpecialIds, special_ids
-from jprep.engine.fingerprint import fingerprint, plain
 from jprep.errors import ConfigError
 from jprep.io.atomic import sha256_of
 from jprep.tokenizer import load_tokenizer
+from jprep.train.extending import job_fingerprint
 from jprep.train.initial import check_given
 from jprep.train.job import FORMAT, Job, TrainSection
 from jprep.train.models import About, count, model_config
 from jprep.train.rows import read_labelled
-from jprep.train.rundir import FREE
 from jprep.train.schedule import check_schedule
 
 if TYPE_CHECKING:
@@ -82,12 +81,11 @@ def make_job(
     check_schedule(train.schedule, steps)
     placed = _placed(train, run)
     made_from = {"tokenizer": loaded.card.fingerprint, "init": initial, **samples.made_from}
-    made_from |= {"options": computed} if computed else {}
     return Job(
         jprep=version("jprep"),
         format=FORMAT,
         name=name,
-        fingerprint=_fingerprint(train, config, steps, made_from),
+        fingerprint=job_fingerprint(train, config, steps, made_from, computed or {}),
         backend=backend,
         options=options,
         train=placed,
@@ -100,6 +98,7 @@ def make_job(
         special=special,
         labels=list(samples.labels),
         computed=computed or {},
+        made_from=made_from,
     )
 
 
@@ -210,10 +209,3 @@ def _placed(train: TrainSection, run: Path | None) -> TrainSection:
 
 def _place(path: Path, run: Path | None) -> str:
     return str(path.resolve()) if run is None else Path(os.path.relpath(path.resolve(), run.resolve())).as_posix()
-
-
-def _fingerprint(train: TrainSection, config: dict[str, Any], steps: int, made_from: dict[str, Any]) -> str:
-    """Hash of what the weights depend on: all but paths, the backend, and what is only said or kept of a run."""
-    elsewhere = ("model", "data", "validation_data", "backend", "steps", "epochs", *FREE)
-    section = {key: value for key, value in msgspec.structs.asdict(train).items() if key not in elsewhere}
-    return fingerprint(plain({"format": FORMAT, "train": section, "model": config, "steps": steps, **made_from}))

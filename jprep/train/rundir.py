@@ -18,16 +18,14 @@ from jprep.io.lock import locked
 from jprep.train.backend import Plan
 from jprep.train.checkpoints import Checkpoints
 from jprep.train.data_lock import DATA_LOCK, VERIFIED, check_data, write_data_lock
-from jprep.train.job import FORMAT, Job
+from jprep.train.extending import extended
+from jprep.train.job import FORMAT, FREE, Job
 from jprep.train.log import Say, on_stderr
 
 JOB, PLAN, ENVIRONMENT, LOCK = "job.json", "plan.json", "env.json", "LOCK"
 LISTS = "lists"
 """The folder of a run for lists of samples, where the dataset's own may not be written to."""
 CHECKPOINTS, EXPORT, INIT, INIT_HASH = "checkpoints", "export", "init.safetensors", "init.sha256"
-
-FREE = ("log_every", "trackers", "max_restarts", "silent_minutes", "checkpoint", "validation")
-"""Keys of `[train]` that no weight depends on: a run that has begun may go on with other ones."""
 
 _FIELDS = ("format", "model", "steps", "samples", "special", "labels")
 _PLACES = ("data", "validation_data", "backend")
@@ -38,7 +36,8 @@ def open_run(run: Path, job: Job, say: Say = on_stderr) -> None:
     """Make a run directory for a job, or see that the one that stands is the job's.
 
     What no weight depends on (`FREE`), paths, the backend and its options may have changed, but for options that change
-    what is computed; the new ones are written down.
+    what is computed; the new ones are written down. A job may have more steps than the run began with, where its
+    schedule gives the steps that are done the rates that they had: see `jprep.train.extending`.
 
     Raises:
         MismatchError: it holds another job, or the dataset, the tokenizer or labelled rows have changed.
@@ -50,7 +49,7 @@ def open_run(run: Path, job: Job, say: Say = on_stderr) -> None:
         remove_leftovers(run)
         if (run / JOB).exists():
             before = read_job(run)
-            _refuse_other(job, before, run, say)
+            job = _same_or_longer(job, before, run, say)
             if before.backend != job.backend:
                 say(f"this run was begun with {before.backend}, and goes on with {job.backend}")
         else:
@@ -115,7 +114,7 @@ def write_environment(run: Path) -> None:
 def checkpoints_of(run: Path, job: Job) -> Checkpoints:
     """A run's checkpoints."""
     keep = job.train.checkpoint
-    return Checkpoints(run / CHECKPOINTS, job.fingerprint, keep.keep_last, keep.keep_best)
+    return Checkpoints(run / CHECKPOINTS, job.fingerprint, keep.keep_last, keep.keep_best, job.earlier)
 
 
 def lists_of(dataset: Path, run: Path) -> Path:
@@ -133,11 +132,20 @@ def _refuse_foreign(run: Path) -> None:
             raise ConfigError(f"something else lies here, and no run: {strange[0]}", where=str(run), fix=fix)
 
 
-def _refuse_other(job: Job, theirs: Job, run: Path, say: Say) -> None:
-    """Raise MismatchError if a run is another job's. Data is looked at before fingerprints, which name nothing."""
+def _same_or_longer(job: Job, theirs: Job, run: Path, say: Say) -> Job:
+    """Return the job as the run goes on with it.
+
+    Raises:
+        MismatchError: the run is another job's. Data is looked at before fingerprints, which name nothing.
+    """
+    if longer := extended(job, theirs, str(run)):
+        check_data(run, longer, say)
+        say(f"this run had {theirs.steps:,} steps, and goes on to {job.steps:,}")
+        return longer
     refuse_other(_depends_on(job), _depends_on(theirs), run, _OTHER_JOB)
     check_data(run, job, say)
     refuse_other({"fingerprint": job.fingerprint}, {"fingerprint": theirs.fingerprint}, run, _OTHER_JOB)
+    return msgspec.structs.replace(job, earlier=theirs.earlier)
 
 
 def _depends_on(job: Job) -> dict[str, Any]:

@@ -44,7 +44,9 @@ class Trackers:
 
     def __init__(self, run: Path, job: Job, say: Callable[[str], None]) -> None:
         self._follower, self._say = Follower(run), say
-        self._trackers: dict[str, Tracker] = {"tensorboard": TensorBoard(run)}
+        self._trackers: dict[str, Tracker] = {}
+        if "tensorboard" in job.train.trackers:
+            self._trackers["tensorboard"] = TensorBoard(run)
         if "wandb" in job.train.trackers:
             if importlib.util.find_spec("wandb"):
                 with self._trying("wandb"):

@@ -39,7 +39,7 @@ def chosen(run: Path, job: Job, which: str) -> Checkpoint:
         MismatchError: it is another job's.
     """
     found = newest(run, job) if which == "last" else _named(run, job, which)
-    if found.commit.job != job.fingerprint:
+    if not checkpoints_of(run, job).owns(found):
         fix = "take it out of this run's folder"
         raise MismatchError("this checkpoint is another job's", where=str(found.folder), fix=fix)
     if problem := damage(found.folder, found.commit):
