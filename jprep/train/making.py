@@ -14,7 +14,7 @@ import msgspec
 from jprep.dataset.sampler import Sampler, SamplerConfig, source_of
 from jprep.dataset.spec import TRAIN, VALIDATION, Dataset, read_dataset
 from jprep.dataset.special_ids import SpecialIds, special_ids
-from jprep.errors import ConfigError
+from jprep.errors import ConfigError, InputError
 from jprep.io.atomic import sha256_of
 from jprep.tokenizer import load_tokenizer
 from jprep.train.extending import job_fingerprint
@@ -171,7 +171,18 @@ def _initial(train: TrainSection, config: dict[str, Any]) -> str:
         return ""
     path = Path(train.model.init)
     check_given(config, train.task, path)
-    return sha256_of(path)
+    sha256 = sha256_of(path)
+    _refuse_damaged_export(path, sha256)
+    return sha256
+
+
+def _refuse_damaged_export(path: Path, sha256: str) -> None:
+    """Raise InputError where a file lies in an exported model and is not what was exported."""
+    from jprep.train.exporting.manifest import MANIFEST, read_export
+
+    if (path.parent / MANIFEST).exists() and read_export(path.parent).files.get(path.name, sha256) != sha256:
+        fix = "`jprep export` writes it again; or copy the file out of this folder, if it was changed on purpose"
+        raise InputError("this file is not what was exported", where=str(path), fix=fix)
 
 
 def _check_numbers(train: TrainSection) -> None:

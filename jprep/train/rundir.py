@@ -15,12 +15,14 @@ from jprep.engine.run import refuse_other
 from jprep.errors import ConfigError, MismatchError
 from jprep.io.atomic import MARK, remove_leftovers, write_atomic
 from jprep.io.lock import locked
+from jprep.io.retry import retried
 from jprep.train.backend import Plan
 from jprep.train.checkpoints import Checkpoints
 from jprep.train.data_lock import DATA_LOCK, VERIFIED, check_data, write_data_lock
 from jprep.train.extending import extended
 from jprep.train.job import FORMAT, FREE, Job
 from jprep.train.log import Say, on_stderr
+from jprep.train.sealed import sealed, unsealed
 
 JOB, PLAN, ENVIRONMENT, LOCK = "job.json", "plan.json", "env.json", "LOCK"
 LISTS = "lists"
@@ -54,23 +56,24 @@ def open_run(run: Path, job: Job, say: Say = on_stderr) -> None:
                 say(f"this run was begun with {before.backend}, and goes on with {job.backend}")
         else:
             write_data_lock(run, job, say)
-        write_atomic(run / JOB, msgspec.json.format(msgspec.json.encode(job), indent=1))
+        write_atomic(run / JOB, sealed(job))
 
 
 def read_job(run: Path) -> Job:
     """Read a run's job.
 
     Raises:
-        ConfigError: there is no run.
+        ConfigError: there is no run, or its job.json is damaged.
+        MachineError: it cannot be read.
         MismatchError: another version of jprep has made it.
     """
     try:
-        job = msgspec.json.decode((run / JOB).read_bytes(), type=Job)
-    except (FileNotFoundError, NotADirectoryError) as error:
+        job = unsealed(retried((run / JOB).read_bytes, run / JOB, "repair the file system, then try again"), Job)
+    except OSError as error:
         raise ConfigError("there is no run here", where=str(run), fix="`jprep train` makes one") from error
     except msgspec.MsgspecError as error:
-        fix = "give `jprep train` another output directory"
-        raise ConfigError(f"job.json cannot be read: {error}", where=str(run), fix=fix) from error
+        fix = "bring job.json back from a copy, or give `jprep train` another output directory"
+        raise ConfigError(f"job.json is damaged: {error}", where=str(run), fix=fix) from error
     if job.format != FORMAT:
         fix = "go on with the jprep that began it, or begin in another directory"
         raise MismatchError(f"a run of format {job.format}, and this jprep has {FORMAT}", where=str(run), fix=fix)
@@ -83,7 +86,7 @@ def write_plan(run: Path, plan: Plan) -> None:
     Raises:
         MachineError: it cannot be written.
     """
-    write_atomic(run / PLAN, msgspec.json.format(msgspec.json.encode(plan), indent=1))
+    write_atomic(run / PLAN, sealed(plan))
 
 
 def read_plan(run: Path) -> Plan:
@@ -94,9 +97,9 @@ def read_plan(run: Path) -> Plan:
         ConfigError: another version of jprep has written it.
     """
     try:
-        return msgspec.json.decode((run / PLAN).read_bytes(), type=Plan)
+        return unsealed((run / PLAN).read_bytes(), Plan)
     except msgspec.MsgspecError as error:
-        raise ConfigError(f"{PLAN} cannot be read: {error}", where=str(run), fix="`jprep train` writes it") from error
+        raise ConfigError(f"{PLAN} is damaged: {error}", where=str(run), fix="`jprep train` writes it") from error
 
 
 def write_environment(run: Path) -> None:
