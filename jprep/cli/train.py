@@ -66,7 +66,7 @@ def train(
     """
     spare_threads()
     from jprep.cli.train_plan import show_plan
-    from jprep.corpus.recipe import load_recipe
+    from jprep.pipeline.recipes import load_recipe
     from jprep.train.folds import train_folds
     from jprep.train.launching import backend_of, prepare
 

@@ -103,6 +103,15 @@ class Checkpoints:
         found = ((folder, read_commit(folder)) for folder in self._folders())
         return [Checkpoint(folder, commit) for folder, commit in found if isinstance(commit, Commit)]
 
+    def damaged(self) -> list[tuple[Path, str]]:
+        """Return the folders whose COMMIT is missing or damaged, by step, and what is wrong with each.
+
+        Raises:
+            MachineError: a COMMIT or the directory cannot be read.
+        """
+        found = ((folder, read_commit(folder)) for folder in self._folders())
+        return [(folder, commit) for folder, commit in found if isinstance(commit, str) and folder.exists()]
+
     def latest(self, told: Callable[[Path, str], None]) -> Checkpoint | None:
         """Return the newest one, all of its hashes checked; damaged ones are set aside. Only under the run's lock.
 

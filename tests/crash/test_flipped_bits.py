@@ -149,7 +149,8 @@ def use_export(straight: Straight, run: Path) -> str:
 
 def export_again(straight: Straight, run: Path) -> str:
     found = digests(export(run, run / "new"))
-    del found["README.md"], found["loss.svg"]  # they show the figures that are left
+    for name in ("README.md", "loss.svg", "export.json"):  # figures that are left, and these files' hashes
+        del found[name]
     return "" if found.items() <= straight.exported.items() else "the export"
 
 
@@ -164,7 +165,7 @@ def start_from_export(straight: Straight, run: Path) -> str:
 
 def join(straight: Straight, run: Path) -> str:
     """Read `plan.json` as another machine does."""
-    return "" if read_plan(run) == plan_of(run) else "the plan"
+    return "" if read_plan(run) == read_plan(straight.done) else "the plan"
 
 
 def files(run: Path) -> list[str]:
@@ -173,17 +174,22 @@ def files(run: Path) -> list[str]:
     return [name for name in names if not name.startswith(passing) and (run / name).stat().st_size]
 
 
+def uses(name: str, *, finished: bool) -> list[Callable[[Straight, Path], str]]:
+    """What reads a file of a run."""
+    if name.startswith("export/"):
+        return [use_export, start_from_export]
+    if name == "plan.json":
+        return [resume, join]
+    return [resume, export_again] if finished else [resume]
+
+
 def trials(straight: Straight, each: int, folder: Path, seed: int) -> dict[str, Counter[str]]:
     """Flip a bit `each` times in every file of both runs, each followed by every use; what came of them, by file."""
     chance, found = random.Random(seed), dict[str, Counter[str]]()
-    uses: dict[Path, list[Callable[[Straight, Path], str]]] = {
-        straight.half: [resume],
-        straight.done: [resume, export_again, use_export, start_from_export, join],
-    }
-    for run, each_use in uses.items():
+    for run in (straight.half, straight.done):
         for name in files(run):
-            for number, use in [(number, use) for number in range(each) for use in each_use]:
-                copy = straight.folder / f"trial-{number}"
+            for use in uses(name, finished=run == straight.done) * each:
+                copy = straight.folder / "trial"
                 shutil.copytree(run, copy)
                 flip(copy / name, chance)
                 outcome = result(straight, copy, use)

@@ -69,7 +69,8 @@ def build(
 def _recipe(path: Path | None, inputs: dict[str, tuple[str, ...]], segmenter: str | None, overrides: Any) -> Any:
     import msgspec
 
-    from jprep.corpus.recipe import decode_recipe, load_recipe, own_recipe
+    from jprep.corpus.recipe import decode_recipe, own_recipe
+    from jprep.pipeline.recipes import check_recipe, load_recipe
 
     named = any(inputs.values())
     if (path is None) != named:
@@ -77,7 +78,9 @@ def _recipe(path: Path | None, inputs: dict[str, tuple[str, ...]], segmenter: st
     if path:
         return load_recipe(path, [*overrides, *([f"corpus.segmenter={segmenter}"] if segmenter else [])])
     recipe = own_recipe({name: inputs[name] for name in _READERS}, segmenter or "jumandic")
-    return decode_recipe(msgspec.to_builtins(recipe), overrides, where="the options")
+    made = decode_recipe(msgspec.to_builtins(recipe), overrides, where="the options")
+    check_recipe(made, "the options")
+    return made
 
 
 def show_plan(recipe: Any, folder: Path, workers: int) -> None:

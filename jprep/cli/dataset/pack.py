@@ -74,15 +74,17 @@ def _inputs(
 ) -> tuple[Corpus, str, DatasetConfig]:
     """The corpus, its name, and what is to be done with it."""
     from jprep.corpus.corpus import Corpus
-    from jprep.corpus.recipe import decode_recipe, load_recipe
+    from jprep.corpus.recipe import decode_recipe
     from jprep.dataset.spec import dataset_config
     from jprep.pipeline.places import finished
+    from jprep.pipeline.recipes import check_recipe, load_recipe
 
     if source.suffix != ".toml":
         if corpus:
             raise click.UsageError("--corpus is for a RECIPE: this is a corpus already")
         packed = Corpus(source)
         recipe = decode_recipe({"name": packed.manifest.name}, overrides, where="the options")
+        check_recipe(recipe, "the options")
         return packed, recipe.name, dataset_config(recipe.dataset, "[dataset]")
     recipe = load_recipe(source, overrides)
     place = finished("corpus", recipe, source, work, corpus)
