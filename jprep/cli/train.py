@@ -65,6 +65,7 @@ def train(
     jprep train data_recipes/jawiki.toml --set train.batch=64 --name small-batch
     """
     spare_threads()
+    from jprep.cli.idle import refuse_idle
     from jprep.cli.train_plan import show_plan
     from jprep.pipeline.recipes import load_recipe
     from jprep.train.folds import train_folds
@@ -74,7 +75,11 @@ def train(
         raise click.UsageError("give either -o or --name")
     if all_folds and resume != "auto":
         raise click.UsageError("--resume is for one run; each fold is one")
+    if dry_run:
+        refuse_idle("--dry-run prints a plan and trains nothing", "resume")
     loaded = load_recipe(recipe, overrides)
+    if loaded.train.get("data"):
+        refuse_idle("the recipe trains on labelled data", "dataset")
     chosen = backend or backend_of(loaded.train)
     run = output or work / loaded.name / "runs" / (name or chosen)
     called = name or (run.resolve().name if output else loaded.name)

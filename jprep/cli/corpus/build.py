@@ -52,9 +52,14 @@ def build(
     """
     spare_threads()
     from jprep.cli.corpus.stats import show
+    from jprep.cli.idle import refuse_idle
     from jprep.corpus.build import build as build_corpus
     from jprep.engine.worker import spare_collections
 
+    if output:
+        refuse_idle("-o says where the corpus goes", "work")
+    if dry_run:
+        refuse_idle("--dry-run prints a plan and builds nothing", "as_json")
     plan = _recipe(recipe, inputs, segmenter, overrides)
     folder = output or work / plan.name / "corpus"
     if dry_run:

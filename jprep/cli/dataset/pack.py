@@ -56,9 +56,12 @@ def pack(
     """
     spare_threads()
     from jprep.cli.dataset.inspect import show
+    from jprep.cli.idle import refuse_idle
     from jprep.dataset.pack import Plan
     from jprep.dataset.pack import pack as pack_corpus
 
+    if dry_run:
+        refuse_idle("--dry-run prints a plan and packs nothing", "as_json")
     packed, name, config = _inputs(source, corpus, work, overrides)
     place, folder = tokenizer or work / name / "tokenizer", output or work / name / "dataset"
     if dry_run:
