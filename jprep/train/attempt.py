@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from jprep.errors import JprepError, MachineError
 from jprep.io.atomic import disk_error
+from jprep.io.retry import retried
 
 ATTEMPT, RESUME = "JPREP_ATTEMPT", "JPREP_RESUME"
 """Variables of a worker: its attempt's name, and the checkpoint that it goes on from (a name, or "" for none)."""
@@ -270,7 +271,7 @@ class Agreement:
 def _seated(run: Path) -> list[Seated]:
     found = []
     for path in sorted((run / RANKS).glob("rank-*")):
-        with path.open() as file:
+        with retried(path.open, path, "repair the file system, then run the same command again") as file:
             if not is_free(file.fileno()) and (text := file.read().split()):
                 found.append(Seated(int(text[0]), text[1]))
     return found

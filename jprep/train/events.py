@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
@@ -92,17 +93,19 @@ class Follower:
         """Return the events since the last call.
 
         A line that is not complete yet is left for the next call; those that are damaged are skipped.
+
+        Raises:
+            OSError: the file cannot be read; the next call begins where this one did.
         """
         found: list[Event] = []
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self._offset)
-                while block := file.read(_BLOCK):
-                    self._offset += len(block)
-                    *lines, self._rest = (self._rest + block).split(b"\n")
-                    found.extend(event for line in lines if (event := _event(line)))
-        except FileNotFoundError:
-            pass
+        offset, rest = self._offset, self._rest
+        with contextlib.suppress(FileNotFoundError), self._path.open("rb") as file:
+            file.seek(offset)
+            while block := file.read(_BLOCK):
+                offset += len(block)
+                *lines, rest = (rest + block).split(b"\n")
+                found.extend(event for line in lines if (event := _event(line)))
+        self._offset, self._rest = offset, rest
         return found
 
 

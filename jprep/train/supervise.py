@@ -18,6 +18,7 @@ import msgspec
 
 from jprep.errors import JprepError, MachineError
 from jprep.io.lock import locked
+from jprep.io.retry import retried
 from jprep.train.attempt import ATTEMPT, HOPELESS, NOBODY, RESUME, announce, clear_ranks, heard_signals, signal_ranks
 from jprep.train.backend import Plan
 from jprep.train.checkpoints import Checkpoint, full_disk
@@ -167,7 +168,8 @@ class _Supervisor:
 
     def _hear(self) -> None:
         """Read the events since the last call; those of an attempt's end are kept."""
-        events = self._follower.new()
+        fix = "repair the file system, then run the same command again"
+        events = retried(self._follower.new, self._run / EVENTS, fix)
         self._words += [event for event in events if event.kind in ("end", "signal")]
         self._end = last_end(events, self._end)
 
@@ -242,7 +244,7 @@ class _Supervisor:
         """What changes while a worker lives."""
         found = []
         for name in (HEARTBEAT, EVENTS):
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(OSError):  # not there yet, or a bad moment of its disk
                 found.append((self._run / name).stat().st_mtime_ns)
         return tuple(found)
 

@@ -56,7 +56,10 @@ class Trackers:
 
     def update(self) -> None:
         """Tell them what has happened."""
-        events = self._follower.new()
+        try:
+            events = self._follower.new()
+        except OSError:  # a bad moment of its disk: the next call tells more
+            return
         for name, tracker in list(self._trackers.items() if events else ()):
             with self._trying(name):
                 tracker.add(events)

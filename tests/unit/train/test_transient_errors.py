@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import subprocess
@@ -9,14 +10,19 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from jprep.errors import InputError, MachineError
 from jprep.io import retry
 from jprep.train.checkpoints import Checkpoints
+from jprep.train.data_lock import check_data
 from jprep.train.events import read_events
 from jprep.train.rundir import checkpoints_of, read_job
+from jprep.train.saved import Saved
 from jprep.train.supervise import supervise
+from jprep.train.tensor_file import write_tensors
+from jprep.train.unsupervised import following
 from jprep.train.worker import Session
 from tests.conftest import environment
 from tests.fakes.small_run import in_thread, plan_of, small_run, weights
@@ -147,6 +153,31 @@ def test_a_run_that_began_again_may_be_killed_before_it_saves(tmp_path: Path) ->
     assert len(list((run / "checkpoints").glob("aside-*"))) == 2
 
 
+def test_events_that_cannot_be_read_just_now_do_not_end_a_run(tmp_path: Path, faults: Faults) -> None:
+    run = small_run(tmp_path)
+    faults.inject(run / "events.jsonl", 2, errno.ESTALE)
+    assert supervise(run, plan_of(run)) == 0 and not faults.left
+
+
+@pytest.mark.parametrize("name", ["job.json", "data.lock.json"])
+def test_a_file_of_the_run_that_cannot_be_read_is_not_called_damaged(name: str, tmp_path: Path, faults: Faults) -> None:
+    run = small_run(tmp_path)
+    faults.inject(run / name, 2, errno.ETIMEDOUT)
+    check_data(run, read_job(run))
+    faults.inject(run / name, 9, errno.ETIMEDOUT)
+    with pytest.raises(MachineError, match="timed out"):
+        check_data(run, read_job(run))
+
+
+def test_tensors_that_cannot_be_read_just_now(tmp_path: Path, faults: Faults) -> None:
+    path = tmp_path / "model.safetensors"
+    write_tensors(path, {"w": (2,)}, lambda name: [np.ones(2, np.float32)])
+    for often, error in ((2, None), (3, MachineError)):
+        faults.inject(path, often, errno.EIO)
+        with pytest.raises(error) if error else contextlib.nullcontext():
+            assert Saved(tmp_path).weights["w"].tolist() == [1, 1]
+
+
 def train_alone(run: Path, rank: int, world: int, steps: int) -> int:
     """A rank that no supervisor has started; the step that it resumes from."""
     session = Session(run, rank, world)
@@ -179,10 +210,10 @@ def test_without_a_supervisor_rank_0_decides_for_all(tmp_path: Path) -> None:
 
 
 def test_a_rank_whose_rank_0_never_starts_is_told(tmp_path: Path) -> None:
-    run = small_run(tmp_path, silent_minutes=0.2 / 60)
+    run = small_run(tmp_path, log_every=10)
     both_alone(run, 10)  # what this start has decided is no longer true
     with pytest.raises(MachineError, match="rank 0 has not started"):
-        Session(run, 1, 2)
+        following(run, 0.2)
 
 
 def test_without_a_supervisor_the_printed_command_begins_again(tmp_path: Path) -> None:
