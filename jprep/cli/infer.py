@@ -12,7 +12,7 @@ import click
 if TYPE_CHECKING:
     from jprep.train.asking import Model, Reply, Wish
 
-_TASK_OF = {"top": "mlm", "tokens": "clm", "temperature": "clm", "top_k": "clm", "top_p": "clm"}
+_TASK_OF = {"top": "mlm", "tokens": "clm", "temperature": "clm", "top_k": "clm", "top_p": "clm", "seed": "clm"}
 
 
 def _finite(context: click.Context, option: click.Parameter, value: float) -> float:
@@ -107,11 +107,15 @@ def _refuse_idle(task: str, wants_pair: bool, pair: str | None) -> None:
         raise click.UsageError("this model judges two texts: give the second with --pair")
     if pair is not None and not wants_pair:
         raise click.UsageError(f"--pair is for a model that judges two texts, and this one's task is {task} of one")
+    from jprep.cli.idle import refuse_idle
+
     context = click.get_current_context()
     for name, of in _TASK_OF.items():
         if of != task and context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             option = "--" + name.replace("_", "-")
             raise click.UsageError(f"{option} is for a model of task {of}, and this one's is {task}")
+    if not context.params["temperature"]:
+        refuse_idle("without --temperature the likeliest token is taken", "top_k", "top_p", "seed")
 
 
 def _lines() -> Iterator[str]:

@@ -53,7 +53,7 @@ def quickstart(output: Path) -> int:
 
 def _recipe(inputs: Path) -> Recipe:
     """The sample's recipe, its inputs written to a folder."""
-    from jprep.corpus.recipe import load_recipe
+    from jprep.pipeline.recipes import load_recipe
     from jprep.samples import CRAWL, DUMP, write
 
     paths = [json.dumps([glob.escape(str(inputs / name))], ensure_ascii=False) for name in (DUMP, CRAWL)]

@@ -93,7 +93,8 @@ def _load(path: Path, scale: str | None, overrides: tuple[str, ...]) -> Recipe:
     """The recipe, cut if that is asked for; what --set says holds all the same."""
     import msgspec
 
-    from jprep.corpus.recipe import decode_recipe, load_recipe
+    from jprep.corpus.recipe import decode_recipe
+    from jprep.pipeline.recipes import load_recipe
     from jprep.pipeline.scale import changes, tiny
 
     recipe = load_recipe(path, overrides)

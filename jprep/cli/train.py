@@ -66,9 +66,10 @@ def train(
     jprep train data_recipes/jawiki.toml --set train.batch=64 --name small-batch
     """
     spare_threads()
+    from jprep.cli.idle import refuse_idle
     from jprep.cli.train_plan import show_plan
-    from jprep.corpus.recipe import load_recipe
     from jprep.io.names import check_name
+    from jprep.pipeline.recipes import load_recipe
     from jprep.train.folds import train_folds
     from jprep.train.launching import backend_of, prepare
 
@@ -78,7 +79,11 @@ def train(
         raise click.UsageError("give either -o or --name")
     if all_folds and resume != "auto":
         raise click.UsageError("--resume is for one run; each fold is one")
+    if dry_run:
+        refuse_idle("--dry-run prints a plan and trains nothing", "resume")
     loaded = load_recipe(recipe, overrides)
+    if loaded.train.get("data"):
+        refuse_idle("the recipe trains on labelled data", "dataset")
     chosen = backend or backend_of(loaded.train)
     run = output or work / loaded.name / "runs" / (name or chosen)
     called = name or (run.resolve().name if output else loaded.name)
@@ -161,7 +166,8 @@ def show(prepared: Prepared, code: int, *, as_json: bool) -> None:
     click.echo(f"{job.name}  {run}")
     show_figures(prepared)
     folder = shlex.quote(str(run))
-    click.echo(f"\ngo on with:  jprep export {folder}    tensorboard --logdir {folder}")
+    board = f"    tensorboard --logdir {folder}" if "tensorboard" in job.train.trackers else ""
+    click.echo(f"\ngo on with:  jprep export {folder}{board}")
 
 
 def show_figures(prepared: Prepared) -> None:

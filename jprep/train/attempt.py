@@ -14,12 +14,14 @@ import os
 import signal
 import threading
 import time
+from collections import deque
 from pathlib import Path
 from typing import NamedTuple
 
 from jprep.errors import JprepError, MachineError
 from jprep.io.atomic import disk_error
 from jprep.io.machine import process_space
+from jprep.io.retry import retried
 
 ATTEMPT, RESUME = "JPREP_ATTEMPT", "JPREP_RESUME"
 """Variables of a worker: its attempt's name, and the checkpoint that it goes on from (a name, or "" for none)."""
@@ -63,7 +65,7 @@ def wanted(run: Path, attempt: str) -> bool:
     """Whether the attempt is the run's, and its supervisor lives."""
     try:
         with (run / "LOCK").open("rb") as file:
-            return file.read().strip() == attempt.encode() and not _free(file.fileno())
+            return file.read().strip() == attempt.encode() and not is_free(file.fileno())
     except FileNotFoundError:
         return False
 
@@ -201,7 +203,7 @@ class Wish(NamedTuple):
 class Agreement:
     """What all ranks do after a step: rank 0 decides, appends a line to a file, and the others wait for it.
 
-    It is asked every so many steps, by all ranks alike; with one rank there is no file.
+    All ranks ask the same questions in the same order; with one rank there is no file.
 
     Args:
         run: the run directory.
@@ -217,20 +219,25 @@ class Agreement:
     def __init__(self, run: Path, attempt: str, rank: int, world: int, patience: float) -> None:
         self._path = run / RANKS / f"agreed-{attempt}"
         self._rank, self._world, self._patience = rank, world, patience
+        self._offset, self._rest, self._lines = 0, b"", deque[bytes]()
         if world > 1 and not rank:
             self._write("wb", b"")
 
-    def on(self, step: int, wish: Wish) -> Wish:
-        """What is agreed on after a step.
+    def on(self, question: str, wish: Wish) -> Wish:
+        """Return what is agreed on.
+
+        Args:
+            question: what it is about, without a space: a step, or the word `best` and a step.
+            wish: rank 0's.
 
         Raises:
-            MachineError: rank 0 says nothing, or its word cannot be written.
+            MachineError: rank 0 does not answer, or its answer cannot be written.
         """
         if self._world == 1:
             return wish
         if self._rank:
-            return self._heard(step)
-        self._write("ab", f"{step} {wish.save:d} {wish.stop:d}\n".encode())
+            return self._answer(question)
+        self._write("ab", f"{question} {wish.save:d} {wish.stop:d}\n".encode())
         return wish
 
     def _write(self, mode: str, line: bytes) -> None:
@@ -240,31 +247,43 @@ class Agreement:
         except OSError as error:
             raise disk_error(error, self._path) from error
 
-    def _heard(self, step: int) -> Wish:
+    def _answer(self, question: str) -> Wish:
+        """Wait for the line of a question. Each byte of the file is read once in the whole attempt."""
         deadline, pause = time.monotonic() + self._patience, 0.0005
         while True:
-            with contextlib.suppress(FileNotFoundError):
-                for line in reversed(self._path.read_bytes().split(b"\n")[:-1]):
-                    told, save, stop = line.split()
-                    if int(told) == step:
-                        return Wish(save == b"1", stop == b"1")
-            if time.monotonic() > deadline:
-                raise MachineError(f"rank 0 says nothing of step {step}", where=str(self._path), fix="see log.txt")
-            time.sleep(pause)
-            pause = min(2 * pause, 0.05)
+            while self._lines:
+                asked, save, stop = self._lines.popleft().split()
+                if asked == question.encode():
+                    return Wish(save == b"1", stop == b"1")
+            if not self._read_more():
+                if time.monotonic() > deadline:
+                    what = f"rank 0 says nothing of step {question}"
+                    raise MachineError(what, where=str(self._path), fix="see log.txt")
+                time.sleep(pause)
+                pause = min(2 * pause, 0.05)
+
+    def _read_more(self) -> bool:
+        """Take the lines that were added since the last call; whether there was one."""
+        with contextlib.suppress(OSError), self._path.open("rb") as file:  # not there yet, or a bad moment of its disk
+            file.seek(self._offset)
+            data = file.read()
+            self._offset += len(data)
+            *lines, self._rest = (self._rest + data).split(b"\n")
+            self._lines.extend(lines)
+        return bool(self._lines)
 
 
 def _seated(run: Path) -> list[Seated]:
     found = []
     for path in sorted((run / RANKS).glob("rank-*")):
-        with path.open() as file:
-            if not _free(file.fileno()) and (text := file.read().split()):
+        with retried(path.open, path, "repair the file system, then run the same command again") as file:
+            if not is_free(file.fileno()) and (text := file.read().split()):
                 found.append(Seated(int(text[0]), text[1]))
     return found
 
 
-def _free(handle: int) -> bool:
-    """Whether nobody holds an exclusive lock on the file."""
+def is_free(handle: int) -> bool:
+    """Return whether nobody holds an exclusive lock on the file."""
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import math
 import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,13 +18,17 @@ import msgspec
 
 from jprep.errors import ConfigError, JprepError, MachineError, MismatchError
 from jprep.io.atomic import disk_error, remove_tree, sha256_of, sync
+from jprep.io.retry import retried
 from jprep.testing.failpoints import failpoint
 from jprep.train.commit import COMMIT, Commit, File, damage, files_of, name_of, read_commit, step_of
 
 PARTIAL, DAMAGED, ASIDE = "partial-", "damaged-", "aside-"
-"""Before the names of folders that are no checkpoints: being filled or deleted, damaged, left behind by `--resume`."""
+"""Prefixes of folders that are no checkpoints: being filled or deleted, damaged, set aside by `--resume`.
 
-_NAME = re.compile(r"step-(\d{8,})")
+Of several damaged or set-aside folders of one step the second is `damaged-2-step-…`, the third `damaged-3-step-…`.
+"""
+
+_NAME = r"step-\d{8,}"
 _NOTE = ".rank-{:05d}.json"
 _SPARE = 16 << 20  # bytes; a disk with less is taken for full where a framework does not say why it cannot write
 
@@ -51,6 +56,27 @@ class Rank(NamedTuple):
 ALONE = Rank()
 
 
+class Best:
+    """The lowest validation losses of a run: those whose checkpoints `keep_best` keeps.
+
+    Args:
+        losses: of the checkpoints that exist.
+        number: how many are kept.
+    """
+
+    def __init__(self, losses: Iterable[float], number: int) -> None:
+        self._number = number
+        self._losses = sorted(losses)[:number]
+
+    def beaten_by(self, loss: float) -> bool:
+        """Return whether a checkpoint of this loss would be kept. Of equal losses the first is good enough."""
+        return len(self._losses) < self._number or bool(self._losses and loss < self._losses[-1])
+
+    def add(self, loss: float) -> None:
+        """Take the loss of a checkpoint that is going to be saved, or of one that is not and does not count."""
+        self._losses = sorted([*self._losses, loss])[: self._number]
+
+
 class Checkpoints:
     """The checkpoints of one run.
 
@@ -59,25 +85,44 @@ class Checkpoints:
         job: the job's fingerprint.
         keep_last: how many of the newest are kept; at least one.
         keep_best: how many are kept beside them, those with the lowest validation loss.
+        earlier: fingerprints of jobs that this one continues.
     """
 
-    def __init__(self, folder: Path, job: str, keep_last: int = 2, keep_best: int = 0) -> None:
-        self._folder, self._job = folder, job
+    def __init__(
+        self, folder: Path, job: str, keep_last: int = 2, keep_best: int = 0, earlier: Collection[str] = ()
+    ) -> None:
+        self._folder, self._job, self._earlier = folder, job, earlier
         self._keep_last, self._keep_best = max(1, keep_last), keep_best
 
     def committed(self) -> list[Checkpoint]:
-        """Those whose COMMIT can be read, by step; their files are not looked at."""
+        """Return those whose COMMIT is whole, by step; their files are not read.
+
+        Raises:
+            MachineError: a COMMIT or the directory cannot be read.
+        """
         found = ((folder, read_commit(folder)) for folder in self._folders())
         return [Checkpoint(folder, commit) for folder, commit in found if isinstance(commit, Commit)]
 
+    def damaged(self) -> list[tuple[Path, str]]:
+        """Return the folders whose COMMIT is missing or damaged, by step, and what is wrong with each.
+
+        Raises:
+            MachineError: a COMMIT or the directory cannot be read.
+        """
+        found = ((folder, read_commit(folder)) for folder in self._folders())
+        return [(folder, commit) for folder, commit in found if isinstance(commit, str) and folder.exists()]
+
     def latest(self, told: Callable[[Path, str], None]) -> Checkpoint | None:
-        """The newest one, all of its hashes checked; damaged ones are set aside. Only under the run's lock.
+        """Return the newest one, all of its hashes checked; damaged ones are set aside. Only under the run's lock.
+
+        A checkpoint that cannot be read is not taken for a damaged one: the error is raised, and it stays in its place.
 
         Args:
-            told: is given where each damaged one now lies, and what is wrong with it.
+            told: is given the new path of each damaged one, and what is wrong with it.
 
         Raises:
             MismatchError: it is another job's.
+            MachineError: one cannot be read or renamed.
         """
         for folder in reversed(self._folders()):
             commit = read_commit(folder)
@@ -87,18 +132,24 @@ class Checkpoints:
             told(self._set_aside(folder, DAMAGED), problem)
         return None
 
+    def owns(self, checkpoint: Checkpoint) -> bool:
+        """Return whether a checkpoint is of this job, or of one that it continues."""
+        return checkpoint.commit.job in (self._job, *self._earlier)
+
+    def best(self) -> Best:
+        """Return the losses that `keep_best` looks at."""
+        return Best((one.commit.loss or 0.0 for one in _measured(self.committed())), self._keep_best)
+
     def clean(self) -> None:
-        """Delete what killed runs left: folders half filled, half deleted or without COMMIT. Only under the lock."""
-        for folder in self._folder.glob(f"{PARTIAL}*"):
-            remove_tree(folder)
-        for folder in self._folders():
-            if not (folder / COMMIT).exists():
+        """Delete what killed runs left: folders half filled or half deleted. Only under the lock."""
+        for folder in self._listed():
+            if folder.name.startswith(PARTIAL):
                 remove_tree(folder)
 
     def rewind(self, step: int) -> None:
         """Set aside all that is after a step; 0 sets aside all. Only under the run's lock.
 
-        Of what lies aside, the furthest are kept, as many as of checkpoints, until the run has come as far again.
+        What is set aside is kept until the run has saved that step or a later one.
 
         Raises:
             ConfigError: there is no checkpoint of that step.
@@ -109,9 +160,7 @@ class Checkpoints:
             raise ConfigError(f"there is no checkpoint of step {step}", where=str(self._folder), fix=fix)
         for folder in self._folders():
             if step_of(folder) > step:
-                self._set_aside(folder, ASIDE, alone=False)
-        for folder in self._folders(ASIDE)[: -(self._keep_last + self._keep_best)]:
-            remove_tree(folder)
+                self._set_aside(folder, ASIDE)
 
     @contextlib.contextmanager
     def saving(self, step: int, loss: float | None = None, rank: Rank = ALONE) -> Iterator[Path]:
@@ -164,7 +213,8 @@ class Checkpoints:
         if isinstance(read_commit(final), Commit):  # the run was here before: the same step has the same weights
             remove_tree(partial)
             return
-        remove_tree(final)
+        if final.exists():
+            self._set_aside(final, DAMAGED)
         partial.rename(final)
         sync(self._folder)
         failpoint("run.renamed")
@@ -172,8 +222,7 @@ class Checkpoints:
     def _prune(self) -> None:
         """Delete those that are no longer kept; each loses its name first, so that no half of one is ever believed."""
         found = self.committed()
-        measured = [one for one in found if one.commit.loss is not None and math.isfinite(one.commit.loss)]
-        best = sorted(measured, key=lambda one: (one.commit.loss, -one.step))[: self._keep_best]
+        best = sorted(_measured(found), key=lambda one: (one.commit.loss, -one.step))[: self._keep_best]
         kept = {one.step for one in [*found[-self._keep_last :], *best]}
         for one in found:
             if one.step not in kept:
@@ -186,24 +235,45 @@ class Checkpoints:
                 remove_tree(folder)
 
     def _folders(self, mark: str = "") -> list[Path]:
-        found = self._folder.glob(f"{mark}step-*")
-        named = [path for path in found if _NAME.fullmatch(path.name.removeprefix(mark)) and path.is_dir()]
-        return sorted(named, key=step_of)
+        """Return the checkpoints by step, or the folders that carry a mark."""
+        pattern = re.compile(rf"{mark}(\d+-)?{_NAME}" if mark else _NAME)
+        return sorted((path for path in self._listed() if pattern.fullmatch(path.name)), key=step_of)
 
-    def _set_aside(self, folder: Path, mark: str, *, alone: bool = True) -> Path:
-        """Rename it; only the last damaged one is kept, lest a bad disk fills up with them."""
-        aside = self._folder / f"{mark}{folder.name}"
-        for other in self._folder.glob(f"{mark}*") if alone else [aside]:
-            remove_tree(other)
-        folder.rename(aside)
-        sync(self._folder)
+    def _listed(self) -> list[Path]:
+        """Return all folders in the directory of checkpoints, which need not exist."""
+
+        def names() -> list[str]:
+            with os.scandir(self._folder) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir())
+
+        fix = "repair the file system, then run the same command again"
+        try:
+            return [self._folder / name for name in retried(names, self._folder, fix)]
+        except OSError:
+            return []
+
+    def _set_aside(self, folder: Path, mark: str) -> Path:
+        """Rename a folder. Its new name is one that nothing has: nothing is ever deleted by setting aside."""
+        numbers = itertools.chain([""], (f"{number}-" for number in itertools.count(2)))
+        names = (self._folder / f"{mark}{number}{folder.name}" for number in numbers)
+        aside = next(path for path in names if not path.exists())
+        try:
+            folder.rename(aside)
+            sync(self._folder)
+        except OSError as error:
+            raise disk_error(error, folder) from error
         return aside
 
     def _ours(self, checkpoint: Checkpoint) -> Checkpoint:
-        if checkpoint.commit.job != self._job:
+        if not self.owns(checkpoint):
             fix = "take it out of this run's folder"
             raise MismatchError("this checkpoint is another job's", where=str(checkpoint.folder), fix=fix)
         return checkpoint
+
+
+def _measured(found: Iterable[Checkpoint]) -> list[Checkpoint]:
+    """Return the checkpoints whose validation loss is known."""
+    return [one for one in found if one.commit.loss is not None and math.isfinite(one.commit.loss)]
 
 
 def _is_gone(partial: Path, error: BaseException) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from pathlib import Path
 
 import msgspec
 import xxhash
 
 from jprep.io.atomic import sha256_of
+from jprep.io.retry import retried
 
 COMMIT = "COMMIT.json"
 
@@ -53,33 +56,64 @@ def step_of(folder: Path) -> int:
 
 
 def files_of(folder: Path) -> dict[str, Path]:
-    """All files below it but COMMIT itself."""
-    found = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if not path.is_dir()}
+    """Return all files below a folder but COMMIT.json, by their paths relative to it.
+
+    Raises:
+        OSError: a directory cannot be listed.
+    """
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    paths = sorted(Path(place, name) for place, _, names in os.walk(folder, onerror=fail) for name in names)
+    found = {path.relative_to(folder).as_posix(): path for path in paths}
     return {name: path for name, path in found.items() if name != COMMIT}
 
 
 def read_commit(folder: Path) -> Commit | str:
-    """What COMMIT says, or what is wrong with it."""
+    """Return the content of COMMIT.json, or what proves that it is missing or damaged.
+
+    Raises:
+        MachineError: it exists and cannot be read, which proves nothing.
+    """
     try:
-        commit = msgspec.json.decode((folder / COMMIT).read_bytes(), type=Commit)
-    except FileNotFoundError:
+        data = retried((folder / COMMIT).read_bytes, folder / COMMIT, _unreadable(folder))
+        commit = msgspec.json.decode(data, type=Commit)
+    except OSError:
         return "it has no COMMIT.json"
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-        return f"its COMMIT.json cannot be read: {error}"
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        return f"its COMMIT.json is damaged: {error}"
     if commit != commit.sealed() or commit.step != step_of(folder):
         return "its COMMIT.json was changed"
     return commit
 
 
 def damage(folder: Path, commit: Commit) -> str:
-    """What is wrong with a checkpoint's files, or ""."""
+    """Return what proves that a checkpoint's files are not what was written, or "".
+
+    Raises:
+        MachineError: a file or directory cannot be read, which proves nothing.
+    """
+    try:
+        return retried(lambda: _difference(folder, commit), folder, _unreadable(folder))
+    except OSError as error:
+        return f"{Path(error.filename or folder).name} is missing"
+
+
+def _difference(folder: Path, commit: Commit) -> str:
     found = files_of(folder)
     if found.keys() != commit.files.keys():
         return f"{sorted(found.keys() ^ commit.files.keys())[0]} is missing or was added"
     for name, file in commit.files.items():
-        try:
-            if found[name].stat().st_size != file.bytes or sha256_of(found[name]) != file.sha256:
-                return f"{name} is not what was written"
-        except OSError as error:
-            return f"{name} cannot be read: {error.strerror}"
+        if found[name].stat().st_size != file.bytes or sha256_of(found[name]) != file.sha256:
+            return f"{name} is not what was written"
     return ""
+
+
+def _unreadable(folder: Path) -> str:
+    """The fix of a checkpoint that cannot be read."""
+    aside = folder.with_name(f"unreadable-{folder.name}")
+    return (
+        "repair the file system, then run the same command again; or use the checkpoint before this one, after "
+        f"`mv {shlex.quote(str(folder))} {shlex.quote(str(aside))}`"
+    )

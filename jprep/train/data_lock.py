@@ -12,14 +12,17 @@ import msgspec
 
 from jprep.dataset.spec import DATASET, read_dataset
 from jprep.engine.run import refuse_other
+from jprep.engine.sealed import seal, unseal
 from jprep.errors import ConfigError, MachineError, MismatchError
 from jprep.io.atomic import sha256_of, write_atomic
+from jprep.io.retry import retried
 from jprep.tokenizer.card import CARD, read_card
 from jprep.train.job import Job
 from jprep.train.log import Say, on_stderr
 
 DATA_LOCK, VERIFIED = "data.lock.json", "verified.json"
 
+_REPAIR = "repair the file system, then run the same command again"
 _WORTH_A_WORD = 1 << 30  # bytes to be read
 _SETTLED = 2_000_000_000  # nanoseconds; a file that changed later might change again and show the same time
 
@@ -52,6 +55,12 @@ class _Verified(msgspec.Struct, frozen=True):
     sha256: str
 
 
+class _Remembered(msgspec.Struct, frozen=True):
+    """`verified.json`."""
+
+    files: dict[str, _Verified]
+
+
 class _Source(NamedTuple):
     """A file, its maker's SHA-256 of it ("" where nobody wrote it down), and what makes it again."""
 
@@ -75,20 +84,23 @@ def write_data_lock(run: Path, job: Job, say: Say = on_stderr) -> None:
     """
     fingerprints, files = _sources(run, job)
     lock = DataLock(**fingerprints, files=_read(run, files, say))
-    write_atomic(run / DATA_LOCK, msgspec.json.format(msgspec.json.encode(lock), indent=1))
+    write_atomic(run / DATA_LOCK, seal(lock, indent=1))
 
 
 def read_data_lock(run: Path) -> DataLock:
     """What the run read when it began.
 
     Raises:
-        MismatchError: it is not there, or cannot be read.
+        MismatchError: it is missing or damaged.
+        MachineError: it cannot be read.
     """
+    fix = "bring it back from a copy, or give `jprep train` another output directory"
     try:
-        return msgspec.json.decode((run / DATA_LOCK).read_bytes(), type=DataLock)
-    except (OSError, msgspec.MsgspecError) as error:
-        fix = "begin in another directory"
-        raise MismatchError("data.lock.json is not there or cannot be read", where=str(run), fix=fix) from error
+        return unseal(retried((run / DATA_LOCK).read_bytes, run / DATA_LOCK, _REPAIR), DataLock)
+    except OSError as error:
+        raise MismatchError("data.lock.json is missing", where=str(run), fix=fix) from error
+    except ValueError as error:
+        raise MismatchError(f"data.lock.json is damaged: {error}", where=str(run), fix=fix) from error
 
 
 def check_data(run: Path, job: Job, say: Say = on_stderr) -> None:
@@ -144,27 +156,34 @@ def _read(run: Path, files: Mapping[str, _Source], say: Say) -> dict[str, DataFi
     if (size := sum(looks[name][0] for name in due)) >= _WORTH_A_WORD:
         say(f"reading {size / 1e9:.1f} GB of data, to see that it is what was written; unchanged files only once")
     for name in due:
-        verified[name] = _Verified(looks[name], sha256_of(files[name].path))
+        verified[name] = _Verified(looks[name], _hash(files[name].path))
     for name, source in files.items():
         if source.sha256 and verified[name].sha256 != source.sha256:
             raise MismatchError(f"{name} is not what was written", where=str(source.path), fix=source.again)
     settled = {name: one for name, one in verified.items() if now - max(one.look[1:3]) > _SETTLED}
     if due and settled:
         with contextlib.suppress(MachineError):  # what is not remembered is read again
-            write_atomic(run / VERIFIED, msgspec.json.format(msgspec.json.encode(settled), indent=1))
+            write_atomic(run / VERIFIED, seal(_Remembered(settled), indent=1))
     return {name: DataFile(looks[name][0], verified[name].sha256) for name in files}
 
 
 def _remembered(run: Path) -> dict[str, _Verified]:
     try:
-        return msgspec.json.decode((run / VERIFIED).read_bytes(), type=dict[str, _Verified])
-    except (OSError, msgspec.MsgspecError):  # then everything is read again
+        return unseal((run / VERIFIED).read_bytes(), _Remembered).files
+    except (OSError, ValueError):  # then everything is read again
         return {}
 
 
 def _look(path: Path) -> tuple[int, int, int, int]:
     try:
-        found = path.stat()
+        found = retried(path.stat, path, _REPAIR)
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", where=str(path), fix="check the path") from error
     return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+
+
+def _hash(path: Path) -> str:
+    try:
+        return retried(lambda: sha256_of(path), path, _REPAIR)
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}", where=str(path), fix="check the path") from error

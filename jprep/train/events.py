@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Literal
 
 import msgspec
+import xxhash
 
 from jprep.io.atomic import disk_error
 from jprep.testing.failpoints import failpoint
 
 EVENTS = "events.jsonl"
 
-Kind = Literal["start", "log", "validation", "checkpoint", "restart", "signal", "damaged", "end"]
+Kind = Literal["start", "log", "validation", "checkpoint", "restart", "signal", "damaged", "rewind", "end"]
 
 _BLOCK = 1 << 20
 
@@ -28,8 +31,8 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
         step: how many updates were done.
         kind: `start`, a worker begins after so many steps; `log`, figures of training; `validation`, figures of
             validation; `checkpoint`, it is committed; `restart`, the worker died or was silent and is started again;
-            `signal`, it was asked to leave and left; `damaged`, a checkpoint was set aside; `end`, the run is over,
-            with `code` 0 or that of the error in `note`.
+            `signal`, it was asked to leave and left; `damaged`, a checkpoint was set aside; `rewind`, the user had all
+            later checkpoints set aside; `end`, the run is over, with `code` 0 or that of the error in `note`.
         figures: by name; null where one is not finite.
         note: in words.
     """
@@ -43,6 +46,11 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
 
 _decoder = msgspec.json.Decoder(Event)
 
+_CHECK = b',"check":"%s"}'
+"""The end of each line: the XXH3 (64 bits) of the line without it. Lines of earlier versions have none."""
+
+_CHECKED = re.compile(rb'(.*),"check":"([0-9a-f]{16})"}')
+
 
 def record(run: Path, kind: Kind, step: int, figures: Mapping[str, float | None] = {}, note: str = "") -> None:
     """Append an event: one write of a whole line, so that several processes may do it at once.
@@ -50,7 +58,8 @@ def record(run: Path, kind: Kind, step: int, figures: Mapping[str, float | None]
     Raises:
         MachineError: the disk is full or not writable.
     """
-    path, line = run / EVENTS, msgspec.json.encode(Event(time.time(), step, kind, dict(figures), note)) + b"\n"
+    event = msgspec.json.encode(Event(time.time(), step, kind, dict(figures), note))
+    path, line = run / EVENTS, event[:-1] + _CHECK % _digest(event) + b"\n"
     try:
         failpoint("run.event")
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
@@ -81,25 +90,39 @@ class Follower:
         self._path, self._offset, self._rest = run / EVENTS, 0, b""
 
     def new(self) -> list[Event]:
-        """The events since the last call. A line that is not whole yet is left for the next; torn ones are passed."""
+        """Return the events since the last call.
+
+        A line that is not complete yet is left for the next call; those that are damaged are skipped.
+
+        Raises:
+            OSError: the file cannot be read; the next call begins where this one did.
+        """
         found: list[Event] = []
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self._offset)
-                while block := file.read(_BLOCK):
-                    self._offset += len(block)
-                    *lines, self._rest = (self._rest + block).split(b"\n")
-                    found.extend(event for line in lines if (event := _event(line)))
-        except FileNotFoundError:
-            pass
+        offset, rest = self._offset, self._rest
+        with contextlib.suppress(FileNotFoundError), self._path.open("rb") as file:
+            file.seek(offset)
+            while block := file.read(_BLOCK):
+                offset += len(block)
+                *lines, rest = (rest + block).split(b"\n")
+                found.extend(event for line in lines if (event := _event(line)))
+        self._offset, self._rest = offset, rest
         return found
 
 
 def _event(line: bytes) -> Event | None:
+    """The event of a line; None for one that was cut short (a kill, a full disk) or changed."""
+    if found := _CHECKED.fullmatch(line):
+        line = found[1] + b"}"
+        if _digest(line) != found[2]:
+            return None
     try:
         return _decoder.decode(line) if line else None
-    except msgspec.MsgspecError:  # torn: a process was killed, or the disk was full, while it was written
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
+
+
+def _digest(event: bytes) -> bytes:
+    return xxhash.xxh3_64_hexdigest(event).encode()
 
 
 def read_events(run: Path) -> list[Event]:
@@ -118,6 +141,17 @@ def last_end(events: Iterable[Event], before: Event | None = None) -> Event | No
         if event.kind in ("start", "end"):
             before = event if event.kind == "end" else None
     return before
+
+
+def saved_steps(events: Iterable[Event]) -> set[int]:
+    """Return the steps of all checkpoints that were committed and not given up since by a start at an earlier step."""
+    found: set[int] = set()
+    for event in events:
+        if event.kind in ("start", "rewind"):
+            found = {step for step in found if step <= event.step}
+        elif event.kind in ("checkpoint", "damaged"):
+            found.add(event.step)
+    return found
 
 
 def curve(events: Iterable[Event], kind: Kind = "log", figure: str = "loss") -> tuple[list[int], list[float]]:

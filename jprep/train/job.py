@@ -21,6 +21,10 @@ FORMAT = 1
 """Raised whenever run directories written before could not be gone on with."""
 
 
+FREE = ("log_every", "trackers", "max_restarts", "silent_minutes", "checkpoint", "validation")
+"""Keys of `[train]` that no weight depends on: a run that has begun may go on with other ones."""
+
+
 class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A table of the recipe: unknown keys are errors."""
 
@@ -61,14 +65,16 @@ class ScheduleSection(_Section, frozen=True):
     """The learning rate over time.
 
     Attributes:
-        kind: how it falls after the warm-up, to `floor` at the end of the run.
+        kind: how it falls after the warm-up, to `floor`.
         warmup: steps in which it rises from 0.
         floor: the share of `lr` that it ends at.
+        steps: at which step it reaches `floor`, where it stays; 0 for the end of the run.
     """
 
     kind: Literal["linear", "cosine", "constant"] = "linear"
     warmup: int = 0
     floor: float = 0.0
+    steps: int = 0
 
 
 class CheckpointSection(_Section, frozen=True):
@@ -78,7 +84,8 @@ class CheckpointSection(_Section, frozen=True):
         every_steps: 0 never.
         every_minutes: 0 never.
         keep_last: the newest ones.
-        keep_best: and those with the lowest validation loss.
+        keep_best: and those with the lowest validation loss, which are saved when they are measured, whatever
+            `every_steps` is.
     """
 
     every_steps: int = 1000
@@ -119,7 +126,7 @@ class TrainSection(_Section, frozen=True):
         precision: of the arithmetic; weights and optimizer stay in fp32.
         optimizer, schedule, checkpoint, validation: see there.
         log_every: steps between two lines of figures.
-        trackers: `tensorboard`, `wandb`.
+        trackers: what figures are written for, beside events.jsonl: `tensorboard`, `wandb`; an empty list for nothing.
         max_restarts: how often a dead or silent worker is started again before the run fails.
         silent_minutes: a worker that says nothing for so long is taken for dead.
         backend: backend → its own options, checked by its schema.
@@ -161,6 +168,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         backend: the backend's name.
         options: the backend's own.
         computed: of these, those that change what is computed.
+        made_from: what stands for the data in the fingerprint: hashes of the tokenizer, the dataset or labelled rows,
+            and initial weights that were given; empty in jobs of earlier versions.
+        earlier: the fingerprints that the run had before its `steps` were raised; their checkpoints are its own.
         train: the section, defaults filled in.
         model: transformers' whole config, as plain data: `model_type`, `vocab_size`, ids of special tokens and all.
         parameters: how many weights the model has.
@@ -188,6 +198,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     special: SpecialIds
     labels: list[str] = []
     computed: dict[str, Any] = {}
+    made_from: dict[str, Any] = {}
+    earlier: list[str] = []
 
 
 def train_section(section: Mapping[str, Any], where: str) -> TrainSection:
@@ -201,6 +213,10 @@ def train_section(section: Mapping[str, Any], where: str) -> TrainSection:
         if getattr(config, key) < least:
             raise ConfigError(f"train.{key} must be at least {least}", where=where, fix=f"e.g. {key} = {least}")
     _check_end(config, where)
+    if config.checkpoint.keep_best and not config.validation.every_steps:
+        fix = "validation.every_steps = 100, or leave keep_best out"
+        what = "checkpoint.keep_best goes by the validation loss, and none is measured"
+        raise ConfigError(what, where=where, fix=fix)
     _check_data(config, where)
     _check_fold(config, where)
     return config

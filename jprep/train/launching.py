@@ -165,9 +165,9 @@ def _initial(run: Path, job: Job, say: Say) -> None:
     """See that the weights that the run starts from are there and whole; they can be made again at any time."""
     weights, mark = run / INIT, run / INIT_HASH
     if weights.exists() and mark.exists():
-        if sha256_of(weights) == mark.read_text():
+        if sha256_of(weights).encode() == mark.read_bytes():
             return
-        say(f"{INIT} is not what was written, and is made again")
+        say(f"{INIT} is damaged, and is made again")
     given = run / job.train.model.init if job.train.model.init else None
     write_initial(job.model, job.train.task, job.train.seed, weights, given)
     write_atomic(mark, sha256_of(weights).encode())

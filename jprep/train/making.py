@@ -14,15 +14,14 @@ import msgspec
 from jprep.dataset.sampler import Sampler, SamplerConfig, source_of
 from jprep.dataset.spec import TRAIN, VALIDATION, Dataset, read_dataset
 from jprep.dataset.special_ids import SpecialIds, special_ids
-from jprep.engine.fingerprint import fingerprint, plain
-from jprep.errors import ConfigError
+from jprep.errors import ConfigError, InputError
 from jprep.io.atomic import sha256_of
 from jprep.tokenizer import load_tokenizer
+from jprep.train.extending import job_fingerprint
 from jprep.train.initial import check_given
 from jprep.train.job import FORMAT, Job, TrainSection
 from jprep.train.models import About, count, model_config
 from jprep.train.rows import read_labelled
-from jprep.train.rundir import FREE
 from jprep.train.schedule import check_schedule
 
 if TYPE_CHECKING:
@@ -82,12 +81,11 @@ def make_job(
     check_schedule(train.schedule, steps)
     placed = _placed(train, run)
     made_from = {"tokenizer": loaded.card.fingerprint, "init": initial, **samples.made_from}
-    made_from |= {"options": computed} if computed else {}
     return Job(
         jprep=version("jprep"),
         format=FORMAT,
         name=name,
-        fingerprint=_fingerprint(train, config, steps, made_from),
+        fingerprint=job_fingerprint(train, config, steps, made_from, computed or {}),
         backend=backend,
         options=options,
         train=placed,
@@ -100,6 +98,7 @@ def make_job(
         special=special,
         labels=list(samples.labels),
         computed=computed or {},
+        made_from=made_from,
     )
 
 
@@ -172,7 +171,18 @@ def _initial(train: TrainSection, config: dict[str, Any]) -> str:
         return ""
     path = Path(train.model.init)
     check_given(config, train.task, path)
-    return sha256_of(path)
+    sha256 = sha256_of(path)
+    _refuse_damaged_export(path, sha256)
+    return sha256
+
+
+def _refuse_damaged_export(path: Path, sha256: str) -> None:
+    """Raise InputError where a file lies in an exported model and is not what was exported."""
+    from jprep.train.exporting.manifest import MANIFEST, read_export
+
+    if (path.parent / MANIFEST).exists() and read_export(path.parent).files.get(path.name, sha256) != sha256:
+        fix = "`jprep export` writes it again; or copy the file out of this folder, if it was changed on purpose"
+        raise InputError("this file is not what was exported", where=str(path), fix=fix)
 
 
 def _check_numbers(train: TrainSection) -> None:
@@ -210,10 +220,3 @@ def _placed(train: TrainSection, run: Path | None) -> TrainSection:
 
 def _place(path: Path, run: Path | None) -> str:
     return str(path.resolve()) if run is None else Path(os.path.relpath(path.resolve(), run.resolve())).as_posix()
-
-
-def _fingerprint(train: TrainSection, config: dict[str, Any], steps: int, made_from: dict[str, Any]) -> str:
-    """Hash of what the weights depend on: all but paths, the backend, and what is only said or kept of a run."""
-    elsewhere = ("model", "data", "validation_data", "backend", "steps", "epochs", *FREE)
-    section = {key: value for key, value in msgspec.structs.asdict(train).items() if key not in elsewhere}
-    return fingerprint(plain({"format": FORMAT, "train": section, "model": config, "steps": steps, **made_from}))

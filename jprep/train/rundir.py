@@ -14,22 +14,22 @@ from jprep.engine.fingerprint import plain
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import RUN
 from jprep.engine.run import refuse_other
+from jprep.engine.sealed import seal, unseal
 from jprep.errors import ConfigError, MismatchError
 from jprep.io.atomic import write_atomic
+from jprep.io.retry import retried
 from jprep.train.attempt import RANKS
 from jprep.train.backend import Plan
 from jprep.train.checkpoints import Checkpoints
 from jprep.train.data_lock import check_data, write_data_lock
-from jprep.train.job import FORMAT, Job
+from jprep.train.extending import extended
+from jprep.train.job import FORMAT, FREE, Job
 from jprep.train.log import Say, on_stderr
 
 JOB, PLAN, ENVIRONMENT, LOCK = "job.json", "plan.json", "env.json", "LOCK"
 LISTS = "lists"
 """The folder of a run for lists of samples, where the dataset's own may not be written to."""
 CHECKPOINTS, EXPORT, INIT, INIT_HASH = "checkpoints", "export", "init.safetensors", "init.sha256"
-
-FREE = ("log_every", "trackers", "max_restarts", "silent_minutes", "checkpoint", "validation")
-"""Keys of `[train]` that no weight depends on: a run that has begun may go on with other ones."""
 
 _FIELDS = ("format", "model", "steps", "samples", "special", "labels")
 _PLACES = ("data", "validation_data", "backend")
@@ -46,7 +46,8 @@ def open_run(run: Path, job: Job, say: Say = on_stderr) -> None:
     """Make a run directory for a job, or see that the one that stands is the job's.
 
     What no weight depends on (`FREE`), paths, the backend and its options may have changed, but for options that change
-    what is computed; the new ones are written down.
+    what is computed; the new ones are written down. A job may have more steps than the run began with, where its
+    schedule gives the steps that are done the rates that they had: see `jprep.train.extending`.
 
     Raises:
         MismatchError: it holds another job, or the dataset, the tokenizer or labelled rows have changed.
@@ -58,28 +59,29 @@ def open_run(run: Path, job: Job, say: Say = on_stderr) -> None:
         out.remove_leftovers()
         if (run / JOB).exists():
             before = read_job(run)
-            _refuse_other(job, before, run, say)
+            job = _same_or_longer(job, before, run, say)
             if before.backend != job.backend:
                 say(f"this run was begun with {before.backend}, and goes on with {job.backend}")
         else:
             write_data_lock(run, job, say)
-        write_atomic(run / JOB, msgspec.json.format(msgspec.json.encode(job), indent=1))
+        write_atomic(run / JOB, seal(job, indent=1))
 
 
 def read_job(run: Path) -> Job:
     """Read a run's job.
 
     Raises:
-        ConfigError: there is no run.
+        ConfigError: there is no run, or its job.json is damaged.
+        MachineError: it cannot be read.
         MismatchError: another version of jprep has made it.
     """
     try:
-        job = msgspec.json.decode((run / JOB).read_bytes(), type=Job)
-    except (FileNotFoundError, NotADirectoryError) as error:
+        job = unseal(retried((run / JOB).read_bytes, run / JOB, "repair the file system, then try again"), Job)
+    except OSError as error:
         raise ConfigError("there is no run here", where=str(run), fix="`jprep train` makes one") from error
-    except msgspec.MsgspecError as error:
-        fix = "give `jprep train` another output directory"
-        raise ConfigError(f"job.json cannot be read: {error}", where=str(run), fix=fix) from error
+    except ValueError as error:
+        fix = "bring job.json back from a copy, or give `jprep train` another output directory"
+        raise ConfigError(f"job.json is damaged: {error}", where=str(run), fix=fix) from error
     if job.format != FORMAT:
         fix = "go on with the jprep that began it, or begin in another directory"
         raise MismatchError(f"a run of format {job.format}, and this jprep has {FORMAT}", where=str(run), fix=fix)
@@ -92,7 +94,7 @@ def write_plan(run: Path, plan: Plan) -> None:
     Raises:
         MachineError: it cannot be written.
     """
-    write_atomic(run / PLAN, msgspec.json.format(msgspec.json.encode(plan), indent=1))
+    write_atomic(run / PLAN, seal(plan, indent=1))
 
 
 def read_plan(run: Path) -> Plan:
@@ -103,9 +105,9 @@ def read_plan(run: Path) -> Plan:
         ConfigError: another version of jprep has written it.
     """
     try:
-        return msgspec.json.decode((run / PLAN).read_bytes(), type=Plan)
-    except msgspec.MsgspecError as error:
-        raise ConfigError(f"{PLAN} cannot be read: {error}", where=str(run), fix="`jprep train` writes it") from error
+        return unseal((run / PLAN).read_bytes(), Plan)
+    except ValueError as error:
+        raise ConfigError(f"{PLAN} is damaged: {error}", where=str(run), fix="`jprep train` writes it") from error
 
 
 def write_environment(run: Path) -> None:
@@ -123,7 +125,7 @@ def write_environment(run: Path) -> None:
 def checkpoints_of(run: Path, job: Job) -> Checkpoints:
     """A run's checkpoints."""
     keep = job.train.checkpoint
-    return Checkpoints(run / CHECKPOINTS, job.fingerprint, keep.keep_last, keep.keep_best)
+    return Checkpoints(run / CHECKPOINTS, job.fingerprint, keep.keep_last, keep.keep_best, job.earlier)
 
 
 def lists_of(dataset: Path, run: Path) -> Path:
@@ -131,11 +133,20 @@ def lists_of(dataset: Path, run: Path) -> Path:
     return dataset if os.access(dataset, os.W_OK) else run / LISTS
 
 
-def _refuse_other(job: Job, theirs: Job, run: Path, say: Say) -> None:
-    """Raise MismatchError if a run is another job's. Data is looked at before fingerprints, which name nothing."""
+def _same_or_longer(job: Job, theirs: Job, run: Path, say: Say) -> Job:
+    """Return the job as the run goes on with it.
+
+    Raises:
+        MismatchError: the run is another job's. Data is looked at before fingerprints, which name nothing.
+    """
+    if longer := extended(job, theirs, str(run)):
+        check_data(run, longer, say)
+        say(f"this run had {theirs.steps:,} steps, and goes on to {job.steps:,}")
+        return longer
     refuse_other(_depends_on(job), _depends_on(theirs), run, _OTHER_JOB)
     check_data(run, job, say)
     refuse_other({"fingerprint": job.fingerprint}, {"fingerprint": theirs.fingerprint}, run, _OTHER_JOB)
+    return msgspec.structs.replace(job, earlier=theirs.earlier)
 
 
 def _depends_on(job: Job) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -18,11 +19,14 @@ import msgspec
 
 from jprep.errors import InputError
 from jprep.io.atomic import disk_error
+from jprep.io.retry import retried
 from jprep.train.tensor_file import Floats, Shape, TensorFiles, write_tensors
 
 WEIGHTS, OPTIMIZER, STATE = "model", "optimizer", "state.json"
 AVERAGES = ("m", "v")
 """AdamW's: of the gradient, and of its square."""
+
+_REPAIR = "repair the file system, then run the same command again"
 
 Blocks = Callable[[str], Iterable[Floats]]
 """Gives a tensor's numbers by its name, its last dimension running fastest."""
@@ -121,7 +125,8 @@ class Saved:
     @cached_property
     def progress(self) -> Progress:
         """How far it is."""
-        return msgspec.json.decode((self._folder / STATE).read_bytes(), type=Progress)
+        path = self._folder / STATE
+        return msgspec.json.decode(retried(path.read_bytes, path, _REPAIR), type=Progress)
 
     def export(self, folder: Path) -> None:
         """Write `model.safetensors` with all weights. Memory is that of a block.
@@ -138,4 +143,6 @@ class Saved:
 
 def _files(folder: Path, kind: str) -> list[Path]:
     """All files of a kind, of one process or of several."""
-    return sorted([*folder.glob(f"{kind}.safetensors"), *folder.glob(f"{kind}-*-of-*.safetensors")])
+    paths = retried(lambda: list(folder.iterdir()), folder, _REPAIR)
+    pattern = re.compile(rf"{kind}(-\d+-of-\d+)?\.safetensors")
+    return sorted(path for path in paths if pattern.fullmatch(path.name))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import msgspec
+
 from jprep.errors import ConfigError
 from jprep.train.job import ScheduleSection
 
@@ -17,24 +19,47 @@ def learning_rate(step: int, steps: int, peak: float, schedule: ScheduleSection)
         peak: the highest rate.
         schedule: how it rises and falls.
     """
+    steps = schedule.steps or steps
     if step < schedule.warmup:
         return peak * ((step + 1) / schedule.warmup)
     if schedule.kind == "constant":
         return peak
+    if step >= steps:
+        return peak * schedule.floor
     done = (step - schedule.warmup) / (steps - schedule.warmup)
     left = 1.0 - done if schedule.kind == "linear" else 0.5 * (1.0 + math.cos(math.pi * done))
     return peak * (schedule.floor + (1.0 - schedule.floor) * left)
+
+
+def decides_alike(old: ScheduleSection, old_steps: int, new: ScheduleSection, new_steps: int) -> bool:
+    """Return whether two schedules give each step of the shorter run, the old one, the same learning rate.
+
+    They may be written differently: the end that a schedule names may be the end of the run.
+    """
+    if new.kind == "constant":
+        return old == new
+    return msgspec.structs.replace(old, steps=old.steps or old_steps) == msgspec.structs.replace(
+        new, steps=new.steps or new_steps
+    )
 
 
 def check_schedule(schedule: ScheduleSection, steps: int) -> None:
     """Refuse what is no schedule.
 
     Raises:
-        ConfigError: a warm-up longer than the run, or a floor that is no share.
+        ConfigError: a warm-up longer than the schedule, a floor that is no share, or a key that its kind ignores.
     """
-    where = "train.schedule"
-    if not 0 <= schedule.warmup <= steps:
-        fix = f"a number from 0 to {steps}, the steps of the run"
+    where, total = "train.schedule", schedule.steps or steps
+    if schedule.steps < 0:
+        raise ConfigError("a schedule cannot end before it begins", where=f"{where}.steps", fix="give 0 or more")
+    if schedule.steps and schedule.kind == "constant":
+        fix = 'leave it out, or kind = "linear"'
+        raise ConfigError("a constant rate ends nowhere", where=f"{where}.steps", fix=fix)
+    if schedule.floor and schedule.kind == "constant":
+        fix = 'leave it out, or kind = "linear"'
+        raise ConfigError("a constant rate falls to no floor", where=f"{where}.floor", fix=fix)
+    if not 0 <= schedule.warmup <= total:
+        fix = f"a number from 0 to {total}, the steps of the schedule"
         raise ConfigError(f"a warm-up cannot take {schedule.warmup} steps", where=f"{where}.warmup", fix=fix)
     if not 0 <= schedule.floor <= 1:
         raise ConfigError("the floor is a share of the rate", where=f"{where}.floor", fix="a number from 0 to 1")

@@ -18,6 +18,7 @@ import msgspec
 
 from jprep.errors import JprepError, MachineError
 from jprep.io.lock import locked
+from jprep.io.retry import retried
 from jprep.train.attempt import ATTEMPT, HOPELESS, NOBODY, RESUME, announce, clear_ranks, heard_signals, signal_ranks
 from jprep.train.backend import Plan
 from jprep.train.checkpoints import Checkpoint, full_disk
@@ -25,9 +26,10 @@ from jprep.train.data_lock import check_data
 from jprep.train.events import EVENTS, Event, Follower, last_end, record
 from jprep.train.job import Job
 from jprep.train.log import LOG, Say, cut_log, last_line, on_stderr, opened, tail
+from jprep.train.resuming import checkpoint_to_resume, rewind
 from jprep.train.rundir import LOCK, checkpoints_of, read_job, write_plan
 from jprep.train.trackers import Trackers
-from jprep.train.worker import HEARTBEAT, note_damaged
+from jprep.train.worker import HEARTBEAT
 
 _LONGEST_PAUSE = 60.0
 _STOPPED = 130
@@ -67,7 +69,9 @@ def supervise(run: Path, plan: Plan, *, resume: str = "auto", say: Say = on_stde
         no restart mends; 1, it died too often.
 
     Raises:
-        MachineError: another process trains there, the command cannot be started, the disk is full.
+        MachineError: another process trains there, the command cannot be started, the disk is full, a checkpoint cannot
+            be read.
+        InputError: the run has saved steps, and no whole checkpoint is left.
         MismatchError: the data is not what it was.
         ConfigError: there is no run, or no such checkpoint.
     """
@@ -80,7 +84,7 @@ def supervise(run: Path, plan: Plan, *, resume: str = "auto", say: Say = on_stde
         checkpoints = checkpoints_of(run, job)
         checkpoints.clean()
         if resume != "auto":
-            checkpoints.rewind(0 if resume == "never" else int(resume))
+            rewind(run, checkpoints, 0 if resume == "never" else int(resume))
         with _Asked() as asked, contextlib.closing(Trackers(run, job, say)) as trackers:
             return _Supervisor(run, job, plan, say, backoff, asked, trackers).to_the_end()
 
@@ -120,7 +124,7 @@ class _Supervisor:
     def to_the_end(self) -> int:
         attempts = failures = reached = 0
         while True:
-            latest = self._checkpoints.latest(lambda folder, problem: note_damaged(self._run, folder, problem))
+            latest = checkpoint_to_resume(self._run, self._checkpoints)
             step = latest.step if latest else 0
             if step >= self._job.steps:
                 return self._finished()
@@ -164,7 +168,8 @@ class _Supervisor:
 
     def _hear(self) -> None:
         """Read the events since the last call; those of an attempt's end are kept."""
-        events = self._follower.new()
+        fix = "repair the file system, then run the same command again"
+        events = retried(self._follower.new, self._run / EVENTS, fix)
         self._words += [event for event in events if event.kind in ("end", "signal")]
         self._end = last_end(events, self._end)
 
@@ -239,7 +244,7 @@ class _Supervisor:
         """What changes while a worker lives."""
         found = []
         for name in (HEARTBEAT, EVENTS):
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(OSError):  # not there yet, or a bad moment of its disk
                 found.append((self._run / name).stat().st_mtime_ns)
         return tuple(found)
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jprep.errors import ConfigError, InputError
+from jprep.io.retry import retried
 
 Floats = npt.NDArray[np.float32]
 Shape = tuple[int, ...]
@@ -43,13 +44,18 @@ def read_header(path: Path) -> dict[str, Entry]:
     """The tensors of a safetensors file.
 
     Raises:
-        ConfigError: it cannot be read.
+        ConfigError: there is no such file.
+        MachineError: it cannot be read.
         InputError: it is no safetensors, or damaged.
     """
-    try:
+
+    def start() -> tuple[int, int, bytes]:
         with path.open("rb") as file:
             total, size = path.stat().st_size, int.from_bytes(file.read(8), "little")
-            header = file.read(size) if 8 + size <= total and size <= _LONGEST_HEADER else b""
+            return total, size, file.read(size) if 8 + size <= total and size <= _LONGEST_HEADER else b""
+
+    try:
+        total, size, header = retried(start, path, "repair the file system, then run the same command again")
     except OSError as error:
         fix = "name a .safetensors file"
         raise ConfigError(f"cannot be read: {error.strerror or error}", where=str(path), fix=fix) from error

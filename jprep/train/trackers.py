@@ -44,7 +44,9 @@ class Trackers:
 
     def __init__(self, run: Path, job: Job, say: Callable[[str], None]) -> None:
         self._follower, self._say = Follower(run), say
-        self._trackers: dict[str, Tracker] = {"tensorboard": TensorBoard(run)}
+        self._trackers: dict[str, Tracker] = {}
+        if "tensorboard" in job.train.trackers:
+            self._trackers["tensorboard"] = TensorBoard(run)
         if "wandb" in job.train.trackers:
             if importlib.util.find_spec("wandb"):
                 with self._trying("wandb"):
@@ -54,7 +56,10 @@ class Trackers:
 
     def update(self) -> None:
         """Tell them what has happened."""
-        events = self._follower.new()
+        try:
+            events = self._follower.new()
+        except OSError:  # a bad moment of its disk: the next call tells more
+            return
         for name, tracker in list(self._trackers.items() if events else ()):
             with self._trying(name):
                 tracker.add(events)

@@ -10,15 +10,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import NamedTuple
 
 from jprep.dataset.labelled import LabelledBatch
 from jprep.dataset.sampler import Batch
 from jprep.errors import ConfigError, InputError, JprepError, MachineError
 from jprep.io.atomic import disk_error
-from jprep.io.lock import locked
 from jprep.train.ahead import Made, made_ahead
 from jprep.train.attempt import ATTEMPT, RESUME, Agreement, Seat, Watch, Wish, wanted
 from jprep.train.batches import Batches
@@ -28,23 +27,24 @@ from jprep.train.data_lock import check_data
 from jprep.train.events import Kind, record
 from jprep.train.job import Job
 from jprep.train.log import on_stderr
-from jprep.train.rundir import CHECKPOINTS, LOCK, checkpoints_of, read_job, write_environment
+from jprep.train.rundir import CHECKPOINTS, checkpoints_of, read_job, write_environment
+from jprep.train.unsupervised import Start, following, leading
 
 HEARTBEAT = "heartbeat"
 """A file whose time of change says that a worker is alive; the supervisor looks at it."""
 
 _BEAT = 0.2  # seconds between two of them
-_ALONE = "alone"
 _MENDABLE = 1
 
 
-class Due(NamedTuple):
-    """What is to be done after a step.
+@dataclass
+class Due:
+    """What is to be done after a step, in this order.
 
     Attributes:
         log: write figures down.
         validate: measure the loss on the validation split.
-        checkpoint: save.
+        checkpoint: save. `validated` sets it where the loss is among the best; so it is read after that.
         stop: the run was asked to leave; `batches` ends after this step.
     """
 
@@ -98,15 +98,15 @@ class Session:
             what = f"a batch of {self.job.train.batch} rows cannot be divided for rank {rank} of {world}"
             raise ConfigError(what, fix="take a multiple of the number of processes as train.batch")
         self._listen()
-        attempt = os.environ.get(ATTEMPT, "")
         patience = 60 * self.job.train.silent_minutes
         self._checkpoints = checkpoints_of(run, self.job)
-        self._join(attempt)
-        self._agreement = Agreement(run, attempt or _ALONE, rank, world, patience)
+        started = self._join(os.environ.get(ATTEMPT, ""), patience)
+        self._agreement = Agreement(run, started.attempt, rank, world, patience)
         self._part = Rank(rank, world, patience)
-        self.resume = self._resumed(attempt)
+        self.resume = run / CHECKPOINTS / started.resume if started.resume else None
         self.start = self._step = step_of(self.resume) if self.resume else 0
         self._stop, self._saved, self._loss = False, time.monotonic(), (0, math.nan)
+        self._due, self._best = Due(False, False, False, False), self._checkpoints.best()
         self._saving: Future[None] | None = None
         self._pool = self._open.enter_context(ThreadPoolExecutor(1, "jprep-save"))  # who lets go of the run waits
         if not rank:
@@ -128,23 +128,20 @@ class Session:
             for number in (signal.SIGTERM, signal.SIGINT):
                 self._open.callback(signal.signal, number, signal.signal(number, ask))
 
-    def _join(self, attempt: str) -> None:
-        """Take this rank's seat; without a supervisor rank 0 holds the run's lock itself."""
-        if not attempt and not self._rank:
-            self._open.enter_context(locked(self._run / LOCK))
-            self._checkpoints.clean()
+    def _join(self, attempt: str, patience: float) -> Start:
+        """Take this rank's seat. Where to resume is the supervisor's decision; without one it is rank 0's."""
+        if attempt:
+            start = Start(attempt, os.environ.get(RESUME, ""))
+        elif self._rank:
+            start = following(self._run, patience)
+        else:
+            start = self._open.enter_context(leading(self._run, self._checkpoints))
         self._open.enter_context(contextlib.closing(Seat(self._run, self._rank)))
         if attempt:
             if not wanted(self._run, attempt):
                 raise MachineError("the supervisor is gone", where=str(self._run), fix="run the same command again")
             self._open.enter_context(contextlib.closing(Watch(self._run, attempt)))
-
-    def _resumed(self, attempt: str) -> Path | None:
-        if attempt:  # the supervisor has looked at its hashes
-            name = os.environ.get(RESUME, "")
-            return self._run / CHECKPOINTS / name if name else None
-        found = self._checkpoints.latest(lambda folder, problem: note_damaged(self._run, folder, problem))
-        return found.folder if found else None
+        return start
 
     def batches(self, from_step: int | None = None) -> Iterator[tuple[int, Batch | LabelledBatch]]:
         """Each step and this rank's rows of its batch, to the job's last step or until the run is asked to leave.
@@ -210,11 +207,12 @@ class Session:
         keep, wish = section.checkpoint, Wish()
         if self._world == 1 or last or not step % section.log_every:
             minutes = (time.monotonic() - self._saved) / 60
-            wish = self._agreement.on(step, Wish(0 < keep.every_minutes <= minutes, self._asked))
+            wish = self._agreement.on(str(step), Wish(0 < keep.every_minutes <= minutes, self._asked))
         self._stop = self._stop or wish.stop
         save = last or wish.save or self._stop or _every(keep.every_steps, step)
         validate = bool(section.validation.every_steps) and (last or _every(section.validation.every_steps, step))
-        return Due(save or validate or not step % section.log_every, validate, save, self._stop)
+        self._due = Due(save or validate or not step % section.log_every, validate, save, self._stop)
+        return self._due
 
     def log(self, step: int, **figures: float) -> None:
         """Write down figures of training, `loss` among them; rank 0's are kept.
@@ -229,13 +227,18 @@ class Session:
     def validated(self, step: int, loss: float, **figures: float) -> None:
         """Write down figures of the validation split; the next checkpoint of this step is known by its loss.
 
+        Every rank calls it. Where `keep_best` will keep this step, its checkpoint becomes due.
+
         Raises:
             InputError: the loss is not finite.
-            MachineError: the disk is full or not writable.
+            MachineError: the disk is full or not writable; rank 0 does not answer.
         """
         self.check(step, loss)
         self._loss = step, float(loss)
         self._record("validation", step, {"loss": loss, **figures})
+        if self.job.train.checkpoint.keep_best and not self._due.checkpoint:
+            self._due.checkpoint = self._agreement.on(f"best-{step}", Wish(save=self._best.beaten_by(loss))).save
+        self._best.add(loss)
 
     def check(self, step: int, value: float, name: str = "loss") -> None:
         """See that a figure of a step is a number; what is saved is good then. `log` and `validated` do it for losses.
@@ -347,13 +350,6 @@ class Session:
                 (self._run / HEARTBEAT).touch()
             except OSError as error:
                 raise disk_error(error, self._run / HEARTBEAT) from error
-
-
-def note_damaged(run: Path, folder: Path, problem: str) -> None:
-    """Say, in events and on stderr, that a checkpoint was set aside."""
-    note = f"{folder.name.removeprefix('damaged-')} is damaged and was set aside: {problem}"
-    record(run, "damaged", step_of(folder), note=note)
-    on_stderr(f"jprep: {note}\n  where: {folder}")
 
 
 def work(train: Callable[[Session], None], run: Path, rank: int = 0, world: int = 1, *, whole: bool = False) -> int:

@@ -107,6 +107,9 @@ def test_options_that_would_do_nothing_are_refused(tmp_path: Path, env: dict[str
     masked, continued = run_of(tmp_path / "mlm", "mlm", "roberta"), run_of(tmp_path / "clm", "clm", "gpt2")
     assert "--top-k is for" in jprep("infer", masked, "<mask>", "--top-k", 0, env=env, code=2).stderr
     assert "--top is for" in jprep("infer", continued, "東京", "--top", 5, env=env, code=2).stderr
+    for option, value in (("--seed", 2), ("--top-k", 3), ("--top-p", 0.5)):
+        said = jprep("infer", continued, "東京", option, value, env=env, code=2).stderr
+        assert f"{option} has no effect here: without --temperature" in said
     assert "finite" in jprep("infer", continued, "東京", "--temperature", "nan", env=env, code=2).stderr
     assert "finite" in jprep("infer", continued, "東京", "--top-p", "nan", env=env, code=2).stderr
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from jprep.dataset.special_ids import SpecialIds
 from jprep.train.backend import Plan
 from jprep.train.job import FORMAT, CheckpointSection, Job, TrainSection, ValidationSection
 from jprep.train.rundir import open_run
+from jprep.train.worker import Session
 from tests.conftest import ROOT
 from tests.fakes.small_dataset import SPLITS, VOCAB, lay_out
 
@@ -52,6 +54,13 @@ def small_run(folder: Path, **changes: Any) -> Path:
         lay_out(dataset, SPLITS)
     open_run(run, job_of(dataset, run, **changes))
     return run
+
+
+@contextlib.contextmanager
+def all_ranks(run: Path, world: int) -> Iterator[list[Session]]:
+    """The sessions of all ranks, in this process; rank 0 is first, as the others wait for it."""
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(contextlib.closing(Session(run, rank, world))) for rank in range(world)]
 
 
 def plan_of(run: Path, worker: Path = WORKER, **env: str) -> Plan:

@@ -8,6 +8,7 @@ computes all of it and is told its number by `--process`.
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import json
 import os
@@ -122,7 +123,7 @@ def train(session: Session) -> None:
         loss = update(weights, momentum, batch.input_ids, peers)
         misbehave(step, peers.rank)
         due = session.due(step)
-        trace(step, peers.rank, {"indices": batch.indices.tolist(), "due": due})
+        trace(step, peers.rank, {"indices": batch.indices.tolist(), "due": dataclasses.astuple(due)})
         if due.log:
             session.log(step, loss=float("nan") if step == at("NAN_AT") else loss)
         if due.validate:

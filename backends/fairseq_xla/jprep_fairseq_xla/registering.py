@@ -137,7 +137,7 @@ class JprepScheduleConfig(FairseqDataclass):
     kind: str = field(default="linear", metadata={"help": "how the learning rate falls"})
     warmup_updates: int = field(default=0, metadata={"help": "updates in which it rises"})
     floor: float = field(default=0.0, metadata={"help": "share of it that is left at the end"})
-    total_num_update: int = field(default=1, metadata={"help": "updates of the run"})
+    total_num_update: int = field(default=1, metadata={"help": "updates until the rate has reached the floor"})
     lr: list[float] = II("optimization.lr")  # noqa: RUF009 - a reference, as fairseq's own have it
 
 
@@ -149,6 +149,5 @@ class JprepSchedule(FairseqLRScheduler):
         """Set the rate of the update that comes next."""
         cfg = self.cfg
         section = ScheduleSection(kind=cfg.kind, warmup=cfg.warmup_updates, floor=cfg.floor)
-        if num_updates < cfg.total_num_update:
-            self.optimizer.set_lr(learning_rate(num_updates, cfg.total_num_update, cfg.lr[0], section))
+        self.optimizer.set_lr(learning_rate(num_updates, cfg.total_num_update, cfg.lr[0], section))
         return float(self.optimizer.get_lr())

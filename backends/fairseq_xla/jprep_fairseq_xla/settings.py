@@ -202,7 +202,7 @@ def _updates(job: Job, accumulate: int) -> Settings:
         "kind": schedule.kind,
         "warmup_updates": schedule.warmup,
         "floor": schedule.floor,
-        "total_num_update": job.steps,
+        "total_num_update": schedule.steps or job.steps,
         "update_freq": accumulate,
         "seed": section.seed,
         "log_interval": job.steps + 1,  # figures are jprep's; fairseq's meters would hold on to the device's tensors

@@ -53,9 +53,14 @@ def build(
     """
     spare_threads()
     from jprep.cli.corpus.stats import show
+    from jprep.cli.idle import refuse_idle
     from jprep.corpus.build import build as build_corpus
     from jprep.engine.worker import spare_collections
 
+    if output:
+        refuse_idle("-o says where the corpus goes", "work")
+    if dry_run:
+        refuse_idle("--dry-run prints a plan and builds nothing", "as_json")
     plan = _recipe(recipe, inputs, segmenter, overrides)
     folder = output or work / plan.name / "corpus"
     if dry_run:
@@ -70,7 +75,8 @@ def build(
 def _recipe(path: Path | None, inputs: dict[str, tuple[str, ...]], segmenter: str | None, overrides: Any) -> Any:
     import msgspec
 
-    from jprep.corpus.recipe import decode_recipe, load_recipe, own_recipe
+    from jprep.corpus.recipe import decode_recipe, own_recipe
+    from jprep.pipeline.recipes import check_recipe, load_recipe
 
     named = any(inputs.values())
     if (path is None) != named:
@@ -78,7 +84,9 @@ def _recipe(path: Path | None, inputs: dict[str, tuple[str, ...]], segmenter: st
     if path:
         return load_recipe(path, [*overrides, *([f"corpus.segmenter={segmenter}"] if segmenter else [])])
     recipe = own_recipe({name: inputs[name] for name in _READERS}, segmenter or "jumandic")
-    return decode_recipe(msgspec.to_builtins(recipe), overrides, where="the options")
+    made = decode_recipe(msgspec.to_builtins(recipe), overrides, where="the options")
+    check_recipe(made, "the options")
+    return made
 
 
 def show_plan(recipe: Any, folder: Path, workers: int) -> None:

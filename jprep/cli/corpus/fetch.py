@@ -20,7 +20,7 @@ def fetch(recipe: Path, overrides: tuple[str, ...], folder: Path) -> None:
     A file is held against the mirror's checksum file where there is one, else its hash is recorded on the first fetch.
     """
     from jprep.corpus.fetching.fetch import fetch as fetch_files
-    from jprep.corpus.recipe import load_recipe
+    from jprep.pipeline.recipes import load_recipe
 
     files = [file for source in load_recipe(recipe, overrides).corpus.sources for file in source.files]
     if not files:

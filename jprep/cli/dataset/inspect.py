@@ -31,10 +31,13 @@ def inspect(
     as_json: bool,
 ) -> None:
     """What a dataset holds; or where one of its tokens, or documents, came from. Numbers begin at 0."""
+    from jprep.cli.idle import refuse_idle
     from jprep.dataset.spec import read_dataset
 
     if token is not None and document is not None:
         raise click.UsageError("give either --token or --document")
+    if token is None and document is None:
+        refuse_idle("it is for --token and --document", "split", "corpus", "tokenizer")
     dataset = read_dataset(folder)
     if token is None and document is None:
         show(dataset, folder, as_json=as_json)

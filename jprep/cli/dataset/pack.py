@@ -57,10 +57,13 @@ def pack(
     """
     spare_threads()
     from jprep.cli.dataset.inspect import show
+    from jprep.cli.idle import refuse_idle
     from jprep.dataset.pack import Plan
     from jprep.dataset.pack import pack as pack_corpus
     from jprep.io.names import check_name
 
+    if dry_run:
+        refuse_idle("--dry-run prints a plan and packs nothing", "as_json")
     packed, name, config = _inputs(source, corpus, work, overrides)
     if not (tokenizer and output):
         check_name(name, what="an output", where=f"{source}: name", fix="give --tokenizer and -o")
@@ -78,15 +81,17 @@ def _inputs(
 ) -> tuple[Corpus, str, DatasetConfig]:
     """The corpus, its name, and what is to be done with it."""
     from jprep.corpus.corpus import Corpus
-    from jprep.corpus.recipe import decode_recipe, load_recipe
+    from jprep.corpus.recipe import decode_recipe
     from jprep.dataset.spec import dataset_config
     from jprep.pipeline.places import finished
+    from jprep.pipeline.recipes import check_recipe, load_recipe
 
     if source.suffix != ".toml":
         if corpus:
             raise click.UsageError("--corpus is for a RECIPE: this is a corpus already")
         packed = Corpus(source)
         recipe = decode_recipe({"name": "corpus"}, overrides, where="the options")
+        check_recipe(recipe, "the options")
         return packed, packed.manifest.name, dataset_config(recipe.dataset, "[dataset]")
     recipe = load_recipe(source, overrides)
     place = finished("corpus", recipe, source, work, corpus)

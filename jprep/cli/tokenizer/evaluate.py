@@ -46,6 +46,8 @@ def evaluate(
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # speed is that of one thread
     from jprep.tokenizer.evaluation.compare import compare
 
+    if as_json and only_signature:
+        raise click.UsageError("give either --json or --signature")
     scores = compare([folder, *others], corpus, limit_mb=limit_mb, segmenter=segmenter or "")
     if as_json:
         click.echo(_json(scores))

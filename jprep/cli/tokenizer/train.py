@@ -68,8 +68,7 @@ def train(
     from jprep.tokenizer.train import train as train_tokenizer
 
     recipe = _recipe(inputs, options)
-    given = {key: options[key] for key in _KEYS if options[key] is not None and options[key] != ()}
-    config = tokenizer_config(recipe.tokenizer | given, "[tokenizer]")
+    config = tokenizer_config(recipe.tokenizer, "[tokenizer]")
     folder = output or work / recipe.name / "tokenizer"
     with working(workers, executor) as (running, progress):
         material = _material(inputs, recipe, options, folder, work)
@@ -81,18 +80,23 @@ def _recipe(inputs: tuple[str, ...], options: dict[str, Any]) -> Recipe:
     """The recipe that is named, or one that says how files become a corpus."""
     import msgspec
 
-    from jprep.corpus.recipe import DedupConfig, decode_recipe, load_recipe, own_recipe
+    from jprep.corpus.recipe import DedupConfig, decode_recipe, own_recipe
+    from jprep.pipeline.recipes import check_recipe, load_recipe
 
     _refuse_idle(inputs, options)
+    given = {key: options[key] for key in _KEYS if options[key] is not None and options[key] != ()}
     if _is_recipe(inputs):
-        return load_recipe(Path(inputs[0]), options["overrides"])
+        return load_recipe(Path(inputs[0]), options["overrides"], given)
     files = {} if _is_corpus(inputs) or options["counts"] else _by_reader(inputs)
     if not files and any(setting.startswith("corpus.") for setting in options["overrides"]):
         raise click.UsageError("there is no corpus to build here, so nothing of it can be set")
     own = own_recipe(files, options["segmenter"] or ("none" if _needs_no_words(options) else "jumandic"))
     corpus = msgspec.structs.replace(own.corpus, dedup=DedupConfig(documents=False))  # a text given twice counts twice
     raw = msgspec.to_builtins(msgspec.structs.replace(own, name=_name(inputs), corpus=corpus))
-    return decode_recipe(raw, options["overrides"], where="the options")
+    recipe = decode_recipe(raw, options["overrides"], where="the options")
+    recipe = msgspec.structs.replace(recipe, tokenizer={**recipe.tokenizer, **given})
+    check_recipe(recipe, "the options")
+    return recipe
 
 
 def _refuse_idle(inputs: tuple[str, ...], options: dict[str, Any]) -> None:

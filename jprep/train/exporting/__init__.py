@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 
 from jprep.dataset.spec import Dataset, read_dataset
-from jprep.engine.manifest import write_manifest
 from jprep.engine.run import refuse_other
 from jprep.errors import ConfigError, MachineError
 from jprep.train.checkpoints import Checkpoint
@@ -19,7 +18,7 @@ from jprep.train.exporting.choosing import chosen, newest
 from jprep.train.exporting.config_files import write_beside
 from jprep.train.exporting.curve import loss_curve
 from jprep.train.exporting.folder import hashes, whole
-from jprep.train.exporting.manifest import FORMAT, MANIFEST, Dtype, Exported, read_export
+from jprep.train.exporting.manifest import FORMAT, Dtype, Exported, read_export, write_export
 from jprep.train.exporting.model_card import CURVE, Story, model_card
 from jprep.train.exporting.weights import write_weights
 from jprep.train.job import Job
@@ -102,7 +101,7 @@ def _write_about(run: Path, job: Job, checkpoint: Checkpoint, folder: Path, dtyp
     files = {Path(path).name: lock.files[f"data/{number}"] for number, path in enumerate(job.train.data)}
     _write_card(Story(job, exported, events, dataset, card, files), folder)
     every = exported.files | hashes(folder, known=exported.files)
-    write_manifest(folder / MANIFEST, msgspec.structs.replace(exported, files=dict(sorted(every.items()))))
+    write_export(folder, msgspec.structs.replace(exported, files=dict(sorted(every.items()))))
 
 
 def _described(job: Job, step: int, dataset: Dataset | None, dtype: Dtype) -> Exported:

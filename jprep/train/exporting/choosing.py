@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jprep.errors import ConfigError, InputError, MismatchError
 from jprep.train.checkpoints import Checkpoint
-from jprep.train.commit import damage
+from jprep.train.commit import damage, step_of
 from jprep.train.job import Job
 from jprep.train.rundir import checkpoints_of
 
@@ -38,8 +38,9 @@ def chosen(run: Path, job: Job, which: str) -> Checkpoint:
         InputError: it is damaged.
         MismatchError: it is another job's.
     """
+    _refuse_doubt(run, job, which)
     found = newest(run, job) if which == "last" else _named(run, job, which)
-    if found.commit.job != job.fingerprint:
+    if not checkpoints_of(run, job).owns(found):
         fix = "take it out of this run's folder"
         raise MismatchError("this checkpoint is another job's", where=str(found.folder), fix=fix)
     if problem := damage(found.folder, found.commit):
@@ -47,6 +48,17 @@ def chosen(run: Path, job: Job, which: str) -> Checkpoint:
         fix = f"--which {others[-1]}, or train on: damaged ones are set aside" if others else "train on from the start"
         raise InputError(f"the checkpoint is damaged: {problem}", where=str(found.folder), fix=fix)
     return found
+
+
+def _refuse_doubt(run: Path, job: Job, which: str) -> None:
+    """Raise InputError where a checkpoint with a damaged COMMIT might be the one that is asked for."""
+    store = checkpoints_of(run, job)
+    steps = [one.step for one in store.committed()]
+    for folder, problem in store.damaged():
+        step = step_of(folder)
+        if which == "best" or (which == "last" and step > max(steps, default=-1)) or which == str(step):
+            fix = f"--which {steps[-1]}, or train on: damaged ones are set aside" if steps else "train on"
+            raise InputError(f"the checkpoint is damaged: {problem}", where=str(folder), fix=fix)
 
 
 def _named(run: Path, job: Job, which: str) -> Checkpoint:

@@ -114,10 +114,15 @@ def _refuse_others(folder: Path) -> None:
 
 
 def _of_others(folder: Path) -> str:
-    """The name of a file that somebody has added to an export, or changed; "" for none."""
-    with contextlib.suppress(ConfigError):
-        files = read_export(folder).files
-        for path in sorted(folder.iterdir()):
-            if path.name != MANIFEST and (path.name not in files or damage(path, files[path.name])):
-                return path.name
+    """Return the name of a file that somebody has added to an export, or changed; "" for none.
+
+    Raises:
+        ConfigError: the manifest is damaged, so that nobody knows.
+    """
+    if not (folder / MANIFEST).exists():
+        return ""
+    files = read_export(folder).files
+    for path in sorted(folder.iterdir()):
+        if path.name != MANIFEST and (path.name not in files or damage(path, files[path.name])):
+            return path.name
     return ""

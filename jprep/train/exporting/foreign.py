@@ -13,12 +13,11 @@ import numpy as np
 
 from jprep.dataset.encoder import end_of
 from jprep.dataset.special_ids import special_ids
-from jprep.engine.manifest import write_manifest
 from jprep.errors import InputError
 from jprep.tokenizer import load_tokenizer
 from jprep.train.exporting.config_files import write_beside
 from jprep.train.exporting.folder import whole
-from jprep.train.exporting.manifest import FORMAT, MANIFEST, Exported
+from jprep.train.exporting.manifest import FORMAT, Exported, write_export
 from jprep.train.exporting.weights import WEIGHTS
 from jprep.train.job import ModelSection, Task
 from jprep.train.models import About, count, model_config, parameters
@@ -97,4 +96,4 @@ def write_foreign(
             files={},
         )
         exported, _ = write_beside(partial, about, config, tokenizer)
-        write_manifest(partial / MANIFEST, exported)
+        write_export(partial, exported)

@@ -8,10 +8,11 @@ from typing import Any, Literal
 import msgspec
 
 from jprep.dataset.special_ids import SpecialIds
-from jprep.engine.manifest import read_manifest
+from jprep.engine.sealed import seal, unseal
 from jprep.errors import ConfigError, MismatchError
-from jprep.io.atomic import damage
+from jprep.io.atomic import damage, write_atomic
 from jprep.io.names import inner_path
+from jprep.io.retry import retried
 from jprep.train.job import Task
 
 MANIFEST = "export.json"
@@ -71,13 +72,27 @@ def read_export(folder: Path) -> Exported:
     """Read what an exported model is.
 
     Raises:
-        ConfigError: there is none, or one of a later jprep's.
+        ConfigError: there is none, its manifest is damaged, or it is one of a later jprep's.
+        MachineError: it cannot be read.
     """
-    found = read_manifest(folder / MANIFEST, Exported, what="exported model", command="jprep export RUN", work="export")
+    path = folder / MANIFEST
+    try:
+        found = unseal(retried(path.read_bytes, path, "repair the file system, then try again"), Exported)
+    except OSError as error:
+        fix = "give the folder of `jprep export RUN -o`; if the export was stopped, run it again"
+        raise ConfigError("there is no finished exported model here", where=str(folder), fix=fix) from error
+    except ValueError as error:
+        fix = "move this folder away: `jprep export` writes it again"
+        raise ConfigError(f"{MANIFEST} is damaged: {error}", where=str(folder), fix=fix) from error
     if found.format > FORMAT:
         what = f"this model was exported in format {found.format}; this jprep knows formats up to {FORMAT}"
         raise ConfigError(what, where=str(folder), fix=f"install jprep {found.jprep} or later")
     return found
+
+
+def write_export(folder: Path, exported: Exported) -> None:
+    """Commit the manifest: from now on the export is complete."""
+    write_atomic(folder / MANIFEST, seal(exported, indent=1))
 
 
 def read_config(folder: Path) -> dict[str, Any]:

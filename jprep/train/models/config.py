@@ -67,6 +67,19 @@ def model_config(section: ModelSection, task: Task, about: About) -> Config:
     return head | ids | config | _labels(task, about.labels)
 
 
+def check_model(section: ModelSection, task: Task) -> None:
+    """Check what is known of a model before there is a tokenizer, if one is named: its type, its keys, their values.
+
+    Raises:
+        ConfigError: an unknown preset, kind or key, or a value that makes no model.
+    """
+    chosen = _preset(section.preset) | section.config
+    if "model_type" in chosen:
+        _, family = _family(chosen, task)
+        _check_keys(section.config, family)
+        _check_values(family.defaults | {key: chosen[key] for key in chosen if key != "model_type"}, family)
+
+
 def positions(config: Config) -> int:
     """How many tokens a model takes at once."""
     most: int = config[FAMILIES[config["model_type"]].positions]

@@ -68,10 +68,12 @@ def test_one_flipped_bit_and_the_one_before_is_used(
     shutil.rmtree(folder)
 
 
-@pytest.mark.parametrize("kind", ["missing", "added", "short", "torn commit", "wrong step"])
-def test_what_is_damaged_is_set_aside_and_the_last_one_kept(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["missing", "added", "short", "torn commit", "no commit", "wrong step"])
+def test_what_is_damaged_is_set_aside_and_nothing_is_deleted(kind: str, tmp_path: Path) -> None:
     store, told = Checkpoints(tmp_path, JOB, keep_last=5), []
-    (tmp_path / "damaged-step-00000001").mkdir()
+    before = {"damaged-step-00000001", "damaged-step-00000003", "damaged-2-step-00000003"}
+    for name in before:
+        (tmp_path / name).mkdir()
     for step in (1, 2, 3):
         save(store, step)
     newest = tmp_path / "step-00000003"
@@ -83,18 +85,19 @@ def test_what_is_damaged_is_set_aside_and_the_last_one_kept(kind: str, tmp_path:
         (newest / "weights.bin").write_bytes(b"\3" * 99)
     elif kind == "torn commit":
         (newest / "COMMIT.json").write_bytes((newest / "COMMIT.json").read_bytes()[:50])
+    elif kind == "no commit":
+        (newest / "COMMIT.json").unlink()
     else:
         newest.rename(tmp_path / "step-00000009")
     latest = store.latest(lambda folder, problem: told.append(problem))
     assert latest and latest.step == 2 and len(told) == 1
-    assert len(list(tmp_path.glob("damaged-*"))) == 1
+    [new] = {path.name for path in tmp_path.glob("damaged-*")} - before
+    assert new == ("damaged-step-00000009" if kind == "wrong step" else "damaged-3-step-00000003")
 
 
 def test_what_a_killed_run_left_is_never_believed_and_deleted(tmp_path: Path) -> None:
     store = Checkpoints(tmp_path, JOB)
     save(store, 1)
-    shutil.copytree(tmp_path / "step-00000001", tmp_path / "step-00000002")
-    (tmp_path / "step-00000002" / "COMMIT.json").unlink()
     shutil.copytree(tmp_path / "step-00000001", tmp_path / "partial-step-00000003")
     assert steps(store) == [1]
     store.clean()
@@ -160,7 +163,7 @@ def test_rewinding(tmp_path: Path) -> None:
     assert steps(store) == []
 
 
-def test_what_was_set_aside_is_bounded_and_goes_when_the_run_is_past_it(tmp_path: Path) -> None:
+def test_what_was_set_aside_goes_when_the_run_is_past_it_and_not_before(tmp_path: Path) -> None:
     store = Checkpoints(tmp_path, JOB, keep_last=1, keep_best=1)
 
     def aside() -> list[int]:
@@ -168,10 +171,14 @@ def test_what_was_set_aside_is_bounded_and_goes_when_the_run_is_past_it(tmp_path
 
     for step in (20, 40):
         save(store, step, step / 100)
-    for step in (7, 8, 9):
+    for step in (9, 8, 7):
         store.rewind(0)
         save(store, step, 1.0)
-    assert aside() == [20, 40]
+    assert aside() == [8, 9, 20, 40]
+    store.rewind(0)
+    save(store, 8, 1.0)
+    assert aside() == [9, 20, 40]
+    save(store, 9, 1.0)
     save(store, 30)
     assert aside() == [40]
     save(store, 41)

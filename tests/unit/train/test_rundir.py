@@ -166,6 +166,14 @@ def test_tensorboard_s_file(tmp_path: Path) -> None:
     assert place == len(data) and len(lengths) == 4
 
 
+@pytest.mark.parametrize("trackers", [[], ["wandb"], ["tensorboard"]])
+def test_tensorboard_s_file_is_written_where_it_is_asked_for(trackers: list[str], tmp_path: Path) -> None:
+    run = small_run(tmp_path, trackers=trackers)
+    record(run, "log", 5, {"loss": 1.5})
+    Trackers(run, read_job(run), lambda text: None).close()
+    assert (run / TENSORBOARD).exists() == ("tensorboard" in trackers)
+
+
 def test_a_tracker_that_is_asked_for_and_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)

@@ -37,6 +37,7 @@ RUNS = st.integers(1, 10_000).flatmap(lambda steps: st.tuples(st.just(steps), st
 @given(RUNS, st.sampled_from(["linear", "cosine", "constant"]), st.floats(0, 1), st.floats(1e-6, 1))
 def test_rates_rise_to_the_peak_then_fall_to_no_less_than_the_floor(run, kind, floor, peak):
     steps, warmup = run
+    floor = 0.0 if kind == "constant" else floor
     schedule = ScheduleSection(kind=kind, warmup=warmup, floor=floor)
     check_schedule(schedule, steps)
     rates = [learning_rate(step, steps, peak, schedule) for step in range(steps)]
@@ -55,7 +56,21 @@ def test_a_falling_rate_would_reach_its_floor_after_the_last_step(steps, floor):
         assert learning_rate(steps, steps, 1.0, schedule) == pytest.approx(floor, abs=1e-12)
 
 
-@pytest.mark.parametrize("wrong", [{"warmup": 11}, {"warmup": -1}, {"floor": 1.5}, {"floor": -0.1}])
+@given(RUNS, st.sampled_from(["linear", "cosine"]), st.floats(0, 1), st.integers(0, 10_000))
+def test_an_end_of_its_own_is_that_of_a_run_of_so_many_steps_and_the_floor_after_it(run, kind, floor, more):
+    steps, warmup = run
+    tied, own = (ScheduleSection(kind=kind, warmup=warmup, floor=floor, steps=end) for end in (0, steps))
+    for step in {0, warmup, steps // 2, steps - 1}:
+        assert learning_rate(step, steps + more, 1.0, own) == learning_rate(step, steps, 1.0, tied)
+    if more:
+        assert learning_rate(steps + more - 1, steps + more, 1.0, own) == floor
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"warmup": 11}, {"warmup": -1}, {"floor": 1.5}, {"floor": -0.1}, {"floor": 0.1, "kind": "constant"},
+     {"steps": -1}, {"steps": 5, "kind": "constant"}],
+)  # fmt: skip
 def test_what_is_no_schedule_is_refused(wrong):
     with pytest.raises(ConfigError) as error:
         check_schedule(ScheduleSection(**wrong), 10)

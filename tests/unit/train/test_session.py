@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
+import itertools
 import os
 import signal
 import subprocess
@@ -25,7 +26,7 @@ from jprep.train.job import CheckpointSection, ValidationSection
 from jprep.train.rundir import checkpoints_of
 from jprep.train.worker import Due, Session, work
 from tests.conftest import environment
-from tests.fakes.small_run import BATCH, LENGTH, SPECIAL, in_thread, small_run
+from tests.fakes.small_run import BATCH, LENGTH, SPECIAL, all_ranks, in_thread, small_run
 
 
 def sampler(run: Path, split: str = "train") -> Sampler:
@@ -59,11 +60,9 @@ def test_steps_and_their_batches(tmp_path: Path) -> None:
 
 def test_ranks_share_a_batch(tmp_path: Path) -> None:
     run = small_run(tmp_path, steps=2)
-    ranks = [Session(run, rank, 2) for rank in (0, 1)]
-    both = [next(session.batches())[1].input_ids for session in ranks]
+    with all_ranks(run, 2) as sessions:
+        both = [next(session.batches())[1].input_ids for session in sessions]
     assert (np.concatenate(both) == sampler(run).batch(0).input_ids).all()
-    for session in ranks:
-        session.close()
     with pytest.raises(ConfigError, match="cannot be divided"):
         Session(run, 0, 3)
 
@@ -71,12 +70,10 @@ def test_ranks_share_a_batch(tmp_path: Path) -> None:
 def test_validation_is_each_sample_once(tmp_path: Path) -> None:
     run = small_run(tmp_path, validation=ValidationSection(every_steps=5))
     indices: list[int] = []
-    for rank in (0, 1):
-        session = Session(run, rank, 2)
-        for batch in session.validation():
+    with all_ranks(run, 2) as sessions:
+        for batch in itertools.chain.from_iterable(session.validation() for session in sessions):
             assert isinstance(batch, Batch) and not batch.epochs.any()
             indices += batch.indices.tolist()
-        session.close()
     assert sorted(indices) == list(range(sampler(run, "validation").samples))
 
 
@@ -130,18 +127,21 @@ def test_a_signal_asks_and_the_handler_is_put_back(tmp_path: Path) -> None:
 
 def test_ranks_agree_on_when_to_leave(tmp_path: Path) -> None:
     run, told = small_run(tmp_path, log_every=2), {}
-    other, first = Session(run, 1, 2), Session(run, 0, 2)
-    os.kill(os.getpid(), signal.SIGTERM)  # both are in this process: rank 0's handler is the one that stands
 
-    def go(session: Session, rank: int) -> None:
-        told[rank] = [session.due(step) for step, _ in session.batches()]
+    def go(session: Session) -> list[Due]:
+        return [session.due(step) for step, _ in session.batches()]
 
-    thread = in_thread(lambda: go(other, 1))
-    go(first, 0)
+    def follow() -> None:  # in a thread, where no signal is handled
+        with contextlib.closing(Session(run, 1, 2)) as other:
+            told[1] = go(other)
+
+    thread = in_thread(follow)
+    first = Session(run, 0, 2)
+    os.kill(os.getpid(), signal.SIGTERM)
+    told[0] = go(first)
     thread.join(10)
     assert told[0] == told[1] == [Due(False, False, False, False), Due(True, False, True, True)]
     first.close()
-    other.close()
 
 
 @pytest.mark.parametrize("loss", [float("nan"), float("inf")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from jprep.train.rundir import read_job
 from jprep.train.supervise import supervise
 from jprep.train.worker import Session
 from tests.fakes.labelled_run import LABELS, labelled_run, rows
-from tests.fakes.small_run import plan_of, weights
+from tests.fakes.small_run import all_ranks, plan_of, weights
 from tests.fakes.two_ranks import __file__ as LAUNCHER
 
 
@@ -31,12 +32,10 @@ def drawn(session: Session) -> list[LabelledBatch]:
 def validated(run: Path, world: int = 1) -> list[int]:
     """The rows that all ranks validate on."""
     found: list[int] = []
-    for rank in range(world):
-        session = Session(run, rank, world)
-        for batch in session.validation():
+    with all_ranks(run, world) as sessions:
+        for batch in itertools.chain.from_iterable(session.validation() for session in sessions):
             assert not batch.epochs.any() and len(batch.labels) == len(batch.indices)
             found += batch.indices.tolist()
-        session.close()
     return sorted(found)
 
 
@@ -59,7 +58,9 @@ def test_an_epoch_has_each_row_once(tmp_path: Path) -> None:
 
 def test_ranks_share_a_batch_and_its_width(tmp_path: Path) -> None:
     run = labelled_run(tmp_path, labelled={"length": 64, "buckets": [8, 16], "folds": 3})
-    whole, both = drawn(Session(run)), [drawn(Session(run, rank, 2)) for rank in (0, 1)]
+    whole = drawn(Session(run))
+    with all_ranks(run, 2) as sessions:
+        both = [[batch for _, batch in session.batches()] for session in sessions]
     for one, first, second in zip(whole, *both, strict=True):
         assert first.input_ids.shape == second.input_ids.shape == (4, one.input_ids.shape[1])
         assert (np.concatenate([first.input_ids, second.input_ids]) == one.input_ids).all()

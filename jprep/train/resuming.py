@@ -1,0 +1,55 @@
+"""Where a run resumes: its newest whole checkpoint. A run that has saved steps never starts at step 0 unasked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jprep.errors import InputError
+from jprep.io.retry import retried
+from jprep.train.checkpoints import Checkpoint, Checkpoints
+from jprep.train.commit import step_of
+from jprep.train.events import EVENTS, read_events, record, saved_steps
+from jprep.train.log import on_stderr
+
+NEVER = "add `--resume never` to begin again at step 0; all checkpoints are kept, set aside"
+
+
+def checkpoint_to_resume(run: Path, checkpoints: Checkpoints, fix: str = NEVER) -> Checkpoint | None:
+    """Return the newest whole checkpoint, or None for a run that has saved none. Only under the run's lock.
+
+    Damaged checkpoints are set aside, with an event and a line on stderr.
+
+    Args:
+        run: the run directory.
+        checkpoints: the run's.
+        fix: how the user begins again at step 0, for the error.
+
+    Raises:
+        InputError: steps were saved, and no checkpoint is whole.
+        MachineError: a checkpoint cannot be read or renamed.
+        MismatchError: the newest one is another job's.
+    """
+    found = checkpoints.latest(lambda folder, problem: note_damaged(run, folder, problem))
+    if found is None and (saved := saved_steps(retried(lambda: read_events(run), run / EVENTS, "repair the disk"))):
+        what = f"the run has saved {max(saved)} steps, and no whole checkpoint is left"
+        raise InputError(what, where=str(run), fix=f"bring a checkpoint back, or {fix}")
+    return found
+
+
+def rewind(run: Path, checkpoints: Checkpoints, step: int) -> None:
+    """Set aside all checkpoints after a step, at the user's wish; 0 for all. Only under the run's lock.
+
+    Raises:
+        ConfigError: there is no checkpoint of that step.
+        MachineError: the directory cannot be read or written.
+    """
+    checkpoints.rewind(step)
+    record(run, "rewind", step)
+
+
+def note_damaged(run: Path, folder: Path, problem: str) -> None:
+    """Say, in events and on stderr, that a checkpoint was set aside."""
+    name = f"step-{step_of(folder):08d}"
+    note = f"{name} is damaged and was set aside: {problem}"
+    record(run, "damaged", step_of(folder), note=note)
+    on_stderr(f"jprep: {note}\n  where: {folder}")

@@ -1,0 +1,101 @@
+"""Ranks that no supervisor has started (torchrun, Slurm, a debugger): rank 0 decides where the run resumes.
+
+Rank 0 holds the run's lock and writes its decision into `ranks/start`, which it keeps locked while it lives; the others
+wait for it. A decision that nobody has locked is that of an earlier start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import shlex
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from jprep.errors import MachineError
+from jprep.io.atomic import disk_error
+from jprep.io.lock import locked
+from jprep.train.attempt import RANKS, is_free
+from jprep.train.checkpoints import Checkpoints
+from jprep.train.resuming import checkpoint_to_resume
+from jprep.train.rundir import LOCK
+
+_START = "start"
+_PAUSE = 0.02  # seconds between two looks
+
+
+class Start(msgspec.Struct, frozen=True):
+    """What the ranks of one start have to know.
+
+    Attributes:
+        attempt: its name, which no other start has.
+        resume: the name of the checkpoint's folder; "" to begin at step 0.
+    """
+
+    attempt: str
+    resume: str
+
+
+@contextlib.contextmanager
+def leading(run: Path, checkpoints: Checkpoints) -> Iterator[Start]:
+    """Decide, as rank 0, where the run resumes; for the time of the block the run is locked and the decision holds.
+
+    Raises:
+        MachineError: another process trains there, a checkpoint cannot be read, the disk is full.
+        InputError: the run has saved steps, and no whole checkpoint is left.
+    """
+    with locked(run / LOCK):
+        for stale in (run / RANKS).glob("agreed-*"):
+            stale.unlink(missing_ok=True)
+        checkpoints.clean()
+        fix = f"`{shlex.quote(sys.executable)} -m jprep.train.rewind {shlex.quote(str(run))}` to begin again at step 0"
+        found = checkpoint_to_resume(run, checkpoints, fix)
+        start = Start(f"alone-{secrets.token_hex(8)}", found.folder.name if found else "")
+        with _published(run / RANKS / _START, msgspec.json.encode(start)):
+            yield start
+
+
+def following(run: Path, patience: float) -> Start:
+    """Return what rank 0 has decided, as another rank.
+
+    Args:
+        run: the run directory.
+        patience: seconds to wait for it: rank 0 reads a whole checkpoint before it decides.
+
+    Raises:
+        MachineError: rank 0 does not start.
+    """
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError), (run / RANKS / _START).open("rb") as file:
+            if not is_free(file.fileno()):
+                return msgspec.json.decode(file.read(), type=Start)
+        time.sleep(_PAUSE)
+    raise MachineError("rank 0 has not started this run", where=str(run), fix="see what rank 0 printed")
+
+
+@contextlib.contextmanager
+def _published(path: Path, data: bytes) -> Iterator[None]:
+    """Hold a locked file for the time of the block; it gets its name when it is whole and locked."""
+    new = path.with_name(f"{path.name}.new")
+    try:
+        path.parent.mkdir(exist_ok=True)
+        handle = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+    except OSError as error:
+        raise disk_error(error, path) from error
+    try:
+        try:
+            os.write(handle, data)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            new.rename(path)
+        except OSError as error:
+            raise disk_error(error, path) from error
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,108 @@
+"""The checkpoint of the lowest validation loss is never lost, whatever the steps of validation and of saving are."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jprep.errors import ConfigError
+from jprep.train.events import read_events
+from jprep.train.job import CheckpointSection, ValidationSection, train_section
+from jprep.train.rundir import checkpoints_of, read_job
+from jprep.train.supervise import supervise
+from jprep.train.worker import Session
+from tests.fakes.small_run import in_thread, plan_of, small_run
+from tests.fakes.two_ranks import __file__ as LAUNCHER
+
+LOSSES = {15: 3.0, 30: 1.0, 45: 2.0, 60: 4.0}
+
+
+def ready(folder: Path, every: int = 10, validate: int = 15, best: int = 1) -> Path:
+    keep = CheckpointSection(every_steps=every, keep_last=1, keep_best=best)
+    return small_run(folder, checkpoint=keep, validation=ValidationSection(every_steps=validate, batches=1))
+
+
+def train(run: Path, losses: dict[int, float], rank: int = 0, world: int = 1, until: int = 60) -> None:
+    """Train as a backend's worker does, with losses of our own; leave after `until` as if the process were killed."""
+    session = Session(run, rank, world)
+    for step, _ in session.batches():
+        due = session.due(step)
+        if due.validate:
+            session.validated(step, losses[step])
+        if due.checkpoint:
+            with session.checkpoint(step) as folder:
+                folder.joinpath(f"part-{rank}").write_text(str(step))
+        if step == until:
+            break
+    session.close()
+
+
+def kept(run: Path) -> dict[int, float | None]:
+    return {one.step: one.commit.loss for one in checkpoints_of(run, read_job(run)).committed()}
+
+
+def test_the_best_is_saved_though_no_save_is_due_at_its_step(tmp_path: Path) -> None:
+    run = ready(tmp_path)
+    train(run, LOSSES)
+    assert kept(run) == {30: 1.0, 60: 4.0}
+    saved = [event.step for event in read_events(run) if event.kind == "checkpoint"]
+    assert saved == [10, 15, 20, 30, 40, 50, 60]  # at 45 there is a better one already
+
+
+def test_without_keep_best_nothing_more_is_saved(tmp_path: Path) -> None:
+    run = ready(tmp_path, best=0)
+    train(run, LOSSES)
+    assert [event.step for event in read_events(run) if event.kind == "checkpoint"] == [10, 20, 30, 40, 50, 60]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    losses=st.lists(st.sampled_from([1.0, 2.0, 3.0, 4.0, 5.0]), min_size=8, max_size=8),
+    stops=st.lists(st.integers(1, 59), max_size=3),
+    best=st.integers(1, 3),
+)
+def test_the_best_of_all_validations_are_kept_however_often_it_is_killed(
+    losses: list[float], stops: list[int], best: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    told = dict(zip((*range(8, 60, 8), 60), losses, strict=True))
+    folder = tmp_path_factory.mktemp("best")
+    straight, broken = (ready(folder / name, 10, 8, best) for name in ("straight", "broken"))
+    train(straight, told)
+    for stop in sorted(stops):
+        train(broken, told, until=stop)
+    train(broken, told)
+    assert kept(broken) == kept(straight)
+    found = sorted(loss for loss in kept(straight).values() if loss is not None)
+    assert found[:best] == sorted(losses)[:best]
+    shutil.rmtree(folder)
+
+
+def test_ranks_agree_on_the_best(tmp_path: Path) -> None:
+    """Rank 0's loss decides: sums of floats may differ between ranks."""
+    run = ready(tmp_path)
+    others = {step: 10 - loss for step, loss in LOSSES.items()}
+    thread = in_thread(lambda: train(run, others, 1, 2))
+    train(run, LOSSES, 0, 2)
+    thread.join(60)
+    assert kept(run) == {30: 1.0, 60: 4.0}
+
+
+@pytest.mark.parametrize("worker", [None, LAUNCHER])
+def test_a_supervised_worker_saves_its_best(worker: str | None, tmp_path: Path) -> None:
+    run = ready(tmp_path)
+    more = (Path(worker),) if worker else ()
+    assert supervise(run, plan_of(run, *more)) == 0
+    measured = {event.step: event.figures["loss"] for event in read_events(run) if event.kind == "validation"}
+    saved = [event.step for event in read_events(run) if event.kind == "checkpoint"]
+    assert min(measured, key=lambda step: measured[step] or 0) in kept(run)
+    assert 15 in saved
+
+
+def test_keep_best_without_validation_is_refused() -> None:
+    with pytest.raises(ConfigError, match="keep_best") as caught:
+        train_section({"steps": 10, "checkpoint": {"keep_best": 1}}, "[train]")
+    assert "validation.every_steps" in caught.value.fix
