@@ -15,7 +15,7 @@ from jprep.io.atomic import write_atomic
 from jprep.io.paths import STDIN, expand, is_local, size_of
 from jprep.io.streams import open_raw
 from jprep.io.unchanged import Content, changed, content_of
-from jprep.io.verified import State, state_of
+from jprep.io.verified import State, read_existing, state_of
 
 
 class Input(msgspec.Struct, frozen=True):
@@ -110,8 +110,8 @@ def _look_at(path: str, known: dict[str, Content], cache: Path) -> Input:
 
 def _remembered(cache: Path) -> dict[str, Content]:
     try:
-        return unseal(cache.read_bytes(), dict[str, Content])
-    except (FileNotFoundError, ValueError):  # then the files are hashed again
+        return unseal(read_existing(cache) or b"", dict[str, Content])
+    except ValueError:  # then the files are hashed again
         return {}
 
 

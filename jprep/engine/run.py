@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from jprep.engine.sealed import seal, unseal
 from jprep.engine.stage import Output, Receipt, Result, Stage, Task
 from jprep.errors import MismatchError
 from jprep.io.atomic import write_atomic
-from jprep.io.verified import damage_of
+from jprep.io.verified import damage_of, read_existing
 from jprep.testing.failpoints import failpoint
 
 _log = logging.getLogger(__name__)
@@ -65,13 +66,13 @@ class Job(msgspec.Struct, frozen=True):
 
         Raises:
             MismatchError: the receipt is of other input, or of other work.
-            MachineError: an output cannot be read.
+            MachineError: the receipt or an output cannot be read.
         """
         path = self.receipts / f"{task.id}.json"
-        try:
-            receipt = unseal(path.read_bytes(), Receipt)
-        except FileNotFoundError:
+        if (data := read_existing(path)) is None:
             return None
+        try:
+            receipt = unseal(data, Receipt)
         except ValueError as error:
             _warn(path, f"is damaged ({error})")
             return None
@@ -134,11 +135,21 @@ def run_stage(stage: Stage, root: Path, state: Path, executor: Executor, progres
 def _claim(stage: Stage, state: Path) -> str:
     """Write the stage's manifest, or see that the existing one is ours."""
     ours, path = plain(stage.fields()), state / "stage.json"
+    mark = fingerprint(ours)
     if theirs := read_claim(path):
         refuse_other(ours, theirs, state)
     else:
+        _refuse_receipts_of_other_work(state / "receipts", mark)
         write_atomic(path, seal(ours))
-    return fingerprint(ours)
+    return mark
+
+
+def _refuse_receipts_of_other_work(receipts: Path, mark: str) -> None:
+    """Raise MismatchError if a receipt, where the stage's manifest is damaged, says that this is other work."""
+    for path in receipts.glob("*.json"):
+        with contextlib.suppress(ValueError):  # a damaged receipt says nothing
+            if unseal(path.read_bytes(), Receipt).fingerprint != mark:
+                raise MismatchError("this is other work", where=str(receipts.parent), fix=_OTHER_PLACE)
 
 
 def read_claim(path: Path) -> dict[str, Any]:
@@ -147,12 +158,13 @@ def read_claim(path: Path) -> dict[str, Any]:
     Returns:
         what `seal` was given; nothing if there is no such file, if it is empty, or if it is damaged: then a warning
         says that it is written again, and the receipts beside it still tell whose work this is.
+
+    Raises:
+        MachineError: it cannot be read.
     """
     try:
-        data = path.read_bytes()
+        data = read_existing(path)
         return unseal(data, dict[str, Any]) if data else {}
-    except FileNotFoundError:
-        return {}
     except ValueError as error:
         _log.warning("%s is damaged (%s): it is written again", path, error)
         return {}

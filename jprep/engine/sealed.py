@@ -28,19 +28,18 @@ def seal(content: Any, *, indent: int = -1) -> bytes:
 def unseal(data: bytes, kind: type[T]) -> T:
     """Decode what `seal` wrote.
 
-    A struct without a checksum, as jprep 0.1 wrote it, is accepted if it has no field that its kind does not have: an
-    unknown one may be a damaged `checksum`.
+    A file without a checksum, as jprep 0.1 wrote it, is accepted.
 
     Raises:
-        ValueError: it is not JSON of this kind, it has no checksum, or one that is not that of its content.
+        ValueError: it is not JSON of this kind, or the checksum is not that of its content.
     """
     try:
         fields = msgspec.json.decode(data, type=dict[str, Any])
-        checksum = fields.pop(_CHECKSUM, None)
-        if checksum is None and not fields.keys() <= set(getattr(kind, "__struct_fields__", ())):
-            raise ValueError("it has no checksum")
-        if checksum is not None and checksum != fingerprint(fields):
+        # Without a checksum the last field may be one whose name is damaged.
+        name = _CHECKSUM if _CHECKSUM in fields else next(reversed(fields), "")
+        content = {key: value for key, value in fields.items() if key != name}
+        if (name == _CHECKSUM) != (fields.get(name) == fingerprint(content)):
             raise ValueError("its checksum is not that of its content")
-        return msgspec.convert(fields, kind)
+        return msgspec.convert(content if name == _CHECKSUM else fields, kind)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error

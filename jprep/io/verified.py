@@ -6,6 +6,7 @@ times or inode change.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import time
 from collections.abc import Callable
@@ -34,6 +35,17 @@ class State(NamedTuple):
     inode: int
 
 
+def read_existing(path: Path) -> bytes | None:
+    """Read a small file; None if there is none.
+
+    Raises:
+        MachineError: it cannot be read.
+    """
+    with told(str(path)), contextlib.suppress(FileNotFoundError):
+        return path.read_bytes()
+    return None
+
+
 def state_of(path: Path) -> State:
     """Return a file's state.
 
@@ -56,7 +68,7 @@ def damage_of(path: Path, sha256: str) -> str:
     Raises:
         MachineError: it cannot be read.
     """
-    if not path.exists():
+    if not _exists(path):
         return "is missing"
     return "" if _sha256_once(path) == sha256 else "is not what was written"
 
@@ -80,10 +92,9 @@ def verified(path: Path, sha256: str, fix: str = RUN_AGAIN) -> Path:
 
 def read_verified(path: Path, sha256: str, fix: str = RUN_AGAIN) -> bytes:
     """Read a file that fits into memory, and check what was read; see `verified`."""
-    if not path.exists():
-        raise DamagedError("this file is missing", where=str(path), fix=fix)
-    with told(str(path)):
-        data = path.read_bytes()
+    data = read_existing(path)
+    if data is None:
+        raise _missing(path, fix)
     _compare(hashlib.sha256(data).hexdigest(), sha256, path, fix)
     return data
 
@@ -93,8 +104,8 @@ def copy_verified(path: Path, sha256: str, write: Callable[[bytes], object], fix
 
     The caller has to discard what it received if this raises.
     """
-    if not path.exists():
-        raise DamagedError("this file is missing", where=str(path), fix=fix)
+    if not _exists(path):
+        raise _missing(path, fix)
     digest = hashlib.sha256()
     with told(str(path)):
         file = path.open("rb")
@@ -108,6 +119,15 @@ def copy_verified(path: Path, sha256: str, write: Callable[[bytes], object], fix
 def _piece(read: Callable[[int], bytes], path: Path) -> bytes:
     with told(str(path)):
         return read(_COPIED)
+
+
+def _exists(path: Path) -> bool:
+    with told(str(path)):
+        return path.exists()
+
+
+def _missing(path: Path, fix: str) -> DamagedError:
+    return DamagedError("this file is missing", where=str(path), fix=fix)
 
 
 def _compare(found: str, sha256: str, path: Path, fix: str) -> None:

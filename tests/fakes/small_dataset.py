@@ -13,6 +13,7 @@ import numpy as np
 
 from jprep.dataset.spec import Dataset, Split, write_dataset
 from jprep.engine.stage import Output
+from jprep.io.atomic import sha256_of
 from jprep.tokenizer.card import Card, write_card
 from jprep.tokenizer.spec import TokenizerConfig
 from tests.fakes.mark_file import written
@@ -51,7 +52,8 @@ def lay_out(folder: Path, splits: dict[str, list[Document]], **changes: Any) -> 
         folder.joinpath(f"{name}.idx").write_bytes(head + lengths + pointers + numbers)
         marks = list(chain.from_iterable(map(marks_of, documents)))
         folder.joinpath(f"{name}.marks").write_bytes(written(marks))
-        about.append(Split(name, len(ids), len(tokens), [Output(f"{name}.bin", len(ids), "")]))
+        files = [Output(f"{name}.{kind}", 0, sha256_of(folder / f"{name}.{kind}")) for kind in ("bin", "idx", "marks")]
+        about.append(Split(name, len(ids), len(tokens), files))
     fields: dict[str, Any] = {
         "jprep": "0", "format": 1, "name": "small", "signature": "small", "fingerprint": "0" * 32,
         "made_from": {"tokenizer": {"fingerprint": "tokens"}}, "dtype": "uint16", "vocab_size": VOCAB, "end": END,

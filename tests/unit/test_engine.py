@@ -147,6 +147,42 @@ def test_other_input_in_a_task_is_refused(tmp_path: Path) -> None:
         run(Squares([1]), tmp_path)
 
 
+@pytest.mark.parametrize("damaged", ["out/0002", "state/receipts/0002.json"])
+@pytest.mark.parametrize("data", [b"", b"5", b"{}", b"[]", b'{"task": "\xff"}'])
+def test_a_task_whose_output_or_receipt_is_damaged_is_done_again(
+    damaged: str, data: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = run(Squares([1, 2, 3]), tmp_path)
+    (tmp_path / damaged).write_bytes(data)
+    watch = Watch()
+    assert run(Squares([1, 2, 3]), tmp_path, 1, watch) == first
+    assert sorted(watch.fresh) == [False, False, True] and (tmp_path / "out/0002").read_bytes() == b"4"
+    [said] = caplog.messages
+    assert said.startswith(str(tmp_path / damaged)) and said.endswith(": the task that wrote it is done again")
+
+
+def test_a_damaged_claim_is_written_again_unless_receipts_are_of_other_work(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, claim = run(Squares([1, 2]), tmp_path), tmp_path / "state/stage.json"
+    sound = claim.read_bytes()
+    claim.write_bytes(sound[:-5])
+    with pytest.raises(MismatchError, match="other work"):
+        run(Squares([1, 2], salt="new"), tmp_path)
+    assert claim.read_bytes() == sound[:-5]  # the first command still finds its work
+    assert run(Squares([1, 2]), tmp_path) == first and claim.read_bytes() == sound
+    assert "stage.json is damaged" in caplog.text
+
+
+def test_work_of_jprep_0_1_goes_on(tmp_path: Path) -> None:
+    first = run(Squares([1, 2]), tmp_path)
+    for path in (tmp_path / "state").rglob("*.json"):
+        held = unseal(path.read_bytes(), dict[str, Any])
+        path.write_bytes(msgspec.json.encode(held))
+    watch = Watch()
+    assert run(Squares([1, 2]), tmp_path, 1, watch) == first and watch.fresh == [False, False]
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_error_of_a_task_ends_the_run_and_what_is_done_stays(workers: int, tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:

@@ -85,10 +85,8 @@ def test_no_flipped_bit_changes_what_is_read(indent: int) -> None:
     for bit in range(8 * len(data)):
         flipped = bytearray(data)
         flipped[bit // 8] ^= 1 << bit % 8
-        try:
-            assert unseal(bytes(flipped), Receipt) == RECEIPT  # an escape in another case, for example
-        except ValueError:
-            continue
+        with pytest.raises(ValueError):
+            unseal(bytes(flipped), Receipt)
 
 
 @given(st.binary(max_size=40))
@@ -101,10 +99,8 @@ def test_garbage_is_a_value_error(data: bytes) -> None:
 def test_what_jprep_0_1_wrote_is_read() -> None:
     data = msgspec.json.encode(RECEIPT)
     assert unseal(data, Receipt) == RECEIPT
-    with pytest.raises(ValueError, match="no checksum"):
-        unseal(data[:-1] + b',"bhecksum":"0"}', Receipt)
-    with pytest.raises(ValueError, match="no checksum"):  # a claim: it is written again
-        unseal(b'{"salt":""}', dict[str, Any])
+    assert unseal(b'{"salt":""}', dict[str, Any]) == {"salt": ""}
+    assert unseal(b"{}", dict[str, Any]) == {}
 
 
 def test_deep_nesting_is_a_value_error() -> None:
