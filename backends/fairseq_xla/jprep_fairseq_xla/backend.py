@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -16,12 +15,12 @@ from jprep.train.fitting import SHARE, rows_that_fit
 from jprep.train.host import tpus
 from jprep.train.job import Job
 from jprep.train.models import training_memory
+from jprep.train.probe import run_probe
 from jprep_fairseq_xla.options import COMPUTED, WHERE, Device, Options
 from jprep_fairseq_xla.settings import fairseq_settings
 from jprep_torch import pjrt
 from jprep_torch.backend import environment, torchrun
 
-_LOOK = 150  # seconds that the frameworks have to be imported in
 _ASK = "import sys; from jprep_fairseq_xla.report import report; sys.exit(report({!r}))"
 
 
@@ -66,10 +65,8 @@ class FairseqXla:
         try:
             found = [Finding(_ask(python_of(self, options), device))]
         except JprepError as error:
-            return [Finding(error.what, "error", error.fix or f"jprep backends install {self.home(options).install}")]
-        except subprocess.SubprocessError as error:
             fix = f"jprep backends install {self.home(options).install} --restart"
-            return [Finding(f"the backend {self.name} cannot run: {error}", "error", fix)]
+            return [Finding(error.what, "error", error.fix or fix)]
         if options.device == "xla" and not tpus():
             found.append(Finding("there is no TPU here: XLA computes on the CPU", "note", 'device = "cpu" is faster'))
         return found
@@ -118,8 +115,7 @@ def _device(options: Options) -> Device:
 
 def _ask(python: Path, device: Device) -> str:
     """What its environment has, in words."""
-    command = [str(python), "-P", "-c", _ASK.format(device)]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_LOOK)
+    done = run_probe(python, _ASK.format(device))
     if done.returncode:
         what, _, fix = done.stdout.strip().partition("\n")
         raise ConfigError(what or (done.stderr.strip().splitlines() or ["it says nothing"])[-1], fix=fix)

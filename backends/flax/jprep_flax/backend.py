@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,14 +9,14 @@ import msgspec
 
 from jprep.errors import JprepError
 from jprep.train.backend import Finding, Host, Plan
-from jprep.train.environments import printed_by, python_of
+from jprep.train.environments import python_of
 from jprep.train.host import accelerators
 from jprep.train.job import Job
 from jprep.train.joining import told
+from jprep.train.probe import printed_by
 from jprep_flax.layout import Layout, lay_out
 from jprep_flax.options import KINDS, WHERE, Options
 
-_LOOK = 60  # seconds that the framework has to be imported in
 _ABOUT = "import jax, flax; print(jax.__version__, flax.__version__, jax.local_device_count(), jax.default_backend())"
 
 
@@ -35,9 +34,7 @@ class Flax:
         try:
             versions = _ask(python_of(self, options))
         except JprepError as error:
-            return [Finding(error.what, "error", error.fix or fix)]
-        except subprocess.SubprocessError as error:
-            return [Finding(f"the backend flax cannot run: {error}", "error", fix)]
+            return [Finding(error.what, "error", error.fix or f"{fix} --restart")]
         jax, flax, count, kind = versions.split()
         found = [Finding(f"JAX {jax}, Flax {flax}, {count} devices that it can use ({kind})")]
         wanted = options.device if options.device != "auto" else "gpu" if accelerators() else kind
@@ -69,7 +66,7 @@ class Flax:
 
 
 def _ask(python: Path) -> str:
-    return printed_by(python, _ABOUT, _LOOK)
+    return printed_by(python, _ABOUT)
 
 
 def _program(layout: Layout, run: Path) -> list[str]:

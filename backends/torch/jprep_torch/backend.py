@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -10,17 +9,17 @@ import msgspec
 
 from jprep.errors import ConfigError, JprepError
 from jprep.train.backend import Finding, Home, Host, Plan, own_home
-from jprep.train.environments import printed_by, python_of
+from jprep.train.environments import python_of
 from jprep.train.fitting import SHARE, rows_that_fit
 from jprep.train.host import accelerators, tpus
 from jprep.train.job import Job
 from jprep.train.models import training_memory
+from jprep.train.probe import printed_by
 from jprep_torch import pjrt
 
 WHERE = "train.backend.torch"
 """The section of the options."""
 
-_LOOK = 60  # seconds that the framework has to be imported in
 WAYS_OUT = {
     "GPU": 'device = "cpu" among the backend\'s options, or a PyTorch that is built for this GPU',
     "TPU": 'a machine with TPUs (v4 and later) and torch_tpu, or device = "xla"',
@@ -99,13 +98,11 @@ class Torch:
     def check(self, options: Any) -> list[Finding]:
         """What its environment holds, and whether the device that is asked for is there."""
         home = self.home(options)
-        fix = f"jprep backends install {home.install}"
+        fix = f"jprep backends install {home.install} --restart"
         try:
             versions = _ask(python_of(self, options), home.needs)
         except JprepError as error:
             return [Finding(error.what, "error", error.fix or fix)]
-        except subprocess.SubprocessError as error:
-            return [Finding(f"the backend torch cannot run: {error}", "error", fix)]
         torch, transformers, count = versions.split()
         what = f"PyTorch {torch}, transformers {transformers}"
         if options.device == "xla":
@@ -142,7 +139,7 @@ class Torch:
 
 
 def _ask(python: Path, needs: str) -> str:
-    return printed_by(python, _ABOUT.format(f"{needs}, " if needs else ""), _LOOK)
+    return printed_by(python, _ABOUT.format(f"{needs}, " if needs else ""))
 
 
 def _launcher(device: str, processes: int) -> list[str]:
