@@ -9,9 +9,9 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 
 from jprep.errors import ConfigError, JprepError
-from jprep.train.backend import Finding, Home, Host, Plan
+from jprep.train.backend import Finding, Home, Host, MicroBatch, Plan, Target
 from jprep.train.environments import python_of
-from jprep.train.fitting import SHARE, rows_that_fit
+from jprep.train.fitting import Kind, holds, rows_that_fit, smaller_batches, target_on
 from jprep.train.host import tpus
 from jprep.train.job import Job
 from jprep.train.models import training_memory
@@ -34,6 +34,8 @@ class Layout(NamedTuple):
         devices: of all hosts.
         rows: that go through the model at a time, on all devices together, or in each process of a CPU.
         memory: bytes on one device, estimated.
+        target: what it is for.
+        smaller: smaller micro-batches.
     """
 
     device: Device
@@ -42,6 +44,8 @@ class Layout(NamedTuple):
     devices: int
     rows: int
     memory: int
+    target: Target
+    smaller: tuple[MicroBatch, ...]
 
 
 class FairseqXla:
@@ -98,6 +102,8 @@ class FairseqXla:
             memory=layout.memory,
             notes=_notes(run, layout),
             settings=settings,
+            target=layout.target,
+            smaller=layout.smaller,
         )
 
 
@@ -131,14 +137,16 @@ def _layout(job: Job, options: Options, host: Host) -> Layout:
         what = f"a batch of {batch} rows cannot be divided among {parts} {'devices' if devices > 1 else 'processes'}"
         raise ConfigError(what, where=WHERE, fix=f"take a multiple of {parts} as train.batch, or fewer under {WHERE}")
     own = batch // parts
-    on_tpus = device == "xla" and tpus()
-    memory = int(options.memory * 2**30) if on_tpus else host.memory // parts
+    kind: Kind = "tpu" if device == "xla" and tpus() else "cpu"
+    target = target_on(host, kind, per_host=parts // options.hosts, hosts=options.hosts, given=options.memory)
 
     def fits(rows: int) -> bool:
-        return not memory or _memory(job, rows) <= SHARE * memory
+        return holds(target, _memory(job, rows)) is not False
 
     rows = rows_that_fit(own, options.rows, fits, WHERE)
-    return Layout(device, options.processes, options.hosts, devices, rows * devices, _memory(job, rows))
+    smaller = smaller_batches(own, rows, lambda fewer: _memory(job, fewer))
+    memory = _memory(job, rows)
+    return Layout(device, options.processes, options.hosts, devices, rows * devices, memory, target, smaller)
 
 
 def _check(options: Options, device: Device) -> None:

@@ -60,8 +60,10 @@ class Flax:
             rows=layout.rows,
             accumulate=layout.accumulate,
             memory=layout.memory,
+            target=layout.target,
+            smaller=layout.smaller,
             notes=(*_notes(job, layout), *([told(run, layout.processes)] if layout.coordinator else [])),
-            settings=msgspec.to_builtins(layout),
+            settings=_told(layout),
         )
 
 
@@ -69,9 +71,14 @@ def _ask(python: Path) -> str:
     return printed_by(python, _ABOUT)
 
 
+def _told(layout: Layout) -> dict[str, Any]:
+    """What a worker is told of the layout: not what the plan itself says."""
+    return msgspec.to_builtins(msgspec.structs.replace(layout, target=None, smaller=()))  # type: ignore[no-any-return]
+
+
 def _program(layout: Layout, run: Path) -> list[str]:
     """The worker, or what starts several; each is told the layout, which is the plan's and not its own."""
-    verb = ["train", str(run), "--layout", msgspec.json.encode(layout).decode()]
+    verb = ["train", str(run), "--layout", msgspec.json.encode(_told(layout)).decode()]
     if layout.processes > 1 and not layout.coordinator:
         return ["jprep_flax.launching", str(layout.processes), *verb]
     return ["jprep_flax.worker", *verb]
