@@ -3,7 +3,7 @@
 Variables say how it misbehaves: PAUSE (seconds a step), HANG_AT, NAN_AT, CRASH_AT, REFUSE_AT, FULL_AT (steps), IGNORE;
 MEMORY_AT (a step) and MEMORY, how memory runs out there; BAD_RANK is the rank that CRASH_AT, REFUSE_AT and FULL_AT
 mean. RANK, WORLD and PEER (a socket to the other one) make it one of two, see `two_ranks.py`; TRACE is a folder for
-what each rank saw. HOSTS is the number of machines, each of which computes all of it and is told its number by `--process`.
+what each rank saw. HOSTS is the number of machines, each of which computes all of it; `--process` gives its number.
 """
 
 from __future__ import annotations

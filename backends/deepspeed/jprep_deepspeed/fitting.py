@@ -52,9 +52,11 @@ class Fitting:
             asked = self._estimate(chosen).host * self.target.count / _GB
             found.append(f"{_UNKNOWN_HOST}: all processes together need {asked:.2f} GB there, estimated; {_TELL}")
         if not self._fits(chosen):
-            ways = (next((words for words, one in way if self._fits(one)), "") for way in _others(chosen))
+            ways = (
+                next((self._way(words, one) for words, one in way if self._fits(one)), "") for way in _others(chosen)
+            )
             would = [words for words in ways if words][:_TOLD]
-            found.append(f"it does not fit; {'what would: ' + '; '.join(would) if would else 'nothing known would'}")
+            found.append(f"what would fit: {'; '.join(would) if would else 'nothing known'}")
         return found
 
     def smaller(self, chosen: Layout) -> tuple[MicroBatch, ...]:
@@ -72,6 +74,12 @@ class Fitting:
         numbers = [rows] if rows else divisors(own)
         layouts = [_with_rows(_at(self._asked, stage), number) for number in numbers]
         return next((one for one in layouts if self._fits(one)), layouts[-1])
+
+    def _way(self, words: str, layout: Layout) -> str:
+        """A way out, with the memory of the host that it needs where nothing is known of that."""
+        if self._holds(layout):
+            return words
+        return f"{words} (with {self._estimate(layout).host / _GB:.1f} GB of its host's memory for each process)"
 
     def _fits(self, layout: Layout) -> bool:
         """Whether nothing known stands against it."""
