@@ -144,7 +144,7 @@ def advice(job: Job, plan: Plan | None) -> str:
         job: the job.
         plan: how it was run; None where that is not known.
     """
-    where, others = f"train.backend.{job.backend}.rows", _others(job)
+    where, others = f"train.backend.{job.backend}.rows", _others(job, plan)
     if plan is None:
         return f"fewer rows ({where}), a smaller train.length or model{others}"
     if not plan.smaller:
@@ -172,8 +172,11 @@ def _may_hold(target: Target, batch: MicroBatch) -> bool:
     return holds(target, batch.memory, batch.host_memory) is not False
 
 
-def _others(job: Job) -> str:
-    ways = [way for name, way in _WAYS.items() if job.options.get(name, True) in (False, 0, "auto", "no")]
+def _others(job: Job, plan: Plan | None) -> str:
+    """Say which options take less memory; processes of one host share it, so dividing the model among them does not."""
+    on_host = bool(plan and plan.target and plan.target.on_host)
+    names = ["recompute"] if on_host else list(_WAYS)
+    ways = [_WAYS[name] for name in names if job.options.get(name, True) in (False, 0, "auto", "no")]
     return f"; or {', or '.join(ways)}" if ways else ""
 
 
