@@ -112,7 +112,8 @@ def _show(about: dict[str, Any]) -> None:
     from jprep.cli.train_plan import show_findings
     from jprep.train.backend import Finding
 
-    where = about["python"] or "not installed"
+    missing = any("not installed" in finding["what"] for finding in about["findings"])
+    where = about["python"] or ("not installed" if missing else "cannot run here")
     where = "this environment" if where == sys.executable else where
     click.echo(f"{about['name']}  {about['version']}  {where}")
     show_findings(msgspec.convert(about["findings"], list[Finding]))

@@ -39,7 +39,11 @@ def _resume(context: click.Context, option: click.Parameter, value: str) -> str:
 @click.option("-o", "--output", type=OUTPUT_PATH, help="The run directory.")
 @click.option("--name", help="The run's name: it goes to WORK/RECIPE/runs/NAME. By default the backend's.")
 @click.option("--work", type=OUTPUT_PATH, default=Path("work"), help="Where outputs go without -o.")
-@click.option("--dry-run", is_flag=True, help="Print the plan, and do nothing.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Print the plan with estimates, and do nothing. Exit code 3: it does not fit.",
+)
 @click.option("--all-folds", is_flag=True, help="Train once for each fold of labelled data, and print means.")
 @AS_JSON
 def train(
@@ -97,8 +101,7 @@ def train(
         return code
     prepared = prepare(loaded.train, called, chosen, run, place, dataset, dry=dry_run)
     if dry_run:
-        show_plan(prepared, as_json=as_json)
-        return 0
+        return show_plan(prepared, as_json=as_json)
     code = carry_out(prepared, resume)
     if as_json or not code:
         show(prepared, code, as_json=as_json)

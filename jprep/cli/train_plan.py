@@ -10,30 +10,42 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from jprep.train.backend import Finding, Host, Plan
+    from jprep.train.backend import Finding
+    from jprep.train.duration import Duration
+    from jprep.train.fitting import Verdict
     from jprep.train.job import Job
     from jprep.train.launching import Prepared
 
-_GB = 1e9
+
+_ENVIRONMENT = 3
 
 
-def show_plan(prepared: Prepared, *, as_json: bool) -> None:
-    """Print what a run would be."""
+def show_plan(prepared: Prepared, *, as_json: bool) -> int:
+    """Print what a run would be; the exit code: 3 where it does not fit the devices that it is planned for."""
     import msgspec
+
+    from jprep.train.duration import duration, warnings
+    from jprep.train.fitting import judge
 
     backend, job = prepared.backend, prepared.job
     findings = backend.check(msgspec.convert(job.options, backend.Options))
+    verdict = judge(prepared.plan, prepared.host)
+    code = _ENVIRONMENT if verdict.fits is False else 0
+    time = duration(job, prepared.plan, prepared.host)
     if as_json:
-        click.echo(msgspec.json.encode(_fields(prepared, findings)).decode())
-        return
+        click.echo(msgspec.json.encode(_fields(prepared, findings, verdict, time)).decode())
+        return code
     click.echo(f"{job.name}: {prepared.run} with {job.backend}")
-    for name, line in _lines(prepared).items():
+    for name, line in _lines(prepared, verdict, time).items():
         click.echo(f"  {name:<11}{line}")
+    for warning in warnings(job, time):
+        click.echo(f"  {'warning':<11}{warning}")
     for note in prepared.plan.notes:
         click.echo(f"  {'note':<11}{note}")
     show_findings(findings)
     if settings := prepared.plan.settings:
         click.echo(f"  settings   {msgspec.json.format(msgspec.json.encode(settings), indent=2).decode()}")
+    return code
 
 
 def show_findings(findings: list[Finding]) -> None:
@@ -44,7 +56,7 @@ def show_findings(findings: list[Finding]) -> None:
             click.echo(f"  {'fix:':<11}{finding.fix}")
 
 
-def _lines(prepared: Prepared) -> dict[str, str]:
+def _lines(prepared: Prepared, verdict: Verdict, time: Duration) -> dict[str, str]:
     job, plan, keep = prepared.job, prepared.plan, prepared.job.train.checkpoint
     every = [f"every {keep.every_steps:,} steps"] if keep.every_steps else []
     every += [f"every {keep.every_minutes:g} minutes"] if keep.every_minutes else []
@@ -55,16 +67,19 @@ def _lines(prepared: Prepared) -> dict[str, str]:
     return {
         "model": f"{model}, {job.parameters:,} parameters, for {job.train.task}",
         "data": f"{job.samples:,} rows of at most {_length(job):,} tokens" + (f", {tokens:,} tokens" if tokens else ""),
-        "run": f"{job.steps:,} steps of {job.train.batch:,} rows, {_epochs(job):.2f} epochs",
+        "run": f"{job.steps:,} steps of {job.train.batch:,} rows, {_epochs(job):,.2f} epochs",
+        "time": time.text,
         "batch": f"{job.train.batch:,} rows = {where}",
         "precision": job.train.precision,
-        "memory": _memory(plan, prepared.host),
+        "memory": verdict.text,
         "saved": f"{', '.join([*every, 'at the end'])}; kept: {kept}",
         "command": shlex.join(plan.argv),
     }
 
 
-def _fields(prepared: Prepared, findings: list[Finding]) -> dict[str, Any]:
+def _fields(prepared: Prepared, findings: list[Finding], verdict: Verdict, time: Duration) -> dict[str, Any]:
+    from jprep.train.duration import warnings
+
     job, plan = prepared.job, prepared.plan
     return {
         "name": job.name,
@@ -79,6 +94,11 @@ def _fields(prepared: Prepared, findings: list[Finding]) -> dict[str, Any]:
         "epochs": _epochs(job),
         "train": job.train,
         "plan": plan,
+        "fits": verdict.fits,
+        "verdict": verdict.text,
+        "seconds": time.seconds,
+        "duration": time.text,
+        "warnings": warnings(job, time),
         "host": prepared.host,
         "findings": findings,
     }
@@ -100,15 +120,3 @@ def _tokens(prepared: Prepared) -> int:
         return 0
     folder = Path(os.path.normpath(prepared.run.resolve() / prepared.job.dataset))  # the run need not be there yet
     return sum(split.tokens for split in read_dataset(folder).splits if split.name == TRAIN)
-
-
-def _memory(plan: Plan, host: Host) -> str:
-    """The estimate beside what there is."""
-    there = f"{host.memory / _GB:,.1f} GB of memory"
-    for name in sorted(set(host.devices)):
-        there += f", {host.devices.count(name)} × {name}"
-    if host.device_memory:
-        there += f" with {host.device_memory / _GB:,.1f} GB"
-    enough = plan.memory <= max(host.memory // plan.processes, host.device_memory)
-    asked = f"{plan.memory / _GB:,.2f} GB a process, estimated; this machine has {there}"
-    return asked if enough else f"{asked}: it does not fit"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from threading import TIMEOUT_MAX
 from typing import NamedTuple
 
 from jprep.doctor import backends, machine, segmenters
@@ -28,11 +29,12 @@ _LOOKS = _MACHINE | {
     "plugins": backends.found_plugins,
     "backends": backends.backends,
 }
+_LIMITS = {"backends": TIMEOUT_MAX}  # each backend has a limit of its own
 
 
 def examine() -> list[Section]:
-    """Look at everything. It ends whatever hangs, and whatever fails is a finding."""
-    return [Section(title, within(look, title)) for title, look in _LOOKS.items()]
+    """Check everything. A check that hangs is abandoned, and whatever fails is a finding."""
+    return [Section(title, within(look, title, _LIMITS.get(title))) for title, look in _LOOKS.items()]
 
 
 def examine_for(backend: str, overrides: Iterable[str] = ()) -> list[Section]:

@@ -7,12 +7,13 @@ from functools import partial
 from typing import Any
 
 from jprep.doctor.patience import within
-from jprep.errors import MachineError
+from jprep.errors import JprepError
 from jprep.plugins import plugins
 from jprep.plugins.manager import Found
 from jprep.train.backend import Backend, Finding, home_of
 from jprep.train.environments import place_of, python_of, read_stamp
 from jprep.train.launching import half_and_options, light_half
+from jprep.train.probe import NotInstalledError
 
 
 def backends() -> list[Finding]:
@@ -50,13 +51,15 @@ def _plugin(found: Found) -> Finding:
 
 
 def _default(name: str) -> list[Finding]:
-    """A backend that nobody has installed is in nobody's way."""
+    """A backend that is not installed is worth a note, not an error."""
     half = light_half(name)
     found = _backend(half, half.Options())
     try:
         python_of(half)
-    except MachineError:
+    except NotInstalledError:
         return [Finding(one.what, "note" if one.level == "error" else one.level, one.fix) for one in found]
+    except JprepError:  # found says why
+        pass
     return found
 
 

@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 from jprep.errors import JprepError
 from jprep.train.backend import Finding
+from jprep.train.probe import LIMIT
 
-SECONDS = 180.0
-"""That a look may take: a framework on a slow disk takes a minute to be imported."""
+SECONDS = 2 * LIMIT + 60.0
+"""Time limit of a check. A backend's imports a framework twice, and each import may take `LIMIT` seconds."""
 
 
 def within(look: Callable[[], list[Finding]], what: str, seconds: float | None = None) -> list[Finding]:
@@ -26,7 +27,8 @@ def within(look: Callable[[], list[Finding]], what: str, seconds: float | None =
     looking.start()
     looking.join(seconds)
     if looking.is_alive():
-        return [Finding(f"{what}: no answer within {seconds:g} seconds", "error", "look why it hangs")]
+        slow = f"{what}: no answer within {seconds:g} seconds: it hangs, or this machine is slow or busy"
+        return [Finding(slow, "error", "run `jprep doctor` again when the machine is idle")]
     return found
 
 

@@ -17,10 +17,15 @@ def cores() -> int:
 
 
 def memory() -> int:
-    """The machine's memory in bytes, or the container's where that is less; 0 where nobody says."""
+    """The machine's memory in bytes, or what a container or `ulimit -v` leaves of it; 0 where it is not known."""
     known = [limit for path in _LIMITS if (limit := _number(Path(path)))]
     with contextlib.suppress(OSError, ValueError):
         known.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        soft = resource.getrlimit(resource.RLIMIT_AS)[0]
+        known += [soft] if soft != resource.RLIM_INFINITY else []
     return min(known, default=0)
 
 

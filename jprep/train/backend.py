@@ -62,6 +62,40 @@ class Host(msgspec.Struct, frozen=True):
     device_memory: int = 0
 
 
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """The devices that a plan is made for, of this machine or of another one.
+
+    Attributes:
+        name: of one device, for messages: `an NVIDIA A100`, `this machine`.
+        kind: what computes.
+        count: devices of the whole run.
+        memory: bytes that one device has for a plan's `memory`; 0 where it is not known.
+        host_memory: bytes of its host's memory for each process; 0 where it is not known.
+        on_host: whether the device computes in its host's memory, so that both are one.
+    """
+
+    name: str
+    kind: Literal["cpu", "gpu", "tpu"]
+    count: int = 1
+    memory: int = 0
+    host_memory: int = 0
+    on_host: bool = False
+
+
+class MicroBatch(msgspec.Struct, frozen=True):
+    """A smaller number of rows at a time than a plan has.
+
+    Attributes:
+        rows: as the backend's option `rows` has it.
+        memory: bytes on one device, estimated.
+        host_memory: bytes of its host's, estimated.
+    """
+
+    rows: int
+    memory: int
+    host_memory: int = 0
+
+
 class Plan(msgspec.Struct, frozen=True):
     """How a job is run.
 
@@ -76,6 +110,9 @@ class Plan(msgspec.Struct, frozen=True):
         memory: bytes for weights, gradients, optimizer and activations on one device, estimated.
         notes: what a user should know of it, a sentence each: what fits, what is to be typed on other machines.
         settings: the framework's own configuration, made from the job, where it has one.
+        target: the devices that it is made for; None takes the machine that jprep plans on.
+        host_memory: bytes of a process's host that are taken besides, estimated: what is offloaded there.
+        smaller: smaller micro-batches, the largest first, for the advice where memory runs out.
     """
 
     argv: tuple[str, ...]
@@ -87,6 +124,9 @@ class Plan(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
     settings: dict[str, Any] = {}
     machines: int = 1
+    target: Target | None = None
+    host_memory: int = 0
+    smaller: tuple[MicroBatch, ...] = ()
 
 
 class Backend(Protocol):

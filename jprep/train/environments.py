@@ -23,6 +23,7 @@ from jprep.io.lock import locked
 from jprep.io.names import check_name
 from jprep.plugins.hookspecs import PROJECT
 from jprep.train.backend import Backend, Home, home_of
+from jprep.train.probe import NotInstalledError, check_importable
 
 VARIABLE = "JPREP_BACKENDS"
 STAMP = "jprep-backend.json"
@@ -170,39 +171,23 @@ def python_of(half: Backend, options: Any = None, folder: Path | None = None) ->
         folder: of all environments.
 
     Raises:
-        MachineError: there is neither.
+        NotInstalledError: there is neither.
+        SlowError: it is not known, because importing the worker takes too long.
+        MachineError: the worker can be found here, and not imported.
     """
     home = home_of(half, half.Options() if options is None else options)
     for place in (place_of(name, folder) for name in (home.name, *home.also)):
         if read_stamp(place) is not None and interpreter(place).exists():
             return interpreter(place)
-    # Asked in another process: a framework that is imported stays, with its threads and its hold on devices.
-    command = [sys.executable, "-P", "-c", f"import {', '.join(filter(None, (f'{half.module}.worker', home.needs)))}"]
-    tried = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
-    if tried.returncode == 0:
-        return Path(sys.executable)
-    problem = (tried.stderr.strip().splitlines() or ["it says nothing"])[-1]
-    what = f"the backend {half.name} is not installed: {problem}"
-    raise MachineError(what, where=str(place_of(home.name, folder)), fix=f"jprep backends install {home.install}")
-
-
-def printed_by(python: Path, code: str, seconds: float) -> str:
-    """What a line of Python prints in an environment; no file of the working directory is taken for a library.
-
-    Args:
-        python: the environment's interpreter.
-        code: the line.
-        seconds: that it has.
-
-    Raises:
-        MachineError: it fails, with its last line.
-        SubprocessError: it takes longer.
-    """
-    command = [str(python), "-P", "-c", code]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds)
-    if done.returncode:
-        raise MachineError((done.stderr.strip().splitlines() or ["it says nothing"])[-1])
-    return done.stdout
+    try:
+        check_importable(Path(sys.executable), f"{half.module}.worker", home.needs)
+    except NotInstalledError as error:
+        what = f"the backend {half.name} is not installed: {error.what}"
+        fix = f"jprep backends install {home.install}"
+        raise NotInstalledError(what, where=str(place_of(home.name, folder)), fix=fix) from error
+    except MachineError as error:
+        raise type(error)(f"the backend {half.name}: {error.what}", where=error.where, fix=error.fix) from error
+    return Path(sys.executable)
 
 
 def worker_command(half: Backend, options: Any, verb: str, *paths: Path) -> list[str]:

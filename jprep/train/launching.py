@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from jprep.corpus.recipe import convert, settings
-from jprep.errors import ConfigError, MachineError
+from jprep.errors import ConfigError
 from jprep.io.atomic import sha256_of, write_atomic
 from jprep.plugins import plugins
 from jprep.train.backend import Backend, Host, Plan, computed_of, home_of
@@ -22,6 +22,7 @@ from jprep.train.initial import write_initial
 from jprep.train.job import Job, TrainSection, train_section
 from jprep.train.log import Say, on_stderr
 from jprep.train.making import make_job
+from jprep.train.probe import NotInstalledError
 from jprep.train.rundir import INIT, INIT_HASH, lists_of, open_run, output_directory
 from jprep.train.supervise import supervise
 
@@ -186,7 +187,7 @@ def options_of(train: TrainSection, half: Backend) -> Any:
 def _python(half: Backend, options: Any, *, dry: bool) -> Path:
     try:
         return python_of(half, options)
-    except MachineError:
+    except NotInstalledError:
         if not dry:
             raise
         return interpreter(place_of(home_of(half, options).name))

@@ -23,11 +23,13 @@ from jprep.train.attempt import ATTEMPT, HOPELESS, NOBODY, RESUME, announce, cle
 from jprep.train.backend import Plan
 from jprep.train.checkpoints import Checkpoint, full_disk
 from jprep.train.data_lock import check_data
-from jprep.train.events import EVENTS, Event, Follower, last_end, record
+from jprep.train.events import EVENTS, Event, Follower, last_end, read_events, record
 from jprep.train.job import Job
 from jprep.train.log import LOG, Say, cut_log, last_line, on_stderr, opened, tail
+from jprep.train.out_of_memory import MEMORY, MemoryWatch, out_of_memory
 from jprep.train.resuming import checkpoint_to_resume, rewind
 from jprep.train.rundir import LOCK, checkpoints_of, read_job, write_plan
+from jprep.train.standing import Standing
 from jprep.train.trackers import Trackers
 from jprep.train.worker import HEARTBEAT
 
@@ -44,11 +46,13 @@ class Ending(NamedTuple):
         code: the exit code; negative for a signal.
         reason: in words.
         left: whether the worker was asked to leave, and did.
+        memory: whether memory was full.
     """
 
     code: int
     reason: str
     left: bool
+    memory: bool = False
 
 
 def supervise(run: Path, plan: Plan, *, resume: str = "auto", say: Say = on_stderr, backoff: float = 1.0) -> int:
@@ -132,9 +136,9 @@ class _Supervisor:
             ending = self._attempt(latest, attempts)
             if self._asked.times or ending.left:
                 return self._stopped()
-            if ending.code in HOPELESS:
+            begun, step = step, max((one.step for one in self._checkpoints.committed()), default=0)
+            if ending.code in HOPELESS and not (ending.memory and step > begun):  # it would meet the same again
                 return self._failed(ending.code, ending.reason)
-            step = max((one.step for one in self._checkpoints.committed()), default=0)
             if step >= self._job.steps:  # it died on its way out
                 continue
             attempts, failures = attempts + 1, (1 if step > reached else failures + 1)
@@ -153,18 +157,28 @@ class _Supervisor:
         plan = msgspec.structs.replace(self._plan, env=self._plan.env | own)
         write_plan(self._run, plan)  # others read it once the attempt is announced
         announce(self._run, attempt)
+        memory = MemoryWatch(self._run)
         with self._started(plan) as process:
             silent = self._watch(process)
         code = process.returncode
         self._hear()
         if refusal := self._refusal():  # launchers lose their workers' exit codes
-            return Ending(int(refusal.figures["code"] or 1), refusal.note, False)
+            return Ending(int(refusal.figures["code"] or 1), refusal.note, False, MEMORY in refusal.figures)
+        if not silent and not self._asked.times and (why := memory.reason(code, plan.processes)):
+            error = out_of_memory(self._run, self._job, self._reached(), why)
+            return Ending(error.exit_code, str(error), False, memory=True)
         left = code == 0 and any(event.kind == "signal" for event in self._words)
         minutes = self._job.train.silent_minutes
         words = f"it had ended with code {code}" if code >= 0 else f"it was ended by {signal.Signals(-code).name}"
         if code == MachineError.exit_code and (full := full_disk(self._run)):  # neither event nor log took the reason
             words = str(full)
         return Ending(code, f"it was silent for {minutes:g} minutes" if silent else words, left)
+
+    def _reached(self) -> int:
+        """Return the last step whose figures were written."""
+        standing = Standing()
+        standing.add(read_events(self._run))
+        return standing.step
 
     def _hear(self) -> None:
         """Read the events since the last call; those of an attempt's end are kept."""

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-from jprep.errors import JprepError, MachineError
+from jprep.errors import JprepError
 from jprep.train.log import on_stderr
 from jprep.train.saved import Saved
-from jprep.train.worker import Session
 
 
 def parsers(module: str) -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
@@ -47,17 +46,3 @@ def do(given: argparse.Namespace, train: Callable[[argparse.Namespace], int], an
     except JprepError as error:
         on_stderr(f"jprep: {error}")
         return error.exit_code
-
-
-def too_large(error: Exception, session: Session, where: str, fix: str, ahead: int = 1) -> JprepError:
-    """What does not fit at the first step never will; later a restart may mend it.
-
-    Args:
-        error: the framework's.
-        session: the session.
-        where: the backend's section.
-        fix: what takes less memory.
-        ahead: how many steps are begun before the first is known to be done.
-    """
-    kind = MachineError if session.step <= session.start + ahead else JprepError
-    return kind(f"the device's memory is full: {error}", where=where, fix=fix)

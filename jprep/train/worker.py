@@ -27,6 +27,7 @@ from jprep.train.data_lock import check_data
 from jprep.train.events import Kind, record
 from jprep.train.job import Job
 from jprep.train.log import on_stderr
+from jprep.train.out_of_memory import end_figures, memory_errors
 from jprep.train.rundir import CHECKPOINTS, checkpoints_of, read_job, write_environment
 from jprep.train.unsupervised import Start, following, leading
 
@@ -370,14 +371,15 @@ def work(train: Callable[[Session], None], run: Path, rank: int = 0, world: int 
     session = None
     try:
         session = Session(run, rank, world, whole=whole)
-        train(session)
+        with memory_errors(run, session):
+            train(session)
         session.finish()
         return 0
     except JprepError as error:
         on_stderr(f"jprep: {error}")
-        if error.exit_code > _MENDABLE and _takes_part(run, session):
+        if error.exit_code > JprepError.exit_code and _takes_part(run, session):
             with contextlib.suppress(JprepError):  # a full disk takes no event
-                record(run, "end", session.step if session else 0, {"code": error.exit_code}, str(error))
+                record(run, "end", session.step if session else 0, end_figures(error), str(error))
         return error.exit_code
     finally:
         if session:

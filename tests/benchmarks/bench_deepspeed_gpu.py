@@ -14,8 +14,8 @@ import tempfile
 from pathlib import Path
 
 from jprep.train.host import accelerators
+from jprep.train.models.flops import flops_per_token, peak
 from jprep.train.rundir import read_job
-from tests.benchmarks.flops import flops_per_token, peak
 from tests.benchmarks.training import PACES, FailedError, Pairs, Trial, prepare
 from tests.benchmarks.zero import MISSING, PYTHON, STAGES, compare
 

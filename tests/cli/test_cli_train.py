@@ -91,10 +91,22 @@ def test_the_only_backend_that_a_recipe_has_options_for_is_taken(place: Place) -
     assert json.loads(found.stdout)["plan"].items() >= {"rows": 4, "accumulate": 2}.items()
 
 
+def test_a_dry_run_estimates_the_time_and_warns_of_what_is_absurd(place: Place) -> None:
+    shown = place.train("--dry-run").stdout
+    assert re.search(r"\n  time +about \d+ \w+ on \d+ cores", shown) and "warning" not in shown
+    absurd = place.train("--dry-run", "--set", "train.steps=900000000").stdout
+    epochs, days = re.findall(r"\n  warning +(.*)", absurd)[::-1]
+    assert "train.steps" in days and "days" in days and "one epoch" in epochs
+    steps = re.findall(r"train.steps=(\d+)", epochs)[0]
+    told = json.loads(place.train("--dry-run", "--json", "--set", f"train.steps={steps}").stdout)
+    assert told["warnings"] == [] and 0.5 < told["epochs"] <= 2 and told["seconds"] > 0
+    assert told["fits"] is True and "it fits" in told["verdict"]
+
+
 def test_a_dry_run_says_what_would_be_done_and_writes_nothing(place: Place) -> None:
     before = digests(place.folder)
     shown = place.train("--dry-run").stdout
-    assert "does not fit" in place.train("--dry-run", env={"NUMPY_MEMORY": str(1 << 60)}).stdout
+    assert "does not fit" in place.train("--dry-run", env={"NUMPY_MEMORY": str(1 << 60)}, code=3).stdout
     for part in ("roberta-tiny", "30 steps of 8 rows", "1 process × 8 rows × 1 times", "every 10 steps", "fp32"):
         assert part in shown
     assert "-m numpy_heavy.worker train" in shown and "it is slow" in shown and "take another backend" in shown

@@ -1,9 +1,9 @@
 """A worker in numpy: a linear model trained by Session; exact and fast. `python training_worker.py RUN`.
 
 Variables say how it misbehaves: PAUSE (seconds a step), HANG_AT, NAN_AT, CRASH_AT, REFUSE_AT, FULL_AT (steps), IGNORE;
-BAD_RANK is the rank that CRASH_AT, REFUSE_AT and FULL_AT mean. RANK, WORLD and PEER (a socket to the other one) make it
-one of two, see `two_ranks.py`; TRACE is a folder for what each rank saw. HOSTS is the number of machines, each of which
-computes all of it and is told its number by `--process`.
+MEMORY_AT (a step) and MEMORY, how memory runs out there; BAD_RANK is the rank that CRASH_AT, REFUSE_AT and FULL_AT
+mean. RANK, WORLD and PEER (a socket to the other one) make it one of two, see `two_ranks.py`; TRACE is a folder for
+what each rank saw. HOSTS is the number of machines, each of which computes all of it; `--process` gives its number.
 """
 
 from __future__ import annotations
@@ -79,8 +79,25 @@ def misbehave(step: int, rank: int) -> None:
         time.sleep(1000)
     if step == at("CRASH_AT") and rank == at("BAD_RANK"):
         os._exit(7)
+    if step == at("MEMORY_AT"):
+        fill_memory(os.environ["MEMORY"])
     if step == at("REFUSE_AT") and rank == at("BAD_RANK"):
         raise ConfigError("no restart mends this", fix="none")
+
+
+def fill_memory(how: str) -> None:
+    """Run out of memory as a framework, a library or the kernel does it."""
+    if how == "numpy":
+        np.ones(1 << 50)
+    if how == "kernel":
+        Path(os.environ["COUNTER"]).write_text("low 0\noom_kill 4\n")
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "abort":
+        print("terminate called after throwing an instance of 'std::bad_alloc'\n  what():  std::bad_alloc", flush=True)
+        os.abort()
+    if how == "system":
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+    raise MemoryError if how == "python" else RuntimeError(how)
 
 
 def validate(session: Session, step: int, weights: np.ndarray, peers: Peers) -> None:

@@ -44,6 +44,8 @@ def made(kind, **options):
 class TestCc100Conforms(ReaderSuite):
     step = Cc100
     options = {"shard_mb": 1e-5}
+    texts = ("一\n二", "三\u2028四", "五")
+    rejects = ("empty",)
 
     def write(self, folder):
         return put(folder, "\ufeff一\r\n二\x1e\x1f\x00\r\n\r\n \n\n三\u2028四\n\n\n\n五")
@@ -52,6 +54,8 @@ class TestCc100Conforms(ReaderSuite):
 class TestTextConforms(ReaderSuite):
     step = Text
     options = {"documents": "line", "max_bad": 0.5}
+    texts = ("一行目", "二行目")
+    rejects = ("empty", "invalid_utf8")
 
     def write(self, folder):
         return put(folder, "一行目\n\n二行目\r\n　\n".encode() + b"\xff\n")
@@ -60,6 +64,8 @@ class TestTextConforms(ReaderSuite):
 class TestJsonlConforms(ReaderSuite):
     step = Jsonl
     options = {"max_bad": 0.5}
+    texts = ("一\n二", "三")
+    rejects = ("no_text", "malformed_json", "empty")
 
     def write(self, folder):
         return put(folder, '{"text": "一\\u001e\\r\\n二"}\n{"text": null}\n{"text": "三"}\n{broken\n\n{"text": " "}')

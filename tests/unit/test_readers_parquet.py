@@ -27,6 +27,8 @@ def strings(*values):
 class TestParquetConforms(ReaderSuite):
     step = Parquet
     options = {"shard_mb": 1e-5}
+    texts = ("一\n二", "三", "五")
+    rejects = ("no_text", "empty")
 
     def write(self, folder):
         return write(folder, {"text": ["一\x1e\r\n二", "三", None, " ", "五"]})

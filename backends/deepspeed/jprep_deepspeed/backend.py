@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 import msgspec
 
 from jprep.errors import ConfigError
-from jprep.train.backend import Finding, Host, Plan
-from jprep.train.fitting import check_rows
+from jprep.train.backend import Finding, Host, Plan, Target
+from jprep.train.fitting import check_rows, target_on
 from jprep.train.job import Job
 from jprep_deepspeed.checking import findings
 from jprep_deepspeed.ds_config import DsConfig
-from jprep_deepspeed.fitting import Fitting, Room
+from jprep_deepspeed.fitting import Fitting
 from jprep_deepspeed.gpus import gpu_memory
 from jprep_deepspeed.launchers import Hosts, hosts_of, launch
 from jprep_deepspeed.memory import Memory, memory
@@ -47,26 +47,35 @@ class DeepSpeed:
         own = _own_rows(job, given, hosts)
         config = DsConfig(given.ds_config)
         options = _in_range(config.adopted(given, own))
-        layout, notes = _layout(job, options, host, hosts, own, config)
+        fitting = _fitting(job, options, host, hosts, own, config)
+        layout = fitting.choose(_stages(options, hosts.world), options.rows)
         config.agree(job, layout)
         chosen = config.joined(settings(job, layout), job, layout)
         verb = ["train", str(run), "--settings", msgspec.json.encode(chosen).decode(), "--device", layout.device]
         started = launch(options, hosts, host, layout.device, verb + (["--recompute"] if options.recompute else []))
+        taken = _memory(job, config, layout)
         return Plan(
             argv=started.argv,
             env=started.env,
             processes=layout.world,
             rows=layout.rows,
             accumulate=layout.accumulate,
-            memory=_memory(job, config, layout).total,
-            notes=(*notes, *config.notes(job), *started.notes),
+            memory=taken.total,
+            notes=(*fitting.notes(layout), *config.notes(job), *started.notes),
             settings=chosen,
+            target=fitting.target,
+            host_memory=taken.host,
+            smaller=fitting.smaller(layout),
         )
 
 
 def _in_range(options: Options) -> Options:
-    if min(options.processes, options.rows, options.threads, options.port) < 0:
-        raise ConfigError("processes, rows, threads and port are 0 or more", where=WHERE, fix="0 lets jprep choose")
+    if min(options.processes, options.rows, options.threads, options.port, options.host_memory) < 0:
+        what = "processes, rows, threads, port and host_memory are 0 or more"
+        raise ConfigError(what, where=WHERE, fix="0 lets jprep choose")
+    if options.gpu and options.device == "cpu":
+        fix = 'device = "cuda" or "auto" to plan for that GPU, or leave gpu out'
+        raise ConfigError(f"gpu = {options.gpu!r} says nothing of device cpu", where=f"{WHERE}.gpu", fix=fix)
     return options
 
 
@@ -86,16 +95,12 @@ def _own_rows(job: Job, options: Options, hosts: Hosts) -> int:
     return own
 
 
-def _layout(
-    job: Job, options: Options, host: Host, hosts: Hosts, own: int, config: DsConfig
-) -> tuple[Layout, list[str]]:
-    """How the job lies on the devices, and what is to be said of it."""
+def _fitting(job: Job, options: Options, host: Host, hosts: Hosts, own: int, config: DsConfig) -> Fitting:
+    """What finds the layout of the job on its devices."""
     check_rows(own, options.rows, WHERE)
     device, away = _device(options, host), (options.offload_optimizer == "cpu", options.offload_param == "cpu")
     whole = Layout("cuda" if device == "cuda" else "cpu", hosts.world, own, 1, 0, *away, options.recompute)
-    fitting = Fitting(whole, lambda layout: _memory(job, config, layout), _room(options, host, hosts, device))
-    layout = fitting.choose(_stages(options, hosts.world), options.rows)
-    return layout, fitting.notes(layout)
+    return Fitting(whole, lambda layout: _memory(job, config, layout), _target(options, host, hosts, device))
 
 
 def _stages(options: Options, world: int) -> list[int]:
@@ -110,13 +115,17 @@ def _stages(options: Options, world: int) -> list[int]:
     return [options.stage]
 
 
-def _room(options: Options, host: Host, hosts: Hosts, device: str) -> Room:
-    each = host.memory // hosts.processes
+def _target(options: Options, host: Host, hosts: Hosts, device: str) -> Target:
+    """The devices to plan for. Of a host that is not this one nothing is known but what the options say."""
+    given, machines = options.host_memory / hosts.processes, max(1, len(hosts.names))
     if device == "cpu":
-        return Room(each, each, "this machine's memory", shared=True)
+        return target_on(host, "cpu", per_host=hosts.processes, hosts=machines, given=given)
+    found = target_on(host, "gpu", per_host=hosts.processes, hosts=machines)
+    each = int(given * 2**30)
     if options.gpu:
-        return Room(gpu_memory(options.gpu), each, options.gpu)
-    return Room(host.device_memory, each, host.devices[0] if host.devices else "a GPU")
+        size = gpu_memory(options.gpu)
+        return msgspec.structs.replace(found, name=options.gpu, memory=size, host_memory=each)
+    return msgspec.structs.replace(found, host_memory=each or found.host_memory)
 
 
 def _memory(job: Job, config: DsConfig, layout: Layout) -> Memory:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import shutil
 import socket
-import subprocess
 from pathlib import Path
 
 from jprep.errors import JprepError
 from jprep.train.backend import Backend, Finding
-from jprep.train.environments import printed_by, python_of
+from jprep.train.environments import python_of
 from jprep.train.host import accelerators
+from jprep.train.probe import printed_by
 from jprep_deepspeed.launchers import DEFAULT_PORT
 from jprep_deepspeed.options import WHERE, Options
 
-_LOOK = 120  # seconds that the frameworks have to be imported in
 _ABOUT = (
     "import torch, transformers, importlib.metadata as m;"
     "print(m.version('deepspeed'), torch.__version__, transformers.__version__, torch.cuda.device_count())"
@@ -28,20 +27,18 @@ def findings(half: Backend, options: Options) -> list[Finding]:
         half: the backend.
         options: its options.
     """
-    fix = f"jprep backends install {half.name}"
+    fix = f"jprep backends install {half.name} --restart"
     try:
         versions = _ask(python_of(half, options))
     except JprepError as error:
         return [Finding(error.what, "error", error.fix or fix)]
-    except (OSError, subprocess.SubprocessError) as error:
-        return [Finding(f"the backend {half.name} cannot run: {error}", "error", fix)]
     deepspeed, torch, transformers, gpus = versions.split()
     what = f"DeepSpeed {deepspeed}, PyTorch {torch}, transformers {transformers}, {gpus} GPUs that it can use"
     return [Finding(what), *_device(options, gpus), *_programs(options), *_port(options)]
 
 
 def _ask(python: Path) -> str:
-    return printed_by(python, _ABOUT, _LOOK)
+    return printed_by(python, _ABOUT)
 
 
 def _device(options: Options, gpus: str) -> list[Finding]:

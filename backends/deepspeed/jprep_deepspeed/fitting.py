@@ -3,37 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
-from jprep.train.fitting import SHARE, divisors
+import msgspec
+
+from jprep.train.backend import MicroBatch, Target
+from jprep.train.fitting import divisors, holds, smaller_batches
 from jprep_deepspeed.memory import Memory
-from jprep_deepspeed.options import Layout
+from jprep_deepspeed.options import WHERE, Layout
 
 _TOLD = 3  # ways out
 _GB = 1e9
 _STAGES = range(4)
-
-
-class Room(NamedTuple):
-    """What there is.
-
-    Attributes:
-        device: bytes of one device; 0 where it is not known.
-        host: bytes of a host's memory for each of its processes.
-        name: of the device, for notes.
-        shared: whether the device's memory is the host's.
-    """
-
-    device: int
-    host: int
-    name: str
-    shared: bool = False
-
-    def holds(self, memory: Memory) -> bool:
-        """Whether a layout fits."""
-        if self.shared:
-            return memory.total + memory.host <= SHARE * self.device
-        return not self.device or (memory.total <= SHARE * self.device and memory.host <= SHARE * self.host)
+_WORDS = {True: "fits", False: "does not fit", None: "may fit"}
+_UNKNOWN_HOST = "the memory of the host planned for is not known"
+_TELL = f"{WHERE}.host_memory = GiB says what it has"
 
 
 class Fitting:
@@ -42,11 +25,14 @@ class Fitting:
     Args:
         asked: what the options say; its stage and rows where they say them.
         estimate: a layout's memory.
-        room: what there is.
+        target: the devices.
+
+    Attributes:
+        target: the devices.
     """
 
-    def __init__(self, asked: Layout, estimate: Callable[[Layout], Memory], room: Room) -> None:
-        self._asked, self._estimate, self._room = asked, estimate, room
+    def __init__(self, asked: Layout, estimate: Callable[[Layout], Memory], target: Target) -> None:
+        self._asked, self._estimate, self.target = asked, estimate, target
 
     def choose(self, stages: list[int], rows: int) -> Layout:
         """The smallest stage that fits, with as many rows as fit; else the largest stage with as few as can be.
@@ -62,11 +48,26 @@ class Fitting:
         """A line for each stage, and what would fit where the chosen one does not."""
         stages = _STAGES if chosen.world > 1 else [chosen.stage]
         found = [self._line(_at(chosen, stage), taken=stage == chosen.stage) for stage in stages]
+        if chosen.offload_optimizer and not (self.target.on_host or self.target.host_memory):
+            asked = self._estimate(chosen).host * self.target.count / _GB
+            found.append(f"{_UNKNOWN_HOST}: all processes together need {asked:.2f} GB there, estimated; {_TELL}")
         if not self._fits(chosen):
-            ways = (next((words for words, one in way if self._fits(one)), "") for way in _others(chosen))
+            ways = (
+                next((self._way(words, one) for words, one in way if self._fits(one)), "") for way in _others(chosen)
+            )
             would = [words for words in ways if words][:_TOLD]
-            found.append(f"it does not fit; {'what would: ' + '; '.join(would) if would else 'nothing known would'}")
+            found.append(f"what would fit: {'; '.join(would) if would else 'nothing known'}")
         return found
+
+    def smaller(self, chosen: Layout) -> tuple[MicroBatch, ...]:
+        """Return the next smaller micro-batches of a layout."""
+
+        def host(rows: int) -> int:
+            return self._estimate(_with_rows(chosen, rows)).host
+
+        own = chosen.rows * chosen.accumulate
+        found = smaller_batches(own, chosen.rows, lambda rows: self._estimate(_with_rows(chosen, rows)).total)
+        return tuple(msgspec.structs.replace(one, host_memory=host(one.rows)) for one in found)
 
     def _of(self, stage: int, rows: int) -> Layout:
         own = self._asked.rows * self._asked.accumulate
@@ -74,8 +75,19 @@ class Fitting:
         layouts = [_with_rows(_at(self._asked, stage), number) for number in numbers]
         return next((one for one in layouts if self._fits(one)), layouts[-1])
 
+    def _way(self, words: str, layout: Layout) -> str:
+        """A way out, with the memory of the host that it needs where nothing is known of that."""
+        if self._holds(layout):
+            return words
+        return f"{words} (with {self._estimate(layout).host / _GB:.1f} GB of its host's memory for each process)"
+
     def _fits(self, layout: Layout) -> bool:
-        return self._room.holds(self._estimate(layout))
+        """Whether nothing known stands against it."""
+        return self._holds(layout) is not False
+
+    def _holds(self, layout: Layout) -> bool | None:
+        memory = self._estimate(layout)
+        return holds(self.target, memory.total, memory.host)
 
     def _line(self, layout: Layout, *, taken: bool) -> str:
         memory = self._estimate(layout)
@@ -83,8 +95,8 @@ class Fitting:
         line = f"ZeRO {layout.stage}{' (taken)' if taken else ''}: {memory.total / _GB:.2f} GB a process: {parts}"
         if memory.host:
             line += f"; and {memory.host / _GB:.2f} GB of its host's"
-        if self._room.device:
-            line += f"; {'fits' if self._fits(layout) else 'does not fit'} {self._room.name}"
+        if self.target.memory:
+            line += f"; {_WORDS[self._holds(layout)]} {self.target.name}"
         return line
 
 

@@ -30,6 +30,8 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         hosts: "" is this one, `slurm` those of the allocation, else the path of a hostfile (`NAME slots=N` a line).
         port: of the first host, where processes meet; 0 is a free one, or DeepSpeed's 29500, or the Slurm job's own.
         gpu: the GPU to plan for, if it is not this machine's: a name such as `A100-40GB`, or GiB such as `40`.
+        host_memory: GiB of memory of each host to plan for, which offloads are judged by; 0 is this machine's, or
+            unknown where `gpu` names another machine's GPU.
     """
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -46,6 +48,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     hosts: str = ""
     port: int = 0
     gpu: str = ""
+    host_memory: float = 0.0
 
 
 class Layout(NamedTuple):

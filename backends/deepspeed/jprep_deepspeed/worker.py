@@ -9,11 +9,10 @@ import sys
 from pathlib import Path
 
 import msgspec
-import torch
 
-from jprep.train.verbs import do, parsers, too_large
+from jprep.train.verbs import do, parsers
 from jprep.train.worker import Session, work
-from jprep_deepspeed.options import WHERE, Options
+from jprep_deepspeed.options import Options
 from jprep_torch.devices import joined, patience, ranks
 
 _SLURM = {"RANK": "SLURM_PROCID", "LOCAL_RANK": "SLURM_LOCALID", "WORLD_SIZE": "SLURM_NTASKS"}
@@ -36,12 +35,8 @@ def _train(given: argparse.Namespace) -> int:
         job, settings = session.job, given.settings
         options = msgspec.convert(job.options, Options)
         with joined(given.device, deterministic=options.deterministic, patience=patience(job), alone=True) as place:
-            try:
-                updater = Updater(job, given.run, session.resume, place, settings, recompute=given.recompute)
-                Trainer(session, place, updater, settings["train_micro_batch_size_per_gpu"]).train()
-            except torch.OutOfMemoryError as error:
-                fix = "a higher stage, fewer rows, recompute = true or an offload; `--dry-run` says what fits"
-                raise too_large(error, session, WHERE, fix) from error
+            updater = Updater(job, given.run, session.resume, place, settings, recompute=given.recompute)
+            Trainer(session, place, updater, settings["train_micro_batch_size_per_gpu"]).train()
 
     _numbered_by_slurm()
     # What a configuration asks to be compiled is compiled by the ninja of this environment.

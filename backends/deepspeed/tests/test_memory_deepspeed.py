@@ -68,10 +68,15 @@ def test_a_gpu_that_is_named_is_planned_for_without_one(published: Job) -> None:
 
 def test_what_does_not_fit_is_told_with_what_would(published: Job) -> None:
     found = plan(published, rows=3, processes=8, gpu="8")
-    assert not any(fits(found)) and "it does not fit; what would: " in found.notes[4]
-    assert 'offload_optimizer = "cpu"' in found.notes[4]
-    nothing = plan(published, Host("python", 8, 1 << 30), processes=8, gpu="1")
-    assert nothing.notes[4] == "it does not fit; nothing known would"
+    assert not any(fits(found)) and found.notes[-1].startswith("what would fit: ")
+    assert (
+        'offload_optimizer = "cpu" (with ' in found.notes[4]
+        and "GB of its host's memory for each process)" in found.notes[4]
+    )
+    known = plan(published, rows=3, processes=8, gpu="8", host_memory=512.0)
+    assert "GB of its host's memory for each process" not in known.notes[4]
+    nothing = plan(published, Host("python", 8, 1 << 40), processes=8, gpu="1", host_memory=1.0)
+    assert nothing.notes[4] == "what would fit: nothing known"
 
 
 def test_what_is_offloaded_lies_in_the_host_s_memory(published: Job) -> None:

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
 from jprep.errors import ConfigError, JprepError
-from jprep.train.backend import Finding, Home, Host, Plan
+from jprep.train.backend import Finding, Home, Host, MicroBatch, Plan, Target
 from jprep.train.environments import python_of
-from jprep.train.fitting import SHARE, rows_that_fit
+from jprep.train.fitting import Kind, holds, rows_that_fit, smaller_batches, target_on
 from jprep.train.host import tpus
 from jprep.train.job import Job
 from jprep.train.models import training_memory
+from jprep.train.probe import run_probe
 from jprep_fairseq_xla.options import COMPUTED, WHERE, Device, Options
 from jprep_fairseq_xla.settings import fairseq_settings
 from jprep_torch import pjrt
 from jprep_torch.backend import environment, torchrun
 
-_LOOK = 150  # seconds that the frameworks have to be imported in
 _ASK = "import sys; from jprep_fairseq_xla.report import report; sys.exit(report({!r}))"
 
 
@@ -35,6 +34,8 @@ class Layout(NamedTuple):
         devices: of all hosts.
         rows: that go through the model at a time, on all devices together, or in each process of a CPU.
         memory: bytes on one device, estimated.
+        target: what it is for.
+        smaller: smaller micro-batches.
     """
 
     device: Device
@@ -43,6 +44,8 @@ class Layout(NamedTuple):
     devices: int
     rows: int
     memory: int
+    target: Target
+    smaller: tuple[MicroBatch, ...]
 
 
 class FairseqXla:
@@ -66,10 +69,8 @@ class FairseqXla:
         try:
             found = [Finding(_ask(python_of(self, options), device))]
         except JprepError as error:
-            return [Finding(error.what, "error", error.fix or f"jprep backends install {self.home(options).install}")]
-        except subprocess.SubprocessError as error:
             fix = f"jprep backends install {self.home(options).install} --restart"
-            return [Finding(f"the backend {self.name} cannot run: {error}", "error", fix)]
+            return [Finding(error.what, "error", error.fix or fix)]
         if options.device == "xla" and not tpus():
             found.append(Finding("there is no TPU here: XLA computes on the CPU", "note", 'device = "cpu" is faster'))
         return found
@@ -101,6 +102,8 @@ class FairseqXla:
             memory=layout.memory,
             notes=_notes(run, layout),
             settings=settings,
+            target=layout.target,
+            smaller=layout.smaller,
         )
 
 
@@ -118,8 +121,7 @@ def _device(options: Options) -> Device:
 
 def _ask(python: Path, device: Device) -> str:
     """What its environment has, in words."""
-    command = [str(python), "-P", "-c", _ASK.format(device)]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_LOOK)
+    done = run_probe(python, _ASK.format(device))
     if done.returncode:
         what, _, fix = done.stdout.strip().partition("\n")
         raise ConfigError(what or (done.stderr.strip().splitlines() or ["it says nothing"])[-1], fix=fix)
@@ -135,14 +137,16 @@ def _layout(job: Job, options: Options, host: Host) -> Layout:
         what = f"a batch of {batch} rows cannot be divided among {parts} {'devices' if devices > 1 else 'processes'}"
         raise ConfigError(what, where=WHERE, fix=f"take a multiple of {parts} as train.batch, or fewer under {WHERE}")
     own = batch // parts
-    on_tpus = device == "xla" and tpus()
-    memory = int(options.memory * 2**30) if on_tpus else host.memory // parts
+    kind: Kind = "tpu" if device == "xla" and tpus() else "cpu"
+    target = target_on(host, kind, per_host=parts // options.hosts, hosts=options.hosts, given=options.memory)
 
     def fits(rows: int) -> bool:
-        return not memory or _memory(job, rows) <= SHARE * memory
+        return holds(target, _memory(job, rows)) is not False
 
     rows = rows_that_fit(own, options.rows, fits, WHERE)
-    return Layout(device, options.processes, options.hosts, devices, rows * devices, _memory(job, rows))
+    smaller = smaller_batches(own, rows, lambda fewer: _memory(job, fewer))
+    memory = _memory(job, rows)
+    return Layout(device, options.processes, options.hosts, devices, rows * devices, memory, target, smaller)
 
 
 def _check(options: Options, device: Device) -> None:

@@ -27,7 +27,8 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         processes: of `cpu`, that divide the batch.
         rows: rows that go through the model at a time on each device; 0 is as many as the estimate says will fit.
         threads: of each process on a CPU; 0 divides the cores.
-        memory: GiB of each device of a TPU, which is not found out; 0 is unknown.
+        memory: GiB of each device, or on a CPU of each process: for TPUs, whose memory jprep cannot find out, and to
+            plan for another machine; 0 is this machine's.
         options: fairseq's own, by the names of its command line with underscores, e.g. `activation_dropout`. One that
             would change nothing here is refused, and a run does not go on with another of `COMPUTED`.
     """

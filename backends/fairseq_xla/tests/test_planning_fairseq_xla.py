@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from jprep.errors import ConfigError, MachineError
+from jprep.train import probe
 from jprep.train.backend import Finding, Host, Plan
 from jprep.train.rundir import read_job
 from jprep_fairseq_xla import backend, report
@@ -190,8 +191,9 @@ def test_what_is_wrong_with_its_environment_comes_with_what_mends_it(
     assert found(0, "fairseq 0.12.2") == [Finding("fairseq 0.12.2")]
     assert [one.level for one in found(0, "fairseq 0.12.2", device="xla")] == ["ok", "note"]
     python.write_text("#!/bin/sh\nexec sleep 30\n")
-    monkeypatch.setattr(backend, "_LOOK", 0.1)
-    assert "--restart" in FairseqXla().check(Options())[0].fix
+    monkeypatch.setattr(probe, "LIMIT", 0.1)
+    [slow] = FairseqXla().check(Options())
+    assert slow.level == "error" and "slow or busy" in slow.what and "install" not in slow.fix
 
 
 def test_what_cannot_be_imported_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,14 +9,14 @@ import msgspec
 
 from jprep.errors import JprepError
 from jprep.train.backend import Finding, Host, Plan
-from jprep.train.environments import printed_by, python_of
+from jprep.train.environments import python_of
 from jprep.train.host import accelerators
 from jprep.train.job import Job
 from jprep.train.joining import told
+from jprep.train.probe import printed_by
 from jprep_flax.layout import Layout, lay_out
 from jprep_flax.options import KINDS, WHERE, Options
 
-_LOOK = 60  # seconds that the framework has to be imported in
 _ABOUT = "import jax, flax; print(jax.__version__, flax.__version__, jax.local_device_count(), jax.default_backend())"
 
 
@@ -35,9 +34,7 @@ class Flax:
         try:
             versions = _ask(python_of(self, options))
         except JprepError as error:
-            return [Finding(error.what, "error", error.fix or fix)]
-        except subprocess.SubprocessError as error:
-            return [Finding(f"the backend flax cannot run: {error}", "error", fix)]
+            return [Finding(error.what, "error", error.fix or f"{fix} --restart")]
         jax, flax, count, kind = versions.split()
         found = [Finding(f"JAX {jax}, Flax {flax}, {count} devices that it can use ({kind})")]
         wanted = options.device if options.device != "auto" else "gpu" if accelerators() else kind
@@ -63,18 +60,25 @@ class Flax:
             rows=layout.rows,
             accumulate=layout.accumulate,
             memory=layout.memory,
+            target=layout.target,
+            smaller=layout.smaller,
             notes=(*_notes(job, layout), *([told(run, layout.processes)] if layout.coordinator else [])),
-            settings=msgspec.to_builtins(layout),
+            settings=_told(layout),
         )
 
 
 def _ask(python: Path) -> str:
-    return printed_by(python, _ABOUT, _LOOK)
+    return printed_by(python, _ABOUT)
+
+
+def _told(layout: Layout) -> dict[str, Any]:
+    """What a worker is told of the layout: not what the plan itself says."""
+    return msgspec.to_builtins(msgspec.structs.replace(layout, target=None, smaller=()))  # type: ignore[no-any-return]
 
 
 def _program(layout: Layout, run: Path) -> list[str]:
     """The worker, or what starts several; each is told the layout, which is the plan's and not its own."""
-    verb = ["train", str(run), "--layout", msgspec.json.encode(layout).decode()]
+    verb = ["train", str(run), "--layout", msgspec.json.encode(_told(layout)).decode()]
     if layout.processes > 1 and not layout.coordinator:
         return ["jprep_flax.launching", str(layout.processes), *verb]
     return ["jprep_flax.worker", *verb]

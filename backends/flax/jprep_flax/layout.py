@@ -7,12 +7,12 @@ import math
 import msgspec
 
 from jprep.errors import ConfigError
-from jprep.train.backend import Host
-from jprep.train.fitting import SHARE, rows_that_fit
+from jprep.train.backend import Host, MicroBatch, Target
+from jprep.train.fitting import holds, rows_that_fit, smaller_batches, target_on
 from jprep.train.host import tpus
 from jprep.train.job import Job
 from jprep.train.models import FAMILIES, training_memory
-from jprep_flax.options import WHERE, Options
+from jprep_flax.options import WHERE, Device, Options
 
 MODELS = ("gpt2", "llama", "bert", "roberta", "electra")
 """What there is in flax.nnx."""
@@ -20,7 +20,7 @@ MODELS = ("gpt2", "llama", "bert", "roberta", "electra")
 _LANES = 128  # numbers that a TPU's matrix unit takes side by side
 
 
-class Layout(msgspec.Struct, frozen=True, kw_only=True):
+class Layout(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where everything lies.
 
     Attributes:
@@ -33,6 +33,8 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
         coordinator: address and port of the first of several machines; "" where there is one.
         vocabulary: rows of the tables of ids, `vocab_size` or a few more.
         memory: bytes on one device, estimated.
+        target: the devices that it is for.
+        smaller: smaller micro-batches.
     """
 
     device: str
@@ -44,6 +46,8 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     coordinator: str
     vocabulary: int
     memory: int
+    target: Target | None = None
+    smaller: tuple[MicroBatch, ...] = ()
 
     @property
     def world(self) -> int:
@@ -58,14 +62,15 @@ def lay_out(job: Job, options: Options, host: Host) -> Layout:
         ConfigError: an axis cannot be divided, an option is out of its range, or there is no such model.
     """
     _check(job, options)
-    device = options.device if options.device != "auto" else "gpu" if host.devices else "tpu" if tpus() else "cpu"
+    found: Device = "gpu" if host.devices else "tpu" if tpus() else "cpu"
+    device = found if options.device == "auto" else options.device
     devices = options.devices or _devices(device, host, 1 if options.coordinator else options.processes)
-    memory = _device_memory(options, host, device, devices)
-    mesh = _mesh(job, options, devices * options.processes, memory)
+    target = _target(options, host, device, devices)
+    mesh = _mesh(job, options, devices * options.processes, target)
     _check_model(job, mesh)
     shards = mesh[0] * mesh[1]
     own = _own_rows(job, options, shards)
-    rows = _fitting(job, options, mesh, own, memory)
+    rows = _fitting(job, options, mesh, own, target)
     return Layout(
         device=device,
         devices=devices,
@@ -76,6 +81,8 @@ def lay_out(job: Job, options: Options, host: Host) -> Layout:
         coordinator=options.coordinator,
         vocabulary=_vocabulary(job, device, mesh[2]),
         memory=_memory(job, options, mesh, rows),
+        target=target,
+        smaller=smaller_batches(own, rows, lambda fewer: _memory(job, options, mesh, fewer)),
     )
 
 
@@ -103,17 +110,16 @@ def _devices(device: str, host: Host, processes: int) -> int:
     return found // processes
 
 
-def _device_memory(options: Options, host: Host, device: str, devices: int) -> int:
-    """Bytes of one device; 0 where it is not known."""
-    if options.memory:
-        return int(options.memory * 2**30)
-    return {"gpu": host.device_memory, "cpu": host.memory // (devices * options.processes)}.get(device, 0)
+def _target(options: Options, host: Host, device: Device, devices: int) -> Target:
+    """The devices that a plan is for; each process is on a machine of its own where there is a coordinator."""
+    per_host, hosts = (devices, options.processes) if options.coordinator else (devices * options.processes, 1)
+    return target_on(host, device, per_host=per_host, hosts=hosts, given=options.memory)
 
 
-def _mesh(job: Job, options: Options, world: int, memory: int) -> tuple[int, int, int]:
+def _mesh(job: Job, options: Options, world: int, target: Target) -> tuple[int, int, int]:
     """The sizes of data, fsdp and tensor."""
     rest, tensor = world // options.tensor, options.tensor
-    whole = not memory or _memory(job, options, (rest, 1, tensor), 1) <= SHARE * memory
+    whole = holds(target, _memory(job, options, (rest, 1, tensor), 1)) is not False
     fsdp = options.fsdp or (1 if whole or options.data else rest)
     data = options.data or max(1, rest // fsdp)
     if data * fsdp * tensor != world:
@@ -148,9 +154,9 @@ def _own_rows(job: Job, options: Options, shards: int) -> int:
     return batch // shards
 
 
-def _fitting(job: Job, options: Options, mesh: tuple[int, int, int], own: int, memory: int) -> int:
+def _fitting(job: Job, options: Options, mesh: tuple[int, int, int], own: int, target: Target) -> int:
     def fits(rows: int) -> bool:
-        return not memory or _memory(job, options, mesh, rows) <= SHARE * memory
+        return holds(target, _memory(job, options, mesh, rows)) is not False
 
     return rows_that_fit(own, options.rows, fits, WHERE)
 

@@ -13,6 +13,9 @@ KINDS = {"cpu": "cpu", "gpu": "cuda", "tpu": "tpu"}
 """A device as the options name it → as JAX does."""
 
 
+Device = Literal["cpu", "gpu", "tpu"]
+
+
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`[train.backend.flax]`.
 
@@ -33,7 +36,8 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
             the estimate says will fit.
         recompute: keep each layer's input only, and compute the rest again on the way back: a third slower.
         deterministic: on GPUs, take kernels whose results do not depend on the order that threads come in.
-        memory: GiB of each device, where it is not found out: on TPUs; 0 is unknown.
+        memory: GiB of each device: for TPUs, whose memory jprep cannot find out, and to plan for another machine; 0 is
+            this machine's.
     """
 
     device: Literal["auto", "cpu", "gpu", "tpu"] = "auto"

@@ -6,21 +6,18 @@ import argparse
 import sys
 from typing import Any
 
-import jax
 import msgspec
 
-from jprep.train.verbs import do, parsers, too_large
+from jprep.train.verbs import do, parsers
 from jprep.train.worker import Session, work
 from jprep_flax.feeding import Feeder
 from jprep_flax.layout import Layout
 from jprep_flax.mesh import joined
-from jprep_flax.options import WHERE, Options
+from jprep_flax.options import Options
 from jprep_flax.training import Trainer
 from jprep_flax.updating import Updater
 
 _LEAST_PATIENCE = 10.0  # minutes
-_FULL = "RESOURCE_EXHAUSTED"
-_AHEAD = 2  # steps that are begun before the first is known to be done: the host is one ahead
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -41,14 +38,8 @@ def _train(given: argparse.Namespace) -> int:
         patience = 60 * max(_LEAST_PATIENCE, section.silent_minutes)
         how |= {"rank": given.process, "coordinator": given.coordinator or layout.coordinator}
         with joined(layout, patience=patience, **how) as place:
-            try:
-                updater = Updater(session.job, given.run, session.resume, place, layout, recompute=options.recompute)
-                Trainer(session, place, updater, Feeder(session.job, layout, place)).train()
-            except jax.errors.JaxRuntimeError as error:
-                if _FULL not in str(error):
-                    raise
-                fix = f"fewer rows under {WHERE}, or recompute = true, or fsdp over several devices"
-                raise too_large(error, session, WHERE, fix, _AHEAD) from error
+            updater = Updater(session.job, given.run, session.resume, place, layout, recompute=options.recompute)
+            Trainer(session, place, updater, Feeder(session.job, layout, place)).train()
 
     return work(page, given.run, given.process, layout.processes)
 

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import msgspec
 
 from jprep.errors import ConfigError, JprepError
-from jprep.train.backend import Finding, Home, Host, Plan, own_home
-from jprep.train.environments import printed_by, python_of
-from jprep.train.fitting import SHARE, rows_that_fit
+from jprep.train.backend import Finding, Home, Host, MicroBatch, Plan, Target, own_home
+from jprep.train.environments import python_of
+from jprep.train.fitting import Kind, holds, rows_that_fit, smaller_batches, target_on
 from jprep.train.host import accelerators, tpus
 from jprep.train.job import Job
 from jprep.train.models import training_memory
+from jprep.train.probe import printed_by
 from jprep_torch import pjrt
 
 WHERE = "train.backend.torch"
 """The section of the options."""
 
-_LOOK = 60  # seconds that the framework has to be imported in
 WAYS_OUT = {
     "GPU": 'device = "cpu" among the backend\'s options, or a PyTorch that is built for this GPU',
     "TPU": 'a machine with TPUs (v4 and later) and torch_tpu, or device = "xla"',
@@ -47,7 +46,8 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         recompute: keep each layer's input only, and compute the rest again on the way back: a third slower.
         deterministic: on GPUs, take kernels whose results do not depend on the order that threads come in.
         threads: of each process on a CPU; 0 divides the cores.
-        memory: GiB of each device of a TPU, which jprep cannot find out.
+        memory: GiB of each device, or on a CPU of each process: for TPUs, whose memory jprep cannot find out, and to
+            plan for another machine; 0 is this machine's.
     """
 
     device: Literal["auto", "cpu", "cuda", "xla", "tpu"] = "auto"
@@ -71,6 +71,8 @@ class Layout(NamedTuple):
         rows: of each, or of all hosts together, that go through the model at a time.
         shard: whether the model is divided.
         memory: bytes on one device, estimated.
+        target: what it is for.
+        smaller: smaller micro-batches.
         devices: of XLA, of all hosts, among which rows are divided.
         hosts: how many.
     """
@@ -79,6 +81,8 @@ class Layout(NamedTuple):
     rows: int
     shard: bool
     memory: int
+    target: Target
+    smaller: tuple[MicroBatch, ...]
     devices: int = 1
     hosts: int = 1
 
@@ -99,13 +103,11 @@ class Torch:
     def check(self, options: Any) -> list[Finding]:
         """What its environment holds, and whether the device that is asked for is there."""
         home = self.home(options)
-        fix = f"jprep backends install {home.install}"
+        fix = f"jprep backends install {home.install} --restart"
         try:
             versions = _ask(python_of(self, options), home.needs)
         except JprepError as error:
             return [Finding(error.what, "error", error.fix or fix)]
-        except subprocess.SubprocessError as error:
-            return [Finding(f"the backend torch cannot run: {error}", "error", fix)]
         torch, transformers, count = versions.split()
         what = f"PyTorch {torch}, transformers {transformers}"
         if options.device == "xla":
@@ -138,11 +140,13 @@ class Torch:
             accumulate=job.train.batch // layout.processes // layout.rows,
             memory=layout.memory,
             notes=_notes(device, layout, run),
+            target=layout.target,
+            smaller=layout.smaller,
         )
 
 
 def _ask(python: Path, needs: str) -> str:
-    return printed_by(python, _ABOUT.format(f"{needs}, " if needs else ""), _LOOK)
+    return printed_by(python, _ABOUT.format(f"{needs}, " if needs else ""))
 
 
 def _launcher(device: str, processes: int) -> list[str]:
@@ -199,21 +203,27 @@ def _layout(job: Job, options: Options, host: Host, device: str) -> Layout:
     if device == "xla":
         devices = pjrt.devices_of_xla(options.devices, options.hosts)
     own = _own_rows(job, processes * devices)
-    memory = host.device_memory if device == "cuda" else host.memory // processes // devices
-    if device in pjrt.COMPILED and tpus():
-        memory = int(options.memory * 2**30)
+    target = _target(options, host, device, processes * devices)
 
     def takes(rows: int, parts: int) -> int:
         return _memory(job, options, device, rows, parts)
 
     def fits(rows: int, parts: int) -> bool:
-        return not memory or takes(rows, parts) <= SHARE * memory
+        return holds(target, takes(rows, parts)) is not False
 
     whole = processes == 1 or device == "tpu"
     shard = options.shard == "yes" or (options.shard == "auto" and not whole and not fits(1, 1))
     parts = processes if shard else 1
     rows = rows_that_fit(own, options.rows, lambda rows: fits(rows, parts), WHERE)
-    return Layout(processes, rows * devices, shard, takes(rows, parts), devices, options.hosts)
+    smaller = smaller_batches(own, rows, lambda fewer: takes(fewer, parts))
+    return Layout(processes, rows * devices, shard, takes(rows, parts), target, smaller, devices, options.hosts)
+
+
+def _target(options: Options, host: Host, device: str, devices: int) -> Target:
+    """The devices that a plan is for: without TPUs, XLA's are played by the CPU and share its memory."""
+    tpu = device == "tpu" or (device == "xla" and tpus() > 0)
+    kind: Kind = "tpu" if tpu else "gpu" if device == "cuda" else "cpu"
+    return target_on(host, kind, per_host=devices // options.hosts, hosts=options.hosts, given=options.memory)
 
 
 def _check_compiled(job: Job, options: Options, device: str) -> None:

@@ -6,11 +6,10 @@ import argparse
 import sys
 
 import msgspec
-import torch
 
-from jprep.train.verbs import do, parsers, too_large
+from jprep.train.verbs import do, parsers
 from jprep.train.worker import Session, work
-from jprep_torch.backend import WHERE, Options
+from jprep_torch.backend import Options
 from jprep_torch.devices import joined, patience, ranks
 from jprep_torch.pjrt import add_flags
 from jprep_torch.training import Trainer
@@ -33,12 +32,8 @@ def _train(given: argparse.Namespace) -> int:
         options = msgspec.convert(job.options, Options)
         on_xla = {"devices": given.devices, "host": given.process}
         with joined(given.device, deterministic=options.deterministic, patience=patience(job), **on_xla) as place:
-            try:
-                updater = Updater(job, given.run, session.resume, place, options, shard=given.shard)
-                Trainer(session, place, updater, given.rows).train()
-            except torch.OutOfMemoryError as error:
-                fix = f'fewer rows under {WHERE}, or recompute = true, or several GPUs with shard = "yes"'
-                raise too_large(error, session, WHERE, fix) from error
+            updater = Updater(job, given.run, session.resume, place, options, shard=given.shard)
+            Trainer(session, place, updater, given.rows).train()
 
     return work(page, given.run, *ranks(given.process, given.hosts), whole=given.device == "xla")
 

@@ -84,6 +84,13 @@ class BackendSuite:
             cls._bench.ahead(case)
         return cls._bench
 
+    def test_names_its_backend_and_known_cases(self) -> None:
+        """A suite without a backend or without cases would test nothing."""
+        assert getattr(self, "backend", ""), f'{type(self).__name__} names no backend; add e.g. `backend = "torch"`'
+        known = ", ".join(CASES)
+        assert self.cases, f"{type(self).__name__} has no `cases`; name some of {known}, or leave it out for all"
+        assert set(self.cases) <= set(CASES), f"unknown cases {sorted(set(self.cases) - set(CASES))}; known: {known}"
+
     def test_the_loss_falls(self, bench: Bench, case: str) -> None:
         """Every step's loss is told, and the last ones are lower than the first."""
         losses = bench.trained(case).losses()

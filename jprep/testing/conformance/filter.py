@@ -1,4 +1,4 @@
-"""What every filter must do.
+"""Conformance tests for filters.
 
 A step is tested by a subclass:
 
@@ -10,57 +10,72 @@ A step is tested by a subclass:
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import ClassVar
-
-import msgspec
 
 from jprep.corpus.document import Document, Verdict
 from jprep.testing.conformance.step import TEXTS, StepSuite, one_word
 
 
 def document(text: str) -> Document:
-    """A document of that text, not split."""
+    """Return a document with the given text, not split into sentences."""
     return Document(id="sample:1", source="sample", title="", url="", text=text, words=text)
 
 
 class FilterSuite(StepSuite):
-    """Subclass it with `step`, `kept` and `dropped`.
+    """Subclass it with `step`, `kept`, and `dropped` or `trimmed`.
 
     Attributes:
-        kept: texts that must stay.
-        dropped: texts that must go.
+        kept: texts that must stay, with all their lines.
+        dropped: texts that must be dropped.
+        trimmed: for a filter that drops lines: texts, and what must be left of each.
     """
 
-    kept: ClassVar[tuple[str, ...]] = ()
-    dropped: ClassVar[tuple[str, ...]] = ()
+    kept: ClassVar[tuple[str, ...]]
+    dropped: ClassVar[tuple[str, ...]]
+    trimmed: ClassVar[tuple[tuple[str, str], ...]]
 
     def _judge(self, text: str) -> Verdict:
         verdict: Verdict = self.make().judge(document(text))
         return verdict
 
-    def test_keeps_and_drops(self) -> None:
-        """The samples are judged as they should be."""
-        assert [text for text in self.kept if not self._judge(text).keep] == []
-        assert [text for text in self.dropped if self._judge(text).keep] == []
+    def _left(self, text: str) -> str:
+        """Return what a verdict leaves of a document that is kept."""
+        verdict = self._judge(text)
+        assert verdict.keep, f"dropped as a whole: {text!r}"
+        return "\n".join(line for number, line in enumerate(text.split("\n")) if number not in verdict.lines)
+
+    def test_keeps_its_samples(self) -> None:
+        """Documents in `kept` stay whole."""
+        for text in self.samples("kept", 'kept = ("これは残る文書です。",)'):
+            assert self._left(text) == text
+
+    def test_drops_its_samples(self) -> None:
+        """Documents in `dropped` go; documents in `trimmed` lose the lines that they should."""
+        if trimmed := getattr(self, "trimmed", ()):
+            assert [self._left(text) for text, _ in trimmed] == [left for _, left in trimmed]
+        if dropped := getattr(self, "dropped", ()) if trimmed else self.samples("dropped", 'dropped = ("%%%%",)'):
+            assert [text for text in dropped if self._judge(text).keep] == []
 
     def test_takes_any_text(self) -> None:
-        """A verdict comes for every text; what is dropped has a reason, lines are those of the document, in order."""
-        for text in (*TEXTS, *self.kept, *self.dropped):
+        """Every text gets a verdict; what is dropped has a reason, lines are those of the document, in order."""
+        own = (*getattr(self, "kept", ()), *getattr(self, "dropped", ()))
+        for text in (*TEXTS, *own, *(text for text, _ in getattr(self, "trimmed", ()))):
             verdict = self._judge(text)
             assert one_word(verdict.reason) or (verdict.keep and not verdict.lines and not verdict.reason), text
             assert list(verdict.lines) == sorted(set(verdict.lines) & set(range(text.count("\n") + 1))), text
             assert verdict.keep or not verdict.lines, text
 
-    def test_only_looks(self) -> None:
-        """The document is not altered."""
+    def test_does_not_change_the_document(self) -> None:
+        """A filter only judges."""
         for text in TEXTS:
             doc = document(text)
-            before = msgspec.structs.replace(doc)
+            before = deepcopy(doc)
             self.make().judge(doc)
             assert doc == before
 
     def test_has_no_memory(self) -> None:
-        """A verdict does not depend on the documents before: shards are judged apart."""
+        """A verdict does not depend on the documents before it: shards are judged separately."""
         step = self.make()
         verdicts = [step.judge(document(text)) for text in (*TEXTS, *reversed(TEXTS))]
         assert verdicts == [self._judge(text) for text in (*TEXTS, *reversed(TEXTS))]

@@ -1,4 +1,4 @@
-"""What every normaliser must do.
+"""Conformance tests for normalisers.
 
 A step is tested by a subclass:
 
@@ -18,18 +18,26 @@ class NormalizerSuite(StepSuite):
     """Subclass it with `step` and `pairs`.
 
     Attributes:
-        pairs: texts, and what they must become.
+        pairs: texts, and what they must become; at least one of them changes.
     """
 
-    pairs: ClassVar[tuple[tuple[str, str], ...]] = ()
+    pairs: ClassVar[tuple[tuple[str, str], ...]]
 
     def test_normalizes(self) -> None:
         """The samples become what they should."""
+        step, pairs = self.make(), self.samples("pairs", 'pairs = (("ｶﾅ", "カナ"),)')
+        assert any(before != after for before, after in pairs), "no sample in `pairs` changes: add one that does"
+        assert [step.apply(before) for before, _ in pairs] == [after for _, after in pairs]
+
+    def test_is_deterministic(self) -> None:
+        """The same text gives the same result from the same step, from a new one, and in another order."""
         step = self.make()
-        assert [step.apply(before) for before, _ in self.pairs] == [after for _, after in self.pairs]
+        first = [step.apply(text) for text in TEXTS]
+        assert [step.apply(text) for text in reversed(TEXTS)] == first[::-1]
+        assert [self.make().apply(text) for text in TEXTS] == first
 
     def test_takes_each_line_by_itself(self) -> None:
-        """What is done to a line does not depend on its neighbours, and lines stay lines."""
+        """A line's result does not depend on its neighbours, and lines stay lines."""
         step = self.make()
         text = "\n".join(TEXTS)
         assert step.apply(text) == "\n".join(step.apply(line) for line in text.split("\n"))
@@ -41,7 +49,7 @@ class NormalizerSuite(StepSuite):
 
     def test_counts_what_it_changes(self) -> None:
         """A change leaves a count; where nothing changes, nothing is counted."""
-        for text in TEXTS:
+        for text in (*TEXTS, *(before for before, _ in getattr(self, "pairs", ()))):
             step = self.make()
             changed = step.apply(text) != text
             assert changed == (step.tally.total() > 0), text

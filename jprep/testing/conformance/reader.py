@@ -1,9 +1,10 @@
-"""What every reader must do.
+"""Conformance tests for readers.
 
 A step is tested by a subclass:
 
     class TestMyReader(ReaderSuite):
         step = MyReader
+        texts = ("一つ目の文書", "二つ目の文書")
 
         def write(self, folder: Path) -> str:
             path = folder / "sample.xyz"
@@ -14,6 +15,7 @@ A step is tested by a subclass:
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 
@@ -24,32 +26,42 @@ from jprep.testing.conformance.step import MARKS, StepSuite, one_word
 
 
 class ReaderSuite(StepSuite):
-    """Subclass it with `step` and `write`."""
+    """Subclass it with `step`, `write` and `texts`, and `rejects` where the sample holds records to be rejected.
+
+    Attributes:
+        texts: the texts of the sample's documents, in order.
+        rejects: the reasons of the sample's rejected records, in order.
+    """
+
+    texts: ClassVar[tuple[str, ...]]
+    rejects: ClassVar[tuple[str, ...]] = ()
 
     def write(self, folder: Path) -> str:
-        """Write an input that holds a document or more, and answer its path."""
-        raise NotImplementedError
+        """Write an input with one document or more, and return its path."""
+        raise NotImplementedError(f"{type(self).__name__} must define write(folder): write a sample, return its path")
 
     def _read(self, path: str) -> list[Document | Reject]:
         reader = self.make()
         return [item for shard in reader.shards(path) for item in reader.read(shard, "sample")]
 
-    def test_finds_documents(self, tmp_path: Path) -> None:
-        """The sample is read, each document once, under the name of its source."""
-        found = [item for item in self._read(self.write(tmp_path)) if isinstance(item, Document)]
-        assert found
+    def test_reads_its_sample(self, tmp_path: Path) -> None:
+        """The sample's documents have their texts and the name of their source, each id once; others are rejected."""
+        texts, items = self.samples("texts", 'texts = ("一つ目の文書",)'), self._read(self.write(tmp_path))
+        found = [item for item in items if isinstance(item, Document)]
+        assert [doc.text for doc in found] == list(texts)
+        assert [item.reason for item in items if isinstance(item, Reject)] == list(self.rejects)
         assert len({doc.id for doc in found}) == len(found)
         assert {doc.source for doc in found} == {"sample"}
         assert all(doc.words == "" for doc in found)
 
     def test_cuts_the_same_shards_again(self, tmp_path: Path) -> None:
-        """Shards must not depend on who asks, or when."""
+        """Shards are the same in every process, at any time."""
         path = self.write(tmp_path)
         first, second = list(self.make().shards(path)), list(self.make().shards(path))
         assert first == second
         assert [shard.index for shard in first] == list(range(len(first)))
 
-    def test_ids_do_not_tell_where_the_file_lies(self, tmp_path: Path) -> None:
+    def test_documents_do_not_depend_on_the_folder(self, tmp_path: Path) -> None:
         """The same input in another folder gives the same documents."""
         here, there = tmp_path / "here", tmp_path / "there"
         here.mkdir()
@@ -57,7 +69,7 @@ class ReaderSuite(StepSuite):
         assert self._read(self.write(here)) == self._read(self.write(there))
 
     def test_shards_can_be_sent_and_read_in_any_order(self, tmp_path: Path) -> None:
-        """Another process reads a shard, knowing nothing of those before it."""
+        """A shard can be read by another process, without the shards before it."""
         path = self.write(tmp_path)
         whole = self._read(path)
         sent = [msgspec.msgpack.decode(msgspec.msgpack.encode(s), type=Shard) for s in self.make().shards(path)]
@@ -65,7 +77,7 @@ class ReaderSuite(StepSuite):
         assert [item for index in sorted(parts) for item in parts[index]] == whole
 
     def test_texts_are_clean(self, tmp_path: Path) -> None:
-        """No mark of jprep's own comes from an input, no carriage return, no empty text."""
+        """Texts hold none of jprep's own marks and no carriage return, and are not empty."""
         for item in self._read(self.write(tmp_path)):
             if isinstance(item, Document):
                 assert not MARKS & set(map(ord, item.text))

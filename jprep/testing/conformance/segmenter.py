@@ -1,4 +1,4 @@
-"""What every segmenter must do: lose nothing, keep the order, never depend on what it was asked before.
+"""Conformance tests for segmenters: lose nothing, keep the order, never depend on earlier calls.
 
 A plugin's test subclasses the suite and gives it the segmenter:
 
@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 
 from jprep.corpus.document import WORD
 from jprep.corpus.step import Segmenter
+from jprep.testing.conformance.step import one_word
 
 SENTENCES = (
     "すもももももももものうち。",
@@ -71,6 +72,17 @@ LONG = (
 class SegmenterSuite:
     """Subclass it and define a fixture `segmenter`."""
 
+    def test_has_a_name_and_a_version(self, segmenter: Segmenter) -> None:
+        """Recipes use the name, fingerprints the version."""
+        assert one_word(segmenter.name)
+        assert isinstance(segmenter.version, int)
+        assert segmenter.version >= 1
+
+    def test_marks_words(self, segmenter: Segmenter) -> None:
+        """A segmenter that leaves every sentence whole says so with `marks = False`."""
+        marked = [words for words in segmenter.segment(SENTENCES) if WORD in words]
+        assert bool(marked) == segmenter.marks, f"{len(marked)} of {len(SENTENCES)} sentences were segmented"
+
     def test_plain_sentences_are_given_back_whole(self, segmenter: Segmenter) -> None:
         """Deleting U+001F from the words gives each sentence."""
         check(segmenter, SENTENCES)
@@ -90,12 +102,13 @@ class SegmenterSuite:
 
     def test_what_cannot_be_taken_comes_back_and_is_counted(self, segmenter: Segmenter) -> None:
         """A lone surrogate, or a mark that was there before: the others do not suffer."""
+        segmenter.tally.clear()
         bad = ["壊れた\ud800文", f"印の{WORD}ある文"]
         first, *others, last = segmenter.segment([bad[0], *SENTENCES, bad[1]])
         assert [first, last] == bad
         assert others == segmenter.segment(SENTENCES)
         counted = sum(count for name, count in segmenter.tally.items() if name.startswith("unsegmented."))
-        assert counted == 2 or not any(WORD in words for words in others)  # one that never marks has nothing to count
+        assert counted == 2 or not segmenter.marks  # a segmenter that never marks has nothing to count
 
     def test_nothing_gives_nothing(self, segmenter: Segmenter) -> None:
         """An empty batch is a batch."""
@@ -105,6 +118,7 @@ class SegmenterSuite:
         """Wherever in a batch they stand, alone, and a second time."""
         texts = [text for text in SENTENCES for _ in range(3)]
         batch = segmenter.segment(texts)
+        assert len(batch) == len(texts)
         assert batch == segmenter.segment(texts)
         assert batch == [segmenter.segment([text])[0] for text in texts]
         assert batch[::-1] == segmenter.segment(texts[::-1])

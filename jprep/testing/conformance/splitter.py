@@ -1,4 +1,4 @@
-"""What every splitter must do.
+"""Conformance tests for splitters.
 
 A step is tested by a subclass:
 
@@ -22,12 +22,19 @@ class SplitterSuite(StepSuite):
         pairs: texts, and the sentences that they hold.
     """
 
-    pairs: ClassVar[tuple[tuple[str, list[str]], ...]] = ()
+    pairs: ClassVar[tuple[tuple[str, list[str]], ...]]
 
     def test_splits(self) -> None:
         """The samples are split where they should be."""
+        step, pairs = self.make(), self.samples("pairs", 'pairs = (("一。二。", ["一。", "二。"]),)')
+        assert [list(sentences(step.mark(text))) for text, _ in pairs] == [parts for _, parts in pairs]
+
+    def test_is_deterministic(self) -> None:
+        """The same text gives the same marks from the same step, from a new one, and in another order."""
         step = self.make()
-        assert [list(sentences(step.mark(text))) for text, _ in self.pairs] == [parts for _, parts in self.pairs]
+        first = [step.mark(text) for text in TEXTS]
+        assert [step.mark(text) for text in reversed(TEXTS)] == first[::-1]
+        assert [self.make().mark(text) for text in TEXTS] == first
 
     def test_changes_nothing_else(self) -> None:
         """Taking the marks out gives the text back."""

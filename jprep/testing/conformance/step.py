@@ -1,4 +1,4 @@
-"""What every step must do, whatever its kind; the suites of the kinds build on it."""
+"""Conformance tests for every step, whatever its kind; the suites of the kinds build on it."""
 
 from __future__ import annotations
 
@@ -44,8 +44,22 @@ class StepSuite:
     options: ClassVar[dict[str, Any]] = {}
 
     def make(self) -> Any:
-        """A new step with the suite's options, checked as a recipe's are."""
+        """Return a new step with the suite's options, checked as a recipe's are."""
         return self.step(msgspec.convert(self.options, self.step.Config))
+
+    def samples(self, name: str, example: str) -> Any:
+        """Return the samples that a subclass has to define.
+
+        Args:
+            name: the class attribute that holds them.
+            example: a line that defines it, for the message.
+
+        Raises:
+            AssertionError: there are none, so that the suite would pass without testing anything.
+        """
+        found = getattr(self, name, ())
+        assert found, f"{type(self).__name__} defines no samples `{name}`, so nothing is tested; add e.g. `{example}`"
+        return found
 
     def test_has_a_name_and_a_version(self) -> None:
         """Recipes use the name, fingerprints the version."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +15,7 @@ import pytest
 from jprep.dataset.indexed import Indexed
 from jprep.dataset.sampler import source_of
 from jprep.dataset.spec import SENTENCE_START, TRAIN, VALIDATION, WORD_START
+from jprep.testing.backend_suite import BackendSuite
 from jprep.testing.backend_suite.cases import CASES, STEPS, case_of, golden
 from jprep.testing.backend_suite.material import lay_out_dataset, lay_out_rows, lay_out_tokenizer
 from jprep.tokenizer import load_tokenizer
@@ -71,3 +75,57 @@ def test_a_case_makes_a_job_with_a_curve_of_its_length(tmp_path: Path, name: str
     assert job.steps == len(curve.train) == STEPS
     assert list(curve.validation) == [STEPS // 2, STEPS]
     assert np.isfinite([*curve.train, *curve.validation.values()]).all()
+
+
+Curve = dict[int, float]
+CURVE_TESTS = ("test_the_loss_falls", "test_the_curve_is_the_golden_one", "test_the_validation_loss_is_the_golden_one")
+
+
+def bench(change: Callable[[Curve], Curve]) -> Any:
+    """A bench whose runs have the golden curves, changed."""
+
+    def losses(name: str, kind: str = "log") -> Curve:
+        curve = golden(name)
+        return change(dict(enumerate(curve.train, 1)) if kind == "log" else dict(curve.validation))
+
+    return SimpleNamespace(trained=lambda name: SimpleNamespace(losses=lambda kind="log": losses(name, kind)))
+
+
+def red(suite: type[BackendSuite], change: Callable[[Curve], Curve]) -> list[str]:
+    """The tests of curves that fail."""
+    found = []
+    for name in CURVE_TESTS:
+        try:
+            getattr(suite(), name)(bench(change), suite.cases[0])
+        except AssertionError:
+            found.append(name)
+    return found
+
+
+class Mine(BackendSuite):
+    backend = "mine"
+    cases = ("gpt2-clm",)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda curve: curve, ()),
+        (lambda curve: {}, CURVE_TESTS),
+        (lambda curve: dict(list(curve.items())[1:]), CURVE_TESTS),
+        (lambda curve: dict.fromkeys(curve, float("nan")), CURVE_TESTS),
+        (lambda curve: dict.fromkeys(curve, 5.0), CURVE_TESTS),
+        (lambda curve: {step: loss * 1.001 for step, loss in curve.items()}, CURVE_TESTS[1:]),
+    ],
+)
+def test_wrong_curves_fail(change: Callable[[Curve], Curve], expected: tuple[str, ...]) -> None:
+    assert red(Mine, change) == list(expected)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [({"backend": ""}, "names no backend"), ({"cases": ()}, "has no `cases`"), ({"cases": ("gpt3",)}, "gpt3")],
+)
+def test_a_suite_without_a_backend_or_cases_fails(attributes: dict[str, Any], message: str) -> None:
+    with pytest.raises(AssertionError, match=message):
+        type("Empty", (Mine,), attributes)().test_names_its_backend_and_known_cases()

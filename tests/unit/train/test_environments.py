@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,9 +14,10 @@ import msgspec
 import pytest
 
 from jprep.errors import ConfigError, MachineError
-from jprep.train import environments
+from jprep.train import environments, probe
 from jprep.train.backend import Home
 from jprep.train.environments import STAMP, default_folder, install, installed, interpreter, python_of, read_stamp
+from jprep.train.probe import NotInstalledError, SlowError
 
 OFFLINE = ("--no-index", "--no-deps")
 
@@ -82,6 +84,53 @@ def test_a_backend_that_imports_here_is_used_from_here(tmp_path: Path, monkeypat
     with pytest.raises(MachineError) as caught:
         python_of(half("here"), folder=tmp_path)
     assert "no_such_framework" in caught.value.what and caught.value.fix == "jprep backends install here --set it=so"
+
+
+GUARD = """import sys
+def main():
+    print("usage: train RUN", file=sys.stderr)
+    return 2
+"""
+
+
+@pytest.mark.parametrize(
+    ("worker", "kind", "said"),
+    [
+        ("import no_such_framework", NotInstalledError, "not installed: ModuleNotFoundError"),
+        ("import importlib.metadata as m; m.version('no-such-thing')", NotInstalledError, "not installed"),
+        (GUARD + "sys.exit(main())", MachineError, "importing odd_backend.worker runs the worker"),
+        ("import sys; sys.argv[1]", MachineError, "is installed, and importing it fails: IndexError"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", MachineError, "killed by SIGKILL"),
+        ("import time; time.sleep(60)", SlowError, "slow or busy"),
+    ],
+)
+def test_a_worker_that_cannot_be_imported_is_told_why(
+    worker: str, kind: type[MachineError], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "odd_backend"
+    package.mkdir()
+    package.joinpath("__init__.py").touch()
+    package.joinpath("worker.py").write_text(worker)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(probe, "LIMIT", 1.0 if kind is SlowError else 60.0)
+    with pytest.raises(kind, match=said) as caught:
+        python_of(half("odd"), folder=tmp_path / "none")
+    assert type(caught.value) is kind
+    assert ("jprep backends install" in caught.value.fix) == (kind is NotInstalledError)
+    assert ("__main__" in caught.value.fix) == ("runs the worker" in said or "IndexError" in said)
+
+
+def test_a_slow_import_is_announced_and_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(probe, "_NOTICE", 0.05)
+    done = probe.run_probe(Path(sys.executable), "import time; time.sleep(0.5); print('here')", say=told.append)
+    assert done.stdout == "here\n"
+    assert len(told) == 1 and "takes long" in told[0] and "300" in told[0]
+
+
+def test_an_interpreter_that_is_gone_is_an_error_of_the_machine(tmp_path: Path) -> None:
+    with pytest.raises(MachineError, match="cannot be started"):
+        probe.printed_by(tmp_path / "python", "1")
 
 
 def test_constraints_go_to_pip_and_other_ones_make_it_again(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from jprep.train.events import Event
 from jprep.train.host import this_host
 from jprep.train.initial import write_initial
 from jprep.train.launching import Prepared, backend_of, begin, prepare
+from jprep.train.probe import NotInstalledError
 from jprep.train.rundir import INIT, JOB, read_job
 from jprep.train.standing import Standing
 from tests.conftest import digests
@@ -134,7 +135,7 @@ def test_another_job_is_refused_and_nothing_of_the_first_is_touched(work: Path) 
 
 def test_without_an_environment_only_a_dry_run_is_planned(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(half: Backend, options: object) -> Path:
-        raise MachineError("not installed")
+        raise NotInstalledError("not installed")
 
     monkeypatch.setattr(launching, "python_of", absent)
     monkeypatch.setenv("JPREP_BACKENDS", "/nowhere")

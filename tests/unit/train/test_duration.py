@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from jprep.train import duration
+from jprep.train.backend import Host, Plan, Target
+from jprep.train.duration import Duration
+from jprep.train.models.flops import flops_per_token, peak
+
+
+def test_flops_are_six_for_each_weight_and_twelve_for_each_number_that_attention_looks_at() -> None:
+    model = {"model_type": "gpt2", "n_layer": 2, "n_embd": 8}
+    assert flops_per_token(model, 1000, 16) == 6 * 1000 + 12 * 2 * 8 * 16
+
+
+def test_models_with_other_names_for_layers_and_width_count_alike() -> None:
+    model = {"model_type": "llama", "num_hidden_layers": 3, "hidden_size": 4}
+    assert flops_per_token(model, 10, 5) == 60 + 12 * 3 * 4 * 5
+
+
+@pytest.mark.parametrize(
+    ("name", "tera"),
+    [
+        ("NVIDIA H100 80GB HBM3", 989),
+        ("NVIDIA H100 PCIe", 756),
+        ("NVIDIA A100-SXM4-40GB", 312),
+        ("NVIDIA A10G", 70),
+        ("NVIDIA A10", 125),
+        ("NVIDIA L40S", 362),
+        ("NVIDIA L4", 121),
+        ("NVIDIA GeForce RTX 4090", 165),
+    ],
+)
+def test_a_gpu_is_known_by_its_whole_name(name: str, tera: int) -> None:
+    assert peak(name) == tera * 1e12
+
+
+def test_an_unknown_gpu_has_the_peak_that_is_given() -> None:
+    assert peak("NVIDIA A1000") is None
+    assert peak("NVIDIA A1000", "50.5") == 50.5e12
+
+
+@pytest.mark.parametrize(
+    ("name", "tera"), [("A100-40GB", 312), ("rtx4090", 165), ("RTX-4090", 165), ("H100_PCIe", 756)]
+)
+def test_a_gpu_is_known_by_the_name_that_a_user_gives_it(name: str, tera: int) -> None:
+    assert peak(name) == tera * 1e12
+
+
+def test_fp32_has_a_lower_peak() -> None:
+    assert peak("A100", half=False) == 19.5e12
+
+
+def job(steps: int, samples: int = 1000, **options: object) -> Any:
+    section = SimpleNamespace(batch=10, length=100, data=[], precision="bf16")
+    model = {"model_type": "gpt2", "n_layer": 2, "n_embd": 8}
+    return SimpleNamespace(train=section, model=model, parameters=10**6, steps=steps, samples=samples, options=options)
+
+
+def plan(target: Target | None) -> Plan:
+    return Plan((), {}, 1, 1, 1, 0, target=target)
+
+
+HOST = Host("python", 4, 1)
+FLOPS = 10 * 100 * (6 * 10**6 + 12 * 2 * 8 * 100)
+"""Of a step."""
+
+
+def test_a_gpu_s_time_comes_from_its_peak() -> None:
+    target = Target(name="A100-40GB", kind="gpu", count=4)
+    found = duration.duration(job(1000), plan(target), HOST)
+    assert found.seconds == pytest.approx(1000 * FLOPS / (4 * 0.35 * 312e12))
+    assert "4 × A100-40GB" in found.text and "35%" in found.text and "about" in found.text
+    again = duration.duration(job(1000, recompute=True), plan(target), HOST)
+    assert again.seconds == pytest.approx(found.seconds * 4 / 3)
+
+
+def test_a_cpu_s_time_comes_from_a_measured_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(duration, "core_rate", lambda: 1e10)
+    found = duration.duration(job(1000), plan(None), HOST)
+    assert found.seconds == pytest.approx(1000 * FLOPS / (0.5 * 4e10))
+    assert "4 cores" in found.text and "10 GFLOP/s" in found.text
+
+
+def test_the_speed_of_a_core_is_measured() -> None:
+    assert 1e8 < duration.core_rate() < 1e13
+
+
+@pytest.mark.parametrize("target", [Target(name="a TPU", kind="tpu"), Target(name="40", kind="gpu")])
+def test_of_unknown_devices_nothing_is_said(target: Target) -> None:
+    found = duration.duration(job(1000), plan(target), HOST)
+    assert found.seconds is None and "not known" in found.text and target.name in found.text
+
+
+@pytest.mark.parametrize(
+    ("steps", "seconds", "warned"),
+    [
+        (100, 86_400.0, []),
+        (100, None, []),
+        (100, 40 * 86_400.0, ["train.steps"]),
+        (125_552, 60.0, ["--set train.steps=100 "]),
+        (125_552, 400 * 86_400.0, ["400 days", "1,256 times"]),
+    ],
+)
+def test_what_is_absurd_gets_a_warning_with_the_option(steps: int, seconds: float | None, warned: list[str]) -> None:
+    found = duration.warnings(job(steps), Duration(seconds, ""))
+    assert len(found) == len(warned)
+    assert all(part in line for part, line in zip(warned, found, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.2, "1 seconds"), (90, "90 seconds"), (150, "2 minutes"), (6000, "100 minutes"), (10_000, "3 hours"),
+        (200_000, "2 days"), (86_400 * 1234, "1,200 days"),
+    ],
+)  # fmt: skip
+def test_durations_in_words(seconds: float, words: str) -> None:
+    assert duration.in_words(seconds) == words

@@ -1,0 +1,126 @@
+"""A worker that runs out of memory is not restarted in vain, and the message says which micro-batch would fit."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from jprep.io.machine import memory
+from jprep.train import out_of_memory
+from jprep.train.backend import MicroBatch, Plan, Target
+from jprep.train.events import read_events
+from jprep.train.out_of_memory import MemoryWatch, advice, is_out_of_memory
+from jprep.train.rundir import read_job
+from jprep.train.supervise import supervise
+from tests.fakes.small_run import plan_of, small_run
+
+GB = 10**9
+TORCH = "[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."
+CUDA = "CUDA out of memory. Tried to allocate 2.00 GiB."
+JAX = "RESOURCE_EXHAUSTED: Out of memory allocating 1099511627776 bytes."
+SMALLER = (MicroBatch(4, 4 * GB), MicroBatch(2, 2 * GB), MicroBatch(1, GB))
+
+
+def planned(run: Path, room: int = 64 * GB, **env: str) -> Plan:
+    target = Target(name="this machine", kind="cpu", memory=room, host_memory=room, on_host=True)
+    return msgspec.structs.replace(plan_of(run, **env), memory=8 * GB, target=target, smaller=SMALLER)
+
+
+def ended(run: Path, **env: str) -> tuple[int, str, list[int]]:
+    """The exit code, what the user was told, and the steps that workers started from."""
+    said: list[str] = []
+    code = supervise(run, planned(run, **env), say=said.append, backoff=0.01)
+    return code, "\n".join(said), [event.step for event in read_events(run) if event.kind == "start"]
+
+
+@pytest.fixture(autouse=True)
+def counter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The kernel's count of processes that it killed, and a machine with much memory."""
+    path = tmp_path / "memory.events"
+    path.write_text("low 0\noom_kill 3\n")
+    monkeypatch.setattr(out_of_memory, "_COUNTERS", (path,))
+    monkeypatch.setattr(out_of_memory, "memory", lambda: 64 * GB)
+    return path
+
+
+@pytest.mark.parametrize("how", [TORCH, JAX, CUDA, "numpy", "python", "system"])
+def test_a_worker_without_memory_is_not_restarted(how: str, tmp_path: Path) -> None:
+    code, said, starts = ended(small_run(tmp_path), MEMORY_AT="7", MEMORY=how)
+    assert code == 3 and starts == [0]
+    assert "out of memory at step 7" in said and "--set train.backend.numpy.rows=4" in said
+    assert "4.00 GB a process instead of 8.00 GB" in said
+
+
+@pytest.mark.parametrize(("how", "words"), [("kernel", "the kernel killed a worker"), ("abort", "std::bad_alloc")])
+def test_a_worker_that_cannot_say_so_itself_is_found_out(how: str, words: str, tmp_path: Path, counter: Path) -> None:
+    code, said, starts = ended(small_run(tmp_path), MEMORY_AT="7", MEMORY=how, COUNTER=str(counter))
+    assert code == 3 and starts == [0]
+    assert words in said and "--set train.backend.numpy.rows=4" in said
+
+
+def test_after_progress_it_is_restarted_once(tmp_path: Path) -> None:
+    code, _, starts = ended(small_run(tmp_path), MEMORY_AT="27", MEMORY=TORCH)
+    assert code == 3 and starts == [0, 20], "a checkpoint was made, then none"
+
+
+@pytest.mark.parametrize("how", ["a link is down", "CUDA error: an illegal memory access was encountered"])
+def test_other_errors_are_restarted(how: str, tmp_path: Path) -> None:
+    code, said, starts = ended(small_run(tmp_path, max_restarts=1), MEMORY_AT="7", MEMORY=how)
+    assert code == 1 and starts == [0, 0] and "out of memory" not in said
+
+
+def test_a_worker_that_somebody_else_kills_is_restarted(tmp_path: Path) -> None:
+    env = {"MEMORY_AT": "7", "MEMORY": "kernel", "COUNTER": str(tmp_path / "other")}
+    code, said, starts = ended(small_run(tmp_path, max_restarts=1), **env)
+    assert code == 1 and starts == [0, 0] and "SIGKILL" in said and "out of memory" not in said
+
+
+def test_what_an_earlier_worker_wrote_does_not_count(tmp_path: Path) -> None:
+    (tmp_path / "log.txt").write_text(TORCH + "\n")
+    watch = MemoryWatch(tmp_path)
+    assert watch.reason(1, 1) == ""
+    with (tmp_path / "log.txt").open("a") as file:
+        file.write(f"{JAX}\nfurther lines\n")
+    assert "RESOURCE_EXHAUSTED" in watch.reason(1, 1)
+    assert watch.reason(0, 1) == ""
+
+
+@pytest.mark.parametrize(
+    ("room", "changes", "words"),
+    [
+        (64, {}, "rows=4 "),
+        (3, {}, "rows=2 (about 2.00 GB a process instead of 8.00 GB"),
+        (1, {}, "no micro-batch fits"),
+        (64, {"smaller": ()}, "one row goes through the model at a time already"),
+        (64, {"target": None}, "rows=4 "),
+    ],
+)
+def test_the_advice_is_the_largest_micro_batch_that_fits(
+    room: int, changes: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    run = small_run(tmp_path, options={"recompute": False})
+    found = advice(read_job(run), msgspec.structs.replace(planned(run, room * GB), **changes))
+    assert words in found and "recompute = true" in found
+
+
+def test_without_a_plan_it_says_what_takes_less(tmp_path: Path) -> None:
+    assert "fewer rows (train.backend.numpy.rows)" in advice(read_job(small_run(tmp_path)), None)
+
+
+def test_the_cause_of_an_error_counts() -> None:
+    outer = ValueError("the step failed")
+    outer.__cause__ = RuntimeError(TORCH)
+    assert is_out_of_memory(outer)
+    assert not is_out_of_memory(ValueError("out of memory"))  # no framework raises this
+
+
+def test_a_limit_of_the_process_is_the_machine_s_memory() -> None:
+    code = "import resource; resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30));"
+    code += "from jprep.io.machine import memory; print(memory())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) == min(3 << 30, memory())
