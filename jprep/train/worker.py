@@ -35,7 +35,6 @@ HEARTBEAT = "heartbeat"
 """A file whose time of change says that a worker is alive; the supervisor looks at it."""
 
 _BEAT = 0.2  # seconds between two of them
-_MENDABLE = 1
 
 
 @dataclass
