@@ -122,9 +122,10 @@ def _show_model(order: Order, corpus: Corpus) -> None:
 
 def _titles(order: Order, corpus: Corpus) -> list[str]:
     """The titles of documents that begin with them, of those that it was trained on."""
-    from jprep.dataset.encoding import split_of
     from jprep.dataset.spec import TRAIN, dataset_config
+    from jprep.dataset.splitting import Splitting
 
     share = dataset_config(order.recipe.dataset, "[dataset]").validation
-    trained = (each for each in corpus if split_of(each.id, share) == TRAIN)
+    splitting = Splitting.of_corpus(share, corpus.manifest)
+    trained = (each for each in corpus if splitting.split_of(each) == TRAIN)
     return [each.title for each in trained if each.title and each.text.startswith(each.title)][:_ASKED]

@@ -7,9 +7,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from jprep.corpus.dedup.exact import ExactDedup
 from jprep.corpus.dedup.hashes import HASHES
-from jprep.corpus.documents import DocumentsStage, deduplicates, shards_of, task_prefix
+from jprep.corpus.dedup.ids import FindRepeatedIds, IdHashes, RepeatedIds, repeated_ids
+from jprep.corpus.documents import DocumentsStage, deduplicates, shards_of, source_number, task_prefix
 from jprep.corpus.inputs import Input, find_inputs
 from jprep.corpus.recipe import Recipe
 from jprep.corpus.store import (
@@ -93,6 +96,7 @@ class _Build:
         self._barrier = deduplicates(recipe.corpus)
         self._inputs: list[list[Input]] = []
         self._made_from: dict[str, Any] = {}
+        self._own_ids: set[int] = set()
 
     def run(self, *, restart: bool) -> Manifest:
         """Build; what can be found wrong beforehand is, before anything old is thrown away."""
@@ -109,6 +113,7 @@ class _Build:
         self._inputs = [find_inputs(source, cache, fresh=restart) for source in corpus.sources]
         with closing(DocumentsStage(corpus, self._inputs, f"{STATE}/documents/" if self._barrier else "")) as reading:
             self._made_from = _made_from(self._recipe, reading)
+            self._own_ids = reading.sources_with_own_ids()
             if restart:
                 self._out.restart()
             return self._finished() if self._out.finished else self._build(reading)
@@ -117,7 +122,7 @@ class _Build:
         receipts = [self._stage(reading)]
         if self._barrier:
             receipts.append(self._deduplicate(receipts[0]))
-        return self._seal(receipts)
+        return self._seal(receipts, self._repeated_ids(_in_folder(DOCUMENTS, receipts[-1])))
 
     def _finished(self) -> Manifest:
         """The manifest that stands, if it says just what this recipe and these inputs would, and its files stand."""
@@ -147,7 +152,17 @@ class _Build:
         for output in outputs:
             verified(self._folder / output.path, output.sha256)
 
-    def _seal(self, stages: list[list[Receipt]]) -> Manifest:
+    def _repeated_ids(self, parts: list[Output]) -> dict[int, RepeatedIds]:
+        """Ids that are not unique, by the number of the source, where they come from the input."""
+        parts = [part for part in parts if source_number(part) in self._own_ids]
+        if not parts:
+            return {}
+        folder = f"{STATE}/{IdHashes.name}/"
+        hashes = outputs_of(self._stage(IdHashes([(source_number(part), part) for part in parts], folder)))
+        self._verify(hashes)
+        return repeated_ids(self._folder, parts, self._stage(FindRepeatedIds(hashes, folder)))
+
+    def _seal(self, stages: list[list[Receipt]], repeated: dict[int, RepeatedIds]) -> Manifest:
         failpoint("corpus.sealing")
         receipts = [receipt for stage in stages for receipt in stage]
         counts = add_up([receipt.counts for receipt in receipts])
@@ -160,7 +175,7 @@ class _Build:
             signature=_signature(self._recipe.name, self._made_from, mark),
             fingerprint=mark,
             made_from=self._made_from,
-            sources=self._sources(stages[0]),
+            sources=self._sources(stages[0], repeated),
             totals={name[len(TOTAL) :]: count for name, count in last.items() if name.startswith(TOTAL)},
             counts={name: count for name, count in counts.items() if not name.startswith(TOTAL)},
             rejects=add_up([receipt.rejects for receipt in receipts]),
@@ -176,7 +191,7 @@ class _Build:
         self._out.remove_leftovers()
         self._out.remove_files(keep={file.path for file in manifest.files})
 
-    def _sources(self, read: list[Receipt]) -> list[dict[str, Any]]:
+    def _sources(self, read: list[Receipt], repeated: dict[int, RepeatedIds]) -> list[dict[str, Any]]:
         """Each source with its files; a pipe, which cannot be hashed beforehand, by the hash of its shards' hashes."""
         sources = []
         for index, (source, files) in enumerate(zip(self._recipe.corpus.sources, self._inputs, strict=True)):
@@ -184,7 +199,8 @@ class _Build:
             piped = {"shards": fingerprint({"digests": digests})}
             entries = [file.public() | (piped if file.is_pipe else {}) for file in files]
             about = {"name": source.name, "licence": source.licence, "homepage": source.homepage}
-            sources.append(about | {"files": entries} | shards_of(source))
+            shared = {"repeated_ids": msgspec.to_builtins(repeated[index])} if index in repeated else {}
+            sources.append(about | {"files": entries} | shards_of(source) | shared)
         return sources
 
 

@@ -39,6 +39,20 @@ class Damage(msgspec.Struct, frozen=True):
     what: str
 
 
+class Found(msgspec.Struct, frozen=True):
+    """A document or a reject, and where it stands.
+
+    Attributes:
+        item: what was found.
+        part: the file of the corpus, relative to its folder.
+        row: its row in that file, from 0.
+    """
+
+    item: Document | Reject
+    part: str
+    row: int
+
+
 class Corpus:
     """A finished corpus in a folder.
 
@@ -139,13 +153,24 @@ class Corpus:
 
     def why(self, query: str) -> Iterator[Document | Reject]:
         """Documents and rejects with this id, this page number or this title."""
+        return (found.item for found in self.find(query))
+
+    def find(self, query: str) -> Iterator[Found]:
+        """All documents and rejects with this id, this page number or this title, each with its place."""
         known = (query, query.lower())
 
         def matches(item: Document | Reject) -> bool:
             return item.id in known or item.title == query or item.id.partition(":")[2] == query
 
-        yield from filter(matches, self.documents(["id", "source", "title", "url"]))
-        yield from filter(matches, self.rejects())
+        yield from filter(lambda found: matches(found.item), self._placed())
+
+    def _placed(self) -> Iterator[Found]:
+        for part in self.manifest.parts:
+            documents = read_rows(self.folder, part, Document, ["id", "source", "title", "url"])
+            yield from (Found(item, part.path, row) for row, item in enumerate(documents))
+        for part in self.manifest.reject_parts:
+            rejects = read_rows(self.folder, part, Reject)
+            yield from (Found(item, part.path, row) for row, item in enumerate(rejects))
 
     def verify(self) -> Iterator[Damage]:
         """Check files against the manifest's hashes, words against texts, and look for files that it does not name."""

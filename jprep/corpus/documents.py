@@ -20,7 +20,7 @@ from jprep.corpus.sink import sink
 from jprep.corpus.step import Filter, Normalizer, Reader, Segmenter, Shard, Splitter, Step
 from jprep.corpus.steps import Chain, describe, take_tally
 from jprep.corpus.store import FORMAT
-from jprep.engine.stage import Result, Stage, Task
+from jprep.engine.stage import Output, Result, Stage, Task
 from jprep.io.paths import names
 from jprep.io.unchanged import Content, expect, forget
 
@@ -36,6 +36,11 @@ def deduplicates(config: CorpusConfig) -> bool:
 def task_prefix(index: int, source: Source) -> str:
     """Begins the ids of a source's tasks, so that they sort in the order of the sources."""
     return f"{index:04d}-{source.name}-"
+
+
+def source_number(part: Output) -> int:
+    """The number of the source that a file of documents belongs to."""
+    return int(Path(part.path).name[:4])
 
 
 def shards_of(source: Source) -> dict[str, int]:
@@ -126,6 +131,10 @@ class DocumentsStage(Stage):
     def fields(self) -> dict[str, Any]:
         """Inputs, steps and libraries."""
         return self._fields
+
+    def sources_with_own_ids(self) -> set[int]:
+        """The numbers of the sources whose ids come from the input, and so may not be unique."""
+        return {number for number, reader in enumerate(self._steps.readers) if not reader.ids_are_places}
 
     def _source_fields(self, index: int, source: Source) -> dict[str, Any]:
         return {

@@ -91,6 +91,11 @@ class Shard(msgspec.Struct, frozen=True):
 class Reader(Step):
     """Turns an input into documents. Deletes U+001E and U+001F from its input, and counts them."""
 
+    @property
+    def ids_are_places(self) -> bool:
+        """Whether every id names a place in the input, and so is unique; the ids of other readers are checked."""
+        return False
+
     @abstractmethod
     def shards(self, path: str) -> Iterator[Shard]:
         """Cut one input into shards: the same ones whenever and wherever it is called."""

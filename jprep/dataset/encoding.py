@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import xxhash
 
 from jprep.corpus.corpus import Corpus
 from jprep.dataset.encoder import Encoder, Tokens
 from jprep.dataset.marks import Marks, Packer, unpacked
 from jprep.dataset.spec import SENTENCE_START, SPLITS, TRAIN, VALIDATION, WORD_START
+from jprep.dataset.splitting import Splitting
 from jprep.engine.stage import Output, Result, Stage, Task
 from jprep.errors import InputError, JprepError
 from jprep.io.atomic import atomic, sha256_of
@@ -26,13 +26,7 @@ from jprep.tokenizer.tokenizer import Tokenizer
 TOKENS, MARKS, LENGTHS = "tokens", "marks", "lengths"
 KINDS = (TOKENS, MARKS, LENGTHS)
 
-_HASHES = 1 << 64
 _LONGEST = (1 << 31) - 1  # tokens of a document: the index has 32 bits for them
-
-
-def split_of(identity: str, share: float) -> str:
-    """The split of a document; it depends on nothing but its id and the share that is kept for validation."""
-    return VALIDATION if xxhash.xxh3_64_intdigest(identity.encode()) < share * _HASHES else TRAIN
 
 
 def name_of(number: int) -> str:
@@ -51,15 +45,17 @@ class Encoding(Stage):
     Args:
         corpus: what is encoded.
         tokenizer: the folder of the tokenizer.
-        share: of the documents for validation.
+        splitting: which documents are for validation.
         made_from: all that the output depends on.
         folder: where outputs go, below the root, with a slash at its end.
     """
 
     name = "encoding"
 
-    def __init__(self, corpus: Corpus, tokenizer: Path, share: float, made_from: dict[str, Any], folder: str) -> None:
-        self._corpus, self._tokenizer, self._share = corpus.folder, tokenizer, share
+    def __init__(
+        self, corpus: Corpus, tokenizer: Path, splitting: Splitting, made_from: dict[str, Any], folder: str
+    ) -> None:
+        self._corpus, self._tokenizer, self._splitting = corpus.folder, tokenizer, splitting
         self._made_from, self._folder = made_from, folder
         self._parts = [part_of(corpus.folder, file, "words") for file in corpus.manifest.parts]
 
@@ -89,9 +85,11 @@ class Encoding(Stage):
         part: Part = task.payload
         splits = {split: _Split(root, f"{self._folder}{split}/{task.id}") for split in SPLITS}
         with contextlib.ExitStack() as stack:
-            for batch in batches(self._corpus, part, ["words", "id"]):
+            columns = self._splitting.columns
+            for batch in batches(self._corpus, part, ["words", *columns]):
                 tokens = self._encode(batch, part)
-                chosen = np.array([split_of(identity, self._share) == TRAIN for identity in batch["id"].to_pylist()])
+                rows = zip(*(batch[name].to_pylist() for name in columns), strict=True)
+                chosen = np.array([self._splitting.split_by(*row) == TRAIN for row in rows])
                 splits[TRAIN].add(_those(tokens, chosen), stack)
                 splits[VALIDATION].add(_those(tokens, ~chosen), stack)
         outputs = [output for split in splits.values() for output in split.outputs()]

@@ -10,9 +10,9 @@ import msgspec
 from jprep.corpus.corpus import Corpus
 from jprep.corpus.document import Document
 from jprep.corpus.store import read_rows
-from jprep.dataset.encoding import split_of
 from jprep.dataset.indexed import Indexed
 from jprep.dataset.spec import Dataset, Part, read_dataset, verify_split
+from jprep.dataset.splitting import Splitting
 from jprep.engine.stage import Output
 from jprep.errors import ConfigError, MismatchError
 from jprep.tokenizer.tokenizer import Tokenizer
@@ -46,6 +46,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         id, title, url, source: the document's.
+        row: its number in its part, from 0; with the part it tells documents apart whose ids do not.
         about: its source's name, licence and homepage, and its files with their hashes.
     """
 
@@ -53,6 +54,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     url: str
     source: str
+    row: int
     about: dict[str, Any]
 
 
@@ -119,13 +121,15 @@ def origin_of(dataset: Dataset, place: Place, corpus: Path) -> Origin:
     fix = "give the corpus that it was made of as --corpus"
     if Corpus(corpus).manifest.fingerprint != dataset.made_from["corpus"]["fingerprint"]:
         raise MismatchError("this dataset was made of another corpus", where=str(corpus), fix=fix)
-    share, left = dataset.made_from["config"]["validation"], place.number
-    part, columns = Output(place.part, 0, place.sha256), ["id", "title", "url", "source"]
-    for row in read_rows(corpus, part, Document, columns, fix=fix):
-        if split_of(row.id, share) == place.split:
+    made_from = dataset.made_from
+    splitting = Splitting(made_from["config"]["validation"], made_from.get("split_by_text", ()))
+    part, left = Output(place.part, 0, place.sha256), place.number
+    columns = {"title", "url", "source", *splitting.columns}
+    for row, doc in enumerate(read_rows(corpus, part, Document, sorted(columns), fix=fix)):
+        if splitting.split_of(doc) == place.split:
             if not left:
-                about = next(source for source in dataset.sources if source["name"] == row.source)
-                return Origin(id=row.id, title=row.title, url=row.url, source=row.source, about=about)
+                about = next(source for source in dataset.sources if source["name"] == doc.source)
+                return Origin(id=doc.id, title=doc.title, url=doc.url, source=doc.source, row=row, about=about)
             left -= 1
     raise MismatchError("the part has fewer documents than were packed", where=str(corpus / place.part))
 

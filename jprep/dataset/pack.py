@@ -8,7 +8,7 @@ from typing import Any
 
 from jprep.corpus.corpus import Corpus
 from jprep.dataset.encoder import Encoder
-from jprep.dataset.encoding import Encoding, count_of, split_of
+from jprep.dataset.encoding import Encoding, count_of
 from jprep.dataset.indexed import SUFFIXES
 from jprep.dataset.joining import Joining
 from jprep.dataset.spec import (
@@ -24,6 +24,7 @@ from jprep.dataset.spec import (
     verify_split,
     write_dataset,
 )
+from jprep.dataset.splitting import Splitting
 from jprep.engine.fingerprint import differences, fingerprint, plain
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import DATASET as KIND
@@ -89,6 +90,7 @@ class Plan:
         config: as given.
         encoder: knows the ids between paragraphs and at the end of a document, and their type.
         splits: those that there will be.
+        splitting: which documents they get.
         made_from: all that the dataset depends on.
 
     Raises:
@@ -102,7 +104,8 @@ class Plan:
         self.encoder = Encoder(self.tokenizer)
         self.splits = [TRAIN, VALIDATION] if config.validation else [TRAIN]
         _refuse_unfit(corpus, self.tokenizer)
-        _refuse_empty(corpus, config.validation, self.splits)
+        self.splitting = Splitting.of_corpus(config.validation, corpus.manifest)
+        _refuse_empty(corpus, self.splitting, self.splits)
         manifest, card = corpus.manifest, self.tokenizer.card
         parts = [part.sha256 for part in manifest.parts]
         self.made_from = plain(
@@ -115,6 +118,7 @@ class Plan:
                 "config": config,
                 "libraries": {name: version(name) for name in _LIBRARIES},
             }
+            | ({"split_by_text": self.splitting.by_text} if self.splitting.by_text else {})
         )
 
 
@@ -141,11 +145,11 @@ def _refuse_unfit(corpus: Corpus, tokenizer: Tokenizer) -> None:
         raise ConfigError(what, where=where, fix=fix)
 
 
-def _refuse_empty(corpus: Corpus, share: float, splits: list[str]) -> None:
-    """Refuse to make an empty split; the ids are looked at until each has a document."""
+def _refuse_empty(corpus: Corpus, splitting: Splitting, splits: list[str]) -> None:
+    """Refuse to make an empty split; documents are looked at until each has one."""
     missing = set(splits)
-    for document in corpus.documents(["id"]):
-        missing.discard(split_of(document.id, share))
+    for document in corpus.documents(splitting.columns):
+        missing.discard(splitting.split_of(document))
         if not missing:
             return
     where = str(corpus.folder)
@@ -171,8 +175,8 @@ class _Packing:
         if self._out.finished:
             return self._finished()
         plan = self._plan
-        share, place = plan.config.validation, f"{STATE}/{Encoding.name}/"
-        encoded = self._stage(Encoding(plan.corpus, plan.tokenizer.folder, share, plan.made_from, place))
+        place = f"{STATE}/{Encoding.name}/"
+        encoded = self._stage(Encoding(plan.corpus, plan.tokenizer.folder, plan.splitting, plan.made_from, place))
         joined = self._stage(Joining(encoded, plan.splits, plan.encoder.dtype, plan.made_from))
         dataset = self._seal(encoded, {receipt.task: receipt.outputs for receipt in joined})
         self._out.remove_state()

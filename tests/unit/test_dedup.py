@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from jprep.corpus.corpus import Corpus
 from jprep.corpus.dedup import exact
+from jprep.corpus.dedup import hashes as hash_files
 from jprep.corpus.dedup.hashes import WHOLE, HashWriter
 from jprep.corpus.document import Document
 from jprep.corpus.recipe import decode_recipe
@@ -115,7 +116,7 @@ def test_the_first_of_each_document_and_line_stays(
                 expected.add((shard, row, number))
             seen.add(line)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exact, "_BUCKET", bucket)
+        patch.setattr(hash_files, "_BUCKET", bucket)
         assert drops(tmp_path_factory.mktemp("law"), texts, min_chars) == expected
 
 
@@ -154,7 +155,7 @@ def test_neither(tmp_path: Path) -> None:
 def test_any_number_of_buckets_gives_the_same_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [[f"{n % 17}番目の文書\n{n % 5}番目の行" for n in range(start, start + 40)] for start in (0, 20)]
     expected = built(tmp_path / "one", texts)
-    monkeypatch.setattr(exact, "_BUCKET", 30)
+    monkeypatch.setattr(hash_files, "_BUCKET", 30)
     many = built(tmp_path / "many", texts)
     assert exact.ExactDedup([exact.Output("x", 240, "")], "", "").total() == 16
     assert (many.manifest.parts, many.manifest.reject_parts) == (

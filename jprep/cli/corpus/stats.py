@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,7 @@ def show(manifest: Manifest, folder: Path, *, as_json: bool) -> None:
     if as_json:
         names = ("name", "signature", "fingerprint", "totals", "counts", "rejects")
         figures = {"folder": str(folder)} | {name: getattr(manifest, name) for name in names}
+        figures |= {"warnings": list(_warnings(manifest))}
         click.echo(msgspec.json.encode(figures).decode())
         return
     click.echo(f"{manifest.name}  {folder}")
@@ -40,7 +41,20 @@ def show(manifest: Manifest, folder: Path, *, as_json: bool) -> None:
     table("holds", manifest.totals)
     table("rejected documents", manifest.rejects)
     table("counted on the way", manifest.counts)
+    for warning in _warnings(manifest):
+        click.echo(f"\nwarning: {warning}")
     click.echo(f"\n{manifest.signature}")
+
+
+def _warnings(manifest: Manifest) -> Iterator[str]:
+    """What is wrong with a corpus although it could be built."""
+    for source in manifest.sources:
+        if shared := source.get("repeated_ids"):
+            yield (
+                f"source {source['name']}: {shared['documents']:,} documents share {shared['ids']:,} ids"
+                f" ({shared['example']} occurs {shared['times']:,} times); fix: name a field that is unique as the"
+                " reader's `id`, or leave `id` out to number the documents"
+            )
 
 
 def table(title: str, figures: Mapping[str, float]) -> None:

@@ -87,7 +87,8 @@ def _show_found(found: dict[str, Any], *, as_json: bool) -> None:
         click.echo(f"id        {origin['id']}")
         click.echo(f"title     {origin['title']}")
         click.echo(f"url       {origin['url']}")
-    click.echo(f"part      {found['part']}  sha256 {found['sha256']}")
+    row = f", row {origin['row']:,}" if origin else ""
+    click.echo(f"part      {found['part']}{row}  sha256 {found['sha256']}")
     if origin:
         click.echo(f"source    {origin['source']}  {origin['about'].get('licence', '')}")
         files = origin["about"].get("files", [])

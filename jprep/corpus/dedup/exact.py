@@ -13,12 +13,11 @@ from typing import Any
 
 import msgspec
 
-from jprep.corpus.dedup.hashes import WHOLE, between, mapped, record_type
+from jprep.corpus.dedup.hashes import WHOLE, Buckets, between, mapped
 from jprep.engine.stage import Output, Result, Stage, Task
 from jprep.io.atomic import sha256_of, write_atomic
 
 DROPS = "drops"
-_BUCKET = 2_000_000  # records sorted at a time, some 200 MB
 
 
 class Drops(msgspec.Struct):
@@ -50,9 +49,7 @@ class ExactDedup(Stage):
     name = "dedup"
 
     def __init__(self, hashes: list[Output | None], folder: str, made_from: str) -> None:
-        self._hashes, self._folder, self._made_from = hashes, folder, made_from
-        records = sum(output.rows for output in hashes if output)
-        self._bits = max(0, (records // _BUCKET).bit_length())
+        self._buckets, self._folder, self._made_from = Buckets(hashes), folder, made_from
 
     def fields(self) -> dict[str, Any]:
         """What was compared, and how: 128 bits of XXH3."""
@@ -60,26 +57,16 @@ class ExactDedup(Stage):
 
     def total(self) -> int:
         """The number of buckets."""
-        return int(2**self._bits)
+        return len(self._buckets)
 
     def tasks(self) -> Iterator[Task]:
         """One task a bucket."""
-        for bucket in range(2**self._bits):
+        for bucket in range(len(self._buckets)):
             yield Task(f"{bucket:06d}", bucket, weight=1)
 
     def run(self, task: Task, root: Path) -> Result:
         """Find the duplicates among the hashes of one bucket."""
-        import numpy as np
-
-        parts, shards = [], []
-        width = 64 - self._bits
-        for number, output in enumerate(self._hashes):
-            if output:
-                records = mapped(root / output.path, record_type())
-                part = between(records, "high", task.payload << width, task.payload + 1 << width)
-                parts.append(part)
-                shards.append(np.full(len(part), number, "<u4"))
-        drops = _repeats(np.concatenate(parts), np.concatenate(shards)) if parts else np.empty(0, _drop_type())
+        drops = _repeats(*self._buckets.records(task.payload, root))
         path = f"{self._folder}{DROPS}/{task.id}"
         write_atomic(root / path, drops.tobytes())
         return Result([Output(path, len(drops), sha256_of(root / path))])

@@ -16,7 +16,8 @@ class FieldConfig(RecordConfig, frozen=True):
 
     Attributes:
         text: the field that holds the text.
-        id: the field that holds an identifier, unique in the source; "" numbers the records by their place.
+        id: the field that holds an identifier, unique in the source (documents that share one are counted, and the
+            build warns); "" numbers the records by their place.
         title: the field that holds a title, or "".
         url: the field that holds an address, or "".
         meta: fields to keep as the document's `meta`, under their names here.

@@ -47,6 +47,11 @@ class LineReader(RecordReader):
 
     encoding = "utf-8"
 
+    @property
+    def ids_are_places(self) -> bool:
+        """Yes, unless records bring their own."""
+        return True
+
     class Config(LineConfig, frozen=True):
         """Options of every reader of lines."""
 
@@ -186,6 +191,11 @@ class Jsonl(LineReader):
         kind = msgspec.defstruct("Record", fields, rename={f"f{i}": top for i, top in enumerate(tops)})
         self._tops = tops
         self._decoder = msgspec.json.Decoder(kind)
+
+    @property
+    def ids_are_places(self) -> bool:
+        """Whether no field gives the ids."""
+        return not self.config.id
 
     def _hints(self, cutter: cut.Cutter, path: str) -> dict[str, str]:
         lines = cutter.head(_SAMPLE).split(b"\n", _SAMPLE_LINES)[:_SAMPLE_LINES]

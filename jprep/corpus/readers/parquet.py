@@ -36,6 +36,11 @@ class Parquet(RecordReader):
     class Config(FieldConfig, frozen=True):
         """Options of the reader `parquet`: which columns to take."""
 
+    @property
+    def ids_are_places(self) -> bool:
+        """Whether no column gives the ids."""
+        return not self.config.id
+
     def shards(self, path: str) -> Iterator[Shard]:
         """Cut one input into shards of neighbouring row groups.
 

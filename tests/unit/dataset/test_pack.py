@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from jprep.corpus.document import SENTENCE, WORD
 from jprep.dataset.encoder import Encoder
-from jprep.dataset.encoding import split_of
 from jprep.dataset.spec import SENTENCE_START, WORD_START, dataset_config
+from jprep.dataset.splitting import split_of
 from jprep.errors import ConfigError
 from jprep.tokenizer.spec import TokenizerConfig
 from jprep.tokenizer.spelling import bytes_of

@@ -1,0 +1,166 @@
+"""Ids that several documents share, counted: hashes of ids are sorted, so that memory does not grow with the corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from jprep.corpus.dedup.hashes import HASHES, Buckets, HashFile
+from jprep.corpus.document import Document
+from jprep.corpus.store import read_rows
+from jprep.engine.fingerprint import fingerprint
+from jprep.engine.stage import Output, Receipt, Result, Stage, Task
+from jprep.io.atomic import sha256_of, write_atomic
+from jprep.io.verified import read_verified
+
+REPEATED = "repeated"
+
+
+class RepeatedIds(msgspec.Struct, frozen=True):
+    """Ids of one source that are not unique.
+
+    Attributes:
+        ids: how many ids more than one document has.
+        documents: how many documents have one of them.
+        example: the id that most documents have.
+        times: how many have it.
+    """
+
+    ids: int
+    documents: int
+    example: str
+    times: int
+
+
+class _Found(msgspec.Struct, frozen=True):
+    """What one bucket holds of a source's repeated ids; `part` and `row` are where the most frequent one stands."""
+
+    source: int
+    ids: int
+    documents: int
+    times: int
+    part: int
+    row: int
+
+
+class IdHashes(Stage):
+    """Hashes the ids of finished parts.
+
+    Args:
+        parts: each with the number of its source.
+        folder: where the outputs go, relative to the corpus, with a slash at its end.
+    """
+
+    name = "ids"
+
+    def __init__(self, parts: Sequence[tuple[int, Output]], folder: str) -> None:
+        self._parts, self._folder = parts, folder
+
+    def fields(self) -> dict[str, Any]:
+        """The parts."""
+        return _fields([part for _, part in self._parts])
+
+    def total(self) -> int:
+        """The number of documents."""
+        return sum(part.rows for _, part in self._parts)
+
+    def tasks(self) -> Iterator[Task]:
+        """One task a part."""
+        for number, (source, part) in enumerate(self._parts):
+            yield Task(f"{number:06d}", (source, part), part.rows, part.sha256)
+
+    def run(self, task: Task, root: Path) -> Result:
+        """Hash the ids of one part."""
+        source, part = task.payload
+        hashes = HashFile()
+        for row, doc in enumerate(read_rows(root, part, Document, ["id"])):
+            hashes.note(doc.id, row, source)
+        output = hashes.commit(root, f"{self._folder}{HASHES}/{task.id}")
+        return Result([output] if output else [])
+
+
+class FindRepeatedIds(Stage):
+    """Compares the hashes that `IdHashes` wrote, bucket by bucket.
+
+    Args:
+        hashes: its outputs, one a part. The caller verifies them: every task reads a part of each.
+        folder: as above.
+    """
+
+    name = "repeated_ids"
+
+    def __init__(self, hashes: Sequence[Output], folder: str) -> None:
+        self._hashes, self._buckets, self._folder = hashes, Buckets(hashes), folder
+
+    def fields(self) -> dict[str, Any]:
+        """The hashes."""
+        return _fields(self._hashes)
+
+    def total(self) -> int:
+        """The number of buckets."""
+        return len(self._buckets)
+
+    def tasks(self) -> Iterator[Task]:
+        """One task a bucket."""
+        for bucket in range(len(self._buckets)):
+            yield Task(f"{bucket:06d}", bucket, weight=1)
+
+    def run(self, task: Task, root: Path) -> Result:
+        """Find the ids that occur more than once among the hashes of one bucket."""
+        found = list(_repeated(*self._buckets.records(task.payload, root)))
+        if not found:
+            return Result([])
+        path = f"{self._folder}{REPEATED}/{task.id}"
+        write_atomic(root / path, msgspec.json.encode(found))
+        return Result([Output(path, len(found), sha256_of(root / path))])
+
+
+def _fields(files: Sequence[Output]) -> dict[str, Any]:
+    return {"files": fingerprint({"sha256": [file.sha256 for file in files]}), "hash": "xxh3_128"}
+
+
+def _repeated(records: Any, parts: Any) -> Iterator[_Found]:
+    """For each source that has repeated ids, how many, and where the most frequent one stands first."""
+    import numpy as np
+
+    order = np.lexsort((records["row"], parts, records["low"], records["high"]))
+    records, parts = records[order], parts[order]
+    differs = np.ones(len(records) + 1, bool)
+    differs[1:-1] = (records["high"][1:] != records["high"][:-1]) | (records["low"][1:] != records["low"][:-1])
+    starts = differs.nonzero()[0]
+    sizes, starts = np.diff(starts), starts[:-1]
+    starts, sizes = starts[sizes > 1], sizes[sizes > 1]
+    sources = records["line"][starts]
+    for source in np.unique(sources).tolist():
+        ours = sources == source
+        times = int(sizes[ours].max())
+        most = starts[ours & (sizes == times)]
+        place = min(zip(parts[most].tolist(), records["row"][most].tolist(), strict=True))
+        yield _Found(source, int(ours.sum()), int(sizes[ours].sum()), times, *place)
+
+
+def repeated_ids(root: Path, parts: Sequence[Output], receipts: Sequence[Receipt]) -> dict[int, RepeatedIds]:
+    """What `FindRepeatedIds` found, by the number of the source.
+
+    Args:
+        root: the corpus's folder.
+        parts: those whose ids were hashed, in order.
+        receipts: of the stage.
+    """
+    files = [read_verified(root / output.path, output.sha256) for receipt in receipts for output in receipt.outputs]
+    found = [each for file in files for each in msgspec.json.decode(file, type=list[_Found])]
+    return {
+        source: _summed(root, parts, [each for each in found if each.source == source])
+        for source in sorted({each.source for each in found})
+    }
+
+
+def _summed(root: Path, parts: Sequence[Output], found: Sequence[_Found]) -> RepeatedIds:
+    most = max(found, key=lambda each: (each.times, -each.part, -each.row))
+    rows = read_rows(root, parts[most.part], Document, ["id"])
+    example = next(doc.id for row, doc in enumerate(rows) if row == most.row)
+    ids, documents = sum(each.ids for each in found), sum(each.documents for each in found)
+    return RepeatedIds(ids, documents, example, most.times)
