@@ -1,4 +1,4 @@
-"""What must be known of a line's beginning before links and tags are resolved: list terms, and text that looks like a list."""
+"""The beginnings of lines, before links and tags are resolved: definition lists, and text that looks like a list."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _TOKEN = re.compile(
     rf"<(?P<end>/?)(?P<tag>[a-z][^\s<>/]*)[^<>]*>|(?P<quotes>''+)|(?<![a-z]){SCHEME}[^\s<>\[\]\"]+|(?P<colon>:)",
     re.I,
 )
-# A line that begins with apostrophes, a tag or a link, and then with a sign that means a list or a heading only where it
-# comes first. Three patterns without re.I: `re` looks for the fixed characters that each begins with, which is far faster.
+# Lines that begin with apostrophes, a tag or a link, and then with a sign that means a list or a heading only where it
+# comes first. Three patterns, because `re` searches for the fixed characters at the head of each, which is far faster.
 _LOOKALIKES = (
     re.compile(r"\n(''(?:<[^<>\n]*+>|'++)*+[*#:;=])"),
     re.compile(r"\n(<[a-zA-Z/][^<>\n]*+>(?:<[^<>\n]*+>|''++)*+[*#:;=])"),
@@ -25,7 +25,7 @@ _LOOKALIKES = (
 
 
 def mark_line_starts(text: str) -> str:
-    """Put each definition on a line of its own, and shield text at the beginning of a line from being read as a list."""
+    """Put each definition on a line of its own, and keep text at the beginning of a line from being read as a list."""
     if ";" in text:
         text = _TERM.sub(_term, text)
     for lookalike in _LOOKALIKES:
@@ -34,7 +34,7 @@ def mark_line_starts(text: str) -> str:
 
 
 def _term(match: re.Match[str]) -> str:
-    """A `;` line, cut at the colon that begins the definition: the first one outside links, URLs, tags, bold and italic."""
+    """A `;` line, cut at the colon of the definition: the first one outside links, URLs, tags, bold and italic."""
     line, depth = match[0], 0
     if ":" not in line:
         return line
