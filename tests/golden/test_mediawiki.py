@@ -41,7 +41,7 @@ def compare(root: Path) -> tuple[list[str], int]:
                 continue
             compared += 1
             if not same(extractor, case, source):
-                different.append(f"{Path(file).parts[-3 if 'Poem' in file else -1]}:{case.line}")
+                different.append(f"{case.file}:{case.line}")
     return different, compared
 
 
@@ -53,7 +53,7 @@ def same(extractor: Extractor, case: Case, source: str) -> bool:
 def listed() -> set[str]:
     """The places that docs/wikitext.md names."""
     found = set()
-    for name, lines in re.findall(r"(\w+(?:\.txt)?):((?:\d+, )*\d+)", DOCS.read_text(encoding="utf-8")):
+    for name, lines in re.findall(r"(\w+\.txt):((?:\d+, )*\d+)", DOCS.read_text(encoding="utf-8")):
         found |= {f"{name}:{line}" for line in lines.split(", ")}
     return found
 
