@@ -172,6 +172,8 @@ def _default(parameter: str) -> str:
 
 def _guarded(text: str) -> str:
     """Keep a resolved text's signs from being taken for those of what is around it."""
+    if text is DROP:
+        return text
     if "|" in text or "=" in text:
         return text.replace("|", PIPE).replace("=", EQUALS)
     return text
