@@ -1,7 +1,7 @@
 """Read MediaWiki's parser test files (`tests/parser/*.txt`) and choose the cases that an extractor can be held to.
 
-A file holds articles (`!! article`, title, `!! text`, source, `!! endarticle`) and tests (`!! test`, name, `!! options`,
-`!! wikitext`, one or more `!! html…` sections, `!! end`).
+A file holds articles (`!! article`, title, `!! text`, source, `!! endarticle`) and tests (`!! test`, name,
+`!! options`, `!! wikitext`, one or more `!! html…` sections, `!! end`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+
+FILES = (
+    "tests/parser/parserTests.txt",
+    "tests/parser/legacyMediaParserTests.txt",
+    "tests/parser/extraParserTests.txt",
+    "tests/parser/pfeqParserTests.txt",
+    "extensions/Poem/tests/parser/parserTests.txt",
+)
+"""The files of a release that test the parser and what every wiki has; `mediaParserTests.txt` repeats the second."""
 
 # The first of these sections that a test has is its expected output. Parsoid's is taken where the test has no other.
 _EXPECTED = ("html/php+tidy", "html+tidy", "html/php", "html/*", "html", "html/parsoid")

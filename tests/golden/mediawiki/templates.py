@@ -1,4 +1,4 @@
-"""Expand the templates that a test file defines itself, as MediaWiki's preprocessor does: by substitution in the source."""
+"""Expand the templates that a test file defines itself: by substitution in the source, as MediaWiki does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HIDE = {ord("|"): "\ue001", ord("="): "\ue002"}
 _UNHIDE = {0xE001: "|", 0xE002: "="}
 
 
-class UnknownTemplate(Exception):
+class UnknownTemplateError(Exception):
     """A source uses a template, variable or parser function that is not defined in the test file."""
 
 
@@ -35,7 +35,7 @@ class Expander:
         """The source with its templates and their parameters substituted, innermost first.
 
         Raises:
-            UnknownTemplate: a template of the source is not among the articles, or includes itself.
+            UnknownTemplateError: a template of the source is not among the articles, or includes itself.
         """
         self._raw = []
         text = self._substitute(source, 0).translate(_UNHIDE)
@@ -43,7 +43,7 @@ class Expander:
 
     def _substitute(self, source: str, depth: int) -> str:
         if depth > _DEEPEST:
-            raise UnknownTemplate("a loop")
+            raise UnknownTemplateError("a loop")
         text, at = _RAW.sub(self._hide, source), 0
         while (closer := _CLOSERS.search(text, at)) is not None:
             text, at = self._resolve(text, closer, depth)
@@ -95,7 +95,7 @@ class Expander:
     def _body(self, name: str) -> str:
         body = next((self._articles[title] for title in _titles(name) if title in self._articles), None)
         if body is None:
-            raise UnknownTemplate(name)
+            raise UnknownTemplateError(name)
         if redirect := _REDIRECT.match(body):
             return self._body(redirect[1].strip())
         body = re.sub(r"<noinclude>.*?</noinclude>|</?includeonly>|<!--.*?-->", "", body, flags=re.S)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
-_VOID = frozenset("area base br col embed hr img input link meta source track wbr".split())
+_VOID = frozenset(("area", "base", "br", "col", "hr", "img", "input", "link", "meta", "source", "track", "wbr"))
 _BLOCKS = frozenset(
-    "address article aside blockquote caption center dd div dl dt figure figcaption footer form h1 h2 h3 h4 h5 h6 header hr "
-    "li ol p pre section table tbody td tfoot th thead tr ul br".split()
+    (
+        *("article", "aside", "blockquote", "br", "caption", "center", "dd", "div", "dl", "dt", "figure", "figcaption"),
+        *("h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "section", "table", "tbody", "td", "tfoot"),
+        *("th", "thead", "tr", "ul"),
+    )
 )
 _LEFT_OUT_TAGS = frozenset(("style", "script", "figure", "audio", "video", "title", "head"))
 _LEFT_OUT_CLASSES = re.compile(
@@ -19,7 +22,9 @@ _LEFT_OUT_CLASSES = re.compile(
 _FILE = re.compile(r"\bmw:(?:Image|File|Error mw:File|Error mw:Image|Video|Audio)\b|mw:Extension/ref")
 _UPLOAD = re.compile(r"Special:Upload|Special:FilePath")
 _PARAMETER = re.compile(r"\{\{\{[^{}|]*\}\}\}")
-_BROKEN = re.compile(r"\[\[|\]\]|\{\{+|\}\}+|\{\||\|\}|-->|</(?:nowiki|includeonly)>|\b(?:Category|File|Image):|\[\]|\(\)")
+_BROKEN = re.compile(
+    r"\[\[|\]\]|\{\{+|\}\}+|\{\||\|\}|-->|</(?:nowiki|includeonly)>|\b(?:Category|File|Image):|\[\]|\(\)"
+)
 _HEADING = "\x06"
 
 
@@ -93,7 +98,10 @@ def visible(html: str) -> str:
 
 
 def as_extracted(text: str) -> str:
-    """The text without what the extractor leaves out by design: signs of broken mark-up, prefixes of names, empty brackets."""
+    """The text without what the extractor leaves out by design.
+
+    That is: the signs of broken mark-up, prefixes of shown names, brackets left empty, parameters that nobody gives.
+    """
     return folded(_BROKEN.sub("", _PARAMETER.sub("", text)))
 
 

@@ -8,8 +8,9 @@ from jprep.corpus.document import Tally
 from jprep.corpus.readers.wikitext.config import ExtractorConfig
 from jprep.corpus.readers.wikitext.entities import without_entities
 from jprep.corpus.readers.wikitext.linestarts import mark_line_starts
-from jprep.corpus.readers.wikitext.marks import BREAK, DROP, LINKED, LITERAL
+from jprep.corpus.readers.wikitext.marks import BREAK, DROP, LITERAL
 from jprep.corpus.readers.wikitext.tables import mark_cells
+from jprep.corpus.readers.wikitext.tags import without_tags
 
 _LITERAL = ("nowiki", "pre")
 _CODE = ("syntaxhighlight", "source")
@@ -27,28 +28,6 @@ _PIPED_TABLE = re.compile(r"\{\{\{!\}\}|\{\{!\}\}\}(?!\})")
 _INCLUSION = re.compile(r"</?(?:noinclude|onlyinclude)\s*>", re.I)
 _NOWIKI = re.compile(r"<nowiki>(.*?)</nowiki>", re.S)
 _LITERALS = re.compile(f"{LITERAL}([0-9]+){LITERAL}")
-
-_INLINE = (
-    "abbr|acronym|b|bdi|bdo|big|cite|code|data|del|dfn|em|font|i|ins|kbd|label|mark|nobr|q|rb|ruby|rtc|s|samp|small|span|"
-    "strike|strong|sub|sup|time|tt|u|var|wbr|noinclude|includeonly|onlyinclude|references|section|poem|nowiki|langconvert"
-)
-_BLOCK = "blockquote|caption|center|dd|div|dl|dt|h[1-6]|hr|li|ol|p|pre|tbody|tfoot|thead|ul|gallery|math"
-_TAG = re.compile(rf"<(/?(?:{_INLINE}|{_BLOCK}|br|rt|table|tr|td|th))(?=[\s/>])[^<>]*>", re.I)
-_TAGGED_HEADING = re.compile(r"\n=[^\n<]*+<[^\n]*+")
-_BLOCK_TAG = re.compile(rf"</?(?:{_BLOCK})(?=[\s/>])[^<>]*>", re.I)
-_BLOCKS = (*_BLOCK.replace("h[1-6]", "h1|h2|h3|h4|h5|h6").split("|"), "tr", "td", "th")
-_SHOWN = dict.fromkeys([f"{slash}{name}" for slash in ("", "/") for name in _BLOCKS], "\n\n") | {
-    "br": BREAK,
-    "/br": BREAK,
-    "rt": "（",
-    "/rt": "）",
-    # HTML's tables are read as wikitext's.
-    "table": "\n{|\n",
-    "/table": "\n|}\n",
-    "tr": "\n|-\n",
-    "td": f"\n|{LINKED}",
-    "th": f"\n!{LINKED}",
-}
 
 
 class Elements:
@@ -68,7 +47,9 @@ class Elements:
         text = mark_line_starts(text)
         if self._config.tables:
             text = mark_cells(text)
-        return _without_tags(text)
+        if "<" in text:
+            text = without_tags(text)
+        return _BROKEN.sub(DROP, text) if "<" in text or "-->" in text else text
 
     def _without_contents(self, text: str) -> str:
         """Drop or put aside what stands between tags that are dropped or literal."""
@@ -129,16 +110,6 @@ class Elements:
     def _literal(self, inner: str) -> str:
         self._literals.append(without_entities(inner))
         return f"{LITERAL}{len(self._literals) - 1}{LITERAL}"
-
-
-def _without_tags(text: str) -> str:
-    if "<" in text:
-        text = _TAGGED_HEADING.sub(lambda line: _BLOCK_TAG.sub(" ", line[0]), text)
-        pieces = _TAG.split(text)
-        if len(pieces) > 1:
-            pieces[1::2] = [_SHOWN.get(tag.lower(), "") for tag in pieces[1::2]]
-            text = "".join(pieces)
-    return _BROKEN.sub(DROP, text) if "<" in text or "-->" in text else text
 
 
 def _counter(name: str) -> str:

@@ -16,7 +16,9 @@ _LISTED = re.compile(r"\n[*#;][^\n]*")
 _RESIDUE = re.compile(r"\n[ \t]*(?:\|[^\n]*|-{4,}|[{}]+(?=\n|\Z))")
 _CRUMBS = re.compile(rf"\n[*#:; \t、。，．,.；：・/／\-–]*{DROP}[ \t、。，．,.;；:：・/／\-–{{}}{DROP}]*(?=\n|\Z)")
 # A line that is only the rest of the sentence above: MediaWiki joins lines that no blank line parts.
-_WRAPPED = re.compile(rf"\n(?:(?<=[ぁ-ゖ、]\n)(?=[^\s*#:;=|!{DROP}{LITERAL}])|(?<![\s{BREAK}]\n)({DROP}*)(?=[。、，．）」』]))")
+_WRAPPED = re.compile(
+    rf"\n(?:(?<=[ぁ-ゖ、]\n)(?=[^\s*#:;=|!{DROP}{LITERAL}])|(?<![\s{BREAK}]\n)({DROP}*)(?=[。、，．）」』]))"
+)
 _SET_OFF = "*#:;=| \t\n"
 _SHORTEST_WRAPPED = 20  # characters: a shorter line may be a title in bold, or a verse
 

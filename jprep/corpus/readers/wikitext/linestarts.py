@@ -1,13 +1,13 @@
-"""What must be known of a line's beginning before links and tags are resolved: list terms, and text that looks like a list."""
+"""The beginnings of lines, before links and tags are resolved: definition lists, and text that looks like a list."""
 
 from __future__ import annotations
 
 import re
 
 from jprep.corpus.readers.wikitext.marks import EMPTY
+from jprep.corpus.readers.wikitext.tags import BLOCK_TAG
 from jprep.corpus.readers.wikitext.urls import SCHEME
 
-_TERM = re.compile(r"(\n[*#:]*+;[*#:;]*+)[^\n]*+")
 _PLAIN = re.compile(r"(?:[^\x00-\x7f]|[\d\s])++(?=:)")  # before the colon nothing that nests, and no scheme of a URL
 _VOID = frozenset(("br", "hr", "wbr"))
 _TOKEN = re.compile(
@@ -15,33 +15,41 @@ _TOKEN = re.compile(
     rf"<(?P<end>/?)(?P<tag>[a-z][^\s<>/]*)[^<>]*>|(?P<quotes>''+)|(?<![a-z]){SCHEME}[^\s<>\[\]\"]+|(?P<colon>:)",
     re.I,
 )
-# A line that begins with apostrophes, a tag or a link, and then with a sign that means a list or a heading only where it
-# comes first. Three patterns without re.I: `re` looks for the fixed characters that each begins with, which is far faster.
-_LOOKALIKES = (
-    re.compile(r"\n(''(?:<[^<>\n]*+>|'++)*+[*#:;=])"),
-    re.compile(r"\n(<[a-zA-Z/][^<>\n]*+>(?:<[^<>\n]*+>|''++)*+[*#:;=])"),
-    re.compile(r"\n(\[(?:\[(?![Cc]ategory:|カテゴリ:)(?:[^\[\]|\n]*+\|)?+|[^\s\[\]]++[ \t]++)[*#:;=|])"),
+# One pass for three kinds of lines. A lookalike begins with apostrophes, a tag or a link, and then with a sign that
+# means a list or a heading only where it comes first.
+_LINE = re.compile(
+    r"\n(?:(?P<term>[*#:]*+;[*#:;]*+)[^\n]*+|(?P<heading>=[^\n<]*+<[^\n]*+)|"
+    r"(?P<lookalike>(?:''|<[a-zA-Z/][^<>\n]*+>)(?:<[^<>\n]*+>|'++)*+[*#:;=]|"
+    r"\[(?:\[(?![Cc]ategory:|カテゴリ:)(?:[^\[\]|\n]*+\|)?+|[^\s\[\]]++[ \t]++)[*#:;=|]))"
 )
 
 
 def mark_line_starts(text: str) -> str:
-    """Put each definition on a line of its own, and shield text at the beginning of a line from being read as a list."""
-    if ";" in text:
-        text = _TERM.sub(_term, text)
-    for lookalike in _LOOKALIKES:
-        text = lookalike.sub(rf"\n{EMPTY}\1", text)
-    return text
+    """Resolve what the beginning of a line decides and what would be hidden once links and tags are resolved.
+
+    Each definition gets a line of its own, a heading loses the tags of blocks in it, and other text at the beginning of
+    a line is kept from being read as a list.
+    """
+    return _LINE.sub(_marked, text)
 
 
-def _term(match: re.Match[str]) -> str:
-    """A `;` line, cut at the colon that begins the definition: the first one outside links, URLs, tags, bold and italic."""
-    line, depth = match[0], 0
+def _marked(line: re.Match[str]) -> str:
+    if line["term"]:
+        return _term(line[0], line.end("term") - line.start())
+    if line["heading"]:
+        return BLOCK_TAG.sub(" ", line[0])
+    return f"\n{EMPTY}{line['lookalike']}"
+
+
+def _term(line: str, start: int) -> str:
+    """A `;` line, cut at the colon of the definition: the first one outside links, URLs, tags, bold and italic."""
     if ":" not in line:
         return line
-    if plain := _PLAIN.match(line, len(match[1])):
+    if plain := _PLAIN.match(line, start):
         return f"{line[: plain.end()]}\n;{line[plain.end() + 1 :]}"
+    depth = 0
     bold = italic = False
-    for token in _TOKEN.finditer(line, len(match[1])):
+    for token in _TOKEN.finditer(line, start):
         kind = token.lastgroup
         if kind == "colon":
             if not (depth or bold or italic):

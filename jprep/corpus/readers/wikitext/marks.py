@@ -24,7 +24,7 @@ HEADING = "\x06"
 """Begins a heading's line; the heading's level, one digit, follows."""
 
 LINKED = "\x0e"
-"""A link begins here: a `|` behind it in a table cell does not end the cell's attributes. Only where tables are kept."""
+"""Begins a table cell whose first `|` does not end its attributes, because a link or a tag stands before it."""
 
 APOSTROPHE = "\x0f"
 """A `'` of a linked title, which never marks bold or italic."""

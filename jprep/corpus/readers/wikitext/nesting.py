@@ -158,7 +158,9 @@ _NAMES = {"[[": "links", "{{": "templates", "{{{": "parameters", "{|": "tables"}
 
 def has_signs(text: str) -> bool:
     """Whether a text holds a sign that opens or closes something that nests."""
-    if ("{" in text or "}" in text) and any(map(text.__contains__, _BRACES)):  # one character is found far faster than two
+    if ("{" in text or "}" in text) and any(
+        map(text.__contains__, _BRACES)
+    ):  # one character is found far faster than two
         return True
     return "[[" in text or "]]" in text
 
@@ -170,6 +172,8 @@ def _default(parameter: str) -> str:
 
 def _guarded(text: str) -> str:
     """Keep a resolved text's signs from being taken for those of what is around it."""
+    if text is DROP:
+        return text
     if "|" in text or "=" in text:
         return text.replace("|", PIPE).replace("=", EQUALS)
     return text

@@ -12,7 +12,7 @@ _KINDS = {0: ("", False, True), 1: ("", True, False), 2: ("'", True, False), 3: 
 def without_quotes(text: str) -> str:
     """Delete the apostrophes that mark bold and italic; keep those that are text.
 
-    A run of two is italic, of three bold, of five both; four or more than five have apostrophes too many, which are text.
+    A run of two is italic, of three bold, of five both; those too many in a run of four or above five are text.
     Where a line opens both and closes neither, one `'''` is an apostrophe and an italic mark (`''[[A]]'''s`).
 
     Args:

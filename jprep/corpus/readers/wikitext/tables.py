@@ -11,6 +11,7 @@ _SPACES = " \t\u3000"
 _LIST_SIGNS = "*#:;" + _SPACES
 _LINE_SIGNS = ("*", "#", ":", ";", "=", "|", "!")
 _TAGGED_CELL = re.compile(r"\n[ \t]*\|(?=(?:<[a-z/][^<>\n]*+>)++[-+}])", re.I)
+_LINKED_LINE = re.compile(r"\n[ \t]*[|!][^\n\[]*+(?:\[(?!\[)[^\n\[]*+)*+\[\[[^\n]*+")
 _LINKED_CELL = re.compile(r"(?:\n[ \t]*(?:\|\+|[|!](?![-}]))|\|\||!!)(?=[^|\n\[]*+(?:\[(?!\[)[^|\n\[]*+)*+\[\[)")
 
 
@@ -19,8 +20,10 @@ def mark_cells(text: str) -> str:
 
     A `|` behind a link does not end attributes; a tag parts the sign of a cell from a `-` or `+` that is its text.
     """
+    if "{|" not in text:
+        return text
     text = _TAGGED_CELL.sub(rf"\g<0>{EMPTY}", text)
-    return _LINKED_CELL.sub(rf"\g<0>{LINKED}", text)
+    return _LINKED_LINE.sub(lambda line: _LINKED_CELL.sub(rf"\g<0>{LINKED}", line[0]), text)
 
 
 def rows(content: str) -> str:

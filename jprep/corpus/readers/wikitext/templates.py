@@ -11,6 +11,7 @@ from jprep.corpus.readers.wikitext.table import STAR, TITLE, Entry, Table, canon
 
 _PREFIX = re.compile(r"(?:(?:safesubst|subst|msg|msgnw|template|テンプレート)\s*:\s*)+", re.I)
 _EDGE = " \t\n" + DROP + LINKED
+_UNSEEN: Entry = ("", [])
 _MOST_NAMES = 20_000  # a bound on memory: names repeat, but a dump has very many
 
 
@@ -37,7 +38,9 @@ class Templates:
         if name[:1] == "#":
             self._tally["templates.functions"] += 1
             return _call(name, rest) or DROP
-        entry = self._known[name] if name in self._known else self._find(name)
+        entry = self._known.get(name, _UNSEEN)
+        if entry is _UNSEEN:
+            entry = self._find(name)
         if entry is None:
             self._tally["templates.unknown"] += 1
             return DROP
