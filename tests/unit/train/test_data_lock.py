@@ -76,7 +76,8 @@ def test_a_byte_that_changes_later_is_refused(with_hashes: bool, tmp_path: Path,
 
 def test_files_are_read_once(tmp_path: Path, reads: list[str]) -> None:
     run = small_run(tmp_path)
-    assert sorted(reads) == ["dataset.json", "train.bin", "validation.bin"]
+    splits = [f"{split}.{kind}" for split in ("train", "validation") for kind in ("bin", "idx", "marks")]
+    assert sorted(reads) == ["dataset.json", *splits]
     reads.clear()
     check_data(run, read_job(run))
     small_run(tmp_path)
@@ -86,7 +87,7 @@ def test_files_are_read_once(tmp_path: Path, reads: list[str]) -> None:
     assert reads == ["train.bin"]
     (run / VERIFIED).write_text("{")  # nothing is lost with it
     check_data(run, read_job(run))
-    assert len(reads) == 4
+    assert len(reads) == 1 + 7
 
 
 def test_a_file_that_has_just_been_written_is_read_again(tmp_path: Path) -> None:
