@@ -50,10 +50,7 @@ def open_run(run: Path, job: Job, say: Say = on_stderr) -> None:
     with locked(run / LOCK):
         remove_leftovers(run)
         if (run / JOB).exists():
-            before = read_job(run)
-            job = _same_or_longer(job, before, run, say)
-            if before.backend != job.backend:
-                say(f"this run was begun with {before.backend}, and goes on with {job.backend}")
+            job = _continued(job, run, say)
         else:
             write_data_lock(run, job, say)
         write_atomic(run / JOB, sealed(job))
@@ -133,6 +130,28 @@ def _refuse_foreign(run: Path) -> None:
         if strange:
             fix = "give another output directory, or delete what is there"
             raise ConfigError(f"something else lies here, and no run: {strange[0]}", where=str(run), fix=fix)
+
+
+def _continued(job: Job, run: Path, say: Say) -> Job:
+    """Return the job as the run that stands goes on with it.
+
+    Raises:
+        MismatchError: it is another job's.
+        ConfigError: job.json is damaged, and no checkpoint says that it was the same.
+    """
+    try:
+        before = read_job(run)
+    except ConfigError:
+        store = checkpoints_of(run, job)
+        if not any(map(store.owns, store.committed()[-1:])):
+            raise
+        check_data(run, job, say)
+        say(f"{JOB} is damaged, and is written again: the newest checkpoint is this job's")
+        return job
+    job = _same_or_longer(job, before, run, say)
+    if before.backend != job.backend:
+        say(f"this run was begun with {before.backend}, and goes on with {job.backend}")
+    return job
 
 
 def _same_or_longer(job: Job, theirs: Job, run: Path, say: Say) -> Job:
