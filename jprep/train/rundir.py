@@ -58,10 +58,7 @@ def open_run(run: Path, job: Job, say: Say = on_stderr) -> None:
     with out.claim():
         out.remove_leftovers()
         if (run / JOB).exists():
-            before = read_job(run)
-            job = _same_or_longer(job, before, run, say)
-            if before.backend != job.backend:
-                say(f"this run was begun with {before.backend}, and goes on with {job.backend}")
+            job = _continued(job, run, say)
         else:
             write_data_lock(run, job, say)
         write_atomic(run / JOB, seal(job, indent=1))
@@ -131,6 +128,28 @@ def checkpoints_of(run: Path, job: Job) -> Checkpoints:
 def lists_of(dataset: Path, run: Path) -> Path:
     """Where lists of a dataset's samples go: beside it, or into the run where it may not be written to."""
     return dataset if os.access(dataset, os.W_OK) else run / LISTS
+
+
+def _continued(job: Job, run: Path, say: Say) -> Job:
+    """Return the job as the run that stands goes on with it.
+
+    Raises:
+        MismatchError: it is another job's.
+        ConfigError: job.json is damaged, and no checkpoint says that it was the same.
+    """
+    try:
+        before = read_job(run)
+    except ConfigError:
+        store = checkpoints_of(run, job)
+        if not any(map(store.owns, store.committed()[-1:])):
+            raise
+        check_data(run, job, say)
+        say(f"{JOB} is damaged, and is written again: the newest checkpoint is this job's")
+        return job
+    job = _same_or_longer(job, before, run, say)
+    if before.backend != job.backend:
+        say(f"this run was begun with {before.backend}, and goes on with {job.backend}")
+    return job
 
 
 def _same_or_longer(job: Job, theirs: Job, run: Path, say: Say) -> Job:

@@ -145,5 +145,8 @@ def test_a_lost_list_is_refused(tmp_path: Path) -> None:
     run = small_run(tmp_path)
     path = run / "data.lock.json"
     path.write_text(json.dumps({"files": 3}))
-    with pytest.raises(MismatchError, match=r"data\.lock\.json is not there or cannot be read"):
+    with pytest.raises(MismatchError, match=r"data\.lock\.json is damaged"):
+        check_data(run, read_job(run))
+    path.unlink()
+    with pytest.raises(MismatchError, match=r"data\.lock\.json is missing"):
         check_data(run, read_job(run))

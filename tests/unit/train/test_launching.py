@@ -89,7 +89,7 @@ def test_weights_to_start_from_that_were_changed_are_made_again(work: Path) -> N
     weights.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
     begin(found, said.append)
     assert weights.read_bytes() == good
-    assert said == ["init.safetensors is not what was written, and is made again"]
+    assert said == ["init.safetensors is damaged, and is made again"]
 
 
 def test_a_dry_run_writes_no_list_of_samples(work: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from jprep.io.lock import locked
 from jprep.train.data_lock import check_data
 from jprep.train.events import EVENTS, Event, Follower, curve, read_events, record
 from jprep.train.job import CheckpointSection
-from jprep.train.rundir import open_run, read_job
+from jprep.train.rundir import checkpoints_of, open_run, read_job
 from jprep.train.trackers import TENSORBOARD, Trackers
 from tests.fakes.small_dataset import SPLITS, lay_out, some
 from tests.fakes.small_dataset import tokenizer as small_tokenizer
@@ -103,6 +103,21 @@ def test_no_run_and_a_run_of_another_version(tmp_path: Path) -> None:
     (run / "job.json").write_bytes(msgspec.json.encode(old))
     with pytest.raises(MismatchError, match="format 0"):
         read_job(run)
+
+
+def test_a_damaged_job_is_written_again_where_a_checkpoint_proves_it(tmp_path: Path) -> None:
+    run, said = small_run(tmp_path), list[str]()
+    job, path = read_job(run), run / "job.json"
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b'"batch": 8', b'"batch": 9'))
+    with pytest.raises(ConfigError, match=r"job\.json is damaged: it is not what was written"):
+        open_run(run, job, said.append)
+    with checkpoints_of(run, job).saving(10) as folder:
+        folder.joinpath("weights").touch()
+    with pytest.raises(ConfigError, match="damaged"):
+        open_run(run, msgspec.structs.replace(job, fingerprint="0" * 32), said.append)
+    open_run(run, job, said.append)
+    assert path.read_bytes() == whole and "job.json is damaged, and is written again" in said[0]
 
 
 def test_it_is_not_opened_while_somebody_trains(tmp_path: Path) -> None:
