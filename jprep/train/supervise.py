@@ -137,7 +137,7 @@ class _Supervisor:
             if self._asked.times or ending.left:
                 return self._stopped()
             begun, step = step, max((one.step for one in self._checkpoints.committed()), default=0)
-            if ending.code in HOPELESS and not (ending.memory and step > begun):  # it would meet the same again
+            if ending.code in HOPELESS and not (ending.memory and step > begun and self._plan.machines == 1):
                 return self._failed(ending.code, ending.reason)
             if step >= self._job.steps:  # it died on its way out
                 continue

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-from jprep.errors import JprepError
+from jprep.errors import JprepError, MachineError
 from jprep.train.log import on_stderr
+from jprep.train.out_of_memory import is_out_of_memory
 from jprep.train.saved import Saved
 
 
@@ -46,3 +47,9 @@ def do(given: argparse.Namespace, train: Callable[[argparse.Namespace], int], an
     except JprepError as error:
         on_stderr(f"jprep: {error}")
         return error.exit_code
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        full = MachineError(f"out of memory: {error}", where=given.verb, fix="a machine with more memory")
+        on_stderr(f"jprep: {full}")
+        return full.exit_code

@@ -44,8 +44,8 @@ def _ask(python: Path) -> str:
 def _device(options: Options, gpus: str) -> list[Finding]:
     if gpus != "0" or not (options.device == "cuda" or options.gpu or (options.device == "auto" and accelerators())):
         return []
-    if options.gpu and not accelerators():
-        return [Finding(f"planned for {options.gpu}, which this machine does not have", "note")]
+    if options.gpu:
+        return [Finding(f"planned for {options.gpu}, and PyTorch finds no GPU on this machine", "note")]
     fix = 'device = "cpu", or a PyTorch that is built for this GPU'
     return [Finding("PyTorch finds no GPU", "error", fix)]
 

@@ -10,7 +10,7 @@ import msgspec
 from jprep.errors import JprepError
 from jprep.train.backend import Finding, Host, Plan
 from jprep.train.environments import python_of
-from jprep.train.host import accelerators
+from jprep.train.host import accelerators, tpus
 from jprep.train.job import Job
 from jprep.train.joining import told
 from jprep.train.probe import printed_by
@@ -41,7 +41,10 @@ class Flax:
         if wanted != kind and wanted != "cpu":
             extra = "jax[tpu]" if wanted == "tpu" else "jax[cuda13]"
             fix = f'{fix} --restart -- "{extra}", or {WHERE}.device = "cpu"'
-            found.append(Finding(f"JAX finds no {wanted.upper()}", "error", fix))
+            elsewhere = options.memory and not (accelerators() or tpus())
+            this = f"planned for another machine: this one has no {wanted.upper()}"
+            what = this if elsewhere else f"JAX finds no {wanted.upper()}"
+            found.append(Finding(what, "note" if elsewhere else "error", fix))
         return found
 
     def plan(self, job: Job, run: Path, host: Host) -> Plan:

@@ -115,7 +115,9 @@ class Torch:
         kind = "TPU" if options.device == "tpu" else "GPU"
         found = [Finding(f"{what}, {count} {kind}s that it can use")]
         if count == "0" and (options.device in ("cuda", "tpu") or (options.device == "auto" and accelerators())):
-            found.append(Finding(f"PyTorch finds no {kind}", "error", WAYS_OUT[kind]))
+            elsewhere = options.memory and not (accelerators() or tpus())
+            what = f"planned for another machine: this one has no {kind}" if elsewhere else f"PyTorch finds no {kind}"
+            found.append(Finding(what, "note" if elsewhere else "error", WAYS_OUT[kind]))
         return found
 
     def plan(self, job: Job, run: Path, host: Host) -> Plan:

@@ -139,6 +139,15 @@ def test_a_device_that_pytorch_cannot_use_is_found(
     assert Torch().check(Options(device=device))[-1].level == level
 
 
+def test_a_plan_for_another_machine_is_no_error_of_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "python_of", lambda half, options=None: Path("python"))
+    monkeypatch.setattr(backend, "_ask", lambda python, needs: "2.9 5.0 0")
+    monkeypatch.setattr(backend, "accelerators", list)
+    monkeypatch.setattr(backend, "tpus", lambda: 0)
+    assert Torch().check(Options(device="cuda", memory=40))[-1].level == "note"
+    assert Torch().check(Options(device="cuda"))[-1].level == "error"
+
+
 def test_what_does_not_fit_at_the_first_step_is_not_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import msgspec
 import pytest
 
 from jprep.io.machine import memory
-from jprep.train import out_of_memory
+from jprep.train import out_of_memory, verbs
 from jprep.train.backend import MicroBatch, Plan, Target
 from jprep.train.events import read_events
 from jprep.train.out_of_memory import MemoryWatch, advice, is_out_of_memory
@@ -124,3 +125,17 @@ def test_a_limit_of_the_process_is_the_machine_s_memory() -> None:
     code += "from jprep.io.machine import memory; print(memory())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stdout) == min(3 << 30, memory())
+
+
+@pytest.mark.parametrize("verb", ["export", "infer"])
+def test_other_commands_of_a_worker_say_so_too(
+    verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise RuntimeError(TORCH)
+
+    monkeypatch.setattr(verbs, "Saved", full)
+    monkeypatch.setattr(verbs, "import_module", full)
+    given = argparse.Namespace(verb=verb, checkpoint=Path("c"), folder=Path("f"))
+    assert verbs.do(given, lambda _: 0, "answering") == 3
+    assert "jprep: out of memory" in capsys.readouterr().err
