@@ -54,11 +54,13 @@ def build(
     spare_threads()
     from jprep.cli.corpus.stats import show
     from jprep.corpus.build import build as build_corpus
+    from jprep.corpus.build import output_directory
     from jprep.engine.worker import spare_collections
 
     plan = _recipe(recipe, inputs, segmenter, overrides)
     folder = output or work / plan.name / "corpus"
     if dry_run:
+        output_directory(folder).check()
         show_plan(plan, folder, workers or cores())
         return
     spare_collections()
