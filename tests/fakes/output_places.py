@@ -116,7 +116,7 @@ OUTPUTS: dict[str, tuple[Make, str]] = {
     "finished model export": (
         made_of("export.json", "card.json", content='{"task": "mlm"}'), "a finished model export",
     ),
-    "folds": (made_of("fold-0/job.json"), "an unfinished set of runs, one for each fold"),
+    "folds": (made_of("fold-0/job.json"), "an unfinished set of runs for all folds"),
 }  # fmt: skip
 
 
