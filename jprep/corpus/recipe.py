@@ -160,15 +160,15 @@ def decode_recipe(raw: dict[str, Any], overrides: Iterable[str] = (), *, where: 
     recipe = convert(settings(raw, overrides), Recipe, where=where)
     if [path for source in recipe.corpus.sources for path in source.paths].count("-") > 1:
         raise ConfigError("standard input is named twice", where=where, fix="it can be read only once")
-    check_name(recipe.name, what="a recipe", where=f"{where}: name", fix='e.g. name = "jawiki": it names a folder')
+    check_name(recipe.name, what="a recipe (key `name`)", where=where, fix='it names a folder: e.g. name = "jawiki"')
     names = [source.name for source in recipe.corpus.sources]
     for number, name in enumerate(names):
-        place, fix = f"{where}: corpus.sources.{number}.name", "letters, digits, - _ . only"
-        check_name(name, what="a source", where=place, fix=fix)
+        what, fix = f"a source (key `corpus.sources.{number}.name`)", "letters, digits, - _ . only"
+        check_name(name, what=what, where=where, fix=fix)
         if names.count(name) > 1:
             raise ConfigError(f"two sources are called {name!r}", where=where, fix="give each its own name")
         if not re.fullmatch(r"[\w.-]+", name):
-            raise ConfigError(f"a source cannot be called {name!r}", where=place, fix=fix)
+            raise ConfigError(f"{what} cannot be called {name!r}", where=where, fix=fix)
     return recipe
 
 

@@ -69,11 +69,16 @@ def pack(
             than a dataset.
         JprepError: see its kinds; what was encoded stays, and the same call goes on.
     """
-    out = OutputDirectory(folder, KIND, files=_FILES)
+    out = output_directory(folder)
     out.check()
     plan = Plan(corpus, tokenizer_folder, config)
     with out.claim():
         return _Packing(plan, out, executor, progress).run(restart=restart)
+
+
+def output_directory(folder: Path) -> OutputDirectory:
+    """Return the directory of a dataset, which knows the names of its files."""
+    return OutputDirectory(folder, KIND, files=_FILES)
 
 
 class Plan:

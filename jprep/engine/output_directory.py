@@ -11,7 +11,14 @@ from pathlib import Path
 
 from jprep.engine.output_kinds import STATE, Kind, holds_nothing, outputs_in
 from jprep.errors import ConfigError, Interrupted
-from jprep.io.atomic import disk_error, remove_contents, remove_leftovers, whole_name
+from jprep.io.atomic import (
+    disk_error,
+    missing_folders,
+    remove_contents,
+    remove_empty,
+    remove_leftovers,
+    whole_name,
+)
 from jprep.io.lock import locked
 from jprep.io.paths import is_local
 
@@ -87,16 +94,14 @@ class OutputDirectory:
             MachineError: another process works there, or it cannot be written.
         """
         self.check()
-        made = [each for each in (self.path, *self.path.parents) if not each.exists()]
+        made = missing_folders(self.path)
         try:
             with self._locked(), self._left_clean():
                 self.check()  # again: it may have been another process's until now
                 self._mark()
                 yield
         finally:
-            for folder in made:
-                with contextlib.suppress(OSError):  # it is not empty, or was never made
-                    folder.rmdir()
+            remove_empty(made)
 
     def refuse_strangers(self) -> None:
         """Refuse files of others in the folders that are written to, for outputs that programs read by whole folders.

@@ -57,7 +57,7 @@ RUN = Kind(
     marked=False,  # the supervisor writes the name of its attempt into the lock file
     unfinished=("data.lock.json", "lists/*.samples"),
 )
-FOLDS = Kind(name="set of runs, one for each fold", manifest="folds.json", lock="", unfinished=("fold-*/job.json",))
+FOLDS = Kind(name="set of runs for all folds", manifest="folds.json", lock="", unfinished=("fold-*/job.json",))
 RECIPE = Kind(
     name="folder of a recipe's outputs",
     lock="",

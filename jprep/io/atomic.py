@@ -9,7 +9,7 @@ import itertools
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from jprep.errors import JprepError, MachineError
@@ -50,12 +50,12 @@ def whole_name(name: str) -> str:
 def atomic(path: Path) -> Iterator[Path]:
     """Give a temporary path in the same folder; at the end sync it, rename it to `path` and sync the folder.
 
-    After an exception `path` is as it was, and the temporary file is gone.
+    After an exception `path` is as it was, and the temporary file is gone, with the folders that were made for it.
 
     Raises:
         MachineError: the disk is full or not writable.
     """
-    temporary = temporary_name(path)
+    temporary, made = temporary_name(path), missing_folders(path.parent)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         failpoint("output.opened")
@@ -70,6 +70,19 @@ def atomic(path: Path) -> Iterator[Path]:
     finally:
         with contextlib.suppress(OSError):  # it is gone, or the folder itself is what is wrong
             temporary.unlink()
+        remove_empty(made)
+
+
+def missing_folders(folder: Path) -> list[Path]:
+    """Return the folders that making this one would make, the innermost first."""
+    return list(itertools.takewhile(lambda each: not each.exists(), (folder, *folder.parents)))
+
+
+def remove_empty(folders: Iterable[Path]) -> None:
+    """Delete those of some folders that are empty, the innermost first."""
+    for folder in folders:
+        with contextlib.suppress(OSError):  # something is in it, or it was never made
+            folder.rmdir()
 
 
 def write_atomic(path: Path, data: bytes) -> None:

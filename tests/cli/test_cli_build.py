@@ -133,7 +133,7 @@ class TestRefusals:
         (tmp_path / "thesis.txt").write_text("mine")
         for more in ([], ["--restart"]):
             refused = jprep(*RECIPE, *more, "-o", tmp_path, code=2, cwd=sample)
-            assert "files that are no corpus" in refused.stderr
+            assert "has not written: thesis.txt" in refused.stderr
         assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
     def test_a_file_in_the_folder_s_place(self, sample: Path, tmp_path: Path, jprep: Run) -> None:

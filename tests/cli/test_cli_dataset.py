@@ -154,7 +154,7 @@ def test_other_work_is_refused_until_restarted(work: Path, tmp_path: Path, jprep
     (tmp_path / "e").mkdir()
     (tmp_path / "e/mine.txt").write_text("x")
     refused = jprep(*command[:-1], tmp_path / "e", code=2)
-    assert "no dataset" in refused.stderr
+    assert "has not written: mine.txt" in refused.stderr
 
 
 def test_empty_splits_are_refused(work: Path, tmp_path: Path, jprep: Run) -> None:

@@ -5,127 +5,33 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Iterator
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import click
 import pytest
 
 from jprep.cli.main import cli
 from jprep.engine.output_kinds import KINDS, outputs_in
-from jprep.errors import JprepError, MismatchError
+from jprep.errors import JprepError
 from jprep.train import launching
+from tests.conftest import COMMAND, environment
 from tests.fakes.numpy_backend import Numpy
+from tests.fakes.output_places import (
+    COMMANDS,
+    FOREIGN,
+    IMPOSSIBLE,
+    OUTPUTS,
+    RECIPE,
+    SHARED,
+    Make,
+    call,
+    dangling,
+    made_of,
+    snapshot,
+)
 from tests.fakes.small_work import small_work
 from tests.fakes.trained_run import trained_run
-
-RECIPE = """name = "small"
-[[corpus.sources]]
-name = "notes"
-reader = "text"
-paths = ["{folder}/notes.txt"]
-files = [{{ url = "{folder}/notes.txt", name = "fetched.txt" }}]
-[corpus]
-normalizers = []
-segmenter = "none"
-"""
-
-COMMANDS: dict[str, tuple[str, ...]] = {
-    "corpus": ("corpus", "build", "{in}/corpus.toml", "--workers", "1", "-o"),
-    "tokenizer": ("tokenizer", "train", "{in}/counts.tsv", "--counts", "--vocab-size", "270", "--workers", "1", "-o"),
-    "dataset": (
-        "dataset",
-        "pack",
-        "{in}/made/corpus",
-        "--tokenizer",
-        "{in}/tokenizer",
-        "--set",
-        "dataset.validation=0",
-        "--workers",
-        "1",
-        "-o",
-    ),
-    "dataset export": ("dataset", "export", "{in}/dataset", "--format", "tfrecord", "-o"),
-    "tokenizer export": ("tokenizer", "export", "{in}/tokenizer", "--format", "fairseq", "-o"),
-    "training run": ("train", "{in}/small.toml", "--backend", "numpy", "--work", "{in}/work", "-o"),
-    "model export": ("export", "{in}/run", "-o"),
-    "folder of downloads": ("corpus", "fetch", "{in}/corpus.toml", "--folder"),
-    "quickstart": ("quickstart", "-o"),
-    "recipe": ("run", "{in}/corpus.toml", "--until", "corpus", "--workers", "1", "--work"),
-    "text": ("corpus", "export", "{in}/made/corpus", "-o"),
-}
-SHARED = ("folder of downloads", "recipe")
-"""They take a directory that holds files of the user's, and add to it."""
-
-Make = Callable[[Path], Path]
-
-
-def made_of(*names: str, content: str = "mine") -> Make:
-    """A directory with some files."""
-
-    def make(path: Path) -> Path:
-        for name in names:
-            (path / name).parent.mkdir(parents=True, exist_ok=True)
-            (path / name).write_text(content)
-        return path
-
-    return make
-
-
-def linked(path: Path) -> Path:
-    made_of("thesis.tex")(path.with_name("elsewhere"))
-    path.symlink_to("elsewhere")
-    return path
-
-
-def dangling(path: Path) -> Path:
-    path.symlink_to("nowhere")
-    return path
-
-
-def a_file(path: Path) -> Path:
-    path.write_text("mine")
-    return path
-
-
-def here(path: Path) -> Path:
-    made_of("thesis.tex")(path)
-    os.chdir(path)
-    return Path()
-
-
-FOREIGN: dict[str, tuple[Make, str]] = {
-    "files": (made_of("thesis.tex", "figures/one.svg"), "thesis.tex"),
-    "hidden files": (made_of(".gitignore"), ".gitignore"),
-    "a link to a directory": (linked, "thesis.tex"),
-    "the working directory": (here, "thesis.tex"),
-    "names like ours": (made_of("documents/0000-a-000000.parquet", "README.md"), "documents"),
-}
-IMPOSSIBLE: dict[str, tuple[Make, str]] = {
-    "a file": (a_file, "a file"),
-    "a dangling link": (dangling, "a symbolic link to nowhere"),
-}
-OUTPUTS: dict[str, tuple[Make, str]] = {
-    "unfinished corpus": (made_of(".state/LOCK", ".state/documents/stage.json", content=""), "an unfinished corpus"),
-    "marked corpus": (made_of(".state/LOCK", ".state/other", content="corpus\n"), "an unfinished corpus"),
-    "unfinished tokenizer": (made_of(".state/training.json", ".state/counting/1"), "an unfinished tokenizer"),
-    "unfinished dataset": (made_of(".state/encoding/stage.json"), "an unfinished dataset"),
-    "unfinished run": (made_of("data.lock.json"), "an unfinished training run"),
-    "unfinished dataset export": (made_of(".lock", "train.bin", content=""), "an unfinished dataset export"),
-    "unfinished tokenizer export": (
-        made_of(".export-lock", "dict.txt", content="tokenizer export\n"), "an unfinished tokenizer export",
-    ),
-    "finished corpus": (made_of("corpus.json", "documents/0000-a-000000.parquet"), "a finished corpus"),
-    "finished tokenizer": (made_of("card.json", "tokenizer.json"), "a finished tokenizer"),
-    "finished dataset": (made_of("dataset.json", "train.bin"), "a finished dataset"),
-    "finished run": (made_of("job.json", "LOCK"), "a finished training run"),
-    "finished dataset export": (made_of("export.json", content='{"form": "arrow"}'), "a finished dataset export"),
-    "finished model export": (
-        made_of("export.json", "card.json", content='{"task": "mlm"}'), "a finished model export",
-    ),
-    "folds": (made_of("fold-0/job.json"), "an unfinished set of runs, one for each fold"),
-}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -147,27 +53,6 @@ def undisturbed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(launching, "light_half", lambda name: Numpy())
     monkeypatch.setattr(launching, "python_of", lambda half, options=None: Path("python"))
     monkeypatch.chdir(tmp_path)
-
-
-def call(command: str, inputs: Path, out: object) -> str:
-    """Run a command on an output; what it refused, or ""."""
-    words = [word.replace("{in}", str(inputs)) for word in COMMANDS[command]]
-    try:
-        cli.main([*words, str(out)], standalone_mode=False)
-    except (JprepError, click.ClickException) as error:
-        assert not isinstance(error, MismatchError)
-        assert isinstance(error, click.ClickException) or (error.fix and error.where)
-        return str(error)
-    return ""
-
-
-def snapshot(folder: Path) -> dict[str, Any]:
-    """All that lies below a folder: kinds, contents, where links lead to."""
-    found: dict[str, Any] = {}
-    for path in sorted(folder.rglob("*")):
-        kind: Any = path.readlink() if path.is_symlink() else "directory" if path.is_dir() else path.read_bytes()
-        found[path.relative_to(folder).as_posix()] = kind
-    return found
 
 
 def refuses(command: str, inputs: Path, place: tuple[Make, str], tmp_path: Path) -> None:
@@ -211,6 +96,38 @@ def test_another_kind_of_output_is_refused(command: str, place: str, inputs: Pat
     if place.endswith("run") and command == "training run":
         pytest.skip("its own kind")
     refuses(command, inputs, OUTPUTS[place], tmp_path)
+
+
+KILLED = {
+    "corpus": ("corpus", "build", "{in}/corpus.toml"),
+    "corpus without dedup": ("corpus", "build", "{in}/corpus.toml", "--set", "corpus.dedup.documents=false"),
+    "tokenizer": ("tokenizer", "train", "{in}/made/corpus", "--boundaries", "none", "--vocab-size", "300"),
+    "dataset": (
+        "dataset",
+        "pack",
+        "{in}/made/corpus",
+        "--tokenizer",
+        "{in}/tokenizer",
+        "--set",
+        "dataset.validation=0",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KILLED)
+def test_what_was_killed_is_known(kind: str, inputs: Path, tmp_path: Path) -> None:
+    words = [word.replace("{in}", str(inputs)) for word in KILLED[kind]]
+    out = tmp_path / "mine" / "out"
+    env = environment(JPREP_FAILPOINT="receipt.written")
+    done = subprocess.run([COMMAND, *words, "--workers", "1", "-o", out], env=env, process_group=0, capture_output=True)
+    assert done.returncode < 0, done.stderr
+    assert [(found.kind.name, found.finished) for found in outputs_in(out)] == [(kind.partition(" ")[0], False)]
+    (out / ".state" / "LOCK").write_bytes(b"")  # of an earlier version
+    before = snapshot(tmp_path)
+    for command in COMMANDS:
+        if command != kind.partition(" ")[0]:
+            assert f"an unfinished {kind.partition(' ')[0]}" in call(command, inputs, out)
+    assert snapshot(tmp_path) == before
 
 
 @pytest.mark.parametrize("name", ["documents", "rejects", ".state"])
@@ -320,6 +237,8 @@ REFUSED: dict[str, tuple[str, ...]] = {
     "no step": ("corpus", "build", "{in}/corpus.toml", "--set", "corpus.splitter=absent", "-o"),
     "no counts": ("tokenizer", "train", "absent.tsv", "--counts", "-o"),
     "no text": ("tokenizer", "train", "absent.txt", "--segmenter", "none", "-o"),
+    "no input for all steps": ("run", "{in}/absent.toml", "--until", "corpus", "--work"),
+    "no words": ("corpus", "export", "{in}/made/corpus", "--format", "words", "-o"),
     "other tokenizer": ("dataset", "pack", "{in}/made/corpus", "--tokenizer", "absent", "-o"),
     "no form": ("tokenizer", "export", "{in}/tokenizer", "--format", "gpt2", "-o"),
     "no such checkpoint": ("export", "{in}/run", "--which", "7", "-o"),
@@ -332,8 +251,11 @@ REFUSED: dict[str, tuple[str, ...]] = {
 def test_what_is_refused_leaves_nothing(case: str, existing: bool, inputs: Path, tmp_path: Path) -> None:
     gone = RECIPE.format(folder=inputs).replace('url = "', 'url = "/absent')
     inputs.joinpath("gone.toml").write_text(gone, encoding="utf-8")
+    inputs.joinpath("absent.toml").write_text(RECIPE.partition("files")[0].format(folder="absent"), encoding="utf-8")
     out = tmp_path / "new" / "out"
-    if existing:
+    if existing and case == "no words":
+        out.parent.mkdir()
+    elif existing:
         out.mkdir(parents=True)
     before = snapshot(tmp_path)
     words = [word.replace("{in}", str(inputs)) for word in REFUSED[case]]

@@ -338,9 +338,11 @@ def test_another_url_for_a_file_that_is_there(site: Site, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("file", "message"),
     [
-        (RemoteFile(url="http://127.0.0.1/"), "no name"),
-        (RemoteFile(url="http://127.0.0.1/a", name="../a"), "no name"),
-        (RemoteFile(url="http://127.0.0.1/%2e%2e"), "no name"),
+        (RemoteFile(url="http://127.0.0.1/"), "cannot be called"),
+        (RemoteFile(url="http://127.0.0.1/a", name="../a"), "path separator"),
+        (RemoteFile(url="http://127.0.0.1/a", name="fetch.lock"), "jprep has files of that name"),
+        (RemoteFile(url="http://127.0.0.1/a", name="a.part"), "jprep has files of that name"),
+        (RemoteFile(url="http://127.0.0.1/%2e%2e"), "cannot be called"),
         (RemoteFile(url="ftp://127.0.0.1/a"), "cannot be fetched"),
         (RemoteFile(url="nowhere/a.txt"), "no such file"),
     ],

@@ -7,12 +7,24 @@ import hashlib
 import os
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from jprep.errors import JprepError, MachineError
-from jprep.io.atomic import MARK, atomic, disk_error, remove_leftovers, remove_tree, sha256_of, write_atomic
+from jprep.io.atomic import (
+    MARK,
+    atomic,
+    disk_error,
+    remove_leftovers,
+    remove_tree,
+    sha256_of,
+    temporary_name,
+    whole_name,
+    write_atomic,
+)
 from jprep.io.lock import locked
 
 
@@ -76,6 +88,58 @@ def test_leftovers_go_and_others_stay(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
+def test_leftovers_behind_a_link_stay(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs" / f"part{MARK}1"
+    theirs.parent.mkdir()
+    theirs.write_bytes(b"")
+    ours = tmp_path / "ours"
+    ours.mkdir()
+    (ours / "documents").symlink_to(theirs.parent)
+    remove_leftovers(ours)
+    assert theirs.exists()
+
+
+def test_temporary_names_are_unique_in_threads(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        drawn = list(pool.map(temporary_name, [tmp_path / "part"] * 2000))
+    assert len(set(drawn)) == 2000
+    assert {whole_name(path.name) for path in drawn} == {"part"}
+    assert whole_name(f"part{MARK}1234") == "part"  # of earlier versions
+    assert whole_name("part") == whole_name(f"part{MARK}") == whole_name(f"part{MARK}x1") == ""
+
+
+NAME = "from pathlib import Path; from jprep.io.atomic import temporary_name; print(temporary_name(Path('part')).name)"
+
+
+def test_temporary_names_are_unique_among_processes_of_one_id() -> None:
+    """As in containers that share a disk, where every process may be number 7."""
+    code = f"import os; os.getpid = lambda: 7; {NAME}"
+    drawn = [subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout for _ in range(3)]
+    assert len(set(drawn)) == 3
+
+
+def test_temporary_names_are_unique_after_a_fork() -> None:
+    read, write = os.pipe()
+    if not (child := os.fork()):
+        os.write(write, temporary_name(Path("part")).name.encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert (
+        os.read(read, 100).decode().partition("-")[2][:20] != temporary_name(Path("part")).name.partition("-")[2][:20]
+    )
+    os.close(read)
+    os.close(write)
+
+
+def test_writers_of_one_file_do_not_meet(tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    with atomic(target) as first, atomic(target) as second:
+        first.write_bytes(b"first")
+        second.write_bytes(b"second")
+        assert first != second
+    assert target.read_bytes() == b"first" and names(tmp_path) == ["file"]
+
+
 HOLD = """
 import sys
 from pathlib import Path
@@ -98,3 +162,24 @@ def test_a_lock_is_held_by_one_process_and_freed_by_its_death(tmp_path: Path) ->
         raise AssertionError("not reached")
     with locked(lock, patience=0):
         assert lock.exists()
+
+
+def test_a_lock_that_was_deleted_while_it_was_waited_for_is_made_again(tmp_path: Path) -> None:
+    """Who waited would hold a file that nobody else sees."""
+    lock = tmp_path / "folder" / "LOCK"
+    held, done = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        with locked(lock, patience=30):
+            held.set()
+            done.wait(30)
+
+    waiting = threading.Thread(target=wait)
+    with locked(lock, keep=False):
+        waiting.start()
+        assert not held.wait(0.2)
+    assert held.wait(30)
+    with pytest.raises(MachineError, match="another jprep"), locked(lock, patience=0):
+        raise AssertionError("not reached")
+    done.set()
+    waiting.join()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 
 from jprep.corpus.recipe import decode_recipe, load_recipe, make_step, own_recipe, settings, step_name
 from jprep.errors import ConfigError
+from jprep.io.names import name_problem
+from jprep.pipeline.places import places
 
 SOURCE = {"name": "a", "paths": ["x"], "reader": "text"}
 
@@ -27,7 +30,8 @@ WRONG = {
     "missing key of a source": (raw(sources=[{"name": "a"}]), "`corpus.sources[", ""),
     "wrong type": (raw(dedup={"lines": 3}), "corpus.dedup.lines", ""),
     "two of a name": (raw(sources=[SOURCE, SOURCE]), "two sources are called 'a'", "its own name"),
-    "a name that is a path": (raw(sources=[SOURCE | {"name": "a/b"}]), "cannot be called 'a/b'", "letters"),
+    "a source that is a path": (raw(sources=[SOURCE | {"name": "a/b"}]), "cannot be called 'a/b'", "letters"),
+    "a hidden source": (raw(sources=[SOURCE | {"name": ".."}]), "`corpus.sources.0.name`", "letters"),
 }
 
 
@@ -36,6 +40,35 @@ def test_a_wrong_recipe(recipe: dict[str, Any], what: str, fix: str) -> None:
     with pytest.raises(ConfigError) as caught:
         decode_recipe(recipe, where="r.toml")
     assert what in caught.value.what and fix in caught.value.fix and caught.value.where == "r.toml"
+
+
+NO_NAMES = {
+    "": "empty", " ": "empty", "../../x": "path separator", "/srv/x": "path separator", "a\\b": "path separator",
+    "..": "begins with a dot", ".hidden": "begins with a dot", "a\nb": "printed", "a\x1b[31m": "printed",
+    "a\0": "printed", "\u202eb": "printed", "a ": "space", "日" * 51: "153 bytes",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "problem"), NO_NAMES.items())
+def test_a_name_that_is_no_folder_s(name: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        decode_recipe({"name": name}, where="r.toml")
+    assert "(key `name`)" in caught.value.what and problem in caught.value.what
+    assert repr(name) in caught.value.what and caught.value.where == "r.toml"
+    with pytest.raises(ConfigError, match=problem):
+        places(Path("work"), name)
+
+
+@pytest.mark.parametrize("name", ["jawiki", "日本語コーパス", "a b", "v1.2-tiny", "日" * 50])
+def test_a_name_that_is_a_folder_s(name: str) -> None:
+    assert decode_recipe({"name": name}).name == name
+    assert places(Path("work"), name).corpus == Path("work") / name / "corpus"
+
+
+@given(st.text(max_size=200))
+def test_whatever_it_is_called_it_lies_in_the_work_folder(name: str) -> None:
+    if not name_problem(name):
+        assert os.path.normpath(f"/srv/{name}") == f"/srv/{name}" and len(os.fsencode(name)) <= 150
 
 
 @pytest.mark.parametrize("data", [b"name = ", b"\xff\xfe", b"name = 'a'\nname = 'b'"])

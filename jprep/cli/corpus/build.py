@@ -55,6 +55,7 @@ def build(
     from jprep.cli.corpus.stats import show
     from jprep.cli.idle import refuse_idle
     from jprep.corpus.build import build as build_corpus
+    from jprep.corpus.build import output_directory
     from jprep.engine.worker import spare_collections
 
     if output:
@@ -64,6 +65,7 @@ def build(
     plan = _recipe(recipe, inputs, segmenter, overrides)
     folder = output or work / plan.name / "corpus"
     if dry_run:
+        output_directory(folder).check()
         show_plan(plan, folder, workers or cores())
         return
     spare_collections()

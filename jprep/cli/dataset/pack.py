@@ -58,7 +58,7 @@ def pack(
     spare_threads()
     from jprep.cli.dataset.inspect import show
     from jprep.cli.idle import refuse_idle
-    from jprep.dataset.pack import Plan
+    from jprep.dataset.pack import Plan, output_directory
     from jprep.dataset.pack import pack as pack_corpus
     from jprep.io.names import check_name
 
@@ -69,6 +69,7 @@ def pack(
         check_name(name, what="an output", where=f"{source}: name", fix="give --tokenizer and -o")
     place, folder = tokenizer or work / name / "tokenizer", output or work / name / "dataset"
     if dry_run:
+        output_directory(folder).check()
         _show_plan(Plan(packed, place, config), folder, workers or cores())
         return
     with working(workers, executor) as (running, progress):

@@ -23,6 +23,7 @@ from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import DOWNLOADS
 from jprep.errors import ConfigError, InputError, MachineError
 from jprep.io.atomic import disk_error, write_atomic
+from jprep.io.names import check_name
 
 RECORD = "fetched.json"
 ALGORITHMS = {32: "md5", 40: "sha1", 56: "sha224", 64: "sha256", 96: "sha384", 128: "sha512"}
@@ -91,13 +92,17 @@ def by_name(files: Iterable[RemoteFile]) -> dict[str, RemoteFile]:
     """Files by the names that they get.
 
     Raises:
-        ConfigError: one has no name, or two have the same.
+        ConfigError: one has no name or none that a file may have, or two have the same.
     """
     named: dict[str, RemoteFile] = {}
     for file in files:
         name = file.name or unquote(urlsplit(file.url).path).rpartition("/")[2]
-        if name in ("", ".", "..", RECORD) or Path(name).name != name:
-            raise ConfigError(f"{name!r} is no name for a file", where=file.url, fix='give it one: name = "…"')
+        check_name(name, what="a download", where=file.url, fix='give it another name: name = "…"')
+        if name in (RECORD, DOWNLOADS.lock) or name.endswith((".part", ".part.json")):
+            fix = 'give it another name: name = "…"'
+            raise ConfigError(
+                f"a download cannot be called {name!r}: jprep has files of that name", where=file.url, fix=fix
+            )
         if named.setdefault(name, file) != file:
             raise ConfigError(f"two files would be called {name}", where=file.url, fix='give one another: name = "…"')
     return named

@@ -9,7 +9,7 @@ from pathlib import Path
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import MODEL_EXPORT
 from jprep.errors import ConfigError
-from jprep.io.atomic import damage, disk_error, remove_contents, sha256_of, sync
+from jprep.io.atomic import damage, disk_error, missing_folders, remove_contents, remove_empty, sha256_of, sync
 from jprep.io.lock import locked
 from jprep.train.checkpoints import PARTIAL
 from jprep.train.exporting.manifest import MANIFEST, read_export
@@ -70,13 +70,11 @@ def replaced(folder: Path, check: Callable[[Path], None]) -> Iterator[Path]:
 @contextlib.contextmanager
 def _removed(folder: Path) -> Iterator[None]:
     """Delete a folder after the block, and its parents that were not there before, as far as they are empty."""
-    made = [folder, *(each for each in folder.parents if not each.exists())]
+    made = [folder, *missing_folders(folder.parent)]
     try:
         yield
     finally:
-        for each in made:
-            with contextlib.suppress(OSError):  # it holds the export, or another one has begun there
-                each.rmdir()
+        remove_empty(made)
 
 
 def _refuse_unknown(aside: Path) -> None:

@@ -1,0 +1,77 @@
+"""The folder of an exported model: one writer at a time, whole or as before, and nobody else's files."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from pathlib import Path
+
+import pytest
+
+from jprep.errors import ConfigError, JprepError, MachineError
+from jprep.io.lock import locked
+from jprep.train.exporting import folder as folder_of_exports
+from jprep.train.exporting.folder import whole
+from jprep.train.exporting.manifest import MANIFEST
+
+
+def test_two_exports_to_one_folder_wait_for_one_another(tmp_path: Path) -> None:
+    """The lock does not lie in what is renamed: the second found no folder to lock once."""
+    out, inside, leave = tmp_path / "out", threading.Event(), threading.Event()
+
+    def fill(name: str) -> None:
+        with whole(out) as new:
+            (new / name).write_text(name)
+            (new / MANIFEST).write_text('{"task": "mlm"}')
+            inside.set()
+            leave.wait(30)
+
+    first = threading.Thread(target=fill, args=("first",))
+    first.start()
+    assert inside.wait(30)
+    second = threading.Thread(target=fill, args=("second",))
+    second.start()
+    leave.set()
+    first.join()
+    second.join()
+    assert {path.name for path in out.iterdir()} == {"second", MANIFEST}
+    assert {path.name for path in tmp_path.iterdir()} == {"out"}
+
+
+def test_an_export_beside_a_running_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folder_of_exports, "locked", functools.partial(locked, patience=0.1))
+    with whole(tmp_path / "out") as new:
+        with pytest.raises(MachineError, match="another jprep is at work") as caught, whole(tmp_path / "out"):
+            raise AssertionError("not reached")
+        assert caught.value.where == str(tmp_path / "out")
+        (new / MANIFEST).write_text('{"task": "mlm"}')
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_an_export_through_a_link_replaces_what_it_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to("disk/out")
+    (tmp_path / "disk" / "out").mkdir()
+    with whole(tmp_path / "link") as new:
+        (new / MANIFEST).write_text('{"task": "mlm"}')
+    assert (tmp_path / "link").is_symlink()
+    assert [path.name for path in (tmp_path / "disk").iterdir()] == ["out"]
+
+
+def test_an_export_that_was_killed_between_two_names_comes_back(tmp_path: Path) -> None:
+    old = tmp_path / "partial-out" / "old"
+    old.mkdir(parents=True)
+    (tmp_path / "partial-out" / ".lock").touch()
+    (old / MANIFEST).write_text('{"task": "mlm"}')
+    with pytest.raises(JprepError, match="died"), whole(tmp_path / "out"):
+        raise JprepError("died")
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert (tmp_path / "out" / MANIFEST).exists()
+
+
+def test_a_folder_of_the_user_s_beside_an_export_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "partial-out").mkdir()
+    (tmp_path / "partial-out" / "thesis.tex").write_text("years of work")
+    with pytest.raises(ConfigError, match="has not made what lies here"), whole(tmp_path / "out"):
+        raise AssertionError("not reached")
+    assert (tmp_path / "partial-out" / "thesis.tex").exists() and not (tmp_path / "out").exists()
