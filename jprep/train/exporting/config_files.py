@@ -11,6 +11,7 @@ from jprep.tokenizer.card import Card
 from jprep.train.exporting.folder import hashes
 from jprep.train.exporting.manifest import Exported
 from jprep.train.exporting.tokenizer_files import first_id, write_tokenizer
+from jprep.train.models import positions
 from jprep.train.models.presets import Config
 
 _SPELT = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
@@ -43,10 +44,14 @@ def _write_config(model: Config, about: Exported, folder: Path) -> None:
     ids = {"bos_token_id": first_id(about), "eos_token_id": about.end} if about.task == "clm" and about.end >= 0 else {}
     _write(folder / "config.json", {**model, **ids, "dtype": _SPELT[about.dtype]})
     if ids:
-        pad = model.get("pad_token_id")
-        padding = {"pad_token_id": about.end if pad is None else pad}
-        never = [number for number in about.special.special if number != about.end]
-        _write(folder / "generation_config.json", ids | padding | ({"suppress_tokens": never} if never else {}))
+        _write(folder / "generation_config.json", ids | _generation(model, about))
+
+
+def _generation(model: Config, about: Exported) -> dict[str, Any]:
+    """What `generate` does by default: it stops where positions end, and writes no special token, as `jprep infer`."""
+    pad, never = model.get("pad_token_id"), [number for number in about.special.special if number != about.end]
+    limits = {"max_length": positions(model), "pad_token_id": about.end if pad is None else pad}
+    return limits | ({"suppress_tokens": never} if never else {})
 
 
 def _write(path: Path, fields: dict[str, Any]) -> None:

@@ -40,7 +40,7 @@ def write_tokenizer(tokenizer: Path, folder: Path, about: Exported, model: Confi
     for name in names:
         (folder / name).write_bytes((tokenizer / name).read_bytes())
     pieces = read_pieces(_read(folder / TOKENIZER)["model"])
-    _change(folder / SETTINGS, _limits(about, model))
+    _change(folder / SETTINGS, _limits(about, model, card))
     if about.task == "clm":
         roles = {"bos_token": pieces[first_id(about)], "eos_token": pieces[about.end]}
         _change(folder / TOKENIZER, {"post_processor": _before_prompts(about, card, pieces)}, indent=-1)
@@ -55,11 +55,12 @@ def first_id(about: Exported) -> int:
     return about.special.before[0] if about.special.before else about.end
 
 
-def _limits(about: Exported, model: Config) -> Json:
+def _limits(about: Exported, model: Config, card: Card) -> Json:
     """No more tokens than the model has positions for, and no token types that it has no embeddings for."""
     typed = about.special.types and about.task != "clm" and model.get("type_vocab_size", 0) >= 2
     types = ["token_type_ids"] if typed else []
-    return {"model_max_length": positions(model), "model_input_names": ["input_ids", *types, "attention_mask"]}
+    most = min(positions(model), card.config.model_max_length or positions(model))
+    return {"model_max_length": most, "model_input_names": ["input_ids", *types, "attention_mask"]}
 
 
 def _before_prompts(about: Exported, card: Card, pieces: Sequence[str]) -> Json | None:
