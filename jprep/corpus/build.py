@@ -9,7 +9,7 @@ from typing import Any
 
 from jprep.corpus.dedup.exact import ExactDedup
 from jprep.corpus.dedup.hashes import HASHES
-from jprep.corpus.documents import DocumentsStage, deduplicates, shards_of, task_prefix
+from jprep.corpus.documents import DocumentsStage, deduplicates, licences, shards_of, task_prefix
 from jprep.corpus.inputs import Input, find_inputs
 from jprep.corpus.recipe import Recipe
 from jprep.corpus.store import (
@@ -20,6 +20,7 @@ from jprep.corpus.store import (
     TOTAL,
     Manifest,
     damage_of,
+    metadata,
     read_manifest,
     write_manifest,
 )
@@ -69,7 +70,7 @@ def foresee(recipe: Recipe, cache: Path) -> dict[str, Any]:
         ConfigError: an input is not there, or a step is not.
     """
     inputs = [find_inputs(source, cache) for source in recipe.corpus.sources]
-    with closing(DocumentsStage(recipe.corpus, inputs, "")) as reading:
+    with closing(DocumentsStage(recipe.corpus, inputs, "", recipe.name)) as reading:
         return _made_from(recipe, reading)
 
 
@@ -78,6 +79,14 @@ def _made_from(recipe: Recipe, reading: DocumentsStage) -> dict[str, Any]:
     if deduplicates(recipe.corpus):
         made_from["words"] = plain({"segmenter": describe_segmenter(recipe.corpus.segmenter)})
     return made_from
+
+
+def _in_format(made_from: dict[str, Any], form: int) -> dict[str, Any]:
+    """What `made_from` is for a finished corpus of an earlier format: the rows are the same, the files' bytes are not."""
+    if form == FORMAT:
+        return made_from
+    documents = {key: value for key, value in made_from["documents"].items() if key != "about"}
+    return made_from | {"documents": documents | {"format": form}}
 
 
 def _check(recipe: Recipe, folder: Path) -> None:
@@ -113,8 +122,10 @@ class _Build:
         remove_leftovers(self._folder)
         corpus = self._recipe.corpus
         self._inputs = [find_inputs(source, self._state / "inputs.json") for source in corpus.sources]
-        with closing(DocumentsStage(corpus, self._inputs, f"{STATE}/documents/" if self._barrier else "")) as reading:
+        folder = f"{STATE}/documents/" if self._barrier else ""
+        with closing(DocumentsStage(corpus, self._inputs, folder, self._recipe.name)) as reading:
             self._made_from = _made_from(self._recipe, reading)
+            reading.about = metadata(self._recipe.name, fingerprint(self._made_from), licences(corpus))
             if restart:
                 self._forget(MANIFEST, DOCUMENTS, REJECTS)
             return self._finished() if (self._folder / MANIFEST).exists() else self._build(reading)
@@ -122,7 +133,7 @@ class _Build:
     def _build(self, reading: DocumentsStage) -> Manifest:
         receipts = [self._stage(reading)]
         if self._barrier:
-            receipts.append(self._deduplicate(receipts[0]))
+            receipts.append(self._deduplicate(receipts[0], reading.about))
         return self._seal(receipts)
 
     def _finished(self) -> Manifest:
@@ -131,7 +142,7 @@ class _Build:
         if any(file.is_pipe for files in self._inputs for file in files):
             fix = "give another -o, or --restart to build it again"
             raise MismatchError("a finished corpus cannot be held against a pipe", where=str(self._folder), fix=fix)
-        refuse_other(self._made_from, manifest.made_from, self._folder)
+        refuse_other(_in_format(self._made_from, manifest.format), manifest.made_from, self._folder)
         for file in manifest.files:
             if damage := damage_of(self._folder, file):
                 fix = "--restart builds the corpus again"
@@ -141,12 +152,12 @@ class _Build:
     def _stage(self, stage: Stage) -> list[Receipt]:
         return run_stage(stage, self._folder, self._state / stage.name, self._executor, self._progress)
 
-    def _deduplicate(self, read: list[Receipt]) -> list[Receipt]:
+    def _deduplicate(self, read: list[Receipt], about: dict[str, str]) -> list[Receipt]:
         read_from = fingerprint(self._made_from["documents"])
         hashes = [next(iter(_in_folder(HASHES, [receipt])), None) for receipt in read]
         found = self._stage(ExactDedup(hashes, f"{STATE}/dedup/", read_from))
         made_from = {"documents": read_from} | self._made_from["words"]
-        return self._stage(WordsStage(read, outputs_of(found), self._recipe.corpus.segmenter, made_from))
+        return self._stage(WordsStage(read, outputs_of(found), self._recipe.corpus.segmenter, made_from, about))
 
     def _seal(self, stages: list[list[Receipt]]) -> Manifest:
         failpoint("corpus.sealing")
