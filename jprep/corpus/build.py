@@ -82,7 +82,7 @@ def _made_from(recipe: Recipe, reading: DocumentsStage) -> dict[str, Any]:
 
 
 def _in_format(made_from: dict[str, Any], form: int) -> dict[str, Any]:
-    """What `made_from` is for a finished corpus of an earlier format: the rows are the same, the files' bytes are not."""
+    """What `made_from` is for a finished corpus of an earlier format, with the same rows in files of other bytes."""
     if form == FORMAT:
         return made_from
     documents = {key: value for key, value in made_from["documents"].items() if key != "about"}

@@ -80,7 +80,8 @@ def printed(folder):
 
 report = {name: generated(root / name / "model") for name in about["generating"]}
 for name, text in about["masked"].items():
-    report[name] = [[each["token"], each["score"]] for each in pipeline("fill-mask", model=str(root / name / "model"))(text)]
+    fill = pipeline("fill-mask", model=str(root / name / "model"))
+    report[name] = [[each["token"], each["score"]] for each in fill(text)]
 for name in about["pairs"]:
     judge = pipeline("text-classification", model=str(root / name / "model"), top_k=None)
     report[name] = {each["label"]: each["score"] for each in judge({"text": "日本語", "text_pair": "東京"})}
