@@ -192,8 +192,8 @@ def read_rows(path: Path, kind: type[Row], columns: Sequence[str] | None = None)
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(batch_size=_READ_ROWS, columns=list(names)):
                 for row in batch.to_pylist():
-                    if "meta" in row:  # a struct comes as a dict, an entry of format 1's map as a tuple
-                        row["meta"] = dict(each.values() if isinstance(each, dict) else each for each in row["meta"])
+                    if "meta" in row:
+                        row["meta"] = dict(map(_pair, row["meta"]))
                     yield kind(**(absent | row))
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         fix = "`jprep corpus verify` says which files are damaged; `jprep corpus build … --restart` builds them again"
@@ -210,6 +210,11 @@ def metadata(name: str, fingerprint: str, licences: Mapping[str, str]) -> dict[s
     """
     listed = msgspec.json.encode(licences).decode()
     return {"jprep.name": name, "jprep.fingerprint": fingerprint, "jprep.licences": listed}
+
+
+def _pair(entry: dict[str, str] | tuple[str, str]) -> tuple[str, str]:
+    """A struct of `meta`; in format 1 an entry of a map, which comes as a tuple."""
+    return (entry["key"], entry["value"]) if isinstance(entry, dict) else entry
 
 
 def _open_parquet(path: Path, kind: type[Document] | type[Reject], about: Mapping[str, str]) -> Any:
