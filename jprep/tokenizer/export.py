@@ -146,7 +146,7 @@ def _fairseq(folder: Path, out: Path) -> list[Path]:
 
 
 def _bert(folder: Path, out: Path) -> list[Path]:
-    """`vocab.txt`, and the settings under which `BertTokenizer` changes no text and cuts no word that has spaces around.
+    """`vocab.txt`, and the settings under which `BertTokenizer` changes no text and splits no kanji.
 
     Raises:
         ConfigError: `BertTokenizer` would find its pieces only at the beginnings of words, or lacks a special token.
@@ -173,7 +173,7 @@ _BERT_SETTINGS = {
     "do_lower_case": False,
     "strip_accents": False,  # or it takes the voicing marks from です
     "tokenize_chinese_chars": False,  # or every kanji becomes a word
-    "do_basic_tokenize": False,  # cuts at punctuation within words; only the Python class of transformers 4 can do without
+    "do_basic_tokenize": False,  # or it cuts words at punctuation; only the Python class of transformers 4 reads it
     "clean_up_tokenization_spaces": False,
 }
 
