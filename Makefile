@@ -18,6 +18,9 @@ READY    := $(TRAINERS:%=$(VENV)/.%-test)
 # Environments in which a tokenizer is loaded as its users do: the last transformers 4, and a transformers 5.
 LOADERS := $(foreach n,4 5,JPREP_TRANSFORMERS$(n)=$(abspath $(VENV))/transformers$(n)/bin/python)
 
+# Programs that read what jprep writes.
+CLIENTS := $(abspath $(VENV))/clients
+
 .PHONY: help quickstart test lint unit soak bench clean
 
 help:            ## What there is
@@ -38,8 +41,8 @@ unit: $(VENV)/.test $(VENV)/.transformers $(READY)
 	for suite in $(SUITES); do $(PLACES) $(BACKENDS)/$${suite%:*}/bin/python -m pytest \
 	  -n auto --dist loadfile -m "not soak and not bench" backends/$${suite#*:}/tests || exit 1; done
 
-soak: $(VENV)/.test $(READY)  ## The long crash tests
-	$(PLACES) $(BIN)/python -m pytest -n auto -m soak
+soak: $(VENV)/.test $(VENV)/.transformers $(VENV)/.clients $(READY)  ## The long crash tests, and other programs as clients
+	$(LOADERS) $(PLACES) JPREP_CLIENTS=$(CLIENTS) JPREP_DATASETS=$(CLIENTS)/bin/python $(BIN)/python -m pytest -n auto -m soak
 	for suite in $(SUITES); do $(PLACES) $(BACKENDS)/$${suite%:*}/bin/python -m pytest \
 	  -m soak backends/$${suite#*:}/tests || [ $$? = 5 ] || exit 1; done  # 5: a backend has none
 
@@ -85,6 +88,16 @@ $(VENV)/.transformers: .ci/transformers4.txt .ci/transformers5.txt
 	  $(PYTHON) -m venv $(VENV)/transformers$$n && \
 	  $(VENV)/transformers$$n/bin/python -m pip install --quiet --disable-pip-version-check -r .ci/transformers$$n.txt || exit 1; \
 	done
+	@touch $@
+
+# Megatron runs on the torch backend's PyTorch, without what it wants for training.
+$(VENV)/.clients: .ci/clients.txt
+	$(PYTHON) -m venv $(CLIENTS)
+	$(CLIENTS)/bin/python -m pip install --quiet --disable-pip-version-check -r .ci/clients.txt
+	$(CLIENTS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade \
+	  --target $(CLIENTS)/megatron megatron-core==0.16.1
+	mkdir -p $(CLIENTS)/node
+	! command -v npm || npm install --prefix $(CLIENTS)/node --no-audit --no-fund --ignore-scripts @huggingface/tokenizers@0.2.0
 	@touch $@
 
 # Programs to compare with: in an environment of their own, and never imported by jprep (wikiextractor is AGPL). HF's

@@ -12,15 +12,18 @@ import msgspec
 from jprep.corpus.dedup.exact import ExactDedup
 from jprep.corpus.dedup.hashes import HASHES
 from jprep.corpus.dedup.ids import FindRepeatedIds, IdHashes, RepeatedIds, repeated_ids
-from jprep.corpus.documents import DocumentsStage, deduplicates, shards_of, source_number, task_prefix
+from jprep.corpus.documents import DocumentsStage, deduplicates, licences, shards_of, source_number, task_prefix
 from jprep.corpus.inputs import Input, find_inputs
 from jprep.corpus.recipe import Recipe
 from jprep.corpus.store import (
     DOCUMENTS,
+    DOCUMENTS_SUFFIX,
     FORMAT,
     REJECTS,
+    REJECTS_SUFFIX,
     TOTAL,
     Manifest,
+    metadata,
     read_manifest,
     write_manifest,
 )
@@ -34,7 +37,12 @@ from jprep.errors import ConfigError, MismatchError
 from jprep.io.verified import verified
 from jprep.testing.failpoints import failpoint
 
-_SHARD = "[0-9][0-9][0-9][0-9]-*-[0-9][0-9][0-9][0-9][0-9][0-9].parquet"
+_SHARD = "[0-9][0-9][0-9][0-9]-*-[0-9][0-9][0-9][0-9][0-9][0-9]"
+_FILES = (
+    f"{DOCUMENTS}/{_SHARD}{DOCUMENTS_SUFFIX}",
+    f"{REJECTS}/[a-z]*-{_SHARD}{REJECTS_SUFFIX}",
+    f"{REJECTS}/[a-z]*-{_SHARD}{DOCUMENTS_SUFFIX}",  # of format 1
+)
 _NAMED = 3  # input files that a signature names
 
 
@@ -62,7 +70,7 @@ def build(recipe: Recipe, folder: Path, executor: Executor, progress: Progress, 
 
 def output_directory(folder: Path) -> OutputDirectory:
     """Return the directory of a corpus, which knows the names of its files."""
-    return OutputDirectory(folder, CORPUS, files=(f"{DOCUMENTS}/{_SHARD}", f"{REJECTS}/[a-z]*-{_SHARD}"))
+    return OutputDirectory(folder, CORPUS, files=_FILES)
 
 
 def foresee(recipe: Recipe, cache: Path) -> dict[str, Any]:
@@ -76,7 +84,7 @@ def foresee(recipe: Recipe, cache: Path) -> dict[str, Any]:
         ConfigError: an input is not there, or a step is not.
     """
     inputs = [find_inputs(source, cache) for source in recipe.corpus.sources]
-    with closing(DocumentsStage(recipe.corpus, inputs, "")) as reading:
+    with closing(DocumentsStage(recipe.corpus, inputs, "", recipe.name)) as reading:
         return _made_from(recipe, reading)
 
 
@@ -85,6 +93,14 @@ def _made_from(recipe: Recipe, reading: DocumentsStage) -> dict[str, Any]:
     if deduplicates(recipe.corpus):
         made_from["words"] = plain({"segmenter": describe_segmenter(recipe.corpus.segmenter)})
     return made_from
+
+
+def _in_format(made_from: dict[str, Any], form: int) -> dict[str, Any]:
+    """What `made_from` is for a finished corpus of an earlier format, with the same rows in files of other bytes."""
+    if form == FORMAT:
+        return made_from
+    documents = {key: value for key, value in made_from["documents"].items() if key != "about"}
+    return made_from | {"documents": documents | {"format": form}}
 
 
 class _Build:
@@ -111,9 +127,11 @@ class _Build:
         self._out.remove_leftovers()
         corpus, cache = self._recipe.corpus, self._folder / HASH_CACHE
         self._inputs = [find_inputs(source, cache, fresh=restart) for source in corpus.sources]
-        with closing(DocumentsStage(corpus, self._inputs, f"{STATE}/documents/" if self._barrier else "")) as reading:
+        folder = f"{STATE}/documents/" if self._barrier else ""
+        with closing(DocumentsStage(corpus, self._inputs, folder, self._recipe.name)) as reading:
             self._made_from = _made_from(self._recipe, reading)
             self._own_ids = reading.sources_with_own_ids()
+            reading.about = metadata(self._recipe.name, fingerprint(self._made_from), licences(corpus))
             if restart:
                 self._out.restart()
             return self._finished() if self._out.finished else self._build(reading)
@@ -121,7 +139,7 @@ class _Build:
     def _build(self, reading: DocumentsStage) -> Manifest:
         receipts = [self._stage(reading)]
         if self._barrier:
-            receipts.append(self._deduplicate(receipts[0]))
+            receipts.append(self._deduplicate(receipts[0], reading.about))
         return self._seal(receipts, self._repeated_ids(_in_folder(DOCUMENTS, receipts[-1])))
 
     def _finished(self) -> Manifest:
@@ -130,7 +148,7 @@ class _Build:
         if any(file.is_pipe for files in self._inputs for file in files):
             fix = "give another -o, or --restart to build it again"
             raise MismatchError("a finished corpus cannot be held against a pipe", where=str(self._folder), fix=fix)
-        refuse_other(self._made_from, manifest.made_from, self._folder)
+        refuse_other(_in_format(self._made_from, manifest.format), manifest.made_from, self._folder)
         for file in manifest.files:
             verified(self._folder / file.path, file.sha256, "--restart builds the corpus again")
         return manifest
@@ -138,14 +156,14 @@ class _Build:
     def _stage(self, stage: Stage) -> list[Receipt]:
         return run_stage(stage, self._folder, self._out.state / stage.name, self._executor, self._progress)
 
-    def _deduplicate(self, read: list[Receipt]) -> list[Receipt]:
+    def _deduplicate(self, read: list[Receipt], about: dict[str, str]) -> list[Receipt]:
         read_from = fingerprint(self._made_from["documents"])
         hashes = [next(iter(_in_folder(HASHES, [receipt])), None) for receipt in read]
         self._verify([output for output in hashes if output])
         drops = outputs_of(self._stage(ExactDedup(hashes, f"{STATE}/dedup/", read_from)))
         self._verify(drops)
         made_from = {"documents": read_from} | self._made_from["words"]
-        return self._stage(WordsStage(read, drops, self._recipe.corpus.segmenter, made_from))
+        return self._stage(WordsStage(read, drops, self._recipe.corpus.segmenter, made_from, about))
 
     def _verify(self, outputs: list[Output]) -> None:
         """See that files of work under way are what was written."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 import msgspec
 
 from jprep.corpus.document import SENTENCE, UNMARK, WORD, Document, Reject
-from jprep.corpus.store import DOCUMENTS, MANIFEST, Manifest, read_manifest, read_rows
+from jprep.corpus.store import DOCUMENTS, MANIFEST, REJECTS, Manifest, read_manifest, read_rows
 from jprep.engine.fingerprint import fingerprint
 from jprep.errors import ConfigError
 from jprep.io.verified import damage_of
@@ -177,7 +177,7 @@ class Corpus:
         named = {file.path for file in self.manifest.files}
         if fingerprint(self.manifest.made_from) != self.manifest.fingerprint:
             yield Damage(MANIFEST, "its fingerprint is not that of what it was made from")
-        for path in sorted(self.folder.glob("*/*.parquet")):
+        for path in sorted(path for folder in (DOCUMENTS, REJECTS) for path in self.folder.glob(f"{folder}/*")):
             if path.relative_to(self.folder).as_posix() not in named:
                 yield Damage(path.relative_to(self.folder).as_posix(), "is no file of this corpus")
         for file in self.manifest.files:

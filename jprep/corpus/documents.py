@@ -43,6 +43,11 @@ def source_number(part: Output) -> int:
     return int(Path(part.path).name[:4])
 
 
+def licences(config: CorpusConfig) -> dict[str, str]:
+    """The licence of each source, by the source's name."""
+    return {source.name: source.licence for source in config.sources}
+
+
 def shards_of(source: Source) -> dict[str, int]:
     """What a manifest says of how much of a source is read: nothing, where it is all of it."""
     return {"shards": source.shards} if source.shards else {}
@@ -94,12 +99,17 @@ class DocumentsStage(Stage):
         config: the recipe's `[corpus]`.
         inputs: each source's files.
         folder: where its outputs go, relative to the corpus, with a slash at its end, or "".
+        corpus: the name of the corpus.
+
+    Attributes:
+        about: metadata of the files, which needs the fingerprint of all stages; set it before the stage runs.
     """
 
     name = "documents"
 
-    def __init__(self, config: CorpusConfig, inputs: list[list[Input]], folder: str) -> None:
-        self._config, self._inputs, self._folder = config, inputs, folder
+    def __init__(self, config: CorpusConfig, inputs: list[list[Input]], folder: str, corpus: str) -> None:
+        self._config, self._inputs, self._folder, self._corpus = config, inputs, folder, corpus
+        self.about: dict[str, str] = {}
 
     @cached_property
     def _steps(self) -> OpenSteps:
@@ -120,6 +130,7 @@ class DocumentsStage(Stage):
         steps, dedup = self._steps, self._config.dedup
         return {
             "format": FORMAT,
+            "about": {"name": self._corpus, "licences": licences(self._config)},
             "sources": [self._source_fields(i, source) for i, source in enumerate(self._config.sources)],
             "normalizers": [describe(step) for step in steps.normalizers],
             "splitter": describe(steps.splitter),
@@ -176,7 +187,7 @@ class DocumentsStage(Stage):
         steps, dedup = self._steps, self._config.dedup
         reader, chain = steps.readers[index], steps.chain(index)
         hashes = HashWriter(dedup.documents, self._line_min_chars()) if deduplicates(self._config) else None
-        with sink(root, self._folder, f"{self.name}/{task.id}", steps.segmenter, hashes) as taken:
+        with sink(root, self._folder, f"{self.name}/{task.id}", steps.segmenter, self.about, hashes) as taken:
             for shard in group:
                 for item in chain.judge(reader.read(shard, self._config.sources[index].name)):
                     taken.take(item)

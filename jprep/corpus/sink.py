@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from jprep.corpus.dedup.hashes import HASHES, HashWriter
 from jprep.corpus.document import SENTENCE, WORD, Document, Reject, Tally
 from jprep.corpus.step import Segmenter
 from jprep.corpus.steps import mark_words
-from jprep.corpus.store import DOCUMENTS, REJECTS, Written, writing
+from jprep.corpus.store import DOCUMENTS, DOCUMENTS_SUFFIX, REJECTS, REJECTS_SUFFIX, Written, writing
 from jprep.engine.stage import Output, Result
 
 _BATCH = 500_000  # characters segmented and written at a time
@@ -54,7 +54,14 @@ class Sink:
 
 
 @contextlib.contextmanager
-def sink(root: Path, folder: str, name: str, segmenter: Segmenter, hashes: HashWriter | None = None) -> Iterator[Sink]:
+def sink(
+    root: Path,
+    folder: str,
+    name: str,
+    segmenter: Segmenter,
+    about: Mapping[str, str],
+    hashes: HashWriter | None = None,
+) -> Iterator[Sink]:
     """Open a task's files; they are committed at the end of the block.
 
     Args:
@@ -63,12 +70,13 @@ def sink(root: Path, folder: str, name: str, segmenter: Segmenter, hashes: HashW
             Rejects go to theirs at once.
         name: the stage's and the task's, `STAGE/TASK`; it names the files.
         segmenter: marks words.
+        about: metadata of the files of documents and rejects.
         hashes: notes each document for deduplication, or None.
     """
     stage, _, task = name.partition("/")
     with (
-        writing(root, f"{folder}{DOCUMENTS}/{task}.parquet", Document) as kept,
-        writing(root, f"{REJECTS}/{stage}-{task}.parquet", Reject) as refused,
+        writing(root, f"{folder}{DOCUMENTS}/{task}{DOCUMENTS_SUFFIX}", Document, about) as kept,
+        writing(root, f"{REJECTS}/{stage}-{task}{REJECTS_SUFFIX}", Reject, about) as refused,
     ):
         taken = Sink(kept, refused, segmenter, hashes)
         yield taken

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,18 +12,23 @@ import msgspec
 from jprep.corpus.document import Document, Reject
 from jprep.engine import manifest
 from jprep.engine.stage import Output
-from jprep.errors import JprepError
+from jprep.errors import ConfigError, JprepError
 from jprep.io.atomic import atomic, sha256_of
 from jprep.io.verified import verified
 
-FORMAT = 1
-"""Raised whenever files written before could not be read as files written now."""
+FORMAT = 2
+"""Of the files of a corpus; part of its fingerprint.
+
+1: rejects had the suffix `.parquet` too, `meta` was a map, and no file had metadata. Such corpora are read as well.
+"""
 
 MANIFEST = "corpus.json"
 TOTAL = "total."
 """Begins the names of counts that a manifest gives as its totals."""
 
 DOCUMENTS, REJECTS = "documents", "rejects"
+DOCUMENTS_SUFFIX, REJECTS_SUFFIX = ".parquet", ".rejects"
+"""Both are Parquet, but `**/*.parquet` has to find documents only."""
 _ROW_GROUP = 1_000_000  # characters: some 3 MB of UTF-8 in each of `text` and `words`
 _REJECT_SIZE = 100  # characters in a row of rejects, about
 _READ_ROWS = 256
@@ -87,11 +92,15 @@ def read_manifest(folder: Path) -> Manifest:
     """Read a corpus's manifest.
 
     Raises:
-        ConfigError: there is no finished corpus there.
+        ConfigError: there is no finished corpus there, or one of a later jprep.
     """
-    return manifest.read_manifest(
+    found = manifest.read_manifest(
         folder / MANIFEST, Manifest, what="corpus", command="jprep corpus build", work="build", again="builds"
     )
+    if found.format > FORMAT:
+        what = f"this corpus has format {found.format}; this jprep knows formats up to {FORMAT}"
+        raise ConfigError(what, where=str(folder), fix=f"install jprep {found.jprep} or later")
+    return found
 
 
 def write_manifest(folder: Path, corpus: Manifest) -> None:
@@ -102,8 +111,10 @@ def write_manifest(folder: Path, corpus: Manifest) -> None:
 class Writer:
     """Writes documents or rejects to one Parquet file, in row groups of bounded size; see `writing`."""
 
-    def __init__(self, path: Path, kind: type[Document] | type[Reject], stack: contextlib.ExitStack) -> None:
-        self._path, self._kind, self._stack = path, kind, stack
+    def __init__(
+        self, path: Path, kind: type[Document] | type[Reject], stack: contextlib.ExitStack, about: Mapping[str, str]
+    ) -> None:
+        self._path, self._kind, self._stack, self._about = path, kind, stack, about
         self._rows: list[Any] = []
         self._size = 0
         self._parquet: Any = None
@@ -124,14 +135,19 @@ class Writer:
         if not self._rows:
             return
         if self._parquet is None:
-            self._parquet = _open_parquet(self._stack.enter_context(atomic(self._path)), self._kind)
+            self._parquet = _open_parquet(self._stack.enter_context(atomic(self._path)), self._kind, self._about)
             self._stack.callback(self._parquet.close)
         schema = _schema(self._kind)
-        columns = [pa.array([getattr(row, field.name) for row in self._rows], field.type) for field in schema]
+        columns = [pa.array([_cell(row, field.name) for row in self._rows], field.type) for field in schema]
         self._parquet.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
         self.written += len(self._rows)
         self._rows, self._size = [], 0
         pa.default_memory_pool().release_unused()  # or it keeps more the longer a run lasts
+
+
+def _cell(row: Document | Reject, name: str) -> Any:
+    value = getattr(row, name)
+    return [{"key": key, "value": text} for key, text in value.items()] if isinstance(value, dict) else value
 
 
 class Written(msgspec.Struct):
@@ -142,16 +158,17 @@ class Written(msgspec.Struct):
 
 
 @contextlib.contextmanager
-def writing(root: Path, path: str, kind: type[Document] | type[Reject]) -> Iterator[Written]:
+def writing(root: Path, path: str, kind: type[Document] | type[Reject], about: Mapping[str, str]) -> Iterator[Written]:
     """Write a file that is committed at the end of the block; where nothing was added there is no file.
 
     Args:
         root: the folder that the output's path is relative to.
         path: the file's path below it.
         kind: what its rows are.
+        about: metadata of the Parquet schema; see `metadata`.
     """
     with contextlib.ExitStack() as stack:
-        writer = Writer(root / path, kind, stack)
+        writer = Writer(root / path, kind, stack, about)
         written = Written(writer.add)
         yield written
         writer.flush()
@@ -185,20 +202,37 @@ def read_rows(
         with pq.ParquetFile(path) as parquet:
             for batch in parquet.iter_batches(batch_size=_READ_ROWS, columns=list(names)):
                 for row in batch.to_pylist():
-                    if "meta" in row:  # a map comes as pairs
-                        row["meta"] = dict(row["meta"])
+                    if "meta" in row:
+                        row["meta"] = dict(map(_pair, row["meta"]))
                     yield kind(**(absent | row))
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         raise JprepError(f"a shard cannot be read: {error}", where=str(path), fix=fix) from error
 
 
-def _open_parquet(path: Path, kind: type[Document] | type[Reject]) -> Any:
+def metadata(name: str, fingerprint: str, licences: Mapping[str, str]) -> dict[str, str]:
+    """Return what each file's Parquet schema says of its corpus.
+
+    Args:
+        name: the recipe's.
+        fingerprint: the corpus's, known before it is built.
+        licences: each source's.
+    """
+    listed = msgspec.json.encode(licences).decode()
+    return {"jprep.name": name, "jprep.fingerprint": fingerprint, "jprep.licences": listed}
+
+
+def _pair(entry: dict[str, str] | tuple[str, str]) -> tuple[str, str]:
+    """A struct of `meta`; in format 1 an entry of a map, which comes as a tuple."""
+    return (entry["key"], entry["value"]) if isinstance(entry, dict) else entry
+
+
+def _open_parquet(path: Path, kind: type[Document] | type[Reject], about: Mapping[str, str]) -> Any:
     import pyarrow.parquet as pq
 
     # Text does not repeat, so dictionaries and statistics of it would only cost time.
     return pq.ParquetWriter(
         path,
-        _schema(kind),
+        _schema(kind).with_metadata(about),
         compression="zstd",
         compression_level=3,
         use_dictionary=["source", "step", "reason"],
@@ -212,5 +246,6 @@ def _schema(kind: type[Document] | type[Reject]) -> Any:
     texts = [name for name in kind.__struct_fields__ if name != "meta"]
     fields = [pa.field(name, pa.string()) for name in texts]
     if kind is Document:
-        fields.append(pa.field("meta", pa.map_(pa.string(), pa.string())))
+        pair = pa.struct([("key", pa.string()), ("value", pa.string())])  # `datasets` has no maps
+        fields.append(pa.field("meta", pa.list_(pair)))
     return pa.schema(fields)

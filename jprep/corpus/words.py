@@ -29,12 +29,21 @@ class WordsStage(Stage):
         drops: the dedup stage's outputs. The caller verifies them: every task reads a part of each.
         segmenter: the recipe's.
         made_from: what the output depends on: the documents stage's fingerprint, and the segmenter's description.
+        about: metadata of the files.
     """
 
     name = "words"
 
-    def __init__(self, read: list[Receipt], drops: list[Output], segmenter: StepRef, made_from: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        read: list[Receipt],
+        drops: list[Output],
+        segmenter: StepRef,
+        made_from: dict[str, Any],
+        about: dict[str, str],
+    ) -> None:
         self._read, self._drops, self._segmenter, self._made_from = read, drops, segmenter, made_from
+        self._about = about
 
     @cached_property
     def _step(self) -> Segmenter:
@@ -68,7 +77,7 @@ class WordsStage(Stage):
         if not drops and not self._step.marks:
             verified(root / output.path, output.sha256)
             return _as_it_is(root, output, counts)
-        with sink(root, "", f"{self.name}/{task.id}", self._step) as taken:
+        with sink(root, "", f"{self.name}/{task.id}", self._step, self._about) as taken:
             for row, doc in enumerate(read_rows(root, output, Document, fix=RUN_AGAIN)):
                 if row in drops.documents:
                     taken.take(reject(doc, "dedup.documents", "duplicate"))

@@ -77,3 +77,14 @@ def special_ids(tokenizer: Vocabulary) -> SpecialIds:
         vocab_size=tokenizer.vocab_size,
         types=takes_types(tokens),
     )
+
+
+def around_rows(special: SpecialIds, task: str, packing: str) -> SpecialIds:
+    """The special ids around the rows of a task.
+
+    A `clm` row of `stream` or `complete` is cut from running text, in which each document has its own end: what would
+    begin and end a text is left out, for most rows begin and end within a document.
+    """
+    if task != "clm" or packing == "line":
+        return special
+    return msgspec.structs.replace(special, before=(), after=())

@@ -18,7 +18,7 @@ from jprep.tokenizer.policies import space_of
 from jprep.tokenizer.portable import portable
 from jprep.tokenizer.serving import SPM, TOKENIZER, added_tokens, takes_types, tokenizer_json
 from jprep.tokenizer.spec import PIECES_OF_CHARACTERS, Model
-from jprep.tokenizer.special import SETS, SpecialTokens
+from jprep.tokenizer.special import SETS, SpecialTokens, special_tokens
 from jprep.tokenizer.spelling import read_pieces
 from jprep.tokenizer.spm_model import model_proto
 from jprep.tokenizer.vocabulary import Vocabulary
@@ -152,7 +152,36 @@ def _fairseq(folder: Path, out: Path) -> list[Path]:
 
 
 def _bert(folder: Path, out: Path) -> list[Path]:
-    return _lines(out / "vocab.txt", read_pieces(_model(folder)))
+    """`vocab.txt`, and the settings under which `BertTokenizer` changes no text and splits no kanji.
+
+    Raises:
+        ConfigError: `BertTokenizer` would find its pieces only at the beginnings of words, or lacks a special token.
+    """
+    config = read_card(folder).config
+    special = special_tokens(config)
+    if config.boundaries != "hard":
+        what = "BertTokenizer needs pieces that begin with ##, and this vocabulary has none: most words would be [UNK]"
+        fix = 'load this folder with AutoTokenizer; or train a tokenizer with boundaries = "hard"'
+        raise ConfigError(what, where=str(folder), fix=fix)
+    roles = {f"{role}_token": getattr(special, role) for role in ("unk", "sep", "pad", "cls", "mask")}
+    if missing := [role for role, token in roles.items() if not token]:
+        fix = 'train it with special = ["bert"]'
+        raise ConfigError(
+            f"BertTokenizer needs a {missing[0]}, and this tokenizer has none", where=str(folder), fix=fix
+        )
+    limits = {"model_max_length": config.model_max_length or special.max_length}
+    _write(out / SETTINGS, _BERT_SETTINGS | limits | roles, indent=2)
+    return [*_lines(out / "vocab.txt", read_pieces(_model(folder))), out / SETTINGS]
+
+
+_BERT_SETTINGS = {
+    "tokenizer_class": "BertTokenizer",
+    "do_lower_case": False,
+    "strip_accents": False,  # or it takes the voicing marks from です
+    "tokenize_chinese_chars": False,  # or every kanji becomes a word
+    "do_basic_tokenize": False,  # or it cuts words at punctuation; only the Python class of transformers 4 reads it
+    "clean_up_tokenization_spaces": False,
+}
 
 
 def _gpt2(folder: Path, out: Path) -> list[Path]:

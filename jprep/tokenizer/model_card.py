@@ -39,7 +39,7 @@ def _lines(card: Card) -> Iterator[str]:
     yield f"A {config.model} tokenizer for Japanese, {config.vocab_size:,} ids. {_BOUNDARIES[config.boundaries]}"
     yield from (_LOSSES[config.model] + _NEWLINES[config.newline], "")
     yield from ("```python", "from transformers import AutoTokenizer", "")
-    yield from ('tokenizer = AutoTokenizer.from_pretrained("this/folder")', "```", "")
+    yield from ('tokenizer = AutoTokenizer.from_pretrained(".")  # this folder', "```", "")
     yield from _normalising(card)
     yield from table("Settings", _settings(card))
     yield from table("Figures, on a sample of the corpus that it was trained on", card.figures)

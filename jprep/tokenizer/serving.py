@@ -34,7 +34,7 @@ def tokenizer_json(
         "added_tokens": added_tokens(vocabulary),
         "normalizer": sequence("normalizers", [*marked(vocabulary), *normalizers, *spelling(vocabulary)]),
         "pre_tokenizer": sequence("pretokenizers", [*pre_tokenizers, *cuts(vocabulary)]),
-        "post_processor": _template(vocabulary),
+        "post_processor": post_processor(vocabulary.special, _ids(vocabulary)),
         "decoder": sequence("decoders", _decoders(vocabulary)),
         "model": model(vocabulary),
     }
@@ -53,7 +53,7 @@ def added_tokens(vocabulary: Vocabulary) -> list[Part]:
 def model(vocabulary: Vocabulary) -> Part:
     """The model itself, with all its pieces."""
     config, unknown = vocabulary.config, vocabulary.special.unk
-    ids = {piece.text: number for number, piece in enumerate(vocabulary.pieces)}
+    ids = _ids(vocabulary)
     if config.model == "unigram":
         return {"type": "Unigram", "unk_id": ids[unknown], "vocab": _scored(vocabulary), "byte_fallback": True}
     if config.model == "wordpiece":
@@ -75,6 +75,10 @@ def model(vocabulary: Vocabulary) -> Part:
         "vocab": ids,
         "merges": merges(vocabulary) if characters else vocabulary.merges,
     }
+
+
+def _ids(vocabulary: Vocabulary) -> dict[str, int]:
+    return {piece.text: number for number, piece in enumerate(vocabulary.pieces)}
 
 
 def merges(vocabulary: Vocabulary) -> list[tuple[str, str]]:
@@ -114,15 +118,18 @@ def _decoders(vocabulary: Vocabulary) -> list[Part]:
     return [*parts, replace({"String": NEWLINE}, "\n"), {"type": "Fuse"}]
 
 
-def _template(vocabulary: Vocabulary) -> Part | None:
-    """What stands around one text and two when special tokens are asked for."""
-    special = vocabulary.special
-    if not (special.before or special.after or special.between or special.pair_after):
+def post_processor(special: SpecialTokens, ids: Mapping[str, int]) -> Part | None:
+    """What stands around one text and two when special tokens are asked for; None where nothing does.
+
+    Args:
+        special: the special tokens.
+        ids: the id of each piece.
+    """
+    used = {*special.before, *special.after, *special.between, *special.pair_after}
+    if not used:
         return None
     second = int(takes_types(special))
     first = [*_tokens(special.before, 0), _text("A", 0)]
-    used = {*special.before, *special.after, *special.between, *special.pair_after}
-    ids = {piece.text: number for number, piece in enumerate(vocabulary.pieces)}
     return {
         "type": "TemplateProcessing",
         "single": [*first, *_tokens(special.after, 0)],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 from fractions import Fraction
@@ -13,7 +14,7 @@ import msgspec
 
 from jprep.dataset.sampler import Sampler, SamplerConfig, source_of
 from jprep.dataset.spec import TRAIN, VALIDATION, Dataset, read_dataset
-from jprep.dataset.special_ids import SpecialIds, special_ids
+from jprep.dataset.special_ids import SpecialIds, around_rows, special_ids
 from jprep.errors import ConfigError, InputError
 from jprep.io.atomic import sha256_of
 from jprep.tokenizer import load_tokenizer
@@ -22,6 +23,7 @@ from jprep.train.initial import check_given
 from jprep.train.job import FORMAT, Job, TrainSection
 from jprep.train.models import About, count, model_config
 from jprep.train.rows import read_labelled
+from jprep.train.rundir import JOB, read_job
 from jprep.train.schedule import check_schedule
 
 if TYPE_CHECKING:
@@ -73,7 +75,7 @@ def make_job(
     """
     _check_numbers(train)
     loaded = load_tokenizer(tokenizer)
-    special = special_ids(loaded)
+    special = _special(train, loaded, run)
     samples = _labelled_samples(train, loaded) if train.data else _samples(train, loaded, special, dataset, lists)
     config = model_config(train.model, train.task, _about(train, loaded, samples.labels))
     initial = _initial(train, config)
@@ -81,6 +83,7 @@ def make_job(
     check_schedule(train.schedule, steps)
     placed = _placed(train, run)
     made_from = {"tokenizer": loaded.card.fingerprint, "init": initial, **samples.made_from}
+    made_from |= {} if special == special_ids(loaded) else {"around": "nothing"}
     return Job(
         jprep=version("jprep"),
         format=FORMAT,
@@ -100,6 +103,17 @@ def make_job(
         computed=computed or {},
         made_from=made_from,
     )
+
+
+def _special(train: TrainSection, tokenizer: Tokenizer, run: Path | None) -> SpecialIds:
+    """The special ids around the job's rows. jprep 0.1.0 put all of them around rows of running text; a run that it
+    began keeps them."""
+    special = special_ids(tokenizer)
+    with contextlib.suppress(ConfigError):  # a damaged job.json is for whoever opens the run
+        begun = read_job(run) if run and (run / JOB).exists() else None
+        if begun and begun.train.task == train.task and begun.special == special:
+            return special
+    return around_rows(special, train.task, train.packing)
 
 
 def _labelled_samples(train: TrainSection, tokenizer: Tokenizer) -> _Samples:

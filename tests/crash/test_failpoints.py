@@ -24,7 +24,7 @@ LATER = {
 def assert_nothing_partial(folder: Path) -> None:
     """What stands under a final name is whole."""
     for path in folder.rglob("*"):
-        if path.suffix == ".parquet":
+        if path.suffix in (".parquet", ".rejects"):
             pq.read_table(path)
         elif path.suffix == ".json":
             json.loads(path.read_bytes())

@@ -28,9 +28,11 @@ SETS = {"gpt2": "gpt", "llama": "roberta", "bert": "bert", "roberta": "roberta",
 KINDS = {"gpt": "byte-bpe", "bert": "wordpiece", "roberta": "unigram"}
 
 
-def trained_run(folder: Path, task: str = "mlm", kind: str = "roberta", backend: str = "torch", **section: Any) -> Path:
+def trained_run(
+    folder: Path, task: str = "mlm", kind: str = "roberta", backend: str = "torch", special: str = "", **section: Any
+) -> Path:
     """A run of a small model with checkpoints of steps 5 and 10; the earlier one has the lower validation loss."""
-    special = SETS[kind]
+    special = special or SETS[kind]
     tokenizer = finished(folder / "tokenizer", small(KINDS[special], special=[special]))
     loaded = load_tokenizer(tokenizer)
     made_from = {"tokenizer": {"fingerprint": loaded.card.fingerprint}, "segmenter": {"name": "jumandic"}}

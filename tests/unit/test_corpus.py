@@ -8,6 +8,7 @@ import json
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -15,7 +16,9 @@ from jprep import Corpus
 from jprep.corpus.document import SENTENCE, UNMARK, WORD
 from jprep.corpus.recipe import load_recipe
 from jprep.corpus.store import FORMAT, MANIFEST, read_manifest
-from jprep.errors import ConfigError, DamagedError
+from jprep.engine.fingerprint import fingerprint
+from jprep.errors import ConfigError, DamagedError, MismatchError
+from tests.conftest import digests
 
 
 def test_every_document_s_words_are_its_text(corpus: Path) -> None:
@@ -59,6 +62,69 @@ def test_only_some_columns(corpus: Path) -> None:
 def test_any_tool_can_read_a_shard(corpus: Path) -> None:
     table = pq.read_table(next((corpus / "documents").iterdir()))
     assert table.column_names == ["id", "source", "title", "url", "text", "words", "meta"]
+
+
+def test_only_documents_match_a_pattern_for_parquet(corpus: Path) -> None:
+    manifest = read_manifest(corpus)
+    assert {path.relative_to(corpus).as_posix() for path in corpus.rglob("*.parquet")} == {
+        part.path for part in manifest.parts
+    }
+    assert manifest.reject_parts and all(part.path.endswith(".rejects") for part in manifest.reject_parts)
+
+
+def test_each_file_says_what_it_is_of(corpus: Path) -> None:
+    manifest = read_manifest(corpus)
+    licences = {source["name"]: source["licence"] for source in manifest.sources}
+    for part in manifest.files:
+        about = pq.read_schema(corpus / part.path).metadata
+        assert about[b"jprep.name"].decode() == manifest.name
+        assert about[b"jprep.fingerprint"].decode() == manifest.fingerprint
+        assert json.loads(about[b"jprep.licences"]) == licences
+
+
+def as_format_1(corpus: Path, folder: Path) -> Path:
+    """A corpus as jprep 0.1.0 wrote it: all files with the same suffix, without metadata, `meta` as a map."""
+    manifest = json.loads((corpus / MANIFEST).read_bytes())
+    for part in [*manifest["parts"], *manifest["reject_parts"]]:
+        table = pq.read_table(corpus / part["path"]).replace_schema_metadata()
+        if "meta" in table.column_names:
+            pairs = [[tuple(pair.values()) for pair in row] for row in table["meta"].to_pylist()]
+            old = pa.array(pairs, pa.map_(pa.string(), pa.string()))
+            table = table.set_column(table.column_names.index("meta"), "meta", old)
+        part["path"] = part["path"].replace(".rejects", ".parquet")
+        (folder / part["path"]).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, folder / part["path"])
+        part["sha256"] = hashlib.sha256((folder / part["path"]).read_bytes()).hexdigest()
+    documents = manifest["made_from"]["documents"]
+    documents["format"] = manifest["format"] = 1
+    del documents["about"]
+    manifest["fingerprint"] = fingerprint(manifest["made_from"])
+    (folder / MANIFEST).write_text(json.dumps(manifest))
+    return folder
+
+
+def test_a_corpus_of_format_1_is_read_and_kept(
+    corpus: Path, sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = as_format_1(corpus, tmp_path / "old")
+    opened, now = Corpus(old), Corpus(corpus)
+    assert list(opened) == list(now) and any(doc.meta for doc in opened)
+    assert list(opened.rejects()) == list(now.rejects())
+    assert list(opened.verify()) == [] and list(opened.why(next(now.rejects()).id))
+    before = digests(old)
+    monkeypatch.chdir(sample)
+    assert Corpus.build(sample / "recipe.toml", old).manifest.format == 1
+    assert digests(old).items() >= before.items()
+    with pytest.raises(MismatchError, match="name"):
+        Corpus.build(load_recipe(sample / "recipe.toml", ["name=other"]), corpus)
+
+
+def test_a_corpus_of_a_later_format_is_refused(corpus: Path, tmp_path: Path) -> None:
+    later = json.loads((corpus / MANIFEST).read_bytes()) | {"format": FORMAT + 1, "jprep": "9.9"}
+    (tmp_path / MANIFEST).write_text(json.dumps(later))
+    with pytest.raises(ConfigError, match=f"format {FORMAT + 1}") as refused:
+        Corpus(tmp_path)
+    assert refused.value.fix == "install jprep 9.9 or later"
 
 
 def test_words_want_a_segmenter(sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

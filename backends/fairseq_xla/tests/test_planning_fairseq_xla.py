@@ -63,9 +63,7 @@ def test_without_tpus_it_is_plain_fairseq_and_xla_s_devices_are_virtual(run: Pat
     assert "4 virtual CPU" in found.notes[0]
 
 
-def test_a_slice_has_one_process_on_each_host_and_the_plan_says_what_to_type_there(
-    run: Path, chips: list[int]
-) -> None:
+def test_a_slice_has_one_process_on_each_host_and_the_plan_says_what_to_type_there(run: Path, chips: list[int]) -> None:
     chips[0] = 4
     found = plan(run, hosts=2)
     assert (found.processes, found.machines, found.rows, found.accumulate) == (2, 2, 8, 1)

@@ -19,7 +19,7 @@ def export(folder: Path, form: str, output: Path) -> None:
 
     \b
     fairseq        dict.txt
-    bert           vocab.txt (wordpiece)
+    bert           vocab.txt and tokenizer_config.json (wordpiece, boundaries = "hard")
     gpt2           vocab.json and merges.txt (byte-bpe)
     sentencepiece  spm.model and spm.vocab (bpe, unigram)
     """

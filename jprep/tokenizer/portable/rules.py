@@ -1,9 +1,10 @@
-"""neologdn's rules as steps of a `tokenizer.json`: `Replace` with a regular expression, `Precompiled` character maps.
+"""neologdn's rules as steps of a `tokenizer.json`: `Replace` with a string or a regular expression, nothing else.
 
-Two things shape the steps. Time: a step costs 0.3 µs a line where it can look for a first byte, which it can for
-literal alternatives (`a|b`), and three times that for a bracket of characters beyond ASCII. And the map: it looks at
-graphemes, whole where they are below six bytes, takes the shortest key that the grapheme begins with, and drops the
-rest of it. So `MARK` is put wherever a rest would be dropped; text never holds it, and the second map deletes it.
+Every client of `tokenizer.json` implements `Replace` alike. `Precompiled` character maps would take a quarter of the
+time, but JavaScript's `@huggingface/tokenizers` does not read the map: it applies NFKC and deletes control characters.
+
+A step costs 0.4 µs a line where it can look for a first byte, which it can for literal alternatives (`a|b`), and three
+times that for a bracket of characters beyond ASCII.
 """
 
 from __future__ import annotations
@@ -20,32 +21,16 @@ from jprep.corpus.normalizers._neologdn_tables import (
     SPACE,
     TILDES,
     UNITS,
-    YEN,
     Flags,
     Tables,
     Tilde,
 )
-from jprep.tokenizer.portable.charsmap import charsmap
 
 MARK = "\x1e"
 KEPT = "\x1f"
 """What stands first in a stretch and is taken away from it in the end."""
 BYTE_ORDER_MARK = CONVERSIONS[BYTE_ORDER][0]
 _LINE_MARK = rf"{BYTE_ORDER_MARK}(?<=\n{BYTE_ORDER_MARK})"
-_THREE_BYTES = 0x800
-
-_JOINERS = {"ﾞ": "\u0483", "ﾟ": "\u0484"}
-"""Voicing mark → what stands for it, from where it joins a kana to the second map: a character of two bytes that makes
-one grapheme with the kana, of five bytes."""
-_EXTENDERS = "|".join(
-    chr(code)
-    for start, end in ((0x300, 0x36F), (0x483, 0x489), (0x591, 0x5C7), (0x610, 0x61A), (0x64B, 0x65F), (0x670, 0x670),
-                       (0x6D6, 0x6ED), (0x711, 0x711), (0x730, 0x74A), (0x7A6, 0x7B0), (0x7EB, 0x7F3), (0x7FD, 0x7FD))
-    for code in range(start, end + 1)
-)  # fmt: skip
-"""Every character of two bytes that joins the grapheme before it. With a longer one a key of three bytes makes six."""
-_PREPENDED = r"\x{600}-\x{1cff}\x{11000}-\x{11fff}"
-"""Blocks that hold every character that joins the grapheme after it."""
 
 
 def replace(pattern: str, content: str) -> dict[str, Any]:
@@ -61,17 +46,14 @@ def neologdn(tilde: Tilde, remove_space: bool, mark: str) -> list[dict[str, Any]
         mark: what may stand between the last space and the stretch's end, as a regular expression.
     """
     tables = Tables(tilde)
-    forms = _forms(tables)
     return [
         *(_without_tildes(remove_space) if tilde == "remove" else []),
-        replace(f"(?<=[{_bracket(map(ord, forms))}])(?={_EXTENDERS})", MARK),
-        _map(forms),
-        *([replace("~", "〜")] if tilde == "normalize_zenkaku" else []),
-        replace(*CONVERSIONS[YEN]),
+        *_replaced(_forms(tables)),
         replace(f"-?(?:{'|'.join(CONVERSIONS[HYPHEN][0])})+", "-"),
         replace(_spaces(tables, mark) if remove_space else rf"{_LINE_MARK}| (?=\n|{mark}\z)", ""),
         replace("ーー+", "ー"),
-        *_voicing_marks(_joins(tables)),
+        *_replaced(_joins(tables)),
+        replace(f"{MARK}(?:{'|'.join(map(chr, tables.joined))})", ""),
     ]
 
 
@@ -86,22 +68,29 @@ def _without_tildes(remove_space: bool) -> list[dict[str, Any]]:
 
 
 def _forms(tables: Tables) -> dict[str, str]:
-    """What characters of three bytes become, whatever stands around them; the hyphens have a step of their own."""
+    """What characters become whatever stands beside them: all but the hyphens, which are joined."""
     changing = (tables.form != np.arange(UNITS)).nonzero()[0]
-    return {
-        chr(code): chr(tables.form[code])
-        for code in changing
-        if code >= _THREE_BYTES and chr(code) not in CONVERSIONS[HYPHEN][0]
-    }
+    return {chr(code): chr(tables.form[code]) for code in changing if chr(code) not in CONVERSIONS[HYPHEN][0]}
 
 
 def _joins(tables: Tables) -> dict[str, str]:
-    """Kana and joiner → the voiced kana."""
+    """Kana before a voicing mark → the voiced kana and `MARK`, before a voicing mark that then goes.
+
+    One step for both would move the kana's offset to the voicing mark.
+    """
     return {
-        chr(kana) + _JOINERS[chr(mark)]: chr(joined[kana])
+        f"{chr(kana)}(?={chr(mark)})": chr(joined[kana]) + MARK
         for mark, joined in tables.joined.items()
         for kana in _staying(tables, joined > 0)
     }
+
+
+def _replaced(forms: dict[str, str]) -> list[dict[str, Any]]:
+    """One step for each form; no form holds another one's key, so their order does not matter."""
+    keys: dict[str, list[str]] = {}
+    for key, form in forms.items():
+        keys.setdefault(form, []).append(key)
+    return [replace("|".join(alternatives), form) for form, alternatives in keys.items()]
 
 
 def _spaces(tables: Tables, mark: str) -> str:
@@ -111,24 +100,8 @@ def _spaces(tables: Tables, mark: str) -> str:
     return rf"(?<=\n) +{BYTE_ORDER_MARK}| +(?=[{ends}]|{mark}\z)| (?<=[^{holds}] ) *|{_LINE_MARK}"
 
 
-def _voicing_marks(joins: dict[str, str]) -> list[dict[str, Any]]:
-    """Voicing marks join the kana before them. `MARK` keeps the grapheme of kana and joiner apart from its neighbours,
-    and joiners that text holds apart from kana."""
-    kana = {joiner: _bracket(ord(key[0]) for key in joins if key[1] == joiner) for joiner in _JOINERS.values()}
-    marks, joiners, every = "|".join(_JOINERS), "|".join(kana), _bracket(ord(key[0]) for key in joins)
-    return [
-        replace(f"(?<=[{_PREPENDED}])(?=[{every}](?:{marks}))|(?<=[{every}])(?={joiners})", MARK),
-        *(replace(f"{mark}(?<=[{kana[joiner]}]{mark})", joiner + MARK) for mark, joiner in _JOINERS.items()),
-        _map(joins | {MARK: ""}),
-    ]
-
-
-def _map(forms: dict[str, str]) -> dict[str, Any]:
-    return {"type": "Precompiled", "precompiled_charsmap": charsmap(forms)}
-
-
 def _staying(tables: Tables, flags: Flags) -> list[int]:
-    """The flagged characters that stay what they are: all there are once the first map has been applied."""
+    """The flagged characters that stay what they are: all there are once `_forms` have been replaced."""
     codes: list[int] = (flags & (tables.form == np.arange(UNITS))).nonzero()[0].tolist()
     return codes
 

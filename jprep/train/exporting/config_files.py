@@ -7,12 +7,11 @@ from typing import Any
 
 import msgspec
 
-from jprep.io.atomic import sha256_of
-from jprep.tokenizer.card import Card, read_card, refuse_damaged, write_card
-from jprep.tokenizer.export import FILES
+from jprep.tokenizer.card import Card
 from jprep.train.exporting.folder import hashes
-from jprep.train.exporting.manifest import Dtype, Exported
-from jprep.train.job import Task
+from jprep.train.exporting.manifest import Exported
+from jprep.train.exporting.tokenizer_files import first_id, write_tokenizer
+from jprep.train.models import positions
 from jprep.train.models.presets import Config
 
 _SPELT = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
@@ -34,32 +33,25 @@ def write_beside(folder: Path, about: Exported, model: Config, tokenizer: Path |
         ConfigError: there is no finished tokenizer.
         MismatchError: a file of it is not what was written.
     """
-    _write_config(model, about.task, about.end, folder, about.dtype)
-    card = _write_tokenizer(tokenizer, folder) if tokenizer else None
+    _write_config(model, about, folder)
+    card = write_tokenizer(tokenizer, folder, about, model) if tokenizer else None
     fingerprint = card.fingerprint if card else ""
     return msgspec.structs.replace(about, tokenizer=fingerprint, files=hashes(folder)), card
 
 
-def _write_config(model: Config, task: Task, end: int, folder: Path, dtype: Dtype) -> None:
+def _write_config(model: Config, about: Exported, folder: Path) -> None:
     """Write `config.json`, and `generation_config.json` for `clm`."""
-    _write(folder / "config.json", {**model, "dtype": _SPELT[dtype]})
-    if task == "clm":
-        pad = model.get("pad_token_id")
-        ids = {"bos_token_id": model.get("bos_token_id"), "eos_token_id": end if end >= 0 else None}
-        ids["pad_token_id"] = ids["eos_token_id"] if pad is None else pad
-        _write(folder / "generation_config.json", {name: number for name, number in ids.items() if number is not None})
+    ids = {"bos_token_id": first_id(about), "eos_token_id": about.end} if about.task == "clm" and about.end >= 0 else {}
+    _write(folder / "config.json", {**model, **ids, "dtype": _SPELT[about.dtype]})
+    if ids:
+        _write(folder / "generation_config.json", ids | _generation(model, about))
 
 
-def _write_tokenizer(tokenizer: Path, folder: Path) -> Card:
-    """Copy a tokenizer's files, and its card, which then names those that are here: not its README."""
-    card = read_card(tokenizer)
-    refuse_damaged(tokenizer, card, FILES)
-    names = [name for name in FILES if (tokenizer / name).exists()]
-    for name in names:
-        (folder / name).write_bytes((tokenizer / name).read_bytes())
-    files = {name: sha256_of(folder / name) for name in names}
-    write_card(folder, msgspec.structs.replace(card, files=files))
-    return card
+def _generation(model: Config, about: Exported) -> dict[str, Any]:
+    """What `generate` does by default: it stops where positions end, and writes no special token, as `jprep infer`."""
+    pad, never = model.get("pad_token_id"), [number for number in about.special.special if number != about.end]
+    limits = {"max_length": positions(model), "pad_token_id": about.end if pad is None else pad}
+    return limits | ({"suppress_tokens": never} if never else {})
 
 
 def _write(path: Path, fields: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jprep.dataset.encoder import end_of
-from jprep.dataset.special_ids import special_ids
+from jprep.dataset.special_ids import around_rows, special_ids
 from jprep.errors import InputError
 from jprep.tokenizer import load_tokenizer
 from jprep.train.exporting.config_files import write_beside
@@ -91,7 +91,7 @@ def write_foreign(
             step=foreign.step,
             dtype="fp32",
             parameters=count(config, foreign.task),
-            special=special_ids(loaded),
+            special=around_rows(special_ids(loaded), foreign.task, "stream"),
             end=end_of(loaded),
             files={},
         )

@@ -99,24 +99,47 @@ def _sources(story: Story) -> Sequence[Mapping[str, Any]]:
     return story.dataset.sources if story.dataset else ()
 
 
+_SNIPPETS = {
+    "clm": """from transformers import AutoModelForCausalLM, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained(".")  # this folder
+model = AutoModelForCausalLM.from_pretrained(".")
+prompt = tokenizer("日本の", return_tensors="pt")
+print(tokenizer.decode(model.generate(**prompt, max_new_tokens=20)[0]))""",
+    "mlm": """from transformers import pipeline
+
+fill = pipeline("fill-mask", model=".")  # this folder
+print(fill(f"日本の{fill.tokenizer.mask_token}である。"))""",
+    "classify": """from transformers import pipeline
+
+classify = pipeline("text-classification", model=".")  # this folder
+print(classify("日本の文章"))""",
+    "pair": """from transformers import pipeline
+
+classify = pipeline("text-classification", model=".")  # this folder
+print(classify({"text": "日本の文章", "text_pair": "もう一つの文章"}))""",
+}
+"""How plain transformers uses a model, by task."""
+
+
 def _loading(story: Story) -> Iterator[str]:
-    kind = _MADE[story.exported.task][1]
-    names = f"AutoTokenizer, {kind}" if story.tokenizer else kind
-    yield from ("```python", f"from transformers import {names}", "")
-    if story.tokenizer:
-        yield 'tokenizer = AutoTokenizer.from_pretrained("this/folder")'
-    yield from (f'model = {kind}.from_pretrained("this/folder")', "```", "")
-    hard = story.tokenizer is not None and story.tokenizer.config.boundaries == "hard"
-    if hard:
+    yield from ("```python", *_snippet(story).split("\n"), "```", "")
+    if not story.tokenizer:
+        yield from ("It comes without a tokenizer, as it was trained without one.", "")
+    elif story.tokenizer.config.boundaries == "hard":
         yield "Its tokenizer takes words separated by U+001F; `jprep infer` and `jprep.load_tokenizer` find them in raw"
         yield from ("text by themselves.", "")
-    elif story.tokenizer:
-        yield from ("Raw text is all it needs. `jprep infer this/folder` asks it from the command line.", "")
-        if story.exported.task == "clm" and story.exported.special.after:
-            yield "For `generate`, leave out what the tokenizer puts behind a text: it says that a document ends."
-            yield ""
     else:
-        yield from ("It comes without a tokenizer, as it was trained without one.", "")
+        yield from ("Raw text is all it needs. `jprep infer .` asks it from the command line.", "")
+
+
+def _snippet(story: Story) -> str:
+    task, kind = story.exported.task, _MADE[story.exported.task][1]
+    if not story.tokenizer:
+        return f'from transformers import {kind}\n\nmodel = {kind}.from_pretrained(".")  # this folder'
+    if task in ("classify", "regress"):
+        return _SNIPPETS["pair" if story.exported.pair else "classify"]
+    return _SNIPPETS[task]
 
 
 def _data(story: Story) -> Iterator[str]:

@@ -89,6 +89,7 @@ print(json.dumps({name: list(split["input_ids"]) for name, split in read.items()
 """
 
 
+@pytest.mark.soak
 def test_datasets_itself_reads_it(dataset: Path, tmp_path: Path) -> None:
     export(dataset, None, "arrow", tmp_path / "out")
     read = real("JPREP_DATASETS", DATASETS, tmp_path / "out", tmp_path / "cache")

@@ -95,7 +95,7 @@ def test_gpt2s_files_load(tmp_path: Path) -> None:
 
 def test_berts_and_sentencepieces_files(tmp_path: Path) -> None:
     bert, bpe = small("wordpiece", boundaries="hard"), small()
-    (vocab,) = export(finished(tmp_path / "bert", bert), "bert", tmp_path / "for-bert")
+    vocab, _ = export(finished(tmp_path / "bert", bert), "bert", tmp_path / "for-bert")
     assert vocab.read_text(encoding="utf-8").split("\n")[:-1] == [piece.text for piece in bert.pieces]
     model, listed = export(finished(tmp_path / "bpe", bpe), "sentencepiece", tmp_path / "for-sentencepiece")
     loaded = SentencePieceProcessor(model_file=str(model))
@@ -110,6 +110,51 @@ def test_a_form_that_does_not_fit(tmp_path: Path) -> None:
     assert raised.value.fix == "a bpe tokenizer has the forms fairseq, sentencepiece"
     with pytest.raises(ConfigError, match="no finished tokenizer"):
         export(tmp_path, "fairseq", tmp_path / "out")
+
+
+def test_bert_is_refused_a_vocabulary_that_it_cannot_use(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="begin with ##") as raised:
+        export(finished(tmp_path / "whole", small("wordpiece")), "bert", tmp_path / "out")
+    assert raised.value.fix and "AutoTokenizer" in raised.value.fix
+    without = small("wordpiece", boundaries="hard", special=["gpt"])
+    with pytest.raises(ConfigError, match="needs a sep_token"):
+        export(finished(tmp_path / "gpt", without), "bert", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+BERT = """
+import json, sys
+import transformers
+loaded = {}
+for name in ("BertTokenizer", "BertTokenizerFast", "AutoTokenizer"):
+    tokenizer = getattr(transformers, name).from_pretrained(sys.argv[1])
+    loaded[name] = [tokenizer(words)["input_ids"] for words in json.loads(sys.argv[2])]
+print(json.dumps(loaded))
+"""
+WORDS_APART = [
+    "東京 都 です ゲーム の",
+    "日本語 です が する",
+    "龘 ゲーム the code 2020 年代",
+    "すもも も もも 、 「 の 」 です 。",
+]
+
+
+@pytest.mark.parametrize("special", ["bert", "roberta"])
+@pytest.mark.parametrize("version", [4, 5])
+def test_bert_tokenizers_of_all_kinds_give_our_ids(version: int, special: str, tmp_path: Path) -> None:
+    if not (python := os.environ.get(f"JPREP_TRANSFORMERS{version}")):
+        pytest.skip(f"no transformers {version}: JPREP_TRANSFORMERS{version} names no python")
+    ours = Tokenizer(finished(tmp_path / "ours", small("wordpiece", boundaries="hard", special=[special])))
+    export(ours.folder, "bert", tmp_path / "bert")
+    around = [ours.id_of(ours.special.cls)], [ours.id_of(ours.special.sep)]
+    expected = [
+        around[0] + ours.encode("\x1f" + words.replace(" ", "\x1f"), normalized=True) + around[1]
+        for words in WORDS_APART
+    ]
+    command = [python, "-c", BERT, str(tmp_path / "bert"), json.dumps(WORDS_APART)]
+    env = os.environ | {"HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=120)
+    assert json.loads(done.stdout) == dict.fromkeys(("BertTokenizer", "BertTokenizerFast", "AutoTokenizer"), expected)
 
 
 KINDS: dict[str, dict[str, Any]] = {

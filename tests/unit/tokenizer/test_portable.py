@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, normalizers
+from tokenizers import Tokenizer
 
 from jprep.corpus.normalizers._neologdn_tables import CONVERSIONS, JOINS, TILDES, probe
 from jprep.corpus.normalizers.neologdn import Neologdn
@@ -22,7 +22,6 @@ from jprep.corpus.normalizers.nfkc import Nfkc
 from jprep.corpus.steps import describe
 from jprep.errors import ConfigError
 from jprep.tokenizer.portable import portable
-from jprep.tokenizer.portable.charsmap import charsmap
 
 SPECIAL = "".join(characters for characters, _ in CONVERSIONS.values())
 KANA = "".join(kana for kana, _ in JOINS.values())
@@ -180,15 +179,12 @@ def test_real_lines(shared_data: Path) -> None:
     assert [stretches(tokenizer, line) for line in lines] == expected
 
 
-@settings(max_examples=100)
-@given(forms=st.dictionaries(st.text("亜あ\U00020bb7é~", min_size=1, max_size=3), st.text("xé漢", min_size=1)))
-def test_charsmap(forms: dict[str, str]) -> None:
-    step = {"type": "Precompiled", "precompiled_charsmap": charsmap(forms)}
-    empty = {"model": {"type": "BPE", "vocab": {}, "merges": []}, "normalizer": step}
-    normalizer = Tokenizer.from_str(json.dumps(empty)).normalizer
-    assert isinstance(normalizer, normalizers.Precompiled)
-    for character in "亜あ\U00020bb7é~b":
-        assert normalizer.normalize_str(character) == forms.get(character, character)
+@chains
+def test_only_steps_that_all_clients_implement_alike(chain: list[Any]) -> None:
+    """JavaScript's clients take every `Precompiled` map for NFKC."""
+    parts = portable([describe(step) for step in steps_of(chain)], "▁")
+    assert {part["type"] for part in parts.normalizers} <= {"Replace", "NFKC"}
+    assert {part["type"] for part in parts.pre_tokenizers} <= {"Metaspace", "Split"}
 
 
 STEP = describe(Neologdn())

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from tokenizers import Tokenizer
 
 from jprep.errors import ConfigError, InputError, JprepError, MismatchError
 from jprep.tokenizer import load_tokenizer
@@ -83,6 +84,32 @@ def test_the_same_bytes_from_the_same_checkpoint_though_the_run_went_on(tmp_path
     again = digests(export(run, tmp_path / "again", which="10"))
     assert again == first
     assert digests(export(run, tmp_path / "last"))["model.safetensors"] != first["model.safetensors"]
+
+
+@pytest.mark.parametrize(
+    ("section", "expected"), [({"packing": "stream"}, ""), ({"packing": "complete"}, ""), ({"packing": "line"}, "<s>")]
+)
+def test_a_clm_export_leaves_a_prompt_open(
+    section: dict[str, Any], expected: str, tmp_path: Path, copying: Any
+) -> None:
+    folder = export(trained_run(tmp_path, "clm", "llama", **section))
+    served = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    bare = served.encode("日本語", add_special_tokens=False).tokens
+    assert served.encode("日本語").tokens == [*expected.split(), *bare]
+    assert served.encode("日本語", "東京").tokens[: len(bare) + len(expected.split())] == [*expected.split(), *bare]
+    settings = json.loads((folder / "tokenizer_config.json").read_bytes())
+    assert settings["bos_token"] == (expected or "</s>") and settings["padding_side"] == "left"
+    assert settings["model_input_names"] == ["input_ids", "attention_mask"] and settings["model_max_length"] == 64
+    generation = json.loads((folder / "generation_config.json").read_bytes())
+    about = read_export(folder)
+    assert generation["bos_token_id"] == served.token_to_id(settings["bos_token"])
+    assert {*generation["suppress_tokens"], about.end} == set(about.special.special)
+    assert load_tokenizer(folder).card.fingerprint == load_tokenizer(tmp_path / "tokenizer").card.fingerprint
+
+
+def test_an_mlm_export_keeps_what_stands_around_a_text(tmp_path: Path, copying: Any) -> None:
+    folder = export(trained_run(tmp_path))
+    assert (folder / "tokenizer.json").read_bytes() == (tmp_path / "tokenizer/tokenizer.json").read_bytes()
 
 
 def test_which_checkpoint(tmp_path: Path, copying: Any) -> None:

@@ -7,8 +7,10 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from jprep.dataset.indexed import Indexed
 from jprep.dataset.sampler import Sampler, SamplerConfig, source_of
 from jprep.dataset.special_ids import special_ids
 from jprep.errors import ConfigError, InputError
@@ -277,3 +279,36 @@ def test_a_task_needs_its_data(parts, tmp_path):
         make_job(TrainSection(task="mlm", steps=1), "run", "torch", {}, parts.tokenizer)
     with pytest.raises(ConfigError, match="no finished tokenizer"):
         make_job(TrainSection(task="mlm", steps=1), "run", "torch", {}, tmp_path / "none", parts.dataset)
+
+
+CLM = {"task": "clm", "model": {"preset": "gpt2-tiny"}}
+
+
+@pytest.mark.parametrize("packing", ["stream", "complete"])
+def test_rows_of_running_text_have_nothing_around_them(packing, parts):
+    job = parts.job(**CLM, packing=packing)
+    assert (job.special.before, job.special.after) == ((), ())
+    assert job.special.special == special_ids(load_tokenizer(parts.tokenizer)).special
+    config = SamplerConfig(batch=4, length=32, packing=packing)
+    batch = Sampler(source_of(parts.dataset, "train"), config, job.special).batch(0)
+    tokens = Indexed(parts.dataset / "train", "uint16").tokens
+    first = batch.indices.tolist().index(0) if 0 in batch.indices else None
+    ids = [row[:size].tolist() for row, size in zip(batch.input_ids, batch.lengths, strict=True)]
+    text = " ".join(map(str, tokens.tolist()))
+    assert first is None or ids[first] == tokens[: len(ids[first])].tolist()
+    assert all(" ".join(map(str, row)) in text for row in ids)
+
+
+def test_other_rows_have_what_the_special_set_puts_around_a_text(parts):
+    special = special_ids(load_tokenizer(parts.tokenizer))
+    assert parts.job().special == parts.job(**CLM, packing="line").special == special
+
+
+def test_a_run_that_was_begun_with_special_tokens_around_its_rows_keeps_them(parts, tmp_path):
+    special, run = special_ids(load_tokenizer(parts.tokenizer)), tmp_path / "run"
+    now = parts.job(**CLM)
+    run.mkdir()
+    (run / "job.json").write_bytes(msgspec.json.encode(msgspec.structs.replace(now, special=special)))
+    section = train_section({"batch": 4, "length": 32, "steps": 10} | CLM, "here")
+    again = make_job(section, "run", "torch", {}, parts.tokenizer, parts.dataset, run=run)
+    assert again.special == special and again.fingerprint != now.fingerprint

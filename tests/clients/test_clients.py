@@ -1,0 +1,148 @@
+"""What jprep writes, read by the programs that it is written for.
+
+`make soak` installs them: JPREP_CLIENTS names an environment with DuckDB, polars and datasets, with node packages in
+`node` and Megatron in `megatron`, which the torch backend's Python (JPREP_TORCH) runs.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tokenizers import Tokenizer as Exported
+
+from jprep.corpus.normalizers.neologdn import Neologdn
+from jprep.corpus.steps import describe
+from jprep.corpus.store import read_manifest
+from jprep.tokenizer.tokenizer import Tokenizer
+from tests.conftest import ROOT, SHARED, Run
+from tests.fakes.small_dataset import SPLITS, flat, lay_out
+from tests.unit.tokenizer.test_portable import DENSE
+from tests.unit.tokenizer.vocabularies import finished, small
+
+pytestmark = pytest.mark.soak
+
+BYTE = re.compile("<0x..>")
+BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
+
+
+@cache
+def clients() -> Path:
+    """The environment of clients."""
+    if not (folder := os.environ.get("JPREP_CLIENTS")):
+        pytest.skip("JPREP_CLIENTS names no environment with clients")
+    return Path(folder)
+
+
+def output(*command: object, cwd: Path | None = None, **variables: str) -> str:
+    env = os.environ | {"HF_HUB_OFFLINE": "1", "NO_COLOR": "1"} | variables
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=env, cwd=cwd, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def blocks(page: str, heading: str) -> list[str]:
+    """The Python of a section of the documentation."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    return BLOCK.findall(text.partition(f"## {heading}\n")[2].partition("\n## ")[0])
+
+
+@pytest.mark.parametrize("name", ["polars", "duckdb", "datasets", "pyarrow"])
+def test_the_documented_lines_read_a_corpus(name: str, corpus: Path, tmp_path: Path) -> None:
+    shutil.copytree(corpus, tmp_path / "work/jawiki/corpus")
+    [code] = [block for block in blocks("corpus.md", "In other programs") if f"import {name}" in block
+              or f"from {name}" in block]  # fmt: skip
+    printed = output(clients() / "bin/python", "-c", code, cwd=tmp_path, HF_HOME=str(tmp_path / "hf"))
+    manifest = read_manifest(corpus)
+    expected = manifest.fingerprint if name == "pyarrow" else str(manifest.totals["documents"])
+    assert expected in printed
+
+
+NODE = """
+import fs from "node:fs";
+import { Tokenizer } from "@huggingface/tokenizers";
+const [folders, texts] = process.argv.slice(2).map((path) => JSON.parse(fs.readFileSync(path, "utf-8")));
+const read = (path) => JSON.parse(fs.readFileSync(path, "utf-8"));
+const ids = {};
+for (const folder of folders) {
+  const tokenizer = new Tokenizer(read(folder + "/tokenizer.json"), read(folder + "/tokenizer_config.json"));
+  ids[folder] = texts.map((text) => tokenizer.encode(text, { add_special_tokens: false }).ids);
+}
+console.log(JSON.stringify(ids));
+"""
+
+
+def lines(shared: Path) -> list[str]:
+    """Real lines, where there are some, and lines of the characters that normalisers change."""
+    draw = random.Random(1)
+    made = ["".join(draw.choices(DENSE, k=draw.randint(1, 40))) for _ in range(500)]
+    for path in sorted([*shared.glob("data/web/*.jsonl.gz"), *shared.glob("data/prose/*.jsonl.gz")]):
+        with gzip.open(path, "rt", encoding="utf-8") as rows:
+            made += [line for n, row in enumerate(rows) if n % 200 == 0 for line in json.loads(row)["text"].split("\n")]
+    return made
+
+
+def test_javascript_gives_our_ids(tmp_path: Path) -> None:
+    if not shutil.which("node"):
+        pytest.skip("there is no node")
+    normalizer, texts = describe(Neologdn(Neologdn.Config(tilde="ignore"))), lines(SHARED)
+    kinds = {
+        "bpe": small(), "byte-bpe": small("byte-bpe"), "wordpiece": small("wordpiece"), "unigram": small("unigram"),
+        "byte-bpe none": small("byte-bpe", boundaries="none"), "digits": small(digits="split", newline="space"),
+    }  # fmt: skip
+    folders = {name: str(finished(tmp_path / name, vocabulary, [normalizer])) for name, vocabulary in kinds.items()}
+    script, arguments = clients() / "node/ids.mjs", (tmp_path / "folders.json", tmp_path / "texts.json")
+    script.write_text(NODE)
+    for path, content in zip(arguments, (list(folders.values()), texts), strict=True):
+        path.write_text(json.dumps(content), encoding="utf-8")
+    theirs: dict[str, list[list[int]]] = json.loads(output("node", script, *arguments))
+    for name, folder in folders.items():
+        rows = Exported.from_file(f"{folder}/tokenizer.json").encode_batch(texts, add_special_tokens=False)
+        pairs = zip(rows, theirs[folder], strict=True)
+        differing = [row.tokens for row, their in pairs if row.ids != their]
+        if name == "unigram":  # it has no byte fallback there
+            differing = [tokens for tokens in differing if not any(BYTE.fullmatch(token) for token in tokens)]
+        assert differing == [], name
+
+
+MEGATRON = """
+import json, sys
+from megatron.core.datasets.indexed_dataset import IndexedDataset
+print(json.dumps([row.tolist() for row in IndexedDataset(sys.argv[1], mmap=True)]))
+"""
+
+
+def test_megatron_reads_a_dataset(tmp_path: Path) -> None:
+    if not (python := os.environ.get("JPREP_TORCH")):
+        pytest.skip("JPREP_TORCH names no Python that has PyTorch")
+    dataset = lay_out(tmp_path / "dataset", SPLITS)
+    megatron = str(clients() / "megatron")
+    for split, documents in SPLITS.items():
+        read = output(python, "-W", "ignore", "-c", MEGATRON, dataset / split, PYTHONPATH=megatron).splitlines()[-1]
+        assert json.loads(read) == [flat(document) for document in documents]
+
+
+SENTENCEPIECE = """
+import json, sys
+from sentencepiece import SentencePieceProcessor
+print(json.dumps(SentencePieceProcessor(model_file=sys.argv[1]).encode(json.loads(sys.argv[2]))))
+"""
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_sentencepiece_gives_our_ids_of_normalised_text(kind: str, tmp_path: Path, jprep: Run) -> None:
+    ours = Tokenizer(finished(tmp_path / "ours", small(kind)))
+    jprep("tokenizer", "export", ours.folder, "--format", "sentencepiece", "-o", tmp_path / "out")
+    texts = ["東京都の日本語 the world is", "すもももももも 龘", "2020年、ゲーム"]
+    arguments: tuple[Any, ...] = (tmp_path / "out/spm.model", json.dumps(texts))
+    read = json.loads(output(clients() / "bin/python", "-c", SENTENCEPIECE, *arguments))
+    assert read == [ours.encode(text, normalized=True) for text in texts]
