@@ -17,6 +17,7 @@ from jprep.corpus.document import SENTENCE, UNMARK, WORD
 from jprep.corpus.recipe import load_recipe
 from jprep.corpus.store import FORMAT, MANIFEST, read_manifest
 from jprep.engine.fingerprint import fingerprint
+from jprep.engine.sealed import seal
 from jprep.errors import ConfigError, DamagedError, MismatchError
 from tests.conftest import digests
 
@@ -99,6 +100,7 @@ def as_format_1(corpus: Path, folder: Path) -> Path:
     documents["format"] = manifest["format"] = 1
     del documents["about"]
     manifest["fingerprint"] = fingerprint(manifest["made_from"])
+    del manifest["checksum"]
     (folder / MANIFEST).write_text(json.dumps(manifest))
     return folder
 
@@ -121,7 +123,8 @@ def test_a_corpus_of_format_1_is_read_and_kept(
 
 def test_a_corpus_of_a_later_format_is_refused(corpus: Path, tmp_path: Path) -> None:
     later = json.loads((corpus / MANIFEST).read_bytes()) | {"format": FORMAT + 1, "jprep": "9.9"}
-    (tmp_path / MANIFEST).write_text(json.dumps(later))
+    del later["checksum"]
+    (tmp_path / MANIFEST).write_bytes(seal(later))
     with pytest.raises(ConfigError, match=f"format {FORMAT + 1}") as refused:
         Corpus(tmp_path)
     assert refused.value.fix == "install jprep 9.9 or later"

@@ -110,7 +110,7 @@ def test_a_damaged_job_is_written_again_where_a_checkpoint_proves_it(tmp_path: P
     job, path = read_job(run), run / "job.json"
     whole = path.read_bytes()
     path.write_bytes(whole.replace(b'"batch": 8', b'"batch": 9'))
-    with pytest.raises(ConfigError, match=r"job\.json is damaged: it is not what was written"):
+    with pytest.raises(ConfigError, match=r"job\.json is damaged: its checksum"):
         open_run(run, job, said.append)
     with checkpoints_of(run, job).saving(10) as folder:
         folder.joinpath("weights").touch()
