@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jprep.corpus.readers.wikitext import Extractor, ExtractorConfig
+from jprep.corpus.readers.wikitext.quotes import without_quotes
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "wikitext"
 OPTIONS = {"kept_tables": {"tables": True}}
@@ -70,6 +71,21 @@ SIGNS = st.sampled_from(
         ),
         *("<ref>", "</ref>", "<ref/>", "<nowiki>", "</nowiki>", "<!--", "-->", "<br>", "<math>", "</math>", "&amp;"),
         *("（", "）", "(", ")", "、", "。", "「", "」", "[http://a ", "]", "-{", "}-", "__NOTOC__", "&#x1f;"),
+        *(
+            "<td>",
+            "<poem>",
+            "</poem>",
+            "<pre>",
+            "</pre>",
+            "{{!}}",
+            "!!",
+            "\n!",
+            "\n|+",
+            "\n;",
+            "http://a.b/",
+            "%41",
+            "[[#",
+        ),
         *("\n", " ", "\n\n", "\r\n", "ファイル:", "Category:", "en:", "lang", "small", "英:", "川", *MARKS),
     )
 )
@@ -77,9 +93,10 @@ SOURCES = st.lists(st.one_of(SIGNS, st.text(max_size=4)), max_size=60).map("".jo
 
 
 @settings(max_examples=400, deadline=None)
-@given(SOURCES)
-def test_any_source_gives_clean_paragraphs(source: str) -> None:
-    text = Extractor(ExtractorConfig()).extract(source, "題")
+@given(SOURCES, st.booleans())
+def test_any_source_gives_clean_paragraphs(source: str, everything: bool) -> None:
+    extractor = Extractor(ExtractorConfig(tables=everything, captions=everything, code=everything))
+    text = extractor.extract(source, "題")
     assert not any(mark in text for mark in MARKS)
     assert all(line and line == line.strip() for line in text.split("\n")) or text == ""
 
@@ -120,6 +137,19 @@ OPENERS = (
         "（、",
         " ",
     ),
+    *(
+        "\n;[[",
+        "\n;<b>",
+        "\n|[[",
+        "\n|<b>",
+        "[http://a [",
+        "''[[a]]'''s ",
+        "\n''*",
+        "<pre><nowiki>",
+        "<poem>\n",
+        "[[%41",
+    ),
+    *("{{!}}", "!!", "||", "[[http://a ", "&#", "}-", "\n=<p>"),
 )
 
 
@@ -127,6 +157,29 @@ OPENERS = (
 def test_repeated_openers_finish(extractor: Extractor, opener: str) -> None:
     text = extractor.extract(opener * 200_000, "題")
     assert not any(sign in text for sign in ("[[", "]]", "{{", "}}", "{|", "|}", "<ref"))
+
+
+CELLS = ["\n|[[a", "\n|a||", "\n!a!!", "\n|<b>-", "\n|+", "\n{|\n|", "<td>", "\n|\n*''a"]
+
+
+@pytest.mark.parametrize("opener", CELLS)
+def test_repeated_cells_finish(opener: str) -> None:
+    text = Extractor(ExtractorConfig(tables=True)).extract("{|\n" + opener * 100_000 + "\n|}", "題")
+    assert not any(sign in text for sign in ("[[", "{|", "|}", *MARKS))
+
+
+@given(st.text(st.sampled_from("' \n川ab"), max_size=40))
+def test_quotes_take_away_nothing_but_apostrophes(text: str) -> None:
+    shown = without_quotes(text)
+    assert shown.replace("'", "") == text.replace("'", "")
+    assert shown.count("'") <= text.count("'")
+    if "''" not in text:
+        assert shown == text
+
+
+@given(st.lists(st.text(st.sampled_from("' 川a"), max_size=20), max_size=5))
+def test_quotes_of_one_line_do_not_touch_another(lines: list[str]) -> None:
+    assert without_quotes("\n".join(lines)) == "\n".join(map(without_quotes, lines))
 
 
 NESTED = [("{{small|", "}}"), ("[[a|", "]]"), ("\n{|\n|", "\n|}"), ("{{{1|", "}}}")]
