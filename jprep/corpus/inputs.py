@@ -75,13 +75,17 @@ def contents_of(files: Iterable[Input]) -> dict[str, Content]:
 def refuse_changed(file: Input) -> None:
     """See that a local file is still the one that was hashed; for readers that open files on their own.
 
-    The file is hashed again only if its size, times or inode are not what they were.
+    The file is hashed again only if its size or times are not what they were. Inodes are left out: some network file
+    systems give a file another one now and then, and no file can take another's place and time of change.
 
     Raises:
         InputError: its content is another.
         ConfigError: it is gone.
     """
-    if file.state and (state := state_of(Path(file.path))) != file.state and _sha256(file.path, state) != file.sha256:
+    if file.state is None:
+        return
+    then, now = (state._replace(inode=0) for state in (file.state, state_of(Path(file.path))))
+    if now != then and _sha256(file.path, now) != file.sha256:
         raise changed(file.path)
 
 

@@ -79,7 +79,7 @@ def forget(paths: Mapping[str, Content]) -> None:
 def compared(file: Any, path: str) -> Any:
     """Return the file, or one that compares what is read of it if that is expected of its path."""
     content = _expected.get(path)
-    return _Compared(file, path, content) if content and file.seekable() else file
+    return _Compared(file, path, content) if content else file
 
 
 def changed(path: str, detail: str = "") -> InputError:
@@ -94,7 +94,7 @@ class _Compared:
 
     def __init__(self, file: Readable, path: str, content: Content) -> None:
         self._file, self._path, self._content = file, path, content
-        self._at = 0
+        self._at = self._read_to = 0
         self._blocks: dict[int, bytes] = {}
 
     def read(self, size: int, /) -> bytes:
@@ -111,8 +111,8 @@ class _Compared:
         return self._at
 
     def seekable(self) -> bool:
-        """Return True."""
-        return True
+        """Return whether the file can be read from any place."""
+        return self._file.seekable()
 
     def close(self) -> None:
         """Close the file."""
@@ -128,8 +128,10 @@ class _Compared:
         return self._blocks[number]
 
     def _read(self, number: int) -> bytes:
-        self._file.seek(number * BLOCK)
+        if self._read_to != number * BLOCK:
+            self._file.seek(number * BLOCK)
         data = _full(self._file)
+        self._read_to = number * BLOCK + len(data)
         expected = self._content.blocks[number * _DIGEST : (number + 1) * _DIGEST]
         if (xxhash.xxh3_128_digest(data) if data else b"") != expected:
             raise changed(self._path, f"bytes {number * BLOCK:,} to {number * BLOCK + len(data):,}")

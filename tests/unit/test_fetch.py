@@ -159,23 +159,6 @@ def test_a_later_run_goes_on_where_an_earlier_one_gave_up(site: Site, tmp_path: 
     assert left(tmp_path) == {NAME, "fetched.json"}
 
 
-@pytest.mark.parametrize("suffix", [".part", ".part.json"])
-@pytest.mark.parametrize("place", [0.0, 0.3, 0.999])
-def test_a_damaged_part_is_downloaded_again(
-    suffix: str, place: float, site: Site, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    site.drop_after, site.statuses = [400_000], [200, 503, 503, 503]
-    with pytest.raises(MachineError):
-        get(site, tmp_path)
-    path = tmp_path / (NAME + suffix)
-    data = bytearray(path.read_bytes())
-    data[int(len(data) * place)] ^= 4
-    path.write_bytes(data)
-    get(site, tmp_path)
-    assert site.asked[-1] == (NAME, "") and (tmp_path / NAME).read_bytes() == DATA
-    assert f"{NAME}.part is damaged: it is downloaded again" in caplog.text
-
-
 def test_attempts_that_bring_bytes_do_not_use_up_patience(site: Site, tmp_path: Path) -> None:
     site.drop_after = [100_000] * 12
     get(site, tmp_path)

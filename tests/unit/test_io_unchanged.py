@@ -92,3 +92,21 @@ def test_any_order_of_reads_gives_the_files_bytes(data: bytes, reads: list[tuple
             assert len(found) > 0 or offset >= len(data)
         assert file.seek(0, io.SEEK_END) == len(data)
         forget({"x": content_of(io.BytesIO(data))})
+
+
+def test_a_file_that_cannot_seek_is_compared_in_order(small_blocks: None) -> None:
+    class Stream(io.BytesIO):
+        def seekable(self) -> bool:
+            return False
+
+        def seek(self, *_: int) -> int:
+            raise io.UnsupportedOperation
+
+    content = content_of(io.BytesIO(bytes(range(40))))
+    expect({"x": content})
+    file = compared(Stream(bytes(range(40))), "x")
+    assert not file.seekable()
+    assert b"".join(iter(lambda: file.read(7), b"")) == bytes(range(40))
+    with pytest.raises(InputError, match="has changed"):
+        compared(Stream(bytes(40)), "x").read(1)
+    forget({"x": content})
