@@ -20,7 +20,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: what it is called in messages, and in the lock file of a directory that was claimed for it.
-        manifest: the file that is written last: a directory that has it is finished.
+        manifest: the file that says what the directory holds; written last where the kind is `sealed`.
+        sealed: whether a directory with a manifest is finished.
         field: a field of the manifest that tells it from another kind's manifest of the same name.
         lock: the lock file, relative to the directory; "" for a kind that is not locked.
         marked: whether the lock file holds the kind's name.
@@ -32,6 +33,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     manifest: str = ""
+    sealed: bool = True
     field: str = ""
     lock: str = f"{STATE}/LOCK"
     marked: bool = True
@@ -53,6 +55,7 @@ MODEL_EXPORT = Kind(name="model export", manifest="export.json", field="task", l
 RUN = Kind(
     name="training run",
     manifest="job.json",
+    sealed=False,
     lock="LOCK",
     marked=False,  # the supervisor writes the name of its attempt into the lock file
     unfinished=("data.lock.json", "lists/*.samples"),
@@ -93,7 +96,7 @@ class Found(msgspec.Struct, frozen=True):
     Attributes:
         kind: its kind.
         evidence: the file that shows it, relative to the directory.
-        finished: whether that file is the manifest.
+        finished: whether that file is the manifest, which is there at the end only.
     """
 
     kind: Kind
@@ -102,7 +105,8 @@ class Found(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         """Name it, e.g. `an unfinished tokenizer (.state/training.json)`."""
-        state = "a" if self.kind.container else "a finished" if self.finished else "an unfinished"
+        plain = self.kind.container or (self.evidence == self.kind.manifest and not self.kind.sealed)
+        state = "a" if plain else "a finished" if self.finished else "an unfinished"
         return f"{state} {self.kind.name} ({self.evidence})"
 
 
@@ -115,7 +119,7 @@ def outputs_in(path: Path) -> list[Found]:
 
 def _find(path: Path, kind: Kind) -> Found | None:
     if kind.manifest and (path / kind.manifest).is_file() and _has_field(path / kind.manifest, kind.field):
-        return Found(kind, kind.manifest, True)
+        return Found(kind, kind.manifest, kind.sealed)
     evidence = _evidence(path, kind)
     return Found(kind, evidence, False) if evidence else None
 

@@ -42,4 +42,4 @@ def test_all_folds_are_trained_and_their_means_printed(tmp_path: Path, distribut
     alone = jprep(*command, "--all-folds", "-o", run / "fold-0", cwd=tmp_path, env=env, code=2)
     assert "give either -o or --name" in alone.stderr
     alone = jprep(*command[:-2], "--all-folds", "-o", run / "fold-0", cwd=tmp_path, env=env, code=2)
-    assert "found a finished training run (job.json)" in alone.stderr
+    assert "found a training run (job.json)" in alone.stderr

@@ -111,7 +111,7 @@ OUTPUTS: dict[str, tuple[Make, str]] = {
     "finished corpus": (made_of("corpus.json", "documents/0000-a-000000.parquet"), "a finished corpus"),
     "finished tokenizer": (made_of("card.json", "tokenizer.json"), "a finished tokenizer"),
     "finished dataset": (made_of("dataset.json", "train.bin"), "a finished dataset"),
-    "finished run": (made_of("job.json", "LOCK"), "a finished training run"),
+    "run": (made_of("job.json", "LOCK"), "a training run (job.json)"),
     "finished dataset export": (made_of("export.json", content='{"form": "arrow"}'), "a finished dataset export"),
     "finished model export": (
         made_of("export.json", "card.json", content='{"task": "mlm"}'), "a finished model export",
