@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
 
 from jprep.errors import InputError
@@ -11,10 +13,8 @@ from jprep.train.commit import step_of
 from jprep.train.events import EVENTS, read_events, record, saved_steps
 from jprep.train.log import on_stderr
 
-NEVER = "add `--resume never` to begin again at step 0; all checkpoints are kept, set aside"
 
-
-def checkpoint_to_resume(run: Path, checkpoints: Checkpoints, fix: str = NEVER) -> Checkpoint | None:
+def checkpoint_to_resume(run: Path, checkpoints: Checkpoints) -> Checkpoint | None:
     """Return the newest whole checkpoint, or None for a run that has saved none. Only under the run's lock.
 
     Damaged checkpoints are set aside, with an event and a line on stderr.
@@ -22,7 +22,6 @@ def checkpoint_to_resume(run: Path, checkpoints: Checkpoints, fix: str = NEVER) 
     Args:
         run: the run directory.
         checkpoints: the run's.
-        fix: how the user begins again at step 0, for the error.
 
     Raises:
         InputError: steps were saved, and no checkpoint is whole.
@@ -32,7 +31,9 @@ def checkpoint_to_resume(run: Path, checkpoints: Checkpoints, fix: str = NEVER) 
     found = checkpoints.latest(lambda folder, problem: note_damaged(run, folder, problem))
     if found is None and (saved := saved_steps(retried(lambda: read_events(run), run / EVENTS, "repair the disk"))):
         what = f"the run has saved {max(saved)} steps, and no whole checkpoint is left"
-        raise InputError(what, where=str(run), fix=f"bring a checkpoint back, or {fix}")
+        command = f"{shlex.quote(sys.executable)} -m jprep.train.rewind {shlex.quote(str(run))}"
+        fix = f"bring a checkpoint back; or, to begin at step 0, run `{command}`, then the same command again"
+        raise InputError(what, where=str(run), fix=fix)
     return found
 
 

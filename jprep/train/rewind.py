@@ -1,4 +1,4 @@
-"""Begins a run again at an earlier step, where no `jprep train` supervises it: `python -m jprep.train.rewind RUN`."""
+"""Sets later checkpoints of a run aside: `python -m jprep.train.rewind RUN`. `jprep train --resume` does it as well."""
 
 from __future__ import annotations
 

@@ -10,8 +10,6 @@ import contextlib
 import fcntl
 import os
 import secrets
-import shlex
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,8 +52,7 @@ def leading(run: Path, checkpoints: Checkpoints) -> Iterator[Start]:
         for stale in (run / RANKS).glob("agreed-*"):
             stale.unlink(missing_ok=True)
         checkpoints.clean()
-        fix = f"`{shlex.quote(sys.executable)} -m jprep.train.rewind {shlex.quote(str(run))}` to begin again at step 0"
-        found = checkpoint_to_resume(run, checkpoints, fix)
+        found = checkpoint_to_resume(run, checkpoints)
         start = Start(f"alone-{secrets.token_hex(8)}", found.folder.name if found else "")
         with _published(run / RANKS / _START, msgspec.json.encode(start)):
             yield start

@@ -53,6 +53,19 @@ def test_the_best_is_saved_though_no_save_is_due_at_its_step(tmp_path: Path) -> 
     assert saved == [10, 15, 20, 30, 40, 50, 60]  # at 45 there is a better one already
 
 
+def test_the_best_is_saved_in_a_thread_too(tmp_path: Path) -> None:
+    run = ready(tmp_path)
+    session = Session(run)
+    for step, _ in session.batches():
+        due = session.due(step)
+        if due.validate:
+            session.validated(step, LOSSES[step])
+        if due.checkpoint:
+            session.save(step, lambda folder: folder.joinpath("weights").touch())
+    session.finish()
+    assert kept(run) == {30: 1.0, 60: 4.0}
+
+
 def test_without_keep_best_nothing_more_is_saved(tmp_path: Path) -> None:
     run = ready(tmp_path, best=0)
     train(run, LOSSES)
