@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
 from jprep.cli.corpus.stats import AS_JSON
+from jprep.cli.output import echo, echo_json
 
 
 @click.group()
@@ -22,18 +22,17 @@ def backends() -> None:
 @AS_JSON
 def list_backends(as_json: bool) -> None:
     """List backends, where each one runs, and what it finds on this machine."""
-    import msgspec
 
     from jprep.plugins import plugins
 
     found = [_about(name) for name in plugins().names("backend")]
     if as_json:
-        click.echo(msgspec.json.encode(found).decode())
+        echo_json(found)
         return
     for about in found:
         _show(about)
     if not found:
-        click.echo("there is no backend yet: `pip install jprep-torch` brings torch")
+        echo("there is no backend yet: `pip install jprep-torch` brings torch")
 
 
 @backends.command()
@@ -60,6 +59,7 @@ def install(
     jprep backends install torch --constraint pins.txt -- --no-index --find-links wheels
     jprep backends install fairseq-xla --set device=xla
     """
+    from jprep.cli.progress import status
     from jprep.train.backend import home_of
     from jprep.train.environments import bare_requires, own_distributions, place_of, requires
     from jprep.train.environments import install as make
@@ -67,7 +67,13 @@ def install(
 
     half, chosen = half_and_options(name, overrides)
     home = home_of(half, chosen)
-    with _saying() as (say, lines):
+    lines: list[str] = []
+    with status(f"installing {name}") as show:
+
+        def say(line: str) -> None:
+            lines.append(line)
+            show(line)
+
         make(
             home.name,
             requires(home),
@@ -78,7 +84,7 @@ def install(
             restart=restart,
             say=say,
         )
-    click.echo(f"{name} is {'installed' if lines else 'installed already'}: {place_of(home.name)}")
+    echo(f"{name} is {'installed' if lines else 'installed already'}: {place_of(home.name)}")
     _show(_about(name, overrides))
 
 
@@ -114,24 +120,5 @@ def _show(about: dict[str, Any]) -> None:
 
     where = about["python"] or "not installed"
     where = "this environment" if where == sys.executable else where
-    click.echo(f"{about['name']}  {about['version']}  {where}")
+    echo(f"{about['name']}  {about['version']}  {where}")
     show_findings(msgspec.convert(about["findings"], list[Finding]))
-
-
-@contextlib.contextmanager
-def _saying() -> Iterator[tuple[Callable[[str], None], list[str]]]:
-    """A function that shows pip's last line on a terminal, and the lines that it was told."""
-    lines: list[str] = []
-    if not sys.stderr.isatty():
-        yield lines.append, lines
-        return
-    from rich.console import Console
-    from rich.text import Text
-
-    with Console(stderr=True).status("pip") as status:
-
-        def say(line: str) -> None:
-            lines.append(line)
-            status.update(Text(line[:100]))
-
-        yield say, lines

@@ -6,13 +6,15 @@ from pathlib import Path
 
 import click
 
+from jprep.cli.output import echo, echo_json
+
 
 @click.command()
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The folder to write; by default RUN/export.")
 @click.option("--which", default="last", show_default=True, metavar="last|best|STEP", help="Which checkpoint.")
 @click.option("--dtype", type=click.Choice(["fp32", "bf16", "fp16"]), default="fp32", show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def export(run: Path, output: Path | None, which: str, dtype: str, as_json: bool) -> None:
     """Write a run's checkpoint as a directory that transformers' AutoModel and AutoTokenizer load.
 
@@ -32,7 +34,7 @@ def export(run: Path, output: Path | None, which: str, dtype: str, as_json: bool
     if as_json:
         import msgspec
 
-        click.echo(msgspec.json.encode({"folder": str(folder), **msgspec.to_builtins(exported)}).decode())
+        echo_json({"folder": str(folder), **msgspec.to_builtins(exported)})
         return
-    click.echo(f"{exported.name}  {folder}")
-    click.echo(f"{exported.task}, {exported.parameters:,} parameters in {exported.dtype}, step {exported.step:,}")
+    echo(f"{exported.name}  {folder}")
+    echo(f"{exported.task}, {exported.parameters:,} parameters in {exported.dtype}, step {exported.step:,}")

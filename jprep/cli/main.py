@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from jprep.cli import output
 from jprep.cli.backends import backends
 from jprep.cli.corpus import corpus
 from jprep.cli.dataset import dataset
@@ -18,27 +19,31 @@ from jprep.cli.doctor import doctor
 from jprep.cli.export import export
 from jprep.cli.infer import infer
 from jprep.cli.plugins import list_plugins
+from jprep.cli.program import runnable
 from jprep.cli.quickstart import quickstart
 from jprep.cli.run import run
 from jprep.cli.text import text
 from jprep.cli.tokenizer import tokenizer
 from jprep.cli.train import train
+from jprep.cli.verbosity import add_verbosity
 from jprep.errors import JprepError
+from jprep.io.escaping import one_line
+from jprep.io.failures import system_error
 
 
 class _Group(click.Group):
-    """Takes a broken pipe for an end; click itself would take it for a failure."""
+    """Treats a broken pipe as the end of the output; click itself would treat it as a failure."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            return _nobody_reads()
+            return _end_of_pipe()
 
 
-def _nobody_reads() -> int:
-    """`jprep … | head`: let what is still buffered go nowhere; the exit code for it."""
+def _end_of_pipe() -> int:
+    """Discard what is still buffered once the reader is gone (`jprep … | head`); return the exit code."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
@@ -53,6 +58,7 @@ _DATA, _MODELS = (corpus, tokenizer, dataset, text), (train, export, infer, back
 
 for command in (run, *_DATA, *_MODELS, list_plugins, quickstart, doctor):
     cli.add_command(command)
+add_verbosity(cli)
 
 
 def _speak_utf8() -> None:
@@ -64,29 +70,54 @@ def _speak_utf8() -> None:
 
 
 def main() -> None:
-    """Run the command line; end with DESIGN's exit codes.
+    """Run the command line and exit with its code.
 
     0 done, 1 failed, 2 usage or config, 3 environment, 4 input worse than its budget, 130 interrupted.
     """
     _speak_utf8()
+    sys.exit(_run())
+
+
+def _run() -> int:
+    """Run the command line; return the exit code. Only a fault of jprep itself is reported with a traceback."""
     try:
         code = cli.main(standalone_mode=False)
         sys.stdout.flush()
-    except click.exceptions.Abort:
-        code = 130
-    except click.ClickException as error:
-        error.show()
-        code = error.exit_code
-    except JprepError as error:
-        code = error.exit_code
-        with contextlib.suppress(OSError):  # what was to hear it may be a file on a full disk
-            click.echo(f"jprep: {error}", err=True)
+        return code if isinstance(code, int) else 0
     except BrokenPipeError:
-        code = _nobody_reads()
-    except KeyboardInterrupt:
-        code = 130
+        return _end_of_pipe()
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        return 130
+    except click.ClickException as problem:
+        return _report(_click_message(problem), problem.exit_code)
+    except JprepError as problem:
+        return _report(_message(problem), problem.exit_code)
+    except OSError as problem:
+        error = system_error(problem)
+        return _report(_message(error), error.exit_code)
     except Exception:
-        click.echo(traceback.format_exc(), err=True)
-        click.echo("jprep: this is a fault in jprep; please report it with the lines above", err=True)
-        code = 1
-    sys.exit(code if isinstance(code, int) else 0)
+        if not output.verbose():
+            output.error(traceback.format_exc())
+        return _report("jprep: this is a fault in jprep; please report it with the lines above", 1)
+
+
+def _message(problem: JprepError) -> str:
+    """Return what happened, where, and the fix. Only the first may have several lines, e.g. a program's output."""
+    place = f"\n  where: {one_line(problem.where)}" if problem.where else ""
+    return f"jprep: {problem.what}{place}" + (f"\n  fix:   {problem.fix}" if problem.fix else "")
+
+
+def _click_message(problem: click.ClickException) -> str:
+    """Return what click would print."""
+    shown = io.StringIO()
+    problem.show(shown)
+    return shown.getvalue().rstrip("\n")
+
+
+def _report(message: str, code: int) -> int:
+    """Print an error, with its traceback if details are wanted; return the exit code."""
+    with contextlib.suppress(OSError):  # standard error may be a file on a full disk
+        if output.verbose() and sys.exc_info()[0]:
+            output.error(traceback.format_exc())
+        output.error(runnable(message))
+    return code

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from jprep.cli.output import echo
 from jprep.cli.working import spare_threads
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def quickstart(output: Path) -> int:
     do(order, "dataset")
     code = _model(order, corpus)
     folder = shlex.quote(str(usual.corpus))
-    click.echo(f"\ngo on with:  jprep corpus export {folder}    jprep corpus why {folder} TITLE    jprep doctor")
+    echo(f"\ngo on with:  jprep corpus export {folder}    jprep corpus why {folder} TITLE    jprep doctor")
     return code
 
 
@@ -59,12 +60,12 @@ def _recipe(inputs: Path) -> Recipe:
 def _show_corpus(corpus: Corpus) -> None:
     from jprep.cli.corpus.stats import show
 
-    click.echo("\na sample dump and a sample crawl became this corpus; its first document, a sentence a line:\n")
+    echo("\na sample dump and a sample crawl became this corpus; its first document, a sentence a line:\n")
     corpus.export(sys.stdout, "text", limit=1)
-    click.echo("the same as words:\n")
+    echo("the same as words:\n")
     corpus.export(sys.stdout, "words", limit=1)
     show(corpus.manifest, corpus.folder, as_json=False)
-    click.echo()
+    echo()
 
 
 def _show_tokenizer(corpus: Corpus, folder: Path) -> None:
@@ -73,12 +74,12 @@ def _show_tokenizer(corpus: Corpus, folder: Path) -> None:
     from jprep.cli.tokenizer.train import show
     from jprep.tokenizer.card import read_card
 
-    click.echo("\nthe corpus became this tokenizer:\n")
+    echo("\nthe corpus became this tokenizer:\n")
     show(read_card(folder), folder, as_json=False)
     tokenizer = load_tokenizer(folder)
     sentence = next(iter(corpus)).text.partition("。")[0] + "。"
     pieces = " | ".join(tokenizer.piece_of(each) for each in tokenizer.encode(sentence))
-    click.echo(f"\n  {sentence}\n  {pieces}\n")
+    echo(f"\n  {sentence}\n  {pieces}\n")
 
 
 def _model(order: Order, corpus: Corpus) -> int:
@@ -91,7 +92,7 @@ def _model(order: Order, corpus: Corpus) -> int:
     try:
         python_of(light_half(_BACKEND))
     except JprepError as error:
-        click.echo(f"\nno model is trained: {error.what}\n  fix:   {error.fix}")
+        echo(f"\nno model is trained: {error.what}\n  fix:   {error.fix}")
         return 0
     if code := do(order, "train") or do(order, "export"):
         return code
@@ -105,15 +106,15 @@ def _show_model(order: Order, corpus: Corpus) -> None:
     from jprep.train.events import curve, read_events
 
     steps, losses = curve(read_events(order.run))
-    click.echo(f"\nthe loss fell from {losses[0]:.2f} at step {steps[0]} to {losses[-1]:.2f} at step {steps[-1]}.")
-    click.echo(f"{len(corpus)} documents are too few to learn Japanese from: it knows them by heart, and nothing else.")
-    click.echo("it continues their titles:\n")
+    echo(f"\nthe loss fell from {losses[0]:.2f} at step {steps[0]} to {losses[-1]:.2f} at step {steps[-1]}.")
+    echo(f"{len(corpus)} documents are too few to learn Japanese from: it knows them by heart, and nothing else.")
+    echo("it continues their titles:\n")
     export = order.run / "export"
     with Model(export, _BACKEND) as model:
         for title in _titles(order, corpus):
             reply = model.ask(title, Wish(tokens=_TOKENS))
-            click.echo(f"  {title} → {''.join((reply.continuation or '').splitlines()[:1])}{reply.error}")
-    click.echo(f"\nask it yourself:  jprep infer {shlex.quote(str(export))} TEXT")
+            echo(f"  {title} → {''.join((reply.continuation or '').splitlines()[:1])}{reply.error}")
+    echo(f"\nask it yourself:  jprep infer {shlex.quote(str(export))} TEXT")
 
 
 def _titles(order: Order, corpus: Corpus) -> list[str]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from jprep.cli.output import echo, live, note
 from jprep.cli.working import spare_threads, working
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def run(
     check(loaded, steps, chosen, corpus=bool(corpus))
     code = _do_all(order)
     if not code and (missing := missing_section(loaded, steps, until)):
-        click.echo(f"the recipe has no {missing}, so it ends here")
+        echo(f"the recipe has no {missing}, so it ends here")
     return code
 
 
@@ -95,20 +95,20 @@ def _load(path: Path, scale: str | None, overrides: tuple[str, ...]) -> Recipe:
     if not scale:
         return recipe
     small = decode_recipe(msgspec.to_builtins(tiny(recipe)), overrides, where=str(path))
-    click.echo(f"{recipe.name} at scale {scale}:")
+    echo(f"{recipe.name} at scale {scale}:")
     for change in changes(recipe, small):
-        click.echo(f"  {change}")
+        echo(f"  {change}")
     return small
 
 
 def _show_plan(order: Order) -> None:
     from jprep.pipeline.steps import summary, to_fetch
 
-    click.echo(f"{order.recipe.name}:")
+    echo(f"{order.recipe.name}:")
     for name, file in {} if order.given else to_fetch(order.recipe, _DOWNLOADS).items():
-        click.echo(f"  {'fetch':<10} {_DOWNLOADS / name}  of {file.url}")
+        echo(f"  {'fetch':<10} {_DOWNLOADS / name}  of {file.url}")
     for step, line in summary(order.recipe, order.steps, order.backend):
-        click.echo(f"  {step:<10} {_place(order, step)}  {line}")
+        echo(f"  {step:<10} {_place(order, step)}  {line}")
 
 
 def _place(order: Order, step: Step) -> Path:
@@ -138,14 +138,14 @@ def do(order: Order, step: Step) -> int:
     from jprep.errors import MismatchError
 
     number, begun = order.steps.index(step) + 1, time.monotonic()
-    click.echo(f"[{number}/{len(order.steps)}] {step}: {_place(order, step)}")
+    echo(f"[{number}/{len(order.steps)}] {step}: {_place(order, step)}")
     try:
         if code := _STEPS[step](order):
             return code
     except MismatchError as error:
         fix = f"{error.fix} (with the step's own command); here another --work, or delete the folder"
         raise MismatchError(error.what, where=error.where, fix=fix) from error
-    click.echo(f"      done in {time.monotonic() - begun:.1f} s", err=True)
+    note(f"      done in {time.monotonic() - begun:.1f} s")
     return 0
 
 
@@ -158,7 +158,7 @@ def _corpus(order: Order) -> int:
         with working(order.workers) as (executor, progress):
             build(order.recipe, order.places.corpus, executor, progress)
     totals = read_manifest(order.places.corpus).totals
-    click.echo(f"      {totals.get('documents', 0):,} documents, {totals.get('bytes', 0):,} bytes of text")
+    echo(f"      {totals.get('documents', 0):,} documents, {totals.get('bytes', 0):,} bytes of text")
     return 0
 
 
@@ -175,8 +175,8 @@ def _fetch(recipe: Recipe) -> None:
         if name not in said:
             said.add(name)
             size = f"{total:,} bytes" if total >= 0 else "nobody says how many bytes"
-            click.echo(f"      fetching {files[name].url}, {size}, to {_DOWNLOADS / name}")
-        if sys.stderr.isatty():
+            echo(f"      fetching {files[name].url}, {size}, to {_DOWNLOADS / name}")
+        if live():
             show(name, done, total)
 
     if files:
@@ -192,7 +192,7 @@ def _tokenizer(order: Order) -> int:
     config = tokenizer_config(order.recipe.tokenizer, "[tokenizer]")
     with working(order.workers) as (executor, progress):
         card = train(OfCorpus(Corpus(order.places.corpus)), config, order.places.tokenizer, executor, progress)
-    click.echo(f"      {card.signature}")
+    echo(f"      {card.signature}")
     return 0
 
 
@@ -205,7 +205,7 @@ def _dataset(order: Order) -> int:
     with working(order.workers) as (executor, progress):
         dataset = pack(Corpus(places.corpus), places.tokenizer, config, places.dataset, executor, progress)
     splits = ", ".join(f"{split.name} {split.tokens:,} tokens" for split in dataset.splits)
-    click.echo(f"      {splits}")
+    echo(f"      {splits}")
     return 0
 
 
@@ -240,7 +240,7 @@ def _export(order: Order) -> int:
 
     for run in _folds(order) or [order.run]:
         folder = newest_export(run) or export(run)
-        click.echo(f"      ask it:  jprep infer {shlex.quote(str(folder))}")
+        echo(f"      ask it:  jprep infer {shlex.quote(str(folder))}")
     return 0
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from jprep.cli.output import echo
 from jprep.cli.working import spare_threads, working
 from jprep.io.machine import cores
 
@@ -88,16 +89,16 @@ def show_plan(recipe: Any, folder: Path, workers: int) -> None:
 
     corpus = recipe.corpus
     OpenSteps(corpus, corpus.segmenter).close()  # what is misspelt or not installed is found out now
-    click.echo(f"{recipe.name}: {folder} with {workers} workers")
+    echo(f"{recipe.name}: {folder} with {workers} workers")
     for source in corpus.sources:
         paths = expand(source.paths)
         size = sum(size_of(path) or 0 for path in paths)
         reader = step_name(source.reader) + (f", its first {source.shards} shards" if source.shards else "")
         filters = corpus.filters_of(source)
-        click.echo(f"  read       {source.name}: {len(paths)} files, {size:,} bytes, by {reader}")
-        click.echo(f"  filter     {source.name}: {', '.join(map(step_name, filters)) or 'nothing'}")
-    click.echo(f"  normalise  {', '.join(map(step_name, corpus.normalizers)) or 'nothing'}")
-    click.echo(f"  split      {step_name(corpus.splitter)}")
+        echo(f"  read       {source.name}: {len(paths)} files, {size:,} bytes, by {reader}")
+        echo(f"  filter     {source.name}: {', '.join(map(step_name, filters)) or 'nothing'}")
+    echo(f"  normalise  {', '.join(map(step_name, corpus.normalizers)) or 'nothing'}")
+    echo(f"  split      {step_name(corpus.splitter)}")
     kinds = [kind for kind in ("documents", "lines") if getattr(corpus.dedup, kind)]
-    click.echo(f"  dedup      {', '.join(kinds) or 'nothing'}")
-    click.echo(f"  segment    {step_name(corpus.segmenter)}")
+    echo(f"  dedup      {', '.join(kinds) or 'nothing'}")
+    echo(f"  segment    {step_name(corpus.segmenter)}")

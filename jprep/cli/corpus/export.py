@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
 from jprep.cli.corpus.stats import FOLDER
+from jprep.cli.output import note, product
 
 
 @click.command()
@@ -28,8 +28,8 @@ def export(folder: Path, form: str, output: Path | None, limit: int | None) -> N
 
     corpus = Corpus(folder)
     if output is None:
-        corpus.export(sys.stdout, form, limit=limit)
+        corpus.export(product(), form, limit=limit)
         return
     with atomic(output) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as out:
         written = corpus.export(out, form, limit=limit)
-    click.echo(f"{written:,} documents in {output}", err=True)
+    note(f"{written:,} documents in {output}")

@@ -7,6 +7,9 @@ from pathlib import Path
 import click
 
 from jprep.cli.corpus.stats import AS_JSON, FOLDER
+from jprep.cli.output import echo, echo_json
+from jprep.cli.program import command
+from jprep.io.escaping import one_line
 
 
 @click.command()
@@ -15,18 +18,21 @@ from jprep.cli.corpus.stats import AS_JSON, FOLDER
 @AS_JSON
 def why(folder: Path, query: str, as_json: bool) -> None:
     """Say what became of the document with this id, page number or title."""
-    import msgspec
 
     from jprep.corpus.corpus import Corpus
     from jprep.corpus.document import Document
+    from jprep.errors import ConfigError
 
     found = list(Corpus(folder).why(query))
     if as_json:
-        click.echo(msgspec.json.encode(found).decode())
+        echo_json(found)
     for item in [] if as_json else found:
         if isinstance(item, Document):
-            click.echo(f"{item.id}  {item.title}  is in the corpus")
+            echo(one_line(f"{item.id}  {item.title}  is in the corpus"))
         else:
-            click.echo(f"{item.id}  {item.title}  was rejected by {item.step}: {item.reason}  {item.excerpt!r}")
+            rejected = f"was rejected by {item.step}: {item.reason}  {item.excerpt!r}"
+            echo(one_line(f"{item.id}  {item.title}  {rejected}"))
     if not found:
-        raise click.ClickException(f"no document of the inputs has the id or the title {query!r}")
+        lists = command("corpus", "export", folder, "--format", "jsonl")
+        fix = f"give it exactly as it is in the output of:  {lists}"
+        raise ConfigError(f"no document has the id, page number or title {query!r}", where=str(folder), fix=fix)

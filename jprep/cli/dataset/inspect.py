@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jprep.cli.corpus.stats import AS_JSON, FOLDER, table
+from jprep.cli.output import echo, echo_json
+from jprep.io.escaping import one_line
 
 if TYPE_CHECKING:
     from jprep.dataset.spec import Dataset
@@ -72,30 +74,27 @@ def _there(folder: Path, manifest: str) -> Path | None:
 
 
 def _show_found(found: dict[str, Any], *, as_json: bool) -> None:
-    import msgspec
 
     if as_json:
-        click.echo(msgspec.json.encode(found).decode())
+        echo_json(found)
         return
     first, end = found["tokens"]
     origin, text = found.get("origin"), found.get("text")
-    click.echo(f"document  {found['document']:,} of {found['split']}, tokens {first:,} to {end - 1:,}")
+    echo(f"document  {found['document']:,} of {found['split']}, tokens {first:,} to {end - 1:,}")
     if origin:
-        click.echo(f"id        {origin['id']}")
-        click.echo(f"title     {origin['title']}")
-        click.echo(f"url       {origin['url']}")
-    click.echo(f"part      {found['part']}  sha256 {found['sha256']}")
+        echo(one_line(f"id        {origin['id']}"))
+        echo(one_line(f"title     {origin['title']}"))
+        echo(one_line(f"url       {origin['url']}"))
+    echo(f"part      {found['part']}  sha256 {found['sha256']}")
     if origin:
-        click.echo(f"source    {origin['source']}  {origin['about'].get('licence', '')}")
+        echo(f"source    {origin['source']}  {origin['about'].get('licence', '')}")
         files = origin["about"].get("files", [])
         for file in files:
             digest = file.get("sha256") or file.get("shards", "")
-            click.echo(f"  {'one of' if len(files) > 1 else 'file  '}  {file['name']}  sha256 {digest}")
+            echo(f"  {'one of' if len(files) > 1 else 'file  '}  {file['name']}  sha256 {digest}")
     else:
-        click.echo("give --corpus for its id, its title and its source")
-    click.echo(
-        f"text      {text['before']}⟦{text['token']}⟧{text['after']}" if text else "give --tokenizer for its text"
-    )
+        echo("give --corpus for its id, its title and its source")
+    echo(f"text      {text['before']}⟦{text['token']}⟧{text['after']}" if text else "give --tokenizer for its text")
 
 
 def show(dataset: Dataset, folder: Path, *, as_json: bool) -> None:
@@ -107,15 +106,15 @@ def show(dataset: Dataset, folder: Path, *, as_json: bool) -> None:
         names = ("name", "signature", "fingerprint", "dtype", "vocab_size", "end", "newline", "counts")
         shown = {"folder": str(folder)} | {name: getattr(dataset, name) for name in names}
         shown |= {"figures": figures, "splits": msgspec.to_builtins(dataset.splits)}
-        click.echo(msgspec.json.encode(shown | {"parts": msgspec.to_builtins(dataset.parts)}).decode())
+        echo_json(shown | {"parts": msgspec.to_builtins(dataset.parts)})
         return
-    click.echo(f"{dataset.name}  {folder}")
+    echo(f"{dataset.name}  {folder}")
     for split in dataset.splits:
         start = f"{split.name}."
         held = {name[len(start) :]: count for name, count in dataset.counts.items() if name.startswith(start)}
         table(split.name, held)
     table("as a whole", {"parts of the corpus": len(dataset.parts)} | figures)
-    click.echo(f"\n{dataset.signature}")
+    echo(f"\n{dataset.signature}")
 
 
 def _figures(dataset: Dataset, folder: Path) -> dict[str, float]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from jprep.cli.corpus.stats import AS_JSON
+from jprep.cli.output import echo
 from jprep.cli.working import spare_threads, working
 from jprep.io.machine import cores
 
@@ -91,8 +92,8 @@ def _inputs(
 
 def _show_plan(plan: Plan, folder: Path, workers: int) -> None:
     totals, card, share = plan.corpus.manifest.totals, plan.tokenizer.card, plan.config.validation
-    click.echo(f"{plan.corpus.manifest.name}: {folder} with {workers} workers")
-    click.echo(f"  encode  {totals['documents']:,} documents, {totals['bytes']:,} bytes of text")
-    click.echo(f"  with    {card.signature}")
-    click.echo(f"  as      {plan.encoder.dtype}, each document ended by id {plan.encoder.end}")
-    click.echo(f"  split   {', '.join(plan.splits)}" + (f" ({share:g} of the documents)" if share else ""))
+    echo(f"{plan.corpus.manifest.name}: {folder} with {workers} workers")
+    echo(f"  encode  {totals['documents']:,} documents, {totals['bytes']:,} bytes of text")
+    echo(f"  with    {card.signature}")
+    echo(f"  as      {plan.encoder.dtype}, each document ended by id {plan.encoder.end}")
+    echo(f"  split   {', '.join(plan.splits)}" + (f" ({share:g} of the documents)" if share else ""))

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from jprep.cli.output import echo, echo_json
+
 if TYPE_CHECKING:
     from jprep.tokenizer.evaluation import Scores
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--against", "others", multiple=True, type=click.Path(path_type=Path), help="Another to measure beside.")
 @click.option("--limit-mb", type=click.FloatRange(0), default=20, show_default=True, help="Text to take; 0 is all.")
 @click.option("--segmenter", metavar="NAME", help="Finds the words of a text; by default a corpus's own are taken.")
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--signature", "only_signature", is_flag=True, help="Print a line to cite for each tokenizer, no more.")
 def evaluate(
     folder: Path,
@@ -44,21 +46,17 @@ def evaluate(
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # speed is that of one thread
+    import msgspec
+
     from jprep.tokenizer.evaluation.compare import compare
 
     scores = compare([folder, *others], corpus, limit_mb=limit_mb, segmenter=segmenter or "")
     if as_json:
-        click.echo(_json(scores))
+        echo_json([msgspec.to_builtins(each) | {"figures": each.figures()} for each in scores])
         return
     lines = [] if only_signature else [*_table(scores), *_details(scores), ""]
     cited = [each.signature for each in scores] if only_signature else [scores[0].signature]
-    click.echo("\n".join(lines + cited))
-
-
-def _json(scores: Sequence[Scores]) -> str:
-    import msgspec
-
-    return msgspec.json.encode([msgspec.to_builtins(each) | {"figures": each.figures()} for each in scores]).decode()
+    echo("\n".join(lines + cited))
 
 
 _ROWS = (

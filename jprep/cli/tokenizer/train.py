@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jprep.cli.corpus.stats import AS_JSON, table
+from jprep.cli.output import echo, echo_json
 from jprep.cli.working import spare_threads, working
 
 if TYPE_CHECKING:
@@ -157,15 +158,12 @@ def _name(inputs: tuple[str, ...]) -> str:
 
 def show(card: Card, folder: Path, *, as_json: bool) -> None:
     """Print what a tokenizer is, and how it scores."""
-    import msgspec
 
     if as_json:
         names = ("name", "signature", "fingerprint", "counts", "figures")
-        click.echo(
-            msgspec.json.encode({"folder": str(folder)} | {name: getattr(card, name) for name in names}).decode()
-        )
+        echo_json({"folder": str(folder)} | {name: getattr(card, name) for name in names})
         return
-    click.echo(f"{card.name}  {folder}")
+    echo(f"{card.name}  {folder}")
     table("counted while training", card.counts)
     table("on a sample of its corpus", card.figures)
-    click.echo(f"\n{card.signature}")
+    echo(f"\n{card.signature}")
