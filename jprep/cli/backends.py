@@ -11,11 +11,12 @@ import click
 
 from jprep.cli.corpus.stats import AS_JSON
 from jprep.cli.output import echo, echo_json
+from jprep.cli.program import runnable
 
 
 @click.group()
 def backends() -> None:
-    """What trains: which backends there are, and the environments that they run in."""
+    """List backends, which train models, and make the environments that they run in."""
 
 
 @backends.command("list")
@@ -24,6 +25,7 @@ def list_backends(as_json: bool) -> None:
     """List backends, where each one runs, and what it finds on this machine."""
 
     from jprep.plugins import plugins
+    from jprep.train.packages import install_command
 
     found = [_about(name) for name in plugins().names("backend")]
     if as_json:
@@ -32,17 +34,17 @@ def list_backends(as_json: bool) -> None:
     for about in found:
         _show(about)
     if not found:
-        echo("there is no backend yet: `pip install jprep-torch` brings torch")
+        echo(runnable(f"no backend is installed; this installs torch's:  {install_command('torch')}"))
 
 
 @backends.command()
 @click.argument("name")
-@click.argument("options", nargs=-1, metavar="[-- PIP OPTION...]")
+@click.argument("options", nargs=-1, metavar="[-- PIP_OPTION...]")
 @click.option(
     "--constraint", "constraints", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
-    help="Versions that pip keeps to.",
+    help="Versions to keep to.",
 )  # fmt: skip
-@click.option("--restart", is_flag=True, help="Make the environment anew.")
+@click.option("--restart", is_flag=True, help="Make the environment again.")
 @click.option(
     "--set", "overrides", multiple=True, metavar="OPTION=VALUE",
     help="A setting of the backend's own: some devices have an environment of their own.",
@@ -52,7 +54,8 @@ def install(
 ) -> None:
     """Make a backend's environment: jprep, the backend, and the framework that it needs.
 
-    What follows -- is pip's. An environment that is the one asked for stays as it is.
+    An environment that is already as asked for stays as it is. uv installs where it is on PATH; pip where options of
+    pip's follow --, where pip's configuration names package sources, and where uv fails.
 
     \b
     jprep backends install torch
