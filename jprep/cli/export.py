@@ -6,7 +6,10 @@ from pathlib import Path
 
 import click
 
-from jprep.cli.output import echo, echo_json
+from jprep.cli.output import echo, echo_json, next_steps
+from jprep.cli.program import command
+
+_EXAMPLES = {"clm": "日本の首都は", "mlm": "日本の首都は<mask>である。"}
 
 
 @click.command()
@@ -38,3 +41,13 @@ def export(run: Path, output: Path | None, which: str, dtype: str, as_json: bool
         return
     echo(f"{exported.name}  {folder}")
     echo(f"{exported.task}, {exported.parameters:,} parameters in {exported.dtype}, step {exported.step:,}")
+    next_steps(asking(folder))
+
+
+def asking(folder: Path) -> str:
+    """Return a command that asks an exported model something of its task."""
+    from jprep.train.exporting.manifest import read_export
+
+    exported = read_export(folder)
+    pair = ["--pair", "雨が降った。"] if exported.pair else []
+    return command("infer", folder, _EXAMPLES.get(exported.task, "雨が降る。"), *pair)

@@ -26,13 +26,13 @@ def graceful() -> Iterator[Callable[[], bool]]:
         if asked:
             raise KeyboardInterrupt
         asked = True
-        note("\nfinishing what is under way; once more stops now")
+        note("\nfinishing the work under way; a second interrupt stops now")
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield lambda: asked
     except (Interrupted, KeyboardInterrupt) as stop:
-        raise Interrupted("stopped; what is done is kept", fix=f"this goes on:  {typed()}") from stop
+        raise Interrupted("stopped; finished work is kept", fix=f"to resume:  {typed()}") from stop
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -21,6 +21,7 @@ from jprep.cli.infer import infer
 from jprep.cli.plugins import list_plugins
 from jprep.cli.program import runnable
 from jprep.cli.quickstart import quickstart
+from jprep.cli.recipes import recipes
 from jprep.cli.run import run
 from jprep.cli.text import text
 from jprep.cli.tokenizer import tokenizer
@@ -56,7 +57,7 @@ def cli() -> None:
 
 _DATA, _MODELS = (corpus, tokenizer, dataset, text), (train, export, infer, backends)
 
-for command in (run, *_DATA, *_MODELS, list_plugins, quickstart, doctor):
+for command in (run, recipes, *_DATA, *_MODELS, list_plugins, quickstart, doctor):
     cli.add_command(command)
 add_verbosity(cli)
 

@@ -81,6 +81,11 @@ def hint(text: str) -> None:
         echo(text)
 
 
+def next_steps(*commands: str) -> None:
+    """Print commands that a user may want to run next, a line each."""
+    hint("\n".join(["\nnext:", *(f"  {command}" for command in commands)]))
+
+
 def redraw(text: str, *, done: bool = False) -> None:
     """Replace the terminal's current line; `done` ends it."""
     click.echo(f"\r\x1b[K{escaped(text)}", nl=done, err=True)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from jprep.cli.output import echo, live, note
+from jprep.cli.output import echo, live, next_steps, note
 from jprep.cli.working import spare_threads, working
 
 if TYPE_CHECKING:
@@ -81,6 +80,11 @@ def run(
     code = _do_all(order)
     if not code and (missing := missing_section(loaded, steps, until)):
         echo(f"the recipe has no {missing}, so it ends here")
+    if not code and "export" in steps:
+        from jprep.cli.export import asking
+        from jprep.train.rundir import EXPORT
+
+        next_steps(*(asking(run / EXPORT) for run in _folds(order) or [order.run]))
     return code
 
 
@@ -240,7 +244,7 @@ def _export(order: Order) -> int:
 
     for run in _folds(order) or [order.run]:
         folder = newest_export(run) or export(run)
-        echo(f"      ask it:  jprep infer {shlex.quote(str(folder))}")
+        echo(f"      {folder}")
     return 0
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from jprep.cli.corpus.stats import AS_JSON
-from jprep.cli.output import echo, echo_json
+from jprep.cli.output import echo, echo_json, next_steps
+from jprep.cli.program import command, quoted
 from jprep.cli.working import spare_threads
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def carry_out(prepared: Prepared, resume: str = "auto") -> int:
     except KeyboardInterrupt:  # before the supervisor listens
         code = _STOPPED
     if code == _STOPPED:
-        on_stderr(f"this goes on:  {typed(without='--resume')}")
+        on_stderr(f"to resume:  {typed(without='--resume')}")
     return code
 
 
@@ -155,8 +156,8 @@ def show(prepared: Prepared, code: int, *, as_json: bool) -> None:
         return
     echo(f"{job.name}  {run}")
     show_figures(prepared)
-    folder = shlex.quote(str(run))
-    echo(f"\ngo on with:  jprep export {folder}    tensorboard --logdir {folder}")
+    watching = [f"tensorboard --logdir {quoted(run)}"] if shutil.which("tensorboard") else []
+    next_steps(command("export", run), *watching)
 
 
 def show_figures(prepared: Prepared) -> None:

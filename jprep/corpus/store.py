@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -179,7 +180,8 @@ def read_rows(path: Path, kind: type[Row], columns: Sequence[str] | None = None)
                         row["meta"] = dict(row["meta"])
                     yield kind(**(absent | row))
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-        fix = "`jprep corpus verify` says which files are damaged; `jprep corpus build … --restart` builds them again"
+        verify = f"`jprep corpus verify {shlex.quote(str(path.parent.parent))}`"
+        fix = f"{verify} lists damaged files; `jprep corpus build … --restart` builds the corpus again"
         raise JprepError(f"a shard cannot be read: {error}", where=str(path), fix=fix) from error
 
 

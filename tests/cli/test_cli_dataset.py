@@ -111,9 +111,9 @@ def test_inspect_without_a_token_prints_totals(work: Path, jprep: Run) -> None:
     disk = sum(
         path.stat().st_size for path in (work / "dataset").glob("*.*") if path.is_file() and path.suffix != ".json"
     )
-    assert figures["figures"]["bytes on disk"] == disk
-    assert figures["figures"]["bytes a byte of text"] == pytest.approx(disk / figures["figures"]["bytes of text"])
-    assert "bytes a byte of text" in jprep("dataset", "inspect", work / "dataset").stdout
+    assert figures["figures"]["disk_bytes"] == disk
+    assert figures["figures"]["disk_bytes_per_text_byte"] == pytest.approx(disk / figures["figures"]["text_bytes"])
+    assert "disk_bytes_per_text_byte" in jprep("dataset", "inspect", work / "dataset").stdout
 
 
 def test_inspect_alone_says_what_it_needs(work: Path, corpus: Path, tmp_path: Path, jprep: Run) -> None:

@@ -118,7 +118,7 @@ def test_stopped_it_says_the_command_that_goes_on_and_ends_where_the_undisturbed
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130 and "saving; once more stops now" in said
-    assert said.splitlines()[-1] == "this goes on:  jprep train small.toml --backend numpy"
+    assert said.splitlines()[-1] == "to resume:  jprep train small.toml --backend numpy"
     place.train()
     place.train("-o", "straight")
     assert weights(place.folder / RUN, 30) == weights(place.folder / "straight", 30)

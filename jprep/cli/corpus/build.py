@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from jprep.cli.output import echo
+from jprep.cli.output import echo, next_steps
 from jprep.cli.working import spare_threads, working
 from jprep.io.machine import cores
 
@@ -25,7 +25,7 @@ _READERS = ("wikipedia", "cc100", "text", "jsonl", "parquet")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key of the recipe.")
 @click.option("--workers", type=click.IntRange(1), help="Processes; the cores by default.")
 @click.option("--executor", default="local", show_default=True, metavar="NAME", help="Where the work runs.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="The corpus's folder.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The folder to build in.")
 @click.option("--work", type=click.Path(path_type=Path), default=Path("work"), help="Where outputs go without -o.")
 @click.option("--restart", is_flag=True, help="Throw away what the folder holds, and begin anew.")
 @click.option("--dry-run", is_flag=True, help="Print the plan, and do nothing.")
@@ -53,6 +53,7 @@ def build(
     """
     spare_threads()
     from jprep.cli.corpus.stats import show
+    from jprep.cli.next_commands import Given, after_corpus
     from jprep.corpus.build import build as build_corpus
     from jprep.engine.worker import spare_collections
 
@@ -65,6 +66,8 @@ def build(
     with working(workers, executor) as (place, progress):
         manifest = build_corpus(plan, folder, place, progress, restart=restart)
     show(manifest, folder, as_json=as_json)
+    if not as_json and manifest.totals:
+        next_steps(after_corpus(Given(recipe, plan.name, overrides, work), folder))
 
 
 def _recipe(path: Path | None, inputs: dict[str, tuple[str, ...]], segmenter: str | None, overrides: Any) -> Any:

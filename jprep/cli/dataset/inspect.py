@@ -123,8 +123,8 @@ def _figures(dataset: Dataset, folder: Path) -> dict[str, float]:
     disk = sum((folder / file.path).stat().st_size for split in dataset.splits for file in split.files)
     tokens = sum(split.tokens for split in dataset.splits)
     return {
-        "bytes of text": text,
-        "bytes on disk": disk,
-        "bytes a byte of text": disk / text,
-        "bytes a token": text / tokens,
+        "text_bytes": text,
+        "disk_bytes": disk,
+        "disk_bytes_per_text_byte": disk / text,
+        "bytes_per_token": text / tokens,
     }

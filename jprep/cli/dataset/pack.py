@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from jprep.cli.corpus.stats import AS_JSON
-from jprep.cli.output import echo
+from jprep.cli.output import echo, next_steps
 from jprep.cli.working import spare_threads, working
 from jprep.io.machine import cores
 
 if TYPE_CHECKING:
     from jprep.corpus.corpus import Corpus
+    from jprep.corpus.recipe import Recipe
     from jprep.dataset.pack import Plan
     from jprep.dataset.spec import DatasetConfig
 
@@ -57,10 +58,12 @@ def pack(
     """
     spare_threads()
     from jprep.cli.dataset.inspect import show
+    from jprep.cli.next_commands import Given, after_dataset
     from jprep.dataset.pack import Plan
     from jprep.dataset.pack import pack as pack_corpus
 
-    packed, name, config = _inputs(source, corpus, work, overrides)
+    packed, recipe, config = _inputs(source, corpus, work, overrides)
+    name, trains = recipe.name, source.suffix == ".toml" and bool(recipe.train)
     place, folder = tokenizer or work / name / "tokenizer", output or work / name / "dataset"
     if dry_run:
         _show_plan(Plan(packed, place, config), folder, workers or cores())
@@ -68,12 +71,15 @@ def pack(
     with working(workers, executor) as (running, progress):
         dataset = pack_corpus(packed, place, config, folder, running, progress, restart=restart)
     show(dataset, folder, as_json=as_json)
+    if not as_json:
+        given = Given(source if trains else None, name, overrides, work)
+        next_steps(after_dataset(given, place, folder, trains=trains))
 
 
 def _inputs(
     source: Path, corpus: Path | None, work: Path, overrides: tuple[str, ...]
-) -> tuple[Corpus, str, DatasetConfig]:
-    """The corpus, its name, and what is to be done with it."""
+) -> tuple[Corpus, Recipe, DatasetConfig]:
+    """Return the corpus, the recipe, and how the corpus is packed."""
     from jprep.corpus.corpus import Corpus
     from jprep.corpus.recipe import decode_recipe, load_recipe
     from jprep.dataset.spec import dataset_config
@@ -84,10 +90,10 @@ def _inputs(
             raise click.UsageError("--corpus is for a RECIPE: this is a corpus already")
         packed = Corpus(source)
         recipe = decode_recipe({"name": packed.manifest.name}, overrides, where="the options")
-        return packed, recipe.name, dataset_config(recipe.dataset, "[dataset]")
+        return packed, recipe, dataset_config(recipe.dataset, "[dataset]")
     recipe = load_recipe(source, overrides)
     place = finished("corpus", recipe, source, work, corpus)
-    return Corpus(place), recipe.name, dataset_config(recipe.dataset, "[dataset]")
+    return Corpus(place), recipe, dataset_config(recipe.dataset, "[dataset]")
 
 
 def _show_plan(plan: Plan, folder: Path, workers: int) -> None:

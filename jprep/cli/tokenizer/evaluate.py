@@ -59,21 +59,22 @@ def evaluate(
     echo("\n".join(lines + cited))
 
 
-_ROWS = (
-    ("characters a token", "characters_per_token", ".3f"),
-    ("bytes a token", "bytes_per_token", ".3f"),
-    ("tokens", "tokens", ",d"),
-    ("unknown", "unknown_rate", ".3%"),
-    ("parts of characters", "byte_rate", ".3%"),
-    ("lossless paragraphs", "lossless_rate", ".2%"),
-    ("word boundaries kept", "words.recall", ".2%"),
-    ("  precision", "words.precision", ".2%"),
-    ("  F1", "words.f1", ".2%"),
-    ("pieces a word", "pieces_per_word", ".3f"),
-    ("vocabulary used", "vocabulary_used", ".2%"),
-    ("Rényi efficiency", "renyi_efficiency", ".4f"),
-    ("MB a CPU-second", "speed", ".1f"),
-)
+_ROWS = {
+    "characters_per_token": ".3f",
+    "bytes_per_token": ".3f",
+    "tokens": ",d",
+    "unknown_rate": ".3%",
+    "byte_rate": ".3%",
+    "lossless_rate": ".2%",
+    "boundary_recall": ".2%",
+    "boundary_precision": ".2%",
+    "boundary_f1": ".2%",
+    "pieces_per_word": ".3f",
+    "vocabulary_used": ".2%",
+    "renyi_efficiency": ".4f",
+    "speed": ".1f",
+}
+"""Figures by the names that they have everywhere: in `card.json`, in JSON and in docs/tokenizer.md."""
 
 
 def _table(scores: Sequence[Scores]) -> Iterator[str]:
@@ -82,21 +83,13 @@ def _table(scores: Sequence[Scores]) -> Iterator[str]:
     letters = string.ascii_uppercase[: len(scores)] if 1 < len(scores) <= len(string.ascii_uppercase) else ""
     yield from (f"{letter}  {head}" for letter, head in zip(letters, heads, strict=True)) if letters else heads
     rows = [["", *(letters or [""] * len(scores))]]
-    for title, path, form in _ROWS:
-        rows.append([title, *(_cell(each, path, form) for each in scores)])
+    figures = [each.figures() | {"speed": each.speed} for each in scores]
+    for name, form in _ROWS.items():
+        rows.append([name, *(format(each[name], form) if name in each else "-" for each in figures)])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for title, *cells in rows:
         aligned = (f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
         yield "  ".join((f"{title:<{widths[0]}}", *aligned))
-
-
-def _cell(scores: Scores, path: str, form: str) -> str:
-    if scores.words is None and path.startswith(("words.", "pieces_per_word")):
-        return "-"
-    value: object = scores
-    for name in path.split("."):
-        value = getattr(value, name)
-    return format(value, form)
 
 
 def _details(scores: Sequence[Scores]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jprep.cli.corpus.stats import AS_JSON, table
-from jprep.cli.output import echo, echo_json
+from jprep.cli.output import echo, echo_json, next_steps
 from jprep.cli.working import spare_threads, working
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def train(
     jprep tokenizer train work/jawiki/corpus -o tokenizer --model unigram --vocab-size 32000
     """
     spare_threads()
+    from jprep.cli.next_commands import Given, after_tokenizer
     from jprep.tokenizer.spec import tokenizer_config
     from jprep.tokenizer.train import train as train_tokenizer
 
@@ -75,6 +76,9 @@ def train(
         material = _material(inputs, recipe, options, folder, work)
         card = train_tokenizer(material, config, folder, running, progress, restart=restart)
     show(card, folder, as_json=as_json)
+    if material.corpus and not as_json:
+        file = Path(inputs[0]) if _is_recipe(inputs) else None
+        next_steps(after_tokenizer(Given(file, recipe.name, options["overrides"], work), material.corpus, folder))
 
 
 def _recipe(inputs: tuple[str, ...], options: dict[str, Any]) -> Recipe:

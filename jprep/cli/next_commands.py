@@ -1,0 +1,71 @@
+"""The command that usually follows one that has made a corpus, a tokenizer or a dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from jprep.cli.program import command
+from jprep.pipeline.places import Kind, Places, places
+
+_WORK = Path("work")
+
+
+class Given(NamedTuple):
+    """How a command was called.
+
+    Attributes:
+        recipe: the recipe's file; None where there is none.
+        name: the recipe's name, or what stands for it.
+        overrides: `--set` settings.
+        work: `--work`.
+    """
+
+    recipe: Path | None
+    name: str
+    overrides: Sequence[str]
+    work: Path
+
+    @property
+    def usual(self) -> Places:
+        """Where outputs are without `-o`."""
+        return places(self.work, self.name)
+
+    def settings(self) -> list[object]:
+        """Return the options that a later step of the same recipe needs to be of the same recipe."""
+        settings = [part for each in self.overrides for part in ("--set", each)]
+        return [*settings, *([] if self.work == _WORK else ["--work", self.work])]
+
+    def place(self, kind: Kind, folder: Path) -> list[object]:
+        """Return the option that names an output of an earlier step, where it is not in its usual place."""
+        return [] if folder == getattr(self.usual, kind) else [f"--{kind}", folder]
+
+    def output(self, kind: Kind, beside: Path, earlier: Kind) -> list[object]:
+        """Return `-o` for a step: beside an earlier step's output, where that is not in its usual place."""
+        return [] if beside == getattr(self.usual, earlier) else ["-o", beside.parent / kind]
+
+
+def after_corpus(given: Given, corpus: Path) -> str:
+    """Return what trains a tokenizer on a corpus."""
+    output = given.output("tokenizer", corpus, "corpus")
+    if given.recipe is None:
+        return command("tokenizer", "train", corpus, *output)
+    return command("tokenizer", "train", given.recipe, *given.settings(), *given.place("corpus", corpus), *output)
+
+
+def after_tokenizer(given: Given, corpus: Path, tokenizer: Path) -> str:
+    """Return what packs a corpus with its tokenizer."""
+    output = given.output("dataset", tokenizer, "tokenizer")
+    if given.recipe is None:
+        return command("dataset", "pack", corpus, "--tokenizer", tokenizer, *output)
+    places = [*given.place("corpus", corpus), *given.place("tokenizer", tokenizer)]
+    return command("dataset", "pack", given.recipe, *given.settings(), *places, *output)
+
+
+def after_dataset(given: Given, tokenizer: Path, dataset: Path, *, trains: bool) -> str:
+    """Return what plans the training of a recipe's model; without one, what shows where a token came from."""
+    if given.recipe is None or not trains:
+        return command("dataset", "inspect", dataset, "--token", 0)
+    places = [*given.place("tokenizer", tokenizer), *given.place("dataset", dataset)]
+    return command("train", given.recipe, *given.settings(), *places, "--dry-run")
