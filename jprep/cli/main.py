@@ -19,7 +19,7 @@ from jprep.cli.doctor import doctor
 from jprep.cli.export import export
 from jprep.cli.infer import infer
 from jprep.cli.plugins import list_plugins
-from jprep.cli.program import runnable
+from jprep.cli.program import runnable, typed
 from jprep.cli.quickstart import quickstart
 from jprep.cli.recipes import recipes
 from jprep.cli.run import run
@@ -102,10 +102,17 @@ def _run() -> int:
         return _report("jprep: this is a fault in jprep; please report it with the lines above", 1)
 
 
+_RESTARTABLE = {("corpus", "build"), ("tokenizer", "train"), ("dataset", "pack")}
+"""Commands with the option `--restart`."""
+
+
 def _message(problem: JprepError) -> str:
     """Return what happened, where, and the fix. Only the first may have several lines, e.g. a program's output."""
     place = f"\n  where: {one_line(problem.where)}" if problem.where else ""
-    return f"jprep: {problem.what}{place}" + (f"\n  fix:   {problem.fix}" if problem.fix else "")
+    fix = f"\n  fix:   {problem.fix}" if problem.fix else ""
+    if "--restart" in problem.fix and tuple(sys.argv[1:3]) in _RESTARTABLE:
+        fix += f"\n         to replace it:  {typed()} --restart"
+    return f"jprep: {problem.what}{place}{fix}"
 
 
 def _click_message(problem: click.ClickException) -> str:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jprep.cli.program import command
 from jprep.pipeline.places import Kind, Places, places
+from jprep.tokenizer.spec import TokenizerConfig
 
 _WORK = Path("work")
+_LEAST_IDS, _CHARACTERS_PER_ID = 500, 20
+"""How many ids a small corpus carries, at least and about."""
 
 
 class Given(NamedTuple):
@@ -46,12 +49,24 @@ class Given(NamedTuple):
         return [] if beside == getattr(self.usual, earlier) else ["-o", beside.parent / kind]
 
 
-def after_corpus(given: Given, corpus: Path) -> str:
-    """Return what trains a tokenizer on a corpus."""
+def after_corpus(given: Given, corpus: Path, totals: Mapping[str, int], section: Mapping[str, Any]) -> str:
+    """Return what trains a tokenizer on a corpus.
+
+    Args:
+        given: how the corpus was built.
+        corpus: its folder.
+        totals: what it holds, which may be too little for the defaults.
+        section: the recipe's `[tokenizer]`.
+    """
+    words = totals.get("words", 0) or "boundaries" in section
+    ids = max(_LEAST_IDS, totals["characters"] // _CHARACTERS_PER_ID // 100 * 100)
+    fitting: list[object] = [] if words else ["--boundaries", "none"]
+    fitting += ["--vocab-size", ids] if ids < TokenizerConfig().vocab_size and "vocab_size" not in section else []
     output = given.output("tokenizer", corpus, "corpus")
     if given.recipe is None:
-        return command("tokenizer", "train", corpus, *output)
-    return command("tokenizer", "train", given.recipe, *given.settings(), *given.place("corpus", corpus), *output)
+        return command("tokenizer", "train", corpus, *fitting, *output)
+    own = [given.recipe, *given.settings(), *given.place("corpus", corpus)]
+    return command("tokenizer", "train", *own, *fitting, *output)
 
 
 def after_tokenizer(given: Given, corpus: Path, tokenizer: Path) -> str:

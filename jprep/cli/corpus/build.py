@@ -67,7 +67,8 @@ def build(
         manifest = build_corpus(plan, folder, place, progress, restart=restart)
     show(manifest, folder, as_json=as_json)
     if not as_json and manifest.totals:
-        next_steps(after_corpus(Given(recipe, plan.name, overrides, work), folder))
+        given = Given(recipe, plan.name, overrides, work)
+        next_steps(after_corpus(given, folder, manifest.totals, plan.tokenizer))
 
 
 def _recipe(path: Path | None, inputs: dict[str, tuple[str, ...]], segmenter: str | None, overrides: Any) -> Any:
