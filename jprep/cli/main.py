@@ -27,7 +27,7 @@ from jprep.cli.text import text
 from jprep.cli.tokenizer import tokenizer
 from jprep.cli.train import train
 from jprep.cli.verbosity import add_verbosity
-from jprep.errors import JprepError
+from jprep.errors import JprepError, MismatchError
 from jprep.io.escaping import one_line
 from jprep.io.failures import system_error
 
@@ -110,7 +110,7 @@ def _message(problem: JprepError) -> str:
     """Return what happened, where, and the fix. Only the first may have several lines, e.g. a program's output."""
     place = f"\n  where: {one_line(problem.where)}" if problem.where else ""
     fix = f"\n  fix:   {problem.fix}" if problem.fix else ""
-    if "--restart" in problem.fix and tuple(sys.argv[1:3]) in _RESTARTABLE:
+    if isinstance(problem, MismatchError) and "--restart" in problem.fix and tuple(sys.argv[1:3]) in _RESTARTABLE:
         fix += f"\n         to replace it:  {typed()} --restart"
     return f"jprep: {problem.what}{place}{fix}"
 

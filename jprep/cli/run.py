@@ -21,7 +21,7 @@ _UNTIL = ("corpus", "tokenizer", "dataset", "train", "export")
 
 
 class Order(NamedTuple):
-    """What is to be done, and where; `given` says that there is a corpus already."""
+    """What is to be done, and where; `given` says that there is a corpus already, `file` is the recipe's."""
 
     recipe: Recipe
     steps: list[Step]
@@ -30,6 +30,7 @@ class Order(NamedTuple):
     backend: str
     workers: int | None
     given: bool
+    file: Path | None = None
 
 
 @click.command()
@@ -72,7 +73,7 @@ def run(
     steps = steps_of(loaded, until, corpus=bool(corpus), tokenizer=bool(tokenizer))
     usual = places(work, loaded.name)
     where = usual._replace(corpus=corpus or usual.corpus, tokenizer=tokenizer or usual.tokenizer)
-    order = Order(loaded, steps, where, usual.runs / chosen, chosen, workers, bool(corpus))
+    order = Order(loaded, steps, where, usual.runs / chosen, chosen, workers, bool(corpus), recipe)
     if dry_run:
         _show_plan(order)
         return 0
@@ -154,12 +155,13 @@ def do(order: Order, step: Step) -> int:
 
 
 def _corpus(order: Order) -> int:
+    from jprep.cli.reader_options import reader_options_explained
     from jprep.corpus.build import build
     from jprep.corpus.store import read_manifest
 
     if not order.given:
         _fetch(order.recipe)
-        with working(order.workers) as (executor, progress):
+        with reader_options_explained(order.recipe, order.file), working(order.workers) as (executor, progress):
             build(order.recipe, order.places.corpus, executor, progress)
     totals = read_manifest(order.places.corpus).totals
     echo(f"      {totals.get('documents', 0):,} documents, {totals.get('bytes', 0):,} bytes of text")

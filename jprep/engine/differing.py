@@ -10,6 +10,8 @@ from jprep.engine.fingerprint import short
 _GROUPS = ("documents", "words", "config", "train")
 """First keys that only group others: users know what lies in them by its own name."""
 
+_ABSENT = "(not given)"
+
 _MADE = {"material": "the corpus", "corpus": "the corpus", "tokenizer": "the tokenizer", "dataset": "the dataset"}
 """Keys of what an earlier command has made, of which only hashes are known."""
 
@@ -37,7 +39,7 @@ def _differences(ours: Any, theirs: Any, path: tuple[str, ...]) -> Iterator[str]
         yield from list(_step(ours, theirs, path)) or [_whole(ours, theirs, path)]
     elif isinstance(ours, dict) and isinstance(theirs, dict):
         for key in sorted(ours.keys() | theirs.keys()):
-            yield from _differences(ours.get(key), theirs.get(key), (*path, key))
+            yield from _differences(ours.get(key, _ABSENT), theirs.get(key, _ABSENT), (*path, key))
     elif path[-1:] == ("fingerprint",):
         yield "it was made from something else"
     else:

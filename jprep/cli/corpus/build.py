@@ -54,6 +54,7 @@ def build(
     spare_threads()
     from jprep.cli.corpus.stats import show
     from jprep.cli.next_commands import Given, after_corpus
+    from jprep.cli.reader_options import reader_options_explained
     from jprep.corpus.build import build as build_corpus
     from jprep.engine.worker import spare_collections
 
@@ -63,7 +64,7 @@ def build(
         show_plan(plan, folder, workers or cores())
         return
     spare_collections()
-    with working(workers, executor) as (place, progress):
+    with reader_options_explained(plan, recipe), working(workers, executor) as (place, progress):
         manifest = build_corpus(plan, folder, place, progress, restart=restart)
     show(manifest, folder, as_json=as_json)
     if not as_json and manifest.totals:

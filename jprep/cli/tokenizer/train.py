@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +67,7 @@ def train(
     """
     spare_threads()
     from jprep.cli.next_commands import Given, after_tokenizer
+    from jprep.cli.reader_options import reader_options_explained
     from jprep.tokenizer.spec import tokenizer_config
     from jprep.tokenizer.train import train as train_tokenizer
 
@@ -72,13 +75,28 @@ def train(
     given = {key: options[key] for key in _KEYS if options[key] is not None and options[key] != ()}
     config = tokenizer_config(recipe.tokenizer | given, "[tokenizer]")
     folder = output or work / recipe.name / "tokenizer"
-    with working(workers, executor) as (running, progress):
+    file = Path(inputs[0]) if _is_recipe(inputs) else None
+    with reader_options_explained(recipe, file), working(workers, executor) as (running, progress):
         material = _material(inputs, recipe, options, folder, work)
-        card = train_tokenizer(material, config, folder, running, progress, restart=restart)
+        with _options_explained():
+            card = train_tokenizer(material, config, folder, running, progress, restart=restart)
     show(card, folder, as_json=as_json)
     if material.corpus and not as_json:
-        file = Path(inputs[0]) if _is_recipe(inputs) else None
         next_steps(after_tokenizer(Given(file, recipe.name, options["overrides"], work), material.corpus, folder))
+
+
+@contextlib.contextmanager
+def _options_explained() -> Iterator[None]:
+    """Complete fixes that give a key of the recipe with the option that sets it."""
+    from jprep.errors import ConfigError
+
+    try:
+        yield
+    except ConfigError as error:
+        if found := re.match(r"(vocab_size|alphabet) = (\d+)", error.fix):
+            option = f"--{found[1].replace('_', '-')} {found[2]}"
+            raise type(error)(error.what, where=error.where, fix=f"{option}, or in a recipe {error.fix}") from error
+        raise
 
 
 def _recipe(inputs: tuple[str, ...], options: dict[str, Any]) -> Recipe:
