@@ -11,7 +11,7 @@ from jprep.pipeline.places import Kind, Places, places
 from jprep.tokenizer.spec import TokenizerConfig
 
 _WORK = Path("work")
-_LEAST_IDS, _CHARACTERS_PER_ID = 500, 20
+_LEAST_IDS, _CHARACTERS_PER_ID = 1500, 8
 """How many ids a small corpus carries, at least and about."""
 
 

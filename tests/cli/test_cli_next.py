@@ -63,7 +63,7 @@ def test_from_a_recipe_to_the_plan_of_its_training(tmp_path: Path) -> None:
 def test_from_files_to_a_dataset_in_a_folder_with_a_quoted_name(tmp_path: Path) -> None:
     samples.write(tmp_path)
     output = shlex.quote("my 'own' folder/corpus")
-    ran = Shell(tmp_path).follow(f"{COMMAND} corpus build --cc100 cc100.txt --segmenter none -o {output}")
+    ran = Shell(tmp_path).follow(f"{COMMAND} corpus build --wikipedia {samples.DUMP} --segmenter none -o {output}")
     assert kinds(ran)[:2] == ["corpus build", "tokenizer train"]
 
 
