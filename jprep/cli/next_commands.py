@@ -7,10 +7,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jprep.cli.program import command
+from jprep.corpus.corpus import Corpus
+from jprep.dataset.spec import DatasetConfig
 from jprep.pipeline.places import Kind, Places, places
 from jprep.tokenizer.spec import TokenizerConfig
 
 _WORK = Path("work")
+_VALIDATION_DOCUMENTS, _MOST_VALIDATION = 20, 0.2
+"""How many documents a small dataset keeps for validation, about, and their share at most."""
 _LEAST_IDS, _CHARACTERS_PER_ID = 1500, 8
 """How many ids a small corpus carries, at least and about."""
 
@@ -69,12 +73,22 @@ def after_corpus(given: Given, corpus: Path, totals: Mapping[str, int], section:
     return command("tokenizer", "train", *own, *fitting, *output)
 
 
-def after_tokenizer(given: Given, corpus: Path, tokenizer: Path) -> str:
-    """Return what packs a corpus with its tokenizer."""
-    output = given.output("dataset", tokenizer, "tokenizer")
+def after_tokenizer(given: Given, corpus: Corpus, tokenizer: Path, section: Mapping[str, Any]) -> str:
+    """Return what packs a corpus with its tokenizer.
+
+    Args:
+        given: how the tokenizer was trained.
+        corpus: the corpus; of a small one the default share for validation may hold no document.
+        tokenizer: the tokenizer's folder.
+        section: the recipe's `[dataset]`.
+    """
+    share = min(_MOST_VALIDATION, round(_VALIDATION_DOCUMENTS / max(1, len(corpus)), 3))
+    larger = share > DatasetConfig().validation and "validation" not in section
+    output: list[object] = ["--set", f"dataset.validation={share}"] if larger else []
+    output += given.output("dataset", tokenizer, "tokenizer")
     if given.recipe is None:
-        return command("dataset", "pack", corpus, "--tokenizer", tokenizer, *output)
-    places = [*given.place("corpus", corpus), *given.place("tokenizer", tokenizer)]
+        return command("dataset", "pack", corpus.folder, "--tokenizer", tokenizer, *output)
+    places = [*given.place("corpus", corpus.folder), *given.place("tokenizer", tokenizer)]
     return command("dataset", "pack", given.recipe, *given.settings(), *places, *output)
 
 

@@ -82,7 +82,8 @@ def train(
             card = train_tokenizer(material, config, folder, running, progress, restart=restart)
     show(card, folder, as_json=as_json)
     if material.corpus and not as_json:
-        next_steps(after_tokenizer(Given(file, recipe.name, options["overrides"], work), material.corpus, folder))
+        called = Given(file, recipe.name, options["overrides"], work)
+        next_steps(after_tokenizer(called, material.corpus, folder, recipe.dataset))
 
 
 @contextlib.contextmanager
