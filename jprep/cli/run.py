@@ -21,7 +21,19 @@ _UNTIL = ("corpus", "tokenizer", "dataset", "train", "export")
 
 
 class Order(NamedTuple):
-    """What is to be done, and where; `given` says that there is a corpus already, `file` is the recipe's."""
+    """What is to be done, and where.
+
+    Attributes:
+        recipe: the recipe, cut if a scale was asked for.
+        steps: its steps.
+        places: where their outputs are.
+        run: the run directory.
+        backend: the backend's name.
+        workers: processes; None for as many as cores.
+        given: whether a finished corpus was given.
+        file: the recipe's file.
+        scale: `tiny`, or None.
+    """
 
     recipe: Recipe
     steps: list[Step]
@@ -31,6 +43,7 @@ class Order(NamedTuple):
     workers: int | None
     given: bool
     file: Path | None = None
+    scale: str | None = None
 
 
 @click.command()
@@ -64,6 +77,7 @@ def run(
     jprep run data_recipes/jawiki.toml --scale tiny
     """
     spare_threads()
+    from jprep.pipeline.beginnings import with_beginnings
     from jprep.pipeline.places import places
     from jprep.pipeline.steps import check, missing_section, steps_of
     from jprep.train.launching import backend_of
@@ -73,11 +87,13 @@ def run(
     steps = steps_of(loaded, until, corpus=bool(corpus), tokenizer=bool(tokenizer))
     usual = places(work, loaded.name)
     where = usual._replace(corpus=corpus or usual.corpus, tokenizer=tokenizer or usual.tokenizer)
-    order = Order(loaded, steps, where, usual.runs / chosen, chosen, workers, bool(corpus), recipe)
+    order = Order(loaded, steps, where, usual.runs / chosen, chosen, workers, bool(corpus), recipe, scale)
     if dry_run:
         _show_plan(order)
         return 0
     check(loaded, steps, chosen, corpus=bool(corpus))
+    if scale and "corpus" in steps and not corpus:
+        order = order._replace(recipe=with_beginnings(loaded, _DOWNLOADS, note))
     code = _do_all(order)
     if not code and (missing := missing_section(loaded, steps, until)):
         echo(f"the recipe has no {missing}, so it ends here")
@@ -107,11 +123,16 @@ def _load(path: Path, scale: str | None, overrides: tuple[str, ...]) -> Recipe:
 
 
 def _show_plan(order: Order) -> None:
+    from jprep.pipeline.beginnings import to_begin
     from jprep.pipeline.steps import summary, to_fetch
 
     echo(f"{order.recipe.name}:")
+    beginnings = to_begin(order.recipe, _DOWNLOADS) if order.scale and not order.given else {}
+    for path, url in beginnings.items():
+        echo(f"  {'fetch':<10} {path}  the beginning of {url}")
     for name, file in {} if order.given else to_fetch(order.recipe, _DOWNLOADS).items():
-        echo(f"  {'fetch':<10} {_DOWNLOADS / name}  of {file.url}")
+        if file.url not in beginnings.values():
+            echo(f"  {'fetch':<10} {_DOWNLOADS / name}  of {file.url}")
     for step, line in summary(order.recipe, order.steps, order.backend):
         echo(f"  {step:<10} {_place(order, step)}  {line}")
 

@@ -55,6 +55,14 @@ def expand(patterns: Sequence[str]) -> list[str]:
     return list(paths.values())
 
 
+def is_there(patterns: Sequence[str]) -> bool:
+    """Return whether each pattern matches something."""
+    try:
+        return bool(expand(patterns))
+    except ConfigError:
+        return False
+
+
 def names(paths: Sequence[str]) -> dict[str, str]:
     """A short name for each of several inputs: the file's own, after as many of its folders as tell them all apart.
 
