@@ -27,7 +27,7 @@ from jprep.cli.text import text
 from jprep.cli.tokenizer import tokenizer
 from jprep.cli.train import train
 from jprep.cli.verbosity import add_verbosity
-from jprep.errors import JprepError, MismatchError
+from jprep.errors import ConfigError, JprepError, MismatchError
 from jprep.io.escaping import one_line
 from jprep.io.failures import system_error
 
@@ -54,6 +54,8 @@ def _end_of_pipe() -> int:
 def cli() -> None:
     """Japanese text, from raw dumps to a trained model."""
 
+
+_SHOWN = 200  # characters of an argument, in an error
 
 _DATA, _MODELS = (corpus, tokenizer, dataset, text), (train, export, infer, backends)
 
@@ -82,6 +84,7 @@ def main() -> None:
 def _run() -> int:
     """Run the command line; return the exit code. Only a fault of jprep itself is reported with a traceback."""
     try:
+        _refuse_undecoded(sys.argv[1:])
         code = cli.main(standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
@@ -96,10 +99,26 @@ def _run() -> int:
     except OSError as problem:
         error = system_error(problem)
         return _report(_message(error), error.exit_code)
+    except UnicodeEncodeError as problem:
+        return _report(_message(_undecoded(problem.object)), ConfigError.exit_code)
     except Exception:
         if not output.verbose():
             output.error(traceback.format_exc())
         return _report("jprep: this is a fault in jprep; please report it with the lines above", 1)
+
+
+def _refuse_undecoded(arguments: list[str]) -> None:
+    """Raise ConfigError for an argument that is not UTF-8: manifests, ids and other programs could not hold it."""
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError as error:
+            raise _undecoded(argument) from error
+
+
+def _undecoded(text: str) -> ConfigError:
+    fix = "rename it, or give it through a link with another name"
+    return ConfigError("this file name or argument is not UTF-8", where=text[:_SHOWN], fix=fix)
 
 
 _RESTARTABLE = {("corpus", "build"), ("tokenizer", "train"), ("dataset", "pack")}

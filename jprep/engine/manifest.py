@@ -32,7 +32,7 @@ def read_manifest(path: Path, kind: type[T], *, what: str, command: str, work: s
     except (FileNotFoundError, NotADirectoryError) as error:
         fix = f"give the folder of `{command} -o`; if the {work} was stopped, run it again"
         raise ConfigError(f"there is no finished {what} here", where=str(path.parent), fix=fix) from error
-    except msgspec.DecodeError as error:
+    except ValueError as error:
         fix = f"`{command} … --restart` {again} it again"
         raise ConfigError(f"{path.name} cannot be read: {error}", where=str(path.parent), fix=fix) from error
 

@@ -241,7 +241,7 @@ def read_stamp(place: Path) -> Installed | None:
     """What is installed in an environment; None where it is not finished."""
     try:
         return msgspec.json.decode((place / STAMP).read_bytes(), type=Installed)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, ValueError):
         return None
 
 

@@ -238,7 +238,7 @@ def _read_record(path: Path) -> dict[str, Fetched]:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, Fetched])
     except FileNotFoundError:
         return {}
-    except msgspec.MsgspecError as error:
+    except ValueError as error:
         raise InputError(
             f"the record of what was fetched cannot be read: {error}",
             where=str(path),

@@ -38,7 +38,7 @@ class Part:
         try:
             state = msgspec.json.decode(self._state_path.read_bytes(), type=State)
             whole = self.path.stat().st_size >= state.safe
-        except (FileNotFoundError, msgspec.DecodeError):
+        except (FileNotFoundError, ValueError):
             return State(url)
         return state if whole and state.url == url else State(url)
 

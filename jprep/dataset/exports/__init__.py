@@ -74,7 +74,7 @@ def read_export(folder: Path) -> Export:
     """
     try:
         return msgspec.json.decode((folder / EXPORT).read_bytes(), type=Export)
-    except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError) as error:
+    except (FileNotFoundError, NotADirectoryError, ValueError) as error:
         fix = "give the folder of `jprep dataset export -o`; if it was stopped, run it again"
         raise ConfigError("there is no finished export here", where=str(folder), fix=fix) from error
 
