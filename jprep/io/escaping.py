@@ -34,7 +34,7 @@ def one_line(text: str) -> str:
 
 
 def escaped_json(text: str) -> str:
-    r"""Return JSON with each unsafe character as `\uXXXX`. It means the same: they only occur inside strings."""
+    r"""Return JSON with each unsafe character as `\u` escape. It means the same: they only occur inside strings."""
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

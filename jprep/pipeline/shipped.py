@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import jprep
 from jprep.corpus.recipe import Recipe, load_recipe
 
 _FOLDER = "data_recipes"
@@ -12,7 +11,7 @@ _FOLDER = "data_recipes"
 
 def recipes_folder() -> Path:
     """Return the folder of the recipes: inside the installed package, or in the checkout that it runs from."""
-    package = Path(jprep.__file__).parent
+    package = Path(__file__).parents[1]
     return next((path for path in (package / _FOLDER, package.parent / _FOLDER) if path.is_dir()), package / _FOLDER)
 
 
