@@ -4,14 +4,15 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 INSTALL := -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt
 
-# Each backend in an environment of its own, where its tests run. torch_xla is for one system, and has pins of its own.
+# Each backend's environment is $(VENV)/backends/NAME, where jprep makes it and finds it without any variable. Tests
+# also run inside those environments, where they need variables. torch_xla is for one system, and has pins of its own.
 HALVES   := torch deepspeed flax fairseq_xla
 XLA      := $(if $(findstring Linux x86_64,$(shell uname -sm)),fairseq-xla)
 TRAINERS := torch deepspeed flax fairseq-cpu $(XLA)
 SUITES   := $(foreach name,$(TRAINERS),$(name):$(if $(findstring fairseq,$(name)),fairseq_xla,$(name)))
 BACKENDS := $(abspath $(VENV))/backends
 TORCH    := $(BACKENDS)/torch/bin/python
-PLACES   := JPREP_BACKENDS=$(BACKENDS) JPREP_TORCH=$(TORCH) JPREP_DEEPSPEED=$(BACKENDS)/deepspeed/bin/python \
+FOR_TESTS := JPREP_BACKENDS=$(BACKENDS) JPREP_TORCH=$(TORCH) JPREP_DEEPSPEED=$(BACKENDS)/deepspeed/bin/python \
   JPREP_FAIRSEQ=$(BACKENDS)/fairseq-cpu/bin/python
 READY    := $(TRAINERS:%=$(VENV)/.%-test)
 
@@ -27,7 +28,7 @@ help:            ## What there is
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
 quickstart: $(VENV)/.torch  ## Install, go from the embedded sample to a tiny model, show what came out
-	$(PLACES) $(BIN)/jprep quickstart -o work/quickstart
+	$(BIN)/jprep quickstart -o work/quickstart
 
 test: lint unit  ## Everything that CI runs
 
@@ -37,17 +38,17 @@ lint: $(VENV)/.test
 	PATH="$(BIN):$$PATH" $(BIN)/lint-imports
 
 unit: $(VENV)/.test $(VENV)/.transformers $(READY)
-	$(LOADERS) $(PLACES) $(BIN)/python -m pytest -n auto -m "not soak and not bench"
-	for suite in $(SUITES); do $(PLACES) $(BACKENDS)/$${suite%:*}/bin/python -m pytest \
+	$(LOADERS) $(FOR_TESTS) $(BIN)/python -m pytest -n auto -m "not soak and not bench"
+	for suite in $(SUITES); do $(FOR_TESTS) $(BACKENDS)/$${suite%:*}/bin/python -m pytest \
 	  -n auto --dist loadfile -m "not soak and not bench" backends/$${suite#*:}/tests || exit 1; done
 
 soak: $(VENV)/.test $(VENV)/.transformers $(VENV)/.clients $(READY)  ## The long crash tests, and other programs as clients
-	$(LOADERS) $(PLACES) JPREP_CLIENTS=$(CLIENTS) JPREP_DATASETS=$(CLIENTS)/bin/python $(BIN)/python -m pytest -n auto -m soak
-	for suite in $(SUITES); do $(PLACES) $(BACKENDS)/$${suite%:*}/bin/python -m pytest \
+	$(LOADERS) $(FOR_TESTS) JPREP_CLIENTS=$(CLIENTS) JPREP_DATASETS=$(CLIENTS)/bin/python $(BIN)/python -m pytest -n auto -m soak
+	for suite in $(SUITES); do $(FOR_TESTS) $(BACKENDS)/$${suite%:*}/bin/python -m pytest \
 	  -m soak backends/$${suite#*:}/tests || [ $$? = 5 ] || exit 1; done  # 5: a backend has none
 
 bench: $(VENV)/.test $(filter-out $(VENV)/.fairseq%,$(READY)) $(VENV)/.peers  ## Figures, each beside a peer in the same run
-	$(PLACES) JPREP_PEER_PYTHON=$(VENV)/peers/bin/python $(BIN)/python -m tests.benchmarks
+	$(FOR_TESTS) JPREP_PEER_PYTHON=$(VENV)/peers/bin/python $(BIN)/python -m tests.benchmarks
 
 clean:           ## Remove the environment and what was built
 	rm -rf $(VENV) work build dist
@@ -64,17 +65,17 @@ $(VENV)/.test: $(VENV)/.installed
 	@touch $@
 
 $(VENV)/.torch $(VENV)/.deepspeed $(VENV)/.flax: $(VENV)/.%: $(VENV)/.installed
-	$(PLACES) $(BIN)/jprep backends install $* --constraint .ci/constraints.txt
+	$(BIN)/jprep backends install $* --constraint .ci/constraints.txt
 	@touch $@
 
 $(VENV)/.fairseq-cpu: $(VENV)/.installed
-	$(PLACES) $(BIN)/jprep backends install fairseq-xla --set device=cpu --constraint .ci/constraints.txt
+	$(BIN)/jprep backends install fairseq-xla --set device=cpu --constraint .ci/constraints.txt
 	@touch $@
 
 # The PyTorch of torch_xla wants 4.9 GB of CUDA's libraries, which nothing here uses: small wheels stand in for them.
 $(VENV)/.fairseq-xla: $(VENV)/.installed backends/fairseq_xla/constraints.txt
 	$(BIN)/python .ci/cuda_stand_ins.py $(VENV)/stand-ins $$(grep ^torch== backends/fairseq_xla/constraints.txt)
-	$(PLACES) $(BIN)/jprep backends install fairseq-xla --set device=xla \
+	$(BIN)/jprep backends install fairseq-xla --set device=xla \
 	  --constraint backends/fairseq_xla/constraints.txt -- --find-links $(abspath $(VENV))/stand-ins
 	rm -r $(VENV)/stand-ins
 	@touch $@

@@ -14,8 +14,15 @@ HEAD = """# The command line
 
 Made from the commands by `python docs/make_cli.py`; `jprep COMMAND --help` says the same.
 
-Figures and text go to standard output, progress and errors to standard error. Off a terminal there is no
-progress, but for a line at each start, validation and checkpoint of a training.
+Results go to standard output, progress and errors to standard error. Progress is a bar on a terminal; elsewhere a
+line every 30 seconds, and in a training one at each start, validation and checkpoint. `--quiet` prints only results
+and errors.
+
+Control characters, direction marks and the like in text from outside (names, titles, texts) are shown as escapes
+such as `\\x1b` and `\\u202e`. Products such as exported text are raw in a pipe or a file, and escaped on a terminal.
+
+Commands in messages are printed as they can be typed: with the program's path where `jprep` is not on PATH.
+
 Exit codes: 0 done, 1 failed, 2 usage or config, 3 environment, 4 input worse than its budget, 130 interrupted.
 """
 

@@ -3,8 +3,12 @@
 >>> from jprep import Corpus, load_tokenizer, normalize, segment, split_sentences
 """
 
+from importlib.metadata import version
+
 from jprep.corpus.corpus import Corpus
 from jprep.text import normalize, segment, split_sentences
 from jprep.tokenizer import load_tokenizer
 
-__all__ = ["Corpus", "load_tokenizer", "normalize", "segment", "split_sentences"]
+__version__ = version("jprep")
+
+__all__ = ["Corpus", "__version__", "load_tokenizer", "normalize", "segment", "split_sentences"]

@@ -26,12 +26,13 @@ def normalize(text: str, using: str = "neologdn", **options: Any) -> str:
         the text with as many lines as it had.
 
     Raises:
+        TypeError: `text` is no str.
         ConfigError: no such normaliser, or no such option.
 
     >>> normalize("ﾊﾝｶｸとＺｅｎｋａｋｕ　２０２０年〜２０２１年")
     'ハンカクとZenkaku 2020年〜2021年'
     """
-    result: str = _step("normalizer", using, options).apply(text.translate(UNMARK))
+    result: str = _step("normalizer", using, options).apply(_unmarked(text))
     return result
 
 
@@ -44,10 +45,13 @@ def split_sentences(text: str, using: str = "rules") -> list[str]:
         text: any number of paragraphs, one a line.
         using: a splitter's name.
 
+    Raises:
+        TypeError: `text` is no str.
+
     >>> split_sentences("「行く。」と言った。本当？")
     ['「行く。」と言った。', '本当？']
     """
-    marked: str = _step("splitter", using, {}).mark(text.translate(UNMARK))
+    marked: str = _step("splitter", using, {}).mark(_unmarked(text))
     return [sentence for sentence in marked.replace("\n", SENTENCE).split(SENTENCE) if sentence]
 
 
@@ -67,15 +71,29 @@ def segment(text: str | Sequence[str], using: str = "jumandic", **options: Any) 
         the words of the sentence, or a list of them for each sentence.
 
     Raises:
+        TypeError: `text` is neither a str nor a sequence of them.
         ConfigError: no such segmenter or option.
         MachineError: what it needs is not installed.
 
     >>> segment("すもももももも。")
     ['すもも', 'も', 'もも', 'も', '。']
     """
-    sentences = [sentence.translate(UNMARK) for sentence in ([text] if isinstance(text, str) else text)]
+    if not isinstance(text, str | Sequence) or isinstance(text, bytes):
+        raise TypeError(f"expected a str or a sequence of them, got {type(text).__name__}")
+    sentences = [_unmarked(sentence) for sentence in ([text] if isinstance(text, str) else text)]
     words = [marked.split(WORD) for marked in _step("segmenter", using, options).segment(sentences)]
     return words[0] if isinstance(text, str) else words
+
+
+def _unmarked(text: str) -> str:
+    """Return a text without jprep's own marks.
+
+    Raises:
+        TypeError: it is no text.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"expected a str, got {type(text).__name__}")
+    return text.translate(UNMARK)
 
 
 def _step(kind: str, name: str, options: dict[str, Any]) -> Any:

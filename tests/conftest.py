@@ -28,8 +28,9 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def environment(**variables: str) -> dict[str, str]:
-    """This process's environment without an armed failpoint, and with some variables more."""
-    return {name: value for name, value in os.environ.items() if name != "JPREP_FAILPOINT"} | variables
+    """This process's environment without an armed failpoint, with `jprep` on PATH, and with some variables more."""
+    path = os.pathsep.join([str(Path(COMMAND).parent), os.environ.get("PATH", os.defpath)])
+    return {name: value for name, value in os.environ.items() if name != "JPREP_FAILPOINT"} | {"PATH": path} | variables
 
 
 def digests(folder: Path) -> dict[str, str]:

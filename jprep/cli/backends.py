@@ -4,46 +4,47 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
 from jprep.cli.corpus.stats import AS_JSON
+from jprep.cli.output import echo, echo_json
+from jprep.cli.program import runnable
 
 
 @click.group()
 def backends() -> None:
-    """What trains: which backends there are, and the environments that they run in."""
+    """List backends, which train models, and make the environments that they run in."""
 
 
 @backends.command("list")
 @AS_JSON
 def list_backends(as_json: bool) -> None:
     """List backends, where each one runs, and what it finds on this machine."""
-    import msgspec
 
     from jprep.plugins import plugins
+    from jprep.train.packages import install_command
 
     found = [_about(name) for name in plugins().names("backend")]
     if as_json:
-        click.echo(msgspec.json.encode(found).decode())
+        echo_json(found)
         return
     for about in found:
         _show(about)
     if not found:
-        click.echo("there is no backend yet: `pip install jprep-torch` brings torch")
+        echo(runnable(f"no backend is installed; this installs torch's:  {install_command('torch')}"))
 
 
 @backends.command()
 @click.argument("name")
-@click.argument("options", nargs=-1, metavar="[-- PIP OPTION...]")
+@click.argument("options", nargs=-1, metavar="[-- PIP_OPTION...]")
 @click.option(
     "--constraint", "constraints", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
-    help="Versions that pip keeps to.",
+    help="Versions to keep to.",
 )  # fmt: skip
-@click.option("--restart", is_flag=True, help="Make the environment anew.")
+@click.option("--restart", is_flag=True, help="Make the environment again.")
 @click.option(
     "--set", "overrides", multiple=True, metavar="OPTION=VALUE",
     help="A setting of the backend's own: some devices have an environment of their own.",
@@ -53,13 +54,15 @@ def install(
 ) -> None:
     """Make a backend's environment: jprep, the backend, and the framework that it needs.
 
-    What follows -- is pip's. An environment that is the one asked for stays as it is.
+    An environment that is already as asked for stays as it is. uv installs where it is on PATH; pip where options of
+    pip's follow --, where pip's configuration names package sources, and where uv fails.
 
     \b
     jprep backends install torch
     jprep backends install torch --constraint pins.txt -- --no-index --find-links wheels
     jprep backends install fairseq-xla --set device=xla
     """
+    from jprep.cli.progress import status
     from jprep.train.backend import home_of
     from jprep.train.environments import bare_requires, own_distributions, place_of, requires
     from jprep.train.environments import install as make
@@ -67,7 +70,13 @@ def install(
 
     half, chosen = half_and_options(name, overrides)
     home = home_of(half, chosen)
-    with _saying() as (say, lines):
+    lines: list[str] = []
+    with status(f"installing {name}") as show:
+
+        def say(line: str) -> None:
+            lines.append(line)
+            show(line)
+
         make(
             home.name,
             requires(home),
@@ -78,7 +87,7 @@ def install(
             restart=restart,
             say=say,
         )
-    click.echo(f"{name} is {'installed' if lines else 'installed already'}: {place_of(home.name)}")
+    echo(f"{name} is {'installed' if lines else 'installed already'}: {place_of(home.name)}")
     _show(_about(name, overrides))
 
 
@@ -115,24 +124,5 @@ def _show(about: dict[str, Any]) -> None:
     missing = any("not installed" in finding["what"] for finding in about["findings"])
     where = about["python"] or ("not installed" if missing else "cannot run here")
     where = "this environment" if where == sys.executable else where
-    click.echo(f"{about['name']}  {about['version']}  {where}")
+    echo(f"{about['name']}  {about['version']}  {where}")
     show_findings(msgspec.convert(about["findings"], list[Finding]))
-
-
-@contextlib.contextmanager
-def _saying() -> Iterator[tuple[Callable[[str], None], list[str]]]:
-    """A function that shows pip's last line on a terminal, and the lines that it was told."""
-    lines: list[str] = []
-    if not sys.stderr.isatty():
-        yield lines.append, lines
-        return
-    from rich.console import Console
-    from rich.text import Text
-
-    with Console(stderr=True).status("pip") as status:
-
-        def say(line: str) -> None:
-            lines.append(line)
-            status.update(Text(line[:100]))
-
-        yield say, lines

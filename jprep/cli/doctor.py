@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from jprep.cli.corpus.stats import AS_JSON
+from jprep.cli.output import echo, echo_json
+from jprep.cli.program import runnable
 
 if TYPE_CHECKING:
     from jprep.doctor import Section
@@ -41,10 +43,10 @@ def doctor(backend: str | None, overrides: tuple[str, ...], as_json: bool) -> in
 
 def _print(sections: list[Section]) -> None:
     for section in sections:
-        click.echo(section.title)
+        echo(section.title)
         for finding in section.findings:
-            fix = f"  →  {_line(finding.fix)}" if finding.fix else ""
-            click.echo(f"{_MARKS[finding.level]} {_line(finding.what)}{fix}")
+            fix = f"  →  {_line(runnable(finding.fix))}" if finding.fix else ""
+            echo(f"{_MARKS[finding.level]} {_line(finding.what)}{fix}")
 
 
 def _line(text: str) -> str:
@@ -59,4 +61,4 @@ def _print_json(sections: list[Section]) -> None:
         for section in sections
         for finding in section.findings
     ]
-    click.echo(msgspec.json.encode(found).decode())
+    echo_json(found)

@@ -6,7 +6,11 @@ from pathlib import Path
 
 import click
 
+from jprep.cli.output import echo, echo_json, next_steps
 from jprep.cli.paths import OUTPUT_PATH
+from jprep.cli.program import command
+
+_EXAMPLES = {"clm": "日本の首都は", "mlm": "日本の首都は<mask>である。"}
 
 
 @click.command()
@@ -14,7 +18,7 @@ from jprep.cli.paths import OUTPUT_PATH
 @click.option("-o", "--output", type=OUTPUT_PATH, help="The folder to write; by default RUN/export.")
 @click.option("--which", default="last", show_default=True, metavar="last|best|STEP", help="Which checkpoint.")
 @click.option("--dtype", type=click.Choice(["fp32", "bf16", "fp16"]), default="fp32", show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def export(run: Path, output: Path | None, which: str, dtype: str, as_json: bool) -> None:
     """Write a run's checkpoint as a directory that transformers' AutoModel and AutoTokenizer load.
 
@@ -34,7 +38,17 @@ def export(run: Path, output: Path | None, which: str, dtype: str, as_json: bool
     if as_json:
         import msgspec
 
-        click.echo(msgspec.json.encode({"folder": str(folder), **msgspec.to_builtins(exported)}).decode())
+        echo_json({"folder": str(folder), **msgspec.to_builtins(exported)})
         return
-    click.echo(f"{exported.name}  {folder}")
-    click.echo(f"{exported.task}, {exported.parameters:,} parameters in {exported.dtype}, step {exported.step:,}")
+    echo(f"{exported.name}  {folder}")
+    echo(f"{exported.task}, {exported.parameters:,} parameters in {exported.dtype}, step {exported.step:,}")
+    next_steps(asking(folder))
+
+
+def asking(folder: Path) -> str:
+    """Return a command that asks an exported model something of its task."""
+    from jprep.train.exporting.manifest import read_export
+
+    exported = read_export(folder)
+    pair = ["--pair", "雨が降った。"] if exported.pair else []
+    return command("infer", folder, _EXAMPLES.get(exported.task, "雨が降る。"), *pair)

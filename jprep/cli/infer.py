@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jprep.cli.output import echo, echo_json, error, note
+from jprep.cli.program import runnable
+from jprep.io.escaping import one_line
+
 if TYPE_CHECKING:
     from jprep.train.asking import Model, Reply, Wish
 
@@ -41,7 +45,7 @@ def _finite(context: click.Context, option: click.Parameter, value: float) -> fl
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(0, (1 << 63) - 1), default=1, show_default=True, help="Of sampling.")
 @click.option("--backend", metavar="NAME", help="Who answers: by default the run's, and torch for a DIR.")
-@click.option("--json", "as_json", is_flag=True, help="For machines: one object a text.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: one object per text.")
 def infer(
     model: Path, texts: tuple[str, ...], pair: str | None, backend: str | None, as_json: bool, **wish: Any
 ) -> None:
@@ -87,9 +91,9 @@ def _exported(model: Path, backend: str | None) -> tuple[Path, str]:
     if folder := export_of(model):
         if folder != newest_export(model):
             said = f"answering from {folder}, which is not the newest checkpoint: `jprep export {model}` brings that"
-            click.echo(f"jprep: {said}", err=True)
+            note(runnable(f"jprep: {said}"))
         return folder, answering
-    click.echo(f"jprep: exporting the newest checkpoint to {model / EXPORT}", err=True)
+    note(f"jprep: exporting the newest checkpoint to {model / EXPORT}")
     return export(model), answering
 
 
@@ -139,15 +143,13 @@ def _answer(asked: Model, text: str, wish: Wish, pair: str | None) -> Reply:
 
 def _show(reply: Reply, *, as_json: bool) -> None:
     if as_json:
-        import msgspec
-
-        click.echo(msgspec.json.encode(reply).decode())
+        echo_json(reply)
         return
     for line in _told(reply):
-        click.echo(line)
+        echo(line)
     for kind in ("note", "error"):
         if said := getattr(reply, kind):
-            click.echo(f"jprep: {kind}: {said}: {_short(reply.text)}", err=True)
+            (note if kind == "note" else error)(f"jprep: {kind}: {said}: {one_line(_short(reply.text))}")
 
 
 def _told(reply: Reply) -> Iterable[str]:
@@ -158,17 +160,13 @@ def _told(reply: Reply) -> Iterable[str]:
     elif reply.masks:
         yield reply.filled
         for guesses in reply.masks:
-            yield "  " + "  ".join(f"{_one_line(guess.token)} {guess.probability:.3f}" for guess in guesses)
+            yield "  " + "  ".join(f"{one_line(guess.token)} {guess.probability:.3f}" for guess in guesses)
     elif reply.score is not None:
         yield f"{reply.score:.4f}  {reply.text}"
     else:
         shares = sorted(reply.probabilities.items(), key=lambda item: -item[1])
         yield f"{reply.label}  {reply.text}"
         yield "  " + "  ".join(f"{name} {share:.3f}" for name, share in shares)
-
-
-def _one_line(token: str) -> str:
-    return token.replace("\n", "\\n")
 
 
 def _short(text: str) -> str:

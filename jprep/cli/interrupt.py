@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 import signal
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import FrameType
 
-import click
-
+from jprep.cli.output import note
+from jprep.cli.program import typed
 from jprep.errors import Interrupted
 
 
@@ -29,23 +26,13 @@ def graceful() -> Iterator[Callable[[], bool]]:
         if asked:
             raise KeyboardInterrupt
         asked = True
-        click.echo("\nfinishing what is under way; once more stops now", err=True)
+        note("\nfinishing the work under way; a second interrupt stops now")
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield lambda: asked
     except (Interrupted, KeyboardInterrupt) as stop:
-        raise Interrupted("stopped; what is done is kept", fix=f"this goes on:  {command()}") from stop
+        raise Interrupted("stopped; finished work is kept", fix=f"to resume:  {typed()}") from stop
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def command(without: str | None = None) -> str:
-    """This command as it was typed, but for an option and its value."""
-    words = sys.argv[1:]
-    while without in words:
-        place = words.index(without)
-        del words[place : place + 2]
-    kept = [word for word in words if not word.startswith(f"{without}=")]
-    return shlex.join([Path(sys.argv[0]).name, *kept])

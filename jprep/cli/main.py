@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from jprep.cli import output
 from jprep.cli.backends import backends
 from jprep.cli.corpus import corpus
 from jprep.cli.dataset import dataset
@@ -18,27 +19,32 @@ from jprep.cli.doctor import doctor
 from jprep.cli.export import export
 from jprep.cli.infer import infer
 from jprep.cli.plugins import list_plugins
+from jprep.cli.program import runnable, typed
 from jprep.cli.quickstart import quickstart
+from jprep.cli.recipes import recipes
 from jprep.cli.run import run
 from jprep.cli.text import text
 from jprep.cli.tokenizer import tokenizer
 from jprep.cli.train import train
-from jprep.errors import JprepError
+from jprep.cli.verbosity import add_verbosity
+from jprep.errors import ConfigError, JprepError, MismatchError
+from jprep.io.escaping import one_line
+from jprep.io.failures import system_error
 
 
 class _Group(click.Group):
-    """Takes a broken pipe for an end; click itself would take it for a failure."""
+    """Treats a broken pipe as the end of the output; click itself would treat it as a failure."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            return _nobody_reads()
+            return _end_of_pipe()
 
 
-def _nobody_reads() -> int:
-    """`jprep … | head`: let what is still buffered go nowhere; the exit code for it."""
+def _end_of_pipe() -> int:
+    """Discard what is still buffered once the reader is gone (`jprep … | head`); return the exit code."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
@@ -49,10 +55,13 @@ def cli() -> None:
     """Japanese text, from raw dumps to a trained model."""
 
 
+_SHOWN = 200  # characters of an argument, in an error
+
 _DATA, _MODELS = (corpus, tokenizer, dataset, text), (train, export, infer, backends)
 
-for command in (run, *_DATA, *_MODELS, list_plugins, quickstart, doctor):
+for command in (run, recipes, *_DATA, *_MODELS, list_plugins, quickstart, doctor):
     cli.add_command(command)
+add_verbosity(cli)
 
 
 def _speak_utf8() -> None:
@@ -64,29 +73,78 @@ def _speak_utf8() -> None:
 
 
 def main() -> None:
-    """Run the command line; end with DESIGN's exit codes.
+    """Run the command line and exit with its code.
 
     0 done, 1 failed, 2 usage or config, 3 environment, 4 input worse than its budget, 130 interrupted.
     """
     _speak_utf8()
+    sys.exit(_run())
+
+
+def _run() -> int:
+    """Run the command line; return the exit code. Only a fault of jprep itself is reported with a traceback."""
     try:
+        _refuse_undecoded(sys.argv[1:])
         code = cli.main(standalone_mode=False)
         sys.stdout.flush()
-    except click.exceptions.Abort:
-        code = 130
-    except click.ClickException as error:
-        error.show()
-        code = error.exit_code
-    except JprepError as error:
-        code = error.exit_code
-        with contextlib.suppress(OSError):  # what was to hear it may be a file on a full disk
-            click.echo(f"jprep: {error}", err=True)
+        return code if isinstance(code, int) else 0
     except BrokenPipeError:
-        code = _nobody_reads()
-    except KeyboardInterrupt:
-        code = 130
+        return _end_of_pipe()
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        return 130
+    except click.ClickException as problem:
+        return _report(_click_message(problem), problem.exit_code)
+    except JprepError as problem:
+        return _report(_message(problem), problem.exit_code)
+    except OSError as problem:
+        error = system_error(problem)
+        return _report(_message(error), error.exit_code)
+    except UnicodeEncodeError as problem:
+        return _report(_message(_undecoded(problem.object)), ConfigError.exit_code)
     except Exception:
-        click.echo(traceback.format_exc(), err=True)
-        click.echo("jprep: this is a fault in jprep; please report it with the lines above", err=True)
-        code = 1
-    sys.exit(code if isinstance(code, int) else 0)
+        if not output.verbose():
+            output.error(traceback.format_exc())
+        return _report("jprep: this is a fault in jprep; please report it with the lines above", 1)
+
+
+def _refuse_undecoded(arguments: list[str]) -> None:
+    """Raise ConfigError for an argument that is not UTF-8: manifests, ids and other programs could not hold it."""
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError as error:
+            raise _undecoded(argument) from error
+
+
+def _undecoded(text: str) -> ConfigError:
+    fix = "rename it, or give it through a link with another name"
+    return ConfigError("this file name or argument is not UTF-8", where=text[:_SHOWN], fix=fix)
+
+
+_RESTARTABLE = {("corpus", "build"), ("tokenizer", "train"), ("dataset", "pack")}
+"""Commands with the option `--restart`."""
+
+
+def _message(problem: JprepError) -> str:
+    """Return what happened, where, and the fix. Only the first may have several lines, e.g. a program's output."""
+    place = f"\n  where: {one_line(problem.where)}" if problem.where else ""
+    fix = f"\n  fix:   {problem.fix}" if problem.fix else ""
+    if isinstance(problem, MismatchError) and "--restart" in problem.fix and tuple(sys.argv[1:3]) in _RESTARTABLE:
+        fix += f"\n         to replace it:  {typed()} --restart"
+    return f"jprep: {problem.what}{place}{fix}"
+
+
+def _click_message(problem: click.ClickException) -> str:
+    """Return what click would print."""
+    shown = io.StringIO()
+    problem.show(shown)
+    return shown.getvalue().rstrip("\n")
+
+
+def _report(message: str, code: int) -> int:
+    """Print an error, with its traceback if details are wanted; return the exit code."""
+    with contextlib.suppress(OSError):  # standard error may be a file on a full disk
+        if output.verbose() and sys.exc_info()[0]:
+            output.error(traceback.format_exc())
+        output.error(runnable(message))
+    return code

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import glob
 import json
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from jprep.cli.output import echo, next_steps
 from jprep.cli.paths import OUTPUT_PATH
+from jprep.cli.program import command, runnable
 from jprep.cli.working import spare_threads
 
 if TYPE_CHECKING:
@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 _BACKEND = "torch"
 _ASKED = 3  # documents whose titles the model continues
 _TOKENS = 40
+_FIGURES = ("characters_per_token", "lossless_rate", "boundary_recall")
+_SENTENCES = 2  # of the first document, that are shown
 
 
 @click.command()
 @click.option("-o", "--output", type=OUTPUT_PATH, default=Path("work/quickstart"), show_default=True)
 def quickstart(output: Path) -> int:
-    """Do everything on the embedded sample: corpus, tokenizer, dataset, a tiny model; and show what came out."""
+    """Do everything on the embedded sample: corpus, tokenizer, dataset, a tiny model; show a little of each."""
     spare_threads()
     from jprep.cli.run import Order, do
     from jprep.corpus.corpus import Corpus
@@ -46,9 +48,16 @@ def quickstart(output: Path) -> int:
     _show_tokenizer(corpus, usual.tokenizer)
     do(order, "dataset")
     code = _model(order, corpus)
-    folder = shlex.quote(str(usual.corpus))
-    click.echo(f"\ngo on with:  jprep corpus export {folder}    jprep corpus why {folder} TITLE    jprep doctor")
+    if not code:
+        _say_what_next(order, corpus)
     return code
+
+
+def _say_what_next(order: Order, corpus: Corpus) -> None:
+    export, first = order.run / "export", next(iter(corpus))
+    asking = [command("infer", export, first.title)] if export.exists() else []
+    looking = command("corpus", "stats", corpus.folder), command("corpus", "why", corpus.folder, first.title)
+    next_steps(*asking, *looking, command("recipes"))
 
 
 def _recipe(inputs: Path) -> Recipe:
@@ -61,28 +70,30 @@ def _recipe(inputs: Path) -> Recipe:
 
 
 def _show_corpus(corpus: Corpus) -> None:
-    from jprep.cli.corpus.stats import show
+    """Show its figures, and the first sentences of its first document as text and as words."""
+    from jprep.cli.corpus.stats import table
+    from jprep.corpus.document import SENTENCE, WORD
 
-    click.echo("\na sample dump and a sample crawl became this corpus; its first document, a sentence a line:\n")
-    corpus.export(sys.stdout, "text", limit=1)
-    click.echo("the same as words:\n")
-    corpus.export(sys.stdout, "words", limit=1)
-    show(corpus.manifest, corpus.folder, as_json=False)
-    click.echo()
+    table("corpus", corpus.manifest.totals | {"rejected": sum(corpus.manifest.rejects.values())})
+    first = next(iter(corpus))
+    sentences = [each for each in first.words.replace("\n", SENTENCE).split(SENTENCE) if each][:_SENTENCES]
+    echo(f"\nthe beginning of {first.title}, and its words:")
+    for sentence in sentences:
+        echo(f"  {sentence.replace(WORD, '').strip()}\n  {' '.join(sentence.replace(WORD, ' ').split())}")
+    echo()
 
 
 def _show_tokenizer(corpus: Corpus, folder: Path) -> None:
-    """What it is, and a sentence's tokens."""
+    """Show its chief figures, and a sentence's tokens."""
     from jprep import load_tokenizer
-    from jprep.cli.tokenizer.train import show
+    from jprep.cli.corpus.stats import table
     from jprep.tokenizer.card import read_card
 
-    click.echo("\nthe corpus became this tokenizer:\n")
-    show(read_card(folder), folder, as_json=False)
+    figures = read_card(folder).figures
+    table("tokenizer", {name: figures[name] for name in _FIGURES if name in figures})
     tokenizer = load_tokenizer(folder)
     sentence = next(iter(corpus)).text.partition("。")[0] + "。"
-    pieces = " | ".join(tokenizer.piece_of(each) for each in tokenizer.encode(sentence))
-    click.echo(f"\n  {sentence}\n  {pieces}\n")
+    echo(f"\n  {' | '.join(tokenizer.piece_of(each) for each in tokenizer.encode(sentence))}\n")
 
 
 def _model(order: Order, corpus: Corpus) -> int:
@@ -95,7 +106,7 @@ def _model(order: Order, corpus: Corpus) -> int:
     try:
         python_of(light_half(_BACKEND))
     except JprepError as error:
-        click.echo(f"\nno model is trained: {error.what}\n  fix:   {error.fix}")
+        echo(f"\nno model is trained: {error.what}\n  fix:   {runnable(error.fix)}")
         return 0
     if code := do(order, "train") or do(order, "export"):
         return code
@@ -109,15 +120,15 @@ def _show_model(order: Order, corpus: Corpus) -> None:
     from jprep.train.events import curve, read_events
 
     steps, losses = curve(read_events(order.run))
-    click.echo(f"\nthe loss fell from {losses[0]:.2f} at step {steps[0]} to {losses[-1]:.2f} at step {steps[-1]}.")
-    click.echo(f"{len(corpus)} documents are too few to learn Japanese from: it knows them by heart, and nothing else.")
-    click.echo("it continues their titles:\n")
+    echo(f"\nthe training loss fell from {losses[0]:.2f} at step {steps[0]} to {losses[-1]:.2f} at step {steps[-1]}.")
+    echo(
+        f"{len(corpus)} documents are too few to learn Japanese: the model knows them by heart. It continues titles:\n"
+    )
     export = order.run / "export"
     with Model(export, _BACKEND) as model:
         for title in _titles(order, corpus):
             reply = model.ask(title, Wish(tokens=_TOKENS))
-            click.echo(f"  {title} → {''.join((reply.continuation or '').splitlines()[:1])}{reply.error}")
-    click.echo(f"\nask it yourself:  jprep infer {shlex.quote(str(export))} TEXT")
+            echo(f"  {title} → {''.join((reply.continuation or '').splitlines()[:1])}{reply.error}")
 
 
 def _titles(order: Order, corpus: Corpus) -> list[str]:

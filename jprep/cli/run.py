@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from jprep.cli.output import echo, live, next_steps, note
 from jprep.cli.paths import OUTPUT_PATH
 from jprep.cli.working import spare_threads, working
 
@@ -23,7 +22,19 @@ _UNTIL = ("corpus", "tokenizer", "dataset", "train", "export")
 
 
 class Order(NamedTuple):
-    """What is to be done, and where; `given` says that there is a corpus already."""
+    """What is to be done, and where.
+
+    Attributes:
+        recipe: the recipe, cut if a scale was asked for.
+        steps: its steps.
+        places: where their outputs are.
+        run: the run directory.
+        backend: the backend's name.
+        workers: processes; None for as many as cores.
+        given: whether a finished corpus was given.
+        file: the recipe's file.
+        scale: `tiny`, or None.
+    """
 
     recipe: Recipe
     steps: list[Step]
@@ -32,6 +43,8 @@ class Order(NamedTuple):
     backend: str
     workers: int | None
     given: bool
+    file: Path | None = None
+    scale: str | None = None
 
 
 @click.command()
@@ -67,6 +80,7 @@ def run(
     spare_threads()
     from jprep.engine.output_directory import OutputDirectory
     from jprep.engine.output_kinds import RECIPE
+    from jprep.pipeline.beginnings import with_beginnings
     from jprep.pipeline.places import places
     from jprep.pipeline.steps import check, missing_section, steps_of
     from jprep.train.launching import backend_of
@@ -78,14 +92,21 @@ def run(
     for folder in (work, work / loaded.name):
         OutputDirectory(folder, RECIPE, shared=True).check()
     where = usual._replace(corpus=corpus or usual.corpus, tokenizer=tokenizer or usual.tokenizer)
-    order = Order(loaded, steps, where, usual.runs / chosen, chosen, workers, bool(corpus))
+    order = Order(loaded, steps, where, usual.runs / chosen, chosen, workers, bool(corpus), recipe, scale)
     if dry_run:
         _show_plan(order)
         return 0
     check(loaded, steps, chosen, corpus=bool(corpus))
+    if scale and "corpus" in steps and not corpus:
+        order = order._replace(recipe=with_beginnings(loaded, _DOWNLOADS, note))
     code = _do_all(order)
     if not code and (missing := missing_section(loaded, steps, until)):
-        click.echo(f"the recipe has no {missing}, so it ends here")
+        echo(f"the recipe has no {missing}, so it ends here")
+    if not code and "export" in steps:
+        from jprep.cli.export import asking
+        from jprep.train.rundir import EXPORT
+
+        next_steps(*(asking(run / EXPORT) for run in _folds(order) or [order.run]))
     return code
 
 
@@ -101,20 +122,25 @@ def _load(path: Path, scale: str | None, overrides: tuple[str, ...]) -> Recipe:
     if not scale:
         return recipe
     small = decode_recipe(msgspec.to_builtins(tiny(recipe)), overrides, where=str(path))
-    click.echo(f"{recipe.name} at scale {scale}:")
+    echo(f"{recipe.name} at scale {scale}:")
     for change in changes(recipe, small):
-        click.echo(f"  {change}")
+        echo(f"  {change}")
     return small
 
 
 def _show_plan(order: Order) -> None:
+    from jprep.pipeline.beginnings import to_begin
     from jprep.pipeline.steps import summary, to_fetch
 
-    click.echo(f"{order.recipe.name}:")
+    echo(f"{order.recipe.name}:")
+    beginnings = to_begin(order.recipe, _DOWNLOADS) if order.scale and not order.given else {}
+    for path, url in beginnings.items():
+        echo(f"  {'fetch':<10} {path}  the beginning of {url}")
     for name, file in {} if order.given else to_fetch(order.recipe, _DOWNLOADS).items():
-        click.echo(f"  {'fetch':<10} {_DOWNLOADS / name}  of {file.url}")
+        if file.url not in beginnings.values():
+            echo(f"  {'fetch':<10} {_DOWNLOADS / name}  of {file.url}")
     for step, line in summary(order.recipe, order.steps, order.backend):
-        click.echo(f"  {step:<10} {_place(order, step)}  {line}")
+        echo(f"  {step:<10} {_place(order, step)}  {line}")
 
 
 def _place(order: Order, step: Step) -> Path:
@@ -144,27 +170,28 @@ def do(order: Order, step: Step) -> int:
     from jprep.errors import MismatchError
 
     number, begun = order.steps.index(step) + 1, time.monotonic()
-    click.echo(f"[{number}/{len(order.steps)}] {step}: {_place(order, step)}")
+    echo(f"[{number}/{len(order.steps)}] {step}: {_place(order, step)}")
     try:
         if code := _STEPS[step](order):
             return code
     except MismatchError as error:
         fix = f"{error.fix} (with the step's own command); here another --work, or delete the folder"
         raise MismatchError(error.what, where=error.where, fix=fix) from error
-    click.echo(f"      done in {time.monotonic() - begun:.1f} s", err=True)
+    note(f"      done in {time.monotonic() - begun:.1f} s")
     return 0
 
 
 def _corpus(order: Order) -> int:
+    from jprep.cli.reader_options import reader_options_explained
     from jprep.corpus.build import build
     from jprep.corpus.store import read_manifest
 
     if not order.given:
         _fetch(order.recipe)
-        with working(order.workers) as (executor, progress):
+        with reader_options_explained(order.recipe, order.file), working(order.workers) as (executor, progress):
             build(order.recipe, order.places.corpus, executor, progress)
     totals = read_manifest(order.places.corpus).totals
-    click.echo(f"      {totals.get('documents', 0):,} documents, {totals.get('bytes', 0):,} bytes of text")
+    echo(f"      {totals.get('documents', 0):,} documents, {totals.get('bytes', 0):,} bytes of text")
     return 0
 
 
@@ -181,8 +208,8 @@ def _fetch(recipe: Recipe) -> None:
         if name not in said:
             said.add(name)
             size = f"{total:,} bytes" if total >= 0 else "nobody says how many bytes"
-            click.echo(f"      fetching {files[name].url}, {size}, to {_DOWNLOADS / name}")
-        if sys.stderr.isatty():
+            echo(f"      fetching {files[name].url}, {size}, to {_DOWNLOADS / name}")
+        if live():
             show(name, done, total)
 
     if files:
@@ -198,7 +225,7 @@ def _tokenizer(order: Order) -> int:
     config = tokenizer_config(order.recipe.tokenizer, "[tokenizer]")
     with working(order.workers) as (executor, progress):
         card = train(OfCorpus(Corpus(order.places.corpus)), config, order.places.tokenizer, executor, progress)
-    click.echo(f"      {card.signature}")
+    echo(f"      {card.signature}")
     return 0
 
 
@@ -211,7 +238,7 @@ def _dataset(order: Order) -> int:
     with working(order.workers) as (executor, progress):
         dataset = pack(Corpus(places.corpus), places.tokenizer, config, places.dataset, executor, progress)
     splits = ", ".join(f"{split.name} {split.tokens:,} tokens" for split in dataset.splits)
-    click.echo(f"      {splits}")
+    echo(f"      {splits}")
     return 0
 
 
@@ -246,7 +273,7 @@ def _export(order: Order) -> int:
 
     for run in _folds(order) or [order.run]:
         folder = newest_export(run) or export(run)
-        click.echo(f"      ask it:  jprep infer {shlex.quote(str(folder))}")
+        echo(f"      {folder}")
     return 0
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from jprep.cli.output import product
+
 _BATCH = 1 << 20  # bytes read at a time
 
 
@@ -71,10 +73,10 @@ def _step(kind: str, name: str, overrides: tuple[str, ...]) -> Any:
 
 
 def _pipe(change: Callable[[str], str]) -> None:
-    out = sys.stdout.buffer
+    write = product().write
     for lines in stdin_lines():
-        out.write(change(lines).encode())
-    out.flush()
+        write(change(lines))
+    sys.stdout.flush()
 
 
 def stdin_lines() -> Iterator[str]:

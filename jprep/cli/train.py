@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import shlex
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from jprep.cli.corpus.stats import AS_JSON
+from jprep.cli.output import echo, echo_json, next_steps
 from jprep.cli.paths import OUTPUT_PATH
+from jprep.cli.program import command, quoted
 from jprep.cli.working import spare_threads
 
 if TYPE_CHECKING:
@@ -120,7 +122,7 @@ def _inputs(
 
 def carry_out(prepared: Prepared, resume: str = "auto") -> int:
     """Train, with progress on a terminal; the exit code. Whoever stops it is told the command that goes on."""
-    from jprep.cli.interrupt import command
+    from jprep.cli.program import typed
     from jprep.cli.watching import watching
     from jprep.train.launching import train as start
     from jprep.train.log import on_stderr
@@ -131,24 +133,23 @@ def carry_out(prepared: Prepared, resume: str = "auto") -> int:
     except KeyboardInterrupt:  # before the supervisor listens
         code = _STOPPED
     if code == _STOPPED:
-        on_stderr(f"this goes on:  {command(without='--resume')}")
+        on_stderr(f"to resume:  {typed(without='--resume')}")
     return code
 
 
 def show_folds(run: Path, *, as_json: bool) -> None:
     """Print what all folds came to."""
-    import msgspec
 
     from jprep.train.folds import read_folds
 
     found = read_folds(run)
     if as_json:
-        click.echo(msgspec.json.encode(found).decode())
+        echo_json(found)
         return
-    click.echo(f"{found.name}  {run}\n  {'':<16}  {'mean':>8}  {'± sd':>8}  of {len(found.jobs)} folds")
+    echo(f"{found.name}  {run}\n  {'':<16}  {'mean':>8}  {'± sd':>8}  of {len(found.jobs)} folds")
     for name, figure in found.figures.items():
         each = "  ".join(_number(value) for value in figure.each)
-        click.echo(f"  {name:<16}  {_number(figure.mean):>8}  {_number(figure.deviation):>8}  {each}")
+        echo(f"  {name:<16}  {_number(figure.mean):>8}  {_number(figure.deviation):>8}  {each}")
 
 
 def _number(value: float | None) -> str:
@@ -157,20 +158,18 @@ def _number(value: float | None) -> str:
 
 def show(prepared: Prepared, code: int, *, as_json: bool) -> None:
     """Print how a run ended, and what can be done with it."""
-    import msgspec
 
     run, job, standing = prepared.run, prepared.job, _standing(prepared)
     if as_json:
         about = {"run": str(run), "name": job.name, "backend": job.backend, "code": code, "steps": job.steps}
         rate = {"step": standing.step, "saved": standing.saved, "steps_per_second": standing.rate}
         figures = {"loss": standing.loss, "validation": standing.validation}
-        click.echo(msgspec.json.encode(about | rate | figures).decode())
+        echo_json(about | rate | figures)
         return
-    click.echo(f"{job.name}  {run}")
+    echo(f"{job.name}  {run}")
     show_figures(prepared)
-    folder = shlex.quote(str(run))
-    board = f"    tensorboard --logdir {folder}" if "tensorboard" in job.train.trackers else ""
-    click.echo(f"\ngo on with:  jprep export {folder}{board}")
+    watched = "tensorboard" in job.train.trackers and shutil.which("tensorboard")
+    next_steps(command("export", run), *([f"tensorboard --logdir {quoted(run)}"] if watched else []))
 
 
 def show_figures(prepared: Prepared) -> None:
@@ -184,7 +183,7 @@ def show_figures(prepared: Prepared) -> None:
     figures = {"loss": standing.loss} | {f"validation {name}": one for name, one in standing.validation.items()}
     shown |= {name: f"{figure:.4f}" for name, figure in figures.items() if figure is not None}
     for name, figure in shown.items():
-        click.echo(f"  {name:<{max(map(len, shown))}}  {figure}")
+        echo(f"  {name:<{max(map(len, shown))}}  {figure}")
 
 
 def _standing(prepared: Prepared) -> Standing:

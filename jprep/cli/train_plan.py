@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
+from jprep.cli.output import echo, echo_json
+from jprep.cli.program import runnable
 
 if TYPE_CHECKING:
     from jprep.train.backend import Finding
@@ -33,27 +35,27 @@ def show_plan(prepared: Prepared, *, as_json: bool) -> int:
     code = _ENVIRONMENT if verdict.fits is False else 0
     time = duration(job, prepared.plan, prepared.host)
     if as_json:
-        click.echo(msgspec.json.encode(_fields(prepared, findings, verdict, time)).decode())
+        echo_json(_fields(prepared, findings, verdict, time))
         return code
-    click.echo(f"{job.name}: {prepared.run} with {job.backend}")
+    echo(f"{job.name}: {prepared.run} with {job.backend}")
     for name, line in _lines(prepared, verdict, time).items():
-        click.echo(f"  {name:<11}{line}")
+        echo(f"  {name:<11}{line}")
     for warning in warnings(job, time):
-        click.echo(f"  {'warning':<11}{warning}")
+        echo(f"  {'warning':<11}{warning}")
     for note in prepared.plan.notes:
-        click.echo(f"  {'note':<11}{note}")
+        echo(f"  {'note':<11}{note}")
     show_findings(findings)
     if settings := prepared.plan.settings:
-        click.echo(f"  settings   {msgspec.json.format(msgspec.json.encode(settings), indent=2).decode()}")
+        echo(f"  settings   {json.dumps(settings, indent=2)}")
     return code
 
 
 def show_findings(findings: list[Finding]) -> None:
     """Print what a backend found out."""
     for finding in findings:
-        click.echo(f"  {finding.level:<11}{finding.what}")
+        echo(f"  {finding.level:<11}{finding.what}")
         if finding.fix:
-            click.echo(f"  {'fix:':<11}{finding.fix}")
+            echo(f"  {'fix:':<11}{runnable(finding.fix)}")
 
 
 def _lines(prepared: Prepared, verdict: Verdict, time: Duration) -> dict[str, str]:

@@ -10,6 +10,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jprep.cli.output import quiet
+from jprep.io.escaping import escaped, one_line
+
 if TYPE_CHECKING:
     from jprep.train.events import Event
     from jprep.train.job import Job
@@ -27,6 +30,9 @@ def watching(run: Path, job: Job) -> Iterator[Callable[[str], None]]:
     """
     from jprep.train.log import on_stderr
 
+    if quiet():
+        yield on_stderr
+        return
     if not sys.stderr.isatty():
         with _following(run, _by_lines(job, on_stderr)) as look:
 
@@ -40,16 +46,16 @@ def watching(run: Path, job: Job) -> Iterator[Callable[[str], None]]:
     from rich.console import Console
 
     columns = (
-        rich.TextColumn("{task.description}"),
+        rich.TextColumn("{task.description}", markup=False),
         rich.BarColumn(),
         rich.MofNCompleteColumn(),
-        rich.TextColumn("{task.fields[figures]}"),
+        rich.TextColumn("{task.fields[figures]}", markup=False),
     )
     progress = rich.Progress(*columns, console=Console(stderr=True))
 
     def tell(text: str) -> None:
         with contextlib.suppress(OSError):  # the terminal was closed: the worker still saves
-            progress.console.print(text, markup=False, highlight=False)
+            progress.console.print(escaped(text), markup=False, highlight=False)
 
     progress.start()
     try:
@@ -63,7 +69,7 @@ def watching(run: Path, job: Job) -> Iterator[Callable[[str], None]]:
 def _by_bar(job: Job, progress: Any) -> Callable[[list[Event]], None]:
     from jprep.train.standing import Standing
 
-    standing, bar = Standing(), progress.add_task(job.name, total=job.steps, figures="starting")
+    standing, bar = Standing(), progress.add_task(one_line(job.name), total=job.steps, figures="starting")
 
     def show(events: list[Event]) -> None:
         standing.add(events)
@@ -116,7 +122,7 @@ def _following(run: Path, show: Callable[[list[Event]], None]) -> Iterator[Calla
 def _figures(standing: Standing, job: Job) -> list[str]:
     shown = [] if standing.loss is None else [f"loss {standing.loss:.4f}"]
     if (held := standing.validation.get("loss")) is not None:
-        shown.append(f"validation {held:.4f}")
+        shown.append(f"validation loss {held:.4f}")
     if standing.rate:
         shown.append(pace(standing.rate, job))
     if left := standing.seconds_left(job.steps):

@@ -25,13 +25,13 @@ def working(workers: int | None, executor: str = "local") -> Iterator[tuple[Exec
         Interrupted: with the command that goes on, once the block has let go after a Ctrl-C.
     """
     from jprep.cli.interrupt import graceful
-    from jprep.cli.progress import bar
+    from jprep.cli.progress import watched
     from jprep.corpus.corpus import Silent
     from jprep.io.machine import cores
     from jprep.plugins import plugins
 
     where = plugins().get("executor", executor)
-    with graceful() as stopping, bar() as progress, closing(where(workers or cores(), stopping)) as running:
+    with graceful() as stopping, watched() as progress, closing(where(workers or cores(), stopping)) as running:
         yield running, progress or Silent()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -138,11 +139,25 @@ def load_recipe(path: Path, overrides: Iterable[str] = ()) -> Recipe:
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
-        raise ConfigError("there is no such recipe", where=str(path), fix="`ls data_recipes` shows ours") from error
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        fix = "check the path; `jprep recipes` lists the recipes that come with jprep"
+        raise ConfigError("there is no such recipe", where=str(path), fix=fix) from error
+    except IsADirectoryError as error:
+        raise ConfigError("expected a recipe file, got a directory", where=str(path), fix=_inside(path)) from error
+    except OSError as error:
+        raise ConfigError(f"cannot read the recipe: {error.strerror}", where=str(path), fix="check the path") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         fix = "docs/recipes.md has an example of each part"
         raise ConfigError(f"cannot read the recipe: {error}", where=str(path), fix=fix) from error
     return decode_recipe(_placed(raw, path.parent), overrides, where=str(path))
+
+
+def _inside(folder: Path) -> str:
+    """Return what to give instead of a directory."""
+    if found := sorted(folder.glob("*.toml")):
+        return f"give a recipe in it, e.g. {shlex.quote(str(found[0]))}"
+    if (folder / "job.json").exists():
+        return f"to resume a run, give its recipe again; `jprep export {shlex.quote(str(folder))}` exports its model"
+    return "`jprep recipes` lists the recipes that come with jprep"
 
 
 def _placed(raw: Any, folder: Path) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +11,13 @@ import msgspec
 
 from jprep.corpus.corpus import Corpus
 from jprep.corpus.document import Document
-from jprep.corpus.store import read_rows
+from jprep.corpus.store import MANIFEST, read_rows
 from jprep.dataset.indexed import Indexed
 from jprep.dataset.spec import Dataset, Part, read_dataset, verify_split
 from jprep.dataset.splitting import Splitting
 from jprep.engine.stage import Output
 from jprep.errors import ConfigError, MismatchError
+from jprep.tokenizer.card import CARD, read_card
 from jprep.tokenizer.tokenizer import Tokenizer
 
 AROUND = 20
@@ -109,6 +112,35 @@ def place_of(folder: Path, split: str, *, token: int | None = None, document: in
 
 def _part_of(dataset: Dataset, split: str, document: int) -> Part:
     return next(part for part in dataset.parts if part.documents[split][0] <= document < part.documents[split][1])
+
+
+def find_corpus(folder: Path, dataset: Dataset) -> Path | None:
+    """Return the corpus that a dataset was made of, if it is near: only its fingerprint tells it from others."""
+    mark = dataset.made_from["corpus"]["fingerprint"]
+    return _nearby(folder, "corpus", MANIFEST, lambda place: Corpus(place).manifest.fingerprint == mark)
+
+
+def find_tokenizer(folder: Path, dataset: Dataset) -> Path | None:
+    """Return the tokenizer that a dataset was packed with, if it is near."""
+    mark = dataset.made_from["tokenizer"]["fingerprint"]
+    return _nearby(folder, "tokenizer", CARD, lambda place: read_card(place).fingerprint == mark)
+
+
+def _nearby(folder: Path, usual: str, manifest: str, fits: Callable[[Path], bool]) -> Path | None:
+    """Look beside a dataset, in its usual place first, and in the same work directory."""
+    beside = folder.resolve().parent
+    found = [beside / usual, *_holding(beside, manifest, "*"), *_holding(beside.parent, manifest, f"*/{usual}")]
+    for place in dict.fromkeys(found):
+        with contextlib.suppress(ConfigError, OSError):
+            if (place / manifest).is_file() and fits(place):
+                return place
+    return None
+
+
+def _holding(folder: Path, manifest: str, pattern: str) -> list[Path]:
+    with contextlib.suppress(OSError):
+        return sorted(path.parent for path in folder.glob(f"{pattern}/{manifest}"))
+    return []
 
 
 def origin_of(dataset: Dataset, place: Place, corpus: Path) -> Origin:

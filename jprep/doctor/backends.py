@@ -13,6 +13,7 @@ from jprep.plugins.manager import Found
 from jprep.train.backend import Backend, Finding, home_of
 from jprep.train.environments import place_of, python_of, read_stamp
 from jprep.train.launching import half_and_options, light_half
+from jprep.train.packages import install_command
 from jprep.train.probe import NotInstalledError
 
 
@@ -20,8 +21,9 @@ def backends() -> list[Finding]:
     """What each backend finds with its default options, and where it is installed."""
     names = plugins().names("backend")
     if not names:
-        fix = "pip install jprep-torch, then jprep backends install torch"
-        return [Finding("none is installed: corpora, tokenizers and datasets are made, models are not", "note", fix)]
+        fix = f"{install_command('torch')} && jprep backends install torch"
+        what = "none is installed: corpora, tokenizers and datasets can be made, models cannot be trained"
+        return [Finding(what, "note", fix)]
     return [finding for name in names for finding in within(partial(_default, name), name)]
 
 

@@ -29,9 +29,10 @@ def differences(ours: Any, theirs: Any, path: str = "") -> Iterator[str]:
         for number, (one, other) in enumerate(zip(ours, theirs, strict=True)):
             yield from differences(one, other, f"{path}.{number}")
     elif ours != theirs:
-        yield f"{path}: was {_short(theirs)}, is {_short(ours)}"
+        yield f"{path}: was {short(theirs)}, is {short(ours)}"
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """Return a value as JSON, cut to 80 characters."""
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= 80 else text[:79] + "…"

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from jprep.engine.fingerprint import differences, fingerprint, plain
+from jprep.engine.differing import described
+from jprep.engine.fingerprint import fingerprint, plain
 from jprep.engine.sealed import seal, unseal
 from jprep.engine.stage import Output, Receipt, Result, Stage, Task
 from jprep.errors import MismatchError
@@ -89,7 +90,7 @@ def _warn(path: Path, damage: str) -> None:
     _log.warning("%s %s: the task that wrote it is done again", path, damage)
 
 
-_OTHER_PLACE = "give the first command's input and options again, another -o, or --restart to throw this work away"
+_OTHER_PLACE = "give the first command's inputs and options again, or another -o, or --restart to replace this work"
 
 
 def run_stage(stage: Stage, root: Path, state: Path, executor: Executor, progress: Progress) -> list[Receipt]:
@@ -172,9 +173,9 @@ def read_claim(path: Path) -> dict[str, Any]:
 
 def refuse_other(ours: dict[str, Any], theirs: dict[str, Any], where: Path, fix: str = _OTHER_PLACE) -> None:
     """Raise MismatchError if the two sets of fields differ, naming the fields."""
-    if found := list(differences(ours, theirs)):
+    if found := described(ours, theirs):
         more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
-        raise MismatchError(f"this is other work: {'; '.join(found[:3])}{more}", where=str(where), fix=fix)
+        raise MismatchError(f"this folder holds other work: {'; '.join(found[:3])}{more}", where=str(where), fix=fix)
 
 
 def add_up(parts: list[dict[str, int]]) -> dict[str, int]:

@@ -43,7 +43,7 @@ def expand(patterns: Sequence[str]) -> list[str]:
     """Paths that patterns stand for: each pattern's matches sorted, "-" as it is.
 
     Raises:
-        ConfigError: a pattern matches nothing or names a folder, or an input is named twice.
+        ConfigError: a pattern matches nothing or names a folder, an input is named twice, or its name is not UTF-8.
     """
     paths: dict[str, str] = {}
     for pattern in patterns:
@@ -51,8 +51,26 @@ def expand(patterns: Sequence[str]) -> list[str]:
             key = os.path.realpath(path) if is_local(path) else path
             if key in paths:
                 raise ConfigError("an input is named twice", where=path, fix="name each file once")
+            refuse_undecoded(path)
             paths[key] = path
     return list(paths.values())
+
+
+def refuse_undecoded(path: str) -> None:
+    """Raise ConfigError where a name is not UTF-8: it goes into manifests and ids, which are."""
+    try:
+        path.encode()
+    except UnicodeEncodeError as error:
+        fix = "rename the file, e.g. with `convmv -f cp932 -t utf-8`, or give it through a link with another name"
+        raise ConfigError("the file's name is not UTF-8", where=path, fix=fix) from error
+
+
+def is_there(patterns: Sequence[str]) -> bool:
+    """Return whether each pattern matches something."""
+    try:
+        return bool(expand(patterns))
+    except ConfigError:
+        return False
 
 
 def names(paths: Sequence[str]) -> dict[str, str]:

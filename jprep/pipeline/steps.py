@@ -8,10 +8,10 @@ from typing import Literal, get_args
 
 from jprep.corpus.documents import OpenSteps
 from jprep.corpus.fetching.fetch import by_name
-from jprep.corpus.recipe import Recipe, RemoteFile, Source
+from jprep.corpus.recipe import Recipe, RemoteFile
 from jprep.dataset.spec import dataset_config
 from jprep.errors import ConfigError
-from jprep.io.paths import expand
+from jprep.io.paths import is_there
 from jprep.tokenizer.spec import tokenizer_config
 from jprep.train.environments import python_of
 from jprep.train.folds import folds_of
@@ -94,15 +94,8 @@ def check(recipe: Recipe, steps: list[Step], backend: str, *, corpus: bool = Fal
 
 def to_fetch(recipe: Recipe, folder: Path) -> dict[str, RemoteFile]:
     """The files of sources whose inputs are not there, but for those that lie in the folder of downloads; by name."""
-    wanted = [file for source in recipe.corpus.sources if not _is_there(source) for file in source.files]
+    wanted = [file for source in recipe.corpus.sources if not is_there(source.paths) for file in source.files]
     return {name: file for name, file in by_name(wanted).items() if not (folder / name).exists()}
-
-
-def _is_there(source: Source) -> bool:
-    try:
-        return bool(expand(source.paths))
-    except ConfigError:
-        return False
 
 
 def summary(recipe: Recipe, steps: list[Step], backend: str) -> Iterator[tuple[Step, str]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bz2
 import hashlib
+import tempfile
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -59,6 +60,17 @@ def pages() -> Iterator[Page]:
         values = dict(line.split(": ", 1) for line in head.splitlines())
         minor = values.pop("minor", "") == "yes"
         yield msgspec.convert({**values, "minor": minor, "text": text.rstrip()}, Page, strict=False)
+
+
+def dump_bytes() -> bytes:
+    """Return the dump that `dump` writes."""
+    with tempfile.TemporaryDirectory() as folder:
+        return dump(Path(folder)).read_bytes()
+
+
+def crawl_bytes() -> bytes:
+    """Return the crawl, in CC-100's form."""
+    return files(__name__).joinpath(CRAWL).read_bytes()
 
 
 def dump(folder: Path) -> Path:

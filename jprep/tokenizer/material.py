@@ -27,6 +27,7 @@ class Material(ABC):
 
     Attributes:
         name: the corpus's or the file's.
+        corpus: the finished corpus that it is, if it is one.
         normalizers: the descriptions of the normalisers that its text went through.
         splitter: the description of the splitter that found its sentences; None where none is known.
         segmenter: the description of the segmenter that found its words; None where there was none.
@@ -34,6 +35,7 @@ class Material(ABC):
     """
 
     name: str
+    corpus: Corpus | None = None
     normalizers: list[dict[str, Any]]
     splitter: dict[str, Any] | None
     segmenter: dict[str, Any] | None
@@ -58,7 +60,7 @@ class OfCorpus(Material):
     """A finished corpus."""
 
     def __init__(self, corpus: Corpus) -> None:
-        self._corpus = corpus
+        self._corpus = self.corpus = corpus
         self.name, made_from = corpus.manifest.name, corpus.manifest.made_from
         self.normalizers, self.splitter, self.segmenter = _steps(made_from)
         self.sources = [_about(source) for source in corpus.manifest.sources]

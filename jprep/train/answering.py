@@ -67,7 +67,7 @@ class Answering:
             raise self._died()
         try:
             return msgspec.json.decode(line, type=Answer)
-        except msgspec.MsgspecError as error:
+        except ValueError as error:
             what = f"the worker of {self._name} gave no answer but {line[:80]!r}"
             raise JprepError(what, where=str(self._folder), fix="report it to the backend's makers") from error
 

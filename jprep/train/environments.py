@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 import venv
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,12 +22,14 @@ from jprep.io.lock import locked
 from jprep.io.names import check_name
 from jprep.plugins.hookspecs import PROJECT
 from jprep.train.backend import Backend, Home, home_of
+from jprep.train.installers import install_packages
 from jprep.train.probe import NotInstalledError, check_importable
 
 VARIABLE = "JPREP_BACKENDS"
 STAMP = "jprep-backend.json"
 
-_TAIL = 15  # lines of pip's that are shown where it fails
+_CACHE = ("XDG_CACHE_HOME", ".cache", "Library/Caches")
+"""Where earlier versions of jprep made environments."""
 _BARE = "-no-deps"
 _EXTRA, _NAME = re.compile(r";.*\bextra\b"), re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _ORIGIN = "direct_url.json"
@@ -56,13 +57,29 @@ class Installed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def default_folder() -> Path:
-    """Where environments are: what `JPREP_BACKENDS` says, else in the user's cache."""
+    """Return where environments are made.
+
+    What `JPREP_BACKENDS` says; else `backends` in the virtual environment that jprep runs in, so that any shell finds
+    them; else, where there is none or it is read-only, the user's data folder.
+    """
+    return folders()[0]
+
+
+def folders() -> list[Path]:
+    """Return where environments are looked for, the folder of new ones first."""
     if given := os.environ.get(VARIABLE):
-        return Path(given).expanduser()
+        return [Path(given).expanduser()]
+    own = Path(sys.prefix)
+    virtual = [own / "backends"] if sys.prefix != sys.base_prefix else []
+    users = [_user_folder("XDG_DATA_HOME", ".local/share", "Library/Application Support"), _user_folder(*_CACHE)]
+    return [*virtual, *users] if os.access(own, os.W_OK) else [*users, *virtual]
+
+
+def _user_folder(variable: str, linux: str, macos: str) -> Path:
+    given = os.environ.get(variable)
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "jprep" / "backends"
-    cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "jprep" / "backends"
+        return Path.home() / macos / "jprep" / "backends"
+    return (Path(given) if given else Path.home() / linux) / "jprep" / "backends"
 
 
 def install(
@@ -86,9 +103,9 @@ def install(
         own: distributions of this environment that go there as they are here: jprep, and the backend's package.
         bare: what pip installs after that, without what it requires itself: see `bare_requires`.
         constraints: files of versions that pip keeps to.
-        options: more of pip's, e.g. `--no-index`.
+        options: options of pip's, e.g. `--no-index`; see `install_packages`.
         restart: make it anew whatever is there.
-        say: is told each line that pip prints.
+        say: called with each line that pip or uv prints.
 
     Returns:
         its interpreter.
@@ -108,9 +125,9 @@ def install(
             more = [part for path in constraints for part in ("--constraint", str(path.absolute()))]
             with _in_its_place(place):
                 _make(place)
-                _pip(place, [*options, *more, *wanted], say)
+                install_packages(interpreter(place), [*more, *wanted], options, say)
                 if bare:
-                    _pip(place, [*options, *more, "--no-deps", *bare], say)
+                    install_packages(interpreter(place), [*more, "--no-deps", *bare], options, say)
                 made = msgspec.structs.replace(_stamp(name, place, wanted, pins), bare=list(bare))
                 write_atomic(place / STAMP, msgspec.json.format(msgspec.json.encode(made), indent=1))
     return interpreter(place)
@@ -153,13 +170,18 @@ def bare_requires(home: Home) -> list[str]:
 
 
 def place_of(name: str, folder: Path | None = None) -> Path:
-    """Where an environment is, or would be.
+    """Return where an environment is, or would be made.
 
     Raises:
         ConfigError: the name cannot be a folder's.
     """
     check_name(name, what="a backend's environment", where=name, fix="the backend's makers have to name it otherwise")
-    return (folder or default_folder()).expanduser().absolute() / name
+    places = [place / name for place in _places(folder)]
+    return next((place for place in places if read_stamp(place)), places[0])
+
+
+def _places(folder: Path | None) -> list[Path]:
+    return [place.expanduser().absolute() for place in ([folder] if folder else folders())]
 
 
 def python_of(half: Backend, options: Any = None, folder: Path | None = None) -> Path:
@@ -202,15 +224,15 @@ def worker_command(half: Backend, options: Any, verb: str, *paths: Path) -> list
 
 def installed(folder: Path | None = None) -> list[Installed]:
     """The finished environments, by name."""
-    places = sorted((folder or default_folder()).expanduser().glob(f"*/{STAMP}"))
-    return [stamp for path in places if (stamp := read_stamp(path.parent))]
+    found = [path.parent for place in _places(folder) for path in place.glob(f"*/{STAMP}")]
+    return sorted((stamp for place in found if (stamp := read_stamp(place))), key=lambda stamp: stamp.name)
 
 
 def read_stamp(place: Path) -> Installed | None:
     """What is installed in an environment; None where it is not finished."""
     try:
         return msgspec.json.decode((place / STAMP).read_bytes(), type=Installed)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, ValueError):
         return None
 
 
@@ -307,26 +329,6 @@ def _make(place: Path) -> None:
         raise MachineError(
             "this Python cannot make environments", where=sys.executable, fix="install python3-venv"
         ) from error
-
-
-def _pip(place: Path, wanted: Sequence[str], say: Callable[[str], None]) -> None:
-    """One run of the environment's pip.
-
-    Raises:
-        MachineError: it fails; with its last words.
-    """
-    command = [str(interpreter(place)), "-m", "pip", "install", "--disable-pip-version-check", *wanted]
-    pip = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
-    )
-    last: deque[str] = deque(maxlen=_TAIL)
-    with pip:
-        for line in pip.stdout or ():
-            last.append(line)
-            say(line.rstrip())
-    if pip.returncode:
-        what = f"pip could not install it:\n{''.join(last).strip()}"
-        raise MachineError(what, where=str(place), fix="mend what pip says, then run the same command again")
 
 
 def _stamp(name: str, place: Path, wanted: list[str], pins: list[str]) -> Installed:

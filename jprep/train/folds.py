@@ -118,7 +118,7 @@ def read_folds(run: Path) -> Folds:
     """
     try:
         return msgspec.json.decode((run / FOLDS).read_bytes(), type=Folds)
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, ValueError) as error:
         fix = "`jprep train … --all-folds` makes it"
         raise ConfigError("there is no finished training of all folds here", where=str(run), fix=fix) from error
 

@@ -22,6 +22,7 @@ from jprep.train.initial import write_initial
 from jprep.train.job import Job, TrainSection, train_section
 from jprep.train.log import Say, on_stderr
 from jprep.train.making import make_job
+from jprep.train.packages import install_command
 from jprep.train.probe import NotInstalledError
 from jprep.train.rundir import INIT, INIT_HASH, lists_of, open_run, output_directory
 from jprep.train.supervise import supervise
@@ -64,7 +65,7 @@ def light_half(name: str) -> Backend:
     try:
         made: Backend = plugins().get("backend", name)()
     except ConfigError as error:
-        fix = f"{error.fix}; a backend is a package of its own, e.g. `pip install jprep-torch`"
+        fix = f"{error.fix}; a backend is a package of its own: {install_command(name)}"
         raise ConfigError(error.what, fix=fix) from error
     return made
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from jprep.io.atomic import disk_error
+from jprep.io.escaping import escaped
 
 LOG = "log.txt"
 
@@ -37,9 +38,9 @@ def cut_log(run: Path) -> None:
 
 
 def on_stderr(text: str) -> None:
-    """Say something to the user. No run ends because nobody can hear it: a closed terminal, a log on a full disk."""
+    """Print a message to the user, escaped. No run fails because it cannot be printed: the terminal may be closed."""
     with contextlib.suppress(OSError):
-        sys.stderr.write(text + "\n")
+        sys.stderr.write(escaped(text) + "\n")
 
 
 @contextlib.contextmanager

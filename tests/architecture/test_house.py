@@ -123,5 +123,14 @@ def test_the_documented_plugin_works(distribution: Distribution, jprep: Run) -> 
     assert "normalizer shout" in jprep("plugins", env=distribution.env).stdout
 
 
+def test_the_version_is_the_distribution_s(jprep: Run) -> None:
+    import importlib.metadata
+
+    import jprep as package
+
+    assert package.__version__ == importlib.metadata.version("jprep")
+    assert package.__version__ in jprep("--version").stdout
+
+
 def test_the_command_is_installed() -> None:
     assert Path(COMMAND).exists()

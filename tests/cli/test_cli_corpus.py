@@ -74,7 +74,8 @@ def test_why_a_document_is_there(corpus: Path, jprep: Run) -> None:
     for query in (doc.id, doc.title, doc.id.partition(":")[2]):
         assert f"{doc.id}  {doc.title}  is in the corpus" in jprep("corpus", "why", corpus, query).stdout
     assert json.loads(jprep("corpus", "why", corpus, doc.id, "--json").stdout)[0]["id"] == doc.id
-    assert "no document of the inputs" in jprep("corpus", "why", corpus, "この名の頁は無い", code=1).stderr
+    failed = jprep("corpus", "why", corpus, "この名の頁は無い", code=2).stderr
+    assert "jprep: no document has the id" in failed and "fix: " in failed and f"corpus export {corpus}" in failed
 
 
 @pytest.mark.parametrize("command", ["stats", "export", "verify"])
@@ -89,4 +90,4 @@ def test_fetch_takes_files_too(sample: Path, tmp_path: Path, jprep: Run) -> None
     told = jprep("corpus", "fetch", sample / "recipe.toml", "--set", setting, "--folder", tmp_path / "d").stdout
     assert digests(tmp_path / "d")[samples.DUMP] == digests(sample)[samples.DUMP]
     assert digests(sample)[samples.DUMP] in told
-    assert "names no files" in jprep("corpus", "fetch", sample / "recipe.toml", code=1).stderr
+    assert "names no files" in jprep("corpus", "fetch", sample / "recipe.toml", code=2).stderr

@@ -111,9 +111,9 @@ def test_inspect_without_a_token_prints_totals(work: Path, jprep: Run) -> None:
     disk = sum(
         path.stat().st_size for path in (work / "dataset").glob("*.*") if path.is_file() and path.suffix != ".json"
     )
-    assert figures["figures"]["bytes on disk"] == disk
-    assert figures["figures"]["bytes a byte of text"] == pytest.approx(disk / figures["figures"]["bytes of text"])
-    assert "bytes a byte of text" in jprep("dataset", "inspect", work / "dataset").stdout
+    assert figures["figures"]["disk_bytes"] == disk
+    assert figures["figures"]["disk_bytes_per_text_byte"] == pytest.approx(disk / figures["figures"]["text_bytes"])
+    assert "disk_bytes_per_text_byte" in jprep("dataset", "inspect", work / "dataset").stdout
 
 
 def test_inspect_alone_says_what_it_needs(work: Path, corpus: Path, tmp_path: Path, jprep: Run) -> None:
@@ -190,3 +190,30 @@ def test_a_tokenizer_that_does_not_fit_is_refused(corpus: Path, tmp_path: Path, 
     assert not (tmp_path / "d").exists()
     made = jprep("dataset", "pack", tmp_path / "wordless", "--tokenizer", tmp_path / "t", "-o", tmp_path / "d", *whole)
     assert "sentences" in made.stdout
+
+
+def test_inspect_finds_its_own_corpus_among_others(work: Path, corpus: Path, tmp_path: Path, jprep: Run) -> None:
+    """What lies at ../corpus may be another one."""
+    place = tmp_path / "work" / "mine"
+    shutil.copytree(work / "dataset", place / "dataset")
+    other = (corpus / "corpus.json").read_text(encoding="utf-8")
+    fingerprint = json.loads(other)["fingerprint"]
+    (place / "corpus").mkdir()
+    (place / "corpus" / "corpus.json").write_text(other.replace(fingerprint, "0" * 32), encoding="utf-8")
+    ask = ("dataset", "inspect", place / "dataset", "--token", 0)
+    said = jprep(*ask).stdout
+    assert "id  " not in said and "give --corpus DIR: none nearby is the corpus 'quickstart'" in said
+    assert f"with fingerprint {fingerprint}" in said
+    assert "for its text, give --tokenizer DIR" in said
+    shutil.copytree(corpus, place / "the right one")
+    shutil.copytree(work / "tokenizer", tmp_path / "work" / "other" / "tokenizer")
+    said = jprep(*ask).stdout
+    assert "id  " in said and "text  " in said and "give --" not in said
+
+
+def test_inspect_names_a_missing_file(work: Path, tmp_path: Path, jprep: Run) -> None:
+    shutil.copytree(work / "dataset", tmp_path / "dataset")
+    (tmp_path / "dataset" / "validation.bin").unlink()
+    for more in ((), ("--split", "validation", "--token", 0)):
+        said = jprep("dataset", "inspect", tmp_path / "dataset", *more, code=2).stderr
+        assert "missing" in said and "validation.bin" in said and "--restart" in said

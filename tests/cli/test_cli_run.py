@@ -12,7 +12,7 @@ import pytest
 from jprep import samples
 from jprep.corpus.store import read_manifest
 from jprep.train.rundir import read_job
-from tests.conftest import COMMAND, Distribution, Run, digests, environment
+from tests.conftest import COMMAND, ROOT, Distribution, Run, digests, environment
 from tests.fakes.labelled_run import rows
 from tests.fakes.numpy_backend import offer
 
@@ -195,3 +195,16 @@ def test_labelled_rows_are_trained_in_their_folds_from_any_folder(place: Place) 
     alone = ("--set", "train.fold=1", "--set", "name=one")
     place.jprep(*command, *alone, cwd=place.folder, env=place.env)
     assert read_job(place.folder / "work/one/runs/numpy").train.fold == 1
+
+
+def test_scale_tiny_without_inputs_and_network_goes_all_the_way_on_the_sample(place: Place) -> None:
+    unreachable = "corpus.sources.0.files.0.url=http://127.0.0.1:9/jawiki-pages.xml.bz2"
+    sums = "corpus.sources.0.files.0.checksums=http://127.0.0.1:9/sums"
+    words = ("run", ROOT / "data_recipes/jawiki.toml", "--scale", "tiny", "--set", unreachable, "--set", sums)
+    command = (*words, "--backend", "numpy", "--until", "train", "--workers", 1)
+    planned = place.jprep(*command, "--dry-run", cwd=place.folder, env=place.env).stdout
+    assert "the beginning of http://127.0.0.1:9/jawiki-pages.xml.bz2" in planned
+    done = place.jprep(*command, cwd=place.folder, env=place.env)
+    assert "the embedded sample stands in, which is no text of jawiki" in done.stderr
+    assert read_manifest(place.folder / "work/jawiki-tiny/corpus").totals["documents"] > 10
+    assert "as before" in place.jprep(*command, cwd=place.folder, env=place.env).stderr

@@ -24,7 +24,7 @@ def test_once_it_finishes_what_is_under_way(
     committed = work.receipts()
     assert process.returncode == 130
     assert "finishing what is under way" in said
-    assert said.rstrip().endswith("this goes on:  jprep " + " ".join(work.command(workers)))
+    assert said.rstrip().endswith("to resume:  jprep " + " ".join(work.command(workers)))
     assert 1 <= len(committed) < 6
     assert not list(work.folder.rglob("*.tmp-*"))
     work.finish(workers)
@@ -52,7 +52,7 @@ def test_twice_it_stops_now(workers: int, work: Work, undisturbed: dict[str, str
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=10)
     assert process.returncode == 130
-    assert "this goes on:" in said
+    assert "to resume:" in said
     assert "Traceback" not in said
     work.finish(workers)
     assert digests(work.folder) == undisturbed

@@ -214,7 +214,7 @@ def asked_to_leave(training: Training, process: subprocess.Popen[str], number: s
     os.killpg(process.pid, number)
     _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, said
-    assert said.splitlines()[-1] == "this goes on:  jprep train small.toml" and "Traceback" not in said
+    assert said.splitlines()[-1] == "to resume:  jprep train small.toml" and "Traceback" not in said
     assert not training.processes()
     return said
 
@@ -232,7 +232,7 @@ def test_a_second_command_is_refused_and_one_that_is_asked_twice_leaves_at_once(
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=20)
-    assert process.returncode == 130 and "this goes on:" in said and "Traceback" not in said
+    assert process.returncode == 130 and "to resume:" in said and "Traceback" not in said
     assert not training.processes()
     assert training.whole()
     training.train()

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from jprep.cli.output import echo, next_steps
 from jprep.cli.paths import OUTPUT_PATH
 from jprep.cli.working import spare_threads, working
 from jprep.io.machine import cores
@@ -25,7 +26,7 @@ _READERS = ("wikipedia", "cc100", "text", "jsonl", "parquet")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key of the recipe.")
 @click.option("--workers", type=click.IntRange(1), help="Processes; the cores by default.")
 @click.option("--executor", default="local", show_default=True, metavar="NAME", help="Where the work runs.")
-@click.option("-o", "--output", type=OUTPUT_PATH, help="The corpus's folder.")
+@click.option("-o", "--output", type=OUTPUT_PATH, help="The folder to build in.")
 @click.option("--work", type=OUTPUT_PATH, default=Path("work"), help="Where outputs go without -o.")
 @click.option("--restart", is_flag=True, help="Throw away what the folder holds, and begin anew.")
 @click.option("--dry-run", is_flag=True, help="Print the plan, and do nothing.")
@@ -54,6 +55,8 @@ def build(
     spare_threads()
     from jprep.cli.corpus.stats import show
     from jprep.cli.idle import refuse_idle
+    from jprep.cli.next_commands import Given, after_corpus
+    from jprep.cli.reader_options import reader_options_explained
     from jprep.corpus.build import build as build_corpus
     from jprep.corpus.build import output_directory
     from jprep.engine.worker import spare_collections
@@ -69,9 +72,12 @@ def build(
         show_plan(plan, folder, workers or cores())
         return
     spare_collections()
-    with working(workers, executor) as (place, progress):
+    with reader_options_explained(plan, recipe), working(workers, executor) as (place, progress):
         manifest = build_corpus(plan, folder, place, progress, restart=restart)
     show(manifest, folder, as_json=as_json)
+    if not as_json and manifest.totals:
+        given = Given(recipe, plan.name, overrides, work)
+        next_steps(after_corpus(given, folder, manifest.totals, plan.tokenizer))
 
 
 def _recipe(path: Path | None, inputs: dict[str, tuple[str, ...]], segmenter: str | None, overrides: Any) -> Any:
@@ -99,16 +105,16 @@ def show_plan(recipe: Any, folder: Path, workers: int) -> None:
 
     corpus = recipe.corpus
     OpenSteps(corpus, corpus.segmenter).close()  # what is misspelt or not installed is found out now
-    click.echo(f"{recipe.name}: {folder} with {workers} workers")
+    echo(f"{recipe.name}: {folder} with {workers} workers")
     for source in corpus.sources:
         paths = expand(source.paths)
         size = sum(size_of(path) or 0 for path in paths)
         reader = step_name(source.reader) + (f", its first {source.shards} shards" if source.shards else "")
         filters = corpus.filters_of(source)
-        click.echo(f"  read       {source.name}: {len(paths)} files, {size:,} bytes, by {reader}")
-        click.echo(f"  filter     {source.name}: {', '.join(map(step_name, filters)) or 'nothing'}")
-    click.echo(f"  normalise  {', '.join(map(step_name, corpus.normalizers)) or 'nothing'}")
-    click.echo(f"  split      {step_name(corpus.splitter)}")
+        echo(f"  read       {source.name}: {len(paths)} files, {size:,} bytes, by {reader}")
+        echo(f"  filter     {source.name}: {', '.join(map(step_name, filters)) or 'nothing'}")
+    echo(f"  normalise  {', '.join(map(step_name, corpus.normalizers)) or 'nothing'}")
+    echo(f"  split      {step_name(corpus.splitter)}")
     kinds = [kind for kind in ("documents", "lines") if getattr(corpus.dedup, kind)]
-    click.echo(f"  dedup      {', '.join(kinds) or 'nothing'}")
-    click.echo(f"  segment    {step_name(corpus.segmenter)}")
+    echo(f"  dedup      {', '.join(kinds) or 'nothing'}")
+    echo(f"  segment    {step_name(corpus.segmenter)}")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
 from jprep.cli.corpus.stats import FOLDER
+from jprep.cli.output import note, product
 from jprep.cli.paths import OUTPUT_PATH
 
 
@@ -32,8 +32,8 @@ def export(folder: Path, form: str, output: Path | None, limit: int | None) -> N
         check_output_file(output)
     corpus = Corpus(folder)
     if output is None:
-        corpus.export(sys.stdout, form, limit=limit)
+        corpus.export(product(), form, limit=limit)
         return
     with atomic(output.resolve()) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as out:
         written = corpus.export(out, form, limit=limit)
-    click.echo(f"{written:,} documents in {output}", err=True)
+    note(f"{written:,} documents in {output}")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
+from jprep.cli.output import echo, live, redraw
 from jprep.cli.paths import OUTPUT_PATH
 
 
@@ -20,19 +20,19 @@ def fetch(recipe: Path, overrides: tuple[str, ...], folder: Path) -> None:
     A file is held against the mirror's checksum file where there is one, else its hash is recorded on the first fetch.
     """
     from jprep.corpus.fetching.fetch import fetch as fetch_files
+    from jprep.errors import ConfigError
     from jprep.pipeline.recipes import load_recipe
 
     files = [file for source in load_recipe(recipe, overrides).corpus.sources for file in source.files]
     if not files:
-        raise click.ClickException(f"{recipe} names no files to fetch")
-    for fetched in fetch_files(files, folder, progress=show if sys.stderr.isatty() else None):
+        fix = "a source names them in its `files`; docs/recipes.md has an example"
+        raise ConfigError("the recipe names no files to download", where=str(recipe), fix=fix)
+    for fetched in fetch_files(files, folder, progress=show if live() else None):
         checked = f"agrees with {fetched.checksums}" if fetched.checksums else "hash recorded"
-        click.echo(f"{folder / fetched.name}  {fetched.size:,} bytes  sha256 {fetched.sha256}  {checked}")
+        echo(f"{folder / fetched.name}  {fetched.size:,} bytes  sha256 {fetched.sha256}  {checked}")
 
 
 def show(name: str, done: int, total: int) -> None:
     """Show how far a download is."""
     share = f" of {total / 1e6:,.0f} MB, {done / total:.0%}" if total > 0 else " MB"
-    click.echo(f"\r{name}  {done / 1e6:,.0f}{share}", nl=False, err=True)
-    if done == total:
-        click.echo(err=True)
+    redraw(f"{name}  {done / 1e6:,.0f}{share}", done=done == total)

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from jprep.cli.output import echo, echo_json
+from jprep.io.escaping import one_line
+
 if TYPE_CHECKING:
     from jprep.corpus.store import Manifest
 
 FOLDER = click.argument("folder", type=click.Path(path_type=Path))
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="For machines.")
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.command()
@@ -27,23 +30,21 @@ def stats(folder: Path, as_json: bool) -> None:
 
 def show(manifest: Manifest, folder: Path, *, as_json: bool) -> None:
     """Print a corpus's figures."""
-    import msgspec
 
     if as_json:
         names = ("name", "signature", "fingerprint", "totals", "counts", "rejects")
         figures = {"folder": str(folder)} | {name: getattr(manifest, name) for name in names}
-        figures |= {"warnings": list(_warnings(manifest))}
-        click.echo(msgspec.json.encode(figures).decode())
+        echo_json(figures | {"warnings": list(_warnings(manifest))})
         return
-    click.echo(f"{manifest.name}  {folder}")
+    echo(one_line(f"{manifest.name}  {folder}"))
     if not manifest.totals:
-        click.echo("\nno documents: the inputs are empty, or everything was rejected")
+        echo("\nno documents: the inputs are empty, or everything was rejected")
     table("holds", manifest.totals)
     table("rejected documents", manifest.rejects)
     table("counted on the way", manifest.counts)
     for warning in _warnings(manifest):
-        click.echo(f"\nwarning: {warning}")
-    click.echo(f"\n{manifest.signature}")
+        echo(f"\nwarning: {one_line(warning)}")
+    echo(f"\n{one_line(manifest.signature)}")
 
 
 def _warnings(manifest: Manifest) -> Iterator[str]:
@@ -60,7 +61,8 @@ def _warnings(manifest: Manifest) -> Iterator[str]:
 def table(title: str, figures: Mapping[str, float]) -> None:
     """Print figures by name, counts with thousands marked and shares with four places."""
     if figures:
-        click.echo(f"\n{title}")
-        width = max(map(len, figures))
-        for name, figure in figures.items():
-            click.echo(f"  {name:<{width}}  {figure:>15{',' if isinstance(figure, int) else ',.4f'}}")
+        echo(f"\n{title}")
+        named = [(one_line(name), figure) for name, figure in figures.items()]
+        width = max(len(name) for name, _ in named)
+        for name, figure in named:
+            echo(f"  {name:<{width}}  {figure:>15{',' if isinstance(figure, int) else ',.4f'}}")

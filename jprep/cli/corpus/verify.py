@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from jprep.cli.corpus.stats import AS_JSON, FOLDER
+from jprep.cli.output import echo, echo_json
 
 
 @click.command()
@@ -14,18 +15,17 @@ from jprep.cli.corpus.stats import AS_JSON, FOLDER
 @AS_JSON
 def verify(folder: Path, as_json: bool) -> None:
     """Check each file against its hash, and each document's words against its text."""
-    import msgspec
 
     from jprep.corpus.corpus import Corpus
 
     corpus = Corpus(folder)
     damage = list(corpus.verify())
     if as_json:
-        click.echo(msgspec.json.encode(damage).decode())
+        echo_json(damage)
     for found in [] if as_json else damage:
-        click.echo(f"{found.path}: {found.what}")
+        echo(f"{found.path}: {found.what}")
     if damage:
         raise click.exceptions.Exit(1)
     if not as_json:
         files = len(corpus.manifest.files)
-        click.echo(f"files: {files:,}, documents: {len(corpus):,}; all as they were written")
+        echo(f"files: {files:,}, documents: {len(corpus):,}; all as they were written")

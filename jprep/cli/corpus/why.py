@@ -7,6 +7,9 @@ from pathlib import Path
 import click
 
 from jprep.cli.corpus.stats import AS_JSON, FOLDER
+from jprep.cli.output import echo, echo_json
+from jprep.cli.program import command
+from jprep.io.escaping import one_line
 
 
 @click.command()
@@ -19,17 +22,19 @@ def why(folder: Path, query: str, as_json: bool) -> None:
 
     from jprep.corpus.corpus import Corpus
     from jprep.corpus.document import Document
+    from jprep.errors import ConfigError
 
     found = list(Corpus(folder).find(query))
     if as_json:
-        rows = [msgspec.to_builtins(each.item) | {"part": each.part, "row": each.row} for each in found]
-        click.echo(msgspec.json.encode(rows).decode())
+        echo_json([msgspec.to_builtins(each.item) | {"part": each.part, "row": each.row} for each in found])
     for each in [] if as_json else found:
         item, where = each.item, f"{each.part}, row {each.row}"
         if isinstance(item, Document):
-            click.echo(f"{item.id}  {item.title}  is in the corpus  ({where})")
+            echo(one_line(f"{item.id}  {item.title}  is in the corpus  ({where})"))
         else:
-            why = f"was rejected by {item.step}: {item.reason}  {item.excerpt!r}"
-            click.echo(f"{item.id}  {item.title}  {why}  ({where})")
+            rejected = f"was rejected by {item.step}: {item.reason}  {item.excerpt!r}"
+            echo(one_line(f"{item.id}  {item.title}  {rejected}  ({where})"))
     if not found:
-        raise click.ClickException(f"no document of the inputs has the id or the title {query!r}")
+        lists = command("corpus", "export", folder, "--format", "jsonl")
+        fix = f"give it exactly as it is in the output of:  {lists}"
+        raise ConfigError(f"no document has the id, page number or title {query!r}", where=str(folder), fix=fix)

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from jprep.cli.corpus.stats import FOLDER
+from jprep.cli.output import echo, note
 from jprep.cli.paths import OUTPUT_PATH
 
 
@@ -33,15 +34,15 @@ def export(folder: Path, form: str, output: Path, tokenizer: Path | None, **opti
     """
     # numpy would start a thread a core for linear algebra that nothing here does.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from jprep.cli.progress import bar
+    from jprep.cli.progress import watched
     from jprep.dataset.exports import export as write
     from jprep.dataset.exports import read_export
     from jprep.dataset.exports.writing import Options
 
-    with bar() as progress:
+    with watched() as progress:
         paths = write(folder, tokenizer, form, output, Options(**options), progress)  # type: ignore[arg-type]
     for path in paths:
-        click.echo(str(path))
+        echo(str(path))
     for split in read_export(output).splits:
         if split.left_out:
-            click.echo(f"{split.left_out:,} tokens at the end of {split.name} fill no row", err=True)
+            note(f"{split.left_out:,} tokens at the end of {split.name} fill no row")

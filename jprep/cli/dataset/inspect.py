@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jprep.cli.corpus.stats import AS_JSON, FOLDER, table
+from jprep.cli.output import echo, echo_json
+from jprep.io.escaping import one_line
 
 if TYPE_CHECKING:
     from jprep.dataset.spec import Dataset
@@ -18,8 +20,12 @@ if TYPE_CHECKING:
 @click.option("--token", type=int, metavar="N", help="Where the N-th token of the split came from.")
 @click.option("--document", type=int, metavar="N", help="Where the N-th document of the split came from.")
 @click.option("--split", default="train", show_default=True, help="train or validation.")
-@click.option("--corpus", type=click.Path(path_type=Path), help="What it was made of; ../corpus by default.")
-@click.option("--tokenizer", type=click.Path(path_type=Path), help="What it was made with; ../tokenizer by default.")
+@click.option("--corpus", type=click.Path(path_type=Path), help="Its corpus, if it is not nearby.")
+@click.option(
+    "--tokenizer",
+    type=click.Path(path_type=Path),
+    help="Its tokenizer, if it is not nearby.",
+)
 @AS_JSON
 def inspect(
     folder: Path,
@@ -43,7 +49,10 @@ def inspect(
         show(dataset, folder, as_json=as_json)
         return
     found = _found(folder, dataset, (split, token, document), (corpus, tokenizer))
-    _show_found(found, as_json=as_json)
+    if as_json:
+        echo_json(found)
+    else:
+        _show_found(found, dataset)
 
 
 def _found(
@@ -52,54 +61,51 @@ def _found(
     asked: tuple[str, int | None, int | None],
     given: tuple[Path | None, Path | None],
 ) -> dict[str, Any]:
-    """All that is known of a token or a document; what lies in no usual place is left out."""
+    """Return all that is known of a token or a document; without its corpus or its tokenizer that is less."""
     import msgspec
 
-    from jprep.dataset.lineage import origin_of, place_of, text_around
+    from jprep.dataset.lineage import find_corpus, find_tokenizer, origin_of, place_of, text_around
 
     split, token, document = asked
     place = place_of(folder, split, token=token, document=document)
     found: dict[str, Any] = msgspec.to_builtins(place)
-    beside = folder.resolve().parent
-    if corpus := given[0] or _there(beside / "corpus", "corpus.json"):
+    if corpus := given[0] or find_corpus(folder, dataset):
         found |= {"origin": msgspec.to_builtins(origin_of(dataset, place, corpus))}
-    if tokenizer := given[1] or _there(beside / "tokenizer", "card.json"):
+    if tokenizer := given[1] or find_tokenizer(folder, dataset):
         shown = place.tokens[0] if token is None else token
         texts = text_around(folder, dataset, place, shown, tokenizer)
         found |= {"text": dict(zip(("before", "token", "after"), texts, strict=True))}
     return found
 
 
-def _there(folder: Path, manifest: str) -> Path | None:
-    return folder if (folder / manifest).exists() else None
-
-
-def _show_found(found: dict[str, Any], *, as_json: bool) -> None:
-    import msgspec
-
-    if as_json:
-        click.echo(msgspec.json.encode(found).decode())
-        return
+def _show_found(found: dict[str, Any], dataset: Dataset) -> None:
     first, end = found["tokens"]
     origin, text = found.get("origin"), found.get("text")
-    click.echo(f"document  {found['document']:,} of {found['split']}, tokens {first:,} to {end - 1:,}")
+    echo(f"document  {found['document']:,} of {found['split']}, tokens {first:,} to {end - 1:,}")
     if origin:
-        click.echo(f"id        {origin['id']}")
-        click.echo(f"title     {origin['title']}")
-        click.echo(f"url       {origin['url']}")
+        echo(one_line(f"id        {origin['id']}"))
+        echo(one_line(f"title     {origin['title']}"))
+        echo(one_line(f"url       {origin['url']}"))
     row = f", row {origin['row']:,}" if origin else ""
-    click.echo(f"part      {found['part']}{row}  sha256 {found['sha256']}")
+    echo(f"part      {found['part']}{row}  sha256 {found['sha256']}")
     if origin:
-        click.echo(f"source    {origin['source']}  {origin['about'].get('licence', '')}")
+        echo(f"source    {origin['source']}  {origin['about'].get('licence', '')}")
         files = origin["about"].get("files", [])
         for file in files:
             digest = file.get("sha256") or file.get("shards", "")
-            click.echo(f"  {'one of' if len(files) > 1 else 'file  '}  {file['name']}  sha256 {digest}")
+            echo(f"  {'one of' if len(files) > 1 else 'file  '}  {file['name']}  sha256 {digest}")
     else:
-        click.echo("give --corpus for its id, its title and its source")
-    click.echo(
-        f"text      {text['before']}⟦{text['token']}⟧{text['after']}" if text else "give --tokenizer for its text"
-    )
+        echo(f"for its id, title and source, give {_option('corpus', dataset)}")
+    if text:
+        echo(f"text      {text['before']}⟦{text['token']}⟧{text['after']}")
+    else:
+        echo(f"for its text, give {_option('tokenizer', dataset)}")
+
+
+def _option(kind: str, dataset: Dataset) -> str:
+    """Return which corpus or tokenizer to name: none near the dataset has the fingerprint of its own."""
+    called = f" {dataset.name!r}" if kind == "corpus" else ""
+    return f"--{kind} DIR: none nearby is the {kind}{called} with fingerprint {dataset.made_from[kind]['fingerprint']}"
 
 
 def show(dataset: Dataset, folder: Path, *, as_json: bool) -> None:
@@ -111,15 +117,15 @@ def show(dataset: Dataset, folder: Path, *, as_json: bool) -> None:
         names = ("name", "signature", "fingerprint", "dtype", "vocab_size", "end", "newline", "counts")
         shown = {"folder": str(folder)} | {name: getattr(dataset, name) for name in names}
         shown |= {"figures": figures, "splits": msgspec.to_builtins(dataset.splits)}
-        click.echo(msgspec.json.encode(shown | {"parts": msgspec.to_builtins(dataset.parts)}).decode())
+        echo_json(shown | {"parts": msgspec.to_builtins(dataset.parts)})
         return
-    click.echo(f"{dataset.name}  {folder}")
+    echo(f"{dataset.name}  {folder}")
     for split in dataset.splits:
         start = f"{split.name}."
         held = {name[len(start) :]: count for name, count in dataset.counts.items() if name.startswith(start)}
         table(split.name, held)
     table("as a whole", {"parts of the corpus": len(dataset.parts)} | figures)
-    click.echo(f"\n{dataset.signature}")
+    echo(f"\n{dataset.signature}")
 
 
 def _figures(dataset: Dataset, folder: Path) -> dict[str, float]:
@@ -130,8 +136,18 @@ def _figures(dataset: Dataset, folder: Path) -> dict[str, float]:
     disk = sum(stored_size(folder, split) for split in dataset.splits)
     tokens = sum(split.tokens for split in dataset.splits)
     return {
-        "bytes of text": text,
-        "bytes on disk": disk,
-        "bytes a byte of text": disk / text,
-        "bytes a token": text / tokens,
+        "text_bytes": text,
+        "disk_bytes": disk,
+        "disk_bytes_per_text_byte": disk / text,
+        "bytes_per_token": text / tokens,
     }
+
+
+def _size(path: Path) -> int:
+    from jprep.errors import MismatchError
+
+    try:
+        return path.stat().st_size
+    except FileNotFoundError as error:
+        fix = "bring it back; or `jprep dataset pack … --restart` packs the dataset again"
+        raise MismatchError("a file of this dataset is missing", where=str(path), fix=fix) from error

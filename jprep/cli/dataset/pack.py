@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from jprep.cli.corpus.stats import AS_JSON
+from jprep.cli.output import echo, next_steps
 from jprep.cli.paths import OUTPUT_PATH
 from jprep.cli.working import spare_threads, working
 from jprep.io.machine import cores
 
 if TYPE_CHECKING:
     from jprep.corpus.corpus import Corpus
+    from jprep.corpus.recipe import Recipe
     from jprep.dataset.pack import Plan
     from jprep.dataset.spec import DatasetConfig
 
@@ -58,13 +60,16 @@ def pack(
     spare_threads()
     from jprep.cli.dataset.inspect import show
     from jprep.cli.idle import refuse_idle
+    from jprep.cli.next_commands import Given, after_dataset
     from jprep.dataset.pack import Plan, output_directory
     from jprep.dataset.pack import pack as pack_corpus
     from jprep.io.names import check_name
 
     if dry_run:
         refuse_idle("--dry-run prints a plan and packs nothing", "as_json")
-    packed, name, config = _inputs(source, corpus, work, overrides)
+    packed, recipe, config = _inputs(source, corpus, work, overrides)
+    from_recipe = source.suffix == ".toml"
+    name, trains = recipe.name if from_recipe else packed.manifest.name, from_recipe and bool(recipe.train)
     if not (tokenizer and output):
         check_name(name, what="an output", where=f"{source}: name", fix="give --tokenizer and -o")
     place, folder = tokenizer or work / name / "tokenizer", output or work / name / "dataset"
@@ -75,12 +80,15 @@ def pack(
     with working(workers, executor) as (running, progress):
         dataset = pack_corpus(packed, place, config, folder, running, progress, restart=restart)
     show(dataset, folder, as_json=as_json)
+    if not as_json:
+        given = Given(source if trains else None, name, overrides, work)
+        next_steps(after_dataset(given, place, folder, trains=trains))
 
 
 def _inputs(
     source: Path, corpus: Path | None, work: Path, overrides: tuple[str, ...]
-) -> tuple[Corpus, str, DatasetConfig]:
-    """The corpus, its name, and what is to be done with it."""
+) -> tuple[Corpus, Recipe, DatasetConfig]:
+    """Return the corpus, the recipe, and how the corpus is packed."""
     from jprep.corpus.corpus import Corpus
     from jprep.corpus.recipe import decode_recipe
     from jprep.dataset.spec import dataset_config
@@ -93,16 +101,16 @@ def _inputs(
         packed = Corpus(source)
         recipe = decode_recipe({"name": "corpus"}, overrides, where="the options")
         check_recipe(recipe, "the options")
-        return packed, packed.manifest.name, dataset_config(recipe.dataset, "[dataset]")
+        return packed, recipe, dataset_config(recipe.dataset, "[dataset]")
     recipe = load_recipe(source, overrides)
     place = finished("corpus", recipe, source, work, corpus)
-    return Corpus(place), recipe.name, dataset_config(recipe.dataset, "[dataset]")
+    return Corpus(place), recipe, dataset_config(recipe.dataset, "[dataset]")
 
 
 def _show_plan(plan: Plan, folder: Path, workers: int) -> None:
     totals, card, share = plan.corpus.manifest.totals, plan.tokenizer.card, plan.config.validation
-    click.echo(f"{plan.corpus.manifest.name}: {folder} with {workers} workers")
-    click.echo(f"  encode  {totals['documents']:,} documents, {totals['bytes']:,} bytes of text")
-    click.echo(f"  with    {card.signature}")
-    click.echo(f"  as      {plan.encoder.dtype}, each document ended by id {plan.encoder.end}")
-    click.echo(f"  split   {', '.join(plan.splits)}" + (f" ({share:g} of the documents)" if share else ""))
+    echo(f"{plan.corpus.manifest.name}: {folder} with {workers} workers")
+    echo(f"  encode  {totals['documents']:,} documents, {totals['bytes']:,} bytes of text")
+    echo(f"  with    {card.signature}")
+    echo(f"  as      {plan.encoder.dtype}, each document ended by id {plan.encoder.end}")
+    echo(f"  split   {', '.join(plan.splits)}" + (f" ({share:g} of the documents)" if share else ""))

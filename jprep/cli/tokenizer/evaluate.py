@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from jprep.cli.output import echo, echo_json
+
 if TYPE_CHECKING:
     from jprep.tokenizer.evaluation import Scores
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--against", "others", multiple=True, type=click.Path(path_type=Path), help="Another to measure beside.")
 @click.option("--limit-mb", type=click.FloatRange(0), default=20, show_default=True, help="Text to take; 0 is all.")
 @click.option("--segmenter", metavar="NAME", help="Finds the words of a text; by default a corpus's own are taken.")
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--signature", "only_signature", is_flag=True, help="Print a line to cite for each tokenizer, no more.")
 def evaluate(
     folder: Path,
@@ -44,40 +46,37 @@ def evaluate(
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # speed is that of one thread
+    import msgspec
+
     from jprep.tokenizer.evaluation.compare import compare
 
     if as_json and only_signature:
         raise click.UsageError("give either --json or --signature")
     scores = compare([folder, *others], corpus, limit_mb=limit_mb, segmenter=segmenter or "")
     if as_json:
-        click.echo(_json(scores))
+        echo_json([msgspec.to_builtins(each) | {"figures": each.figures()} for each in scores])
         return
     lines = [] if only_signature else [*_table(scores), *_details(scores), ""]
     cited = [each.signature for each in scores] if only_signature else [scores[0].signature]
-    click.echo("\n".join(lines + cited))
+    echo("\n".join(lines + cited))
 
 
-def _json(scores: Sequence[Scores]) -> str:
-    import msgspec
-
-    return msgspec.json.encode([msgspec.to_builtins(each) | {"figures": each.figures()} for each in scores]).decode()
-
-
-_ROWS = (
-    ("characters a token", "characters_per_token", ".3f"),
-    ("bytes a token", "bytes_per_token", ".3f"),
-    ("tokens", "tokens", ",d"),
-    ("unknown", "unknown_rate", ".3%"),
-    ("parts of characters", "byte_rate", ".3%"),
-    ("lossless paragraphs", "lossless_rate", ".2%"),
-    ("word boundaries kept", "words.recall", ".2%"),
-    ("  precision", "words.precision", ".2%"),
-    ("  F1", "words.f1", ".2%"),
-    ("pieces a word", "pieces_per_word", ".3f"),
-    ("vocabulary used", "vocabulary_used", ".2%"),
-    ("Rényi efficiency", "renyi_efficiency", ".4f"),
-    ("MB a CPU-second", "speed", ".1f"),
-)
+_ROWS = {
+    "characters_per_token": ".3f",
+    "bytes_per_token": ".3f",
+    "tokens": ",d",
+    "unknown_rate": ".3%",
+    "byte_rate": ".3%",
+    "lossless_rate": ".2%",
+    "boundary_recall": ".2%",
+    "boundary_precision": ".2%",
+    "boundary_f1": ".2%",
+    "pieces_per_word": ".3f",
+    "vocabulary_used": ".2%",
+    "renyi_efficiency": ".4f",
+    "speed": ".1f",
+}
+"""Figures by the names that they have everywhere: in `card.json`, in JSON and in docs/tokenizer.md."""
 
 
 def _table(scores: Sequence[Scores]) -> Iterator[str]:
@@ -86,21 +85,13 @@ def _table(scores: Sequence[Scores]) -> Iterator[str]:
     letters = string.ascii_uppercase[: len(scores)] if 1 < len(scores) <= len(string.ascii_uppercase) else ""
     yield from (f"{letter}  {head}" for letter, head in zip(letters, heads, strict=True)) if letters else heads
     rows = [["", *(letters or [""] * len(scores))]]
-    for title, path, form in _ROWS:
-        rows.append([title, *(_cell(each, path, form) for each in scores)])
+    figures = [each.figures() | {"speed": each.speed} for each in scores]
+    for name, form in _ROWS.items():
+        rows.append([name, *(format(each[name], form) if name in each else "-" for each in figures)])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for title, *cells in rows:
         aligned = (f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
         yield "  ".join((f"{title:<{widths[0]}}", *aligned))
-
-
-def _cell(scores: Scores, path: str, form: str) -> str:
-    if scores.words is None and path.startswith(("words.", "pieces_per_word")):
-        return "-"
-    value: object = scores
-    for name in path.split("."):
-        value = getattr(value, name)
-    return format(value, form)
 
 
 def _details(scores: Sequence[Scores]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from jprep.cli.corpus.stats import FOLDER
+from jprep.cli.output import echo
 from jprep.cli.paths import OUTPUT_PATH
 
 
@@ -26,4 +27,4 @@ def export(folder: Path, form: str, output: Path) -> None:
     from jprep.tokenizer.export import export as write
 
     for path in write(folder, form, output):
-        click.echo(str(path))
+        echo(str(path))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from jprep.cli.corpus.stats import AS_JSON, table
+from jprep.cli.output import echo, echo_json, next_steps
 from jprep.cli.paths import OUTPUT_PATH
 from jprep.cli.working import spare_threads, working
 
@@ -64,16 +67,37 @@ def train(
     jprep tokenizer train work/jawiki/corpus -o tokenizer --model unigram --vocab-size 32000
     """
     spare_threads()
+    from jprep.cli.next_commands import Given, after_tokenizer
+    from jprep.cli.reader_options import reader_options_explained
     from jprep.tokenizer.spec import tokenizer_config
     from jprep.tokenizer.train import train as train_tokenizer
 
     recipe = _recipe(inputs, options)
     config = tokenizer_config(recipe.tokenizer, "[tokenizer]")
     folder = output or work / recipe.name / "tokenizer"
-    with working(workers, executor) as (running, progress):
+    file = Path(inputs[0]) if _is_recipe(inputs) else None
+    with reader_options_explained(recipe, file), working(workers, executor) as (running, progress):
         material = _material(inputs, recipe, options, folder, work)
-        card = train_tokenizer(material, config, folder, running, progress, restart=restart)
+        with _options_explained():
+            card = train_tokenizer(material, config, folder, running, progress, restart=restart)
     show(card, folder, as_json=as_json)
+    if material.corpus and not as_json:
+        called = Given(file, recipe.name, options["overrides"], work)
+        next_steps(after_tokenizer(called, material.corpus, folder, recipe.dataset))
+
+
+@contextlib.contextmanager
+def _options_explained() -> Iterator[None]:
+    """Complete fixes that give a key of the recipe with the option that sets it."""
+    from jprep.errors import ConfigError
+
+    try:
+        yield
+    except ConfigError as error:
+        if found := re.match(r"(vocab_size|alphabet) = (\d+)", error.fix):
+            option = f"--{found[1].replace('_', '-')} {found[2]}"
+            raise type(error)(error.what, where=error.where, fix=f"{option}, or in a recipe {error.fix}") from error
+        raise
 
 
 def _recipe(inputs: tuple[str, ...], options: dict[str, Any]) -> Recipe:
@@ -164,15 +188,12 @@ def _name(inputs: tuple[str, ...]) -> str:
 
 def show(card: Card, folder: Path, *, as_json: bool) -> None:
     """Print what a tokenizer is, and how it scores."""
-    import msgspec
 
     if as_json:
         names = ("name", "signature", "fingerprint", "counts", "figures")
-        click.echo(
-            msgspec.json.encode({"folder": str(folder)} | {name: getattr(card, name) for name in names}).decode()
-        )
+        echo_json({"folder": str(folder)} | {name: getattr(card, name) for name in names})
         return
-    click.echo(f"{card.name}  {folder}")
+    echo(f"{card.name}  {folder}")
     table("counted while training", card.counts)
     table("on a sample of its corpus", card.figures)
-    click.echo(f"\n{card.signature}")
+    echo(f"\n{card.signature}")

@@ -77,8 +77,10 @@ class Answer(msgspec.Struct):
 
 
 @contextmanager
-def ask(url: str, *, start: int = 0, validator: str = "", timeout_s: float) -> Iterator[Answer]:
+def ask(url: str, *, start: int = 0, end: int = 0, validator: str = "", timeout_s: float) -> Iterator[Answer]:
     """Open a URL or path from byte `start` on, if it is still in the state that `validator` names; else from byte 0.
+
+    With `end`, a server is asked for no byte from there on; it may send more.
 
     Raises:
         Unreachable: another attempt may help.
@@ -86,7 +88,7 @@ def ask(url: str, *, start: int = 0, validator: str = "", timeout_s: float) -> I
     """
     scheme = urlsplit(url).scheme
     if scheme in ("http", "https"):
-        response = _request(url, start if validator else 0, validator, timeout_s)
+        response = _request(url, start if validator else 0, validator, timeout_s, end)
         with closing(response):
             yield _answer(response)
     elif scheme == "file" or "://" not in url:
@@ -147,10 +149,12 @@ def persist(attempt: Callable[[], T], url: str, patience: Patience, done: Callab
             time.sleep(min(max(error.wait_s, patience.pause_s * 2 ** (failures - 1)), LONGEST_PAUSE_S))
 
 
-def _request(url: str, start: int, validator: str, timeout_s: float) -> HTTPResponse:
+def _request(url: str, start: int, validator: str, timeout_s: float, end: int = 0) -> HTTPResponse:
     headers = {"User-Agent": f"jprep/{version('jprep')}", "Accept-Encoding": "identity"}
+    if start or end:
+        headers["Range"] = f"bytes={start}-{end - 1 if end else ''}"
     if start:
-        headers |= {"Range": f"bytes={start}-", "If-Range": validator}
+        headers["If-Range"] = validator
     try:
         response: HTTPResponse = _reachable(lambda: urlopen(Request(url, headers=headers), timeout=timeout_s))
     except HTTPError as error:

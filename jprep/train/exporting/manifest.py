@@ -96,9 +96,17 @@ def write_export(folder: Path, exported: Exported) -> None:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """An exported model's config, as transformers has it."""
-    config: dict[str, Any] = msgspec.json.decode((folder / "config.json").read_bytes())
-    return config
+    """Return an exported model's config, as transformers has it.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    path = folder / "config.json"
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+    except (OSError, ValueError) as error:
+        fix = "`jprep export` writes it again"
+        raise ConfigError(f"the model's config cannot be read: {error}", where=str(path), fix=fix) from error
 
 
 def refuse_changed(folder: Path, exported: Exported) -> None:

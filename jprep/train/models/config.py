@@ -81,7 +81,15 @@ def check_model(section: ModelSection, task: Task) -> None:
 
 
 def positions(config: Config) -> int:
-    """How many tokens a model takes at once."""
+    """Return how many tokens a model takes at once.
+
+    Raises:
+        ConfigError: its type is none of ours, or its config lacks the key.
+    """
+    kind = config.get("model_type")
+    if kind not in FAMILIES or not isinstance(config.get(FAMILIES[kind].positions), int):
+        what = f"jprep runs no model of type {kind!r} with this config"
+        raise ConfigError(what, where="config.json", fix=f"{nearest(str(kind), FAMILIES)}; or load it with AutoModel")
     most: int = config[FAMILIES[config["model_type"]].positions]
     return most - config["pad_token_id"] - 1 if config["model_type"] == "roberta" else most
 

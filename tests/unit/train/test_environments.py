@@ -16,7 +16,16 @@ import pytest
 from jprep.errors import ConfigError, MachineError
 from jprep.train import environments, probe
 from jprep.train.backend import Home
-from jprep.train.environments import STAMP, default_folder, install, installed, interpreter, python_of, read_stamp
+from jprep.train.environments import (
+    STAMP,
+    default_folder,
+    folders,
+    install,
+    installed,
+    interpreter,
+    python_of,
+    read_stamp,
+)
 from jprep.train.probe import NotInstalledError, SlowError
 
 OFFLINE = ("--no-index", "--no-deps")
@@ -200,15 +209,35 @@ def test_a_heavy_half_s_needs_are_those_of_extras(tmp_path: Path, monkeypatch: p
         environments.requires(msgspec.structs.replace(needy, distribution="no-such-distribution"))
 
 
-def test_folders_by_platform(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_folders_without_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JPREP_BACKENDS", str(tmp_path))
     assert default_folder() == tmp_path
     monkeypatch.delenv("JPREP_BACKENDS")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(environments.sys, "platform", "linux")
-    assert default_folder() == tmp_path / "cache" / "jprep" / "backends"
+    monkeypatch.setattr(environments.sys, "prefix", str(tmp_path / "venv"))
+    monkeypatch.setattr(environments.sys, "base_prefix", "/usr")
+    users = [tmp_path / "data/jprep/backends", tmp_path / "cache/jprep/backends"]
+    assert folders() == [*users, tmp_path / "venv/backends"], "nothing can be written there"
+    (tmp_path / "venv").mkdir()
+    assert folders() == [tmp_path / "venv/backends", *users]
+    monkeypatch.setattr(environments.sys, "base_prefix", str(tmp_path / "venv"))
+    assert folders() == users, "no virtual environment"
     monkeypatch.setattr(environments.sys, "platform", "darwin")
-    assert default_folder() == Path.home() / "Library" / "Caches" / "jprep" / "backends"
+    assert default_folder() == Path.home() / "Library/Application Support/jprep/backends"
+
+
+def test_an_environment_of_an_earlier_place_is_still_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("JPREP_BACKENDS", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    old = tmp_path / "jprep/backends/tiny-of-this-test"
+    interpreter(old).parent.mkdir(parents=True)
+    interpreter(old).touch()
+    stamp = environments.Installed(name=old.name, requires=[], python="3", packages={})
+    (old / STAMP).write_bytes(msgspec.json.encode(stamp))
+    assert environments.place_of(old.name) == old and python_of(half(old.name)) == interpreter(old)
+    assert environments.place_of("not-there-yet").parent == default_folder()
 
 
 def test_jprep_goes_there_as_it_is_here() -> None:

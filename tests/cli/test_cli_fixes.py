@@ -1,0 +1,92 @@
+"""Fixes are given in the form in which the user gave the inputs, and work as printed."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from jprep import samples
+from tests.conftest import COMMAND, Run, environment
+from tests.hostile.conftest import article, dump
+
+ROWS = '{"text": "これは試しの文であり、十分に長い。"}\n' * 3
+INPUTS = {
+    "max_bad": ("jsonl", (ROWS + '{"text": \n').encode()),
+    "encoding": ("text", "これは日本語で書かれた文章であり、片仮名のテキストもある。\n".encode("cp932") * 20),
+    "on_truncated": ("wikipedia", gzip.compress(dump(map(article, range(200))))[:-3000]),
+}
+
+
+def build(folder: Path, line: str, code: int = 0) -> str:
+    """Run a printed command; return its errors."""
+    done = subprocess.run(shlex.split(line), cwd=folder, env=environment(), capture_output=True)
+    assert done.returncode == code, done.stderr.decode()
+    return done.stderr.decode()
+
+
+@pytest.mark.parametrize("option", INPUTS)
+def test_a_reader_s_option_on_the_command_line(option: str, tmp_path: Path) -> None:
+    reader, data = INPUTS[option]
+    (tmp_path / "in put").write_bytes(data)
+    said = build(tmp_path, f"{COMMAND} corpus build --{reader} 'in put' --segmenter none -o c --workers 1", code=4)
+    [line] = re.findall(r"^ +(jprep corpus build .*)$", said, re.MULTILINE)
+    assert "corpus.sources.0.reader=" in line and option in line and line.endswith(" --restart")
+    if option == "max_bad":  # a share that is enough here
+        line = line.replace("0.001", "0.5")
+    build(tmp_path, line)
+
+
+def test_a_reader_s_option_in_a_recipe(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text(ROWS + '{"text": \n', encoding="utf-8")
+    recipe = tmp_path / "r.toml"
+    source = '[[corpus.sources]]\nname = "rows"\npaths = ["rows.jsonl"]\n'
+    recipe.write_text(
+        f'name = "r"\n{source}reader = {{ use = "jsonl", shard_mb = 2.0 }}\n[corpus]\nsegmenter = "none"\n'
+    )
+    said = build(tmp_path, f"{COMMAND} corpus build r.toml -o c", code=4)
+    [table] = re.findall(r"in r.toml, source rows:  (reader = .*)$", said, re.MULTILINE)
+    assert table == 'reader = { use = "jsonl", shard_mb = 2.0, max_bad = 0.001 }' and "--set" not in said
+    recipe.write_text(f'name = "r"\n{source}{table.replace("0.001", "0.5")}\n[corpus]\nsegmenter = "none"\n')
+    build(tmp_path, f"{COMMAND} corpus build r.toml -o c --restart")
+
+
+def test_other_work_is_replaced_by_the_printed_command(tmp_path: Path, jprep: Run) -> None:
+    samples.write(tmp_path)
+    first = ("corpus", "build", "--cc100", "cc100.txt", "--segmenter", "none", "-o", "c")
+    jprep(*first, cwd=tmp_path)
+    with (tmp_path / "cc100.txt").open("ab") as file:
+        file.write("また一つの文書である。\n\n".encode())
+    said = jprep(*first, cwd=tmp_path, code=2).stderr
+    assert "the input file cc100.txt of the source cc100 has changed: it had" in said and "sha256" not in said
+    [line] = re.findall(r"to replace it:  (.*)$", said, re.MULTILINE)
+    build(tmp_path, line)
+
+
+def test_a_vocabulary_that_cannot_be_is_answered_by_the_option(tmp_path: Path, jprep: Run) -> None:
+    samples.write(tmp_path)
+    words = ("tokenizer", "train", "cc100.txt", "--boundaries", "none", "-o", "t")
+    said = jprep(*words, cwd=tmp_path, code=2).stderr
+    [ids] = re.findall(r"--vocab-size (\d+), or in a recipe vocab_size = \1", said)
+    jprep(*words, "--vocab-size", ids, cwd=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["train", "."], ["expected a recipe file, got a directory", "recipe.toml"]),
+        (["corpus", "build", "cc100.txt"], ["cannot read the recipe"]),
+        (["corpus", "build", "nowhere.toml"], ["there is no such recipe", "jprep recipes"]),
+        (["corpus", "fetch", "recipe.toml"], ["names no files", "fix: "]),
+    ],
+)
+def test_what_is_no_recipe(words: list[str], says: list[str], tmp_path: Path, jprep: Run) -> None:
+    samples.write(tmp_path)
+    said = jprep(*words, cwd=tmp_path, code=2).stderr
+    assert "Errno" not in said
+    for part in says:
+        assert part in said

@@ -1,0 +1,137 @@
+"""What is said while work goes on: lines at intervals off a terminal, nothing under --quiet, more under --verbose."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from jprep import samples
+from jprep.cli import output, progress
+from jprep.cli.main import cli
+from jprep.cli.output import Level
+from jprep.engine.stage import Receipt
+from tests.conftest import COMMAND, Run, environment
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def receipt(documents: int) -> Receipt:
+    return Receipt("t", "", "", [], {"total.documents": documents}, {})
+
+
+def test_a_line_says_how_far_the_build_is() -> None:
+    clock = Clock()
+    lines = progress.Lines(clock)
+    clock.now += 5
+    assert lines.line() == "looking at the inputs; running for 0:00:05"
+    lines.begin("documents", 100_000_000)
+    clock.now += 10
+    lines.advance(20_000_000, receipt(150), fresh=True)
+    assert lines.line() == "reading 20%, 20 of 100 MB, 150 documents, 2.0 MB/s, 0:00:40 left; running for 0:00:15"
+    lines.begin("words", 0)
+    clock.now += 60
+    assert lines.line() == "segmenting; running for 0:01:15"
+
+
+def test_work_of_an_earlier_run_counts_and_is_no_pace() -> None:
+    clock = Clock()
+    lines = progress.Lines(clock)
+    lines.begin("documents", 100_000_000)
+    lines.advance(90_000_000, receipt(900), fresh=False)
+    clock.now += 10
+    assert lines.line() == "reading 90%, 90 of 100 MB, 900 documents; running for 0:00:10"
+    lines.advance(5_000_000, receipt(50), fresh=True)
+    assert "95%" in lines.line() and "0.5 MB/s, 0:00:10 left" in lines.line()
+
+
+def test_lines_come_at_intervals_while_no_task_ends(capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
+    """A task may take minutes: lines do not wait for one."""
+    monkeypatch.setattr(progress, "INTERVAL", 0.01)
+    with progress.watched() as watching:
+        assert watching is not None
+        watching.begin("documents", 10)
+        deadline = time.monotonic() + 60
+        while (said := capsys.readouterr().err).count("reading") < 1 and time.monotonic() < deadline:
+            time.sleep(0.02)
+    assert "reading 0%; running for" in said
+    assert not [thread for thread in threading.enumerate() if thread.name == "jprep-progress"]
+
+
+def test_an_installation_says_what_goes_on(capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
+    monkeypatch.setattr(progress, "INTERVAL", 0.01)
+    said = ""
+    with progress.status("installing torch") as say:
+        say("Downloading \x1b[1mtorch")
+        deadline = time.monotonic() + 60
+        while not said and time.monotonic() < deadline:
+            said = capsys.readouterr().err
+            time.sleep(0.02)
+    assert re.match(r"installing torch, \d:\d\d:\d\d: Downloading \\x1b\[1mtorch\n", said)
+
+
+@pytest.fixture
+def level():
+    yield output.set_level
+    output.set_level(Level.NORMAL)
+
+
+def test_quiet_says_nothing_but_results_and_errors(level, capsys: pytest.CaptureFixture[str]) -> None:
+    level(Level.QUIET)
+    output.note("a note")
+    output.next_steps("jprep this")
+    output.echo("a result")
+    output.error("an error")
+    with progress.watched() as watching:
+        assert watching is None
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("a result\n", "an error\n")
+
+
+def test_verbose_shows_each_line_of_an_installer(level, capsys: pytest.CaptureFixture[str]) -> None:
+    level(Level.VERBOSE)
+    with progress.status("installing") as say:
+        say("one")
+        say("two")
+    assert capsys.readouterr().err == "one\ntwo\n"
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_every_command_takes_both(place: str, tmp_path: Path, jprep: Run) -> None:
+    samples.write(tmp_path)
+    words = ["corpus", "build", "--cc100", "cc100.txt", "--segmenter", "none", "-o", f"c-{place}"]
+    quiet = jprep(*(["-q", *words] if place == "before" else [*words, "--quiet"]), cwd=tmp_path)
+    assert quiet.stderr == "" and "next:" not in quiet.stdout and "documents" in quiet.stdout
+    wrong = ["corpus", "stats", "nowhere"]
+    said = jprep(*(["-v", *wrong] if place == "before" else [*wrong, "--verbose"]), cwd=tmp_path, code=2).stderr
+    assert "Traceback" in said and said.rstrip().splitlines()[-3].startswith("jprep: ")
+
+
+def test_no_command_is_without_them() -> None:
+    def every(command):
+        yield command
+        for child in getattr(command, "commands", {}).values():
+            yield from every(child)
+
+    for command in every(cli):
+        assert {"quiet", "verbose"} <= {option.name for option in command.params}, command.name
+
+
+def test_a_build_off_a_terminal_is_not_silent_for_long(tmp_path: Path) -> None:
+    """The whole command, its interval shortened."""
+    samples.write(tmp_path)
+    code = "import sys\nfrom jprep.cli import progress\nprogress.INTERVAL = 0.05\nfrom jprep.cli.main import main\n"
+    words = [COMMAND, "corpus", "build", "recipe.toml", "-o", "c", "--workers", "1"]
+    command = [str(Path(COMMAND).with_name("python")), "-c", f"{code}sys.argv = {words!r}\nmain()"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, check=True)
+    assert re.search(r"^(reading|segmenting|looking).*running for \d", done.stderr.decode(), re.MULTILINE)
