@@ -114,8 +114,9 @@ class DocumentsStage(Stage):
     @cached_property
     def _steps(self) -> OpenSteps:
         """This process's steps; while they are open, what they read of the inputs is compared with the hashes."""
+        steps = OpenSteps(self._config, "none" if deduplicates(self._config) else self._config.segmenter)
         expect(self._contents)
-        return OpenSteps(self._config, "none" if deduplicates(self._config) else self._config.segmenter)
+        return steps
 
     @property
     def _contents(self) -> dict[str, Content]:
