@@ -44,9 +44,9 @@ def jprep() -> Run:
     """Runs the installed command to its end: `jprep("corpus", "stats", folder, code=0, stdin=b"", env={}, cwd=...)`."""
 
     def run(*arguments: object, code: int = 0, stdin: bytes = b"", **options: Any) -> subprocess.CompletedProcess[str]:
-        env = environment(**options.pop("env", {}))
+        env, timeout = environment(**options.pop("env", {})), options.pop("timeout", 120)
         command = [COMMAND, *map(str, arguments)]
-        raw = subprocess.run(command, input=stdin, capture_output=True, env=env, timeout=120, **options)
+        raw = subprocess.run(command, input=stdin, capture_output=True, env=env, timeout=timeout, **options)
         done = subprocess.CompletedProcess(command, raw.returncode, raw.stdout.decode(), raw.stderr.decode())
         assert done.returncode == code, f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
         return done
