@@ -81,7 +81,8 @@ def _step(ours: dict[str, Any], theirs: dict[str, Any], path: tuple[str, ...]) -
     if ours["name"] != theirs["name"]:
         yield f"{kind}: was {theirs['name']}, is {ours['name']}"
         return
-    step = f"the {kind} {ours['name']}"
+    source = path[path.index("sources") + 1 :][:1] if "sources" in path else ()
+    step = f"the {kind} {ours['name']}" + "".join(f" of the source {name}" for name in source)
     if ours["version"] != theirs["version"]:
         yield f"{step} works differently in this jprep (version {ours['version']}, was {theirs['version']})"
     for difference in _differences(ours.get("config"), theirs.get("config"), ()):
