@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import os
 import sys
 import traceback
@@ -78,6 +79,7 @@ def main() -> None:
     0 done, 1 failed, 2 usage or config, 3 environment, 4 input worse than its budget, 130 interrupted.
     """
     _speak_utf8()
+    logging.getLogger("jprep").addHandler(output.LogHandler(logging.WARNING))
     sys.exit(_run())
 
 

@@ -5,13 +5,14 @@ Results go to standard output, notes and errors to standard error.
 
 from __future__ import annotations
 
+import logging
 import sys
 from enum import IntEnum
 from typing import Any, TextIO, cast
 
 import click
 
-from jprep.io.escaping import escaped, escaped_json
+from jprep.io.escaping import escaped, escaped_json, one_line
 
 
 class Level(IntEnum):
@@ -101,3 +102,11 @@ class _Escaping:
 
     def write(self, text: str) -> int:
         return sys.stdout.write(escaped(text))
+
+
+class LogHandler(logging.Handler):
+    """Prints the library's warnings like errors: escaped, a line each."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one."""
+        error(f"warning: {one_line(record.getMessage())}")

@@ -7,10 +7,11 @@ from typing import Any
 
 from jprep.engine.fingerprint import short
 
-_GROUPS = ("documents", "words", "config", "train")
+_GROUPS = ("documents", "words", "config")
 """First keys that only group others: users know what lies in them by its own name."""
 
-_ABSENT = "(not given)"
+_ABSENT: Any = object()
+"""In place of a key that one side does not have; shown as null."""
 
 _MADE = {"material": "the corpus", "corpus": "the corpus", "tokenizer": "the tokenizer", "dataset": "the dataset"}
 """Keys of what an earlier command has made, of which only hashes are known."""
@@ -48,7 +49,8 @@ def _differences(ours: Any, theirs: Any, path: tuple[str, ...]) -> Iterator[str]
 
 def _whole(ours: Any, theirs: Any, path: tuple[str, ...]) -> str:
     key = ".".join(path[1:] if path[1:] and path[0] in _GROUPS else path) or "it"
-    return f"{key}: was {short(theirs)}, is {short(ours)}"
+    was, now = (short(None if each is _ABSENT else each) for each in (theirs, ours))
+    return f"{key}: was {was}, is {now}"
 
 
 def _files(ours: dict[str, Any], theirs: dict[str, Any], path: tuple[str, ...]) -> Iterator[str]:
@@ -81,7 +83,8 @@ def _step(ours: dict[str, Any], theirs: dict[str, Any], path: tuple[str, ...]) -
     if ours["name"] != theirs["name"]:
         yield f"{kind}: was {theirs['name']}, is {ours['name']}"
         return
-    step = f"the {kind} {ours['name']}"
+    source = path[path.index("sources") + 1 :][:1] if "sources" in path else ()
+    step = f"the {kind} {ours['name']}" + "".join(f" of the source {name}" for name in source)
     if ours["version"] != theirs["version"]:
         yield f"{step} works differently in this jprep (version {ours['version']}, was {theirs['version']})"
     for difference in _differences(ours.get("config"), theirs.get("config"), ()):

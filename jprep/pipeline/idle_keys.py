@@ -1,25 +1,25 @@
-"""Keys of a recipe that have no effect beside the others: they are refused, so that nobody relies on them."""
+"""Keys of a recipe that have no effect beside the others: a warning names them, so that nobody relies on them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from jprep.corpus.recipe import CorpusConfig
-from jprep.errors import ConfigError
 from jprep.tokenizer.spec import TokenizerConfig
 from jprep.train.job import TrainSection
 
 
-def refuse_idle(corpus: CorpusConfig, tokenizer: TokenizerConfig, train: TrainSection | None, where: str) -> None:
-    """Raise ConfigError for the first key that has no effect and is not at its default.
+def idle_keys(corpus: CorpusConfig, tokenizer: TokenizerConfig, train: TrainSection | None) -> Iterator[str]:
+    """Yield a sentence for each key that has no effect and is not at its default: which, why, and what to do.
+
+    They are not refused: recipes of earlier versions may have them, and `--set` may make a recipe's own key idle.
 
     Args:
         corpus: the section `[corpus]`.
         tokenizer: `[tokenizer]`.
         train: `[train]`; None where the recipe has none.
-        where: the recipe's file.
     """
     sections: list[tuple[str, msgspec.Struct, Mapping[str, str]]] = [
         ("corpus.dedup", corpus.dedup, {} if corpus.dedup.lines else {"line_min_chars": "dedup.lines is false"}),
@@ -29,13 +29,15 @@ def refuse_idle(corpus: CorpusConfig, tokenizer: TokenizerConfig, train: TrainSe
         sections += [
             ("train", train, _of_train(train)),
             ("train.labelled", train.labelled, _of_labelled(train)),
+            ("train.schedule", train.schedule, _of_schedule(train)),
+            ("train.checkpoint", train.checkpoint, _of_checkpoint(train)),
             ("train.validation", train.validation, _of_validation(train)),
         ]
     for name, section, reasons in sections:
         for key, reason in reasons.items():
             default = getattr(type(section)(), key)
             if getattr(section, key) != default:
-                raise ConfigError(f"{name}.{key} has no effect: {reason}", where=where, fix=_fix(name, key, default))
+                yield f"{name}.{key} has no effect: {reason}; {_fix(name, key, default)}"
 
 
 def _fix(name: str, key: str, default: object) -> str:
@@ -68,3 +70,13 @@ def _of_labelled(train: TrainSection) -> dict[str, str]:
 
 def _of_validation(train: TrainSection) -> dict[str, str]:
     return {} if train.validation.every_steps else {"batches": "validation.every_steps is 0, so nothing is measured"}
+
+
+def _of_schedule(train: TrainSection) -> dict[str, str]:
+    reason = "a constant learning rate does not fall"
+    return dict.fromkeys(("floor", "steps"), reason) if train.schedule.kind == "constant" else {}
+
+
+def _of_checkpoint(train: TrainSection) -> dict[str, str]:
+    reason = "it goes by the validation loss, and validation.every_steps is 0"
+    return {} if train.validation.every_steps else {"keep_best": reason}

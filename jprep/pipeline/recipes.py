@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,13 @@ from jprep.corpus import recipe as corpus_recipe
 from jprep.corpus.recipe import CorpusConfig, Recipe, StepRef, convert, step_name
 from jprep.dataset.spec import DatasetConfig
 from jprep.errors import ConfigError, JprepError
-from jprep.pipeline.idle_keys import refuse_idle
+from jprep.pipeline.idle_keys import idle_keys
 from jprep.plugins import plugins
 from jprep.tokenizer.spec import TokenizerConfig
 from jprep.train.job import TrainSection
 from jprep.train.models import check_model
+
+_log = logging.getLogger(__name__)
 
 
 def load_recipe(path: Path, overrides: Iterable[str] = (), tokenizer: Mapping[str, Any] | None = None) -> Recipe:
@@ -29,7 +32,7 @@ def load_recipe(path: Path, overrides: Iterable[str] = (), tokenizer: Mapping[st
         tokenizer: keys of `[tokenizer]` that replace what the file says.
 
     Raises:
-        ConfigError: not TOML; an unknown key or a value of the wrong type in any section; a key without effect.
+        ConfigError: not TOML; an unknown key or a value of the wrong type in any section.
     """
     recipe = corpus_recipe.load_recipe(path, overrides)
     if tokenizer:
@@ -40,6 +43,8 @@ def load_recipe(path: Path, overrides: Iterable[str] = (), tokenizer: Mapping[st
 
 def check_recipe(recipe: Recipe, where: str) -> None:
     """Check the sections that `jprep.corpus.recipe` leaves to other packages, and the options of steps and backends.
+
+    Keys that have no effect are logged as warnings.
 
     What only some machines can know, such as a plugin that is not installed here, is left to the command that needs it.
 
@@ -59,7 +64,8 @@ def check_recipe(recipe: Recipe, where: str) -> None:
         _check_backend(name, options, where)
     if recipe.train:
         check_model(train.model, train.task)
-    refuse_idle(recipe.corpus, tokenizer, train if recipe.train else None, where)
+    for warning in idle_keys(recipe.corpus, tokenizer, train if recipe.train else None):
+        _log.warning("%s: %s", where, warning)
 
 
 def _steps(corpus: CorpusConfig, tokenizer: TokenizerConfig) -> Iterator[tuple[str, StepRef]]:

@@ -213,10 +213,6 @@ def train_section(section: Mapping[str, Any], where: str) -> TrainSection:
         if getattr(config, key) < least:
             raise ConfigError(f"train.{key} must be at least {least}", where=where, fix=f"e.g. {key} = {least}")
     _check_end(config, where)
-    if config.checkpoint.keep_best and not config.validation.every_steps:
-        fix = "validation.every_steps = 100, or leave keep_best out"
-        what = "checkpoint.keep_best goes by the validation loss, and none is measured"
-        raise ConfigError(what, where=where, fix=fix)
     _check_data(config, where)
     _check_fold(config, where)
     return config

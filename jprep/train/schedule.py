@@ -47,17 +47,11 @@ def check_schedule(schedule: ScheduleSection, steps: int) -> None:
     """Refuse what is no schedule.
 
     Raises:
-        ConfigError: a warm-up longer than the schedule, a floor that is no share, or a key that its kind ignores.
+        ConfigError: a warm-up longer than the schedule, or a floor that is no share.
     """
     where, total = "train.schedule", schedule.steps or steps
     if schedule.steps < 0:
         raise ConfigError("a schedule cannot end before it begins", where=f"{where}.steps", fix="give 0 or more")
-    if schedule.steps and schedule.kind == "constant":
-        fix = 'leave it out, or kind = "linear"'
-        raise ConfigError("a constant rate ends nowhere", where=f"{where}.steps", fix=fix)
-    if schedule.floor and schedule.kind == "constant":
-        fix = 'leave it out, or kind = "linear"'
-        raise ConfigError("a constant rate falls to no floor", where=f"{where}.floor", fix=fix)
     if not 0 <= schedule.warmup <= total:
         fix = f"a number from 0 to {total}, the steps of the schedule"
         raise ConfigError(f"a warm-up cannot take {schedule.warmup} steps", where=f"{where}.warmup", fix=fix)

@@ -58,8 +58,10 @@ SOURCES = ("documents", "sources")
          "the input file a.xml of the source wiki has changed: it had 1,000 bytes, and has 1,500"),
         (put(*SOURCES, 0, "files", to=FILES[:1]), "the input file b.xml of the source wiki is missing"),
         (put(*SOURCES, 0, "files", to=FILES[::-1]), "the input files of the source wiki come in another order"),
-        (put(*SOURCES, 0, "reader", "config", "shard_mb", to=1), "the reader wikipedia: shard_mb: was 32, is 1"),
-        (put(*SOURCES, 0, "filters", 0, "config", "least", to=2), "the filter length: least: was 1, is 2"),
+        (put(*SOURCES, 0, "reader", "config", "shard_mb", to=1),
+         "the reader wikipedia of the source wiki: shard_mb: was 32, is 1"),
+        (put(*SOURCES, 0, "filters", 0, "config", "least", to=2),
+         "the filter length of the source wiki: least: was 1, is 2"),
         (put(*SOURCES, to=[]), "sources: was wiki, is none"),
         (put("documents", "normalizers", to=[step("nfkc")]), "normalizers: was neologdn, is nfkc"),
         (put("documents", "dedup", "documents", to=False), "dedup.documents: was true, is false"),
@@ -87,7 +89,7 @@ def test_what_an_earlier_command_made_is_named_as_a_whole(key: str) -> None:
 def test_a_job() -> None:
     ours = {"train": {"batch": 4, "model": {"preset": "a"}}, "steps": 7}
     theirs = {"train": {"batch": 8, "model": {"preset": "a"}}, "steps": 7}
-    assert described(ours, theirs) == ["batch: was 8, is 4"]
+    assert described(ours, theirs) == ["train.batch: was 8, is 4"]
 
 
 plain = st.recursive(

@@ -78,7 +78,7 @@ def test_a_file_that_is_no_toml(data: bytes, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot read the recipe") as caught:
         load_recipe(path)
     assert caught.value.where == str(path)
-    with pytest.raises(ConfigError, match="cannot read the recipe"):
+    with pytest.raises(ConfigError, match="got a directory"):
         load_recipe(tmp_path)
     with pytest.raises(ConfigError, match="no such recipe"):
         load_recipe(tmp_path / "other.toml")
