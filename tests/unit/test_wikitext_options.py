@@ -49,6 +49,10 @@ def test_links_can_show_their_targets() -> None:
     assert extract(source, links="target") == "貞観 (日本)13年、沿革、この節、塔、鴨川"
 
 
+def test_apostrophes_of_targets_mark_nothing() -> None:
+    assert extract("''[[Rock ''n'' Roll|曲]]''と''[[B's]]''", links="target") == "Rock ''n'' RollとB's"
+
+
 def test_formulas_and_code_can_be_kept() -> None:
     source = "<math>a\n+b</math>\n<syntaxhighlight>\nx = [[1]]\n</syntaxhighlight>"
     assert extract(source, math=True, code=True) == "a +b\nx = [[1]]"

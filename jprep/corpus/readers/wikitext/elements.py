@@ -8,7 +8,7 @@ from jprep.corpus.document import Tally
 from jprep.corpus.readers.wikitext.config import ExtractorConfig
 from jprep.corpus.readers.wikitext.entities import without_entities
 from jprep.corpus.readers.wikitext.linestarts import mark_line_starts
-from jprep.corpus.readers.wikitext.marks import BREAK, DROP, LITERAL
+from jprep.corpus.readers.wikitext.marks import BREAK, DROP, FIRST_LITERALS, LITERAL
 from jprep.corpus.readers.wikitext.tables import mark_cells
 from jprep.corpus.readers.wikitext.tags import without_tags
 
@@ -35,11 +35,11 @@ class Elements:
 
     def __init__(self, config: ExtractorConfig, tally: Tally) -> None:
         self._config, self._tally = config, tally
-        self._literals = [""]
+        self._literals = list(FIRST_LITERALS)
 
     def resolve(self, text: str) -> str:
         """Drop comments, references and their kin, put literals out of reach of other mark-up, take tags off."""
-        self._literals = [""]
+        self._literals = list(FIRST_LITERALS)
         if "{{!}}" in text:
             text = _PIPED_TABLE.sub(lambda sign: "{|" if sign[0][2] == "{" else "|}", text)
         if "<" in text:
@@ -48,7 +48,7 @@ class Elements:
         if self._config.tables:
             text = mark_cells(text)
         if "<" in text:
-            text = without_tags(text)
+            text = without_tags(text, mark_cells=self._config.tables)
         return _BROKEN.sub(DROP, text) if "<" in text or "-->" in text else text
 
     def _without_contents(self, text: str) -> str:

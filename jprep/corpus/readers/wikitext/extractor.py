@@ -12,7 +12,7 @@ from jprep.corpus.readers.wikitext.elements import Elements
 from jprep.corpus.readers.wikitext.entities import without_entities
 from jprep.corpus.readers.wikitext.lines import Lines
 from jprep.corpus.readers.wikitext.links import FLAT, Links
-from jprep.corpus.readers.wikitext.marks import APOSTROPHE, EQUALS, LINKED, PIPE, unmarked, without_marks
+from jprep.corpus.readers.wikitext.marks import EQUALS, PIPE, unmarked, without_marks
 from jprep.corpus.readers.wikitext.nesting import Nesting, has_signs
 from jprep.corpus.readers.wikitext.quotes import without_quotes
 from jprep.corpus.readers.wikitext.table import Table, load_table
@@ -75,9 +75,8 @@ class Extractor:
             text = text.replace("\r\n", "\n").replace("\r", "\n")
         text = _REDIRECT.sub("", text, count=1) if _REDIRECT.match(text) else text
         text = "".join(self._flat_link.split(self._elements.resolve(text)))
-        text = self._nesting.resolve(text).replace(LINKED, "")
-        text = self._lines.unmark(_without_inline(text))
-        text = text.replace(PIPE, "|").replace(EQUALS, "=").replace(APOSTROPHE, "'")
+        text = self._lines.unmark(_without_inline(self._nesting.resolve(text)))
+        text = text.replace(PIPE, "|").replace(EQUALS, "=")
         text = _without_signs(self._mender.mend(without_entities(text)))
         return "\n".join(self._lines.paragraphs(self._elements.restore(text)))
 

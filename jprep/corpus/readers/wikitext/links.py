@@ -80,7 +80,7 @@ class Links:
                 self._tally["interlanguage"] += 1
                 return DROP
         if self._targets and target[:1] != "#":
-            return target.partition("#")[0].strip()
+            return unmarked(target.partition("#")[0].strip())
         if not pipe or "\n" in target:  # a target never spans lines: the opening sign had lost its closing one
             return _title(content.strip())
         return label or _short(target)

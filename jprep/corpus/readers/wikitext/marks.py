@@ -11,6 +11,12 @@ LITERAL = "\x02"
 EMPTY = f"{LITERAL}0{LITERAL}"
 """The literal that holds nothing; what follows it does not begin a line."""
 
+APOSTROPHE = f"{LITERAL}1{LITERAL}"
+"""The literal of an apostrophe, which never marks bold or italic."""
+
+FIRST_LITERALS = ("", "'")
+"""The literals that every page has."""
+
 PIPE = "\x03"
 """A `|` of an expanded template: it does not part the arguments of the template around it."""
 
@@ -26,11 +32,8 @@ HEADING = "\x06"
 LINKED = "\x0e"
 """Begins a table cell whose first `|` does not end its attributes, because a link or a tag stands before it."""
 
-APOSTROPHE = "\x0f"
-"""A `'` of a linked title, which never marks bold or italic."""
-
 _WORD_MARKS = "\x1f\x1e"
-_ALL = DROP + LITERAL + PIPE + EQUALS + BREAK + HEADING + LINKED + APOSTROPHE + _WORD_MARKS
+_ALL = DROP + LITERAL + PIPE + EQUALS + BREAK + HEADING + LINKED + _WORD_MARKS
 _DELETE = dict.fromkeys(map(ord, _ALL))
 
 
@@ -41,6 +44,6 @@ def unmarked(title: str) -> str:
 
 def without_marks(text: str) -> str:
     """Delete from an input the characters that have a meaning here, or at jprep's word and sentence boundaries."""
-    if any(map(text.__contains__, _ALL)):  # ten C-level searches: a translate() of every page would cost far more
+    if any(map(text.__contains__, _ALL)):  # nine C-level searches: a translate() of every page would cost far more
         return text.translate(_DELETE)
     return text

@@ -6,7 +6,7 @@ import re
 
 from jprep.corpus.document import Tally
 from jprep.corpus.readers.wikitext.links import Links
-from jprep.corpus.readers.wikitext.marks import DROP, EQUALS, PIPE
+from jprep.corpus.readers.wikitext.marks import DROP, EQUALS, LINKED, PIPE
 from jprep.corpus.readers.wikitext.tables import rows
 from jprep.corpus.readers.wikitext.templates import Templates
 
@@ -56,7 +56,8 @@ class Nesting:
                 text = _FLAT_LINK.sub(lambda match: _guarded(self._links.resolve(match[1])), text)
             if len(text) == before:
                 break
-        return self._parse(text) if has_signs(text) else text
+        text = self._parse(text) if has_signs(text) else text
+        return text.replace(LINKED, "") if self._keep_tables else text
 
     def _parse(self, text: str) -> str:
         pieces = _TOKEN.split(text)

@@ -9,7 +9,6 @@ from jprep.corpus.readers.wikitext.quotes import without_quotes
 
 _SPACES = " \t\u3000"
 _LIST_SIGNS = "*#:;" + _SPACES
-_LINE_SIGNS = ("*", "#", ":", ";", "=", "|", "!")
 _TAGGED_CELL = re.compile(r"\n[ \t]*\|(?=(?:<[a-z/][^<>\n]*+>)++[-+}])", re.I)
 _LINKED_LINE = re.compile(r"\n[ \t]*[|!][^\n\[]*+(?:\[(?!\[)[^\n\[]*+)*+\[\[[^\n]*+")
 _LINKED_CELL = re.compile(r"(?:\n[ \t]*(?:\|\+|[|!](?![-}]))|\|\||!!)(?=[^|\n\[]*+(?:\[(?!\[)[^|\n\[]*+)*+\[\[)")
@@ -36,7 +35,7 @@ def rows(content: str) -> str:
     for line in content.replace(PIPE, "|").replace(BREAK, " ").replace(DROP, " ").split("\n")[1:]:
         table.add(line.strip(_SPACES))
     table.end_row()
-    return "\n".join(("", *table.shown, "")).replace(LINKED, "")
+    return "\n".join(("", *table.shown, ""))
 
 
 class _Rows:
@@ -71,13 +70,14 @@ class _Rows:
         """Show what was gathered since the last row."""
         row = "\t".join(text for text in map(_text, self._cells) if text)
         if row:
-            self.shown.append(EMPTY + row if row.startswith(_LINE_SIGNS) else row)
+            self.shown.append(EMPTY + row)  # neither a list item nor the rest of the row above
         self._cells, self._in_caption = [], False
 
 
 def _without_attributes(cell: str) -> str:
     attributes, pipe, text = cell.partition("|")
-    return text if pipe and LINKED not in attributes else cell
+    shown = text if pipe and LINKED not in attributes else cell
+    return shown.replace(LINKED, "")
 
 
 def _text(lines: list[str]) -> str:

@@ -25,15 +25,22 @@ _SHOWN = dict.fromkeys([f"{slash}{name}" for slash in ("", "/") for name in _BLO
     "table": "\n{|\n",
     "/table": "\n|}\n",
     "tr": "\n|-\n",
-    "td": f"\n|{LINKED}",
-    "th": f"\n!{LINKED}",
+    "td": "\n|",
+    "th": "\n!",
 }
+_SHOWN_MARKED = _SHOWN | {"td": f"\n|{LINKED}", "th": f"\n!{LINKED}"}
 
 
-def without_tags(text: str) -> str:
-    """Take HTML tags off: those of blocks end paragraphs, those of tables become wikitext, `<ruby>` gets brackets."""
+def without_tags(text: str, *, mark_cells: bool) -> str:
+    """Take HTML tags off: those of blocks end paragraphs, those of tables become wikitext, `<ruby>` gets brackets.
+
+    Args:
+        text: a page whose references and literals are dealt with.
+        mark_cells: whether cells are marked as having no attributes, for tables that are kept.
+    """
+    shown = _SHOWN_MARKED if mark_cells else _SHOWN
     pieces = _TAG.split(text)
     if len(pieces) > 1:
-        pieces[1::2] = [_SHOWN.get(tag.lower(), "") for tag in pieces[1::2]]
+        pieces[1::2] = [shown.get(tag.lower(), "") for tag in pieces[1::2]]
         return "".join(pieces)
     return text
