@@ -113,9 +113,3 @@ def test_a_supervised_worker_saves_its_best(worker: str | None, tmp_path: Path) 
     saved = [event.step for event in read_events(run) if event.kind == "checkpoint"]
     assert min(measured, key=lambda step: measured[step] or 0) in kept(run)
     assert 15 in saved
-
-
-def test_keep_best_without_validation_is_refused() -> None:
-    with pytest.raises(ConfigError, match="keep_best") as caught:
-        train_section({"steps": 10, "checkpoint": {"keep_best": 1}}, "[train]")
-    assert "validation.every_steps" in caught.value.fix
