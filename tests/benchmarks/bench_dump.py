@@ -106,7 +106,7 @@ def _hash(docs: list[Document]) -> None:
 
 
 def _write(docs: list[Document], folder: Path) -> None:
-    with writing(folder, "documents/profile.parquet", Document) as kept:
+    with writing(folder, "documents/profile.parquet", Document, {}) as kept:
         kept.add(docs)
 
 

@@ -144,7 +144,7 @@ def test_other_work_is_refused_until_restarted(work: Path, tmp_path: Path, jprep
     shutil.copytree(work / "dataset", tmp_path / "d")
     command = ("dataset", "pack", work / "corpus", "--tokenizer", work / "tokenizer", "-o", tmp_path / "d")
     refused = jprep(*command, "--set", "dataset.validation=0", code=2)
-    assert "config.validation" in refused.stderr and "--restart" in refused.stderr
+    assert "validation: was 0.2, is 0.0" in refused.stderr and "--restart" in refused.stderr
     jprep(*command, "--set", "dataset.validation=0", "--restart")
     assert not (tmp_path / "d/validation.bin").exists()
     jprep(*command, *SHARE, "--restart")

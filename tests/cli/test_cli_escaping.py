@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jprep.engine.sealed import seal
 from jprep.io.escaping import escaped, escaped_json, one_line
 from tests.conftest import COMMAND, ROOT, Distribution, Run, environment
 from tests.fakes.numpy_backend import offer
@@ -75,14 +76,14 @@ class Hostile:
         quoted = json.dumps(f"名{BAD}")
         self.recipe = self.folder / f"r{BAD}.toml"
         self.recipe.write_text(
-            f"""name = {quoted}
+            f"""name = "名"
 [[corpus.sources]]
 name = "rows"
 licence = {quoted}
 homepage = {quoted}
 paths = [{json.dumps(f"入力{BAD}.jsonl")}]
 reader = {{ use = "jsonl", title = "title" }}
-files = [{{ url = {json.dumps(f"file:///nowhere/{BAD}")}, name = {json.dumps(f"f{BAD}")} }}]
+files = [{{ url = {json.dumps(f"file:///nowhere/{BAD}")}, name = "f.jsonl" }}]
 [corpus]
 segmenter = "none"
 filters = [{{ use = "length", min_chars = 20 }}]
@@ -97,6 +98,14 @@ batch = 2
 steps = 2
 """,
             encoding="utf-8",
+        )
+
+    def rename_corpus(self) -> None:
+        """Give the corpus a hostile name, as one from elsewhere may have: recipes with such a name are refused."""
+        path = self.folder / "work" / "名" / "corpus" / "corpus.json"
+        manifest = json.loads(path.read_bytes())
+        path.write_bytes(
+            seal({key: value for key, value in manifest.items() if key != "checksum"} | {"name": f"名{BAD}"})
         )
 
     def run(self, *words: object, terminal: bool = False) -> str:
@@ -130,11 +139,11 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Hostile:
 
 
 def commands(place: Hostile) -> list[list[object]]:
-    recipe, work = place.recipe.name, Path(f"work/名{BAD}")
+    recipe, work = place.recipe.name, Path("work/名")
     none = f"no{BAD}"
     return [
+        ["corpus", "build", recipe, "--set", f"name=名{BAD}"],
         ["corpus", "build", recipe, "--dry-run"],
-        ["corpus", "build", recipe],
         ["corpus", "build", recipe, "--set", "corpus.dedup.lines=true"],
         ["corpus", "stats", work / "corpus"],
         ["corpus", "stats", work / "corpus", "--json"],
@@ -172,10 +181,12 @@ def commands(place: Hostile) -> list[list[object]]:
 
 
 def test_no_command_prints_a_raw_control_character(hostile: Hostile) -> None:
+    assert not UNSAFE.search(hostile.run("corpus", "build", hostile.recipe.name))
+    hostile.rename_corpus()
     for words in commands(hostile):
         said = hostile.run(*words)
         assert not (found := UNSAFE.search(said)), (words, found, said)
-    shown = hostile.run("corpus", "why", f"work/名{BAD}/corpus", f"題3{KEPT}\n偽の行")
+    shown = hostile.run("corpus", "why", "work/名/corpus", f"題3{KEPT}\n偽の行")
     assert len(shown.splitlines()) == 1 and r"]0;taken\x9b31m\u202e" in shown
 
 

@@ -171,14 +171,16 @@ def test_a_foreign_folder_is_left_alone(corpus: Path, tmp_path: Path, jprep: Run
 
 
 def test_other_formats(trained: dict[str, Path], tmp_path: Path, jprep: Run) -> None:
-    forms = {"bpe": "fairseq", "wordpiece": "bert", "byte-bpe": "gpt2", "unigram": "sentencepiece"}
-    names = {"fairseq": {"dict.txt"}, "bert": {"vocab.txt"}, "gpt2": {"vocab.json", "merges.txt"}}
+    forms = {"bpe": "fairseq", "byte-bpe": "gpt2", "unigram": "sentencepiece"}
+    names = {"fairseq": {"dict.txt"}, "gpt2": {"vocab.json", "merges.txt"}}
     names["sentencepiece"] = {"spm.model", "spm.vocab"}
     for model, form in forms.items():
         jprep("tokenizer", "export", trained[model], "--format", form, "-o", tmp_path / form)
         assert {path.name for path in (tmp_path / form).iterdir()} == names[form] | {".export-lock"}
     refused = jprep("tokenizer", "export", trained["bpe"], "--format", "gpt2", "-o", tmp_path / "x", code=2)
     assert "fairseq, sentencepiece" in refused.stderr
+    refused = jprep("tokenizer", "export", trained["wordpiece"], "--format", "bert", "-o", tmp_path / "x", code=2)
+    assert "pieces that begin with ##" in refused.stderr and not (tmp_path / "x").exists()
 
 
 def test_evaluate_compares(trained: dict[str, Path], corpus: Path, jprep: Run) -> None:

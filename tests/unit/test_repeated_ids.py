@@ -40,7 +40,7 @@ def counted(root: Path, ids: Ids) -> dict[int, RepeatedIds]:
     parts: list[tuple[int, Output]] = []
     for source, of_source in enumerate(ids):
         for number, names in enumerate(of_source):
-            with writing(root, f"documents/{source:04}-s-{number:06}.parquet", Document) as part:
+            with writing(root, f"documents/{source:04}-s-{number:06}.parquet", Document, {}) as part:
                 part.add([Document(name, f"s{source}", "", "", "本文") for name in names])
             if part.output:
                 parts.append((source, part.output))
@@ -198,4 +198,4 @@ def test_lineage_names_the_very_document(tmp_path: Path, jprep: Run) -> None:
 
 
 def documents_of(corpus: Corpus, part: Output) -> list[Document]:
-    return list(read_rows(corpus.folder / part.path, Document))
+    return list(read_rows(corpus.folder, part, Document))

@@ -48,7 +48,7 @@ def make_corpus(folder: Path, parts: Sequence[Sequence[str]], *, words: bool = T
             Document(f"s:{number}-{i}", "s", "", "", text, marked if words else "")
             for i, (text, marked) in enumerate(zip(texts, part, strict=True))
         ]
-        with writing(folder, f"documents/{number:04d}.parquet", Document) as written:
+        with writing(folder, f"documents/{number:04d}.parquet", Document, {}) as written:
             written.add(rows)
         outputs += [written.output] if written.output else []
         total.update(documents=len(rows), characters=sum(map(len, texts)))

@@ -6,13 +6,25 @@ import functools
 import threading
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from jprep.dataset.special_ids import SpecialIds
 from jprep.errors import ConfigError, JprepError, MachineError
 from jprep.io.lock import locked
 from jprep.train.exporting import folder as folder_of_exports
-from jprep.train.exporting.folder import whole
-from jprep.train.exporting.manifest import MANIFEST
+from jprep.train.exporting.folder import hashes, whole
+from jprep.train.exporting.manifest import FORMAT, MANIFEST, Exported, write_export
+
+ABOUT = Exported(
+    jprep="0.1.0", format=FORMAT, name="run", task="mlm", backend="numpy", step=1, dtype="fp32", parameters=1,
+    special=SpecialIds(vocab_size=1), end=-1, files={},
+)  # fmt: skip
+
+
+def finish(folder: Path) -> None:
+    """Write the manifest of an export that holds what lies there."""
+    write_export(folder, msgspec.structs.replace(ABOUT, files=hashes(folder)))
 
 
 def test_two_exports_to_one_folder_wait_for_one_another(tmp_path: Path) -> None:
@@ -22,7 +34,7 @@ def test_two_exports_to_one_folder_wait_for_one_another(tmp_path: Path) -> None:
     def fill(name: str) -> None:
         with whole(out) as new:
             (new / name).write_text(name)
-            (new / MANIFEST).write_text('{"task": "mlm"}')
+            finish(new)
             inside.set()
             leave.wait(30)
 
@@ -44,7 +56,7 @@ def test_an_export_beside_a_running_one_is_refused(tmp_path: Path, monkeypatch: 
         with pytest.raises(MachineError, match="another jprep is at work") as caught, whole(tmp_path / "out"):
             raise AssertionError("not reached")
         assert caught.value.where == str(tmp_path / "out")
-        (new / MANIFEST).write_text('{"task": "mlm"}')
+        finish(new)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
@@ -53,7 +65,7 @@ def test_an_export_through_a_link_replaces_what_it_leads_to(tmp_path: Path) -> N
     (tmp_path / "link").symlink_to("disk/out")
     (tmp_path / "disk" / "out").mkdir()
     with whole(tmp_path / "link") as new:
-        (new / MANIFEST).write_text('{"task": "mlm"}')
+        finish(new)
     assert (tmp_path / "link").is_symlink()
     assert [path.name for path in (tmp_path / "disk").iterdir()] == ["out"]
 
@@ -62,7 +74,7 @@ def test_an_export_that_was_killed_between_two_names_comes_back(tmp_path: Path) 
     old = tmp_path / "partial-out" / "old"
     old.mkdir(parents=True)
     (tmp_path / "partial-out" / ".lock").touch()
-    (old / MANIFEST).write_text('{"task": "mlm"}')
+    finish(old)
     with pytest.raises(JprepError, match="died"), whole(tmp_path / "out"):
         raise JprepError("died")
     assert [path.name for path in tmp_path.iterdir()] == ["out"]

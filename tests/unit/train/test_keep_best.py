@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jprep.errors import ConfigError
 from jprep.train.events import read_events
-from jprep.train.job import CheckpointSection, ValidationSection, train_section
+from jprep.train.job import CheckpointSection, ValidationSection
 from jprep.train.rundir import checkpoints_of, read_job
 from jprep.train.supervise import supervise
 from jprep.train.worker import Session
