@@ -7,7 +7,7 @@ from typing import Any
 
 from jprep.engine.fingerprint import short
 
-_GROUPS = ("documents", "words", "config")
+_GROUPS = ("documents", "words", "config", "about")
 """First keys that only group others: users know what lies in them by its own name."""
 
 _ABSENT: Any = object()
@@ -39,16 +39,26 @@ def _differences(ours: Any, theirs: Any, path: tuple[str, ...]) -> Iterator[str]
     elif _is_step(ours) and _is_step(theirs):
         yield from list(_step(ours, theirs, path)) or [_whole(ours, theirs, path)]
     elif isinstance(ours, dict) and isinstance(theirs, dict):
-        for key in sorted(ours.keys() | theirs.keys()):
-            yield from _differences(ours.get(key, _ABSENT), theirs.get(key, _ABSENT), (*path, key))
+        yield from _fields(ours, theirs, path)
     elif path[-1:] == ("fingerprint",):
         yield "it was made from something else"
     else:
         yield _whole(ours, theirs, path)
 
 
+def _fields(ours: dict[str, Any], theirs: dict[str, Any], path: tuple[str, ...]) -> Iterator[str]:
+    keys = ours.keys() | theirs.keys()
+    if "format" in ours and "format" in theirs and ours["format"] != theirs["format"]:
+        yield f"this jprep writes format {ours['format']}, and found format {theirs['format']}"
+        keys -= {"format", "about"}  # earlier formats have no `about`
+    for key in sorted(keys):
+        yield from _differences(ours.get(key, _ABSENT), theirs.get(key, _ABSENT), (*path, key))
+
+
 def _whole(ours: Any, theirs: Any, path: tuple[str, ...]) -> str:
-    key = ".".join(path[1:] if path[1:] and path[0] in _GROUPS else path) or "it"
+    while path[1:] and path[0] in _GROUPS:
+        path = path[1:]
+    key = ".".join(path) or "it"
     was, now = (short(None if each is _ABSENT else each) for each in (theirs, ours))
     return f"{key}: was {was}, is {now}"
 
@@ -87,6 +97,7 @@ def _step(ours: dict[str, Any], theirs: dict[str, Any], path: tuple[str, ...]) -
     step = f"the {kind} {ours['name']}" + "".join(f" of the source {name}" for name in source)
     if ours["version"] != theirs["version"]:
         yield f"{step} works differently in this jprep (version {ours['version']}, was {theirs['version']})"
+        return  # what it is made of comes with its version
     for difference in _differences(ours.get("config"), theirs.get("config"), ()):
         yield f"{step}: {difference}"
     for difference in _differences(ours.get("provenance"), theirs.get("provenance"), ()):
