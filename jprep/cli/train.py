@@ -139,7 +139,6 @@ def carry_out(prepared: Prepared, resume: str = "auto") -> int:
 
 def show_folds(run: Path, *, as_json: bool) -> None:
     """Print what all folds came to."""
-
     from jprep.train.folds import read_folds
 
     found = read_folds(run)
@@ -158,7 +157,6 @@ def _number(value: float | None) -> str:
 
 def show(prepared: Prepared, code: int, *, as_json: bool) -> None:
     """Print how a run ended, and what can be done with it."""
-
     run, job, standing = prepared.run, prepared.job, _standing(prepared)
     if as_json:
         about = {"run": str(run), "name": job.name, "backend": job.backend, "code": code, "steps": job.steps}

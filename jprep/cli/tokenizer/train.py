@@ -14,6 +14,7 @@ from jprep.cli.corpus.stats import AS_JSON, table
 from jprep.cli.output import echo, echo_json, next_steps
 from jprep.cli.paths import OUTPUT_PATH
 from jprep.cli.working import spare_threads, working
+from jprep.io.escaping import one_line
 
 if TYPE_CHECKING:
     from jprep.corpus.recipe import Recipe
@@ -188,12 +189,11 @@ def _name(inputs: tuple[str, ...]) -> str:
 
 def show(card: Card, folder: Path, *, as_json: bool) -> None:
     """Print what a tokenizer is, and how it scores."""
-
     if as_json:
         names = ("name", "signature", "fingerprint", "counts", "figures")
         echo_json({"folder": str(folder)} | {name: getattr(card, name) for name in names})
         return
-    echo(f"{card.name}  {folder}")
+    echo(one_line(f"{card.name}  {folder}"))
     table("counted while training", card.counts)
     table("on a sample of its corpus", card.figures)
-    echo(f"\n{card.signature}")
+    echo(f"\n{one_line(card.signature)}")
