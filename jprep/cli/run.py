@@ -72,7 +72,7 @@ def run(
 ) -> int:
     """Do every step of a RECIPE: fetch, corpus, tokenizer, dataset, training, export.
 
-    A step that is done already is not done again. Run again after any interruption it goes on where it was.
+    Finished steps are not repeated. Interrupt at any time and rerun to resume.
 
     \b
     jprep run data_recipes/jawiki.toml --scale tiny

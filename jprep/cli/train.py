@@ -36,7 +36,7 @@ def _resume(context: click.Context, option: click.Parameter, value: str) -> str:
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key, e.g. train.batch=64.")
 @click.option(
     "--resume", default="auto", show_default=True, metavar="auto|STEP|never", callback=_resume,
-    help="Where a run that stands goes on: at its last good checkpoint, at another one, or at the beginning.",
+    help="Where an existing run resumes: at its last valid checkpoint, at another step, or at step 0.",
 )  # fmt: skip
 @click.option("-o", "--output", type=OUTPUT_PATH, help="The run directory.")
 @click.option("--name", help="The run's name: it goes to WORK/RECIPE/runs/NAME. By default the backend's.")
@@ -64,8 +64,8 @@ def train(
 ) -> int:
     """Train the model of a recipe's section [train] on its dataset, or on its labelled data.
 
-    Run again after any interruption it goes on from the last checkpoint, and the weights are the same. The first Ctrl-C
-    saves and leaves; the second leaves at once.
+    Interrupt at any time and rerun to resume from the last checkpoint; the weights are the same. The first Ctrl-C saves
+    and exits; the second exits at once.
 
     \b
     jprep train data_recipes/jawiki.toml --dry-run

@@ -46,7 +46,7 @@ _KEYS = ("model", "vocab_size", "alphabet", "boundaries", "special")
 @click.option("--executor", default="local", show_default=True, metavar="NAME", help="Where the counting runs.")
 @click.option("-o", "--output", type=OUTPUT_PATH, help="The tokenizer's folder.")
 @click.option("--work", type=OUTPUT_PATH, default=Path("work"), help="Where outputs go without -o.")
-@click.option("--restart", is_flag=True, help="Throw away what the folder holds, and begin anew.")
+@click.option("--restart", is_flag=True, help="Delete what an earlier training left in the folder, and start again.")
 @AS_JSON
 def train(
     inputs: tuple[str, ...],
@@ -61,7 +61,7 @@ def train(
     """Train a tokenizer on a corpus, on a recipe's corpus, or on files: Parquet, JSON lines, text; `-` is text from
     standard input.
 
-    Run again after any interruption it goes on where it was, and the bytes are the same.
+    Interrupt at any time and rerun to resume; the output is the same, byte for byte.
 
     \b
     jprep tokenizer train data_recipes/jawiki.toml
