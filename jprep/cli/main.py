@@ -119,7 +119,7 @@ def _refuse_undecoded(arguments: list[str]) -> None:
 
 
 def _undecoded(text: str) -> ConfigError:
-    fix = "rename it, or give it through a link with another name"
+    fix = "give it in UTF-8; rename a file, or give it through a link with another name"
     return ConfigError("this file name or argument is not UTF-8", where=text[:_SHOWN], fix=fix)
 
 
