@@ -103,11 +103,15 @@ def run(
     if not code and (missing := missing_section(loaded, steps, until)):
         echo(f"the recipe has no {missing}, so it ends here")
     if not code and "export" in steps:
-        from jprep.cli.export import asking
-        from jprep.train.rundir import EXPORT
-
-        next_steps(*(asking(run / EXPORT) for run in _folds(order) or [order.run]))
+        _say_what_next(order)
     return code
+
+
+def _say_what_next(order: Order) -> None:
+    from jprep.cli.export import asking
+    from jprep.train.rundir import EXPORT
+
+    next_steps(*(asking(run / EXPORT) for run in _folds(order) or [order.run]))
 
 
 def _load(path: Path, scale: str | None, overrides: tuple[str, ...]) -> Recipe:

@@ -74,19 +74,11 @@ def train(
     spare_threads()
     from jprep.cli.idle import refuse_idle
     from jprep.cli.train_plan import show_plan
-    from jprep.io.names import check_name
     from jprep.pipeline.recipes import load_recipe
     from jprep.train.folds import train_folds
     from jprep.train.launching import backend_of, prepare
 
-    if name is not None:
-        check_name(name, what="a run", where="--name", fix="e.g. --name small-batch: it names a folder")
-    if output and name:
-        raise click.UsageError("give either -o or --name")
-    if all_folds and resume != "auto":
-        raise click.UsageError("--resume is for one run; each fold is one")
-    if dry_run:
-        refuse_idle("--dry-run prints a plan and trains nothing", "resume")
+    _refuse_options(name, output, resume, all_folds=all_folds, dry_run=dry_run)
     loaded = load_recipe(recipe, overrides)
     if loaded.train.get("data"):
         refuse_idle("the recipe trains on labelled data", "dataset")
@@ -108,6 +100,21 @@ def train(
     if as_json or not code:
         show(prepared, code, as_json=as_json)
     return code
+
+
+def _refuse_options(name: str | None, output: Path | None, resume: str, *, all_folds: bool, dry_run: bool) -> None:
+    """Refuse options that contradict each other, before the recipe is read."""
+    from jprep.cli.idle import refuse_idle
+    from jprep.io.names import check_name
+
+    if name is not None:
+        check_name(name, what="a run", where="--name", fix="e.g. --name small-batch: it names a folder")
+    if output and name:
+        raise click.UsageError("give either -o or --name")
+    if all_folds and resume != "auto":
+        raise click.UsageError("--resume is for one run; each fold is one")
+    if dry_run:
+        refuse_idle("--dry-run prints a plan and trains nothing", "resume")
 
 
 def _inputs(
