@@ -108,10 +108,10 @@ def run(
 
 
 def _say_what_next(order: Order) -> None:
-    from jprep.cli.export import asking
+    from jprep.cli.export import infer_command
     from jprep.train.rundir import EXPORT
 
-    next_steps(*(asking(run / EXPORT) for run in _folds(order) or [order.run]))
+    next_steps(*(infer_command(run / EXPORT) for run in _folds(order) or [order.run]))
 
 
 def _load(path: Path, scale: str | None, overrides: tuple[str, ...]) -> Recipe:
@@ -211,7 +211,7 @@ def _fetch(recipe: Recipe) -> None:
     def tell(name: str, done: int, total: int) -> None:
         if name not in said:
             said.add(name)
-            size = f"{total:,} bytes" if total >= 0 else "nobody says how many bytes"
+            size = f"{total:,} bytes" if total >= 0 else "size unknown"
             echo(f"      fetching {files[name].url}, {size}, to {_DOWNLOADS / name}")
         if live():
             show(name, done, total)

@@ -103,8 +103,8 @@ class OutputDirectory:
         finally:
             remove_empty(made)
 
-    def refuse_strangers(self) -> None:
-        """Refuse files of others in the folders that are written to, for outputs that programs read by whole folders.
+    def refuse_foreign_files(self) -> None:
+        """Refuse files that jprep has not written in the folders of outputs that programs read by whole folders.
 
         Raises:
             ConfigError: there is one; files whose names begin with a dot are left alone.
