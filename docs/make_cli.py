@@ -15,8 +15,8 @@ HEAD = """# The command line
 Made from the commands by `python docs/make_cli.py`; `jprep COMMAND --help` says the same.
 
 Results go to standard output, progress and errors to standard error. Progress is a bar on a terminal; elsewhere a
-line every 30 seconds, and in a training one at each start, validation and checkpoint. `--quiet` prints only results
-and errors.
+line every 30 seconds, and during training one at each start, validation and checkpoint. `--quiet` prints only results,
+warnings and errors.
 
 Control characters, direction marks and the like in text from outside (names, titles, texts) are shown as escapes
 such as `\\x1b` and `\\u202e`. Products such as exported text are raw in a pipe or a file, and escaped on a terminal.

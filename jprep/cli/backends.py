@@ -23,7 +23,6 @@ def backends() -> None:
 @AS_JSON
 def list_backends(as_json: bool) -> None:
     """List backends, where each one runs, and what it finds on this machine."""
-
     from jprep.plugins import plugins
     from jprep.train.packages import install_command
 

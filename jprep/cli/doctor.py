@@ -18,13 +18,13 @@ _ENVIRONMENT = 3
 
 
 @click.command()
-@click.option("--backend", metavar="NAME", help="Look at what this one needs, and at no other.")
+@click.option("--backend", metavar="NAME", help="Check only what this backend needs.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="An option of the backend.")
 @AS_JSON
 def doctor(backend: str | None, overrides: tuple[str, ...], as_json: bool) -> int:
-    """Look at this machine: Python, memory, disk, accelerators, segmenters, backends; and how to mend what is missing.
+    """Look at this machine: Python, memory, disk, accelerators, segmenters, backends; and how to fix what is missing.
 
-    A line begins with `-` where something is worth knowing, and with `!` where it is in the way: the exit code is
+    A line begins with `-` for a note, and with `!` for a problem: the exit code is
     then 3.
 
     \b

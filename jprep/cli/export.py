@@ -42,10 +42,10 @@ def export(run: Path, output: Path | None, which: str, dtype: str, as_json: bool
         return
     echo(f"{exported.name}  {folder}")
     echo(f"{exported.task}, {exported.parameters:,} parameters in {exported.dtype}, step {exported.step:,}")
-    next_steps(asking(folder))
+    next_steps(infer_command(folder))
 
 
-def asking(folder: Path) -> str:
+def infer_command(folder: Path) -> str:
     """Return a command that asks an exported model something of its task."""
     from jprep.train.exporting.manifest import read_export
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jprep.cli.output import echo, echo_json, error, note
-from jprep.cli.program import runnable
+from jprep.cli.program import command
 from jprep.io.escaping import one_line
 
 if TYPE_CHECKING:
@@ -62,7 +62,6 @@ def infer(
     from jprep.errors import InputError
     from jprep.train.asking import Model, Wish
 
-    _refuse_undecoded(texts if pair is None else (*texts, pair))
     folder, answering = _exported(model, backend)
     failed = 0
     with Model(folder, answering) as asked:
@@ -90,20 +89,11 @@ def _exported(model: Path, backend: str | None) -> tuple[Path, str]:
     answering = backend or read_job(model).backend
     if folder := export_of(model):
         if folder != newest_export(model):
-            said = f"answering from {folder}, which is not the newest checkpoint: `jprep export {model}` brings that"
-            note(runnable(f"jprep: {said}"))
+            newer = command("export", model)
+            note(f"jprep: answering from {folder}, which is not the newest checkpoint; to export that:  {newer}")
         return folder, answering
     note(f"jprep: exporting the newest checkpoint to {model / EXPORT}")
     return export(model), answering
-
-
-def _refuse_undecoded(arguments: Iterable[str]) -> None:
-    """Arguments that are not UTF-8 come with surrogates, which no tokenizer takes and no answer can be written with."""
-    for text in arguments:
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise click.UsageError(f"this text is not UTF-8: {_short(text)!a}") from error
 
 
 def _refuse_idle(task: str, wants_pair: bool, pair: str | None) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import io
 import logging
 import os
+import re
 import sys
 import traceback
 from typing import Any
@@ -119,21 +120,29 @@ def _refuse_undecoded(arguments: list[str]) -> None:
 
 
 def _undecoded(text: str) -> ConfigError:
-    fix = "rename it, or give it through a link with another name"
+    fix = "give it in UTF-8; rename a file, or give it through a link with another name"
     return ConfigError("this file name or argument is not UTF-8", where=text[:_SHOWN], fix=fix)
 
 
 _RESTARTABLE = {("corpus", "build"), ("tokenizer", "train"), ("dataset", "pack")}
 """Commands with the option `--restart`."""
 
+_RESTART_OF = re.compile(r"`jprep (\w+) (\w+) … --restart`")
+
 
 def _message(problem: JprepError) -> str:
     """Return what happened, where, and the fix. Only the first may have several lines, e.g. a program's output."""
     place = f"\n  where: {one_line(problem.where)}" if problem.where else ""
     fix = f"\n  fix:   {problem.fix}" if problem.fix else ""
-    if isinstance(problem, MismatchError) and "--restart" in problem.fix and tuple(sys.argv[1:3]) in _RESTARTABLE:
+    if isinstance(problem, MismatchError) and _is_restart_of_this(problem.fix):
         fix += f"\n         to replace it:  {typed()} --restart"
     return f"jprep: {problem.what}{place}{fix}"
+
+
+def _is_restart_of_this(fix: str) -> bool:
+    """Return whether a fix is `--restart` of the command that was given, and not of one whose output it reads."""
+    named, given = _RESTART_OF.search(fix), tuple(sys.argv[1:3])
+    return "--restart" in fix and given in _RESTARTABLE and (named is None or named.groups() == given)
 
 
 def _click_message(problem: click.ClickException) -> str:

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 from jprep.cli.program import command
 from jprep.corpus.corpus import Corpus
 from jprep.dataset.spec import DatasetConfig
-from jprep.pipeline.places import Kind, Places, places
+from jprep.pipeline.places import WORK, Kind, Places, places
 from jprep.tokenizer.spec import TokenizerConfig
 
-_WORK = Path("work")
 _VALIDATION_DOCUMENTS, _MOST_VALIDATION = 20, 0.2
 """How many documents a small dataset keeps for validation, about, and their share at most."""
 _LEAST_IDS, _CHARACTERS_PER_ID = 1500, 8
@@ -42,7 +41,7 @@ class Given(NamedTuple):
     def settings(self) -> list[object]:
         """Return the options that a later step of the same recipe needs to be of the same recipe."""
         settings = [part for each in self.overrides for part in ("--set", each)]
-        return [*settings, *([] if self.work == _WORK else ["--work", self.work])]
+        return [*settings, *([] if self.work == WORK else ["--work", self.work])]
 
     def place(self, kind: Kind, folder: Path) -> list[object]:
         """Return the option that names an output of an earlier step, where it is not in its usual place."""

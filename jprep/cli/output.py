@@ -33,7 +33,7 @@ def set_level(level: Level) -> None:
 
 
 def quiet() -> bool:
-    """Return whether only results and errors are wanted."""
+    """Return whether only results, warnings and errors are wanted."""
     return _level is Level.QUIET
 
 

@@ -11,7 +11,6 @@ from jprep.cli.output import echo, echo_json
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_plugins(as_json: bool) -> None:
     """List plugins, what each one brings, and why one could not be loaded."""
-
     from jprep.plugins import plugins
 
     found = plugins().found

@@ -72,7 +72,7 @@ def run(
 ) -> int:
     """Do every step of a RECIPE: fetch, corpus, tokenizer, dataset, training, export.
 
-    A step that is done already is not done again. Run again after any interruption it goes on where it was.
+    Finished steps are not repeated. Interrupt at any time and rerun to resume.
 
     \b
     jprep run data_recipes/jawiki.toml --scale tiny
@@ -103,11 +103,15 @@ def run(
     if not code and (missing := missing_section(loaded, steps, until)):
         echo(f"the recipe has no {missing}, so it ends here")
     if not code and "export" in steps:
-        from jprep.cli.export import asking
-        from jprep.train.rundir import EXPORT
-
-        next_steps(*(asking(run / EXPORT) for run in _folds(order) or [order.run]))
+        _say_what_next(order)
     return code
+
+
+def _say_what_next(order: Order) -> None:
+    from jprep.cli.export import infer_command
+    from jprep.train.rundir import EXPORT
+
+    next_steps(*(infer_command(run / EXPORT) for run in _folds(order) or [order.run]))
 
 
 def _load(path: Path, scale: str | None, overrides: tuple[str, ...]) -> Recipe:
@@ -207,7 +211,7 @@ def _fetch(recipe: Recipe) -> None:
     def tell(name: str, done: int, total: int) -> None:
         if name not in said:
             said.add(name)
-            size = f"{total:,} bytes" if total >= 0 else "nobody says how many bytes"
+            size = f"{total:,} bytes" if total >= 0 else "size unknown"
             echo(f"      fetching {files[name].url}, {size}, to {_DOWNLOADS / name}")
         if live():
             show(name, done, total)

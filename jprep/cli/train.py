@@ -36,7 +36,7 @@ def _resume(context: click.Context, option: click.Parameter, value: str) -> str:
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key, e.g. train.batch=64.")
 @click.option(
     "--resume", default="auto", show_default=True, metavar="auto|STEP|never", callback=_resume,
-    help="Where a run that stands goes on: at its last good checkpoint, at another one, or at the beginning.",
+    help="Where an existing run resumes: at its last valid checkpoint, at another step, or at step 0.",
 )  # fmt: skip
 @click.option("-o", "--output", type=OUTPUT_PATH, help="The run directory.")
 @click.option("--name", help="The run's name: it goes to WORK/RECIPE/runs/NAME. By default the backend's.")
@@ -64,8 +64,8 @@ def train(
 ) -> int:
     """Train the model of a recipe's section [train] on its dataset, or on its labelled data.
 
-    Run again after any interruption it goes on from the last checkpoint, and the weights are the same. The first Ctrl-C
-    saves and leaves; the second leaves at once.
+    Interrupt at any time and rerun to resume from the last checkpoint; the weights are the same. The first Ctrl-C saves
+    and exits; the second exits at once.
 
     \b
     jprep train data_recipes/jawiki.toml --dry-run
@@ -74,19 +74,11 @@ def train(
     spare_threads()
     from jprep.cli.idle import refuse_idle
     from jprep.cli.train_plan import show_plan
-    from jprep.io.names import check_name
     from jprep.pipeline.recipes import load_recipe
     from jprep.train.folds import train_folds
     from jprep.train.launching import backend_of, prepare
 
-    if name is not None:
-        check_name(name, what="a run", where="--name", fix="e.g. --name small-batch: it names a folder")
-    if output and name:
-        raise click.UsageError("give either -o or --name")
-    if all_folds and resume != "auto":
-        raise click.UsageError("--resume is for one run; each fold is one")
-    if dry_run:
-        refuse_idle("--dry-run prints a plan and trains nothing", "resume")
+    _refuse_options(name, output, resume, all_folds=all_folds, dry_run=dry_run)
     loaded = load_recipe(recipe, overrides)
     if loaded.train.get("data"):
         refuse_idle("the recipe trains on labelled data", "dataset")
@@ -108,6 +100,21 @@ def train(
     if as_json or not code:
         show(prepared, code, as_json=as_json)
     return code
+
+
+def _refuse_options(name: str | None, output: Path | None, resume: str, *, all_folds: bool, dry_run: bool) -> None:
+    """Refuse options that contradict each other, before the recipe is read."""
+    from jprep.cli.idle import refuse_idle
+    from jprep.io.names import check_name
+
+    if name is not None:
+        check_name(name, what="a run", where="--name", fix="e.g. --name small-batch: it names a folder")
+    if output and name:
+        raise click.UsageError("give either -o or --name")
+    if all_folds and resume != "auto":
+        raise click.UsageError("--resume is for one run; each fold is one")
+    if dry_run:
+        refuse_idle("--dry-run prints a plan and trains nothing", "resume")
 
 
 def _inputs(
@@ -139,7 +146,6 @@ def carry_out(prepared: Prepared, resume: str = "auto") -> int:
 
 def show_folds(run: Path, *, as_json: bool) -> None:
     """Print what all folds came to."""
-
     from jprep.train.folds import read_folds
 
     found = read_folds(run)
@@ -158,7 +164,6 @@ def _number(value: float | None) -> str:
 
 def show(prepared: Prepared, code: int, *, as_json: bool) -> None:
     """Print how a run ended, and what can be done with it."""
-
     run, job, standing = prepared.run, prepared.job, _standing(prepared)
     if as_json:
         about = {"run": str(run), "name": job.name, "backend": job.backend, "code": code, "steps": job.steps}

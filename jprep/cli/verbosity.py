@@ -17,7 +17,7 @@ def _choose(context: click.Context, option: click.Parameter, value: bool) -> Non
 def add_verbosity(command: click.Command) -> None:
     """Add the two options to a command, and to the commands below it."""
     flag: dict[str, Any] = {"is_flag": True, "expose_value": False, "is_eager": True, "callback": _choose}
-    command.params.append(click.Option(["-q", "--quiet"], help="Print only results and errors.", **flag))
+    command.params.append(click.Option(["-q", "--quiet"], help="Print only results, warnings and errors.", **flag))
     command.params.append(click.Option(["-v", "--verbose"], help="Print details, tracebacks among them.", **flag))
     for child in command.commands.values() if isinstance(command, click.Group) else ():
         add_verbosity(child)

@@ -33,15 +33,25 @@ def watching(run: Path, job: Job) -> Iterator[Callable[[str], None]]:
     if quiet():
         yield on_stderr
         return
-    if not sys.stderr.isatty():
-        with _following(run, _by_lines(job, on_stderr)) as look:
+    with _bar(run, job) if sys.stderr.isatty() else _lines(run, job) as say:
+        yield say
 
-            def say(text: str) -> None:
-                look()  # what was before it is told before it
-                on_stderr(text)
 
-            yield say
-        return
+@contextlib.contextmanager
+def _lines(run: Path, job: Job) -> Iterator[Callable[[str], None]]:
+    from jprep.train.log import on_stderr
+
+    with _following(run, _by_lines(job, on_stderr)) as look:
+
+        def say(text: str) -> None:
+            look()  # earlier events are shown before it
+            on_stderr(text)
+
+        yield say
+
+
+@contextlib.contextmanager
+def _bar(run: Path, job: Job) -> Iterator[Callable[[str], None]]:
     from rich import progress as rich
     from rich.console import Console
 

@@ -123,7 +123,7 @@ class _Build:
                 self._out.remove_state()
 
     def _run(self, restart: bool) -> Manifest:
-        self._out.refuse_strangers()
+        self._out.refuse_foreign_files()
         self._out.remove_leftovers()
         corpus, cache = self._recipe.corpus, self._folder / HASH_CACHE
         self._inputs = [find_inputs(source, cache, fresh=restart) for source in corpus.sources]

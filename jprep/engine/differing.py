@@ -67,7 +67,7 @@ def _files(ours: dict[str, Any], theirs: dict[str, Any], path: tuple[str, ...]) 
     """Inputs, by their names."""
     source = f" of the source {path[-2]}" if len(path) > 1 and path[-2] not in (*_GROUPS, "sources") else ""
     for name in (each for each in ours if each not in theirs):
-        yield f"the input file {name}{source} was not there"
+        yield f"the input file {name}{source} is new"
     for name in (each for each in theirs if each not in ours):
         yield f"the input file {name}{source} is missing"
     for name in (each for each in ours if each in theirs and ours[each] != theirs[each]):

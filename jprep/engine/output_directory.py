@@ -81,7 +81,7 @@ class OutputDirectory:
         self._refuse_links()
         if not (found or self._shared or holds_nothing(self.path)):
             names = sorted(each.name for each in self.path.iterdir())
-            raise self._refusal(f"this directory holds files that jprep has not written: {listing(names)}")
+            raise self._refusal(f"this directory holds files that jprep has not written: {_listing(names)}")
 
     @contextlib.contextmanager
     def claim(self) -> Iterator[None]:
@@ -103,8 +103,8 @@ class OutputDirectory:
         finally:
             remove_empty(made)
 
-    def refuse_strangers(self) -> None:
-        """Refuse files of others in the folders that are written to, for outputs that programs read by whole folders.
+    def refuse_foreign_files(self) -> None:
+        """Refuse files that jprep has not written in the folders of outputs that programs read by whole folders.
 
         Raises:
             ConfigError: there is one; files whose names begin with a dot are left alone.
@@ -234,7 +234,7 @@ def check_output_file(path: Path) -> None:
         raise ConfigError(f"expected a file, found {problem}", where=str(path), fix="choose another output file")
 
 
-def listing(names: list[str]) -> str:
+def _listing(names: list[str]) -> str:
     """Return the first few of some names, and how many more there are."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more

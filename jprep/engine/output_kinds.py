@@ -128,13 +128,13 @@ def _evidence(path: Path, kind: Kind) -> str:
     """Return what shows that unfinished work of a kind is in a directory, or ""."""
     if holds_nothing(path):
         return ""
-    if kind.lock and kind.marked and (marker := read_marker(path / kind.lock)):
+    if kind.lock and kind.marked and (marker := _read_marker(path / kind.lock)):
         return kind.lock if marker == kind.name else ""
     found = next((each for pattern in kind.unfinished for each in path.glob(pattern)), None)
     return found.relative_to(path).as_posix() if found else ""
 
 
-def read_marker(lock: Path) -> str:
+def _read_marker(lock: Path) -> str:
     """Return the name of the kind that a lock file holds; "" where there is none."""
     try:
         return lock.read_text(encoding="utf-8", errors="replace").strip()

@@ -94,13 +94,13 @@ def write_atomic(path: Path, data: bytes) -> None:
 def disk_error(error: OSError, path: Path) -> JprepError:
     """Say what a failed write means to a user."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        what, fix = "the disk is full", "free some space, then run the same command again: it goes on"
+        what, fix = "the disk is full", "free some space, then run the same command again to resume"
     elif error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
         what, fix = "may not write here", "choose another output directory"
     elif error.errno in (errno.ENOENT, errno.ENOTDIR):
         what, fix = f"the folder cannot be made: {error.strerror}", "choose another output directory"
     else:
-        what, fix = f"cannot write: {error.strerror or error}", "mend it, then run the same command again: it goes on"
+        what, fix = f"cannot write: {error.strerror or error}", "fix that, then run the same command again to resume"
     return MachineError(what, where=str(path), fix=fix)
 
 
@@ -108,13 +108,6 @@ def sha256_of(path: Path) -> str:
     """The file's SHA-256, as hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def damage(path: Path, sha256: str) -> str:
-    """What is wrong with a file that was written with this hash, or ""."""
-    if not path.exists():
-        return "is missing"
-    return "" if sha256_of(path) == sha256 else "is not what was written"
 
 
 def remove_leftovers(folder: Path) -> None:

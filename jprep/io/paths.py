@@ -108,7 +108,8 @@ def _matches(pattern: str) -> list[str]:
 
 def _local_matches(pattern: str) -> list[str]:
     if Path(pattern).is_dir():
-        raise ConfigError("a folder is no input", where=pattern, fix=f"name its files, e.g. '{pattern}/**/*.txt'")
+        fix = f"name its files, e.g. '{pattern}/**/*.txt'"
+        raise ConfigError("expected a file, got a directory", where=pattern, fix=fix)
     if Path(pattern).exists():  # a file's own name may hold brackets
         return [pattern]
     return [p for p in glob.glob(pattern, recursive=True) if not Path(p).is_dir()]  # noqa: PTH207 - Path takes no absolute ones

@@ -122,8 +122,10 @@ def _piece(read: Callable[[int], bytes], path: Path) -> bytes:
 
 
 def _exists(path: Path) -> bool:
-    with told(str(path)):
-        return path.exists()
+    with told(str(path)), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        path.stat()  # newer Pythons' `exists` would take an error of the disk for absence
+        return True
+    return False
 
 
 def _missing(path: Path, fix: str) -> DamagedError:

@@ -35,7 +35,7 @@ def to_begin(recipe: Recipe, downloads: Path) -> dict[Path, str]:
 def with_beginnings(recipe: Recipe, downloads: Path, say: Say, patience: Patience = _PATIENCE) -> Recipe:
     """Return the recipe with beginnings of those inputs that are not there and would be downloaded.
 
-    Where no server can be reached, the embedded sample stands in, once and for later calls.
+    Where no server can be reached, the embedded sample is used, now and in later calls.
 
     Args:
         recipe: the recipe.
@@ -79,7 +79,7 @@ def _begin(source: Source, folder: Path, say: Say, patience: Patience) -> Path:
         if reader not in _SAMPLES:
             raise
         write_atomic(sample, _SAMPLES[reader]())
-        say(f"{source.name}: {error.what}; the embedded sample stands in, which is no text of {source.name}")
+        say(f"{source.name}: {error.what}; using the embedded sample instead, which is not from {source.name}")
         return sample
 
 

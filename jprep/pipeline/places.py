@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -11,6 +12,9 @@ from jprep.dataset.spec import DATASET
 from jprep.errors import ConfigError
 from jprep.io.names import check_name
 from jprep.tokenizer.card import CARD
+
+WORK = Path("work")
+"""Where outputs go unless `--work` says otherwise."""
 
 Kind = Literal["corpus", "tokenizer", "dataset"]
 
@@ -68,7 +72,8 @@ def finished(kind: Kind, recipe: Recipe, path: Path, work: Path, given: Path | N
     if (place / manifest).exists():
         return place
     own = bool(recipe.corpus.sources)
-    fix = f"`jprep {command} {path}{'' if own else ' --corpus DIR'}` makes it, or --{kind} says where it lies"
+    options = ("" if own else " --corpus DIR") + ("" if work == WORK else f" --work {shlex.quote(str(work))}")
+    fix = f"`jprep {command} {shlex.quote(str(path))}{options}` makes it; or give its folder as --{kind}"
     if kind == "corpus" and not own:
         fix = "this recipe has no corpus of its own: name one with --corpus DIR"
     raise ConfigError(f"the recipe's {kind} is not there", where=str(place), fix=fix)

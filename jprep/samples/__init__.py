@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import bz2
 import hashlib
-import tempfile
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -64,8 +63,7 @@ def pages() -> Iterator[Page]:
 
 def dump_bytes() -> bytes:
     """Return the dump that `dump` writes."""
-    with tempfile.TemporaryDirectory() as folder:
-        return dump(Path(folder)).read_bytes()
+    return _dump()[DUMP]
 
 
 def crawl_bytes() -> bytes:
@@ -94,7 +92,7 @@ def write(folder: Path) -> Path:
         ConfigError: the folder has another file of one of these names.
         MachineError: it cannot be written.
     """
-    _write(folder, {name: files(__name__).joinpath(name).read_bytes() for name in (RECIPE, CRAWL)} | _dump())
+    _write(folder, {RECIPE: files(__name__).joinpath(RECIPE).read_bytes(), CRAWL: crawl_bytes()} | _dump())
     return folder / RECIPE
 
 

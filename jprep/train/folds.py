@@ -11,6 +11,7 @@ import msgspec
 
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import FOLDS as KIND
+from jprep.engine.sealed import seal, unseal
 from jprep.errors import ConfigError
 from jprep.io.atomic import write_atomic
 from jprep.train.events import read_events
@@ -106,7 +107,7 @@ def train_folds(
         one = {**section, "fold": fold}
         if code := through(prepare(one, f"{name}/{place.name}", backend, place, tokenizer, None)):
             return code
-    write_atomic(run / FOLDS, msgspec.json.format(msgspec.json.encode(sum_up(name, places)), indent=1))
+    write_atomic(run / FOLDS, seal(sum_up(name, places), indent=1))
     return 0
 
 
@@ -114,12 +115,12 @@ def read_folds(run: Path) -> Folds:
     """What the folds of a run came to.
 
     Raises:
-        ConfigError: they are not finished.
+        ConfigError: they are not finished, or the file is damaged.
     """
     try:
-        return msgspec.json.decode((run / FOLDS).read_bytes(), type=Folds)
+        return unseal((run / FOLDS).read_bytes(), Folds)
     except (OSError, ValueError) as error:
-        fix = "`jprep train … --all-folds` makes it"
+        fix = "`jprep train … --all-folds` trains what is missing and writes it"
         raise ConfigError("there is no finished training of all folds here", where=str(run), fix=fix) from error
 
 

@@ -90,3 +90,13 @@ def test_what_is_no_recipe(words: list[str], says: list[str], tmp_path: Path, jp
     assert "Errno" not in said
     for part in says:
         assert part in said
+
+
+def test_a_damaged_input_is_not_fixed_by_a_restart_of_its_reader(tmp_path: Path, jprep: Run) -> None:
+    samples.write(tmp_path)
+    jprep("corpus", "build", "--cc100", "cc100.txt", "--segmenter", "none", "-o", "c", cwd=tmp_path)
+    shard = next((tmp_path / "c/documents").iterdir())
+    shard.write_bytes(shard.read_bytes()[:-9] + bytes(9))
+    train = ("tokenizer", "train", "c", "--boundaries", "none", "--vocab-size", 1500, "-o", "t")
+    said = jprep(*train, cwd=tmp_path, code=2).stderr
+    assert "corpus build … --restart` builds the corpus again" in said and "to replace it" not in said

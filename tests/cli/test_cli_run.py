@@ -205,6 +205,6 @@ def test_scale_tiny_without_inputs_and_network_goes_all_the_way_on_the_sample(pl
     planned = place.jprep(*command, "--dry-run", cwd=place.folder, env=place.env).stdout
     assert "the beginning of http://127.0.0.1:9/jawiki-pages.xml.bz2" in planned
     done = place.jprep(*command, cwd=place.folder, env=place.env)
-    assert "the embedded sample stands in, which is no text of jawiki" in done.stderr
+    assert "using the embedded sample instead, which is not from jawiki" in done.stderr
     assert read_manifest(place.folder / "work/jawiki-tiny/corpus").totals["documents"] > 10
     assert "as before" in place.jprep(*command, cwd=place.folder, env=place.env).stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import time
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from jprep.engine.sealed import seal, unseal
 from jprep.engine.stage import Output, Receipt
-from jprep.errors import DamagedError, MismatchError
+from jprep.errors import DamagedError, MachineError, MismatchError
 from jprep.io import verified as module
 from jprep.io.verified import copy_verified, damage_of, read_verified, verified
 
@@ -106,3 +107,16 @@ def test_what_jprep_0_1_wrote_is_read() -> None:
 def test_deep_nesting_is_a_value_error() -> None:
     with pytest.raises(ValueError, match="nested"):
         unseal(b'{"a":' + b"[" * 100_000, Receipt)
+
+
+def test_a_file_that_cannot_be_looked_at_is_not_taken_for_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stat(path: Path, **_: Any) -> os.stat_result:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(path))
+
+    (tmp_path / "file").write_bytes(DATA)
+    monkeypatch.setattr(Path, "stat", stat)
+    monkeypatch.setattr(Path, "exists", lambda path: False)  # as from Python 3.14 on
+    with pytest.raises(MachineError):
+        damage_of(tmp_path / "file", SHA256)

@@ -28,7 +28,7 @@ _READERS = ("wikipedia", "cc100", "text", "jsonl", "parquet")
 @click.option("--executor", default="local", show_default=True, metavar="NAME", help="Where the work runs.")
 @click.option("-o", "--output", type=OUTPUT_PATH, help="The folder to build in.")
 @click.option("--work", type=OUTPUT_PATH, default=Path("work"), help="Where outputs go without -o.")
-@click.option("--restart", is_flag=True, help="Throw away what the folder holds, and begin anew.")
+@click.option("--restart", is_flag=True, help="Delete what an earlier build left in the folder, and start again.")
 @click.option("--dry-run", is_flag=True, help="Print the plan, and do nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest's figures as JSON.")
 def build(
@@ -46,7 +46,7 @@ def build(
 ) -> None:
     """Build a corpus from a RECIPE, or from the inputs that the options name.
 
-    Run again after any interruption it goes on where it was, and the bytes are the same. `-` is standard input.
+    Interrupt at any time and rerun to resume; the output is the same, byte for byte. `-` is standard input.
 
     \b
     jprep corpus build data_recipes/jawiki.toml

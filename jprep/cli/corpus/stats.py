@@ -30,7 +30,6 @@ def stats(folder: Path, as_json: bool) -> None:
 
 def show(manifest: Manifest, folder: Path, *, as_json: bool) -> None:
     """Print a corpus's figures."""
-
     if as_json:
         names = ("name", "signature", "fingerprint", "totals", "counts", "rejects")
         figures = {"folder": str(folder)} | {name: getattr(manifest, name) for name in names}

@@ -8,6 +8,7 @@ import click
 
 from jprep.cli.corpus.stats import AS_JSON, FOLDER
 from jprep.cli.output import echo, echo_json
+from jprep.io.escaping import one_line
 
 
 @click.command()
@@ -15,7 +16,6 @@ from jprep.cli.output import echo, echo_json
 @AS_JSON
 def verify(folder: Path, as_json: bool) -> None:
     """Check each file against its hash, and each document's words against its text."""
-
     from jprep.corpus.corpus import Corpus
 
     corpus = Corpus(folder)
@@ -23,7 +23,7 @@ def verify(folder: Path, as_json: bool) -> None:
     if as_json:
         echo_json(damage)
     for found in [] if as_json else damage:
-        echo(f"{found.path}: {found.what}")
+        echo(one_line(f"{found.path}: {found.what}"))
     if damage:
         raise click.exceptions.Exit(1)
     if not as_json:

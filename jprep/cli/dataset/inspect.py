@@ -87,13 +87,13 @@ def _show_found(found: dict[str, Any], dataset: Dataset) -> None:
         echo(one_line(f"title     {origin['title']}"))
         echo(one_line(f"url       {origin['url']}"))
     row = f", row {origin['row']:,}" if origin else ""
-    echo(f"part      {found['part']}{row}  sha256 {found['sha256']}")
+    echo(one_line(f"part      {found['part']}{row}  sha256 {found['sha256']}"))
     if origin:
-        echo(f"source    {origin['source']}  {origin['about'].get('licence', '')}")
+        echo(one_line(f"source    {origin['source']}  {origin['about'].get('licence', '')}"))
         files = origin["about"].get("files", [])
         for file in files:
             digest = file.get("sha256") or file.get("shards", "")
-            echo(f"  {'one of' if len(files) > 1 else 'file  '}  {file['name']}  sha256 {digest}")
+            echo(one_line(f"  {'one of' if len(files) > 1 else 'file  '}  {file['name']}  sha256 {digest}"))
     else:
         echo(f"for its id, title and source, give {_option('corpus', dataset)}")
     if text:
@@ -119,13 +119,13 @@ def show(dataset: Dataset, folder: Path, *, as_json: bool) -> None:
         shown |= {"figures": figures, "splits": msgspec.to_builtins(dataset.splits)}
         echo_json(shown | {"parts": msgspec.to_builtins(dataset.parts)})
         return
-    echo(f"{dataset.name}  {folder}")
+    echo(one_line(f"{dataset.name}  {folder}"))
     for split in dataset.splits:
         start = f"{split.name}."
         held = {name[len(start) :]: count for name, count in dataset.counts.items() if name.startswith(start)}
         table(split.name, held)
     table("as a whole", {"parts of the corpus": len(dataset.parts)} | figures)
-    echo(f"\n{dataset.signature}")
+    echo(f"\n{one_line(dataset.signature)}")
 
 
 def _figures(dataset: Dataset, folder: Path) -> dict[str, float]:
@@ -141,13 +141,3 @@ def _figures(dataset: Dataset, folder: Path) -> dict[str, float]:
         "disk_bytes_per_text_byte": disk / text,
         "bytes_per_token": text / tokens,
     }
-
-
-def _size(path: Path) -> int:
-    from jprep.errors import MismatchError
-
-    try:
-        return path.stat().st_size
-    except FileNotFoundError as error:
-        fix = "bring it back; or `jprep dataset pack … --restart` packs the dataset again"
-        raise MismatchError("a file of this dataset is missing", where=str(path), fix=fix) from error

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @click.option("--executor", default="local", show_default=True, metavar="NAME", help="Where the encoding runs.")
 @click.option("-o", "--output", type=OUTPUT_PATH, help="The dataset's folder.")
 @click.option("--work", type=OUTPUT_PATH, default=Path("work"), help="Where outputs go without -o.")
-@click.option("--restart", is_flag=True, help="Throw away what the folder holds, and begin anew.")
+@click.option("--restart", is_flag=True, help="Delete what an earlier packing left in the folder, and start again.")
 @click.option("--dry-run", is_flag=True, help="Print the plan, and do nothing.")
 @AS_JSON
 def pack(
@@ -51,7 +51,7 @@ def pack(
 ) -> None:
     """Encode a corpus's documents, and pack them as Megatron's indexed data, with word and sentence starts beside it.
 
-    Run again after any interruption it goes on where it was, and the bytes are the same.
+    Interrupt at any time and rerun to resume; the output is the same, byte for byte.
 
     \b
     jprep dataset pack data_recipes/jawiki.toml

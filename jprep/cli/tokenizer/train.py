@@ -14,6 +14,7 @@ from jprep.cli.corpus.stats import AS_JSON, table
 from jprep.cli.output import echo, echo_json, next_steps
 from jprep.cli.paths import OUTPUT_PATH
 from jprep.cli.working import spare_threads, working
+from jprep.io.escaping import one_line
 
 if TYPE_CHECKING:
     from jprep.corpus.recipe import Recipe
@@ -45,7 +46,7 @@ _KEYS = ("model", "vocab_size", "alphabet", "boundaries", "special")
 @click.option("--executor", default="local", show_default=True, metavar="NAME", help="Where the counting runs.")
 @click.option("-o", "--output", type=OUTPUT_PATH, help="The tokenizer's folder.")
 @click.option("--work", type=OUTPUT_PATH, default=Path("work"), help="Where outputs go without -o.")
-@click.option("--restart", is_flag=True, help="Throw away what the folder holds, and begin anew.")
+@click.option("--restart", is_flag=True, help="Delete what an earlier training left in the folder, and start again.")
 @AS_JSON
 def train(
     inputs: tuple[str, ...],
@@ -60,7 +61,7 @@ def train(
     """Train a tokenizer on a corpus, on a recipe's corpus, or on files: Parquet, JSON lines, text; `-` is text from
     standard input.
 
-    Run again after any interruption it goes on where it was, and the bytes are the same.
+    Interrupt at any time and rerun to resume; the output is the same, byte for byte.
 
     \b
     jprep tokenizer train data_recipes/jawiki.toml
@@ -188,12 +189,11 @@ def _name(inputs: tuple[str, ...]) -> str:
 
 def show(card: Card, folder: Path, *, as_json: bool) -> None:
     """Print what a tokenizer is, and how it scores."""
-
     if as_json:
         names = ("name", "signature", "fingerprint", "counts", "figures")
         echo_json({"folder": str(folder)} | {name: getattr(card, name) for name in names})
         return
-    echo(f"{card.name}  {folder}")
+    echo(one_line(f"{card.name}  {folder}"))
     table("counted while training", card.counts)
     table("on a sample of its corpus", card.figures)
-    echo(f"\n{card.signature}")
+    echo(f"\n{one_line(card.signature)}")

@@ -248,7 +248,7 @@ def _read_record(path: Path) -> dict[str, Fetched]:
         raise InputError(
             f"the record of what was fetched cannot be read: {error}",
             where=str(path),
-            fix="mend it, or delete it: the files are then checked and recorded anew",
+            fix="delete it: the files are then checked and recorded again",
         ) from error
 
 

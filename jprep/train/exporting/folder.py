@@ -9,8 +9,9 @@ from pathlib import Path
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import MODEL_EXPORT
 from jprep.errors import ConfigError
-from jprep.io.atomic import damage, disk_error, missing_folders, remove_contents, remove_empty, sha256_of, sync
+from jprep.io.atomic import disk_error, missing_folders, remove_contents, remove_empty, sha256_of, sync
 from jprep.io.lock import locked
+from jprep.io.verified import damage_of
 from jprep.train.checkpoints import PARTIAL
 from jprep.train.exporting.manifest import MANIFEST, read_export
 from jprep.train.rundir import JOB
@@ -116,11 +117,12 @@ def _of_others(folder: Path) -> str:
 
     Raises:
         ConfigError: the manifest is damaged, so that nobody knows.
+        MachineError: a file cannot be read.
     """
     if not (folder / MANIFEST).exists():
         return ""
     files = read_export(folder).files
     for path in sorted(folder.iterdir()):
-        if path.name != MANIFEST and (path.name not in files or damage(path, files[path.name])):
+        if path.name != MANIFEST and (path.name not in files or damage_of(path, files[path.name])):
             return path.name
     return ""

@@ -9,10 +9,11 @@ import msgspec
 
 from jprep.dataset.special_ids import SpecialIds
 from jprep.engine.sealed import seal, unseal
-from jprep.errors import ConfigError, MismatchError
-from jprep.io.atomic import damage, write_atomic
+from jprep.errors import ConfigError
+from jprep.io.atomic import write_atomic
 from jprep.io.names import inner_path
 from jprep.io.retry import retried
+from jprep.io.verified import verified
 from jprep.train.job import Task
 
 MANIFEST = "export.json"
@@ -113,9 +114,9 @@ def refuse_changed(folder: Path, exported: Exported) -> None:
     """See that what is loaded of an exported model is what was written; its README is its users' own.
 
     Raises:
-        MismatchError: a file is missing or another.
+        DamagedError: a file is missing, or its content is another.
+        MachineError: a file cannot be read.
     """
     for name, sha256 in exported.files.items():
-        if not name.endswith((".md", ".svg")) and (what := damage(folder / name, sha256)):
-            fix = "move this folder away: `jprep export` writes it again"
-            raise MismatchError(f"a file of this model {what}", where=str(folder / name), fix=fix)
+        if not name.endswith((".md", ".svg")):
+            verified(folder / name, sha256, "move this folder away: `jprep export` writes it again")

@@ -193,7 +193,7 @@ def test_without_a_network_the_sample_stands_in_and_stays(mirror: Mirror, tmp_pa
     found = with_beginnings(asked, tmp_path, said.append, QUICK)
     [place] = found.corpus.sources[0].paths
     assert b"<mediawiki" in bz2.decompress(Path(place).read_bytes())
-    assert "embedded sample stands in" in said[-1] and "the download failed" in said[-1]
+    assert "using the embedded sample instead" in said[-1] and "the download failed" in said[-1]
     assert found.tokenizer["vocab_size"] == 1500 and found.dataset["validation"] == 0.2
     assert with_beginnings(asked, tmp_path, said.append, QUICK) == found
     assert "as before" in said[-1] and "delete" in said[-1]

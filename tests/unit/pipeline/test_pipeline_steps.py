@@ -101,11 +101,20 @@ def test_what_is_not_finished_is_named_with_the_command_that_makes_it(tmp_path: 
     made = recipe(corpus=CORPUS)
     with pytest.raises(ConfigError, match="dataset is not there") as error:
         finished("dataset", made, Path("r.toml"), tmp_path)
-    assert "`jprep dataset pack r.toml` makes it" in error.value.fix
+    assert f"`jprep dataset pack r.toml --work {tmp_path}` makes it" in error.value.fix
     place = places(tmp_path, "r").dataset
     place.mkdir(parents=True)
     (place / "dataset.json").write_text("{}")
     assert finished("dataset", made, Path("r.toml"), tmp_path) == place
+
+
+def test_the_command_for_a_missing_step_works_in_this_work_directory(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as found:
+        finished("dataset", recipe(corpus=CORPUS), Path("a b.toml"), tmp_path / "c d")
+    assert f"`jprep dataset pack 'a b.toml' --work '{tmp_path}/c d'`" in found.value.fix
+    with pytest.raises(ConfigError) as found:
+        finished("dataset", recipe(corpus=CORPUS), Path("r.toml"), Path("work"))
+    assert "`jprep dataset pack r.toml`" in found.value.fix
 
 
 LABELLED = {"task": "classify", "data": ["a.jsonl"], "epochs": 1, "model": {"preset": "bert-tiny"}}

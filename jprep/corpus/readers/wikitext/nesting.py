@@ -159,9 +159,8 @@ _NAMES = {"[[": "links", "{{": "templates", "{{{": "parameters", "{|": "tables"}
 
 def has_signs(text: str) -> bool:
     """Whether a text holds a sign that opens or closes something that nests."""
-    if ("{" in text or "}" in text) and any(
-        map(text.__contains__, _BRACES)
-    ):  # one character is found far faster than two
+    # One character is found far faster than two.
+    if ("{" in text or "}" in text) and any(map(text.__contains__, _BRACES)):
         return True
     return "[[" in text or "]]" in text
 
