@@ -36,11 +36,11 @@ def test_two_exports_to_one_folder_wait_for_one_another(tmp_path: Path) -> None:
             (new / name).write_text(name)
             finish(new)
             inside.set()
-            leave.wait(30)
+            leave.wait(600)
 
     first = threading.Thread(target=fill, args=("first",))
     first.start()
-    assert inside.wait(30)
+    assert inside.wait(600)
     second = threading.Thread(target=fill, args=("second",))
     second.start()
     leave.set()
