@@ -44,7 +44,7 @@ def jprep() -> Run:
     """Runs the installed command to its end: `jprep("corpus", "stats", folder, code=0, stdin=b"", env={}, cwd=...)`."""
 
     def run(*arguments: object, code: int = 0, stdin: bytes = b"", **options: Any) -> subprocess.CompletedProcess[str]:
-        env, timeout = environment(**options.pop("env", {})), options.pop("timeout", 120)
+        env, timeout = environment(**options.pop("env", {})), options.pop("timeout", 600)
         command = [COMMAND, *map(str, arguments)]
         raw = subprocess.run(command, input=stdin, capture_output=True, env=env, timeout=timeout, **options)
         done = subprocess.CompletedProcess(command, raw.returncode, raw.stdout.decode(), raw.stderr.decode())

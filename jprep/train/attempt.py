@@ -257,7 +257,7 @@ class Agreement:
                     return Wish(save == b"1", stop == b"1")
             if not self._read_more():
                 if time.monotonic() > deadline:
-                    what = f"rank 0 says nothing of step {question}"
+                    what = f"rank 0 did not answer for step {question.rpartition('-')[2]}"
                     raise MachineError(what, where=str(self._path), fix="see log.txt")
                 time.sleep(pause)
                 pause = min(2 * pause, 0.05)

@@ -84,7 +84,8 @@ def in_words(seconds: float) -> str:
     """Return a duration in the largest unit of which it has at least two, with two digits."""
     size, unit = next(((size, unit) for size, unit in _UNITS if seconds >= 2 * size), _UNITS[-1])
     number = seconds / size
-    return f"{max(1, round(number, 1 - math.floor(math.log10(max(number, 1))))):,.0f} {unit}"
+    rounded = max(1, round(number, 1 - math.floor(math.log10(max(number, 1)))))
+    return f"{rounded:,.0f} {unit if round(rounded) > 1 else unit.removesuffix('s')}"
 
 
 def _flops(job: Job) -> float:

@@ -175,7 +175,7 @@ def place_of(name: str, folder: Path | None = None) -> Path:
     Raises:
         ConfigError: the name cannot be a folder's.
     """
-    check_name(name, what="a backend's environment", where=name, fix="the backend's makers have to name it otherwise")
+    check_name(name, what="a backend's environment", where=name, fix="the backend's authors have to rename it")
     places = [place / name for place in _places(folder)]
     return next((place for place in places if read_stamp(place)), places[0])
 

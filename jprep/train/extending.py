@@ -8,7 +8,7 @@ import msgspec
 
 from jprep.engine.fingerprint import fingerprint, plain
 from jprep.errors import MismatchError
-from jprep.train.job import FORMAT, FREE, Job, TrainSection
+from jprep.train.job import FORMAT, FREE, Job, ScheduleSection, TrainSection
 from jprep.train.schedule import decides_alike
 
 _ELSEWHERE = ("model", "data", "validation_data", "backend", "steps", "epochs", *FREE)
@@ -51,18 +51,27 @@ def extended(job: Job, before: Job, where: str) -> Job | None:
     if job_fingerprint(as_before, job.model, before.steps, job.made_from, job.computed) != before.fingerprint:
         return None
     if not decides_alike(before.train.schedule, before.steps, job.train.schedule, job.steps):
-        raise MismatchError(_difference(job, before), where=where, fix=_fix(before))
+        raise MismatchError(_difference(job, before), where=where, fix=_fix(job, before))
     return msgspec.structs.replace(job, earlier=[*before.earlier, before.fingerprint])
 
 
 def _difference(job: Job, before: Job) -> str:
     kind, old = before.train.schedule.kind, before.train.schedule.steps or before.steps
     new = job.train.schedule.steps or job.steps
-    what = f"this run cannot get {job.steps:,} steps instead of {before.steps:,}: its learning rate falls ({kind})"
+    what = f"this run cannot get {job.steps:,} steps instead of {before.steps:,}"
+    if _without_end(job) != _without_end(before):
+        return f"{what}: with another train.schedule, the steps that are done would have had other learning rates"
+    what += f": its learning rate falls ({kind})"
     return f"{what} until step {old:,}, and with these options it would have fallen until step {new:,}, by other rates"
 
 
-def _fix(before: Job) -> str:
+def _without_end(job: Job) -> ScheduleSection:
+    return msgspec.structs.replace(job.train.schedule, steps=0)
+
+
+def _fix(job: Job, before: Job) -> str:
+    if _without_end(job) != _without_end(before):
+        return "give the run's first train.schedule, or another -o"
     schedule, end = before.train.schedule, before.train.schedule.steps or before.steps
     rate = before.train.optimizer.lr * schedule.floor
     if rate:

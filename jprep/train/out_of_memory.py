@@ -43,6 +43,10 @@ _FULL = re.compile(
     re.IGNORECASE,
 )
 
+_HARMLESS = "caller indicates that this is not a failure"  # XLA's allocator, before it tries a smaller block
+_ENDED = re.compile(r"SIGKILL|return code = -9\b|: Killed\b")
+"""What torchrun, DeepSpeed's launcher and srun say of a worker that SIGKILL ended."""
+
 _RANK = re.compile(r"^\[rank\d+\]: ")  # torchrun's; behind it, source lines of a traceback are indented
 
 _WAYS = {
@@ -72,14 +76,16 @@ class MemoryWatch:
 
         Args:
             code: the exit code of the worker or its launcher; negative for a signal.
-            processes: how many the launcher started: with several, their own exit codes are lost.
+            processes: how many the launcher started: with several, only the log may say how one ended.
         """
         if code == 0:
             return ""
-        if (code in _KILLED or processes > 1) and kernel_kills() > self._killed:
+        written = _since(self._log, self._written)
+        killed = code in _KILLED or (processes > 1 and _ENDED.search(written))
+        if killed and kernel_kills() > self._killed:
             return "the kernel killed a worker because memory was full (SIGKILL by the OOM killer)"
-        lines = (_RANK.sub("", line) for line in reversed(_since(self._log, self._written).splitlines()))
-        return next((line[:_SHOWN] for line in lines if not line[:1].isspace() and _FULL.search(line)), "")
+        lines = (_RANK.sub("", line) for line in reversed(written.splitlines()))
+        return next((line[:_SHOWN] for line in lines if _tells_it(line)), "")
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -205,6 +211,11 @@ def _plan(run: Path) -> Plan | None:
         return read_plan(run)
     except (ConfigError, OSError):
         return None
+
+
+def _tells_it(line: str) -> bool:
+    """Return whether a line of a log is an error that says that memory is full, not a source line of a traceback."""
+    return not line[:1].isspace() and _HARMLESS not in line and _FULL.search(line) is not None
 
 
 def _size(path: Path) -> int:

@@ -15,4 +15,4 @@ def install_command(backend: str) -> str:
     folder = Path(__file__).parents[2] / "backends" / name
     if name in KNOWN and (folder / "pyproject.toml").exists():
         return f"pip install {shlex.quote(str(folder))}"
-    return f"pip install jprep-{name.replace('_', '-')}" if name in KNOWN else "pip install the package that brings it"
+    return f"pip install jprep-{name.replace('_', '-')}" if name in KNOWN else "install the package that provides it"

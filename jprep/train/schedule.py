@@ -34,13 +34,12 @@ def learning_rate(step: int, steps: int, peak: float, schedule: ScheduleSection)
 def decides_alike(old: ScheduleSection, old_steps: int, new: ScheduleSection, new_steps: int) -> bool:
     """Return whether two schedules give each step of the shorter run, the old one, the same learning rate.
 
-    They may be written differently: the end that a schedule names may be the end of the run.
+    They may be written differently: the end that a schedule names may be the end of the run, and a constant rate has
+    no end.
     """
-    if new.kind == "constant":
-        return old == new
-    return msgspec.structs.replace(old, steps=old.steps or old_steps) == msgspec.structs.replace(
-        new, steps=new.steps or new_steps
-    )
+    ends = (0, 0) if new.kind == "constant" else (old.steps or old_steps, new.steps or new_steps)
+    first, second = (msgspec.structs.replace(one, steps=end) for one, end in zip((old, new), ends, strict=True))
+    return first == second
 
 
 def check_schedule(schedule: ScheduleSection, steps: int) -> None:

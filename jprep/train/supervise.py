@@ -139,13 +139,13 @@ class _Supervisor:
             begun, step = step, max((one.step for one in self._checkpoints.committed()), default=0)
             if ending.code in HOPELESS and not (ending.memory and step > begun and self._plan.machines == 1):
                 return self._failed(ending.code, ending.reason)
-            if step >= self._job.steps:  # it died on its way out
+            done = step >= self._job.steps  # it is finished, or died on its way out
+            attempts, failures = attempts + 1, (1 if step > reached and not done else failures + 1)
+            if failures > self._job.train.max_restarts + done:
+                reason = "the last checkpoint was damaged every time" if done else f"the last time {ending.reason}"
+                return self._failed(1, f"the worker ended {failures} times without progress; {reason}")
+            if done:
                 continue
-            attempts, failures = attempts + 1, (1 if step > reached else failures + 1)
-            if failures > self._job.train.max_restarts:
-                return self._failed(
-                    1, f"the worker died {failures} times without progress; the last time {ending.reason}"
-                )
             self._pause(failures, step, ending.reason)
             if self._asked.times:
                 return self._stopped()

@@ -19,7 +19,7 @@ import msgspec
 from jprep.errors import MachineError
 from jprep.io.atomic import disk_error
 from jprep.io.lock import locked
-from jprep.train.attempt import RANKS, is_free
+from jprep.train.attempt import NOBODY, RANKS, announce, is_free
 from jprep.train.checkpoints import Checkpoints
 from jprep.train.resuming import checkpoint_to_resume
 from jprep.train.rundir import LOCK
@@ -49,6 +49,7 @@ def leading(run: Path, checkpoints: Checkpoints) -> Iterator[Start]:
         InputError: the run has saved steps, and no whole checkpoint is left.
     """
     with locked(run / LOCK):
+        announce(run, NOBODY)  # workers of a supervisor that is dead leave
         for stale in (run / RANKS).glob("agreed-*"):
             stale.unlink(missing_ok=True)
         checkpoints.clean()

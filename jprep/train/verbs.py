@@ -50,6 +50,6 @@ def do(given: argparse.Namespace, train: Callable[[argparse.Namespace], int], an
     except Exception as error:
         if not is_out_of_memory(error):
             raise
-        full = MachineError(f"out of memory: {error}", where=given.verb, fix="a machine with more memory")
+        full = MachineError(f"out of memory: {error}", where=given.verb, fix="use a machine with more memory")
         on_stderr(f"jprep: {full}")
         return full.exit_code

@@ -45,7 +45,7 @@ def clients() -> Path:
 
 def output(*command: object, cwd: Path | None = None, **variables: str) -> str:
     env = os.environ | {"HF_HUB_OFFLINE": "1", "NO_COLOR": "1"} | variables
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=env, cwd=cwd, timeout=300)
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=env, cwd=cwd, timeout=1800)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 

@@ -36,7 +36,7 @@ def test_cc100(corpus: Path, tmp_path: Path, jprep: Run) -> None:
     jprep("corpus", "export", corpus, "-o", tmp_path / "ja.txt")  # a sentence a line, a blank line between documents
     inputs = json.dumps([str(tmp_path / "ja.txt")])
     changes = [part for change in [f"corpus.sources.0.paths={inputs}", *SMALLER] for part in ("--set", change)]
-    jprep("run", ROOT / "data_recipes/cc100-ja.toml", *changes, "--backend", "torch", "--work", tmp_path, timeout=900)
+    jprep("run", ROOT / "data_recipes/cc100-ja.toml", *changes, "--backend", "torch", "--work", tmp_path, timeout=3600)
     [folder] = tmp_path.glob("cc100-ja/runs/*/export")
     replies = jprep("infer", folder, *PROMPTS, "--tokens", 24, "--json").stdout.splitlines()
     expected = [json.loads(reply)["continuation"] for reply in replies]
@@ -53,6 +53,6 @@ def plain(version: int, folder: Path) -> list[str]:
     packages = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
     env = os.environ | {"PYTHONPATH": packages, "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
     command = [os.environ["JPREP_TORCH"], "-c", GENERATE, str(folder), json.dumps(PROMPTS)]
-    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=1800)
     assert done.returncode == 0, done.stderr[-3000:]
     return [json.loads(line) for line in done.stdout.splitlines()]

@@ -148,13 +148,16 @@ def test_a_corpus_with_a_linked_folder_is_refused(
     ("command", "name"),
     [("dataset export", "train"), ("training run", "checkpoints"), ("quickstart", "inputs"), ("tokenizer", ".state")],
 )
-def test_other_outputs_with_a_linked_folder_are_refused(command: str, name: str, inputs: Path, tmp_path: Path) -> None:
+def test_other_outputs_with_a_linked_folder_are_refused(
+    command: str, name: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     marks = {"dataset export": "export.json", "training run": "job.json", "tokenizer": "card.json", "quickstart": ""}
     out = made_of(marks[command] or "corpus/.state/LOCK", content='{"form": "arrow"}')(tmp_path / "mine" / "out")
     made_of("recipe.toml", "step-00000010/model.safetensors")(tmp_path / "mine" / "elsewhere")
     (out / name).symlink_to("../elsewhere")
     before = snapshot(tmp_path)
-    COMMANDS["arrow"] = ("dataset", "export", "{in}/dataset", "--format", "arrow", "-o")
+    arrow = ("dataset", "export", "{in}/dataset", "--format", "arrow", "-o")
+    monkeypatch.setitem(COMMANDS, "arrow", arrow)
     said = call("arrow" if command == "dataset export" else command, inputs, out)
     assert snapshot(tmp_path) == before
     assert f"{name} is a symbolic link to ../elsewhere" in said

@@ -55,7 +55,7 @@ def flip(path: Path, chance: random.Random) -> None:
 
 def outcome(training: Training, command: list[str], use: list[str], expected: dict[str, str]) -> str:
     """What came of a command: it refused, or what it wrote is right, or it is wrong."""
-    done = subprocess.run(command, cwd=training.folder, env=environment(), capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=training.folder, env=environment(), capture_output=True, text=True, timeout=1800)
     assert "Traceback" not in done.stderr, done.stderr
     if done.returncode:
         return "refused"
@@ -81,7 +81,7 @@ def test_one_flipped_bit_in_each_file_of_a_run(tmp_path: Path) -> None:
             shutil.copytree(whole.folder, copy.folder)
             flip(copy.run / name, chance)
             if first:
-                subprocess.run(first, cwd=copy.folder, env=environment(), capture_output=True, timeout=300)
+                subprocess.run(first, cwd=copy.folder, env=environment(), capture_output=True, timeout=1800)
             came = outcome(copy, export, ["out", *expected], expected)
             assert came != "WRONG", f"{name}, {'train' if first else 'export'}"
             found[came] += 1

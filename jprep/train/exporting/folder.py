@@ -81,8 +81,8 @@ def _removed(folder: Path) -> Iterator[None]:
 def _refuse_unknown(aside: Path) -> None:
     """Refuse what lies where the new folder is filled, if no earlier export has left it."""
     if aside.is_symlink() or (aside.exists() and not (aside.is_dir() and _is_leftover(aside))):
-        fix = "move it away, or give another -o"
-        raise ConfigError("jprep would write here, and has not made what lies here", where=str(aside), fix=fix)
+        what = "jprep needs this path, and it holds files that jprep did not write"
+        raise ConfigError(what, where=str(aside), fix="move it away, or give another -o")
 
 
 def _is_leftover(aside: Path) -> bool:

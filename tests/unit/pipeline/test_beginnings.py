@@ -21,7 +21,7 @@ from jprep.errors import ConfigError, InputError
 from jprep.pipeline.beginnings import to_begin, with_beginnings
 from tests.hostile.conftest import article, dump
 
-QUICK = Patience(tries=1, pause_s=0.0, timeout_s=10.0)
+QUICK = Patience(tries=1, pause_s=0.0, timeout_s=120.0)
 SIZE = 100_000
 RANDOM = random.Random(7)
 CRAWL = "".join(f"文書{n}の行{RANDOM.random()}である。\n二行目。\n\n" for n in range(40_000)).encode()

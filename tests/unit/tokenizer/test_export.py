@@ -153,7 +153,7 @@ def test_bert_tokenizers_of_all_kinds_give_our_ids(version: int, special: str, t
     ]
     command = [python, "-c", BERT, str(tmp_path / "bert"), json.dumps(WORDS_APART)]
     env = os.environ | {"HF_HUB_OFFLINE": "1"}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=600)
     assert json.loads(done.stdout) == dict.fromkeys(("BertTokenizer", "BertTokenizerFast", "AutoTokenizer"), expected)
 
 
@@ -211,7 +211,7 @@ def loading(version: int, folder: Path, texts: Path) -> tuple[dict[str, Any], li
         pytest.skip(f"no transformers {version}: JPREP_TRANSFORMERS{version} names no python")
     env = os.environ | {"HF_HUB_OFFLINE": "1", "HF_ENDPOINT": "http://127.0.0.1:9", "TOKENIZERS_PARALLELISM": "false"}
     command = [python, "-c", LOADING, str(folder), f"{folder}-saved{version}", str(texts)]
-    done = subprocess.run(command, env=env, capture_output=True, check=True, timeout=120)
+    done = subprocess.run(command, env=env, capture_output=True, check=True, timeout=600)
     report, complaints = json.loads(done.stdout)
     return report, complaints
 

@@ -65,7 +65,7 @@ def test_a_line_that_is_half_written_is_waited_for(tmp_path: Path) -> None:
     path = tmp_path / RANKS / "agreed-one"
     path.write_bytes(b"1 0 0\n2 1")
     assert second.on("1", Wish()) == Wish()
-    with pytest.raises(MachineError, match="rank 0 says nothing of step 2"):
+    with pytest.raises(MachineError, match="rank 0 did not answer for step 2"):
         second.on("2", Wish())
     path.write_bytes(b"1 0 0\n2 1 1\n")
     assert second.on("2", Wish()) == Wish(True, True)

@@ -114,8 +114,8 @@ def test_what_is_absurd_gets_a_warning_with_the_option(steps: int, seconds: floa
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [
-        (0.2, "1 seconds"), (90, "90 seconds"), (150, "2 minutes"), (6000, "100 minutes"), (10_000, "3 hours"),
-        (200_000, "2 days"), (86_400 * 1234, "1,200 days"),
+        (0.2, "1 second"), (1.9, "2 seconds"), (90, "90 seconds"), (150, "2 minutes"), (6000, "100 minutes"),
+        (10_000, "3 hours"), (200_000, "2 days"), (86_400 * 1234, "1,200 days"),
     ],
 )  # fmt: skip
 def test_durations_in_words(seconds: float, words: str) -> None:

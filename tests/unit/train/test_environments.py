@@ -121,7 +121,7 @@ def test_a_worker_that_cannot_be_imported_is_told_why(
     package.joinpath("__init__.py").touch()
     package.joinpath("worker.py").write_text(worker)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(probe, "LIMIT", 1.0 if kind is SlowError else 60.0)
+    monkeypatch.setattr(probe, "LIMIT", 1.0 if kind is SlowError else 600.0)
     with pytest.raises(kind, match=said) as caught:
         python_of(half("odd"), folder=tmp_path / "none")
     assert type(caught.value) is kind

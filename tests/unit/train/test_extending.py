@@ -53,6 +53,7 @@ def rates(run: Path) -> list[float]:
     ("first", "then"),
     [
         (CONSTANT, CONSTANT),
+        (CONSTANT, CONSTANT | {"steps": 50}),
         ({"steps": 80, "floor": 0.1}, {"steps": 80, "floor": 0.1}),
         ({"kind": "cosine", "floor": 0.1}, {"kind": "cosine", "floor": 0.1, "steps": 60}),
     ],
@@ -94,6 +95,14 @@ def test_a_decay_to_0_names_another_way(folder: Path) -> None:
     with pytest.raises(MismatchError) as caught:
         open_run(run, job(folder, run, 80, {}))
     assert "model.init" in caught.value.fix
+
+
+@pytest.mark.parametrize("then", [{"floor": 0.1}, {"kind": "constant", "warmup": 4}])
+def test_another_schedule_is_called_so(then: dict[str, Any], folder: Path) -> None:
+    run, _ = train(folder, "own", 10, CONSTANT)
+    with pytest.raises(MismatchError, match=r"with another train\.schedule") as caught:
+        open_run(run, job(folder, run, 20, then))
+    assert "first train.schedule" in caught.value.fix
 
 
 @pytest.mark.parametrize("change", [{"seed": 2}, {"batch": 4}, {"schedule": {"kind": "constant", "warmup": 4}}])

@@ -99,7 +99,7 @@ def test_ranks_agree_on_the_best(tmp_path: Path) -> None:
     others = {step: 10 - loss for step, loss in LOSSES.items()}
     thread = in_thread(lambda: train(run, others, 1, 2))
     train(run, LOSSES, 0, 2)
-    thread.join(60)
+    thread.join(600)
     assert kept(run) == {30: 1.0, 60: 4.0}
 
 

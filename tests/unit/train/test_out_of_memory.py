@@ -91,6 +91,32 @@ def test_what_an_earlier_worker_wrote_does_not_count(tmp_path: Path) -> None:
     assert watch.reason(0, 1) == ""
 
 
+def test_an_allocation_that_is_tried_again_is_no_failure(tmp_path: Path) -> None:
+    watch = MemoryWatch(tmp_path)
+    said = "W bfc_allocator.cc:306] Allocator (GPU_0_bfc) ran out of memory trying to allocate 2.00GiB. The caller"
+    (tmp_path / "log.txt").write_text(f"{said} indicates that this is not a failure, but more memory may be faster.\n")
+    assert watch.reason(-11, 1) == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "memory"),
+    [
+        ("  exitcode  : -9 (pid: 3417)  (SIGKILL)", True),
+        ("[launch.py:325:sigkill_handler] ['python', 'worker'] exits with return code = -9", True),
+        ("srun: error: node1: task 1: Killed", True),
+        ("  exitcode  : 1 (pid: 3417)", False),
+        ("[launch.py:325:sigkill_handler] ['python', 'worker'] exits with return code = 1", False),
+    ],
+)
+def test_of_several_workers_the_log_says_how_one_ended(line: str, memory: bool, tmp_path: Path, counter: Path) -> None:
+    """The kernel counts other programs of the machine too."""
+    watch = MemoryWatch(tmp_path)
+    counter.write_text("oom_kill 4\n")
+    (tmp_path / "log.txt").write_text(line + "\n")
+    assert watch.reason(1, 2).startswith("the kernel killed") == memory
+    assert watch.reason(1, 1) == ""
+
+
 @pytest.mark.parametrize(
     ("room", "changes", "words"),
     [

@@ -125,7 +125,7 @@ def plain(version: str, root: Path) -> dict[str, Any]:
     about = {"version": version, "prompts": PROMPTS, "tokens": TOKENS, "generating": GENERATING}
     about |= {"masked": MASKED, "pairs": PAIRS, "all": list(MODELS)}
     command = [os.environ["JPREP_TORCH"], "-c", SCRIPT, str(root), json.dumps(about)]
-    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=600)
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=1800)
     assert done.returncode == 0, done.stderr[-3000:]
     report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return report

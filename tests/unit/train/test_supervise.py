@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -17,7 +18,9 @@ import pytest
 from jprep.errors import ConfigError, MachineError
 from jprep.train import log
 from jprep.train.attempt import seated
+from jprep.train.checkpoints import Checkpoint
 from jprep.train.events import curve, read_events
+from jprep.train.resuming import checkpoint_to_resume
 from jprep.train.supervise import supervise
 from tests.conftest import environment
 from tests.fakes.small_run import await_true, plan_of, small_run, supervisor_command, weights
@@ -52,6 +55,19 @@ def steps_saved(run: Path) -> list[str]:
 def assert_nothing_partial(run: Path) -> None:
     for folder in (run / "checkpoints").glob("step-*"):
         assert json.loads((folder / "COMMIT.json").read_bytes())["files"].keys() == {"weights.npy", "momentum.npy"}
+
+
+def test_a_last_checkpoint_that_is_always_damaged_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, said = small_run(tmp_path, max_restarts=2), list[str]()
+
+    def damaged_first(*of: Any) -> Checkpoint | None:
+        for path in (run / "checkpoints").glob("step-00000060/weights.npy"):
+            path.write_bytes(b"x")
+        return checkpoint_to_resume(*of)
+
+    monkeypatch.setattr("jprep.train.supervise.checkpoint_to_resume", damaged_first)
+    assert supervise(run, plan_of(run), say=said.append) == 1
+    assert kinds(run).count("start") == 4 and "the last checkpoint was damaged every time" in said[-1]
 
 
 def test_an_undisturbed_run(tmp_path: Path, calm: str) -> None:

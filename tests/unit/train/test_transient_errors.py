@@ -199,7 +199,7 @@ def both_alone(run: Path, steps: int) -> list[int]:
     started: dict[int, int] = {}
     other = in_thread(lambda: started.update({1: train_alone(run, 1, 2, steps)}))  # it comes first, and waits
     started[0] = train_alone(run, 0, 2, steps)
-    other.join(60)
+    other.join(600)
     return [started[0], started[1]]
 
 
