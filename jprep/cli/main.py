@@ -81,7 +81,18 @@ def main() -> None:
     """
     _speak_utf8()
     logging.getLogger("jprep").addHandler(output.LogHandler(logging.WARNING))
-    sys.exit(_run())
+    code = _run()
+    _discard_unwritable()
+    sys.exit(code)
+
+
+def _discard_unwritable() -> None:
+    """Drop messages that cannot be written (a closed terminal, a full disk): Python would exit with 120 for them."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _run() -> int:

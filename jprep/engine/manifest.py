@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from jprep.engine.sealed import seal, unseal
-from jprep.errors import ConfigError, DamagedError, MachineError
+from jprep.errors import ConfigError, DamagedError
 from jprep.io.atomic import write_atomic
+from jprep.io.failures import system_error
 
 T = TypeVar("T")
 
@@ -37,7 +38,7 @@ def read_manifest(path: Path, kind: type[T], *, what: str, command: str, work: s
         fix = f"`{command} … --restart` {again} it again"
         raise DamagedError(f"{path.name} cannot be read: {error}", where=str(path.parent), fix=fix) from error
     except OSError as error:
-        raise MachineError(f"{path.name} cannot be read: {error.strerror}", where=str(path.parent)) from error
+        raise system_error(error) from error
 
 
 def write_manifest(path: Path, manifest: object) -> None:

@@ -20,12 +20,13 @@ from jprep.dataset.lineage import origin_of, place_of, text_around
 from jprep.dataset.pack import pack
 from jprep.dataset.spec import DatasetConfig, read_dataset
 from jprep.engine.local import Local
+from jprep.engine.output_kinds import HASH_CACHE
 from jprep.engine.stage import Receipt
 from jprep.errors import Interrupted, JprepError
 from jprep.tokenizer.export import export as export_tokenizer
 from jprep.tokenizer.material import OfCorpus, OfInputs
 from jprep.tokenizer.spec import TokenizerConfig
-from jprep.tokenizer.train import INPUTS, STATE, train
+from jprep.tokenizer.train import train
 from tests.conftest import digests
 
 TEXT = ["吾輩は猫である。名前はまだ無い。\nどこで生れたかとんと見当がつかぬ。", "国境の長いトンネルを抜けると雪国。"]
@@ -104,7 +105,7 @@ def train_on_corpus(inputs: Inputs, folder: Path, executor: Any, progress: Any) 
 
 def train_on_inputs(inputs: Inputs, folder: Path, executor: Any, progress: Any) -> object:
     """A tokenizer of inputs that become a corpus inside its folder."""
-    material = OfInputs(recipe(inputs.sources, "none"), folder / STATE / INPUTS)
+    material = OfInputs(recipe(inputs.sources, "none"), folder / HASH_CACHE)
     return train(material, CONFIG, folder, executor, progress)
 
 

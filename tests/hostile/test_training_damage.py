@@ -108,8 +108,8 @@ def other_model(training: Training) -> tuple[object, ...]:
 
 CHANGES = {
     change_dataset: "train.bin is not what",
-    change_tokenizer: "a file of this tokenizer is not what was written",
-    other_dataset: 'dataset: was "suite-gpt", is "suite-gpx"',
+    change_tokenizer: "this file is not what was written",
+    other_dataset: "the dataset is another one, or has changed",
     other_vocabulary: "packed with another tokenizer",
     other_model: "n_layer: was 2, is 3",
 }

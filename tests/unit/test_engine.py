@@ -64,7 +64,7 @@ class Squares(Stage):
             (root / "died").touch()
             os.kill(os.getpid(), signal.SIGKILL)
         if self._fault == "print":
-            print("noise on standard output")
+            print("noise on standard output", flush=True)
             os.write(1, b"noise on its descriptor\n")
         if self._fault == "bug":
             raise ZeroDivisionError("a bug")

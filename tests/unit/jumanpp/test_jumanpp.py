@@ -133,7 +133,7 @@ def test_an_interrupt_leaves_no_half_read_answer(make, monkeypatch):
     jumanpp.segment(LINES)
     pid = jumanpp._segmenting._child.pid
     with monkeypatch.context() as patch:
-        patch.setattr(process.Child, "_chunk", lambda *_: signal.raise_signal(signal.SIGINT))
+        patch.setattr(process.Child, "_chunk", lambda *_: signal.raise_signal(signal.SIGINT) or b"")
         with pytest.raises(KeyboardInterrupt):
             jumanpp.segment(LINES)
     assert gone(pid)

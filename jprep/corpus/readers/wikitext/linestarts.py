@@ -8,7 +8,7 @@ from jprep.corpus.readers.wikitext.marks import EMPTY
 from jprep.corpus.readers.wikitext.tags import BLOCK_TAG
 from jprep.corpus.readers.wikitext.urls import SCHEME
 
-_PLAIN = re.compile(r"(?:[^\x00-\x7f]|[\d\s])++(?=:)")  # before the colon nothing that nests, and no scheme of a URL
+_PLAIN = re.compile(r"[\d\s\x80-\U0010ffff]++(?=:)")  # before the colon nothing that nests, and no scheme of a URL
 _VOID = frozenset(("br", "hr", "wbr"))
 _TOKEN = re.compile(
     rf"(?P<open>\[\[|\{{\{{|-\{{|\[(?={SCHEME}))|(?P<close>\]\]|\}}\}}|\}}-|\])|"
@@ -19,8 +19,8 @@ _TOKEN = re.compile(
 # means a list or a heading only where it comes first.
 _LINE = re.compile(
     r"\n(?:(?P<term>[*#:]*+;[*#:;]*+)[^\n]*+|(?P<heading>=[^\n<]*+<[^\n]*+)|"
-    r"(?P<lookalike>(?:''|<[a-zA-Z/][^<>\n]*+>)(?:<[^<>\n]*+>|'++)*+[*#:;=]|"
-    r"\[(?:\[(?![Cc]ategory:|カテゴリ:)(?:[^\[\]|\n]*+\|)?+|[^\s\[\]]++[ \t]++)[*#:;=|]))"
+    r"(?P<lookalike>(?:''|<[a-zA-Z/][^<>\n]*+>)(?:<[^<>\n]*+>|'++)*[*#:;=]|"
+    r"\[(?:\[(?![Cc]ategory:|カテゴリ:)(?:[^\[\]|\n]*+\||(?![^\[\]|\n]*+\|))|[^\s\[\]]++[ \t]++)[*#:;=|]))"
 )
 
 

@@ -12,7 +12,7 @@ SCHEME = rf"(?:(?:(?:{_WITH_SLASHES}):)?//|(?:{_WITHOUT_SLASHES}):)"
 """How the URLs begin that MediaWiki knows, as a pattern for case-insensitive use."""
 
 # Two apostrophes end a URL, being italic; an IPv6 address may stand in brackets.
-_URL = rf"{SCHEME}(?![\s\]])(?:\[[0-9a-f:.]++\])?+(?:[^\s\[\]<>\"']|'(?!'))*+"
+_URL = rf"{SCHEME}(?![\s\]])(?:\[[0-9a-f:.]++\])?[^\s\[\]<>\"']*+(?:'(?!')[^\s\[\]<>\"']*+)*"
 _LONGEST_LABEL = 300  # characters: a bound on what is read again for each of many brackets that never close
 _LINK = re.compile(rf"\[{_URL}[ \t\u3000\u00a0]*+([^\]\n]{{0,{_LONGEST_LABEL}}}+)\]", re.I)
 
