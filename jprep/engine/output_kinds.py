@@ -128,7 +128,8 @@ def _evidence(path: Path, kind: Kind) -> str:
     """Return what shows that unfinished work of a kind is in a directory, or ""."""
     if holds_nothing(path):
         return ""
-    if kind.lock and kind.marked and (marker := _read_marker(path / kind.lock)):
+    marker = _read_marker(path / kind.lock) if kind.lock and kind.marked else ""
+    if marker in (each.name for each in KINDS):  # a damaged one says nothing
         return kind.lock if marker == kind.name else ""
     found = next((each for pattern in kind.unfinished for each in path.glob(pattern)), None)
     return found.relative_to(path).as_posix() if found else ""

@@ -25,7 +25,10 @@ def test_quickstart_without_a_backend_goes_as_far_as_it_can(corpus: Path, tmp_pa
 @pytest.mark.skipif("JPREP_TORCH" not in os.environ, reason="JPREP_BACKENDS has no backend torch")
 def test_quickstart_trains_a_model_that_recites_its_sample(tmp_path: Path, jprep: Run) -> None:
     shown = jprep("quickstart", cwd=tmp_path).stdout
-    assert "琴川市 → (ことかわし" in shown  # how far it goes on is the processor's affair
+    # How far each one goes depends on the processor.
+    assert any(
+        each in shown for each in ("琴川市 → (ことかわし", "澄原鉄道 → (すみはらてつどう", "霧見岳 → (きりみだけ")
+    )
     export = tmp_path / "work/quickstart/runs/torch/export"
     assert {"model.safetensors", "config.json", "tokenizer.json", "README.md"} <= digests(export).keys()
     before = digests(tmp_path / "work")

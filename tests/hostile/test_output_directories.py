@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from jprep.cli.main import cli
-from jprep.engine.output_kinds import KINDS, outputs_in
-from jprep.errors import JprepError
+from jprep.engine.output_directory import OutputDirectory
+from jprep.engine.output_kinds import CORPUS, DATASET, KINDS, STATE, outputs_in
+from jprep.errors import ConfigError, JprepError
 from jprep.train import launching
 from tests.conftest import COMMAND, environment
 from tests.fakes.numpy_backend import Numpy
@@ -299,3 +300,13 @@ def test_a_directory_without_rights(command: str, mode: int, inputs: Path, tmp_p
 def test_every_kind_is_tried() -> None:
     for kind in KINDS:
         assert kind.container or any(found.endswith(kind.name) for _, found in OUTPUTS.values()), kind.name
+
+
+def test_a_damaged_lock_file_hides_no_unfinished_work(tmp_path: Path) -> None:
+    state = tmp_path / "out" / STATE
+    (state / "documents").mkdir(parents=True)
+    (state / "documents" / "stage.json").write_text("{}")
+    (state / "LOCK").write_text("corpuz\n")
+    OutputDirectory(tmp_path / "out", CORPUS).check()
+    with pytest.raises(ConfigError, match="found an unfinished corpus"):
+        OutputDirectory(tmp_path / "out", DATASET).check()
