@@ -215,6 +215,8 @@ class OutputDirectory:
             path.unlink(missing_ok=True)
         for place, _, _ in os.walk(self.state, topdown=False):
             Path(place).rmdir()
+        for folder in self._folders():
+            folder.rmdir()
 
 
 def check_output_file(path: Path) -> None:
