@@ -138,8 +138,9 @@ def test_changed_while_the_build_runs(change: str, workers: int, made: Made) -> 
         made.build(Changing(getattr(made, change), first=workers > 1), workers)
     assert str(made.path) in caught.value.where and caught.value.exit_code == 4
     assert not (made.corpus / "corpus.json").exists()
-    with pytest.raises(MismatchError, match=OTHER):  # it is another input now
-        made.build(Changing(nothing), workers)
+    if list(made.corpus.rglob("receipts/*")):  # a task was committed: it is of the input as it was
+        with pytest.raises(MismatchError, match=OTHER):
+            made.build(Changing(nothing), workers)
     made.write(1)
     made.build(Changing(nothing), workers)
     made.build(Changing(nothing), folder=made.folder / "calm")
