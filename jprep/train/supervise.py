@@ -142,8 +142,9 @@ class _Supervisor:
             done = step >= self._job.steps  # it is finished, or died on its way out
             attempts, failures = attempts + 1, (1 if step > reached and not done else failures + 1)
             if failures > self._job.train.max_restarts + done:
-                reason = "the last checkpoint was damaged every time" if done else f"the last time {ending.reason}"
-                return self._failed(1, f"the worker ended {failures} times without progress; {reason}")
+                ended = ("ended", "the last checkpoint was damaged every time")
+                verb, reason = ended if done else ("died", f"the last time {ending.reason}")
+                return self._failed(1, f"the worker {verb} {failures} times without progress; {reason}")
             if done:
                 continue
             self._pause(failures, step, ending.reason)
