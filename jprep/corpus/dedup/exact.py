@@ -7,14 +7,13 @@ the corpus's. The first occurrence, in the order of sources, files and documents
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from jprep.corpus.dedup.hashes import WHOLE, Buckets, between, mapped
-from jprep.engine.stage import Output, Result, Stage, Task
+from jprep.corpus.dedup.hashes import WHOLE, BucketStage, between, mapped
+from jprep.engine.stage import Output, Result, Task
 from jprep.io.atomic import sha256_of, write_atomic
 
 DROPS = "drops"
@@ -36,7 +35,7 @@ def _drop_type() -> Any:
     return np.dtype([("shard", "<u4"), ("row", "<u4"), ("line", "<i4")])
 
 
-class ExactDedup(Stage):
+class ExactDedup(BucketStage):
     """Compares the hashes that the documents stage wrote.
 
     Args:
@@ -49,20 +48,12 @@ class ExactDedup(Stage):
     name = "dedup"
 
     def __init__(self, hashes: list[Output | None], folder: str, made_from: str) -> None:
-        self._buckets, self._folder, self._made_from = Buckets(hashes), folder, made_from
+        super().__init__(hashes)
+        self._folder, self._made_from = folder, made_from
 
     def fields(self) -> dict[str, Any]:
         """What was compared, and how: 128 bits of XXH3."""
         return {"documents": self._made_from, "hash": "xxh3_128"}
-
-    def total(self) -> int:
-        """The number of buckets."""
-        return len(self._buckets)
-
-    def tasks(self) -> Iterator[Task]:
-        """One task a bucket."""
-        for bucket in range(len(self._buckets)):
-            yield Task(f"{bucket:06d}", bucket, weight=1)
 
     def run(self, task: Task, root: Path) -> Result:
         """Find the duplicates among the hashes of one bucket."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import xxhash
 
 from jprep.corpus.document import Document
-from jprep.engine.stage import Output
+from jprep.engine.stage import Output, Stage, Task
 from jprep.io.atomic import sha256_of, write_atomic
 
 HASHES = "hashes"
@@ -122,3 +122,24 @@ def between(records: Any, field: str, low: int, high: int) -> Any:
     start = bisect_left(range(len(records)), low, key=value)
     end = bisect_left(range(len(records)), high, lo=start, key=value)
     return records[start:end].copy()
+
+
+class BucketStage(Stage):
+    """A stage with one task for each bucket of hashes.
+
+    Args:
+        hashes: files of hashes, or None for a shard without any. The caller verifies them: every task reads a part of
+            each.
+    """
+
+    def __init__(self, hashes: Sequence[Output | None]) -> None:
+        self._buckets = Buckets(hashes)
+
+    def total(self) -> int:
+        """The number of buckets."""
+        return len(self._buckets)
+
+    def tasks(self) -> Iterator[Task]:
+        """One task a bucket."""
+        for bucket in range(len(self._buckets)):
+            yield Task(f"{bucket:06d}", bucket, weight=1)

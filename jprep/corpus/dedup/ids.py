@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from jprep.corpus.dedup.hashes import HASHES, Buckets, HashFile
+from jprep.corpus.dedup.hashes import HASHES, BucketStage, HashFile
 from jprep.corpus.document import Document
 from jprep.corpus.store import read_rows
 from jprep.engine.fingerprint import fingerprint
@@ -82,7 +82,7 @@ class IdHashes(Stage):
         return Result([output] if output else [])
 
 
-class FindRepeatedIds(Stage):
+class FindRepeatedIds(BucketStage):
     """Compares the hashes that `IdHashes` wrote, bucket by bucket.
 
     Args:
@@ -93,20 +93,12 @@ class FindRepeatedIds(Stage):
     name = "repeated_ids"
 
     def __init__(self, hashes: Sequence[Output], folder: str) -> None:
-        self._hashes, self._buckets, self._folder = hashes, Buckets(hashes), folder
+        super().__init__(hashes)
+        self._hashes, self._folder = hashes, folder
 
     def fields(self) -> dict[str, Any]:
         """The hashes."""
         return _fields(self._hashes)
-
-    def total(self) -> int:
-        """The number of buckets."""
-        return len(self._buckets)
-
-    def tasks(self) -> Iterator[Task]:
-        """One task a bucket."""
-        for bucket in range(len(self._buckets)):
-            yield Task(f"{bucket:06d}", bucket, weight=1)
 
     def run(self, task: Task, root: Path) -> Result:
         """Find the ids that occur more than once among the hashes of one bucket."""
