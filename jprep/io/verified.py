@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -34,6 +35,15 @@ class State(NamedTuple):
     ctime_ns: int
     inode: int
 
+    @classmethod
+    def of(cls, found: os.stat_result) -> State:
+        """Return what a call of `stat` says."""
+        return cls(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+
+    def is_settled(self, now_ns: int) -> bool:
+        """Return whether the file changed so long before `now_ns` that another change would show other times."""
+        return now_ns - max(self.mtime_ns, self.ctime_ns) > _SETTLED
+
 
 def read_existing(path: Path) -> bytes | None:
     """Read a small file; None if there is none.
@@ -54,8 +64,7 @@ def state_of(path: Path) -> State:
         MachineError: it cannot be looked at.
     """
     with told(str(path)):
-        found = path.stat()
-    return State(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+        return State.of(path.stat())
 
 
 _hashes: dict[Path, tuple[State, str]] = {}
@@ -145,6 +154,6 @@ def _sha256_once(path: Path) -> str:
         return known[1]
     with told(str(path)):
         sha256 = sha256_of(path)
-    if time.time_ns() - max(state.mtime_ns, state.ctime_ns) > _SETTLED:
+    if state.is_settled(time.time_ns()):
         _hashes[path] = state, sha256
     return sha256

@@ -16,6 +16,7 @@ from jprep.engine.sealed import seal, unseal
 from jprep.errors import ConfigError, MachineError, MismatchError
 from jprep.io.atomic import sha256_of, write_atomic
 from jprep.io.retry import retried
+from jprep.io.verified import State
 from jprep.tokenizer.card import CARD, read_card
 from jprep.train.job import Job
 from jprep.train.log import Say, on_stderr
@@ -24,7 +25,6 @@ DATA_LOCK, VERIFIED = "data.lock.json", "verified.json"
 
 _REPAIR = "repair the file system, then run the same command again"
 _WORTH_A_WORD = 1 << 30  # bytes to be read
-_SETTLED = 2_000_000_000  # nanoseconds; a file that changed later might change again and show the same time
 
 
 class DataFile(msgspec.Struct, frozen=True):
@@ -49,9 +49,9 @@ class DataLock(msgspec.Struct, frozen=True):
 
 
 class _Verified(msgspec.Struct, frozen=True):
-    """How a file looked when it was read whole, and what was read: bytes, times of change (ns), inode; SHA-256."""
+    """How a file looked when it was read whole, and the SHA-256 of what was read."""
 
-    look: tuple[int, int, int, int]
+    look: State
     sha256: str
 
 
@@ -153,18 +153,18 @@ def _read(run: Path, files: Mapping[str, _Source], say: Say) -> dict[str, DataFi
     verified, now = _remembered(run), time.time_ns()
     looks = {name: _look(source.path) for name, source in files.items()}
     due = [name for name in files if name not in verified or verified[name].look != looks[name]]
-    if (size := sum(looks[name][0] for name in due)) >= _WORTH_A_WORD:
+    if (size := sum(looks[name].size for name in due)) >= _WORTH_A_WORD:
         say(f"reading {size / 1e9:.1f} GB of data, to see that it is what was written; unchanged files only once")
     for name in due:
         verified[name] = _Verified(looks[name], _hash(files[name].path))
     for name, source in files.items():
         if source.sha256 and verified[name].sha256 != source.sha256:
             raise MismatchError(f"{name} is not what was written", where=str(source.path), fix=source.again)
-    settled = {name: one for name, one in verified.items() if now - max(one.look[1:3]) > _SETTLED}
+    settled = {name: one for name, one in verified.items() if one.look.is_settled(now)}
     if due and settled:
         with contextlib.suppress(MachineError):  # what is not remembered is read again
             write_atomic(run / VERIFIED, seal(_Remembered(settled), indent=1))
-    return {name: DataFile(looks[name][0], verified[name].sha256) for name in files}
+    return {name: DataFile(looks[name].size, verified[name].sha256) for name in files}
 
 
 def _remembered(run: Path) -> dict[str, _Verified]:
@@ -174,12 +174,11 @@ def _remembered(run: Path) -> dict[str, _Verified]:
         return {}
 
 
-def _look(path: Path) -> tuple[int, int, int, int]:
+def _look(path: Path) -> State:
     try:
-        found = retried(path.stat, path, _REPAIR)
+        return State.of(retried(path.stat, path, _REPAIR))
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", where=str(path), fix="check the path") from error
-    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
 
 
 def _hash(path: Path) -> str:

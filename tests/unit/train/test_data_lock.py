@@ -11,6 +11,7 @@ import pytest
 
 from jprep.dataset.spec import read_dataset, write_dataset
 from jprep.errors import MismatchError
+from jprep.io import verified
 from jprep.io.atomic import sha256_of
 from jprep.tokenizer.card import read_card, write_card
 from jprep.train import data_lock
@@ -47,7 +48,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files that are read whole; those that have just been written count as settled."""
     seen: list[str] = []
     monkeypatch.setattr(data_lock, "sha256_of", lambda path: seen.append(path.name) or sha256_of(path))
-    monkeypatch.setattr(data_lock, "_SETTLED", -(10**9))
+    monkeypatch.setattr(verified, "_SETTLED", -(10**9))
     return seen
 
 
