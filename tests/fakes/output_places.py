@@ -23,21 +23,12 @@ normalizers = []
 segmenter = "none"
 """
 
+PACK = ("dataset", "pack", "{in}/made/corpus", "--tokenizer", "{in}/tokenizer", "--set", "dataset.validation=0")
+
 COMMANDS: dict[str, tuple[str, ...]] = {
     "corpus": ("corpus", "build", "{in}/corpus.toml", "--workers", "1", "-o"),
     "tokenizer": ("tokenizer", "train", "{in}/counts.tsv", "--counts", "--vocab-size", "270", "--workers", "1", "-o"),
-    "dataset": (
-        "dataset",
-        "pack",
-        "{in}/made/corpus",
-        "--tokenizer",
-        "{in}/tokenizer",
-        "--set",
-        "dataset.validation=0",
-        "--workers",
-        "1",
-        "-o",
-    ),
+    "dataset": (*PACK, "--workers", "1", "-o"),
     "dataset export": ("dataset", "export", "{in}/dataset", "--format", "tfrecord", "-o"),
     "tokenizer export": ("tokenizer", "export", "{in}/tokenizer", "--format", "fairseq", "-o"),
     "training run": ("train", "{in}/small.toml", "--backend", "numpy", "--work", "{in}/work", "-o"),

@@ -23,6 +23,7 @@ from tests.fakes.output_places import (
     FOREIGN,
     IMPOSSIBLE,
     OUTPUTS,
+    PACK,
     RECIPE,
     SHARED,
     Make,
@@ -101,15 +102,7 @@ KILLED = {
     "corpus": ("corpus", "build", "{in}/corpus.toml"),
     "corpus without dedup": ("corpus", "build", "{in}/corpus.toml", "--set", "corpus.dedup.documents=false"),
     "tokenizer": ("tokenizer", "train", "{in}/made/corpus", "--boundaries", "none", "--vocab-size", "300"),
-    "dataset": (
-        "dataset",
-        "pack",
-        "{in}/made/corpus",
-        "--tokenizer",
-        "{in}/tokenizer",
-        "--set",
-        "dataset.validation=0",
-    ),
+    "dataset": PACK,
 }
 
 
