@@ -24,6 +24,7 @@ from jprep.io.paths import is_local
 
 _OTHER_PLACE = "choose another output directory, or move this one away"
 _NAMED = 3  # files that a message names
+_DEPTH = 3  # how deep in an output its files lie, at most: checkpoints/step-100/model.safetensors
 _PLANS = ("inputs.json", "stage.json", "training.json")
 """Files in `STATE` that say what is to be done; without others beside them nothing has been done."""
 
@@ -279,7 +280,7 @@ def _no_file(path: Path) -> str:
         return ""
     if not path.is_file():
         return "a device or a pipe"
-    inside = ((folder, found) for folder in path.resolve().parents for found in outputs_in(folder))
+    inside = ((folder, found) for folder in path.resolve().parents[:_DEPTH] for found in outputs_in(folder))
     owner = next((each for each in inside if not each[1].kind.container), None)
     return f"a file of {owner[1]} in {owner[0]}" if owner else ""
 

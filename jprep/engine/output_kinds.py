@@ -131,8 +131,14 @@ def _evidence(path: Path, kind: Kind) -> str:
     marker = _read_marker(path / kind.lock) if kind.lock and kind.marked else ""
     if marker in (each.name for each in KINDS):  # a damaged one says nothing
         return kind.lock if marker == kind.name else ""
-    found = next((each for pattern in kind.unfinished for each in path.glob(pattern)), None)
-    return found.relative_to(path).as_posix() if found else ""
+    found = (each for pattern in kind.unfinished for each in path.glob(pattern))
+    names = (each.relative_to(path).as_posix() for each in found if not _is_foreign_lock(each, path / kind.lock))
+    return next(names, "")
+
+
+def _is_foreign_lock(path: Path, lock: Path) -> bool:
+    """Return whether a file is called like a lock file, and is another program's: jprep's are empty or hold a kind."""
+    return path == lock and path.stat().st_size > 0
 
 
 def _read_marker(lock: Path) -> str:

@@ -196,7 +196,7 @@ class TestExpand:
             expand([f"{tmp_path}/a.txt", f"{tmp_path}/../{tmp_path.name}/*.txt"])
         with pytest.raises(ConfigError, match="twice"):
             expand(["-", "-"])
-        with pytest.raises(ConfigError, match=r"(?s)folder.*\*\*/\*\.txt"):
+        with pytest.raises(ConfigError, match=r"(?s)got a directory.*\*\*/\*\.txt"):
             expand([str(tmp_path)])
 
     def test_web_addresses_are_no_patterns(self):
