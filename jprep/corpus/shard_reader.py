@@ -1,4 +1,4 @@
-"""Reads the marked text of a corpus's files of documents, a bounded stretch at a time."""
+"""Read a column of a corpus's Parquet shards in batches of bounded size."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from jprep.engine.stage import Output
 from jprep.errors import JprepError
 from jprep.io.verified_files import verify_file
 
-_AT_ONCE = 8 << 20  # bytes of a column that are looked at in one go: the more, the fewer rows to add up
+_AT_ONCE = 8 << 20  # bytes of a column per batch: larger batches leave fewer rows to add up
 
 
 class CorpusShard(msgspec.Struct, frozen=True):
-    """A file of documents.
+    """A Parquet file of documents.
 
     Attributes:
-        path: in the corpus.
-        sha256: of its bytes.
-        size: bytes of the column that is counted, decompressed.
+        path: path relative to the corpus directory.
+        sha256: SHA-256 of the file.
+        size: uncompressed bytes of the column that is read.
     """
 
     path: str
@@ -34,10 +34,10 @@ class CorpusShard(msgspec.Struct, frozen=True):
 
 
 def shard_of(folder: Path, file: Output, column: str) -> CorpusShard:
-    """A corpus's file as a part, its size taken from its footer.
+    """Describe a file of a corpus; its size is read from the Parquet footer.
 
     Raises:
-        JprepError: it is missing or damaged.
+        JprepError: the file is missing or damaged.
     """
     try:
         with _opened(folder / file.path) as parquet:
@@ -47,14 +47,14 @@ def shard_of(folder: Path, file: Output, column: str) -> CorpusShard:
         raise
 
 
-def read_batches(folder: Path, part: CorpusShard, columns: list[str]) -> Iterator[Any]:
-    """Record batches of neighbouring row groups; the first column says how many make one.
+def read_batches(folder: Path, shard: CorpusShard, columns: list[str]) -> Iterator[Any]:
+    """Yield record batches of consecutive row groups. The size of the first column decides how many form a batch.
 
     Raises:
-        DamagedError: the file is not what the corpus's manifest says: damaged text can often still be decompressed.
-        JprepError: it cannot be read.
+        DamagedError: the file differs from the corpus's manifest: damaged text can often still be decompressed.
+        JprepError: the file cannot be read.
     """
-    with _opened(verify_file(folder / part.path, part.sha256, REBUILD)) as parquet:
+    with _opened(verify_file(folder / shard.path, shard.sha256, REBUILD)) as parquet:
         held, size = list[int](), 0
         sizes = _sizes(parquet, columns[0])
         for group, more in enumerate(sizes):

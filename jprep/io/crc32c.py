@@ -1,4 +1,4 @@
-"""CRC-32C (Castagnoli) of many records at once, in numpy: some hundred MB/s, and no further dependency."""
+"""CRC-32C (Castagnoli) of many records at once in numpy, at several hundred MB/s without another dependency."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ UInt32Array = npt.NDArray[np.uint32]
 Bytes = npt.NDArray[np.uint8]
 
 _POLYNOMIAL = 0x82F63B78  # reflected
-_CELL = 32  # bytes that are taken two at a time, all cells side by side
+_CELL = 32  # bytes; processed two at a time, all cells side by side
 _CELL_BITS = 5
 _ONES = np.uint32(0xFFFFFFFF)
 
 
 def crc32c(data: bytes, edges: npt.ArrayLike) -> UInt32Array:
-    """The CRC-32C of each of several records that lie one after another.
+    """Return the CRC-32C of each of several consecutive records.
 
-    The checksum is linear over GF(2). So cells of bytes are summed side by side, cells are joined to pairs, pairs to
-    fours and so on, and what stands before any edge is put together from the largest of these.
+    The checksum is linear over GF(2). Cells of bytes are summed side by side, cells are joined into pairs, pairs into
+    fours and so on; the checksum of everything before an edge is then combined from the largest of these.
 
     Args:
-        data: the records.
-        edges: where each begins, and where the last one ends; ascending.
+        data: the records, concatenated.
+        edges: where each record begins, and where the last one ends; ascending.
 
     Returns:
-        one checksum a record, shape (records,).
+        Checksums, shape (records,).
     """
     places = np.asarray(edges, np.int64)
     before = _before(np.frombuffer(data, np.uint8), places)
@@ -35,12 +35,12 @@ def crc32c(data: bytes, edges: npt.ArrayLike) -> UInt32Array:
 
 
 def mask_checksums(checksums: UInt32Array) -> UInt32Array:
-    """The checksums as TFRecord stores them."""
+    """Return the checksums in the masked form that TFRecord stores."""
     return ((checksums >> np.uint32(15)) | (checksums << np.uint32(17))) + np.uint32(0xA282EAD8)
 
 
 def _before(data: Bytes, places: npt.NDArray[np.int64]) -> UInt32Array:
-    """The plain remainder of all bytes before each place, begun with 0."""
+    """Return the remainder of all bytes before each position, with an initial state of 0."""
     levels = _levels(data)
     state, at = np.zeros(len(places), np.uint32), np.zeros(len(places), np.int64)
     for level in reversed(range(len(levels))):  # from the largest joined cells to the smallest
@@ -56,7 +56,7 @@ def _before(data: Bytes, places: npt.NDArray[np.int64]) -> UInt32Array:
 
 
 def _levels(data: Bytes) -> list[UInt32Array]:
-    """The remainders of all aligned stretches of 32, 64, 128 … bytes that lie wholly in the data."""
+    """Return the remainders of all aligned runs of 32, 64, 128 … bytes that lie completely in the data."""
     whole = len(data) // _CELL
     pairs = np.ascontiguousarray(data[: whole * _CELL].view("<u2").reshape(whole, _CELL // 2).T)
     table, cells = _by_two(), np.zeros(whole, np.uint32)
@@ -71,7 +71,7 @@ def _levels(data: Bytes) -> list[UInt32Array]:
 
 
 def _shift(state: UInt32Array, lengths: npt.NDArray[np.int64]) -> UInt32Array:
-    """Each state after so many bytes of zero."""
+    """Return each state after the given number of zero bytes."""
     state = state.copy()
     for bit in range(int(lengths.max(initial=0)).bit_length()):
         taken = np.flatnonzero(lengths >> bit & 1)
@@ -80,7 +80,7 @@ def _shift(state: UInt32Array, lengths: npt.NDArray[np.int64]) -> UInt32Array:
 
 
 def _apply(table: UInt32Array, state: UInt32Array) -> UInt32Array:
-    """A linear map of states, given by its values on each of their four bytes; shape of `table` (4, 256)."""
+    """Apply a linear map of states, given by its values for each of their four bytes; `table` has shape (4, 256)."""
     byte = np.ascontiguousarray(state, "<u4").view(np.uint8).reshape(-1, 4)
     mapped: UInt32Array = table[0][byte[:, 0]] ^ table[1][byte[:, 1]] ^ table[2][byte[:, 2]] ^ table[3][byte[:, 3]]
     return mapped
@@ -88,7 +88,7 @@ def _apply(table: UInt32Array, state: UInt32Array) -> UInt32Array:
 
 @cache
 def _zeros(bit: int) -> UInt32Array:
-    """What 2 ** bit bytes of zero do to a state, for `_apply`."""
+    """Return the map of 2 ** bit zero bytes on a state, for `_apply`."""
     if bit:
         half = _zeros(bit - 1)
         return _apply(half, half.reshape(-1)).reshape(4, 256)
@@ -101,6 +101,6 @@ def _zeros(bit: int) -> UInt32Array:
 
 @cache
 def _by_two() -> UInt32Array:
-    """What two bytes of zero do to the lower half of a state."""
+    """Return the map of two zero bytes on the lower half of a state."""
     once = _apply(_zeros(0), np.arange(1 << 16, dtype=np.uint32))
     return _apply(_zeros(0), once)

@@ -1,7 +1,7 @@
-"""Random bits that are computed and not drawn: a hash of a key and a counter, in 64-bit integers.
+"""Counter-based random bits: a hash of a key and a counter, in 64-bit integers.
 
-`docs/sampling.md` has the formulas and test vectors. Nothing here may change: every batch, mask and initial weight
-depends on it.
+`docs/sampling.md` has the formulas and test vectors. The results must never change: every batch, mask and initial
+weight depends on them.
 """
 
 from __future__ import annotations
@@ -10,30 +10,30 @@ import numpy as np
 import numpy.typing as npt
 
 UInt64Array = npt.NDArray[np.uint64]
-"""64-bit words; sums and products are modulo 2**64."""
+"""Array of 64-bit words. Sums and products are modulo 2**64."""
 
 GOLDEN = 0x9E3779B97F4A7C15
 FIRST, SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 TEXT = 1 << 63
-"""Added to the length of a part that is text, so that no integer is taken for one."""
+"""Added to the length of a part that is text, so that no integer gives the same word."""
 
 _GOLDEN, _FIRST, _SECOND = (np.uint64(constant) for constant in (GOLDEN, FIRST, SECOND))
 _S27, _S30, _S31, _S32 = (np.uint64(shift) for shift in (27, 30, 31, 32))
 _LOW = np.uint64(0xFFFFFFFF)
-_BLOCK = 1 << 15  # words that stay in a core's cache while some twenty operations pass over them
+_BLOCK = 1 << 15  # words that fit a core's cache during the twenty or so operations on them
 
 
 def key(*parts: int | str | npt.NDArray[np.int64] | UInt64Array) -> UInt64Array:
-    """Make a key of a tuple, e.g. `key(seed, split, epoch, index, "mask")`.
+    """Make a key from a tuple, e.g. `key(seed, split, epoch, index, "mask")`.
 
     Args:
-        parts: integers from 0 to below 2**63, texts, or arrays of such integers, which are broadcast.
+        parts: integers from 0 to below 2**63, strings, or arrays of such integers, which are broadcast.
 
     Returns:
-        One key for each element, as an array of at least one dimension: (1,) where no part is an array.
+        One key per element, as an array of at least one dimension: (1,) if no part is an array.
 
     Raises:
-        ValueError: an integer that is out of range.
+        ValueError: an integer is out of range.
     """
     state: UInt64Array = np.full(1, len(parts), np.uint64)
     for part in parts:
@@ -43,7 +43,7 @@ def key(*parts: int | str | npt.NDArray[np.int64] | UInt64Array) -> UInt64Array:
 
 
 def mix(words: UInt64Array) -> UInt64Array:
-    """Scramble each word; a bijection, of arrays of at least one dimension."""
+    """Scramble each word with a bijection. Takes arrays of at least one dimension."""
     words = words ^ (words >> _S30)
     words *= _FIRST
     words ^= words >> _S27
@@ -53,11 +53,11 @@ def mix(words: UInt64Array) -> UInt64Array:
 
 
 def bits(keys: UInt64Array, counters: UInt64Array) -> UInt64Array:
-    """64 random bits for each key and counter; the two are broadcast.
+    """Return 64 random bits for each pair of key and counter; the two are broadcast.
 
     Args:
-        keys: from `key`.
-        counters: uint64, which of the key's words are asked for.
+        keys: results of `key`.
+        counters: uint64, which of the key's words to return.
     """
     first = counters * _GOLDEN + keys
     if first.ndim < 2 or first.size <= _BLOCK:
@@ -73,7 +73,7 @@ def below(limit: int | UInt64Array, words: UInt64Array) -> UInt64Array:
     """Map each word to an integer from 0 to below the limit: `word * limit // 2**64`, exactly.
 
     Args:
-        limit: at least 1, at most 2**32; one for all words or one for each.
+        limit: at least 1, at most 2**32; one for all words or one per word.
         words: random bits.
     """
     factor = np.uint64(limit) if isinstance(limit, int) else limit
@@ -90,8 +90,8 @@ def _words(part: int | str | npt.NDArray[np.int64] | UInt64Array) -> list[UInt64
         return [np.full(1, TEXT + len(data), np.uint64), *padded.reshape(-1, 1)]
     if isinstance(part, np.ndarray):
         if len(part) and (part.min() < 0 or part.max() >= TEXT):
-            raise ValueError("a key's integers are from 0 to below 2**63")
+            raise ValueError("integers in a key must be from 0 to below 2**63")
         return [part.astype(np.uint64)]
     if not 0 <= part < TEXT:
-        raise ValueError(f"a key's integers are from 0 to below 2**63, not {part}")
+        raise ValueError(f"integers in a key must be from 0 to below 2**63, got {part}")
     return [np.full(1, part, np.uint64)]

@@ -1,4 +1,4 @@
-"""A permutation of [0, n) that is computed element by element: no list of n integers anywhere."""
+"""Permutations of [0, n), computed element by element without a list of n integers."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ MOST = 1 << 62
 
 
 def permuted(positions: npt.NDArray[np.int64], n: int, keys: UInt64Array) -> npt.NDArray[np.int64]:
-    """Where each position goes: a bijection of [0, n) for each key.
+    """Return the images of some positions under a permutation of [0, n), one permutation per key.
 
-    A Feistel network over a rectangle of at least n cells, about the square root of n on a side. What falls outside
-    [0, n) is sent on through the network until it falls inside, which is seldom: the rectangle has at most one row too
-    many.
+    A Feistel network over a rectangle of at least n cells, with sides of about the square root of n. A result outside
+    [0, n) goes through the network again until it falls inside (cycle walking), which is rare: the rectangle has at
+    most one row too many.
 
     Args:
         positions: int64 (rows,), from 0 to below n.
         n: from 1 to 2**62.
-        keys: from `key`, one for all rows, or one for each.
+        keys: results of `key`, one for all rows, or one per row.
 
     Raises:
         ValueError: n or a position is out of range.
     """
     if not 1 <= n <= MOST:
-        raise ValueError(f"a permutation is of 1 to 2**62 elements, not {n}")
+        raise ValueError(f"a permutation must have 1 to 2**62 elements, got {n}")
     if len(positions) and (positions.min() < 0 or positions.max() >= n):
-        raise ValueError(f"a position is not in [0, {n})")
+        raise ValueError(f"positions must be in [0, {n})")
     where = positions.astype(np.uint64)
     keys = np.broadcast_to(keys, where.shape)
     rounds = [bits(keys, np.full_like(keys, number)) for number in range(ROUNDS)]
@@ -45,7 +45,10 @@ def permuted(positions: npt.NDArray[np.int64], n: int, keys: UInt64Array) -> npt
 
 
 def _network(cells: UInt64Array, n: int, rounds: list[UInt64Array]) -> UInt64Array:
-    """Send cells through the network once. Rows and columns take turns: one is turned by a hash of the other."""
+    """Pass cells through the network once.
+
+    Rounds alternate: each shifts columns by a hash of the row, or rows by a hash of the column.
+    """
     columns = isqrt(n - 1) + 1
     rows = -(-n // columns)
     wide, high = np.uint64(columns), np.uint64(rows)

@@ -1,4 +1,4 @@
-"""The hash: against a second writing of its formulas, and against bits that may never change."""
+"""Counter-based random bits, compared with a reference implementation and with fixed values."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def bits_of(k: int, counter: int) -> int:
     return mix_of(mix_of(counter * 0x9E3779B97F4A7C15 + k & WORD) ^ k)
 
 
-# docs/sampling.md gives the same.
+# Listed in docs/sampling.md.
 KEYS = {
     (0,): 0x910A2DEC89025CC1,
     (1, "train", 0, 0, "mask"): 0xB4505852A6720567,
@@ -53,18 +53,18 @@ BITS = [0xBDB37598B0845E4C, 0xED9545BE966A339E, 0xA399FFCFF5A38DD6]
 
 
 @pytest.mark.parametrize(("parts", "expected"), KEYS.items())
-def test_keys_never_change(parts, expected):
+def test_keys_are_stable(parts, expected):
     assert int(key(*parts)[0]) == expected == key_of(*parts)
 
 
-def test_bits_never_change():
+def test_bits_are_stable():
     found = bits(key(1, "train", 0, 0, "mask"), np.arange(3, dtype=np.uint64))
     assert [int(word) for word in found] == BITS
     assert [bits_of(0xB4505852A6720567, counter) for counter in range(3)] == BITS
 
 
 @given(st.lists(INTEGERS | st.text(max_size=20), min_size=1, max_size=5), INTEGERS)
-def test_the_array_code_says_what_the_formulas_say(parts, counter):
+def test_matches_the_reference(parts, counter):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = key(*parts)
@@ -73,11 +73,11 @@ def test_the_array_code_says_what_the_formulas_say(parts, counter):
 
 
 @given(st.lists(INTEGERS, min_size=1, max_size=8))
-def test_arrays_are_keyed_element_by_element(numbers):
+def test_array_parts_give_a_key_per_element(numbers):
     assert key(7, np.array(numbers), "x").tolist() == [key_of(7, number, "x") for number in numbers]
 
 
-def test_blocks_of_rows_make_no_difference():
+def test_block_size_does_not_matter():
     keys, counters = key(np.arange(300)).reshape(-1, 1), np.arange(400, dtype=np.uint64)
     whole = bits(keys, counters)
     assert whole.shape == (300, 400)
@@ -96,20 +96,20 @@ def test_different_tuples_have_different_keys():
 
 
 @pytest.mark.parametrize("bad", [-1, 1 << 63, np.array([3, -1])])
-def test_integers_out_of_range_are_refused(bad):
+def test_integers_out_of_range_are_rejected(bad):
     with pytest.raises(ValueError, match="from 0 to below"):
         key(1, bad)
 
 
 @pytest.mark.parametrize("keys", [key(np.arange(1 << 16)), key(3)], ids=["of keys", "of counters"])
 def test_every_bit_is_fair(keys):
-    """Of 65,536 coins, 4.9 standard deviations are 627."""
+    """Of 65,536 coin flips, 4.9 standard deviations are 627."""
     words = bits(keys, np.arange(1 << 16, dtype=np.uint64) if len(keys) == 1 else np.zeros(1, np.uint64))
     ones = (words.reshape(-1, 1) >> np.arange(64, dtype=np.uint64) & np.uint64(1)).sum(axis=0).astype(np.int64)
     assert abs(ones - (1 << 15)).max() < 627
 
 
-def test_one_bit_changes_half_of_the_bits():
+def test_avalanche():
     base = np.arange(4096, dtype=np.uint64)
     for bit in range(0, 62, 7):
         changed = key(base.astype(np.int64)) ^ key((base ^ np.uint64(1 << bit)).astype(np.int64))
@@ -117,7 +117,7 @@ def test_one_bit_changes_half_of_the_bits():
         assert abs(share - 0.5) < 0.006
 
 
-def test_neighbouring_words_are_unrelated():
+def test_neighbouring_words_are_uncorrelated():
     words = mix(bits(key(9), np.arange(1 << 16, dtype=np.uint64))).astype(np.float64)
     assert abs(np.corrcoef(words[:-1], words[1:])[0, 1]) < 0.02
 

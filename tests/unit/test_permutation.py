@@ -1,4 +1,4 @@
-"""The permutation: a bijection, the same for ever, and without an order that one could see."""
+"""The permutation: a stable bijection without visible order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def word(row_key: int, counter: int) -> int:
 
 
 def reference(x: int, n: int, row_key: int) -> int:
-    """docs/sampling.md's rule for one position."""
+    """Apply the rule of docs/sampling.md to one position."""
     columns = isqrt(n) + (isqrt(n) ** 2 < n)
     rows = -(-n // columns)
     while True:
@@ -38,18 +38,18 @@ def reference(x: int, n: int, row_key: int) -> int:
 
 
 @given(st.integers(1, 50) | st.integers(1, MOST), st.integers(0, MOST), st.integers(0, 1 << 40))
-def test_the_array_code_says_what_the_rule_says(n, position, seed):
+def test_matches_the_reference(n, position, seed):
     expected = reference(position % n, n, int(key(seed)[0]))
     assert permuted(np.array([position % n]), n, key(seed)).tolist() == [expected]
 
 
 @pytest.mark.parametrize("n", [*range(1, 66), 99, 100, 101, 1000, 4097, 65_537])
-def test_it_is_a_bijection(n):
+def test_permutation_is_a_bijection(n):
     assert (np.sort(permuted(np.arange(n), n, key(n))) == np.arange(n)).all()
 
 
 @given(st.integers(1, MOST), st.integers(0, 1 << 40), st.data())
-def test_large_ones_stay_in_range_and_are_one_to_one(n, seed, data):
+def test_large_permutations_are_injective_and_in_range(n, seed, data):
     positions = np.array(data.draw(st.lists(st.integers(0, n - 1), min_size=1, max_size=40, unique=True)))
     found = permuted(positions, n, key(seed))
     assert found.min() >= 0
@@ -57,19 +57,19 @@ def test_large_ones_stay_in_range_and_are_one_to_one(n, seed, data):
     assert len(set(found.tolist())) == len(positions)
 
 
-def test_it_never_changes():
+def test_permutation_is_stable():
     assert permuted(np.arange(10), 10, key(1, "train", 0, "order")).tolist() == TEN
     assert permuted(np.arange(3), MOST, key(1, "train", 0, "order")).tolist() == HUGE
 
 
-def test_rows_may_have_keys_of_their_own():
+def test_rows_can_have_different_keys():
     keys = key(np.array([1, 2, 3]))
     found = permuted(np.array([5, 5, 5]), 1000, keys)
     assert [permuted(np.array([5]), 1000, keys[i : i + 1])[0] for i in range(3)] == found.tolist()
 
 
 @pytest.mark.parametrize("n", [3, 4, 5])
-def test_all_orders_are_about_as_frequent(n):
+def test_all_orders_are_equally_frequent(n):
     """Chi-squared within six standard deviations of its mean."""
     tries = 20 * factorial(n) ** 2 if n < 5 else 12_000
     keys = key(np.repeat(np.arange(tries), n), "test")
@@ -80,8 +80,8 @@ def test_all_orders_are_about_as_frequent(n):
     assert sum((count - expected) ** 2 / expected for count in counts.values()) < freedom + 6 * (2 * freedom) ** 0.5
 
 
-def test_neighbours_are_torn_apart():
-    """The distance of neighbours is spread evenly over [1, n), and so is where each position goes."""
+def test_neighbours_are_separated():
+    """The distances of neighbours and the images of positions are uniformly distributed over [1, n)."""
     n, tries = 500, 50_000
     keys = key(np.repeat(np.arange(tries), 2), "test")
     found = permuted(np.tile([7, 8], tries), n, keys).reshape(tries, 2)
@@ -92,6 +92,6 @@ def test_neighbours_are_torn_apart():
 
 
 @pytest.mark.parametrize(("positions", "n"), [([0], 0), ([0], MOST + 1), ([5], 5), ([-1], 5)])
-def test_what_is_out_of_range_is_refused(positions, n):
+def test_values_out_of_range_are_rejected(positions, n):
     with pytest.raises(ValueError, match=r"permutation|position"):
         permuted(np.array(positions), n, key(1))
