@@ -1,1 +1,1 @@
-"""From a corpus and a tokenizer to tokens on disk, and from there to batches."""
+"""Encode a corpus with a tokenizer into a dataset on disk, and sample batches from it."""

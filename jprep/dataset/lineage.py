@@ -1,4 +1,4 @@
-"""Where a token came from: its document, its part of the corpus, its source's files."""
+"""Trace tokens of a dataset back to their document, corpus shard and source files."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from jprep.tokenizer.card import CARD_JSON, read_card
 from jprep.tokenizer.tokenizer import Tokenizer
 
 AROUND = 20
-"""Tokens shown on each side of one."""
+"""Tokens of context shown on each side of a token."""
 
 
 class DocumentLocation(msgspec.Struct, frozen=True, kw_only=True):
-    """A document of a dataset, and where it came from.
+    """A document of a dataset and the corpus shard it came from.
 
     Attributes:
         split: `train` or `validation`.
-        document: its number in the split, from 0.
-        tokens: its first token in the split, and the one behind its last.
-        part: the corpus's part that it lies in.
-        sha256: of that part.
-        number: which of the split's documents in that part it is, from 0.
+        document: index in the split, from 0.
+        tokens: index of its first token in the split, and of the one after its last.
+        part: the corpus shard that holds it.
+        sha256: SHA-256 of that shard.
+        number: index among the split's documents of that shard, from 0.
     """
 
     split: str
@@ -45,12 +45,12 @@ class DocumentLocation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DocumentOrigin(msgspec.Struct, frozen=True, kw_only=True):
-    """What a corpus knows of a document.
+    """A document as the corpus describes it.
 
     Attributes:
-        id, title, url, source: the document's.
-        row: its number in its part, from 0; with the part it tells documents apart whose ids do not.
-        about: its source's name, licence and homepage, and its files with their hashes.
+        id, title, url, source: columns of the document.
+        row: index in its shard, from 0; shard and row identify a document even if ids repeat.
+        about: name, licence and homepage of its source, and the source's files with their hashes.
     """
 
     id: str
@@ -62,15 +62,15 @@ class DocumentOrigin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def open_split(folder: Path, dataset: DatasetManifest, split: str) -> IndexedSplit:
-    """A dataset's split.
+    """Open a split of a dataset.
 
     Raises:
-        ConfigError: it has none of that name.
-        DamagedError: its files are not what was written.
+        ConfigError: the dataset has no split of that name.
+        DamagedError: a file of the split has changed.
     """
     found = next((each for each in dataset.splits if each.name == split), None)
     if found is None:
-        fix = f"there are: {', '.join(each.name for each in dataset.splits)}"
+        fix = f"available splits: {', '.join(each.name for each in dataset.splits)}"
         raise ConfigError(f"this dataset has no split {split!r}", where=str(folder), fix=fix)
     verify_split(folder, found)
     return IndexedSplit(folder / split, dataset.dtype)
@@ -79,16 +79,16 @@ def open_split(folder: Path, dataset: DatasetManifest, split: str) -> IndexedSpl
 def locate_document(
     folder: Path, split: str, *, token: int | None = None, document: int | None = None
 ) -> DocumentLocation:
-    """The document that a token lies in, or the one of a number.
+    """Return the document with a given number, or the one that contains a given token.
 
     Args:
-        folder: the dataset's.
-        split: the token's or the document's.
-        token: its number in the split, from 0.
-        document: used where no token is given.
+        folder: the dataset directory.
+        split: the split to search.
+        token: index of a token in the split, from 0.
+        document: index of a document; used if no token is given.
 
     Raises:
-        ConfigError: there is no finished dataset there, or no such split, token or document in it.
+        ConfigError: the directory holds no finished dataset, or there is no such split, token or document.
     """
     dataset = read_dataset(folder)
     indexed = open_split(folder, dataset, split)
@@ -97,7 +97,7 @@ def locate_document(
         first, end = indexed.bounds(number)
     except IndexError as error:
         fix = f"{split} has {len(indexed.tokens):,} tokens in {len(indexed):,} documents, counted from 0"
-        what = f"there is no document {document}" if token is None else f"there is no token {token}"
+        what = f"document {document} does not exist" if token is None else f"token {token} does not exist"
         raise ConfigError(what, where=f"{folder}, {split}", fix=fix) from error
     number %= len(indexed)
     part = _part_of(dataset, split, number)
@@ -117,72 +117,73 @@ def _part_of(dataset: DatasetManifest, split: str, document: int) -> ShardRange:
 
 
 def find_corpus(folder: Path, dataset: DatasetManifest) -> Path | None:
-    """Return the corpus that a dataset was made of, if it is near: only its fingerprint tells it from others."""
-    mark = dataset.made_from["corpus"]["fingerprint"]
-    return _nearby(folder, "corpus", MANIFEST, lambda place: Corpus(place).manifest.fingerprint == mark)
+    """Search near a dataset for the corpus it was packed from. Only the fingerprint identifies it."""
+    wanted = dataset.made_from["corpus"]["fingerprint"]
+    return _nearby(folder, "corpus", MANIFEST, lambda path: Corpus(path).manifest.fingerprint == wanted)
 
 
 def find_tokenizer(folder: Path, dataset: DatasetManifest) -> Path | None:
-    """Return the tokenizer that a dataset was packed with, if it is near."""
-    mark = dataset.made_from["tokenizer"]["fingerprint"]
-    return _nearby(folder, "tokenizer", CARD_JSON, lambda place: read_card(place).fingerprint == mark)
+    """Search near a dataset for the tokenizer it was packed with."""
+    wanted = dataset.made_from["tokenizer"]["fingerprint"]
+    return _nearby(folder, "tokenizer", CARD_JSON, lambda path: read_card(path).fingerprint == wanted)
 
 
-def _nearby(folder: Path, usual: str, manifest: str, fits: Callable[[Path], bool]) -> Path | None:
-    """Look beside a dataset, in its usual place first, and in the same work directory."""
+def _nearby(folder: Path, usual: str, manifest: str, matches: Callable[[Path], bool]) -> Path | None:
+    """Search beside a dataset, its usual location first, and in the same work directory."""
     beside = folder.resolve().parent
-    found = [beside / usual, *_holding(beside, manifest, "*"), *_holding(beside.parent, manifest, f"*/{usual}")]
-    for place in dict.fromkeys(found):
+    siblings = _directories_with(beside, manifest, "*")
+    cousins = _directories_with(beside.parent, manifest, f"*/{usual}")
+    for path in dict.fromkeys([beside / usual, *siblings, *cousins]):
         with contextlib.suppress(ConfigError, OSError):
-            if (place / manifest).is_file() and fits(place):
-                return place
+            if (path / manifest).is_file() and matches(path):
+                return path
     return None
 
 
-def _holding(folder: Path, manifest: str, pattern: str) -> list[Path]:
+def _directories_with(folder: Path, manifest: str, pattern: str) -> list[Path]:
     with contextlib.suppress(OSError):
         return sorted(path.parent for path in folder.glob(f"{pattern}/{manifest}"))
     return []
 
 
-def find_origin(dataset: DatasetManifest, place: DocumentLocation, corpus: Path) -> DocumentOrigin:
-    """Look a document up in the corpus that the dataset was made of.
+def find_origin(dataset: DatasetManifest, location: DocumentLocation, corpus: Path) -> DocumentOrigin:
+    """Look up a document in the corpus that the dataset was packed from.
 
     Raises:
-        ConfigError: there is no corpus there.
-        MismatchError: it is another one, or its part is not what it was.
+        ConfigError: the directory holds no corpus.
+        MismatchError: it is another corpus, or the shard has changed.
     """
-    fix = "give the corpus that it was made of as --corpus"
+    fix = "pass the dataset's corpus with --corpus"
     if Corpus(corpus).manifest.fingerprint != dataset.made_from["corpus"]["fingerprint"]:
-        raise MismatchError("this dataset was made of another corpus", where=str(corpus), fix=fix)
+        raise MismatchError("this dataset was packed from another corpus", where=str(corpus), fix=fix)
     made_from = dataset.made_from
     splitting = ValidationSplit(made_from["config"]["validation"], made_from.get("split_by_text", ()))
-    part, left = Output(place.part, 0, place.sha256), place.number
+    part, left = Output(location.part, 0, location.sha256), location.number
     columns = {"title", "url", "source", *splitting.columns}
     for row, doc in enumerate(read_rows(corpus, part, Document, sorted(columns), fix=fix)):
-        if splitting.split_of(doc) == place.split:
+        if splitting.split_of(doc) == location.split:
             if not left:
                 about = next(source for source in dataset.sources if source["name"] == doc.source)
                 return DocumentOrigin(id=doc.id, title=doc.title, url=doc.url, source=doc.source, row=row, about=about)
             left -= 1
-    raise MismatchError("the part has fewer documents than were packed", where=str(corpus / place.part))
+    raise MismatchError("the shard has fewer documents than were packed", where=str(corpus / location.part))
 
 
 def text_around(
-    folder: Path, dataset: DatasetManifest, place: DocumentLocation, token: int, tokenizer: Path
+    folder: Path, dataset: DatasetManifest, location: DocumentLocation, token: int, tokenizer: Path
 ) -> tuple[str, str, str]:
-    """The text before a token, its own, and the text after it, within its document.
+    """Return the text before a token, of the token, and after it, within its document.
 
     Raises:
-        ConfigError: there is no tokenizer there.
-        MismatchError: it is another one.
+        ConfigError: the directory holds no tokenizer.
+        MismatchError: it is another tokenizer.
     """
     loaded = Tokenizer(tokenizer)
     if loaded.card.fingerprint != dataset.made_from["tokenizer"]["fingerprint"]:
-        fix = "give the tokenizer that it was packed with as --tokenizer"
+        fix = "pass the dataset's tokenizer with --tokenizer"
         raise MismatchError("this dataset was packed with another tokenizer", where=str(tokenizer), fix=fix)
-    tokens = open_split(folder, dataset, place.split).tokens
-    first, end = max(place.tokens[0], token - AROUND), min(place.tokens[1], token + 1 + AROUND)
+    tokens = open_split(folder, dataset, location.split).tokens
+    first, end = max(location.tokens[0], token - AROUND), min(location.tokens[1], token + 1 + AROUND)
     before, own, after = (
         loaded.decode(tokens[start:stop].tolist())
         for start, stop in ((first, token), (token, token + 1), (token + 1, end))

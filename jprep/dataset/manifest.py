@@ -1,4 +1,4 @@
-"""What a dataset is to be, and what is on disk: the recipe's `[dataset]` section and `dataset.json`."""
+"""The `[dataset]` section of a recipe, and the manifest `dataset.json` of a finished dataset."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ from jprep.io.verified_files import verify_file
 DATASET_JSON = "dataset.json"
 
 FORMAT = 1
-"""Raised whenever datasets written before could not be read as those written now."""
+"""Increased when this version could not read earlier datasets as its own."""
 
 TRAIN, VALIDATION = "train", "validation"
 SPLITS = (TRAIN, VALIDATION)
 
-_PACK_AGAIN = "`jprep dataset pack … --restart` packs the corpus again"
+_REPACK = "`jprep dataset pack … --restart` packs the corpus again"
 
 WORD_START, SENTENCE_START = 1, 2
-"""A token's two marks: its first byte stands at a word's, at a sentence's start. See `Split` for where they lie."""
+"""The two marks of a token: its first byte begins a word, or a sentence. `Split` documents how they are stored."""
 
 
 class DatasetConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The `[dataset]` section.
 
     Attributes:
-        validation: share of the documents that is kept for validation, chosen by the hash of a document's id.
+        validation: share of the documents in the validation split, chosen by the hash of each document's id.
     """
 
     validation: float = 0.005
 
 
 class Split(msgspec.Struct, frozen=True):
-    """One split: `<name>.bin` and `<name>.idx` in Megatron's layout, and `<name>.marks`, two bits a token.
+    """One split: `<name>.bin` and `<name>.idx` in Megatron's layout, and `<name>.marks`, two bits per token.
 
-    `.marks` has, with all numbers little-endian:
+    `.marks` consists of (all numbers little-endian):
 
-    - a header: magic `JPMARKS` and a zero byte, u32 version (1), u32 tokens of a block (8,192; a multiple of 4);
-    - the blocks: each is one zstd frame of the marks of so many tokens, the last one of what is left. Unpacked, the
-      marks of a block's token i lie in byte i // 4 at bits 2·(i % 4): `WORD_START`, `SENTENCE_START`;
-    - a footer: u64 places in the file, where each block begins and where the last one ends; u64 tokens.
+    - a header: magic `JPMARKS` and a zero byte, u32 version (1), u32 tokens per block (8,192; a multiple of 4);
+    - the blocks: each is a zstd frame with the marks of that many tokens, the last one of the remaining tokens. In the
+      uncompressed block, the marks of token i are in byte i // 4 at bits 2·(i % 4): `WORD_START`, `SENTENCE_START`;
+    - a footer: u64 file offsets of each block's first byte and of the last block's end; u64 number of tokens.
 
     Attributes:
         name: `train` or `validation`.
-        documents: how many sequences it has; one is one document.
-        tokens: all tokens, one end-of-document a document among them.
+        documents: number of sequences; each is one document.
+        tokens: number of tokens, including one end-of-document token per document.
         files: the three files.
     """
 
@@ -62,18 +62,18 @@ class Split(msgspec.Struct, frozen=True):
     files: list[Output]
 
     def __post_init__(self) -> None:
-        """Refuse a name that leads out of the folder."""
+        """Reject a name that leads outside the directory."""
         inner_path(self.name)
 
 
 class ShardRange(msgspec.Struct, frozen=True):
-    """Which documents and tokens of each split came from one part of the corpus.
+    """The documents and tokens of each split that came from one shard of the corpus.
 
     Attributes:
-        path: the corpus's part.
-        sha256: of that part.
-        documents: split → its first document of this part, and the one behind its last.
-        tokens: split → its first token of this part, and the one behind its last.
+        path: the corpus shard.
+        sha256: SHA-256 of that shard.
+        documents: split → first document from this shard, and the one after the last.
+        tokens: split → first token from this shard, and the one after the last.
     """
 
     path: str
@@ -82,29 +82,29 @@ class ShardRange(msgspec.Struct, frozen=True):
     tokens: dict[str, tuple[int, int]]
 
     def __post_init__(self) -> None:
-        """Refuse a path that leads out of the corpus."""
+        """Reject a path that leads outside the corpus."""
         inner_path(self.path)
 
 
 class DatasetManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """`dataset.json`: what a dataset is made of. It is written last: a folder without it is not finished.
+    """`dataset.json`. It is written last: a directory without it is unfinished.
 
     Attributes:
-        jprep: the version that wrote it.
-        format: of the files, see `FORMAT`.
-        name: the corpus's name.
+        jprep: version of jprep that wrote it.
+        format: version of the file formats, see `FORMAT`.
+        name: name of the corpus.
         signature: one line to cite.
         fingerprint: hash of `made_from`.
-        made_from: the corpus's and the tokenizer's fingerprints, the config, the libraries.
-        dtype: of a token in `.bin`: `uint16` up to 65,536 ids, else `int32`.
-        vocab_size: the tokenizer's.
-        end: the id that ends a document.
-        newline: the id of a newline, which stands between two paragraphs; -1 where the tokenizer makes it a space, the
-            unknown token's where it has no piece.
+        made_from: fingerprints of corpus and tokenizer, config, library versions.
+        dtype: type of a token in `.bin`: `uint16` up to 65,536 ids, else `int32`.
+        vocab_size: number of ids of the tokenizer.
+        end: id of the end-of-document token.
+        newline: id of the newline between two paragraphs; -1 if the tokenizer replaces newlines by spaces, the unknown
+            token's id if the newline has no piece.
         splits: the splits, `train` first.
-        parts: the corpus's parts in order.
-        sources: name, licence and homepage of each source of the corpus, and its files' hashes.
-        counts: what was counted, by dotted name.
+        parts: the corpus's shards in order.
+        sources: name, licence and homepage of each source of the corpus, and the hashes of its files.
+        counts: counters by dotted name.
     """
 
     jprep: str
@@ -124,14 +124,14 @@ class DatasetManifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def dataset_config(section: Mapping[str, Any], where: str) -> DatasetConfig:
-    """Check a `[dataset]` section.
+    """Validate a `[dataset]` section.
 
     Raises:
-        ConfigError: an unknown key, a value of the wrong type or out of its range.
+        ConfigError: an unknown key, or a value of the wrong type or out of range.
     """
     config = parse_config(dict(section), DatasetConfig, where=where)
     if not 0 <= config.validation < 1:
-        raise ConfigError("dataset.validation is a share", where=where, fix="give a number from 0 to below 1")
+        raise ConfigError("dataset.validation must be a share", where=where, fix="use a number from 0 to below 1")
     return config
 
 
@@ -139,7 +139,7 @@ def read_dataset(folder: Path) -> DatasetManifest:
     """Read a dataset's manifest.
 
     Raises:
-        ConfigError: there is no finished dataset there.
+        ConfigError: the directory holds no finished dataset.
     """
     return read_manifest(
         folder / DATASET_JSON, DatasetManifest, what="dataset", command="jprep dataset pack", work="packing"
@@ -147,28 +147,28 @@ def read_dataset(folder: Path) -> DatasetManifest:
 
 
 def verify_split(folder: Path, split: Split) -> None:
-    """See that a split's files are what was written.
+    """Verify the hashes of a split's files.
 
     Raises:
-        DamagedError: one is missing, or is not.
-        MachineError: one cannot be read.
+        DamagedError: a file is missing or has changed.
+        MachineError: a file cannot be read.
     """
     for file in split.files:
-        verify_file(folder / file.path, file.sha256, _PACK_AGAIN)
+        verify_file(folder / file.path, file.sha256, _REPACK)
 
 
 def stored_size(folder: Path, split: Split) -> int:
-    """Return how many bytes a split's files take.
+    """Return the size of a split's files in bytes.
 
     Raises:
-        DamagedError: one is missing.
+        DamagedError: a file is missing.
     """
     try:
         return sum((folder / file.path).stat().st_size for file in split.files)
     except FileNotFoundError as error:
-        raise DamagedError("this file is missing", where=str(error.filename), fix=_PACK_AGAIN) from error
+        raise DamagedError("this file is missing", where=str(error.filename), fix=_REPACK) from error
 
 
 def write_dataset(folder: Path, dataset: DatasetManifest) -> None:
-    """Commit the manifest: from now on the dataset is whole."""
+    """Write the manifest, which marks the dataset as finished."""
     write_manifest(folder / DATASET_JSON, dataset)

@@ -1,4 +1,4 @@
-"""Packs a corpus: encodes its parts, joins them, and at the end writes the manifest."""
+"""Pack a corpus into a dataset: encode its shards, merge them, and write the manifest."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from jprep.dataset.preprocessing.document_encoder import DocumentEncoder
 from jprep.dataset.preprocessing.encode import EncodeStage, count_name
 from jprep.dataset.preprocessing.merge import MergeStage
 from jprep.dataset.preprocessing.validation_split import ValidationSplit
-from jprep.engine.fingerprint import differences, fingerprint, plain
+from jprep.engine.fingerprint import fingerprint, plain
+from jprep.engine.mismatch import describe_mismatch
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import DATASET as KIND
 from jprep.engine.output_kinds import STATE
@@ -36,7 +37,7 @@ from jprep.tokenizer.formats.tokenizer_json import SENTENCEPIECE_MODEL, TOKENIZE
 from jprep.tokenizer.tokenizer import Tokenizer
 
 VERSION = 1
-"""Raised whenever the same corpus and tokenizer would give other tokens or marks than before."""
+"""Increased when the same corpus and tokenizer would give other tokens or marks than before."""
 
 _LIBRARIES = ("sentencepiece", "tokenizers", "zstandard")
 _FILES = tuple(f"{split}{suffix}" for split in SPLITS for suffix in SUFFIXES)
@@ -52,22 +53,22 @@ def pack(
     *,
     restart: bool = False,
 ) -> DatasetManifest:
-    """Pack a corpus, or bring a packing that was begun to its end, or see that it is whole.
+    """Pack a corpus, resume an interrupted packing, or verify a finished dataset.
 
     Args:
-        corpus: what is packed.
-        tokenizer_folder: that of a finished tokenizer.
-        config: which documents are kept for validation.
-        folder: where; new, empty, or holding this very dataset.
-        executor: where the encoding runs.
-        progress: is told of it.
-        restart: throw away another dataset that the folder holds.
+        corpus: the corpus to pack.
+        tokenizer_folder: directory of a finished tokenizer.
+        config: share of the documents for validation.
+        folder: output directory; new, empty, or with this very dataset.
+        executor: runs the encoding.
+        progress: progress callback.
+        restart: discard another dataset in the output directory.
 
     Raises:
-        MismatchError: the folder holds another dataset; or a file of the tokenizer is not what its card says.
-        ConfigError: the tokenizer does not fit the corpus, a split would be empty, or the folder holds something else
-            than a dataset.
-        JprepError: see its kinds; what was encoded stays, and the same call goes on.
+        MismatchError: the directory holds another dataset; or a file of the tokenizer differs from its card.
+        ConfigError: the tokenizer does not fit the corpus, a split would be empty, or the directory holds something
+            other than a dataset.
+        JprepError: any other failure; finished work is kept, and the same call resumes.
     """
     out = dataset_directory(folder)
     out.check()
@@ -77,29 +78,29 @@ def pack(
 
 
 def dataset_directory(folder: Path) -> OutputDirectory:
-    """Return the directory of a dataset, which knows the names of its files."""
+    """Return the output directory of a dataset, with the names of its files."""
     return OutputDirectory(folder, KIND, files=_FILES)
 
 
 class PackPlan:
-    """What would be packed, checked: everything that can be found wrong beforehand is.
+    """The inputs of a packing, validated before any work starts.
 
     Args:
-        corpus: what is packed.
-        tokenizer_folder: that of a finished tokenizer.
-        config: which documents are kept for validation.
+        corpus: the corpus to pack.
+        tokenizer_folder: directory of a finished tokenizer.
+        config: share of the documents for validation.
 
     Attributes:
         corpus: as given.
-        tokenizer: loaded.
+        tokenizer: the loaded tokenizer.
         config: as given.
-        encoder: knows the ids between paragraphs and at the end of a document, and their type.
-        splits: those that there will be.
-        splitting: which documents they get.
-        made_from: all that the dataset depends on.
+        encoder: encodes documents; knows the separator ids and the token type.
+        splits: names of the splits.
+        splitting: assigns documents to splits.
+        made_from: everything that the dataset depends on.
 
     Raises:
-        MismatchError: a file of the tokenizer is not what its card says.
+        MismatchError: a file of the tokenizer differs from its card.
         ConfigError: the tokenizer does not fit the corpus, or a split would be empty.
     """
 
@@ -108,54 +109,57 @@ class PackPlan:
         self.tokenizer = Tokenizer(tokenizer_folder)
         self.encoder = DocumentEncoder(self.tokenizer)
         self.splits = [TRAIN, VALIDATION] if config.validation else [TRAIN]
-        _refuse_unfit(corpus, self.tokenizer)
+        _check_normalizers(corpus, self.tokenizer)
+        _check_segmenter(corpus, self.tokenizer)
         self.splitting = ValidationSplit.of_corpus(config.validation, corpus.manifest)
-        _refuse_empty(corpus, self.splitting, self.splits)
-        manifest, card = corpus.manifest, self.tokenizer.card
-        parts = [part.sha256 for part in manifest.parts]
-        self.made_from = plain(
-            {
-                "format": FORMAT,
-                "encoding": VERSION,
-                "corpus": {"fingerprint": manifest.fingerprint, "files": fingerprint({"sha256": parts})},
-                "tokenizer": {"fingerprint": card.fingerprint, "files": _model_files(self.tokenizer)},
-                "segmenter": manifest.segmenter,
-                "config": config,
-                "libraries": {name: version(name) for name in _LIBRARIES},
-            }
-            | ({"split_by_text": self.splitting.by_text} if self.splitting.by_text else {})
-        )
+        _check_not_empty(corpus, self.splitting, self.splits)
+        self.made_from = plain(self._fields())
+
+    def _fields(self) -> dict[str, Any]:
+        """Return the fingerprint fields."""
+        manifest, tokenizer = self.corpus.manifest, self.tokenizer
+        shards = fingerprint({"sha256": [shard.sha256 for shard in manifest.parts]})
+        fields = {
+            "format": FORMAT,
+            "encoding": VERSION,
+            "corpus": {"fingerprint": manifest.fingerprint, "files": shards},
+            "tokenizer": {"fingerprint": tokenizer.card.fingerprint, "files": _model_files(tokenizer)},
+            "segmenter": manifest.segmenter,
+            "config": self.config,
+            "libraries": {name: version(name) for name in _LIBRARIES},
+        }
+        return fields | ({"split_by_text": self.splitting.by_text} if self.splitting.by_text else {})
 
 
 def _model_files(tokenizer: Tokenizer) -> dict[str, str]:
-    return {
-        name: tokenizer.card.files[name]
-        for name in (TOKENIZER_JSON, SENTENCEPIECE_MODEL)
-        if name in tokenizer.card.files
-    }
+    files = tokenizer.card.files
+    return {name: files[name] for name in (TOKENIZER_JSON, SENTENCEPIECE_MODEL) if name in files}
 
 
-def _refuse_unfit(corpus: Corpus, tokenizer: Tokenizer) -> None:
-    """Refuse a tokenizer that takes other text, or other words, than this corpus has."""
-    card, where = tokenizer.card, str(tokenizer.folder)
-    own = {"normalizers": corpus.manifest.made_from["documents"]["normalizers"]}
-    if found := list(differences(own, {"normalizers": card.normalizers})):
-        what = f"this tokenizer normalises text otherwise than this corpus ({found[0]})"
-        fix = "train one on this corpus, or build the corpus with the tokenizer's normalisers"
-        raise ConfigError(what, where=where, fix=fix)
-    if card.config.boundaries != "hard":
+def _check_normalizers(corpus: Corpus, tokenizer: Tokenizer) -> None:
+    """Reject a tokenizer that expects text of other normalisers."""
+    normalizers = corpus.manifest.made_from["documents"]["normalizers"]
+    if found := describe_mismatch({"normalizers": normalizers}, {"normalizers": tokenizer.card.normalizers}):
+        what = f"the tokenizer was trained on text that was normalised differently from this corpus ({found[0]})"
+        fix = "train a tokenizer on this corpus, or build the corpus with the tokenizer's normalisers"
+        raise ConfigError(what, where=str(tokenizer.folder), fix=fix)
+
+
+def _check_segmenter(corpus: Corpus, tokenizer: Tokenizer) -> None:
+    """Reject a tokenizer with hard boundaries that expects words of another segmenter."""
+    if tokenizer.card.config.boundaries != "hard":
         return
-    words, fix = corpus.manifest.segmenter, "build the corpus with the segmenter that the tokenizer was trained with"
-    if words is None:
+    segmenter, fix = corpus.manifest.segmenter, "build the corpus with the segmenter of the tokenizer's corpus"
+    if segmenter is None:
         what = "this corpus has no words, which a tokenizer with hard boundaries needs"
         raise ConfigError(what, where=str(corpus.folder), fix=fix)
-    if found := list(differences(words, card.segmenter, "segmenter")):
-        what = f"this tokenizer was trained on words that were found otherwise ({found[0]})"
-        raise ConfigError(what, where=where, fix=fix)
+    if found := describe_mismatch({"segmenter": segmenter}, {"segmenter": tokenizer.card.segmenter}):
+        what = f"the tokenizer was trained on words of another segmenter ({found[0]})"
+        raise ConfigError(what, where=str(tokenizer.folder), fix=fix)
 
 
-def _refuse_empty(corpus: Corpus, splitting: ValidationSplit, splits: list[str]) -> None:
-    """Refuse to make an empty split; documents are looked at until each has one."""
+def _check_not_empty(corpus: Corpus, splitting: ValidationSplit, splits: list[str]) -> None:
+    """Reject a share that gives an empty split. Documents are read until each split has one."""
     missing = set(splits)
     for document in corpus.documents(splitting.columns):
         missing.discard(splitting.split_of(document))
@@ -163,31 +167,31 @@ def _refuse_empty(corpus: Corpus, splitting: ValidationSplit, splits: list[str])
             return
     where = str(corpus.folder)
     if not corpus.manifest.parts:
-        raise ConfigError("this corpus has no documents", where=where, fix="give one that has")
-    what = f"none of the {len(corpus)} documents would be for {min(missing)}"
-    more, less = "--set dataset.validation=0 does without", "give a smaller dataset.validation"
-    raise ConfigError(what, where=where, fix=less if TRAIN in missing else f"give a larger share; {more}")
+        raise ConfigError("this corpus has no documents", where=where, fix="use a corpus with documents")
+    what = f"none of the {len(corpus)} documents would be in the {min(missing)} split"
+    more, less = "use a larger dataset.validation, or 0 for no split", "use a smaller dataset.validation"
+    raise ConfigError(what, where=where, fix=less if TRAIN in missing else more)
 
 
 class _Packing:
-    """One run of `pack`, under the folder's lock."""
+    """A run of `pack` that holds the directory's lock."""
 
     def __init__(self, plan: PackPlan, out: OutputDirectory, executor: Executor, progress: ProgressReporter) -> None:
         self._plan, self._out, self._folder = plan, out, out.path
         self._executor, self._progress = executor, progress
 
     def run(self, *, restart: bool) -> DatasetManifest:
-        """Pack."""
+        """Run both stages and write the manifest."""
         self._out.remove_leftovers()
         if restart:
             self._out.restart()
         if self._out.finished:
             return self._finished()
         plan = self._plan
-        place = f"{STATE}/{EncodeStage.name}/"
-        encoded = self._stage(EncodeStage(plan.corpus, plan.tokenizer.folder, plan.splitting, plan.made_from, place))
-        joined = self._stage(MergeStage(encoded, plan.splits, plan.encoder.dtype, plan.made_from))
-        dataset = self._seal(encoded, {receipt.task: receipt.outputs for receipt in joined})
+        state = f"{STATE}/{EncodeStage.name}/"
+        encoded = self._stage(EncodeStage(plan.corpus, plan.tokenizer.folder, plan.splitting, plan.made_from, state))
+        merged = self._stage(MergeStage(encoded, plan.splits, plan.encoder.dtype, plan.made_from))
+        dataset = self._seal(encoded, {receipt.task: receipt.outputs for receipt in merged})
         self._out.remove_state()
         return dataset
 
@@ -195,7 +199,7 @@ class _Packing:
         return run_stage(stage, self._folder, self._out.state / stage.name, self._executor, self._progress)
 
     def _finished(self) -> DatasetManifest:
-        """The manifest that stands, if it says just what this call would, and its files stand."""
+        """Return the manifest of a finished dataset if it is the requested one and its files are intact."""
         dataset = read_dataset(self._folder)
         refuse_mismatch(self._plan.made_from, dataset.made_from, self._folder)
         for split in dataset.splits:
@@ -205,23 +209,20 @@ class _Packing:
 
     def _seal(self, encoded: list[Receipt], files: dict[str, list[Output]]) -> DatasetManifest:
         plan, manifest = self._plan, self._plan.corpus.manifest
-        mark, counts = fingerprint(plan.made_from), sum_counts([receipt.counts for receipt in encoded])
+        identity, counts = fingerprint(plan.made_from), sum_counts([receipt.counts for receipt in encoded])
         dataset = DatasetManifest(
             jprep=version("jprep"),
             format=FORMAT,
             name=manifest.name,
-            signature=_signature(manifest.name, plan.made_from, mark),
-            fingerprint=mark,
+            signature=_signature(manifest.name, plan.made_from, identity),
+            fingerprint=identity,
             made_from=plan.made_from,
             dtype=plan.encoder.dtype,
             vocab_size=plan.tokenizer.vocab_size,
             end=plan.encoder.end,
             newline=plan.encoder.newline,
-            splits=[
-                Split(name, counts[count_name(name, "documents")], counts[count_name(name, "tokens")], files[name])
-                for name in plan.splits
-            ],
-            parts=_parts(manifest.parts, encoded, plan.splits),
+            splits=[_split(name, counts, files[name]) for name in plan.splits],
+            parts=_shard_ranges(manifest.parts, encoded, plan.splits),
             sources=manifest.sources,
             counts=counts,
         )
@@ -229,25 +230,29 @@ class _Packing:
         return dataset
 
 
-def _parts(files: list[Output], encoded: list[Receipt], splits: list[str]) -> list[ShardRange]:
-    """Which documents and tokens came from which part of the corpus."""
-    parts, at = list[ShardRange](), dict.fromkeys((count_name(split, what) for split in SPLITS for what in _RANGES), 0)
-    for file, receipt in zip(files, encoded, strict=True):
+def _split(name: str, counts: dict[str, int], files: list[Output]) -> Split:
+    return Split(name, counts[count_name(name, "documents")], counts[count_name(name, "tokens")], files)
+
+
+def _shard_ranges(shards: list[Output], encoded: list[Receipt], splits: list[str]) -> list[ShardRange]:
+    """Return the documents and tokens that each corpus shard contributed."""
+    ranges, at = list[ShardRange](), dict.fromkeys((count_name(split, what) for split in SPLITS for what in _RANGES), 0)
+    for shard, receipt in zip(shards, encoded, strict=True):
         ends = {name: start + receipt.counts.get(name, 0) for name, start in at.items()}
-        ranges = {
+        spans = {
             what: {split: (at[count_name(split, what)], ends[count_name(split, what)]) for split in splits}
             for what in _RANGES
         }
-        parts.append(ShardRange(file.path, file.sha256, **ranges))
+        ranges.append(ShardRange(shard.path, shard.sha256, **spans))
         at = ends
-    return parts
+    return ranges
 
 
 _RANGES = ("documents", "tokens")
 
 
-def _signature(name: str, made_from: dict[str, Any], mark: str) -> str:
-    """One line that says what a dataset is: to be cited beside figures."""
+def _signature(name: str, made_from: dict[str, Any], identity: str) -> str:
+    """Return one line to cite with figures."""
     ids = [f"{kind}-id:{made_from[kind]['fingerprint'][:12]}" for kind in ("corpus", "tokenizer")]
     share = f"validation:{made_from['config']['validation']:g}"
-    return "|".join([f"jprep:{version('jprep')}", f"dataset:{name}", *ids, share, f"id:{mark[:12]}"])
+    return "|".join([f"jprep:{version('jprep')}", f"dataset:{name}", *ids, share, f"id:{identity[:12]}"])

@@ -123,7 +123,7 @@ def test_inspect_alone_says_what_it_needs(work: Path, corpus: Path, tmp_path: Pa
     said = jprep("dataset", "inspect", tmp_path / "a" / "d", "--token", 5, "--corpus", corpus).stdout
     assert "title" in said and "--corpus" not in said
     refused = jprep("dataset", "inspect", tmp_path / "a" / "d", "--token", 10**9, code=2)
-    assert "there is no token" in refused.stderr
+    assert "does not exist" in refused.stderr
     refused = jprep("dataset", "inspect", tmp_path / "a" / "d", "--token", 5, "--split", "test", code=2)
     assert "train, validation" in refused.stderr
 
@@ -180,7 +180,7 @@ def test_a_tokenizer_that_does_not_fit_is_refused(corpus: Path, tmp_path: Path, 
         command = ("dataset", "pack", packed, "--tokenizer", tmp_path / tokenizer, "-o", tmp_path / "d", *whole)
         return jprep(*command, code=2).stderr
 
-    assert "normalises text otherwise" in refused(tmp_path / "plain", "t")
+    assert "normalised differently" in refused(tmp_path / "plain", "t")
     assert "no token that could end a document" in refused(corpus, "endless")
     assert "no words" in refused(tmp_path / "wordless", "hard")
     assert "no finished tokenizer" in refused(corpus, "nowhere")

@@ -1,4 +1,4 @@
-"""A dataset in the forms of other programs: fairseq's data-bin, TFRecord, Arrow."""
+"""Export a dataset to the formats of other programs: fairseq's data-bin, TFRecord, Arrow."""
 
 from __future__ import annotations
 
@@ -35,89 +35,89 @@ def export_dataset(
     options: ExportOptions | None = None,
     progress: ProgressReporter | None = None,
 ) -> list[Path]:
-    """Write a finished dataset as another program wants it; the same bytes each time, in memory that does not grow.
+    """Write a finished dataset in another program's format. The output is deterministic; memory use is constant.
 
     Args:
-        folder: the dataset's.
-        tokenizer: the tokenizer's folder; by default `tokenizer` beside the dataset. fairseq needs it.
+        folder: the dataset directory.
+        tokenizer: the tokenizer directory; by default `tokenizer` beside the dataset. Required by fairseq.
         form: `fairseq`, `tfrecord` or `arrow`.
-        out: the folder to write to; new, empty, or holding an export of this form, which is replaced. Files that the
-            user has added to that one stay.
-        options: what can be chosen.
-        progress: is told of each block.
+        out: output directory; new, empty, or with an export in this format, which is replaced. Files that the user has
+            added stay.
+        options: options of the format.
+        progress: progress callback.
 
     Returns:
-        the files written, `export.json` last.
+        The files written, `export.json` last.
 
     Raises:
-        ConfigError: no finished dataset or tokenizer, options of another form, a folder that holds something else, or
-            special tokens that fairseq has not.
+        ConfigError: no finished dataset or tokenizer, an option of another format, an output directory with other
+            content, or special tokens that fairseq lacks.
         MachineError: the files cannot be written.
     """
     from jprep.corpus.api import SilentProgress
 
-    dataset, chosen, writer = read_dataset(folder), options or ExportOptions(), _form(form)
+    dataset, chosen, writer = read_dataset(folder), options or ExportOptions(), _load_format(form)
     beside = folder.absolute().parent / "tokenizer"
     job = ExportJob(folder, dataset, tokenizer or beside, out, chosen, progress or SilentProgress())
-    _refuse_options(form, writer, chosen)
-    place = OutputDirectory(out, DATASET_EXPORT, files=FILES[form])
-    place.check()
-    _refuse_form(form, out)
+    _reject_options(form, writer, chosen)
+    directory = OutputDirectory(out, DATASET_EXPORT, files=FILES[form])
+    directory.check()
+    _reject_other_format(form, out)
     writer.check(job)
-    with place.claim():
+    with directory.claim():
         (out / EXPORT).unlink(missing_ok=True)
-        place.remove_leftovers()
+        directory.remove_leftovers()
         job.begin()
         splits, others = writer.write(job)
         written = [out / file.path for split in splits for file in split.files] + others
-        place.remove_files(keep={path.relative_to(out).as_posix() for path in written})
-        further = [job.output(path, 0) for path in others]
-        write_atomic(out / EXPORT, _manifest(dataset, form, chosen, splits, further))
+        directory.remove_files(keep={path.relative_to(out).as_posix() for path in written})
+        other_files = [job.output(path, 0) for path in others]
+        write_atomic(out / EXPORT, _manifest(dataset, form, chosen, splits, other_files))
     return [*written, out / EXPORT]
 
 
 def read_export_manifest(folder: Path) -> DatasetExportManifest:
-    """Read what an export says of itself.
+    """Read the manifest of an export.
 
     Raises:
-        ConfigError: there is no finished export there.
+        ConfigError: the directory holds no finished export.
     """
     try:
         return decode_checksummed((folder / EXPORT).read_bytes(), DatasetExportManifest)
     except (FileNotFoundError, NotADirectoryError, ValueError) as error:
-        fix = "give the folder of `jprep dataset export -o`; if it was stopped, run it again"
-        raise ConfigError("there is no finished export here", where=str(folder), fix=fix) from error
+        fix = "give the output directory of `jprep dataset export`; if it was interrupted, rerun it"
+        raise ConfigError("no finished export in this directory", where=str(folder), fix=fix) from error
 
 
-def _form(form: str) -> ExportFormat:
+def _load_format(form: str) -> ExportFormat:
     if form not in FORMATS:
-        raise ConfigError(f"there is no form {form!r}", fix=f"choose one of {', '.join(FORMATS)}")
-    module = importlib.import_module(f"{__name__}.{form}")  # Arrow is loaded only when it is written
+        raise ConfigError(f"unknown format {form!r}", fix=f"choose one of {', '.join(FORMATS)}")
+    module = importlib.import_module(f"{__name__}.{form}")  # imports pyarrow only when it is needed
     writer: ExportFormat = module.FORM
     return writer
 
 
-def _refuse_options(form: str, writer: ExportFormat, options: ExportOptions) -> None:
+def _reject_options(form: str, writer: ExportFormat, options: ExportOptions) -> None:
     for name, value in options.given().items():
         if name not in writer.takes:
             takes = ", ".join(writer.takes)
-            raise ConfigError(f"{form} has no option {name}", where=f"{name} = {value}", fix=f"it takes {takes}")
+            raise ConfigError(f"{form} has no option {name}", where=f"{name} = {value}", fix=f"its options: {takes}")
         if isinstance(value, int) and value < 1:
-            raise ConfigError(f"{name} must be at least 1", where=f"{name} = {value}", fix="leave it out, or raise it")
+            raise ConfigError(f"{name} must be at least 1", where=f"{name} = {value}", fix="remove it or increase it")
 
 
-def _refuse_form(form: str, out: Path) -> None:
-    """Refuse a folder with an export of another form, finished or not."""
+def _reject_other_format(form: str, out: Path) -> None:
+    """Reject a directory with an export in another format, finished or not."""
     for other in (each for each in FORMATS if each != form):
         finished = (out / EXPORT).exists() and read_export_manifest(out).form == other
         if finished or (out.is_dir() and OutputDirectory(out, DATASET_EXPORT, files=FILES[other]).files()):
             state = "finished" if finished else "unfinished"
-            what = f"this directory holds a dataset that was exported as {other} ({state})"
-            raise ConfigError(what, where=str(out), fix="choose another folder for -o")
+            what = f"this directory holds a dataset exported as {other} ({state})"
+            raise ConfigError(what, where=str(out), fix="choose another directory for -o")
 
 
 def _manifest(
-    dataset: DatasetManifest, form: str, options: ExportOptions, splits: list[ExportedSplit], further: list[Output]
+    dataset: DatasetManifest, form: str, options: ExportOptions, splits: list[ExportedSplit], other_files: list[Output]
 ) -> bytes:
     manifest = DatasetExportManifest(
         jprep=version("jprep"),
@@ -129,6 +129,6 @@ def _manifest(
         end=dataset.end,
         newline=dataset.newline,
         splits=splits,
-        further=further,
+        further=other_files,
     )
     return encode_checksummed(manifest, indent=1)

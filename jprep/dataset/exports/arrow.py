@@ -1,4 +1,4 @@
-"""What `datasets.load_from_disk` reads: a folder a split, Arrow streams with one column, `input_ids`."""
+"""Export for `datasets.load_from_disk`: a directory per split with Arrow streams of one column, `input_ids`."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ SHARD_MB = 500
 
 
 def write(job: ExportJob) -> tuple[list[ExportedSplit], list[Path]]:
-    """Write the Arrow files, and beside them what `datasets` asks for; see `ExportFormat.write`."""
+    """Write the Arrow files and the metadata files of `datasets`; see `ExportFormat.write`."""
     tokens = max(1, (job.options.shard_mb or SHARD_MB) * 1_000_000 // np.dtype(job.dataset.dtype).itemsize)
-    splits = write_shards(job, "{split}/data-{number:05d}-of-{count:05d}.arrow", tokens, _pack)
-    held = [split for split in splits if split.rows]  # `datasets` does not read a split without files
-    further = [path for split in held for path in _describe(job, split)]
-    return splits, [*further, _json(job.out / "dataset_dict.json", {"splits": [split.name for split in held]})]
+    splits = write_shards(job, "{split}/data-{number:05d}-of-{count:05d}.arrow", tokens, _write_shard)
+    nonempty = [split for split in splits if split.rows]  # `datasets` cannot read a split without files
+    metadata = [path for split in nonempty for path in _describe(job, split)]
+    return splits, [*metadata, _json(job.out / "dataset_dict.json", {"splits": [split.name for split in nonempty]})]
 
 
-def _pack(job: ExportJob, rows: RowReader, first: int, last: int, path: Path) -> None:
+def _write_shard(job: ExportJob, rows: RowReader, first: int, last: int, path: Path) -> None:
     schema = _schema(job.dataset.dtype)
     with (
         atomic_path(path) as temporary,
@@ -49,17 +49,17 @@ def _schema(dtype: str) -> pa.Schema:
 
 
 def _features(dtype: str) -> dict[str, Any]:
-    """Spelt as `datasets` before version 4 does; later versions read both spellings."""
+    """Return the features, spelt as by `datasets` before version 4; later versions read both spellings."""
     return {"input_ids": {"feature": {"dtype": dtype, "_type": "Value"}, "_type": "Sequence"}}
 
 
 def _describe(job: ExportJob, split: ExportedSplit) -> list[Path]:
-    """`state.json` and `dataset_info.json` of one split."""
+    """Write `state.json` and `dataset_info.json` of one split."""
     files = [{"filename": Path(file.path).name} for file in split.files]
     made_from = {"dataset": job.dataset.fingerprint, "split": split.name, "length": job.options.length}
     state: dict[str, Any] = {
         "_data_files": files,
-        "_fingerprint": fingerprint(made_from)[:16],  # names what `datasets` caches of later steps
+        "_fingerprint": fingerprint(made_from)[:16],  # key of the cache of `datasets`
         "_format_columns": None,
         "_format_kwargs": {},
         "_format_type": None,

@@ -1,4 +1,4 @@
-"""What every form of export shares: what is asked for, what is written, who watches."""
+"""What all export formats share: options, the manifest, and the writing of shards."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ FILES: dict[str, tuple[str, ...]] = {
         *(f"{split}/{name}" for split in SPLITS for name in ("state.json", "dataset_info.json")),
     ),
 }
-"""Patterns of the names of each form's files, so that those of an earlier export do not stay."""
+"""Name patterns of each format's files, to remove those of an earlier export."""
 
 
 class ExportOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be chosen; None is the form's own default.
+    """Options of an export; None is the format's default.
 
     Attributes:
-        unit: fairseq: what one sequence is.
-        length: tfrecord, arrow: tokens of a row; documents are rows without it. fairseq: of the longest sequence.
-        shard_mb: tfrecord, arrow: the size of a file, in millions of bytes.
+        unit: fairseq: what a sequence is.
+        length: tfrecord, arrow: tokens per row; without it, rows are documents. fairseq: maximum tokens per sequence.
+        shard_mb: tfrecord, arrow: file size in millions of bytes.
     """
 
     unit: SequenceUnit | None = None
@@ -45,19 +45,19 @@ class ExportOptions(msgspec.Struct, frozen=True, kw_only=True):
     shard_mb: int | None = None
 
     def given(self) -> dict[str, Any]:
-        """What was chosen."""
+        """Return the options that are set."""
         return {key: value for key, value in msgspec.structs.asdict(self).items() if value is not None}
 
 
 class ExportedSplit(msgspec.Struct, frozen=True):
-    """One split as it was written.
+    """A split as it was written.
 
     Attributes:
         name: `train` or `validation`.
-        rows: sequences, examples or rows.
-        tokens: in all of them.
-        left_out: tokens at the split's end that filled no row of the asked length.
-        files: the files that hold them.
+        rows: number of sequences, examples or rows.
+        tokens: tokens in all rows.
+        left_out: tokens at the end of the split that do not fill a row of the requested length.
+        files: the files written.
     """
 
     name: str
@@ -68,15 +68,15 @@ class ExportedSplit(msgspec.Struct, frozen=True):
 
 
 class DatasetExportManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """`export.json`: what an export was made of. It is written last: a folder without it is not finished.
+    """`export.json`. It is written last: a directory without it is unfinished.
 
     Attributes:
-        jprep: the version that wrote it.
+        jprep: version of jprep that wrote it.
         form: `fairseq`, `tfrecord` or `arrow`.
-        options: what was chosen.
-        dataset: the dataset's name, signature and fingerprint.
-        dtype, vocab_size, end, newline: the dataset's.
-        splits: what was written of each split that has documents.
+        options: options that were set.
+        dataset: name, signature and fingerprint of the dataset.
+        dtype, vocab_size, end, newline: from the dataset's manifest.
+        splits: each split that has documents, as it was written.
         further: other files.
     """
 
@@ -93,15 +93,15 @@ class DatasetExportManifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExportJob:
-    """One export at work.
+    """An export in progress.
 
     Args:
-        folder: the dataset's.
+        folder: the dataset directory.
         dataset: its manifest.
-        tokenizer: the tokenizer's folder.
-        out: the folder to write to.
-        options: what was chosen.
-        progress: is told of each block.
+        tokenizer: the tokenizer directory.
+        out: output directory.
+        options: options of the format.
+        progress: progress callback.
     """
 
     def __init__(
@@ -117,31 +117,31 @@ class ExportJob:
         self.options, self._progress = options, progress
 
     def splits(self, length: int = 0) -> list[RowReader]:
-        """The splits that have documents: most readers do not take empty ones."""
+        """Return the splits that have documents: most readers reject empty ones."""
         return [RowReader(self.folder, self.dataset, split, length) for split in self.dataset.splits if split.documents]
 
     def begin(self) -> None:
-        """Begin to count."""
+        """Start reporting progress."""
         size = np.dtype(self.dataset.dtype).itemsize
         self._progress.begin("export", size * sum(split.tokens for split in self.dataset.splits))
 
     def done(self, block: Block) -> None:
-        """A block is written."""
+        """Report a written block."""
         receipt = Receipt("", "", "", [], {"total.documents": block.rows}, {})
         self._progress.advance(block.tokens.nbytes, receipt, fresh=True)
 
     def output(self, path: Path, rows: int) -> Output:
-        """A file that is under its final name."""
+        """Describe a finished file."""
         return Output(path.relative_to(self.out).as_posix(), rows, file_sha256(path))
 
 
 class ExportFormat(msgspec.Struct, frozen=True):
-    """A form of export.
+    """An export format.
 
     Attributes:
-        write: writes all splits; returns them, and the further files.
-        takes: the names of the options that it knows.
-        check: raises ConfigError, before anything is touched, where the form does not fit.
+        write: writes all splits; returns them, and the other files.
+        takes: names of the supported options.
+        check: called before anything is written; raises ConfigError if the dataset cannot be exported in this format.
     """
 
     write: Callable[[ExportJob], tuple[list[ExportedSplit], list[Path]]]
@@ -150,28 +150,28 @@ class ExportFormat(msgspec.Struct, frozen=True):
 
 
 class ShardWriter(Protocol):
-    """Writes rows to one file."""
+    """Writes rows to a file."""
 
     def __call__(self, job: ExportJob, rows: RowReader, first: int, last: int, path: Path) -> None:
         """Write the rows from `first` to before `last`."""
 
 
-def write_shards(job: ExportJob, name: str, shard_tokens: int, pack: ShardWriter) -> list[ExportedSplit]:
-    """Write every split as shards; one that is shorter than a row has none.
+def write_shards(job: ExportJob, name: str, shard_tokens: int, write: ShardWriter) -> list[ExportedSplit]:
+    """Write every split as shards; a split that is shorter than a row has none.
 
     Args:
-        job: the job.
-        name: a shard's path, with `{split}`, `{number}` and `{count}`.
-        shard_tokens: tokens of a shard, at most.
-        pack: writes one shard.
+        job: the export.
+        name: path of a shard, with `{split}`, `{number}` and `{count}`.
+        shard_tokens: maximum tokens per shard.
+        write: writes one shard.
     """
-    return [_shards(job, rows, name, shard_tokens, pack) for rows in job.splits(job.options.length or 0)]
+    return [_write_split(job, rows, name, shard_tokens, write) for rows in job.splits(job.options.length or 0)]
 
 
-def _shards(job: ExportJob, rows: RowReader, name: str, shard_tokens: int, pack: ShardWriter) -> ExportedSplit:
+def _write_split(job: ExportJob, rows: RowReader, name: str, shard_tokens: int, write: ShardWriter) -> ExportedSplit:
     cuts, files = rows.shards(shard_tokens), []
     for number, (first, last) in enumerate(cuts):
         path = job.out / name.format(split=rows.split.name, number=number, count=len(cuts))
-        pack(job, rows, first, last, path)
+        write(job, rows, first, last, path)
         files.append(job.output(path, last - first))
     return ExportedSplit(rows.split.name, len(rows), rows.tokens, rows.left_out, files)

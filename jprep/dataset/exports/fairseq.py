@@ -1,7 +1,7 @@
-"""A data-bin folder of fairseq: `dict.txt`, and `train`, `valid` as its memory-mapped indexed datasets.
+"""Export as fairseq's data-bin: `dict.txt`, and `train` and `valid` as memory-mapped indexed datasets.
 
-The layout is Megatron's elder: `MMIDIDX`, version 1, the dtype's code, the number of sequences, lengths (int32) and
-pointers (int64, bytes), and nothing of documents.
+The layout is the predecessor of Megatron's: `MMIDIDX`, version 1, dtype code, number of sequences, lengths (int32) and
+pointers (int64, bytes), without documents.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from jprep.io.atomic import atomic_path
 from jprep.tokenizer.card import TokenizerCard, read_card
 from jprep.tokenizer.special_tokens import SPECIAL_TOKEN_SETS, special_tokens
 
-_HEAD = struct.Struct("<9sQBQ")  # magic, version, dtype's code (for these two as Megatron's), sequences
-_SHORTEST = 3  # a part of a longer sequence is never a blank line then
+_HEADER = struct.Struct("<9sQBQ")  # magic, version, dtype code (these two as in Megatron), sequences
+_MIN_LENGTH = 3  # parts of a longer sequence are then longer than a blank line
 
-Cut = tuple[Tokens, Offsets]
-"""Tokens, and the lengths of the sequences that they are."""
+Sequences = tuple[Tokens, Offsets]
+"""Tokens, and the lengths of the sequences that they form."""
 
 
 def write(job: ExportJob) -> tuple[list[ExportedSplit], list[Path]]:
@@ -38,31 +38,32 @@ def write(job: ExportJob) -> tuple[list[ExportedSplit], list[Path]]:
 
 
 def check(job: ExportJob) -> None:
-    """Refuse what fairseq would read as something else; see `ExportFormat.check`.
+    """Reject datasets that fairseq would misread; see `ExportFormat.check`.
 
     Raises:
-        ConfigError: not this dataset's tokenizer, other special tokens than fairseq's, or no paragraphs to tell apart.
+        ConfigError: not this dataset's tokenizer, special tokens that differ from fairseq's, or paragraphs that cannot
+            be told apart.
     """
     card, roberta, where = read_card(job.tokenizer), SPECIAL_TOKEN_SETS["roberta"], str(job.tokenizer)
     if card.fingerprint != job.dataset.made_from["tokenizer"]["fingerprint"]:
-        fix = "name the folder of the tokenizer that the dataset was packed with: --tokenizer DIR"
-        raise ConfigError("the dataset was not made with this tokenizer", where=where, fix=fix)
+        fix = "pass the tokenizer that the dataset was packed with: --tokenizer DIR"
+        raise ConfigError("the dataset was packed with another tokenizer", where=where, fix=fix)
     _check_special(job.tokenizer, card)
     if (job.options.unit or "document") != "document" and job.dataset.newline < len(
         roberta.head
-    ):  # a space, or the unknown token
-        fix = 'leave --unit out, or train a tokenizer with newline = "token"'
-        raise ConfigError("this dataset does not tell where a paragraph ends", where=str(job.folder), fix=fix)
-    if (job.options.length or _SHORTEST) < _SHORTEST:
-        fix = "give what fairseq's --tokens-per-sample will be, less 1"
-        raise ConfigError(f"sequences must have room for {_SHORTEST} tokens", where="length", fix=fix)
+    ):  # newlines are spaces or the unknown token
+        fix = 'remove --unit, or train a tokenizer with newline = "token"'
+        raise ConfigError("this dataset has no token at the end of paragraphs", where=str(job.folder), fix=fix)
+    if (job.options.length or _MIN_LENGTH) < _MIN_LENGTH:
+        fix = "use fairseq's --tokens-per-sample minus 1"
+        raise ConfigError(f"sequences must hold at least {_MIN_LENGTH} tokens", where="length", fix=fix)
 
 
 def symbols(tokenizer: Path) -> list[str]:
-    """The symbols of fairseq's dictionary in the order of its ids, which are the tokenizer's.
+    """Return the symbols of fairseq's dictionary in the order of its ids, which are the tokenizer's.
 
     Raises:
-        ConfigError: no finished tokenizer, or its special tokens are not fairseq's.
+        ConfigError: no finished tokenizer, or special tokens that differ from fairseq's.
     """
     from jprep.tokenizer.export import fairseq_pieces
 
@@ -75,7 +76,7 @@ def _check_special(tokenizer: Path, card: TokenizerCard) -> None:
     special, roberta = special_tokens(card.config), SPECIAL_TOKEN_SETS["roberta"]
     if (special.head, special.tail[-1:]) != (roberta.head, roberta.tail):
         fix = 'train a tokenizer with special = ["roberta"], or export as tfrecord or arrow'
-        what = "fairseq's ids begin with <s> <pad> </s> <unk> and end with <mask>"
+        what = "fairseq requires ids that begin with <s> <pad> </s> <unk> and end with <mask>"
         raise ConfigError(what, where=str(tokenizer), fix=fix)
 
 
@@ -89,7 +90,7 @@ def _split(job: ExportJob, rows: RowReader, unit: SequenceUnit) -> ExportedSplit
         data_path.open("wb") as data_file,
         index_path.open("w+b") as index_file,
     ):
-        index_file.write(bytes(_HEAD.size))
+        index_file.write(bytes(_HEADER.size))
         for block in rows.blocks():
             ids, sizes = _cut(job, rows, block, unit)
             ids.tofile(data_file)
@@ -102,49 +103,49 @@ def _split(job: ExportJob, rows: RowReader, unit: SequenceUnit) -> ExportedSplit
 
 
 def _finish(file: BinaryIO, dtype: str, sequences: int) -> None:
-    """Add the pointers, which the lengths give, and the head, which needs their number."""
+    """Write the pointers, computed from the lengths, and the header with the number of sequences."""
     start, item = 0, np.dtype(dtype).itemsize
     for first in range(0, sequences, BLOCK):
-        file.seek(_HEAD.size + 4 * first)
+        file.seek(_HEADER.size + 4 * first)
         ends = start + np.cumsum(np.fromfile(file, "<i4", min(BLOCK, sequences - first)), dtype=np.int64) * item
-        file.seek(_HEAD.size + 4 * sequences + 8 * first)
+        file.seek(_HEADER.size + 4 * sequences + 8 * first)
         np.concatenate(([start], ends[:-1])).astype("<i8").tofile(file)
         start = int(ends[-1])
     file.seek(0)
-    file.write(_HEAD.pack(MAGIC, 1, CODES[dtype], sequences))
+    file.write(_HEADER.pack(MAGIC, 1, CODES[dtype], sequences))
 
 
-def _cut(job: ExportJob, rows: RowReader, block: Block, unit: SequenceUnit) -> Cut:
+def _cut(job: ExportJob, rows: RowReader, block: Block, unit: SequenceUnit) -> Sequences:
     tokens, sizes = block.tokens, np.diff(block.edges)
     if unit != "document":
         starts = (rows.marks(block) & SENTENCE_START) > 0 if unit == "sentence" else None
         tokens, sizes = lines(block, job.dataset.end, job.dataset.newline, starts)
-    return tokens, shortened(sizes, job.options.length) if job.options.length else sizes
+    return tokens, split_long(sizes, job.options.length) if job.options.length else sizes
 
 
-def shortened(sizes: Offsets, longest: int) -> Offsets:
-    """Cut longer sequences into as few as will do, about equal ones: none is so short that it looks like a blank line.
+def split_long(sizes: Offsets, longest: int) -> Offsets:
+    """Sequences longer sequences into as few and as equal parts as possible, so that none is as short as a blank line.
 
     Args:
-        sizes: the lengths of the sequences.
-        longest: the largest length, 3 or more.
+        sizes: lengths of the sequences.
+        longest: maximum length, 3 or more.
     """
     counts = -(-sizes // longest)
-    number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)  # of each part in its sequence
+    number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)  # of each part within its sequence
     return np.repeat(sizes // counts, counts) + (number < np.repeat(sizes % counts, counts))
 
 
-def lines(block: Block, end: int, newline: int, starts: npt.NDArray[np.bool_] | None = None) -> Cut:
-    """Documents as the lines that fairseq's preprocessing would have made of them.
+def lines(block: Block, end: int, newline: int, starts: npt.NDArray[np.bool_] | None = None) -> Sequences:
+    """Divide documents into sequences as fairseq's preprocessing of lines would.
 
-    A paragraph, or a sentence, is a sequence that ends with `end`; `end` alone, its blank line, is behind each
-    document. A paragraph without tokens is no sequence, or it would look like the end of its document.
+    A sequence is a paragraph or a sentence and ends with `end`. A lone `end`, fairseq's blank line, follows each
+    document. A paragraph without tokens is left out, because it would look like the end of its document.
 
     Args:
         block: whole documents.
-        end: the id that ends a document, and here each sequence.
-        newline: the id between two paragraphs.
-        starts: which tokens begin a sentence, if sentences are wanted; shape (tokens,).
+        end: id that ends a document, and here each sequence.
+        newline: id between two paragraphs.
+        starts: which tokens begin a sentence, for sequences of sentences; shape (tokens,).
     """
     tokens = np.where(block.tokens == newline, np.asarray(end, block.tokens.dtype), block.tokens)
     closes = tokens == end

@@ -1,4 +1,4 @@
-"""One split as rows of tokens, read in blocks: a row is a document, or a stretch of so many tokens."""
+"""Read a split in blocks of rows: a row is a document, or a fixed number of tokens."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ Tokens = npt.NDArray[np.uint16 | np.int32]
 Offsets = npt.NDArray[np.int64]
 
 BLOCK = 1 << 20
-"""Tokens that are read at a time; a longer row is read whole."""
+"""Tokens per block; a longer row is read whole."""
 
 
 class Block(NamedTuple):
-    """Some rows on end.
+    """Consecutive rows.
 
     Attributes:
-        tokens: theirs.
-        edges: where in `tokens` each row begins, and where the last one ends; shape (rows + 1,).
-        start: the first one's place in the split, in tokens.
+        tokens: tokens of the rows.
+        edges: offset in `tokens` of each row, and the end of the last one; shape (rows + 1,).
+        start: position of the first token in the split.
     """
 
     tokens: Tokens
@@ -36,25 +36,25 @@ class Block(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """How many rows it holds."""
+        """Number of rows."""
         return len(self.edges) - 1
 
 
 class RowReader:
-    """One split as rows. Blocks are read, not mapped: what was read does not stay in this process's memory.
+    """Read a split as rows. Blocks are read, not mapped, so that memory is freed after each.
 
     Args:
-        folder: the dataset's.
+        folder: the dataset directory.
         dataset: its manifest.
         split: the split.
-        length: tokens of a row, cut from all documents on end; 0 takes each document for a row.
+        length: tokens per row, cut from the concatenated documents; 0 makes each document a row.
 
     Attributes:
         split: the split.
-        tokens: how many tokens the rows hold.
+        tokens: number of tokens in all rows.
 
     Raises:
-        MismatchError: the files are not what the manifest says.
+        MismatchError: the files differ from the manifest.
     """
 
     def __init__(self, folder: Path, dataset: DatasetManifest, split: Split, length: int = 0) -> None:
@@ -63,8 +63,8 @@ class RowReader:
         verify_split(folder, split)
         self._indexed = IndexedSplit(self._prefix, dataset.dtype)
         if (len(self._indexed), len(self._indexed.tokens)) != (split.documents, split.tokens):
-            fix = "`jprep dataset pack … --restart` makes it again"
-            raise MismatchError("the files are not what dataset.json says", where=str(self._prefix), fix=fix)
+            fix = "pack the dataset again with `jprep dataset pack … --restart`"
+            raise MismatchError("the files do not match dataset.json", where=str(self._prefix), fix=fix)
         self._count = split.tokens // length if length else split.documents
         self.tokens = self._count * length if length else split.tokens
 
@@ -73,24 +73,24 @@ class RowReader:
 
     @property
     def left_out(self) -> int:
-        """Tokens behind the last whole row."""
+        """Number of tokens after the last whole row."""
         return self.split.tokens - self.tokens
 
     def shards(self, tokens: int) -> list[tuple[int, int]]:
-        """Cut the rows into shards of about as many tokens each.
+        """Divide the rows into shards with about the same number of tokens.
 
         Args:
-            tokens: of a shard, at most, but for the length of a row.
+            tokens: maximum tokens per shard, plus up to the length of a row.
 
         Returns:
-            the first row of each, and the one behind its last; none is empty.
+            The first row of each shard and the one after its last; no shard is empty.
         """
         count = max(1, -(-self.tokens // tokens))
         starts = sorted({self._row(self.tokens * number // count) for number in range(count)})
         return list(zip(starts, [*starts[1:], len(self)], strict=True)) if len(self) else []
 
     def blocks(self, first: int = 0, last: int | None = None) -> Iterator[Block]:
-        """Read the rows from `first` to before `last`, some at a time."""
+        """Yield the rows from `first` to before `last` in blocks."""
         end = len(self) if last is None else last
         with self._prefix.with_suffix(BIN).open("rb") as tokens, self._prefix.with_suffix(IDX).open("rb") as index:
             while first < end:
@@ -102,13 +102,13 @@ class RowReader:
                 first = stop
 
     def marks(self, block: Block) -> Marks:
-        """The marks of a block's tokens; see `IndexedSplit.marks`."""
+        """Return the marks of a block's tokens; see `IndexedSplit.marks`."""
         marks = self._indexed.marks(block.start, block.start + len(block.tokens))
         self._indexed.release()
         return marks
 
     def _row(self, token: int) -> int:
-        """The row that holds a token; the number of rows behind them all."""
+        """Return the row that contains a token; the number of rows if the token is after the last."""
         if token >= self.tokens:
             return len(self)
         return token // self._length if self._length else self._indexed.sequence_at(token)
@@ -117,7 +117,7 @@ class RowReader:
         return row * self._length if self._length else self._indexed.bounds(row)[0]
 
     def _edges(self, index: BinaryIO, first: int, stop: int) -> Offsets:
-        """Where each row begins, from the first one on, and where the last one ends."""
+        """Return the offset of each row relative to the first, and the end of the last."""
         if self._length:
             return np.arange(stop - first + 1, dtype=np.int64) * self._length
         index.seek(HEADER.size + 4 * first)

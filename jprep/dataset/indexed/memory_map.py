@@ -1,4 +1,4 @@
-"""A dataset's files, mapped: opening one costs the same whatever its size."""
+"""Memory-map a dataset's files: opening one takes the same time for any size."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from jprep.errors import MismatchError
 
 
 def map_file(path: Path, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Map a file, read-only; bytes behind its last whole item are left out.
+    """Map a file read-only; bytes after its last whole item are left out.
 
     Raises:
-        MismatchError: it cannot be read.
+        MismatchError: the file cannot be read.
     """
     try:
         size = path.stat().st_size
@@ -26,14 +26,14 @@ def map_file(path: Path, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 
 def damaged_file(path: Path, what: str) -> MismatchError:
-    """A file of a dataset is not what was written."""
-    return MismatchError(what, where=str(path), fix="`jprep dataset pack … --restart` makes it again")
+    """Return the error for a file of a dataset that has changed since it was written."""
+    return MismatchError(what, where=str(path), fix="pack the dataset again with `jprep dataset pack … --restart`")
 
 
 def release_pages(array: npt.NDArray[Any]) -> None:
-    """Let go of the pages of a mapped array; the next look at one maps it again, from the system's cache if it can.
+    """Release the memory pages of a mapped array; the next access maps them again, from the page cache if possible.
 
-    Without it a process that reads here and there grows, as it seems, to the size of the file. Arrays in memory stay.
+    Otherwise a process that reads at random appears to grow to the size of the file. Arrays in memory are not affected.
     """
     base: Any = array
     while isinstance(base, np.ndarray):

@@ -1,4 +1,4 @@
-"""One split on disk: tokens and index in Megatron's layout (`MMIDIDX`, version 1), and their marks beside them."""
+"""One split on disk: tokens and index in Megatron's layout (`MMIDIDX`, version 1), with a file of marks."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ SUFFIXES = (BIN, IDX, MARKS)
 
 MAGIC = b"MMIDIDX\x00\x00"
 HEADER = struct.Struct("<9sQBQQ")
-"""Magic, version, dtype's code, sequences, documents and one more."""
+"""Magic, version, dtype code, sequences, documents plus one."""
 
 CODES = {"int32": 4, "uint16": 8}
-"""Megatron's numbers of the types that a token has here."""
+"""Megatron's dtype codes of the token types used here."""
 
 LARGEST_UINT16 = 1 << 16
-"""Ids up to which a token takes two bytes."""
+"""Largest vocabulary whose tokens take two bytes."""
 
 Integers = npt.NDArray[np.int64]
 
-_BLOCK = 1 << 20  # documents whose numbers are written at a time
+_BLOCK = 1 << 20  # document numbers written at a time
 
 
 def dtype_of(vocab_size: int) -> Literal["uint16", "int32"]:
-    """The type of a token."""
+    """Return the type of a token."""
     return "uint16" if vocab_size <= LARGEST_UINT16 else "int32"
 
 
 def stored_dtype(dtype: str) -> np.dtype[Any]:
-    """A token's type as it lies on disk: little-endian on every machine."""
+    """Return a token's type on disk: little-endian on every machine."""
     return np.dtype(dtype).newbyteorder("<")
 
 
 def write_index(file: BinaryIO, dtype: str, documents: int, lengths: Callable[[], Iterable[Integers]]) -> None:
-    """Write an index; memory does not grow with it.
+    """Write an index with constant memory.
 
     Args:
-        file: where to.
-        dtype: of a token.
-        documents: how many there are; each is one sequence.
-        lengths: gives tokens of each document, in order, in blocks; called twice.
+        file: output file.
+        dtype: type of a token.
+        documents: number of documents; each is one sequence.
+        lengths: returns blocks of the documents' lengths in tokens, in order; called twice.
     """
     size, place = stored_dtype(dtype).itemsize, 0
     file.write(HEADER.pack(MAGIC, 1, CODES[dtype], documents, documents + 1))
@@ -65,21 +65,21 @@ def write_index(file: BinaryIO, dtype: str, documents: int, lengths: Callable[[]
 
 
 class IndexedSplit:
-    """One split, memory-mapped: opening it costs the same whatever its size. It can be pickled.
+    """A memory-mapped split. Opening it takes the same time for any size. It can be pickled.
 
-        split = Indexed(Path("work/jawiki/dataset/train"), "uint16")
-        split[0]                  # the first document's tokens
-        split.marks(0, 100)       # of its first hundred tokens
+        split = IndexedSplit(Path("work/jawiki/dataset/train"), "uint16")
+        split[0]                  # tokens of the first document
+        split.marks(0, 100)       # marks of the first hundred tokens
 
     Args:
-        prefix: the path of its files without their suffixes.
-        dtype: of a token: `uint16` or `int32`.
+        prefix: path of its files without suffix.
+        dtype: type of a token: `uint16` or `int32`.
 
     Attributes:
         tokens: all tokens, (tokens,), uint16 or int32.
 
     Raises:
-        MismatchError: a file is missing, cut short, or not of this layout.
+        MismatchError: a file is missing, truncated, or has another layout.
     """
 
     tokens: npt.NDArray[Any]
@@ -102,7 +102,7 @@ class IndexedSplit:
         return self._sequences
 
     def __getitem__(self, sequence: int) -> npt.NDArray[Any]:
-        """The tokens of a sequence."""
+        """Return the tokens of a sequence."""
         start, stop = self.bounds(sequence)
         return self.tokens[start:stop]
 
@@ -110,7 +110,7 @@ class IndexedSplit:
         return map(self.__getitem__, range(len(self)))
 
     def bounds(self, sequence: int) -> tuple[int, int]:
-        """A sequence's first token, and the one behind its last."""
+        """Return a sequence's first token, and the one after its last."""
         if not -self._sequences <= sequence < self._sequences:
             raise IndexError(sequence)
         start = int(self._pointers[sequence]) // self.tokens.itemsize
@@ -118,9 +118,9 @@ class IndexedSplit:
 
     @cached_property
     def offsets(self) -> Integers:
-        """Where sequences begin, (sequences + 1,): sequence s is `tokens[offsets[s]:offsets[s + 1]]`.
+        """Start of each sequence, (sequences + 1,): sequence s is `tokens[offsets[s]:offsets[s + 1]]`.
 
-        It takes 8 bytes a document of memory; `bounds` and `sequence_at` take none.
+        Takes 8 bytes of memory per document; `bounds` and `sequence_at` take none.
         """
         offsets = np.empty(self._sequences + 1, np.int64)
         np.floor_divide(self._pointers, self.tokens.itemsize, out=offsets[:-1])
@@ -128,7 +128,7 @@ class IndexedSplit:
         return offsets
 
     def sequence_at(self, token: int) -> int:
-        """The number of the sequence that a token lies in.
+        """Return the index of the sequence that contains a token.
 
         Raises:
             IndexError: there is no such token.
@@ -136,37 +136,40 @@ class IndexedSplit:
         if not 0 <= token < len(self.tokens):
             raise IndexError(token)
         low, high, place = 0, self._sequences, token * self.tokens.itemsize
-        while high - low > 1:  # numpy would copy the pointers, which do not lie at multiples of their size
+        while high - low > 1:  # numpy would copy the pointers, which are not aligned
             middle = (low + high) // 2
             low, high = (middle, high) if self._pointers[middle] <= place else (low, middle)
         return low
 
     def marks(self, start: int, stop: int) -> Marks:
-        """The marks of tokens `start` to `stop`: `WORD_START`, `SENTENCE_START`, both or 0; uint8, (stop - start,)."""
+        """Return the marks of tokens `start` to `stop`, uint8, (stop - start,).
+
+        Each is `WORD_START`, `SENTENCE_START`, both or 0.
+        """
         start, stop, _ = slice(start, stop).indices(len(self.tokens))
         return self._marks.read(start, max(start, stop))
 
     def release(self) -> None:
-        """Let go of the files' pages, and of the marks that this thread keeps: what is asked for next is read again."""
+        """Release the files' memory pages and this thread's cached marks; later reads load them again."""
         release_pages(self.tokens)
-        release_pages(self._lengths)  # and with them the whole index
+        release_pages(self._lengths)  # and with it the whole index
         self._marks.release()
 
     def _path(self, suffix: str) -> Path:
         return self._prefix.with_name(self._prefix.name + suffix)
 
     def _checked(self, index: npt.NDArray[Any]) -> int:
-        """How many sequences the index speaks of, if it is one."""
+        """Validate the index and return its number of sequences."""
         head = bytes(index[: HEADER.size])
         if len(head) < HEADER.size or not head.startswith(MAGIC):
-            raise damaged_file(self._path(IDX), "this is no index of tokens")
+            raise damaged_file(self._path(IDX), "not a token index")
         _, version, code, sequences, documents = HEADER.unpack(head)
         if (version, code, documents) != (1, CODES[self._dtype], sequences + 1):
-            raise damaged_file(self._path(IDX), f"this is no index of documents of {self._dtype} tokens")
+            raise damaged_file(self._path(IDX), f"not an index of documents with {self._dtype} tokens")
         self._check_size(IDX, HEADER.size + 20 * sequences + 8)
         return int(sequences)
 
     def _check_size(self, suffix: str, size: int) -> None:
         path = self._path(suffix)
         if (found := path.stat().st_size) != size:
-            raise damaged_file(path, f"this file has {found} bytes, and should have {size}")
+            raise damaged_file(path, f"expected {size} bytes, found {found}")

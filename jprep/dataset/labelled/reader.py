@@ -1,4 +1,4 @@
-"""Rows of labelled data: texts and what is to be said of them, from JSONL, CSV, TSV or Parquet."""
+"""Read rows of labelled data from JSONL, CSV, TSV or Parquet: texts and their labels."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _BATCH = 1024
 
 
 class LabelledConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which columns are what, and how rows are made of them.
+    """Which columns hold texts and labels, and how rows are built from them.
 
     Attributes:
-        text: the column of the text.
-        pair: the column of a second text; "" if there is none.
-        label: the column of the label, or of the score.
-        fold: a column of integers: a row is in the fold that its integer has as remainder. "": the text's hash says.
-        folds: how many folds; 0 for none.
-        header: whether the first line of CSV and TSV names the columns; else they are named 0, 1, …
-        length: most tokens of a row, special tokens among them; what is longer is cut.
+        text: column of the text.
+        pair: column of a second text; "" if there is none.
+        label: column of the label or score.
+        fold: column of integers; a row's fold is the remainder of its integer. "": the hash of the text decides.
+        folds: number of folds; 0 for none.
+        header: whether the first line of CSV and TSV names the columns; otherwise they are named 0, 1, …
+        length: maximum tokens per row, including special tokens; longer rows are truncated.
         buckets: shorter lengths that batches of short rows are padded to, instead of `length`.
     """
 
@@ -44,14 +44,14 @@ class LabelledConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
 
 class LabelledRow(NamedTuple):
-    """One row.
+    """A row.
 
     Attributes:
         text: the text.
-        pair: the second text; "" where the config names none.
-        label: a name, or a score.
-        number: what the fold's column says; 0 where the config names none.
-        place: file and line, for errors.
+        pair: the second text; "" if the config names none.
+        label: a class name or a score.
+        number: value of the fold column; 0 if the config names none.
+        place: file and line, for error messages.
     """
 
     text: str
@@ -62,27 +62,29 @@ class LabelledRow(NamedTuple):
 
 
 Record = tuple[str, Mapping[str, Any]]
-"""Its place, and its values by column."""
+"""File and line of a record, and its values by column."""
 
 
 def read_labelled_rows(path: Path, config: LabelledConfig, task: LabelledTask) -> Iterator[LabelledRow]:
-    """Read a file's rows; its suffix says what it is: `.jsonl`, `.csv`, `.tsv`, `.parquet`.
+    """Read the rows of a file. The suffix decides the format: `.jsonl`, `.csv`, `.tsv`, `.parquet`.
 
-    TSV has no quoting: a field holds no tab and no newline. CSV is quoted as spreadsheets do. All are UTF-8.
+    TSV has no quoting: a field contains no tab and no newline. CSV is quoted as by spreadsheets. All files are UTF-8.
 
     Raises:
-        ConfigError: there is no such file, or its suffix is unknown.
-        InputError: a line that cannot be read, a column that is not there, a label that is none.
+        ConfigError: the file does not exist, or its suffix is unknown.
+        InputError: an unreadable line, a missing column, or an invalid label.
     """
     reader = _READERS.get(path.suffix)
     if reader is None:
-        fix = f"jprep reads {', '.join(_READERS)}"
-        raise ConfigError(f"unknown kind of labelled data: {path.suffix or path.name!r}", where=str(path), fix=fix)
+        fix = f"supported: {', '.join(_READERS)}"
+        raise ConfigError(f"unknown format of labelled data: {path.suffix or path.name!r}", where=str(path), fix=fix)
     try:
         for place, record in reader(path, config):
             yield _row(place, record, config, task)
     except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror or error}", where=str(path), fix="name a file") from error
+        raise ConfigError(
+            f"cannot read the file: {error.strerror or error}", where=str(path), fix="check the path"
+        ) from error
 
 
 def _row(place: str, record: Mapping[str, Any], config: LabelledConfig, task: LabelledTask) -> LabelledRow:
@@ -95,14 +97,16 @@ def _row(place: str, record: Mapping[str, Any], config: LabelledConfig, task: La
 
 def _value(record: Mapping[str, Any], column: str, place: str) -> Any:
     if column not in record:
-        raise InputError(f"there is no column {column!r}", where=place, fix=suggest_name(column, record))
+        raise InputError(f"missing column {column!r}", where=place, fix=suggest_name(column, record))
     return record[column]
 
 
 def _text(record: Mapping[str, Any], column: str, place: str) -> str:
     value = _value(record, column, place)
     if not isinstance(value, str):
-        raise InputError(f"column {column!r} is no text but {value!r:.80}", where=place, fix="name a column of texts")
+        raise InputError(
+            f"column {column!r} must be text, got {value!r:.80}", where=place, fix="choose a column of text"
+        )
     return value
 
 
@@ -111,8 +115,8 @@ def _name(value: Any, place: str) -> str:
         return str(value).lower()
     if isinstance(value, int) or (isinstance(value, str) and value):
         return str(value)
-    fix = 'labels are texts or whole numbers; for scores take task = "regress"'
-    raise InputError(f"this is no label: {value!r:.80}", where=place, fix=fix)
+    fix = 'labels are strings or integers; for scores use task = "regress"'
+    raise InputError(f"not a label: {value!r:.80}", where=place, fix=fix)
 
 
 def _score(value: Any, place: str) -> float:
@@ -121,8 +125,8 @@ def _score(value: Any, place: str) -> float:
     except (TypeError, ValueError):
         score = math.nan
     if not math.isfinite(score):
-        fix = 'scores are finite numbers; for names take task = "classify"'
-        raise InputError(f"this is no score: {value!r:.80}", where=place, fix=fix)
+        fix = 'scores are finite numbers; for class names use task = "classify"'
+        raise InputError(f"not a score: {value!r:.80}", where=place, fix=fix)
     return score
 
 
@@ -132,8 +136,8 @@ def _number(value: Any, place: str) -> int:
     except (TypeError, ValueError):
         number = -1
     if number < 0:
-        fix = "folds go by integers from 0; without `fold` the text's hash says"
-        raise InputError(f"this is no row's number: {value!r:.80}", where=place, fix=fix)
+        fix = "fold columns hold integers from 0; without `fold`, the hash of the text decides"
+        raise InputError(f"not a fold number: {value!r:.80}", where=place, fix=fix)
     return number
 
 
@@ -146,8 +150,8 @@ def _jsonl(path: Path, config: LabelledConfig) -> Iterator[Record]:
                 try:
                     yield place, decoder.decode(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line)
                 except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                    fix = "each line is one JSON object; JSON has no NaN and no Infinity"
-                    raise InputError(f"cannot be read: {error}", where=place, fix=fix) from error
+                    fix = "each line must be one JSON object; JSON has no NaN and no Infinity"
+                    raise InputError(f"invalid JSON: {error}", where=place, fix=fix) from error
 
 
 def _csv(path: Path, config: LabelledConfig) -> Iterator[Record]:
@@ -165,8 +169,8 @@ def _csv(path: Path, config: LabelledConfig) -> Iterator[Record]:
                 continue
             names = names or [str(number) for number in range(len(fields))]
             if fields and len(fields) != len(names):
-                what = f"{len(fields)} fields, where the first line has {len(names)}"
-                raise InputError(what, where=place, fix="quote fields that hold separators or newlines (CSV)")
+                what = f"found {len(fields)} fields, expected {len(names)} as in the first line"
+                raise InputError(what, where=place, fix="quote fields that contain separators or newlines (CSV)")
             if fields:
                 yield place, dict(zip(names, fields, strict=True))
 
@@ -178,7 +182,7 @@ def _distinct(names: list[str], place: str) -> list[str]:
 
 
 def _numbered(reader: Any, path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a table, and the line that each begins in."""
+    """Yield the rows of a table with the number of the line that each begins in."""
     while True:
         line = reader.line_num + 1
         try:
@@ -186,16 +190,16 @@ def _numbered(reader: Any, path: Path) -> Iterator[tuple[int, list[str]]]:
         except StopIteration:
             return
         except csv.Error as error:
-            fix = "quote fields that hold separators, quotes or newlines"
-            raise InputError(f"cannot be read: {error}", where=f"{path}, line {line}", fix=fix) from error
-        except UnicodeDecodeError as error:  # it was read ahead
+            fix = "quote fields that contain separators, quotes or newlines"
+            raise InputError(f"invalid CSV: {error}", where=f"{path}, line {line}", fix=fix) from error
+        except UnicodeDecodeError as error:  # the reader reads ahead
             where = f"{path}, line {_undecodable(path)}"
-            raise InputError("this is not UTF-8", where=where, fix="save the file as UTF-8") from error
+            raise InputError("invalid UTF-8", where=where, fix="save the file as UTF-8") from error
         yield line, fields
 
 
 def _undecodable(path: Path) -> int:
-    """The first line that is not UTF-8; 0 if all are."""
+    """Return the number of the first line that is not UTF-8; 0 if all are."""
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             try:
@@ -221,8 +225,8 @@ def _parquet(path: Path, config: LabelledConfig) -> Iterator[Record]:
                     yield f"{path}, row {row}", record
                     row += 1
     except (pa.ArrowException, UnicodeDecodeError) as error:
-        where = f"{path}, row {row} or one of the next {_BATCH}"
-        raise InputError(f"cannot be read: {error}", where=where, fix="write the file again") from error
+        where = f"{path}, within the {_BATCH} rows from row {row}"
+        raise InputError(f"invalid Parquet: {error}", where=where, fix="write the file again") from error
 
 
 _READERS: dict[str, Callable[[Path, LabelledConfig], Iterator[Record]]] = {

@@ -1,4 +1,4 @@
-"""Texts to tokens with their marks, many documents at a time."""
+"""Encode documents in batches, and mark the tokens that begin a word or a sentence."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from jprep.tokenizer.tokenizer import Tokenizer
 from jprep.tokenizer.vocabulary import CONTINUATION_PREFIX
 
 Ids = npt.NDArray[np.int32]
-Begun = tuple[npt.NDArray[np.bool_], Integers]
-"""Which tokens begin with a character's first byte, and the places of those characters among all."""
+TokenStarts = tuple[npt.NDArray[np.bool_], Integers]
+"""Which tokens begin with the first byte of a character, and the positions of those characters among all."""
 
 
-_AT_ONCE = 4096  # texts that the tokenizer is given at a time
+_BATCH_SIZE = 4096  # texts per call of the tokenizer
 
 
 class EncodedDocuments(NamedTuple):
-    """Some documents, encoded.
+    """A batch of encoded documents.
 
     Attributes:
-        tokens: one behind the other, each document with its end, uint16 or int32, (tokens,).
+        tokens: all tokens, each document with its end-of-document token; uint16 or int32, (tokens,).
         marks: uint8, (tokens,).
-        lengths: tokens of each document, int64, (documents,).
-        size: bytes of each document's text, int64, (documents,).
+        lengths: tokens per document, int64, (documents,).
+        size: UTF-8 bytes of each document's text, int64, (documents,).
     """
 
     tokens: npt.NDArray[Any]
@@ -42,15 +42,15 @@ class EncodedDocuments(NamedTuple):
 
 
 class DocumentEncoder:
-    """Encodes documents, paragraph by paragraph, and finds the tokens at which words and sentences start.
+    """Encode documents paragraph by paragraph, and find the tokens at which words and sentences start.
 
     Args:
-        tokenizer: a finished one.
+        tokenizer: a finished tokenizer.
 
     Attributes:
-        end: the id that ends a document.
-        newline: the id between two paragraphs; -1 where a newline is a space to the tokenizer.
-        dtype: of a token.
+        end: id of the end-of-document token.
+        newline: id between two paragraphs; -1 if the tokenizer replaces newlines by spaces.
+        dtype: type of a token.
 
     Raises:
         ConfigError: the tokenizer has no token that could end a document.
@@ -62,71 +62,75 @@ class DocumentEncoder:
         self.end, self.newline = end_of_document_id(tokenizer), _newline(tokenizer)
         pieces = [tokenizer.piece_of(number) for number in range(tokenizer.vocab_size)]
         self._by_unit = self._config.boundaries == "hard" and self._config.model == "wordpiece"
-        if self._by_unit:  # the unknown token stands for a whole unit, however long
-            self._whole = np.array([not piece.startswith(CONTINUATION_PREFIX) for piece in pieces])
-        else:  # a piece may begin within a character
+        if self._by_unit:  # the unknown token covers a whole unit of any length
+            self._begins_character = np.array([not piece.startswith(CONTINUATION_PREFIX) for piece in pieces])
+        else:  # a piece may begin inside a character
             spelt = piece_bytes(pieces, self._config, tokenizer.special)
-            self._whole = np.array([piece[:1] < b"\x80" or piece[:1] >= b"\xc0" for piece in spelt])
+            self._begins_character = np.array([piece[:1] < b"\x80" or piece[:1] >= b"\xc0" for piece in spelt])
 
     def encode(self, documents: list[bytes]) -> EncodedDocuments:
         """Encode documents.
 
         Args:
-            documents: their `words`, UTF-8; one or more.
+            documents: their `words`, UTF-8; at least starts_unit.
 
         Raises:
-            JprepError: the tokenizer's tokens do not stand for the text's characters, each once.
+            JprepError: the tokens do not cover each character of the text exactly once.
         """
         texts = parse_documents(documents, self._config)
         ids, offsets = self._ids(texts.texts)
-        begun, places = (self._by_units if self._by_unit else self._by_characters)(texts, ids, offsets)
+        begins, places = (self._by_units if self._by_unit else self._by_characters)(texts, ids, offsets)
         marks = np.zeros(len(ids), np.uint8)
-        marks[begun] = texts.starts[places]
-        return self._joined(texts, ids, marks, offsets)
+        marks[begins] = texts.starts[places]
+        return self._join(texts, ids, marks, offsets)
 
     def _ids(self, texts: list[str]) -> tuple[Ids, Integers]:
-        """The ids of texts, and where each text's begin; stretch by stretch, for encoders make large objects."""
-        stretches = range(0, len(texts), _AT_ONCE)
-        parts = [self._tokenizer.encode_batch(texts[at : at + _AT_ONCE], normalized=True) for at in stretches]
+        """Return the ids and offsets of all texts. Texts are encoded in batches to bound memory."""
+        batches = range(0, len(texts), _BATCH_SIZE)
+        parts = [self._tokenizer.encode_batch(texts[at : at + _BATCH_SIZE], normalized=True) for at in batches]
         lengths = np.concatenate([np.diff(part.offsets) for part in parts])
         return np.concatenate([part.ids for part in parts]), np.concatenate([[0], np.cumsum(lengths)])
 
-    def _by_characters(self, texts: MarkedTexts, ids: Ids, offsets: Integers) -> Begun:
-        """Tokens begin where those before them end."""
-        before, begun = np.zeros(len(ids) + 1, np.int64), self._whole[ids]
+    def _by_characters(self, texts: MarkedTexts, ids: Ids, offsets: Integers) -> TokenStarts:
+        """Find the first character of each token from the number of characters that each id covers."""
+        before, begins = np.zeros(len(ids) + 1, np.int64), self._begins_character[ids]
         np.cumsum(self._tokenizer.characters[ids], out=before[1:])
         first = before[offsets]
         if (np.diff(first) != np.diff(texts.begins, append=len(texts.starts) + 1) - 1).any():
             raise _unaligned()
         places = before[:-1] + np.repeat(texts.begins - first[:-1], np.diff(offsets))
-        return begun, places[begun]
+        return begins, places[begins]
 
-    def _by_units(self, texts: MarkedTexts, ids: Ids, offsets: Integers) -> Begun:
-        """The first tokens of units, which pieces never cross, say so; but `##` may also be what a unit begins with."""
-        begun, units = self._whole[ids], np.flatnonzero(texts.cuts)
+    def _by_units(self, texts: MarkedTexts, ids: Ids, offsets: Integers) -> TokenStarts:
+        """Find the first token of each unit from the pieces without a `##` prefix.
+
+        Where their number differs from the number of units, a unit itself begins with `##`; that text is encoded unit
+        by unit.
+        """
+        begins, units = self._begins_character[ids], np.flatnonzero(texts.cuts)
         bounds = np.searchsorted(units, np.append(texts.begins, len(texts.starts)))
-        found = np.diff(np.concatenate([[0], np.cumsum(begun)])[offsets])
+        found = np.diff(np.concatenate([[0], np.cumsum(begins)])[offsets])
         for number in np.flatnonzero(found != np.diff(bounds)):
             cuts = units[bounds[number] : bounds[number + 1]] - texts.begins[number]
             tokens = slice(offsets[number], offsets[number + 1])
-            if len(one := self._one_by_one(texts.texts[number], cuts)) != len(ids[tokens]):
+            if len(starts_unit := self._one_by_one(texts.texts[number], cuts)) != len(ids[tokens]):
                 raise _unaligned()
-            begun[tokens] = one
-        if np.count_nonzero(begun) != len(units):
+            begins[tokens] = starts_unit
+        if np.count_nonzero(begins) != len(units):
             raise _unaligned()
-        return begun, units
+        return begins, units
 
     def _one_by_one(self, text: str, cuts: Integers) -> npt.NDArray[np.bool_]:
-        """Which of a text's tokens are first ones: found by encoding each unit for itself."""
+        """Return which tokens of a text are the first of their unit, by encoding each unit separately."""
         plain = text.translate(UNMARK)
         units = [plain[start:end] + WORD for start, end in pairwise([*cuts.tolist(), len(plain)])]
         ids, offsets = self._tokenizer.encode_batch(units, normalized=True)
-        begun = np.zeros(len(ids), bool)
-        begun[offsets[:-1]] = True
-        return begun
+        begins = np.zeros(len(ids), bool)
+        begins[offsets[:-1]] = True
+        return begins
 
-    def _joined(self, texts: MarkedTexts, ids: Ids, marks: Marks, offsets: Integers) -> EncodedDocuments:
-        """Put newlines between a document's texts, and the end behind the last of them."""
+    def _join(self, texts: MarkedTexts, ids: Ids, marks: Marks, offsets: Integers) -> EncodedDocuments:
+        """Insert a newline between a document's texts and the end-of-document token after the last."""
         count = len(texts.texts)
         separators = offsets[1:] + np.arange(count)
         is_text = np.ones(len(ids) + count, bool)
@@ -141,10 +145,10 @@ class DocumentEncoder:
 
 
 def end_of_document_id(tokenizer: Tokenizer) -> int:
-    """The id that ends a document.
+    """Return the id of the token that ends a document.
 
     Raises:
-        ConfigError: the tokenizer has no token for it.
+        ConfigError: the tokenizer has no such token.
     """
     special = tokenizer.special
     if token := special.eos or special.sep:
@@ -154,7 +158,7 @@ def end_of_document_id(tokenizer: Tokenizer) -> int:
 
 
 def _newline(tokenizer: Tokenizer) -> int:
-    """The newline's id. A vocabulary without one has the unknown token for it."""
+    """Return the id of a newline: the unknown token's if the vocabulary has no newline."""
     if tokenizer.card.config.newline == "space":
         return -1
     newline = tokenizer.newline_id
@@ -162,4 +166,4 @@ def _newline(tokenizer: Tokenizer) -> int:
 
 
 def _unaligned() -> JprepError:
-    return JprepError("a tokenizer's tokens do not stand for the text's characters", fix="please report it")
+    return JprepError("the tokens do not cover the characters of the text", fix="please report this bug")

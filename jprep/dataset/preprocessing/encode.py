@@ -1,4 +1,4 @@
-"""The first stage of packing: each part of the corpus for itself."""
+"""The first stage of packing: encode each corpus shard separately."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ from jprep.tokenizer.tokenizer import Tokenizer
 TOKENS, MARKS, LENGTHS = "tokens", "marks", "lengths"
 KINDS = (TOKENS, MARKS, LENGTHS)
 
-_LONGEST = (1 << 31) - 1  # tokens of a document: the index has 32 bits for them
+_MAX_TOKENS = (1 << 31) - 1  # tokens per document: the index stores int32 lengths
 
 
 def task_id(number: int) -> str:
-    """What the task of a corpus's part is called."""
+    """Return the id of the task for a corpus shard."""
     return f"{number:06d}"
 
 
 def count_name(split: str, what: str) -> str:
-    """The name under which a split's documents, tokens, bytes, words or sentences are counted."""
+    """Return the counter name for a split's documents, tokens, bytes, words or sentences."""
     return f"{split}.{what}"
 
 
 class EncodeStage(Stage):
-    """Encodes a corpus's parts: a task makes tokens, marks and lengths of one part, for each split.
+    """Encode a corpus: each task writes tokens, marks and lengths of one shard, per split.
 
     Args:
-        corpus: what is encoded.
-        tokenizer: the folder of the tokenizer.
-        splitting: which documents are for validation.
-        made_from: all that the output depends on.
-        folder: where outputs go, below the root, with a slash at its end.
+        corpus: the corpus to encode.
+        tokenizer: the tokenizer's directory.
+        splitting: assigns documents to splits.
+        made_from: everything that the output depends on.
+        folder: output directory relative to the root, with a trailing slash.
     """
 
     name = "encoding"
@@ -57,72 +57,72 @@ class EncodeStage(Stage):
     ) -> None:
         self._corpus, self._tokenizer, self._splitting = corpus.folder, tokenizer, splitting
         self._made_from, self._folder = made_from, folder
-        self._parts = [shard_of(corpus.folder, file, "words") for file in corpus.manifest.parts]
+        self._shards = [shard_of(corpus.folder, file, "words") for file in corpus.manifest.parts]
 
     @cached_property
     def _encoder(self) -> DocumentEncoder:
         return DocumentEncoder(Tokenizer(self._tokenizer))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Another process loads its own tokenizer."""
-        return {name: value for name, value in self.__dict__.items() if name not in ("_encoder", "_parts")}
+        """Leave out the tokenizer, which each process loads itself."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("_encoder", "_shards")}
 
     def fields(self) -> dict[str, Any]:
-        """The dataset's own."""
+        """Return the dataset's fingerprint fields."""
         return self._made_from
 
     def total(self) -> int:
-        """Bytes of marked text."""
-        return sum(part.size for part in self._parts)
+        """Return the bytes of marked text."""
+        return sum(shard.size for shard in self._shards)
 
     def tasks(self) -> Iterator[Task]:
-        """A task for each part."""
-        for number, part in enumerate(self._parts):
-            yield Task(task_id(number), part, part.size, part.sha256)
+        """Yield a task per shard."""
+        for number, shard in enumerate(self._shards):
+            yield Task(task_id(number), shard, shard.size, shard.sha256)
 
     def run(self, task: Task, root: Path) -> Result:
-        """Encode one part."""
-        part: CorpusShard = task.payload
-        splits = {split: _Split(root, f"{self._folder}{split}/{task.id}") for split in SPLITS}
+        """Encode one shard."""
+        shard: CorpusShard = task.payload
+        splits = {split: _SplitWriter(root, f"{self._folder}{split}/{task.id}") for split in SPLITS}
         with contextlib.ExitStack() as stack:
             columns = self._splitting.columns
-            for batch in read_batches(self._corpus, part, ["words", *columns]):
-                tokens = self._encode(batch, part)
+            for batch in read_batches(self._corpus, shard, ["words", *columns]):
+                tokens = self._encode(batch, shard)
                 rows = zip(*(batch[name].to_pylist() for name in columns), strict=True)
                 chosen = np.array([self._splitting.split_by(*row) == TRAIN for row in rows])
-                splits[TRAIN].add(_those(tokens, chosen), stack)
-                splits[VALIDATION].add(_those(tokens, ~chosen), stack)
+                splits[TRAIN].add(_select(tokens, chosen), stack)
+                splits[VALIDATION].add(_select(tokens, ~chosen), stack)
         outputs = [output for split in splits.values() for output in split.outputs()]
         counts = {name: split.counts.items() for name, split in splits.items()}
         return Result(outputs, {count_name(name, what): n for name, items in counts.items() for what, n in items})
 
-    def _encode(self, batch: Any, part: CorpusShard) -> EncodedDocuments:
+    def _encode(self, batch: Any, shard: CorpusShard) -> EncodedDocuments:
         import pyarrow as pa
 
-        where = str(self._corpus / part.path)
+        where = str(self._corpus / shard.path)
         try:
             tokens = self._encoder.encode(batch["words"].cast(pa.binary()).to_pylist())
         except JprepError as error:
             raise type(error)(error.what, where=where, fix=error.fix) from error
-        if tokens.lengths.max() > _LONGEST:
-            raise InputError("a document has more than 2**31 - 1 tokens", where=where, fix="reject it with a filter")
+        if tokens.lengths.max() > _MAX_TOKENS:
+            raise InputError("a document has more than 2**31 - 1 tokens", where=where, fix="remove it with a filter")
         return tokens
 
 
-def _those(tokens: EncodedDocuments, chosen: npt.NDArray[np.bool_]) -> EncodedDocuments:
-    """Some of the documents."""
+def _select(tokens: EncodedDocuments, chosen: npt.NDArray[np.bool_]) -> EncodedDocuments:
+    """Select documents."""
     if chosen.all():
         return tokens
     kept = np.repeat(chosen, tokens.lengths)
     return EncodedDocuments(tokens.tokens[kept], tokens.marks[kept], tokens.lengths[chosen], tokens.size[chosen])
 
 
-class _Split:
-    """What one part gives to one split; where it gives nothing there are no files.
+class _SplitWriter:
+    """Writes one shard's contribution to one split. Without documents no file is written.
 
     Args:
-        root: the folder that outputs' paths are relative to.
-        path: of its files below it, without their suffixes.
+        root: the directory that output paths are relative to.
+        path: relative path of its files, without suffix.
     """
 
     def __init__(self, root: Path, path: str) -> None:
@@ -132,7 +132,7 @@ class _Split:
         self.counts: dict[str, int] = {}
 
     def add(self, tokens: EncodedDocuments, stack: contextlib.ExitStack) -> None:
-        """Write some documents; the files are committed when the stack ends."""
+        """Write documents. The files are committed when the stack closes."""
         if not len(tokens.lengths):
             return
         if self._packer is None:
@@ -158,17 +158,17 @@ class _Split:
         self.counts[what] = self.counts.get(what, 0) + more
 
     def outputs(self) -> list[Output]:
-        """Its files, committed."""
+        """Return the committed files."""
         rows = {TOKENS: "tokens", MARKS: "tokens", LENGTHS: "documents"}
         paths = {kind: f"{self._path}.{kind}" for kind in self._files}
         return [Output(path, self.counts[rows[kind]], file_sha256(self._root / path)) for kind, path in paths.items()]
 
 
 def read_marks(root: Path, file: Output) -> Iterator[Marks]:
-    """The marks of a part's tokens, in blocks of bounded size.
+    """Yield the marks of a shard's tokens in blocks of bounded size.
 
     Raises:
-        DamagedError: the file is not what was written.
+        DamagedError: the file has changed since it was written.
     """
     data = np.memmap(verify_file(root / file.path, file.sha256), np.uint8, "r")
     for start in range(0, file.rows, 1 << 22):

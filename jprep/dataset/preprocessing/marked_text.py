@@ -1,6 +1,6 @@
-"""Documents of a corpus as an encoder wants them, and where words and sentences start in them.
+"""Split the marked text of documents into texts to encode, and find where words and sentences start.
 
-Nothing here loops over characters: a batch's bytes are looked at all at once.
+Nothing here loops over characters: all bytes of a batch are processed at once.
 """
 
 from __future__ import annotations
@@ -24,21 +24,22 @@ _NEWLINE, _SPACE, _SENTENCE = 0x0A, 0x20, 0x1E
 _MARKS = b"\x1e\x1f"
 
 _JOINS_NO_SPACE = np.zeros(256, bool)
-"""First bytes of characters that a space before them is not a part of: see `jprep.tokenizer.counting.units`."""
+"""First bytes of characters that a preceding space does not join; see `jprep.tokenizer.counting.units`."""
 _JOINS_NO_SPACE[[0x00, 0x09, 0x0A, 0x0D, _SPACE]] = True
 
 
 class MarkedTexts(NamedTuple):
-    """Texts to encode, and their characters one behind the other, with a newline between two texts.
+    """Texts to encode, and their characters concatenated with a newline between two texts.
 
     Attributes:
-        texts: paragraphs; whole documents where a newline is a space to the tokenizer. Marked under hard boundaries.
+        texts: paragraphs, or whole documents if the tokenizer replaces newlines by spaces. With marks under hard
+            boundaries.
         documents: int64, (documents + 1,): document d is the texts from `documents[d]` to before `documents[d + 1]`.
-        size: int64, (documents,): bytes of a document's text.
-        begins: int64, (texts,): where among the characters each text begins.
-        starts: uint8, (characters,): a character's marks: it is a word's, or a sentence's, first one. A space that the
-            tokenizer joins to the word behind it has that word's marks.
-        cuts: bool, (characters,): a piece of wordpiece must begin here, under hard boundaries; else empty.
+        size: int64, (documents,): UTF-8 bytes of a document's text.
+        begins: int64, (texts,): position of each text's first character.
+        starts: uint8, (characters,): marks of a character that begins a word or a sentence. A space that the tokenizer
+            joins to the next word has that word's marks.
+        cuts: bool, (characters,): whether a WordPiece piece must begin here, under hard boundaries; else empty.
     """
 
     texts: list[str]
@@ -50,51 +51,51 @@ class MarkedTexts(NamedTuple):
 
 
 def parse_documents(documents: list[bytes], config: TokenizerConfig) -> MarkedTexts:
-    """Make texts of documents.
+    """Split documents into texts and find their marks.
 
     Args:
-        documents: their `words`, UTF-8; one or more.
-        config: the tokenizer's: its policies of spaces, newlines, digits and boundaries.
+        documents: their `words`, UTF-8; at least one.
+        config: the tokenizer's config, for its policies for spaces, newlines, digits and boundaries.
     """
     whole = b"\n" + b"\n".join(documents)
     lines = np.cumsum([0] + [document.count(b"\n") + 1 for document in documents], dtype=np.int64)
     size = np.array([len(document) - document.count(b"\x1e") - document.count(b"\x1f") for document in documents])
     data = np.frombuffer(whole, np.uint8)
     places = np.flatnonzero(((data & 0xC0) != 0x80) & ((data >> 1) != 0x0F))[1:]
-    firsts, starts = data[places], _behind(data)[places]
+    firsts, starts = data[places], _marks_before(data)[places]
     ends = np.flatnonzero(firsts == _NEWLINE)
     starts[ends] = 0
     begins, marked = np.concatenate([[0], ends + 1]), starts != 0
     if config.newline == "space":
         inner = np.delete(ends, lines[1:-1] - 1)
         firsts[inner] = _SPACE
-        marked[begins[1:][begins[1:] < len(marked)]] = False  # no mark stands there, only a line ends
+        marked[begins[1:][begins[1:] < len(marked)]] = False  # a line ends there, without a mark
         begins, lines = begins[lines[:-1]], np.arange(len(documents) + 1)
         marked[begins] = True
-    digits = _digits(data, places, firsts, config)
+    digits = _single_digits(data, places, firsts, config)
     joins, cuts = ~_JOINS_NO_SPACE[firsts] & ~digits, np.zeros(0, bool)
     if config.boundaries == "hard" and config.model == "wordpiece":
-        spelt = np.where(_equal(data, places, firsts, SPACE), np.uint8(_SPACE), firsts)  # the model takes it for one
+        spelt = np.where(_equal(data, places, firsts, SPACE), np.uint8(_SPACE), firsts)  # a space to the model
         alone = digits | _equal(data, places, firsts, NEWLINE)
-        cuts = _cuts(spelt, marked, joins & (spelt != _SPACE), alone, config)
+        cuts = _unit_starts(spelt, marked, joins & (spelt != _SPACE), alone, config)
     if config.spaces == "prefix":
-        _join(starts, firsts, joins)
-    return MarkedTexts(_cut(whole, documents, config), lines, size, begins, starts, cuts)
+        _move_marks_to_spaces(starts, firsts, joins)
+    return MarkedTexts(_split_texts(whole, documents, config), lines, size, begins, starts, cuts)
 
 
-def _cut(whole: bytes, documents: list[bytes], config: TokenizerConfig) -> list[str]:
-    """The texts themselves. A mark at the end says that a text is marked, were it but one word."""
+def _split_texts(whole: bytes, documents: list[bytes], config: TokenizerConfig) -> list[str]:
+    """Return the texts. Under hard boundaries each ends in a mark, so that a text of one word counts as segmented."""
     end, gone = (WORD.encode(), b"") if config.boundaries == "hard" else (b"", _MARKS)
     if config.newline == "space":
         return [(document.translate(None, gone) + end).decode() for document in documents]
     return (whole[1:].translate(None, gone).replace(b"\n", end + b"\n") + end).decode().split("\n")
 
 
-def _behind(data: Bytes) -> Marks:
-    """For each byte, the marks of a character that begins there: what stands before it says so."""
+def _marks_before(data: Bytes) -> Marks:
+    """Return, for each byte, the marks of a character that begins there, from the bytes before it."""
     mark = (data >> 1) == 0x0F
     strong = (data == _SENTENCE) | (data == _NEWLINE)
-    while (more := strong[:-1] & mark[1:] & ~strong[1:]).any():  # marks behind marks: seldom
+    while (more := strong[:-1] & mark[1:] & ~strong[1:]).any():  # several marks in a row: rare
         strong[1:] |= more
     starts = np.zeros(len(data), np.uint8)
     starts[1:] = mark[:-1] * np.uint8(WORD_START)
@@ -102,8 +103,8 @@ def _behind(data: Bytes) -> Marks:
     return starts
 
 
-def _digits(data: Bytes, places: Integers, firsts: Bytes, config: TokenizerConfig) -> Flags:
-    """Which characters are digits that stand alone."""
+def _single_digits(data: Bytes, places: Integers, firsts: Bytes, config: TokenizerConfig) -> Flags:
+    """Return which characters are digits that are tokens of their own."""
     if config.digits == "keep":
         return np.zeros(len(firsts), bool)
     digits: Flags = (firsts >= 0x30) & (firsts <= 0x39)
@@ -113,15 +114,15 @@ def _digits(data: Bytes, places: Integers, firsts: Bytes, config: TokenizerConfi
     return digits
 
 
-def _join(starts: Marks, firsts: Bytes, joins: Flags) -> None:
-    """Give a space the marks of the word behind it, in place."""
+def _move_marks_to_spaces(starts: Marks, firsts: Bytes, joins: Flags) -> None:
+    """Move the marks of a word to the space before it, in place."""
     found = np.flatnonzero((starts[1:] != 0) & joins[1:] & (firsts[:-1] == _SPACE))
     starts[found] |= starts[found + 1]
     starts[found + 1] = 0
 
 
-def _cuts(firsts: Bytes, marked: Flags, joins: Flags, alone: Flags, config: TokenizerConfig) -> Flags:
-    """Where units begin under hard boundaries: at marks, but for what the policies of spaces and digits say."""
+def _unit_starts(firsts: Bytes, marked: Flags, joins: Flags, alone: Flags, config: TokenizerConfig) -> Flags:
+    """Return where units begin under hard boundaries: at marks, adjusted by the policies for spaces and digits."""
     cuts, space = marked.copy(), firsts == _SPACE
     follows = np.zeros(len(firsts), bool)
     follows[1:] = space[:-1]
@@ -139,7 +140,7 @@ def _cuts(firsts: Bytes, marked: Flags, joins: Flags, alone: Flags, config: Toke
 
 
 def _equal(data: Bytes, places: Integers, firsts: Bytes, character: str) -> Flags:
-    """Where one character of three bytes stands."""
+    """Return where a given character of three bytes is."""
     first, second, third = character.encode()
     equal: Flags = firsts == first
     found = np.flatnonzero(equal)

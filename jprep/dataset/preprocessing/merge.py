@@ -1,4 +1,4 @@
-"""The second stage of packing: the parts of each split one behind the other."""
+"""The second stage of packing: concatenate the encoded shards of each split."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from jprep.io.atomic import atomic_path, file_sha256
 from jprep.io.verified_files import copy_verified, read_verified
 
 
-class _Piece(msgspec.Struct, frozen=True):
-    """What one part gave to a split: its three files, whose rows are tokens, tokens and documents."""
+class _EncodedShard(msgspec.Struct, frozen=True):
+    """One shard's contribution to a split: its three files, whose rows are tokens, tokens and documents."""
 
     tokens: Output
     marks: Output
@@ -28,13 +28,13 @@ class _Piece(msgspec.Struct, frozen=True):
 
 
 class MergeStage(Stage):
-    """Makes one split's three files of its parts.
+    """Merge the encoded shards into the three files of each split.
 
     Args:
-        encoded: the stage before's receipts.
-        splits: the splits that there are.
-        dtype: of a token.
-        made_from: what the parts were made from.
+        encoded: receipts of the stage before.
+        splits: names of the splits.
+        dtype: type of a token.
+        made_from: what the encoded shards were made from.
     """
 
     name = "joining"
@@ -44,63 +44,63 @@ class MergeStage(Stage):
         self._made_from = fingerprint(made_from)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a task needs of the receipts travels with it."""
+        """Leave out the receipts; tasks carry what they need of them."""
         return self.__dict__ | {"_encoded": []}
 
     def fields(self) -> dict[str, Any]:
-        """What was encoded."""
+        """Return the fingerprint of the stage before."""
         return {"encoding": self._made_from}
 
     def total(self) -> int:
-        """Bytes of tokens."""
+        """Return the bytes of tokens."""
         return sum(task.weight for task in self.tasks())
 
     def tasks(self) -> Iterator[Task]:
-        """A task for each split."""
+        """Yield a task per split."""
         for split in self._splits:
             outputs = [output for receipt in self._encoded for output in receipt.outputs if output.folder == split]
             digest = fingerprint({"sha256": [output.sha256 for output in outputs]})
-            pieces = [piece for receipt in self._encoded for piece in _pieces(receipt, split)]
+            shards = [shard for receipt in self._encoded for shard in _shards_of(receipt, split)]
             size = np.dtype(self._dtype).itemsize
-            yield Task(split, pieces, size * sum(piece.tokens.rows for piece in pieces), digest)
+            yield Task(split, shards, size * sum(shard.tokens.rows for shard in shards), digest)
 
     def run(self, task: Task, root: Path) -> Result:
-        """Join one split's parts."""
-        pieces: list[_Piece] = task.payload
-        documents, tokens = sum(piece.lengths.rows for piece in pieces), sum(piece.tokens.rows for piece in pieces)
+        """Merge one split's shards."""
+        shards: list[_EncodedShard] = task.payload
+        documents, tokens = sum(shard.lengths.rows for shard in shards), sum(shard.tokens.rows for shard in shards)
 
         def lengths() -> Iterator[Integers]:
-            for piece in pieces:
-                data = read_verified(root / piece.lengths.path, piece.lengths.sha256)
+            for shard in shards:
+                data = read_verified(root / shard.lengths.path, shard.lengths.sha256)
                 yield np.frombuffer(data, "<i4").astype(np.int64)
 
-        def write(suffix: str, rows: int, join: Callable[[BinaryIO], None]) -> Output:
+        def write(suffix: str, rows: int, merge: Callable[[BinaryIO], None]) -> Output:
             path = f"{task.id}{suffix}"
             with atomic_path(root / path) as temporary, temporary.open("wb") as file:
-                join(file)
+                merge(file)
             return Output(path, rows, file_sha256(root / path))
 
-        tokens_file = write(BIN, tokens, lambda file: _join_tokens(file, root, pieces))
+        tokens_file = write(BIN, tokens, lambda file: _merge_tokens(file, root, shards))
         index_file = write(IDX, documents, lambda file: write_index(file, self._dtype, documents, lengths))
-        marks_file = write(MARKS_SUFFIX, tokens, lambda file: _join_marks(file, root, pieces))
+        marks_file = write(MARKS_SUFFIX, tokens, lambda file: _merge_marks(file, root, shards))
         return Result([tokens_file, index_file, marks_file])
 
 
-def _pieces(receipt: Receipt, split: str) -> Iterator[_Piece]:
+def _shards_of(receipt: Receipt, split: str) -> Iterator[_EncodedShard]:
     files = {output.path.rpartition(".")[2]: output for output in receipt.outputs if output.folder == split}
     if files:
-        yield _Piece(*(files[kind] for kind in KINDS))
+        yield _EncodedShard(*(files[kind] for kind in KINDS))
 
 
-def _join_tokens(file: BinaryIO, root: Path, pieces: list[_Piece]) -> None:
-    for piece in pieces:
-        copy_verified(root / piece.tokens.path, piece.tokens.sha256, file.write)
+def _merge_tokens(file: BinaryIO, root: Path, shards: list[_EncodedShard]) -> None:
+    for shard in shards:
+        copy_verified(root / shard.tokens.path, shard.tokens.sha256, file.write)
 
 
-def _join_marks(file: BinaryIO, root: Path, pieces: list[_Piece]) -> None:
-    """Parts end within blocks: their marks are unpacked, and packed again where they come to lie."""
+def _merge_marks(file: BinaryIO, root: Path, shards: list[_EncodedShard]) -> None:
+    """Concatenate marks. Shards end inside blocks, so their marks are unpacked and packed again."""
     writer = MarkWriter(file)
-    for piece in pieces:
-        for marks in read_marks(root, piece.marks):
+    for shard in shards:
+        for marks in read_marks(root, shard.marks):
             writer.add(marks)
     writer.end()

@@ -1,4 +1,4 @@
-"""Which documents are for training and which for validation."""
+"""Assign documents to the training or the validation split."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _HASHES = 1 << 64
 
 
 class ValidationSplit:
-    """Assigns documents to splits by a hash, wherever they stand in the corpus.
+    """Assigns documents to splits by a hash, independent of their position in the corpus.
 
-    A document is known by its id; in a source whose ids are not unique, by its id and its text, or all that share an id
-    would go to one split.
+    The hash is of a document's id. In a source whose ids are not unique it is of id and text; otherwise all documents
+    that share an id would go to one split.
 
     Args:
-        share: of the documents for validation.
+        share: share of the documents in the validation split.
         by_text: names of the sources whose ids are not unique.
 
     Attributes:
         by_text: as given, sorted.
-        columns: what of a document has to be read.
+        columns: columns of a document that are needed.
     """
 
     def __init__(self, share: float, by_text: Iterable[str] = ()) -> None:
@@ -34,18 +34,18 @@ class ValidationSplit:
 
     @classmethod
     def of_corpus(cls, share: float, corpus: Manifest) -> ValidationSplit:
-        """How the documents of a corpus are assigned."""
+        """Return the assignment for a corpus."""
         return cls(share, (source["name"] for source in corpus.sources if source.get("repeated_ids")))
 
     def split_of(self, document: Document) -> str:
-        """The split of a document that has these columns."""
+        """Return the split of a document that has these columns."""
         return self.split_by(document.id, document.source, document.text)
 
     def split_by(self, identity: str, source: str = "", text: str = "") -> str:
-        """The split of a document with these values of the columns."""
+        """Return the split of a document with these column values."""
         return split_of_key(f"{identity}\n{text}" if source in self.by_text else identity, self._share)
 
 
 def split_of_key(key: str, share: float) -> str:
-    """The split of what is known by a key, usually a document's id; it depends on nothing else but the share."""
+    """Return the split for a key, usually a document's id. It depends on key and share only."""
     return VALIDATION if xxhash.xxh3_64_intdigest(key.encode()) < share * _HASHES else TRAIN

@@ -1,4 +1,4 @@
-"""Which tokens a masked language model has to find, and what stands there instead. `docs/sampling.md` has the rules."""
+"""Mask tokens for masked language modelling. `docs/sampling.md` has the rules."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ Ids = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 
 IGNORE_INDEX = -100
-"""The label of a token that nothing is to be said about."""
+"""The label of a token that the loss ignores."""
 
 KIND, TOKEN = 1 << 32, 2 << 32
-"""Added to a column: the counters of what becomes of a hidden token, and of the token that may stand for it."""
+"""Added to a column to get the counters of a masked token's replacement kind and of its random replacement."""
 
-_ONE = 1 << 32
+_RANGE = 1 << 32
 _HALF = np.uint64(32)
 
 
 class MaskingConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How tokens are hidden.
+    """How tokens are masked.
 
     Attributes:
-        rate: the share of tokens that are to be found.
-        masked: the share of these that become the mask token.
-        random: the share of these that become any ordinary token; the rest stay as they are.
-        whole_word: whether all tokens of a word are hidden together.
+        rate: share of tokens to predict.
+        masked: share of these that are replaced by the mask token.
+        random: share of these that are replaced by a random ordinary token; the rest are left unchanged.
+        whole_word: whether all tokens of a word are masked together.
     """
 
     rate: float = 0.15
@@ -42,11 +42,11 @@ class MaskingConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 
 class MaskedRows(NamedTuple):
-    """Rows of which something is hidden.
+    """Rows with masked tokens.
 
     Attributes:
-        ids: what the model sees, int32, (rows, length).
-        labels: the original ids of the tokens to predict, and `IGNORE_INDEX` elsewhere; int32, (rows, length).
+        ids: input ids, int32, (rows, length).
+        labels: original ids of the tokens to predict, and `IGNORE_INDEX` elsewhere; int32, (rows, length).
     """
 
     ids: Ids
@@ -54,15 +54,15 @@ class MaskedRows(NamedTuple):
 
 
 class Masking:
-    """Hides tokens of rows, by a rule in integers: the same rows and keys give the same result everywhere.
+    """Mask tokens by an integer rule: the same rows and keys give the same result on every machine.
 
     Args:
-        config: how.
-        special: the tokenizer's special ids. They are never hidden, and never stand for another token.
-        newline: the id of a newline, which is part of no word; None where there is none.
+        config: shares of masked tokens.
+        special: the tokenizer's special ids. They are never masked and never used as replacements.
+        newline: id of a newline, which belongs to no word; None if there is none.
 
     Raises:
-        ConfigError: a share is out of its range, or the tokenizer has no mask token.
+        ConfigError: a share is out of range, or the tokenizer has no mask token.
     """
 
     def __init__(self, config: MaskingConfig, special: SpecialIds, newline: int | None = None) -> None:
@@ -73,16 +73,16 @@ class Masking:
         self._is_ordinary[list(special.special)] = False
         self._ordinary = self._is_ordinary.nonzero()[0].astype(np.int32)
         self._rate, self._masked, random = map(threshold, (config.rate, config.masked, config.random))
-        self._changed = min(self._masked + random, _ONE)
+        self._changed = min(self._masked + random, _RANGE)
 
     def __call__(self, ids: Ids, lengths: Ids, keys: UInt64Array, starts: Flags | None = None) -> MaskedRows:
-        """Hide tokens.
+        """Mask tokens.
 
         Args:
             ids: int32, (rows, length).
-            lengths: tokens of each row without its padding, (rows,).
-            keys: one for each row, (rows,).
-            starts: where words start, (rows, length); only looked at for whole words.
+            lengths: tokens per row without padding, (rows,).
+            keys: one key per row, (rows,).
+            starts: where words start, (rows, length); only used for whole-word masking.
         """
         columns = np.arange(ids.shape[1], dtype=np.uint64)
         ordinary = self._is_ordinary[ids]
@@ -93,39 +93,39 @@ class Masking:
         chosen &= columns < lengths.astype(np.uint64).reshape(-1, 1)
         row, column = chosen.nonzero()
         labels = np.full_like(ids, IGNORE_INDEX)
-        labels[row, column] = hidden = ids[row, column]
+        labels[row, column] = original = ids[row, column]
         masked = ids.copy()
-        masked[row, column] = self._replaced(hidden, keys[row], column.astype(np.uint64))
+        masked[row, column] = self._replaced(original, keys[row], column.astype(np.uint64))
         return MaskedRows(masked, labels)
 
     def _firsts(self, ids: Ids, ordinary: Flags, starts: Flags) -> npt.NDArray[np.int64]:
-        """The column of the first token of each token's word."""
+        """Return the column of the first token of each token's word."""
         starts = starts | (ids == self._newline)
         starts[:, 1:] |= ~ordinary[:, :-1]
         columns = np.arange(ids.shape[1])
         firsts: npt.NDArray[np.int64] = np.maximum.accumulate(np.where(starts, columns, 0), axis=1)
         return firsts
 
-    def _replaced(self, hidden: Ids, keys: UInt64Array, columns: UInt64Array) -> Ids:
-        """What stands in the place of hidden tokens, (tokens,)."""
+    def _replaced(self, original: Ids, keys: UInt64Array, columns: UInt64Array) -> Ids:
+        """Return the replacements of masked tokens, (tokens,)."""
         kind = bits(keys, columns + np.uint64(KIND)) >> _HALF
         token = self._ordinary[below(len(self._ordinary), bits(keys, columns + np.uint64(TOKEN)))]
-        kept = np.where(kind < np.uint64(self._changed), token, hidden)
+        kept = np.where(kind < np.uint64(self._changed), token, original)
         return np.where(kind < np.uint64(self._masked), np.int32(self._mask), kept)
 
 
 def threshold(share: float) -> int:
-    """How many of the 2**32 values of half a word stand for a share."""
-    return int(share * _ONE + 0.5)
+    """Convert a share to a number of the 2**32 values of a 32-bit integer."""
+    return int(share * _RANGE + 0.5)
 
 
 def _check(config: MaskingConfig, special: SpecialIds) -> None:
     for name in ("rate", "masked", "random"):
         if not 0 <= getattr(config, name) <= 1:
-            raise ConfigError(f"masking.{name} is a share", fix="give a number from 0 to 1")
+            raise ConfigError(f"masking.{name} must be a share", fix="use a number from 0 to 1")
     if config.masked + config.random > 1 + 1e-9:
-        fix = "the usual shares are 0.8 and 0.1; what is left stays as it is"
-        raise ConfigError("masking.masked and masking.random are together more than 1", fix=fix)
+        fix = "the usual shares are 0.8 and 0.1; the remaining tokens stay unchanged"
+        raise ConfigError("masking.masked and masking.random must not add up to more than 1", fix=fix)
     if special.mask is None and config.masked:
         fix = 'train a tokenizer with special = ["roberta"] or ["bert"]'
         raise ConfigError("this tokenizer has no mask token", fix=fix)

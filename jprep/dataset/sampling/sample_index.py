@@ -1,7 +1,7 @@
-"""From a split's tokens to samples: where each begins, and how long it is. `docs/sampling.md` has the rules.
+"""Divide a split's tokens into samples. `docs/sampling.md` has the rules.
 
-A sample is a run of neighbouring tokens. Runs of equal length are computed; the others are listed once in a file beside
-the split, which is mapped and not read.
+A sample is a range of consecutive tokens. Ranges of equal length are computed; the others are listed in an index file
+beside the split, which is created once and memory-mapped.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ Packing = Literal["stream", "complete", "line"]
 Integers = npt.NDArray[np.int64]
 
 LENGTH_BITS = 20
-"""A listed sample is `start << 20 | length`: 8 bytes, for up to 2**43 tokens in samples of fewer than 2**20."""
+"""An index entry is `start << 20 | length`: 8 bytes, for up to 2**43 tokens in samples of fewer than 2**20."""
 
 _log = logging.getLogger(__name__)
 
-_BLOCK = 1 << 20  # tokens looked at, and samples written, at a time
+_BLOCK = 1 << 20  # tokens read, and samples written, at a time
 
 
 class SplitTokens(Protocol):
-    """One split; `jprep.dataset.indexed.split.IndexedSplit` is one."""
+    """The tokens and marks of a split; see `jprep.dataset.indexed.split.IndexedSplit`."""
 
     tokens: npt.NDArray[Any]
 
     def marks(self, start: int, stop: int) -> npt.NDArray[np.uint8]:
-        """The marks of tokens `start` to `stop`."""
+        """Return the marks of tokens `start` to `stop`."""
 
     def release(self) -> None:
-        """Let go of what was read."""
+        """Release the memory pages that were read."""
 
 
 class SeparatorIds(NamedTuple):
-    """The ids that end a document, and that stand between two paragraphs."""
+    """The ids of the end-of-document token and of the newline between paragraphs."""
 
     end: int
     newline: int
@@ -57,15 +57,15 @@ class Samples(Protocol):
     def __len__(self) -> int: ...
 
     def spans(self, indices: Integers) -> tuple[Integers, Integers]:
-        """The first token and the number of tokens of some samples, each (rows,)."""
+        """Return the first token and the number of tokens of some samples, each (rows,)."""
 
 
 class StreamSamples:
-    """Every `length` tokens are a sample; the last one has what is left.
+    """Samples of `length` consecutive tokens; the last one has the remaining tokens.
 
     Args:
-        tokens: all tokens of the split.
-        length: of a sample.
+        tokens: number of tokens of the split.
+        length: tokens per sample.
     """
 
     def __init__(self, tokens: int, length: int) -> None:
@@ -75,19 +75,19 @@ class StreamSamples:
         return -(-self._tokens // self._length)
 
     def spans(self, indices: Integers) -> tuple[Integers, Integers]:
-        """The first token and the number of tokens of some samples, each (rows,)."""
+        """Return the first token and the number of tokens of some samples, each (rows,)."""
         starts = indices * self._length
         return starts, np.minimum(self._length, self._tokens - starts)
 
 
 class SampleIndex:
-    """Samples that a file lists. It can be pickled.
+    """Samples listed in an index file. It can be pickled.
 
     Args:
-        path: written by `listed`.
+        path: a file written by `open_sample_index`.
 
     Raises:
-        ValueError: it is no such file, or damaged.
+        ValueError: the file is not an index, or damaged.
     """
 
     def __init__(self, path: Path) -> None:
@@ -101,17 +101,17 @@ class SampleIndex:
         return len(self._entries)
 
     def spans(self, indices: Integers) -> tuple[Integers, Integers]:
-        """The first token and the number of tokens of some samples, each (rows,)."""
+        """Return the first token and the number of tokens of some samples, each (rows,)."""
         entries = self._entries[indices]
         release_pages(self._entries)
         return entries >> LENGTH_BITS, entries & ((1 << LENGTH_BITS) - 1)
 
 
 def _checked(entries: Integers) -> Integers:
-    """Return the samples of a list. It ends in their number and their hash; those of jprep 0.1 in their number alone.
+    """Validate an index and return its samples. It ends in their number and a hash; an index of jprep 0.1 has no hash.
 
     Raises:
-        ValueError: it does not.
+        ValueError: the index is damaged.
     """
     if len(entries) > 1 and entries[-2] == len(entries) - 2:
         found = xxhash.xxh3_64_digest(entries[:-1].data)
@@ -120,20 +120,20 @@ def _checked(entries: Integers) -> Integers:
             return entries[:-2]
     elif len(entries) and entries[-1] == len(entries) - 1:
         return entries[:-1]
-    raise ValueError("the list of samples is damaged")
+    raise ValueError("the sample index is damaged")
 
 
 def open_sample_index(
     path: Path, split: SplitTokens, packing: Packing, length: int, separators: SeparatorIds
 ) -> SampleIndex:
-    """Open the list of a split's samples; make it where it is missing or damaged.
+    """Open a split's sample index; write it if it is missing or damaged.
 
     Args:
-        path: where the list is, or will be; the name has to say all that the list depends on.
-        split: its tokens.
+        path: the index file; its name must contain everything that the samples depend on.
+        split: the split's tokens.
         packing: `complete` or `line`.
-        length: most tokens of a sample.
-        separators: the ids between paragraphs and documents.
+        length: maximum tokens per sample.
+        separators: ids between paragraphs and documents.
 
     Raises:
         MachineError: the disk is full or not writable.
@@ -142,7 +142,7 @@ def open_sample_index(
         return SampleIndex(path)
     except (OSError, ValueError) as error:
         if not isinstance(error, FileNotFoundError):
-            _log.warning("%s is damaged: it is written again", path)
+            _log.warning("%s is damaged and will be rewritten", path)
         found = _complete(split, length) if packing == "complete" else _lines(split, length, separators)
         with atomic_path(path) as temporary, temporary.open("wb") as file:
             _write(file, found)
@@ -150,7 +150,7 @@ def open_sample_index(
 
 
 def _write(file: BinaryIO, found: Iterator[Integers]) -> None:
-    """Write samples in blocks, and at the end how many there are, and the XXH3 of all before."""
+    """Write samples in blocks, then their number and the XXH3 of everything before."""
     count, digest = 0, xxhash.xxh3_64()
     for entries in chain(found, (None,)):
         data = np.array([count], "<i8") if entries is None else entries.astype("<i8")
@@ -161,7 +161,7 @@ def _write(file: BinaryIO, found: Iterator[Integers]) -> None:
 
 
 def _complete(split: SplitTokens, length: int) -> Iterator[Integers]:
-    """Whole sentences, as many as go into a sample; one that is longer is cut."""
+    """Yield samples of whole sentences, as many as fit; a sentence that is longer than a sample is cut."""
     total = len(split.tokens)
     start, ahead = 0, [0]
     for block in range(0, total, _BLOCK):
@@ -177,7 +177,7 @@ def _complete(split: SplitTokens, length: int) -> Iterator[Integers]:
 
 
 def _cuts(start: int, sentences: list[int], length: int, stop: int) -> Iterator[int]:
-    """Where samples end, as far as the sentences before `stop` decide it."""
+    """Yield the ends of samples that are determined by the sentences before `stop`."""
     place = 0
     while start + length < stop:
         place = bisect_right(sentences, start + length, place)
@@ -187,7 +187,7 @@ def _cuts(start: int, sentences: list[int], length: int, stop: int) -> Iterator[
 
 
 def _lines(split: SplitTokens, length: int, separators: SeparatorIds) -> Iterator[Integers]:
-    """Paragraphs without what separates them; one that is longer is cut."""
+    """Yield paragraphs without their separators; longer ones are cut."""
     start, total = 0, len(split.tokens)
     for block in range(0, total, _BLOCK):
         tokens = np.asarray(split.tokens[block : block + _BLOCK])
@@ -202,7 +202,7 @@ def _lines(split: SplitTokens, length: int, separators: SeparatorIds) -> Iterato
 
 
 def _pieces(starts: Integers, sizes: Integers, length: int) -> Integers:
-    """Cut runs into pieces of at most `length` tokens; empty runs make none."""
+    """Cut ranges into pieces of at most `length` tokens; empty ranges give none."""
     counts = -(-sizes // length)
     run = np.repeat(np.arange(len(starts)), counts)
     skipped = (np.arange(len(run)) - (np.cumsum(counts) - counts)[run]) * length

@@ -1,4 +1,4 @@
-"""The ids of special tokens, as samples need them."""
+"""The ids of special tokens that samples need."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from jprep.tokenizer.special_tokens import SpecialTokens
 
 
 class VocabularyLike(Protocol):
-    """What is needed of a tokenizer; `jprep.load_tokenizer` gives one."""
+    """The part of a tokenizer's interface that is needed; `jprep.load_tokenizer` returns one."""
 
     special: SpecialTokens
 
     @property
     def vocab_size(self) -> int:
-        """All ids."""
+        """Number of ids."""
 
     def id_of(self, piece: str) -> int:
-        """The id of a piece."""
+        """Return the id of a piece."""
 
 
 class SpecialIds(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands around samples.
+    """The special tokens around samples.
 
     Attributes:
-        before, after: ids around one text.
+        before, after: ids around a single text.
         between: ids between two texts.
         pair_after: ids after the second of two texts.
-        pad: fills rows up; 0 where there is no token for it, for what is padded is never looked at.
-        mask: what stands for a hidden token; None where there is none.
-        special: all special ids, in order.
-        vocab_size: how many ids there are.
-        types: whether the model tells the second of two texts by token types, as BERT does.
+        pad: padding id; 0 if there is no padding token, as padding is always masked out.
+        mask: id of the mask token; None if there is none.
+        special: all special ids, ascending.
+        vocab_size: number of ids.
+        types: whether the model uses token types to distinguish the second of two texts, as BERT does.
     """
 
     before: tuple[int, ...] = ()
@@ -48,19 +48,19 @@ class SpecialIds(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def around(self) -> int:
-        """How many tokens one text is given."""
+        """Number of special tokens around one text."""
         return len(self.before) + len(self.after)
 
     @property
     def around_pair(self) -> int:
-        """How many tokens two texts are given."""
+        """Number of special tokens around two texts."""
         return len(self.before) + len(self.between) + len(self.pair_after)
 
 
 def special_ids(tokenizer: VocabularyLike) -> SpecialIds:
-    """The ids of a tokenizer's special tokens."""
+    """Return the ids of a tokenizer's special tokens."""
     from jprep.tokenizer.formats.tokenizer_json import (
-        uses_token_types,  # it takes long to import, and samplers do without
+        uses_token_types,  # slow to import, and not needed by samplers
     )
 
     tokens = tokenizer.special
@@ -82,10 +82,10 @@ def special_ids(tokenizer: VocabularyLike) -> SpecialIds:
 
 
 def special_ids_for_task(special: SpecialIds, task: str, packing: str) -> SpecialIds:
-    """The special ids around the rows of a task.
+    """Return the special ids around the rows of a task.
 
-    A `clm` row of `stream` or `complete` is cut from running text, in which each document has its own end: what would
-    begin and end a text is left out, for most rows begin and end within a document.
+    Rows of `clm` with packing `stream` or `complete` are cut from running text in which each document has its own
+    end-of-document token. They get no special tokens around them, because most begin and end inside a document.
     """
     if task != "clm" or packing == "line":
         return special

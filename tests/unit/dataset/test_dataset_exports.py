@@ -1,4 +1,4 @@
-"""Exports hold exactly the dataset's tokens, in forms that are read here without jprep's code."""
+"""Exports contain exactly the dataset's tokens. They are read here without jprep's code."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def dataset(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module", autouse=True)
 def unsynced() -> Iterator[None]:
-    """What is on disk after a power cut is not tested here, and waiting for the disk is most of the time."""
+    """Skip fsync: power failures are not tested here, and waiting for the disk would take most of the time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda handle: None)
         yield
@@ -52,7 +52,7 @@ def small_blocks(patch: pytest.MonkeyPatch, tokens: int = 50) -> None:
 
 
 def read_mmap(prefix: Path) -> list[list[int]]:
-    """fairseq's memory-mapped indexed dataset."""
+    """Read fairseq's memory-mapped indexed dataset."""
     index, data = prefix.with_suffix(".idx").read_bytes(), prefix.with_suffix(".bin").read_bytes()
     magic, version, code, count = struct.unpack_from("<9sQBQ", index)
     assert (magic, version) == (b"MMIDIDX\0\0", 1) and len(index) == 26 + 12 * count
@@ -66,7 +66,7 @@ def read_mmap(prefix: Path) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("dtype", ["uint16", "int32"])
-def test_fairseq_has_the_documents_and_the_ids(dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fairseq_export_contains_documents_and_ids(dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small_blocks(monkeypatch)
     tokenizer(tmp_path / "tokenizer")
     dataset, out = lay_out(tmp_path / "dataset", SPLITS, dtype=dtype), tmp_path / "out"
@@ -79,7 +79,7 @@ def test_fairseq_has_the_documents_and_the_ids(dtype: str, tmp_path: Path, monke
 
 
 @given(documents=DOCUMENTS, unit=st.sampled_from(["paragraph", "sentence"]), block=st.integers(1, 40))
-def test_fairseq_units_are_its_lines(
+def test_fairseq_units_match_its_preprocessing_of_lines(
     documents: list[Document], unit: Any, block: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     base = tmp_path_factory.getbasetemp() / "units"
@@ -93,17 +93,17 @@ def test_fairseq_units_are_its_lines(
 
 
 @given(sizes=st.lists(st.integers(1, 3000), min_size=1, max_size=50), longest=st.integers(3, 700))
-def test_long_sequences_become_as_few_as_will_do(sizes: list[int], longest: int) -> None:
-    cut = fairseq.shortened(np.array(sizes, np.int64), longest).tolist()
+def test_long_sequences_are_split_into_the_fewest_parts(sizes: list[int], longest: int) -> None:
+    cut = fairseq.split_long(np.array(sizes, np.int64), longest).tolist()
     assert len(cut) == sum(-(-size // longest) for size in sizes) and max(cut) <= longest
     assert set(accumulate(sizes)) <= set(accumulate(cut)), "a sequence's end is an end still"
     assert cut.count(1) == sizes.count(1), "no part looks like a blank line"
 
 
-def test_fairseq_refuses_what_it_would_misread(dataset: Path, tmp_path: Path) -> None:
+def test_fairseq_export_rejects_datasets_that_it_would_misread(dataset: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     other = tokenizer(tmp_path / "other", fingerprint="others")
-    with pytest.raises(ConfigError, match="not made with this tokenizer"):
+    with pytest.raises(ConfigError, match="packed with another tokenizer"):
         export_dataset(dataset, other, "fairseq", out)
     with pytest.raises(ConfigError, match="<s> <pad> </s> <unk>") as refused:
         export_dataset(dataset, tokenizer(tmp_path / "bert", "bert"), "fairseq", out)
@@ -111,7 +111,7 @@ def test_fairseq_refuses_what_it_would_misread(dataset: Path, tmp_path: Path) ->
     with pytest.raises(ConfigError, match="room for 3"):
         export_dataset(dataset, None, "fairseq", out, ExportOptions(length=2))
     spaced = lay_out(tmp_path / "spaced", SPLITS, newline=-1)
-    with pytest.raises(ConfigError, match="where a paragraph ends"):
+    with pytest.raises(ConfigError, match="no token at the end of paragraphs"):
         export_dataset(spaced, None, "fairseq", out, ExportOptions(unit="paragraph"))
     assert not out.exists()
     export_dataset(spaced, None, "fairseq", out)
@@ -121,7 +121,7 @@ def test_fairseq_refuses_what_it_would_misread(dataset: Path, tmp_path: Path) ->
 
 
 def read_arrow(folder: Path) -> list[list[int]]:
-    """What `state.json` names, in order."""
+    """Read the files that `state.json` lists, in order."""
     names = [file["filename"] for file in json.loads(folder.joinpath("state.json").read_text())["_data_files"]]
     assert names == [path.name for path in shards(folder, "*.arrow")]
     tables = [pa.ipc.open_stream(folder.joinpath(name).read_bytes()).read_all() for name in names]
@@ -129,7 +129,7 @@ def read_arrow(folder: Path) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("dtype", ["uint16", "int32"])
-def test_arrow_has_the_documents(dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arrow_export_contains_documents(dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small_blocks(monkeypatch)
     out = tmp_path / "out"
     export_dataset(lay_out(tmp_path / "dataset", SPLITS, dtype=dtype), None, "arrow", out)
@@ -154,7 +154,7 @@ def test_arrow_has_the_documents(dtype: str, tmp_path: Path, monkeypatch: pytest
         ("arrow", "train/data-00001-of-00002.arrow"),
     ],
 )
-def test_the_same_bytes_over_an_earlier_export(
+def test_export_over_an_earlier_one_gives_the_same_bytes(
     form: str, one: str, dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
@@ -177,7 +177,7 @@ def test_the_same_bytes_over_an_earlier_export(
 
 
 @pytest.mark.parametrize("form", ["fairseq", "tfrecord", "arrow"])
-def test_a_split_without_documents_is_left_out(form: str, dataset: Path, tmp_path: Path) -> None:
+def test_split_without_documents_is_left_out(form: str, dataset: Path, tmp_path: Path) -> None:
     lay_out(dataset, {"train": SPLITS["train"], "validation": []})
     export_dataset(dataset, None, form, tmp_path / "out")
     assert [split.name for split in read_export_manifest(tmp_path / "out").splits] == ["train"]
@@ -185,7 +185,7 @@ def test_a_split_without_documents_is_left_out(form: str, dataset: Path, tmp_pat
 
 
 @pytest.mark.parametrize("form", ["tfrecord", "arrow"])
-def test_a_split_shorter_than_a_row_is_said_to_be_left_out(form: str, dataset: Path, tmp_path: Path) -> None:
+def test_split_shorter_than_a_row_is_reported(form: str, dataset: Path, tmp_path: Path) -> None:
     short = {"validation": [[[[300]]]]}
     lay_out(dataset, {"train": SPLITS["train"]} | short)
     export_dataset(dataset, None, form, tmp_path / "out", ExportOptions(length=16))
@@ -194,7 +194,7 @@ def test_a_split_shorter_than_a_row_is_said_to_be_left_out(form: str, dataset: P
     assert not list(tmp_path.glob("out/validation*"))
 
 
-def test_a_folder_that_holds_something_else_is_refused(dataset: Path, tmp_path: Path) -> None:
+def test_directory_with_other_content_is_rejected(dataset: Path, tmp_path: Path) -> None:
     before = digests(dataset)
     with pytest.raises(ConfigError, match=r"found a finished dataset \(dataset.json\)"):
         export_dataset(dataset, None, "fairseq", dataset)
@@ -213,7 +213,7 @@ def test_a_folder_that_holds_something_else_is_refused(dataset: Path, tmp_path: 
         ("arrow", ExportOptions(length=0), "length must be at least 1"),
     ],
 )
-def test_what_makes_no_sense_is_refused(
+def test_invalid_options_are_rejected(
     form: str, options: ExportOptions, what: str, dataset: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError, match=what):
@@ -221,7 +221,7 @@ def test_what_makes_no_sense_is_refused(
     assert not (tmp_path / "out").exists()
 
 
-def test_an_export_that_failed_is_not_taken_for_one(dataset: Path, tmp_path: Path) -> None:
+def test_failed_export_is_unfinished(dataset: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     export_dataset(dataset, None, "tfrecord", out)
     dataset.joinpath("validation.bin").write_bytes(b"")

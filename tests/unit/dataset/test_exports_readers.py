@@ -1,7 +1,7 @@
-"""The real readers of exports read what the dataset holds.
+"""Read exports with the programs that they are written for, and compare them with the dataset.
 
-JPREP_FAIRSEQ, JPREP_TENSORFLOW and JPREP_DATASETS name Pythons that have those packages; without them these are left
-out.
+JPREP_FAIRSEQ, JPREP_TENSORFLOW and JPREP_DATASETS name Python interpreters with those packages; tests without one are
+skipped.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def dataset(tmp_path: Path) -> Path:
 
 
 def real(variable: str, script: str, *arguments: object) -> Any:
-    """What a script prints as JSON in another Python."""
+    """Run a script in another Python and return its JSON output."""
     if not (python := os.environ.get(variable)):
         pytest.skip(f"{variable} names no Python")
     env = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1"}
@@ -53,7 +53,7 @@ print(json.dumps([words.symbols, {name: [row.tolist() for row in rows] for name,
 
 
 @pytest.mark.parametrize("unit", ["document", "sentence"])
-def test_fairseq_itself_reads_it(unit: Any, dataset: Path, tmp_path: Path) -> None:
+def test_fairseq_reads_the_export(unit: Any, dataset: Path, tmp_path: Path) -> None:
     export_dataset(dataset, None, "fairseq", tmp_path / "out", ExportOptions(unit=unit))
     symbols, read = real("JPREP_FAIRSEQ", FAIRSEQ, tmp_path / "out")
     vocab = json.loads(dataset.parent.joinpath("tokenizer", "tokenizer.json").read_text())["model"]["vocab"]
@@ -73,7 +73,7 @@ print(json.dumps([row.numpy().tolist() for row in rows]))
 """
 
 
-def test_tensorflow_itself_reads_it(dataset: Path, tmp_path: Path) -> None:
+def test_tensorflow_reads_the_export(dataset: Path, tmp_path: Path) -> None:
     export_dataset(dataset, None, "tfrecord", tmp_path / "out")
     assert real("JPREP_TENSORFLOW", TENSORFLOW, tmp_path / "out") == [flat(document) for document in SPLITS["train"]]
 
@@ -90,7 +90,7 @@ print(json.dumps({name: list(split["input_ids"]) for name, split in read.items()
 
 
 @pytest.mark.soak
-def test_datasets_itself_reads_it(dataset: Path, tmp_path: Path) -> None:
+def test_datasets_reads_the_export(dataset: Path, tmp_path: Path) -> None:
     export_dataset(dataset, None, "arrow", tmp_path / "out")
     read = real("JPREP_DATASETS", DATASETS, tmp_path / "out", tmp_path / "cache")
     assert read == {split: [flat(document) for document in documents] for split, documents in SPLITS.items()}

@@ -1,4 +1,4 @@
-"""TFRecord's checksums, numbers, records and shards, read here without jprep's code."""
+"""TFRecord's checksums, varints, records and shards, read here without jprep's code."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def slow_crc32c(data: bytes) -> int:
     return state ^ 0xFFFFFFFF
 
 
-def test_crc32c_of_the_standard() -> None:
-    """The examples of RFC 3720, B.4, and the usual check."""
+def test_crc32c_of_standard_examples() -> None:
+    """The examples of RFC 3720, B.4, and the usual check value."""
     records = [bytes(32), b"\xff" * 32, bytes(range(32)), bytes(reversed(range(32))), b"123456789", b""]
     sums = crc32c(b"".join(records), [0, *accumulate(map(len, records))])
     assert sums.tolist() == [0x8A9136AA, 0x62A8AB43, 0x46DD794E, 0x113FDB5C, 0xE3069283, 0]
@@ -52,7 +52,7 @@ def test_crc32c_of_any_records(data: bytes, cuts: list[int]) -> None:
 
 
 @given(numbers=st.lists(st.integers(0, 2**31 - 1), max_size=20))
-def test_varints_are_protobufs(numbers: list[int]) -> None:
+def test_varints_match_protobuf(numbers: list[int]) -> None:
     data, edges = tfrecord.varints(np.array(numbers, np.int32), np.arange(len(numbers) + 1))
     parts = [data[start:stop] for start, stop in pairwise(edges.tolist())]
     assert [read_varint(part, 0) for part in parts] == [
@@ -70,7 +70,7 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def field(data: bytes, number: int) -> tuple[bytes, bytes]:
-    """The content of a message's first field, which must be this one, and what follows."""
+    """Return the content of a message's first field, which must be this one, and the rest."""
     assert data[0] == number << 3 | 2
     size, at = read_varint(data, 1)
     return data[at : at + size], data[at + size :]
@@ -98,7 +98,7 @@ def read_examples(paths: Sequence[Path]) -> Iterator[list[int]]:
             yield ids
 
 
-def test_tfrecord_has_the_documents(dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tfrecord_export_contains_documents(dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_reader, "BLOCK", 50)
     out = tmp_path / "out"
     written = export_dataset(dataset, None, "tfrecord", out)
@@ -109,7 +109,7 @@ def test_tfrecord_has_the_documents(dataset: Path, tmp_path: Path, monkeypatch: 
         assert list(read_examples(shards(out, f"{split}-*"))) == [flat(document) for document in documents]
 
 
-def test_tfrecord_of_fixed_length_cuts_the_stream(dataset: Path, tmp_path: Path) -> None:
+def test_tfrecord_of_fixed_length_cuts_concatenated_documents(dataset: Path, tmp_path: Path) -> None:
     export_dataset(dataset, None, "tfrecord", tmp_path / "out", ExportOptions(length=16))
     stream = list(chain.from_iterable(map(flat, SPLITS["train"])))
     got = list(read_examples(shards(tmp_path / "out", "train-*")))
@@ -118,7 +118,7 @@ def test_tfrecord_of_fixed_length_cuts_the_stream(dataset: Path, tmp_path: Path)
 
 
 @given(count=st.integers(1, 12), length=st.integers(0, 9), tokens=st.integers(1, 60))
-def test_shards_are_even_and_whole(
+def test_shards_are_balanced_and_complete(
     count: int, length: int, tokens: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = lay_out(tmp_path_factory.getbasetemp() / "shards", {"train": SPLITS["train"][:count]})

@@ -1,4 +1,4 @@
-"""The files of a split: byte for byte what Megatron-core reads, and marks beside them."""
+"""The files of a split: byte for byte as Megatron-core reads them, with marks beside them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DTYPES = {"uint16": ("<H", 8, 60_000), "int32": ("<i", 4, 70_000)}
 
 
 def write(folder: Path, lengths: list[int], dtype: str) -> tuple[np.ndarray, np.ndarray]:
-    """Write a split; give its tokens and marks."""
+    """Write a split and return its tokens and marks."""
     chance = np.random.default_rng(sum(lengths))
     tokens = chance.integers(0, DTYPES[dtype][2], sum(lengths)).astype(dtype)
     marks = chance.integers(0, 4, len(tokens)).astype(np.uint8)
@@ -35,8 +35,8 @@ def write(folder: Path, lengths: list[int], dtype: str) -> tuple[np.ndarray, np.
     return tokens, marks
 
 
-def by_hand(lengths: list[int], dtype: str) -> bytes:
-    """The index as Megatron-core's source says it: written with `struct`, one number after the other."""
+def reference_index(lengths: list[int], dtype: str) -> bytes:
+    """Write the index as in Megatron-core's source: with `struct`, number by number."""
     code, number, _ = DTYPES[dtype]
     size = struct.calcsize(code)
     pointers = [size * sum(lengths[:before]) for before in range(len(lengths))]
@@ -55,15 +55,15 @@ def by_hand(lengths: list[int], dtype: str) -> bytes:
 
 
 @given(LENGTHS, st.sampled_from(sorted(DTYPES)))
-def test_the_index_is_megatron_s_byte_for_byte(lengths: list[int], dtype: str) -> None:
+def test_index_equals_megatrons_byte_for_byte(lengths: list[int], dtype: str) -> None:
     file = io.BytesIO()
     write_index(file, dtype, len(lengths), lambda: [np.array([length]) for length in lengths])
-    assert file.getvalue() == by_hand(lengths, dtype)
+    assert file.getvalue() == reference_index(lengths, dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("lengths", [[1], [3, 1, 4, 1, 5, 9, 2, 6], [4] * 8])
-def test_what_was_written_is_read(lengths: list[int], dtype: str, tmp_path: Path) -> None:
+def test_round_trip(lengths: list[int], dtype: str, tmp_path: Path) -> None:
     tokens, marks = write(tmp_path, lengths, dtype)
     split = pickle.loads(pickle.dumps(IndexedSplit(tmp_path / "s", dtype)))
     ends = np.cumsum(lengths)
@@ -85,7 +85,7 @@ def test_what_was_written_is_read(lengths: list[int], dtype: str, tmp_path: Path
 
 
 @given(st.lists(st.lists(st.integers(0, 3), max_size=13), max_size=12))
-def test_marks_are_joined_at_any_place(parts: list[list[int]]) -> None:
+def test_marks_are_packed_across_calls(parts: list[list[int]]) -> None:
     file, flat = io.BytesIO(), [mark for part in parts for mark in part]
     packer = BitPacker(file)
     for part in parts:
@@ -98,7 +98,7 @@ def test_marks_are_joined_at_any_place(parts: list[list[int]]) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".bin", ".idx", ".marks"])
-def test_a_file_that_is_cut_or_gone_is_told(suffix: str, tmp_path: Path) -> None:
+def test_truncated_or_missing_file_is_reported(suffix: str, tmp_path: Path) -> None:
     write(tmp_path, [5, 6, 7], "uint16")
     path = tmp_path / f"s{suffix}"
     whole = path.read_bytes()
@@ -111,14 +111,14 @@ def test_a_file_that_is_cut_or_gone_is_told(suffix: str, tmp_path: Path) -> None
         IndexedSplit(tmp_path / "s", "uint16")
 
 
-def test_an_index_of_other_tokens_is_told(tmp_path: Path) -> None:
+def test_index_of_another_dtype_is_reported(tmp_path: Path) -> None:
     write(tmp_path, [5, 6], "uint16")
     with pytest.raises(MismatchError, match="no index of documents of int32"):
         IndexedSplit(tmp_path / "s", "int32")
     (tmp_path / "s.idx").write_bytes(b"TNTIDX\x00\x00" + bytes(80))
-    with pytest.raises(MismatchError, match="no index of tokens"):
+    with pytest.raises(MismatchError, match="not a token index"):
         IndexedSplit(tmp_path / "s", "uint16")
 
 
-def test_two_bytes_hold_65536_ids() -> None:
+def test_uint16_is_used_up_to_65536_ids() -> None:
     assert [dtype_of(size) for size in (2, 65_535, 65_536, 65_537)] == ["uint16", "uint16", "uint16", "int32"]

@@ -1,4 +1,4 @@
-"""Labelled data: the four kinds of file, what a row becomes, folds, and errors that say where."""
+"""Labelled data: the four file formats, building rows, folds, and errors with locations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from jprep.tokenizer.special_tokens import SPECIAL_TOKEN_SETS
 
 
 class Characters:
-    """A tokenizer whose ids are code points, behind the special ones."""
+    """A tokenizer whose ids are code points after the special tokens."""
 
     def __init__(self, name: str) -> None:
         self.special, self.vocab_size = SPECIAL_TOKEN_SETS[name], 1 << 17
@@ -69,12 +69,12 @@ def rows_of(data) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".tsv", ".parquet"])
-def test_every_kind_of_file_gives_the_same_rows(tmp_path: Path, suffix):
+def test_every_file_format_gives_the_same_rows(tmp_path: Path, suffix):
     found = [row[:3] for row in read_labelled_rows(write(tmp_path, suffix), PAIRS, "classify")]
     assert found == [(text.replace("\n", " ") if suffix == ".tsv" else text, *row) for text, *row in ROWS]
 
 
-def test_a_row_of_two_texts_is_the_tokenizers_template(tmp_path: Path):
+def test_pair_matches_the_tokenizers_template(tmp_path: Path):
     data = encode_labelled([write(tmp_path, ".jsonl", ROWS[3:])], BERT, PAIRS, "classify")
     assert rows_of(data) == [[CLS, ord("四"), SEP, ord("五"), SEP]]
     batch = LabelledSampler(data, 1, 1, "train").batch(0)
@@ -85,7 +85,7 @@ def test_a_row_of_two_texts_is_the_tokenizers_template(tmp_path: Path):
     assert not LabelledSampler(data, 1, 1, "train").batch(0).token_types.any()
 
 
-def test_long_rows_are_cut_and_counted(tmp_path: Path):
+def test_long_rows_are_truncated_and_counted(tmp_path: Path):
     path = write(tmp_path, ".jsonl", [("あ" * 50, "い", "x"), ("う" * 3, "え" * 3, "x"), ("", "", "y")])
     data = encode_labelled([path], BERT, LabelledConfig(length=10), "classify")
     assert rows_of(data)[0] == [CLS, *[ord("あ")] * 8, SEP]
@@ -100,21 +100,21 @@ LIBRARY.pre_tokenizer = Whitespace()
 
 
 @given(st.integers(0, 30), st.integers(0, 30), st.integers(1, 40))
-def test_pairs_are_cut_as_the_tokenizers_library_cuts(first, second, room):
+def test_pairs_are_truncated_as_by_tokenizers(first, second, room):
     LIBRARY.enable_truncation(room, strategy="longest_first")
     ids = LIBRARY.encode("a " * first, "b " * second).ids
     assert truncate_longest_first(first, second, room) == (ids.count(0), ids.count(1))
 
 
-def test_labels_are_in_sorted_order():
+def test_labels_are_sorted():
     assert sort_labels(["b", "a", "b", "10"]) == ("10", "a", "b")
     assert sort_labels(["10", "9", "-1", "9"]) == ("-1", "9", "10")
 
 
-def test_labels_of_training_are_kept(tmp_path: Path):
+def test_order_of_training_labels_is_kept(tmp_path: Path):
     data = encode_labelled([write(tmp_path, ".csv")], BERT, PAIRS, "classify", ["b", "10", "c", "a"])
     assert (data.names, data.targets.tolist()) == (("b", "10", "c", "a"), [0, 3, 0, 1])
-    with pytest.raises(InputError, match=r"the label 'b' was not there") as error:
+    with pytest.raises(InputError, match=r"the label 'b' did not occur in training") as error:
         encode_labelled([write(tmp_path, ".csv")], BERT, PAIRS, "classify", ["a", "10"])
     assert error.value.where.endswith("rows.csv, line 2")
 
@@ -123,7 +123,7 @@ def test_labels_of_training_are_kept(tmp_path: Path):
     ("label", "task", "expected"),
     [(3, "classify", "3"), (True, "classify", "true"), (3, "regress", 3.0), ("1.5", "regress", 1.5)],
 )
-def test_labels_may_be_numbers(tmp_path: Path, label, task, expected):
+def test_labels_can_be_numbers(tmp_path: Path, label, task, expected):
     path = tmp_path / "x.jsonl"
     path.write_text(json.dumps({"text": "t", "label": label}))
     assert [row.label for row in read_labelled_rows(path, LabelledConfig(), task)] == [expected]
@@ -139,14 +139,14 @@ def numbered(folder: Path, rows: int) -> Path:
 FOLDS = [4, 2, 4]
 
 
-def test_folds_by_hash_hold_each_row_once_and_stay(tmp_path: Path):
+def test_hash_folds_partition_rows_and_are_stable(tmp_path: Path):
     data = encode_labelled([numbered(tmp_path, 1000)], BERT, LabelledConfig(folds=5), "regress")
     held = [data.split(fold)[1] for fold in range(5)]
     assert sorted(np.concatenate(held).tolist()) == list(range(1000))
     assert all(150 < len(rows) < 250 for rows in held)
     train, out = data.split(2)
     assert sorted([*train.tolist(), *out.tolist()]) == list(range(1000))
-    # docs/sampling.md gives these.
+    # Listed in docs/sampling.md.
     texts = ("吾輩は猫である。", "名前はまだ無い。", "どこで生れたか")
     assert [fold_of(LabelledRow(text, "", "x", 0, ""), LabelledConfig(folds=5)) for text in texts] == FOLDS
 
@@ -157,7 +157,7 @@ def test_folds_by_column(tmp_path: Path):
     assert data.folds.tolist() == [i % 3 for i in range(10)]
 
 
-def test_the_sampler_gives_each_row_once_an_epoch(tmp_path: Path):
+def test_sampler_returns_each_row_once_per_epoch(tmp_path: Path):
     data = encode_labelled([numbered(tmp_path, 60)], BERT, LabelledConfig(length=20, folds=3), "regress")
     train, held = data.split(0)
     sampler = LabelledSampler(data, 6, 1, "train", train)
@@ -188,12 +188,12 @@ def test_ranks_agree_on_the_width_of_a_batch(tmp_path: Path):
 BAD = [
     (".jsonl", b'{"text": "a", "label": 1}\n\n{"text": \n', "cannot be read", "line 3"),
     (".jsonl", b'{"text": "a", "label": 1}\n{"txet": "a", "label": 1}\n', "no column 'text'", "line 2"),
-    (".jsonl", b'{"text": 5, "label": 1}', "no text but 5", "line 1"),
+    (".jsonl", b'{"text": 5, "label": 1}', "must be text, got 5", "line 1"),
     (".jsonl", b'{"text": "a", "label": null}', "no label: None", "line 1"),
-    (".jsonl", b'{"text": "a", "label": 0.5}', "no label: 0.5", "line 1"),
+    (".jsonl", b'{"text": "a", "label": 0.5}', "not a label: 0.5", "line 1"),
     (".jsonl", b"[1]", "cannot be read", "line 1"),
-    (".csv", b'text,label\n"a\nb",x\nc\n', "1 fields, where the first line has 2", "line 4"),
-    (".csv", b"text,label\na,\n", "no label: ''", "line 2"),
+    (".csv", b'text,label\n"a\nb",x\nc\n', "found 1 fields, expected 2", "line 4"),
+    (".csv", b"text,label\na,\n", "not a label: ''", "line 2"),
     (".csv", b"text,lable\na,b\n", "no column 'label'", "line 2"),
     (".csv", b'text,label\n"a,b\n', "cannot be read", "line 2"),
     (".csv", b"text,text\na,b\n", "the same name", "line 1"),
@@ -204,7 +204,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("suffix", "data", "what", "where"), BAD)
-def test_errors_say_file_and_line(tmp_path: Path, suffix, data, what, where):
+def test_errors_name_file_and_line(tmp_path: Path, suffix, data, what, where):
     path = tmp_path / f"x{suffix}"
     path.write_bytes(data)
     with pytest.raises(InputError) as error:
@@ -213,7 +213,7 @@ def test_errors_say_file_and_line(tmp_path: Path, suffix, data, what, where):
     assert error.value.where.startswith(f"{path}, {where}")
 
 
-def test_numbers_that_are_no_json_are_named(tmp_path: Path) -> None:
+def test_invalid_json_numbers_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text('{"text": "a", "label": NaN}')
     with pytest.raises(InputError) as error:
@@ -222,20 +222,20 @@ def test_numbers_that_are_no_json_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("label", ["high", True, None, "nan"])
-def test_scores_are_finite_numbers(tmp_path: Path, label):
+def test_scores_must_be_finite(tmp_path: Path, label):
     path = tmp_path / "x.jsonl"
     path.write_text(json.dumps({"text": "a", "label": label}))
-    with pytest.raises(InputError, match="no score"):
+    with pytest.raises(InputError, match="not a score"):
         list(read_labelled_rows(path, LabelledConfig(), "regress"))
 
 
-def test_a_parquet_file_without_the_column_is_refused(tmp_path: Path):
+def test_parquet_file_without_the_column_is_rejected(tmp_path: Path):
     with pytest.raises(InputError, match="no column 'score'") as error:
         list(read_labelled_rows(write(tmp_path, ".parquet"), LabelledConfig(label="score"), "regress"))
     assert "other" in error.value.fix
 
 
-def test_columns_without_names_go_by_number(tmp_path: Path):
+def test_columns_without_header_are_numbered(tmp_path: Path):
     path = tmp_path / "x.tsv"
     path.write_text("よい\t1\nわるい\t0\n", encoding="utf-8")
     config = LabelledConfig(text="0", label="1", header=False)
@@ -243,7 +243,7 @@ def test_columns_without_names_go_by_number(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", ["x.jsonl", "x.xlsx"])
-def test_files_that_are_not_there_or_unknown_are_refused(tmp_path: Path, name):
+def test_missing_or_unknown_files_are_rejected(tmp_path: Path, name):
     with pytest.raises(ConfigError):
         list(read_labelled_rows(tmp_path / name, LabelledConfig(), "classify"))
 
@@ -257,12 +257,12 @@ def test_files_that_are_not_there_or_unknown_are_refused(tmp_path: Path, name):
         ({"fold": "x"}, "two or more"),
     ],
 )
-def test_numbers_out_of_range_are_refused(tmp_path: Path, change, what):
+def test_numbers_out_of_range_are_rejected(tmp_path: Path, change, what):
     with pytest.raises(ConfigError, match=what):
         encode_labelled([write(tmp_path, ".csv")], BERT, LabelledConfig(**change), "classify")
 
 
-def test_a_fold_that_is_not_there_and_an_empty_file_are_refused(tmp_path: Path):
+def test_unknown_fold_and_empty_file_are_rejected(tmp_path: Path):
     path = tmp_path / "x.jsonl"
     path.write_text("")
     data = encode_labelled([path], BERT, LabelledConfig(), "classify")

@@ -1,4 +1,4 @@
-"""Marks on disk: blocks that any zstd reads, the same bytes however they come, and damage that is told."""
+"""Marks on disk: blocks that any zstd decompresses, deterministic bytes, and reports of damage."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @given(st.integers(0, 1000), st.lists(st.integers(0, 1000), max_size=6), st.sampled_from([4, 8, 64, BLOCK]))
-def test_any_cut_gives_the_same_bytes(count: int, cuts: list[int], block: int) -> None:
+def test_division_among_calls_does_not_change_bytes(count: int, cuts: list[int], block: int) -> None:
     whole = wrote([MARKS[:count]], block)
     assert wrote(np.split(MARKS[:count], sorted(min(cut, count) for cut in cuts)), block) == whole
     assert read(whole) == MARKS[:count].tolist()
@@ -47,7 +47,7 @@ def test_any_cut_gives_the_same_bytes(count: int, cuts: list[int], block: int) -
 
 @settings(max_examples=40)
 @given(count=st.integers(0, 200), block=st.sampled_from([4, 8, 64]), asked=STRETCHES)
-def test_any_stretch_is_read(
+def test_any_range_can_be_read(
     count: int, block: int, asked: list[tuple[int, int]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = tmp_path_factory.mktemp("marks") / "s.marks"
@@ -58,14 +58,14 @@ def test_any_stretch_is_read(
         assert found.dtype == np.uint8 and found.tolist() == MARKS[:count][start:stop].tolist()
 
 
-def test_blocks_are_small_and_marks_take_less_than_half() -> None:
+def test_blocks_are_small_and_marks_compress_to_less_than_half() -> None:
     marks = np.random.default_rng(2).choice(4, 100_000, p=[0.06, 0.9, 0.01, 0.03]).astype(np.uint8)
     data = wrote([marks])
     assert len(data) < 0.5 * 100_000 / 4
     assert read(data) == marks.tolist()
 
 
-def test_every_cut_of_a_file_is_told(path: Path) -> None:
+def test_truncation_is_reported(path: Path) -> None:
     whole = path.read_bytes()
     for size in range(len(whole)):
         path.write_bytes(whole[:size])
@@ -78,28 +78,28 @@ def test_every_cut_of_a_file_is_told(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
-        (lambda data: b"X" + data[1:], "no file of marks"),
+        (lambda data: b"X" + data[1:], "not a file of marks"),
         (lambda data: data[:8] + b"\2" + data[9:], "of version 1"),
         (lambda data: data[:12] + bytes(4) + data[16:], "of version 1"),
         (lambda data: data[:12] + b"\x06" + data[13:], "of version 1"),
-        (lambda data: data[:-8] + b"\1" + data[-7:], "marks of all 1000 tokens"),
+        (lambda data: data[:-8] + b"\1" + data[-7:], "expected the marks of 1000 tokens"),
     ],
 )
-def test_another_layout_is_told(change, told: str, path: Path) -> None:
+def test_other_layout_is_reported(change, message: str, path: Path) -> None:
     path.write_bytes(change(path.read_bytes()))
-    with pytest.raises(MismatchError, match=told):
+    with pytest.raises(MismatchError, match=message):
         MarkReader(path, len(MARKS))
 
 
-def test_other_tokens_are_told(path: Path) -> None:
+def test_other_number_of_tokens_is_reported(path: Path) -> None:
     for tokens in (0, 999, 1001, 2000):
         with pytest.raises(MismatchError, match=f"all {tokens} tokens"):
             MarkReader(path, tokens)
 
 
-def test_a_damaged_block_is_told_when_it_is_read(path: Path) -> None:
+def test_damaged_block_is_reported_when_read(path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[16:20] = b"\0\0\0\0"  # the first frame's magic
     path.write_bytes(data)
@@ -111,16 +111,16 @@ def test_a_damaged_block_is_told_when_it_is_read(path: Path) -> None:
     longer = short[:16] + written(MARKS[:4].tolist(), 8)[16:-24] + short[-24:]
     frame = len(longer) - 16 - 24
     path.write_bytes(longer[:-16] + (16 + frame).to_bytes(8, "little") + longer[-8:])
-    with pytest.raises(MismatchError, match="has 1 bytes, and should have 2"):
+    with pytest.raises(MismatchError, match="expected 2 bytes, found 1"):
         MarkReader(path, 8).read(0, 8)
 
 
-def test_few_blocks_are_kept_and_released(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_blocks_are_limited_and_released(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mark_file, "_HELD", 3)
     reader, asked = MarkReader(path, len(MARKS)), []
     whole = reader._decompressed
     monkeypatch.setattr(reader, "_decompressed", lambda number: asked.append(number) or whole(number))
-    for number in (0, 1, 2, 0, 3, 1, 0):  # the oldest goes: 0, when 3 comes
+    for number in (0, 1, 2, 0, 3, 1, 0):  # 3 evicts 0, the oldest
         reader.read(64 * number, 64 * number + 5)
     assert asked == [0, 1, 2, 3, 0]
     reader.release()
@@ -128,7 +128,7 @@ def test_few_blocks_are_kept_and_released(path: Path, monkeypatch: pytest.Monkey
     assert len(reader._held.blocks) == 3
 
 
-def test_threads_share_a_reader(path: Path) -> None:
+def test_reader_is_thread_safe(path: Path) -> None:
     reader, wrong = MarkReader(path, len(MARKS)), []
 
     def look(seed: int) -> None:
@@ -144,7 +144,7 @@ def test_threads_share_a_reader(path: Path) -> None:
     assert not wrong
 
 
-def test_a_split_lets_go_of_its_pages(tmp_path: Path) -> None:
+def test_split_releases_its_pages(tmp_path: Path) -> None:
     tokens = np.arange(3 * (1 << 18)).astype("<u2")
     (tmp_path / "s.bin").write_bytes(tokens.tobytes())
     (tmp_path / "s.marks").write_bytes(wrote([(tokens % 4).astype(np.uint8)]))
@@ -159,7 +159,7 @@ def test_a_split_lets_go_of_its_pages(tmp_path: Path) -> None:
 
 
 def resident(path: Path) -> int:
-    """Kilobytes of a mapped file that this process holds."""
+    """Return the kilobytes of a mapped file that are resident in this process."""
     maps = Path("/proc/self/smaps")
     if not maps.exists():
         pytest.skip("this system has no /proc/self/smaps")

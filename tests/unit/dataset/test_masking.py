@@ -1,4 +1,4 @@
-"""Masking: against a plain second writing of its rule, and its shares."""
+"""Masking, compared with a reference implementation of its rule, and its shares."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def word(row_key: int, counter: int) -> int:
 
 
 def reference(ids, length, row_key, starts, config):
-    """docs/sampling.md's rule for one row, token by token."""
+    """Apply the rule of docs/sampling.md to one row, token by token."""
     masked, labels, first = list(ids), [IGNORE_INDEX] * len(ids), 0
     for column, token in enumerate(ids):
         if not config.whole_word or starts[column] or token == NEWLINE or ids[column - 1] in SPECIAL.special:
@@ -43,7 +43,7 @@ def reference(ids, length, row_key, starts, config):
     st.sampled_from([(0.15, 0.8, 0.1), (0.5, 0.5, 0.5), (1.0, 0.0, 1.0), (1.0, 0.3, 0.3), (0.0, 1.0, 0.0)]),
     st.data(),
 )
-def test_the_array_code_says_what_the_rule_says(rows, whole_word, shares, data):
+def test_matches_the_reference(rows, whole_word, shares, data):
     rate, masked, random = shares
     config = MaskingConfig(rate=rate, masked=masked, random=random, whole_word=whole_word)
     ids = np.array([[token for token, _ in row] for row in rows], np.int32)
@@ -57,7 +57,7 @@ def test_the_array_code_says_what_the_rule_says(rows, whole_word, shares, data):
     assert (ids == before).all()
 
 
-# docs/sampling.md gives these.
+# Listed in docs/sampling.md.
 VECTORS = {
     False: ([10, 33, 9, 13, 33, 15, 16, 17, 18, 19, 39, 39, 22, 23], {2, 3, 5, 11, 12, 13}),
     True: ([10, 11, 9, 39, 33, 19, 16, 17, 18, 19, 39, 39, 22, 39], {3, 4, 5, 6, 11, 12, 13, 14}),
@@ -65,7 +65,7 @@ VECTORS = {
 
 
 @pytest.mark.parametrize("whole_word", [False, True])
-def test_masks_never_change(whole_word):
+def test_masks_are_stable(whole_word):
     config = MaskingConfig(rate=0.5, masked=0.4, random=0.4, whole_word=whole_word)
     ids = np.array([[0, *range(10, 24), 2]], np.int32)
     starts = np.array([[False, *[True, False] * 7, False]])
@@ -86,7 +86,7 @@ LARGE = SpecialIds(pad=1, mask=31_999, special=(0, 1, 2, 3, 31_999), vocab_size=
 
 
 @pytest.mark.parametrize("whole_word", [False, True])
-def test_shares_are_what_was_asked_for(whole_word):
+def test_shares_are_as_configured(whole_word):
     ids, _, found = many(MaskingConfig(whole_word=whole_word), LARGE)
     hidden = found.labels != IGNORE_INDEX
     assert abs(hidden.mean() - 0.15) < 0.005
@@ -101,7 +101,7 @@ def test_shares_are_what_was_asked_for(whole_word):
     assert abs(np.histogram(replaced, 8, (4, 31_999))[0] / len(replaced) - 1 / 8).max() < 0.02
 
 
-def test_words_are_hidden_whole():
+def test_whole_words_are_masked():
     _, starts, found = many(MaskingConfig(whole_word=True), LARGE, 1 << 14)
     hidden = found.labels != IGNORE_INDEX
     starts[:, 0] = True
@@ -110,7 +110,7 @@ def test_words_are_hidden_whole():
     assert (hidden[:, 1:][~inside] != hidden[:, :-1][~inside]).any()
 
 
-def test_other_keys_hide_other_tokens():
+def test_keys_change_the_masked_tokens():
     ids = np.full((2, 512), 9, np.int32)
     labels = Masking(MaskingConfig(), LARGE)(ids, np.array([512, 512], np.int32), key(np.array([1, 2]))).labels
     assert (labels[0] != labels[1]).any()
@@ -125,6 +125,6 @@ def test_other_keys_hide_other_tokens():
         (MaskingConfig(), SpecialIds(vocab_size=9), "no mask token"),
     ],
 )
-def test_what_cannot_be_is_refused(config, special, what):
+def test_invalid_values_are_rejected(config, special, what):
     with pytest.raises(ConfigError, match=what):
         Masking(config, special)

@@ -1,4 +1,4 @@
-"""What encoding gives: every token of every paragraph, and marks where words and sentences start."""
+"""Encoding of documents: every token of every paragraph, and marks where words and sentences start."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ KNOWN = [8, 9, 10, 12, 15, 17, 21, 23, 29, 30, 31, 47, 50, 57, 58]
 def encoders(
     corpus: Path, tmp_path_factory: pytest.TempPathFactory, jprep: Run
 ) -> dict[str, tuple[DocumentEncoder, Tokenizer]]:
-    """A small tokenizer of each kind, and its encoder."""
+    """Return a small tokenizer of each model type with its encoder."""
     folder = tmp_path_factory.mktemp("tokenizers")
     made = {}
     for kind, options in KINDS.items():
@@ -48,7 +48,7 @@ def encoders(
 
 
 def starts_of(paragraph: str, config: TokenizerConfig) -> tuple[bytes, dict[int, int]]:
-    """A paragraph's text, and the marks of its bytes; one word after the other, as slow as it is plain."""
+    """Return a paragraph's text and the marks of its bytes, by a slow reference implementation."""
     text, starts = "", {0: WORD_START | SENTENCE_START}
     for sentence in paragraph.split(SENTENCE):
         for number, word in enumerate(sentence.split(WORD)):
@@ -63,7 +63,7 @@ def starts_of(paragraph: str, config: TokenizerConfig) -> tuple[bytes, dict[int,
 
 
 def marks_of(document: str, encoder: DocumentEncoder, tokenizer: Tokenizer, tokens: list[int]) -> list[int]:
-    """What a document's marks must be; and its tokens spell its text."""
+    """Return the expected marks of a document, after checking that its tokens spell its text."""
     pieces = [tokenizer.piece_of(number) for number in range(tokenizer.vocab_size)]
     spelt, marks = piece_bytes(pieces, tokenizer.card.config, tokenizer.special), list[int]()
     left, paragraphs = iter(tokens), document.split("\n")
@@ -82,7 +82,7 @@ def marks_of(document: str, encoder: DocumentEncoder, tokenizer: Tokenizer, toke
     return marks
 
 
-# U+2581 and U+2424 come back as the space and the newline that they stand for in pieces: the reference cannot follow.
+# U+2581 and U+2424 decode to the space and newline they represent in pieces, which the reference does not handle.
 LETTERS = st.text(st.sampled_from("東京とあアab1２ \t　😀é#@ー<\0️"), min_size=1, max_size=5)
 PARAGRAPHS = st.lists(st.lists(LETTERS, min_size=1, max_size=6).map(WORD.join), min_size=1, max_size=3).map(
     SENTENCE.join
@@ -93,7 +93,7 @@ DOCUMENTS = st.lists(st.lists(PARAGRAPHS, min_size=1, max_size=3).map("\n".join)
 @pytest.mark.parametrize("kind", ["byte-bpe", "bpe", "unigram", "wordpiece", "hard-bpe"])
 @settings(max_examples=40)
 @given(documents=DOCUMENTS)
-def test_marks_are_where_words_start(
+def test_marks_match_the_reference(
     kind: str, documents: list[str], encoders: dict[str, tuple[DocumentEncoder, Tokenizer]]
 ) -> None:
     encoder, tokenizer = encoders[kind]
@@ -112,10 +112,10 @@ UNKNOWN = st.lists(st.text(st.sampled_from("東京とあ😀é#"), min_size=1, m
 
 @settings(max_examples=60)
 @given(words=UNKNOWN)
-def test_a_word_without_pieces_is_one_marked_token(
+def test_word_without_pieces_is_one_marked_token(
     words: list[str], encoders: dict[str, tuple[DocumentEncoder, Tokenizer]]
 ) -> None:
-    """Under hard boundaries: and `##`, which begins further pieces, may begin a word too."""
+    """Under hard boundaries; `##`, which also begins continuing pieces, may begin a word."""
     encoder, tokenizer = encoders["hard"]
     done = encoder.encode([WORD.join(words).encode()])
     alone = [len(encoder.encode([word.encode()]).tokens) - 1 for word in words]
@@ -124,7 +124,7 @@ def test_a_word_without_pieces_is_one_marked_token(
     assert tokenizer.unk in encoder.encode(["😀é".encode()]).tokens
 
 
-def test_a_newline_may_be_a_space(encoders: dict[str, tuple[DocumentEncoder, Tokenizer]]) -> None:
+def test_newline_as_space(encoders: dict[str, tuple[DocumentEncoder, Tokenizer]]) -> None:
     encoder, tokenizer = encoders["lines"]
     done = encoder.encode([f"東京{WORD}と\n京都{SENTENCE}東".encode(), "東".encode()])
     assert encoder.newline == -1 and done.tokens.tolist().count(encoder.end) == 2
@@ -133,7 +133,7 @@ def test_a_newline_may_be_a_space(encoders: dict[str, tuple[DocumentEncoder, Tok
     assert [text[0] for text in begun] == ["東", " ", "東", "東"]
 
 
-def test_an_id_s_split_never_changes() -> None:
+def test_split_of_an_id_is_stable() -> None:
     share = [split_of_key(f"jawiki:{number}", 0.25) for number in range(4000)]
     assert share.count("validation") == pytest.approx(1000, rel=0.1)
     assert [number for number in range(60) if share[number] == "validation"] == KNOWN
@@ -143,6 +143,6 @@ def test_an_id_s_split_never_changes() -> None:
 
 
 @pytest.mark.parametrize("section", [{"validation": 1}, {"validation": -0.1}, {"validation": "x"}, {"valid": 0.1}])
-def test_a_wrong_section_is_told(section: dict[str, object]) -> None:
+def test_invalid_section_is_rejected(section: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match="valid"):
         dataset_config(section, "[dataset]")

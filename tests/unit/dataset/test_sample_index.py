@@ -1,4 +1,4 @@
-"""Packing: against a plain second writing of each rule, and its laws."""
+"""Samples, compared with reference implementations of the packing rules, and their invariants."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Memory:
         return self._marks[start:stop]
 
     def release(self) -> None:
-        """It is in memory."""
+        """Nothing to release."""
 
 
 @st.composite
 def splits(draw):
-    """Documents of paragraphs of sentences of tokens; now and then an empty one."""
+    """Generate documents of paragraphs of sentences of tokens, some of them empty."""
     sentence, tokens, marks = st.integers(0, 12), [], []
     for document in draw(st.lists(st.lists(st.lists(sentence, max_size=4), max_size=4), min_size=1, max_size=6)):
         for number, paragraph in enumerate(document):
@@ -57,13 +57,13 @@ def runs(samples) -> list[tuple[int, int]]:
 
 
 def sentences_of(split: Memory) -> list[int]:
-    """Lengths of sentences, in which newlines and ends belong to the one before."""
+    """Return the lengths of sentences; newlines and ends of documents belong to the preceding one."""
     starts = [i for i in range(1, len(split.tokens)) if split.marks(i, i + 1)[0] & SENTENCE_START]
     return np.diff([0, *starts, len(split.tokens)]).tolist()
 
 
 def complete(split: Memory, length: int) -> list[tuple[int, int]]:
-    """fairseq's rule: a sentence goes into the sample if it fits, else into a new one."""
+    """Apply fairseq's rule: a sentence is added to the sample if it fits, else starts a new one."""
     found, start, size = [], 0, 0
     for sentence in sentences_of(split):
         while sentence:
@@ -85,7 +85,7 @@ def lines(split: Memory, length: int) -> list[tuple[int, int]]:
 
 
 @given(splits(), st.integers(1, 40), st.integers(1, 50))
-def test_complete_is_fairseqs_rule(tmp_path_factory, split, length, block):
+def test_complete_matches_fairseqs_rule(tmp_path_factory, split, length, block):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sample_index, "_BLOCK", block)
         found = runs(open_sample_index(tmp_path_factory.mktemp("lists") / "x", split, "complete", length, SEPARATORS))
@@ -94,7 +94,7 @@ def test_complete_is_fairseqs_rule(tmp_path_factory, split, length, block):
 
 
 @given(splits(), st.integers(1, 40), st.integers(1, 50))
-def test_line_is_paragraphs_without_separators(tmp_path_factory, split, length, block):
+def test_line_gives_paragraphs_without_separators(tmp_path_factory, split, length, block):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sample_index, "_BLOCK", block)
         found = runs(open_sample_index(tmp_path_factory.mktemp("lists") / "x", split, "line", length, SEPARATORS))
@@ -102,7 +102,7 @@ def test_line_is_paragraphs_without_separators(tmp_path_factory, split, length, 
 
 
 @given(st.integers(0, 1000), st.integers(1, 60))
-def test_stream_has_each_token_once(tokens, length):
+def test_stream_contains_each_token_once(tokens, length):
     found = runs(StreamSamples(tokens, length))
     assert [token for start, size in found for token in range(start, start + size)] == list(range(tokens))
     assert all(size == length for _, size in found[:-1])
@@ -112,14 +112,14 @@ def small() -> Memory:
     return Memory([100, 101, 100, NEWLINE, 100, END], [3, 1, 3, 0, 3, 0])
 
 
-def test_a_file_of_many_tokens_and_long_samples_is_exact(tmp_path: Path):
+def test_index_of_large_offsets_and_lengths_is_exact(tmp_path: Path):
     entry = (1 << 43) - 7 << LENGTH_BITS | (1 << 20) - 1
     path = tmp_path / "list"
     path.write_bytes(np.array([entry, 1], "<i8").tobytes())
     assert runs(SampleIndex(path)) == [((1 << 43) - 7, (1 << 20) - 1)]
 
 
-def test_a_list_is_made_once(tmp_path: Path):
+def test_index_is_written_once(tmp_path: Path):
     path = tmp_path / "list"
     open_sample_index(path, small(), "complete", 3, SEPARATORS)
     before = path.stat().st_mtime_ns
@@ -138,7 +138,7 @@ def test_a_list_is_made_once(tmp_path: Path):
         *(lambda data, at=at: data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :] for at in range(32)),
     ],
 )
-def test_a_damaged_list_is_made_again(tmp_path: Path, damage):
+def test_damaged_index_is_rewritten(tmp_path: Path, damage):
     path = tmp_path / "list"
     open_sample_index(path, small(), "line", 3, SEPARATORS)
     whole = path.read_bytes()
@@ -147,7 +147,7 @@ def test_a_damaged_list_is_made_again(tmp_path: Path, damage):
     assert path.read_bytes() == whole
 
 
-def test_what_is_let_go_is_read_again(tmp_path: Path):
+def test_released_pages_are_read_again(tmp_path: Path):
     path = tmp_path / "tokens"
     path.write_bytes(np.arange(1 << 14, dtype="<u2").tobytes())
     mapped = np.memmap(path, "<u2", "r")
@@ -157,11 +157,11 @@ def test_what_is_let_go_is_read_again(tmp_path: Path):
         assert array.tolist() == before
 
 
-def test_a_list_can_be_pickled(tmp_path: Path):
+def test_index_can_be_pickled(tmp_path: Path):
     found = open_sample_index(tmp_path / "list", small(), "line", 3, SEPARATORS)
     assert runs(pickle.loads(pickle.dumps(found))) == runs(found)
 
 
 @pytest.mark.parametrize("kind", ["complete", "line"])
-def test_an_empty_split_has_no_samples(tmp_path: Path, kind):
+def test_empty_split_has_no_samples(tmp_path: Path, kind):
     assert runs(open_sample_index(tmp_path / "list", Memory([], []), kind, 3, SEPARATORS)) == []

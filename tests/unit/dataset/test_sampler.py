@@ -1,4 +1,4 @@
-"""The sampler: DESIGN's formulas, epochs that are exact, and rows that hold what the packing says."""
+"""The sampler: the documented formulas, complete epochs, and rows with the content that the packing defines."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Memory:
         return self._marks[start:stop]
 
     def release(self) -> None:
-        """It is in memory."""
+        """Nothing to release."""
 
 
 MEMORY = Memory()
@@ -56,7 +56,7 @@ def source(tmp_path: Path) -> SplitData:
 
 
 def text_of(batch, row: int, special: SpecialIds) -> list[int]:
-    """A row's tokens without what stands around them, which is checked."""
+    """Return a row's tokens without special tokens and padding, after checking those."""
     ids, length = batch.input_ids[row].tolist(), batch.lengths[row]
     first, last = len(special.before), length - len(special.after)
     assert tuple(ids[:first]) == special.before
@@ -75,7 +75,7 @@ ORDERS = st.builds(
 
 
 @given(ORDERS, st.integers(0, 1 << 40))
-def test_rows_follow_the_formulas(order, step):
+def test_rows_match_the_formulas(order, step):
     epochs, indices = order.rows(step)
     for row in range(order.batch):
         epoch, place = divmod(step * order.batch + row, order.samples)
@@ -84,13 +84,13 @@ def test_rows_follow_the_formulas(order, step):
 
 
 @given(ORDERS, st.integers(0, 3))
-def test_each_epoch_has_each_sample_once(order, epoch):
+def test_each_epoch_contains_each_sample_once(order, epoch):
     first, last = epoch * order.samples // order.batch, (epoch + 1) * order.samples // order.batch
     pairs = [pair for step in range(first, last + 1) for pair in zip(*order.rows(step), strict=True)]
     assert sorted(index for found, index in pairs if found == epoch) == list(range(order.samples))
 
 
-def test_epochs_splits_and_seeds_have_orders_of_their_own():
+def test_order_depends_on_epoch_split_and_seed():
     orders = {
         tuple(SampleOrder(50, 50, seed, split).rows(step)[1].tolist())
         for seed in (1, 2)
@@ -102,7 +102,7 @@ def test_epochs_splits_and_seeds_have_orders_of_their_own():
 
 @pytest.mark.parametrize("world", [1, 2, 3, 4, 6, 12])
 @pytest.mark.parametrize("masking", [None, Masking(MaskingConfig(whole_word=True), ROBERTA, NEWLINE)])
-def test_ranks_divide_the_global_batch(source, world, masking):
+def test_ranks_partition_the_global_batch(source, world, masking):
     sampler = Sampler(source, SamplerConfig(batch=12, length=16, packing="complete"), ROBERTA, masking)
     whole = sampler.batch(5)
     parts = [sampler.batch(5, rank, world) for rank in range(world)]
@@ -112,7 +112,7 @@ def test_ranks_divide_the_global_batch(source, world, masking):
 
 @pytest.mark.parametrize("special", [ROBERTA, PLAIN], ids=["roberta", "plain"])
 @pytest.mark.parametrize("packing", ["stream", "complete"])
-def test_an_epoch_holds_every_token_once(source, packing, special):
+def test_epoch_contains_every_token_once(source, packing, special):
     sampler = Sampler(source, SamplerConfig(batch=1, length=16, packing=packing), special)
     rows = {}
     for step in range(sampler.samples):
@@ -138,7 +138,7 @@ def test_line_rows_are_paragraphs_with_an_end(source, special):
     assert sampler.samples == 24
 
 
-def test_labels_without_masking_are_the_tokens_that_something_comes_before(source):
+def test_labels_without_masking_are_all_tokens_but_the_first(source):
     batch = Sampler(source, SamplerConfig(batch=30, length=16), ROBERTA).batch(0)
     assert batch.lengths.min() < 16
     told = batch.attention_mask.copy()
@@ -147,7 +147,7 @@ def test_labels_without_masking_are_the_tokens_that_something_comes_before(sourc
     assert (batch.labels[~told] == IGNORE_INDEX).all()
 
 
-def test_masks_change_with_the_epoch_and_come_back(source):
+def test_masks_depend_on_the_epoch_and_are_reproducible(source):
     masking = Masking(MaskingConfig(rate=0.5), ROBERTA, NEWLINE)
     sampler = Sampler(source, SamplerConfig(batch=10, length=14), ROBERTA, masking)
     steps = -(-2 * sampler.samples // 10)
@@ -162,7 +162,7 @@ def test_masks_change_with_the_epoch_and_come_back(source):
     assert differing > 0.9 * sampler.samples
 
 
-def test_word_starts_stand_where_their_tokens_do(source):
+def test_word_starts_are_aligned_with_tokens(source):
     batch = Sampler(source, SamplerConfig(batch=8, length=18, word_starts=True), ROBERTA).batch(2)
     for row, index in enumerate(batch.indices):
         place = int(index) * 16
@@ -186,13 +186,13 @@ DIGESTS = {"stream": "f13a79215214a1a0", "complete": "791d2c4fc6b0995e", "line":
 
 
 @pytest.mark.parametrize(("packing", "expected"), DIGESTS.items())
-def test_batches_never_change(source, packing, expected):
+def test_batches_are_stable(source, packing, expected):
     assert digest(sampler_of(source, packing)) == expected
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """`MEMORY` as a dataset on disk."""
+    """Write `MEMORY` as a dataset on disk."""
     tokens, marks, sizes = MEMORY.tokens, MEMORY.marks(0, 360).tolist(), np.full(8, 45)
     (tmp_path / "train.bin").write_bytes(tokens.astype("<u2").tobytes())
     (tmp_path / "train.marks").write_bytes(written(marks))
@@ -207,27 +207,27 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("packing", DIGESTS)
-def test_a_dataset_on_disk_gives_the_same_batches(folder, packing):
+def test_dataset_on_disk_gives_the_same_batches(folder, packing):
     sampler = sampler_of(open_split_data(folder, "train"), packing)
     assert digest(sampler) == DIGESTS[packing]
     copied = pickle.dumps(sampler)
     assert digest(pickle.loads(copied)) == DIGESTS[packing]
-    assert len(copied) < 8192  # no tokens in it
+    assert len(copied) < 8192  # contains no tokens
 
 
-def test_a_split_that_is_not_there_is_refused(folder):
+def test_unknown_split_is_rejected(folder):
     with pytest.raises(ConfigError, match="no split 'test'"):
         open_split_data(folder, "test")
 
 
-def test_lists_may_lie_elsewhere(folder, tmp_path_factory):
+def test_sample_indices_can_be_elsewhere(folder, tmp_path_factory):
     elsewhere, before = tmp_path_factory.mktemp("lists"), sorted(folder.iterdir())
     sampler_of(open_split_data(folder, "train", elsewhere), "line")
     assert len(list(elsewhere.iterdir())) == 1
     assert sorted(folder.iterdir()) == before
 
 
-def test_lists_are_named_by_what_they_depend_on(source):
+def test_names_of_sample_indices_contain_their_dependencies(source):
     for packing, length, special in [("complete", 16, ROBERTA), ("complete", 16, PLAIN), ("line", 20, ROBERTA)]:
         Sampler(source, SamplerConfig(batch=1, length=length, packing=packing), special)
     assert sorted(path.name for path in source.folder.iterdir()) == [
@@ -241,21 +241,21 @@ def test_lists_are_named_by_what_they_depend_on(source):
         ({"length": 2}, "no room"),
         ({"batch": 0}, "at least one row"),
         ({"seed": -1}, "seed"),
-        ({"packing": "complete", "length": 1 << 21}, "lengths below"),
+        ({"packing": "complete", "length": 1 << 21}, "requires a length below"),
     ],
 )
-def test_what_cannot_be_is_refused(source, change, what):
+def test_invalid_values_are_rejected(source, change, what):
     config = SamplerConfig(**{"batch": 4, "length": 16} | change)
     with pytest.raises(ConfigError, match=what):
         Sampler(source, config, ROBERTA)
 
 
-def test_another_tokenizer_is_refused(source):
-    with pytest.raises(ConfigError, match="32000 ids, and the dataset 1000"):
+def test_other_tokenizer_is_rejected(source):
+    with pytest.raises(ConfigError, match="32000 ids, the dataset 1000"):
         Sampler(source, SamplerConfig(batch=4, length=16), SpecialIds(vocab_size=32_000))
 
 
-def test_an_empty_split_is_refused(source):
+def test_empty_split_is_rejected(source):
     class Empty(Memory):
         def __init__(self) -> None:
             self.tokens, self._marks = np.zeros(0, np.uint16), np.zeros(0, np.uint8)
@@ -266,17 +266,17 @@ def test_an_empty_split_is_refused(source):
 
 
 @pytest.mark.parametrize("place", [(0, 0, 5), (0, 2, 2), (0, -1, 2), (-1, 0, 1), (0, 0, 0)])
-def test_ranks_that_cannot_be_are_refused(place):
+def test_invalid_ranks_are_rejected(place):
     with pytest.raises(ConfigError, match=r"divided|there is no step"):
         SampleOrder(10, 4, 1, "train").rows(*place)
 
 
-def test_a_folder_without_a_dataset_is_refused(tmp_path: Path):
+def test_directory_without_a_dataset_is_rejected(tmp_path: Path):
     with pytest.raises(ConfigError, match="no finished dataset"):
         open_split_data(tmp_path, "train")
 
 
-def test_special_ids_are_the_tokenizers():
+def test_special_ids_match_the_tokenizer():
     class Tokenizer:
         special = SPECIAL_TOKEN_SETS["bert"]
         vocab_size = 100

@@ -130,7 +130,7 @@ def test_rows_to_validate_on_have_known_labels(parts, rows, tmp_path):
     found = read_labelled_splits(job.train, load_tokenizer(parts.tokenizer))
     assert (job.samples, found.validation.targets.tolist(), found.validation_rows.tolist()) == (30, [2], [0])
     other.write_text('{"text": "東京", "label": "d"}\n')
-    with pytest.raises(InputError, match="'d' was not there"):
+    with pytest.raises(InputError, match="'d' did not occur"):
         labelled(parts, rows, validation_data=[str(other)])
 
 
