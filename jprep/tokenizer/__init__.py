@@ -1,4 +1,4 @@
-"""From a corpus to a tokenizer: word counts, a vocabulary, a directory that others load."""
+"""Train a tokenizer on a corpus: count words, learn a vocabulary, and write a directory that other libraries load."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ def load_tokenizer(folder: str | Path) -> Tokenizer:
     """Load a finished tokenizer.
 
     Args:
-        folder: that of `jprep tokenizer train -o`.
+        folder: output directory of `jprep tokenizer train`.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: the directory holds no finished tokenizer.
     """
-    from jprep.tokenizer.tokenizer import Tokenizer  # with numpy, which `import jprep` does without
+    from jprep.tokenizer.tokenizer import Tokenizer  # imports numpy, which `import jprep` avoids
 
     return Tokenizer(folder)

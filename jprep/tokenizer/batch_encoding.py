@@ -1,4 +1,4 @@
-"""Encoders of many texts at once: normalised texts in, arrays of ids out."""
+"""Encode many normalised texts at once into arrays of ids."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from jprep.corpus.document import SENTENCE, WORD
 from jprep.tokenizer.config import DIGITS, TokenizerConfig
-from jprep.tokenizer.formats.policies import respaced
+from jprep.tokenizer.formats.policies import space_substitutions
 from jprep.tokenizer.vocabulary import DOUBLE_HASH
 
 Ids = npt.NDArray[np.int32]
@@ -21,7 +21,7 @@ Offsets = npt.NDArray[np.int64]
 
 
 class EncodedBatch(NamedTuple):
-    """The ids of many texts, one behind the other.
+    """The ids of many texts, concatenated.
 
     Attributes:
         ids: int32, (tokens,).
@@ -35,51 +35,55 @@ class EncodedBatch(NamedTuple):
 GrowingArray = TypeVar("GrowingArray", Ids, Offsets)
 BatchEncoder = Callable[[Sequence[str]], EncodedBatch]
 
-_KEPT_WORDS = 1_000_000
+_MAX_CACHED_WORDS = 1_000_000
 
 
 def cumulative_offsets(lengths: Iterable[int] | Offsets) -> Offsets:
-    """Where each of some runs begins, and where the last one ends."""
+    """Return the start of each of several consecutive ranges, and the end of the last one."""
     sizes = lengths if isinstance(lengths, np.ndarray) else np.fromiter(lengths, np.int64)
     offsets = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
     return offsets
 
 
-def _joined(arrays: Sequence[Ids]) -> Ids:
+def _concatenate(arrays: Sequence[Ids]) -> Ids:
     return np.concatenate(arrays) if arrays else np.zeros(0, np.int32)
 
 
 class SentencePieceEncoder:
-    """BPE and Unigram by sentencepiece. Texts are joined and cut again at newlines, which are in no piece.
+    """Encode with sentencepiece (BPE and Unigram).
+
+    Texts are joined by newlines, which are in no piece, and the ids are split at newlines again.
 
     Args:
-        model: the path of a `spm.model`.
-        newline: the id of the newline's byte.
-        most: characters that sentencepiece is given at a time, where no line is longer. A call costs as much as some
-            fifty characters. Unigram's scores are added up in 32 bits: their sums are exact while they are small, and
-            the ids of one text do not depend on those before it.
+        model: path of a `spm.model`.
+        newline: id of the newline byte.
+        max_characters: maximum characters per call of sentencepiece, unless a single line is longer. A call costs as
+            much as some fifty characters. Unigram's scores are summed in 32 bits: sums of short inputs are exact, so
+            that the ids of a text do not depend on the texts before it.
     """
 
-    def __init__(self, model: Path, newline: int, most: int) -> None:
-        self._model, self._newline, self._most = _sentencepiece(model), newline, most
+    def __init__(self, model: Path, newline: int, max_characters: int) -> None:
+        self._model, self._newline, self._max_characters = _sentencepiece(model), newline, max_characters
 
     def __call__(self, texts: Sequence[str]) -> EncodedBatch:
-        """Encode texts that may hold newlines."""
+        """Encode texts, which may contain newlines."""
         if not texts:
             return EncodedBatch(np.zeros(0, np.int32), np.zeros(1, np.int64))
-        ids = _joined(self._model.encode(_blocks("\n".join(texts), self._most), return_type="numpy", num_threads=1))
+        blocks = _blocks("\n".join(texts), self._max_characters)
+        ids = _concatenate(self._model.encode(blocks, return_type="numpy", num_threads=1))
         newlines = (ids == self._newline).nonzero()[0]
-        if len(newlines) >= len(texts):  # some stand within texts
+        if len(newlines) >= len(texts):  # some are inside texts
             newlines = newlines[np.cumsum([text.count("\n") + 1 for text in texts[:-1]], dtype=np.int64) - 1]
         ends = np.append(newlines, len(ids))
         return EncodedBatch(np.delete(ids, newlines), np.concatenate([[0], ends - np.arange(len(ends))]))
 
 
-def _blocks(text: str, most: int) -> list[str]:
+def _blocks(text: str, max_characters: int) -> list[str]:
     blocks, start = [], 0
     while start < len(text):
-        end = text.rfind("\n", start, start + most) + 1 or text.find("\n", start + most) + 1 or len(text)
+        limit = start + max_characters
+        end = text.rfind("\n", start, limit) + 1 or text.find("\n", limit) + 1 or len(text)
         blocks.append(text[start:end])
         start = end
     return blocks
@@ -92,17 +96,17 @@ def _sentencepiece(model: Path) -> Any:
 
 
 class TokenizersEncoder:
-    """Any model by `tokenizers`.
+    """Encode with the library `tokenizers`.
 
     Args:
-        served: what it loads.
+        tokenizer_json: content of a `tokenizer.json`.
     """
 
-    def __init__(self, served: dict[str, Any]) -> None:
+    def __init__(self, tokenizer_json: dict[str, Any]) -> None:
         import msgspec
         from tokenizers import Tokenizer
 
-        self._tokenizer = Tokenizer.from_str(msgspec.json.encode(served).decode())
+        self._tokenizer = Tokenizer.from_str(msgspec.json.encode(tokenizer_json).decode())
 
     def __call__(self, texts: Sequence[str]) -> EncodedBatch:
         """Encode texts."""
@@ -113,25 +117,25 @@ class TokenizersEncoder:
 
 
 class WordEncoder:
-    """Under hard boundaries: marked text, whose words are encoded once each.
+    """Encode marked text under hard boundaries. Each distinct word is encoded once and cached.
 
     Args:
         encoder: encodes words.
-        config: the policies of spaces, digits and newlines.
-        space: what the model sees for a space.
+        config: policies for spaces, digits and newlines.
+        space: the model's character for a space.
     """
 
     def __init__(self, encoder: BatchEncoder, config: TokenizerConfig, space: str) -> None:
         self._encoder, self._config, self._space = encoder, config, space
-        self._replaced = [(re.compile(pattern), to) for pattern, to in respaced(config, space)]
-        alone = f"|{space}+" if config.spaces == "alone" else ""
+        self._replaced = [(re.compile(pattern), to) for pattern, to in space_substitutions(config, space)]
+        spaces = f"|{space}+" if config.spaces == "alone" else ""
         digits = f"|[{DIGITS}]" if config.digits == "split" else ""
-        signs = f"|{DOUBLE_HASH}" if config.model == "wordpiece" else ""
-        self._cut = re.compile(f"[{SENTENCE}{WORD}]+|(\n{alone}{digits}{signs})")
+        double_hash = f"|{DOUBLE_HASH}" if config.model == "wordpiece" else ""
+        self._cut = re.compile(f"[{SENTENCE}{WORD}]+|(\n{spaces}{digits}{double_hash})")
         self._lock = threading.Lock()
-        self._forget()
+        self._clear_cache()
 
-    def _forget(self) -> None:
+    def _clear_cache(self) -> None:
         self._numbers: dict[str, int] = {}
         self._ids: Ids = np.zeros(0, np.int32)
         self._offsets: Offsets = np.zeros(1, np.int64)
@@ -141,7 +145,7 @@ class WordEncoder:
         units = [self._units(text) for text in texts]
         flat = [unit for text in units for unit in text]
         with self._lock:
-            self._learn(flat)
+            self._add_to_cache(flat)
             numbers = np.fromiter(map(self._numbers.__getitem__, flat), np.int64, len(flat))
             starts, stops, ids = self._offsets[numbers], self._offsets[numbers + 1], self._ids
         lengths = stops - starts
@@ -157,23 +161,23 @@ class WordEncoder:
             text = pattern.sub(to, text)
         return [unit for unit in self._cut.split(text) if unit]
 
-    def _learn(self, units: list[str]) -> None:
-        if len(self._numbers) > _KEPT_WORDS:
-            self._forget()
-        fresh = [unit for unit in dict.fromkeys(units) if unit not in self._numbers]
-        if fresh:
-            ids, offsets = self._encoder(fresh)
+    def _add_to_cache(self, units: list[str]) -> None:
+        if len(self._numbers) > _MAX_CACHED_WORDS:
+            self._clear_cache()
+        new = [unit for unit in dict.fromkeys(units) if unit not in self._numbers]
+        if new:
+            ids, offsets = self._encoder(new)
             known = len(self._numbers)
             used = int(self._offsets[known])
-            self._offsets = _with_room(self._offsets, known + len(fresh) + 1)
-            self._offsets[known + 1 : known + len(fresh) + 1] = offsets[1:] + used
-            self._ids = _with_room(self._ids, used + len(ids))
+            self._offsets = _grown(self._offsets, known + len(new) + 1)
+            self._offsets[known + 1 : known + len(new) + 1] = offsets[1:] + used
+            self._ids = _grown(self._ids, used + len(ids))
             self._ids[used : used + len(ids)] = ids
-            self._numbers.update(zip(fresh, range(known, known + len(fresh)), strict=True))
+            self._numbers.update(zip(new, range(known, known + len(new)), strict=True))
 
 
-def _with_room(array: GrowingArray, size: int) -> GrowingArray:
-    """The array, or one at least twice as long that begins as it does: growing one by one costs little."""
+def _grown(array: GrowingArray, size: int) -> GrowingArray:
+    """Return the array, or one at least twice as long that begins with it, for amortised constant appends."""
     if size <= len(array):
         return array
     longer = np.zeros(max(size, 2 * len(array)), array.dtype)

@@ -1,4 +1,4 @@
-"""`card.json`: what a tokenizer is, what it was made from, and how it scores."""
+"""`card.json`: a tokenizer's configuration, inputs and scores."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from jprep.tokenizer.config import TokenizerConfig
 CARD_JSON = "card.json"
 
 FORMAT = 1
-"""Raised whenever directories written before could not be read as those written now."""
+"""Increased when this version could not read earlier directories as its own."""
 
 
 class TokenizerCard(msgspec.Struct, frozen=True, kw_only=True):
-    """A tokenizer's provenance. It is written last: a directory without it is not finished.
+    """`card.json`. It is written last: a directory without it is unfinished.
 
     Attributes:
-        jprep: the version that wrote it.
-        format: of the directory, see `FORMAT`.
-        name: the recipe's or the corpus's name.
+        jprep: version of jprep that wrote it.
+        format: version of the directory format, see `FORMAT`.
+        name: name of the recipe or corpus.
         signature: one line to cite.
         fingerprint: hash of `made_from`.
-        made_from: the corpus's fingerprint, the whole config, the versions of our learning and of its libraries.
-        config: the `[tokenizer]` section, defaults filled in.
-        normalizers: what it does to raw text: each step's name, version, config and provenance.
-        splitter: under `boundaries = "hard"` what finds sentences in raw text: the same of the splitter; else None.
-        segmenter: in the same way, what finds words.
+        made_from: fingerprint of the corpus, the complete config, versions of the trainer and its libraries.
+        config: the `[tokenizer]` section with defaults filled in.
+        normalizers: normalisers applied to raw text: each step's name, version, config and provenance.
+        splitter: under `boundaries = "hard"`, the same for the sentence splitter of raw text; else None.
+        segmenter: under `boundaries = "hard"`, the same for the segmenter of raw text; else None.
         sources: name, licence and homepage of each source of the corpus.
-        counts: what was counted while training, by dotted name.
-        figures: how it scores on a sample of its corpus.
-        files: SHA-256 by name of each other file of the directory.
+        counts: counters of the training, by dotted name.
+        figures: scores on a sample of the corpus.
+        files: SHA-256 of each other file of the directory by name.
     """
 
     jprep: str
@@ -56,7 +56,7 @@ class TokenizerCard(msgspec.Struct, frozen=True, kw_only=True):
     files: dict[str, str]
 
     def __post_init__(self) -> None:
-        """Refuse files outside the folder."""
+        """Reject files outside the directory."""
         for name in self.files:
             inner_path(name)
 
@@ -65,34 +65,34 @@ def read_card(folder: Path) -> TokenizerCard:
     """Read a tokenizer's card.
 
     Raises:
-        ConfigError: there is no finished tokenizer there, or one of a later jprep's.
+        ConfigError: the directory holds no finished tokenizer, or one of a later jprep.
     """
     card = read_manifest(
         folder / CARD_JSON, TokenizerCard, what="tokenizer", command="jprep tokenizer train", work="training"
     )
     if card.format > FORMAT:
-        what = f"this tokenizer has format {card.format}; this jprep knows formats up to {FORMAT}"
+        what = f"this tokenizer has format {card.format}; this jprep reads formats up to {FORMAT}"
         raise ConfigError(what, where=str(folder), fix=f"install jprep {card.jprep} or later")
     return card
 
 
 def verify_files(folder: Path, card: TokenizerCard, names: Iterable[str] | None = None) -> None:
-    """See that a finished tokenizer's files are what was written.
+    """Verify the hashes of a finished tokenizer's files.
 
     Args:
-        folder: where they lie.
-        card: the tokenizer's.
-        names: the files to look at; all that the card names by default.
+        folder: the tokenizer directory.
+        card: the tokenizer's card.
+        names: files to verify; by default all files of the card.
 
     Raises:
-        DamagedError: one of them is missing or another.
-        MachineError: one cannot be read.
+        DamagedError: a file is missing or has changed.
+        MachineError: a file cannot be read.
     """
     for name in card.files if names is None else card.files.keys() & set(names):
-        fix = "`jprep tokenizer train … --restart` trains the tokenizer again"
+        fix = "train the tokenizer again with `jprep tokenizer train … --restart`"
         verify_file(folder / name, card.files[name], fix)
 
 
 def write_card(folder: Path, card: TokenizerCard) -> None:
-    """Commit the card: from now on the tokenizer is whole."""
+    """Write the card, which marks the tokenizer as finished."""
     write_manifest(folder / CARD_JSON, card)

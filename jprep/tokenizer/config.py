@@ -1,4 +1,4 @@
-"""What a tokenizer is to be: the recipe's `[tokenizer]` section. `docs/tokenizer.md` documents every key."""
+"""The `[tokenizer]` section of a recipe. `docs/tokenizer.md` documents every key."""
 
 from __future__ import annotations
 
@@ -14,36 +14,38 @@ ModelType = Literal["bpe", "byte-bpe", "unigram", "wordpiece"]
 Boundaries = Literal["train", "hard", "none"]
 
 SENTENCEPIECE_MODELS: tuple[ModelType, ...] = ("bpe", "unigram")
-"""The kinds that sentencepiece serves: characters, with bytes for those that are not in the alphabet."""
+"""Model types with pieces of characters, and bytes for characters outside the alphabet; sentencepiece can load them."""
 
 DIGITS = "0-9０-９"
-"""What `digits = "split"` takes for digits, for a regular expression's brackets: no version of Unicode decides it."""
+"""The digits of `digits = "split"`, for a regular expression's character class, independent of the Unicode version."""
 
-_MOST_IDS = 1 << 24
-_LEAST = {"vocab_size": 1, "alphabet": 0, "max_words": 1, "max_piece_chars": 1, "model_max_length": 0, "threads": 1}
+_MAX_VOCAB_SIZE = 1 << 24
+_MINIMUM = {"vocab_size": 1, "alphabet": 0, "max_words": 1, "max_piece_chars": 1, "model_max_length": 0, "threads": 1}
 
 
 class TokenizerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The `[tokenizer]` section.
 
     Attributes:
-        model: `bpe`, characters with byte fallback; `byte-bpe`, GPT-2's kind; `unigram`; `wordpiece`, BERT's.
-        vocab_size: all ids, special tokens and bytes among them.
-        alphabet: how many characters have a piece of their own; 0 takes as many as cover 99.95 % of the text. Not for
-            `byte-bpe`, whose alphabet is the 256 bytes.
-        boundaries: `train`, words guide the vocabulary and nothing is needed at use; `hard`, pieces never cross a word
-            and what is encoded must be segmented; `none`, words are not looked at.
-        special: a set's name (`roberta`, `bert`, `gpt`, `t5`, `none`) and further tokens; by default the model's set.
+        model: `bpe`, of characters with byte fallback; `byte-bpe`, as GPT-2; `unigram`; `wordpiece`, as BERT.
+        vocab_size: number of ids, including special tokens and bytes.
+        alphabet: number of characters with a piece of their own; 0 covers 99.95 % of the text. Not for `byte-bpe`,
+            whose alphabet is the 256 bytes.
+        boundaries: `train`: words guide the vocabulary, raw text can be encoded; `hard`: pieces never cross a word
+            boundary, and text must be segmented before it is encoded; `none`: words are ignored.
+        special: name of a set (`roberta`, `bert`, `gpt`, `t5`, `none`) and additional tokens; by default the set of the
+            model type.
         digits: `keep` learns numbers as they are written, `split` makes every digit a token.
-        spaces: `prefix` joins a space to the word after it, `alone` keeps runs of spaces apart from words.
-        newline: `token` keeps a newline as a token of its own, `space` makes it a space.
-        normalizers: what the tokenizer does to raw text; by default what the corpus did.
-        max_words: distinct words that the trainer sees; rarer ones are cut, once, after all were counted.
-        max_piece_chars: the longest piece, in characters.
-        crossing: pieces that lie across a word boundary in more than this share of their uses are left out, under
-            `boundaries = "train"`; 1 leaves none out.
-        model_max_length: the longest input in tokens, for those who load it; 0 is the special set's own.
-        threads: threads of the Unigram trainer. Its result depends on them, so they are not the machine's.
+        spaces: `prefix` joins a space to the next word, `alone` keeps runs of spaces apart from words.
+        newline: `token` keeps a newline as a token, `space` replaces it by a space.
+        normalizers: normalisers that the tokenizer applies to raw text; by default those of the corpus.
+        max_words: maximum distinct words that the trainer receives; rarer ones are dropped after all have been counted.
+        max_piece_chars: maximum characters per piece.
+        crossing: under `boundaries = "train"`, pieces that cross a word boundary in more than this share of their uses
+            are dropped; 1 keeps all.
+        model_max_length: maximum tokens per input, for libraries that load the tokenizer; 0 uses the special token
+            set's value.
+        threads: threads of the Unigram trainer. The result depends on it, so it is not the machine's number of cores.
     """
 
     model: ModelType = "bpe"
@@ -63,21 +65,21 @@ class TokenizerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
 
 def tokenizer_config(section: Mapping[str, Any], where: str) -> TokenizerConfig:
-    """Check a `[tokenizer]` section.
+    """Validate a `[tokenizer]` section.
 
     Raises:
-        ConfigError: an unknown key, a value of the wrong type or out of its range, two keys that exclude each other.
+        ConfigError: an unknown key, a value of the wrong type or out of range, or two keys that exclude each other.
     """
     config = parse_config(dict(section), TokenizerConfig, where=where)
-    for key, least in _LEAST.items():
-        if getattr(config, key) < least:
-            raise ConfigError(f"tokenizer.{key} must be at least {least}", where=where, fix=f"give {least} or more")
-    if config.vocab_size > _MOST_IDS:
-        fix = f"give at most {_MOST_IDS:,}"
-        raise ConfigError("tokenizer.vocab_size is beyond what any tokenizer has", where=where, fix=fix)
+    for key, minimum in _MINIMUM.items():
+        if getattr(config, key) < minimum:
+            raise ConfigError(f"tokenizer.{key} must be at least {minimum}", where=where, fix=f"use {minimum} or more")
+    if config.vocab_size > _MAX_VOCAB_SIZE:
+        fix = f"use at most {_MAX_VOCAB_SIZE:,}"
+        raise ConfigError("tokenizer.vocab_size is too large", where=where, fix=fix)
     if not 0 < config.crossing <= 1:
-        raise ConfigError("tokenizer.crossing is a share", where=where, fix="give a number above 0, up to 1")
+        raise ConfigError("tokenizer.crossing must be a share", where=where, fix="use a number above 0, up to 1")
     if config.model == "byte-bpe" and config.alphabet:
-        fix = 'leave `alphabet` out, or take model = "bpe"'
+        fix = 'remove `alphabet`, or use model = "bpe"'
         raise ConfigError("the alphabet of byte-bpe is the 256 bytes", where=where, fix=fix)
     return config

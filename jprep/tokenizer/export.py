@@ -1,4 +1,4 @@
-"""A tokenizer's directory, and its vocabulary in the forms of other programs."""
+"""Write a tokenizer's directory, and export its vocabulary to the formats of other programs."""
 
 from __future__ import annotations
 
@@ -37,31 +37,32 @@ _ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 
 
 def write_tokenizer_files(vocabulary: Vocabulary, normalizers: Sequence[dict[str, Any]], folder: Path) -> None:
-    """Write what loads a tokenizer, for `AutoTokenizer`, `tokenizers` and sentencepiece; the same bytes every time.
+    """Write the files that `AutoTokenizer`, `tokenizers` and sentencepiece load. The output is deterministic.
 
     Args:
-        vocabulary: the tokenizer but for its normaliser.
-        normalizers: the descriptions of the steps that raw text goes through.
-        folder: where to; its card is the caller's.
+        vocabulary: the tokenizer without its normaliser.
+        normalizers: descriptions of the steps applied to raw text.
+        folder: output directory; the caller writes the card.
 
     Raises:
-        ConfigError: a normaliser has no portable form.
-        MachineError: the folder cannot be written.
+        ConfigError: a normaliser cannot be expressed in a `tokenizer.json`.
+        MachineError: the directory cannot be written.
     """
     config, vocabulary = vocabulary.config, _with_exact_sums(vocabulary)
     parts = export_normalizers(normalizers, space_of(vocabulary), keep_marks=config.boundaries == "hard")
     _write(folder / TOKENIZER_JSON, tokenizer_json(vocabulary, parts.normalizers, parts.pre_tokenizers))
-    _write(folder / TOKENIZER_CONFIG_JSON, _settings(vocabulary), indent=2)
-    _write(folder / SPECIAL_TOKENS_MAP_JSON, _roles(vocabulary), indent=2)
+    _write(folder / TOKENIZER_CONFIG_JSON, _tokenizer_config(vocabulary), indent=2)
+    _write(folder / SPECIAL_TOKENS_MAP_JSON, _special_tokens_map(vocabulary), indent=2)
     if config.model in SENTENCEPIECE_MODELS:
         write_atomic(folder / SENTENCEPIECE_MODEL, model_proto(vocabulary))
 
 
 def _with_exact_sums(vocabulary: Vocabulary) -> Vocabulary:
-    """Unigram's scores to the nearest 1/1024.
+    """Round Unigram's scores to multiples of 1/1024.
 
-    sentencepiece adds them up in 32 bits and `tokenizers` in 64: where two ways to cut a line are as good, as in
-    "ああああ", rounding would decide, and each would cut in its own way. Sums of these are exact in both, up to 16,384.
+    sentencepiece sums scores in 32 bits, `tokenizers` in 64. If two segmentations of a line have the same score, as in
+    "ああああ", rounding errors would decide, and the two libraries would disagree. Sums of rounded scores are exact in
+    both, up to 16,384.
     """
     if vocabulary.config.model != "unigram":
         return vocabulary
@@ -73,8 +74,8 @@ def _write(path: Path, content: Any, indent: int = -1) -> None:
     write_atomic(path, msgspec.json.format(msgspec.json.encode(content), indent=indent))
 
 
-def _settings(vocabulary: Vocabulary) -> dict[str, Any]:
-    """What transformers reads first. Its class is one that both version 4 and version 5 know."""
+def _tokenizer_config(vocabulary: Vocabulary) -> dict[str, Any]:
+    """Return the content of tokenizer_config.json, with a class that transformers 4 and 5 know."""
     special, config = vocabulary.special, vocabulary.config
     types = ["token_type_ids"] if uses_token_types(special) else []
     return {
@@ -84,12 +85,12 @@ def _settings(vocabulary: Vocabulary) -> dict[str, Any]:
         "model_input_names": ["input_ids", *types, "attention_mask"],
         "added_tokens_decoder": {str(token.pop("id")): token for token in added_tokens(vocabulary)},
         **{f"{role}_token": getattr(special, role) for role in _ROLES if getattr(special, role)},
-        "additional_special_tokens": _further(special),
+        "additional_special_tokens": _additional(special),
     }
 
 
-def _roles(vocabulary: Vocabulary) -> dict[str, Any]:
-    """The special tokens by role, as older versions read them."""
+def _special_tokens_map(vocabulary: Vocabulary) -> dict[str, Any]:
+    """Return the content of special_tokens_map.json, which older versions of transformers read."""
     tokens = {token["content"]: token for token in added_tokens(vocabulary)}
     flags = ("content", "lstrip", "normalized", "rstrip", "single_word")
     roles: dict[str, Any] = {
@@ -97,28 +98,30 @@ def _roles(vocabulary: Vocabulary) -> dict[str, Any]:
         for role in _ROLES
         if getattr(vocabulary.special, role)
     }
-    return roles | {"additional_special_tokens": _further(vocabulary.special)}
+    return roles | {"additional_special_tokens": _additional(vocabulary.special)}
 
 
-def _further(special: SpecialTokens) -> list[str]:
+def _additional(special: SpecialTokens) -> list[str]:
     roles = {getattr(special, role) for role in _ROLES}
     return [token for token in special.tokens if token not in roles]
 
 
 def export_tokenizer(folder: Path, form: str, out: Path) -> list[Path]:
-    """Write a finished tokenizer's vocabulary as another program wants it.
+    """Write a finished tokenizer's vocabulary in another program's format.
 
     Args:
-        folder: the tokenizer's.
-        form: `fairseq` (any model), `bert` (wordpiece), `gpt2` (byte-bpe), `sentencepiece` (bpe, unigram). fairseq puts
-            four tokens before the file's and `<mask>` behind them: its ids are ours where the special set is `roberta`.
-        out: the folder to write to; new, empty, or holding exports of tokenizers.
+        folder: the tokenizer directory.
+        form: `fairseq` (any model), `bert` (wordpiece), `gpt2` (byte-bpe), `sentencepiece` (bpe, unigram). fairseq adds
+            four tokens before those of the file and `<mask>` after them: its ids equal ours if the special token set is
+            `roberta`.
+        out: output directory; new, empty, or with exports of tokenizers.
 
     Returns:
-        the files written.
+        The files written.
 
     Raises:
-        ConfigError: no finished tokenizer, its model has no such form, or the folder holds something else.
+        ConfigError: no finished tokenizer, a format that its model does not support, or an output directory with other
+            content.
         MachineError: the files cannot be written.
     """
     with OutputDirectory(out, TOKENIZER_EXPORT).claim():
@@ -126,15 +129,15 @@ def export_tokenizer(folder: Path, form: str, out: Path) -> list[Path]:
 
 
 def write_format(folder: Path, form: str, out: Path) -> list[Path]:
-    """Write the files of `export` into a directory that the caller has claimed; see there."""
+    """Write the files of `export_tokenizer` into a directory that the caller has claimed."""
     card = read_card(folder)
     verify_files(folder, card, (TOKENIZER_JSON, SENTENCEPIECE_MODEL))
     kind = card.config.model
-    fitting = [name for name, (models, _) in _FORMS.items() if kind in models]
-    if form not in fitting:
-        fix = f"a {kind} tokenizer has the forms {', '.join(fitting)}"
-        raise ConfigError(f"this tokenizer cannot be written as {form!r}", where=str(folder), fix=fix)
-    return _FORMS[form][1](folder, out)
+    supported = [name for name, (models, _) in _FORMATS.items() if kind in models]
+    if form not in supported:
+        fix = f"a {kind} tokenizer supports {', '.join(supported)}"
+        raise ConfigError(f"this tokenizer cannot be exported as {form!r}", where=str(folder), fix=fix)
+    return _FORMATS[form][1](folder, out)
 
 
 def _model(folder: Path) -> dict[str, Any]:
@@ -143,49 +146,49 @@ def _model(folder: Path) -> dict[str, Any]:
 
 
 def fairseq_pieces(folder: Path) -> list[str]:
-    """A tokenizer's pieces as the lines of fairseq's dictionary name them, without those that it adds itself."""
+    """Return the symbols of a tokenizer's pieces in fairseq's dictionary, without those that fairseq adds itself."""
     roberta = SPECIAL_TOKEN_SETS["roberta"]
     return [
-        f"<piece {number}>" if "\n" in piece or "\r" in piece else piece  # one line each, whatever a piece holds
+        f"<piece {number}>" if "\n" in piece or "\r" in piece else piece  # pieces may contain newlines
         for number, piece in enumerate(read_pieces(_model(folder)))
         if piece not in roberta.tokens
     ]
 
 
 def _fairseq(folder: Path, out: Path) -> list[Path]:
-    """`piece count` lines; nobody reads the counts."""
-    return _lines(out / "dict.txt", [f"{piece} 1" for piece in fairseq_pieces(folder)])
+    """Write `piece count` lines; the counts are not used."""
+    return _write_lines(out / "dict.txt", [f"{piece} 1" for piece in fairseq_pieces(folder)])
 
 
 def _bert(folder: Path, out: Path) -> list[Path]:
-    """`vocab.txt`, and the settings under which `BertTokenizer` changes no text and splits no kanji.
+    """Write `vocab.txt`, and settings with which `BertTokenizer` changes no text and splits no kanji.
 
     Raises:
-        ConfigError: `BertTokenizer` would find its pieces only at the beginnings of words, or lacks a special token.
+        ConfigError: `BertTokenizer` would only match pieces at the beginning of words, or lacks a special token.
     """
     config = read_card(folder).config
     special = special_tokens(config)
     if config.boundaries != "hard":
-        what = "BertTokenizer needs pieces that begin with ##, and this vocabulary has none: most words would be [UNK]"
-        fix = 'load this folder with AutoTokenizer; or train a tokenizer with boundaries = "hard"'
+        what = "BertTokenizer requires pieces with a ## prefix, and this vocabulary has none: most words would be [UNK]"
+        fix = 'load this directory with AutoTokenizer, or train a tokenizer with boundaries = "hard"'
         raise ConfigError(what, where=str(folder), fix=fix)
     roles = {f"{role}_token": getattr(special, role) for role in ("unk", "sep", "pad", "cls", "mask")}
     if missing := [role for role, token in roles.items() if not token]:
         fix = 'train it with special = ["bert"]'
         raise ConfigError(
-            f"BertTokenizer needs a {missing[0]}, and this tokenizer has none", where=str(folder), fix=fix
+            f"BertTokenizer requires a {missing[0]}, and this tokenizer has none", where=str(folder), fix=fix
         )
     limits = {"model_max_length": config.model_max_length or special.max_length}
-    _write(out / TOKENIZER_CONFIG_JSON, _BERT_SETTINGS | limits | roles, indent=2)
-    return [*_lines(out / "vocab.txt", read_pieces(_model(folder))), out / TOKENIZER_CONFIG_JSON]
+    _write(out / TOKENIZER_CONFIG_JSON, _BERT_CONFIG | limits | roles, indent=2)
+    return [*_write_lines(out / "vocab.txt", read_pieces(_model(folder))), out / TOKENIZER_CONFIG_JSON]
 
 
-_BERT_SETTINGS = {
+_BERT_CONFIG = {
     "tokenizer_class": "BertTokenizer",
     "do_lower_case": False,
-    "strip_accents": False,  # or it takes the voicing marks from です
-    "tokenize_chinese_chars": False,  # or every kanji becomes a word
-    "do_basic_tokenize": False,  # or it cuts words at punctuation; only the Python class of transformers 4 reads it
+    "strip_accents": False,  # otherwise it removes the voicing mark of で
+    "tokenize_chinese_chars": False,  # otherwise every kanji becomes a word
+    "do_basic_tokenize": False,  # otherwise it splits at punctuation; only transformers 4 reads this
     "clean_up_tokenization_spaces": False,
 }
 
@@ -194,7 +197,7 @@ def _gpt2(folder: Path, out: Path) -> list[Path]:
     model = _model(folder)
     _write(out / "vocab.json", model["vocab"])
     merges = [" ".join(pair) for pair in model["merges"]]
-    return [out / "vocab.json", *_lines(out / "merges.txt", ["#version: 0.2", *merges])]
+    return [out / "vocab.json", *_write_lines(out / "merges.txt", ["#version: 0.2", *merges])]
 
 
 def _sentencepiece(folder: Path, out: Path) -> list[Path]:
@@ -206,16 +209,16 @@ def _sentencepiece(folder: Path, out: Path) -> list[Path]:
     ids = range(loaded.get_piece_size())
     return [
         out / SENTENCEPIECE_MODEL,
-        *_lines(out / "spm.vocab", [f"{loaded.id_to_piece(i)}\t{loaded.get_score(i):g}" for i in ids]),
+        *_write_lines(out / "spm.vocab", [f"{loaded.id_to_piece(i)}\t{loaded.get_score(i):g}" for i in ids]),
     ]
 
 
-def _lines(path: Path, lines: Sequence[str]) -> list[Path]:
+def _write_lines(path: Path, lines: Sequence[str]) -> list[Path]:
     write_atomic(path, "".join(f"{line}\n" for line in lines).encode())
     return [path]
 
 
-_FORMS: dict[str, tuple[tuple[ModelType, ...], Callable[[Path, Path], list[Path]]]] = {
+_FORMATS: dict[str, tuple[tuple[ModelType, ...], Callable[[Path, Path], list[Path]]]] = {
     "fairseq": (("bpe", "byte-bpe", "unigram", "wordpiece"), _fairseq),
     "bert": (("wordpiece",), _bert),
     "gpt2": (("byte-bpe",), _gpt2),

@@ -1,4 +1,4 @@
-"""The tokenizer's README: what `card.json` says, for readers."""
+"""The README of a tokenizer directory, generated from `card.json`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NEWLINES = {"token": "", "space": " A newline comes back as a space."}
 
 
 def model_card(card: TokenizerCard) -> str:
-    """The README of a tokenizer's folder, in Markdown, with the head that model hubs read."""
+    """Return the README of a tokenizer directory as Markdown, with the front matter that model hubs read."""
     return "\n".join(_lines(card)) + "\n"
 
 
@@ -50,7 +50,7 @@ def _lines(card: TokenizerCard) -> Iterator[str]:
 
 
 def _settings(card: TokenizerCard) -> dict[str, object]:
-    """The config as it was understood: what it left to us, filled in."""
+    """Return the effective config, with defaults filled in."""
     config, special = card.config, special_tokens(card.config)
     given = {key: getattr(config, key) for key in config.__struct_fields__ if key != "normalizers"}
     shown = " ".join((*special.tokens[:_SHOWN], "…") if len(special.tokens) > _SHOWN else special.tokens)
@@ -69,7 +69,7 @@ def _normalising(card: TokenizerCard) -> Iterator[str]:
 
 
 def table(title: str, rows: Mapping[str, object]) -> Iterator[str]:
-    """A heading and a table of two columns, in Markdown; nothing where there is no row."""
+    """Yield a heading and a table of two columns in Markdown; nothing for an empty table."""
     if rows:
         yield from (f"## {title}", "", "| | |", "|---|---|")
         yield from (f"| {name} | {_cell(value)} |" for name, value in rows.items())
@@ -83,7 +83,7 @@ def _cell(value: object) -> str:
 
 
 def source_list(sources: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """A corpus's sources with their licences, in Markdown."""
+    """Yield a Markdown list of a corpus's sources with their licences."""
     for source in sources:
         where = f" ({source['homepage']})" if source["homepage"] else ""
         yield f"- {source['name']}{where}: {source['licence'] or 'its licence is not stated in the recipe'}"

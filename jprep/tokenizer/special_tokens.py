@@ -1,4 +1,4 @@
-"""Special tokens: the published sets by task, and further ones."""
+"""Special tokens: published sets by model family, and additional tokens."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from jprep.tokenizer.config import ModelType, TokenizerConfig
 
 
 class SpecialTokens(msgspec.Struct, frozen=True, kw_only=True):
-    """Special tokens and what each is for.
+    """Special tokens by role.
 
     Attributes:
-        head: those with the first ids, in order.
-        tail: those with the last ids, in order.
+        head: tokens with the first ids, in order.
+        tail: tokens with the last ids, in order.
         unk, bos, eos, pad, cls, sep, mask: the token for that role, or "".
-        before, after: what stands around one text when special tokens are asked for.
-        between: what stands between two texts.
-        pair_after: what stands after the second of two texts.
-        max_length: tokens that such models usually take at once.
+        before, after: tokens added around one text.
+        between: tokens added between two texts.
+        pair_after: tokens added after the second of two texts.
+        max_length: usual maximum tokens per input of such models.
     """
 
     head: tuple[str, ...] = ()
@@ -40,12 +40,12 @@ class SpecialTokens(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """All of them, in the order of their ids."""
+        """All special tokens in the order of their ids."""
         return self.head + self.tail
 
 
 SPECIAL_TOKEN_SETS = {
-    # fairseq's order: its dictionary puts these four first and <mask> last, so that its ids are ours.
+    # fairseq's order: its dictionary puts these four first and <mask> last, so that its ids equal ours.
     "roberta": SpecialTokens(
         head=("<s>", "<pad>", "</s>", "<unk>"), tail=("<mask>",),
         unk="<unk>", bos="<s>", eos="</s>", pad="<pad>", cls="<s>", sep="</s>", mask="<mask>",
@@ -65,47 +65,45 @@ SPECIAL_TOKEN_SETS = {
     ),
     "none": SpecialTokens(),
 }  # fmt: skip
-"""Set → its tokens."""
+"""Special tokens by name of the set."""
 
 DEFAULT_SETS: dict[ModelType, str] = {"bpe": "roberta", "unigram": "roberta", "byte-bpe": "gpt", "wordpiece": "bert"}
-"""The set that a kind of model takes when none is named."""
+"""The default set of each model type."""
 
 
 def special_tokens(config: TokenizerConfig) -> SpecialTokens:
-    """The special tokens of a tokenizer: one set, and the further tokens behind it, before a last `<mask>`.
+    """Return a tokenizer's special tokens: one set, with additional tokens after it, before a final `<mask>`.
 
     Raises:
-        ConfigError: two sets, a token twice, or one that cannot be told from text.
+        ConfigError: two sets, a repeated token, or a token that cannot be distinguished from text.
     """
     sets = [name for name in config.special if name in SPECIAL_TOKEN_SETS] or [DEFAULT_SETS[config.model]]
     if len(sets) > 1:
-        fix = "name one set, and what else is needed as tokens"
+        fix = "use one set, and list additional tokens by name"
         raise ConfigError(f"two sets of special tokens: {', '.join(sets)}", where="tokenizer.special", fix=fix)
-    chosen, further = (
+    chosen, additional = (
         SPECIAL_TOKEN_SETS[sets[0]],
         [token for token in config.special if token not in SPECIAL_TOKEN_SETS],
     )
-    if not chosen.unk and config.model != "byte-bpe":  # every other kind needs one, if only as the last resort
+    if not chosen.unk and config.model != "byte-bpe":  # every other model type needs one as a last resort
         chosen = msgspec.structs.replace(chosen, head=("<unk>", *chosen.head), unk="<unk>")
-    _refuse_clashes(further, chosen)
-    return msgspec.structs.replace(chosen, tail=(*further, *chosen.tail))
+    _check_additional(additional, chosen)
+    return msgspec.structs.replace(chosen, tail=(*additional, *chosen.tail))
 
 
-def _refuse_clashes(further: Sequence[str], chosen: SpecialTokens) -> None:
+def _check_additional(additional: Sequence[str], chosen: SpecialTokens) -> None:
     taken = set(chosen.tokens)
-    for token in further:
+    for token in additional:
         if token in taken:
-            raise ConfigError(
-                f"the special token {token!r} is there twice", where="tokenizer.special", fix="name it once"
-            )
+            raise ConfigError(f"duplicate special token {token!r}", where="tokenizer.special", fix="list it once")
         if token.lower() in SPECIAL_TOKEN_SETS:
-            fix = f"the set is called {token.lower()!r}"
-            raise ConfigError(f"no set of special tokens is called {token!r}", where="tokenizer.special", fix=fix)
+            fix = f"use {token.lower()!r}"
+            raise ConfigError(f"unknown set of special tokens: {token!r}", where="tokenizer.special", fix=fix)
         if len(token) < 2 or token != token.strip() or not token.isprintable():
-            what = f"{token!r} cannot be a special token: it would be found in ordinary text"
-            fix = f"two or more visible characters, e.g. <sep>; or a set: {', '.join(SPECIAL_TOKEN_SETS)}"
+            what = f"{token!r} cannot be a special token: it occurs in ordinary text"
+            fix = f"use two or more visible characters, e.g. <sep>; or a set: {', '.join(SPECIAL_TOKEN_SETS)}"
             raise ConfigError(what, where="tokenizer.special", fix=fix)
         if token.startswith("<0x") and token.endswith(">") and len(token) == 6:
             fix = "choose another name"
-            raise ConfigError(f"{token!r} is the name of a byte", where="tokenizer.special", fix=fix)
+            raise ConfigError(f"{token!r} is reserved for a byte", where="tokenizer.special", fix=fix)
         taken.add(token)

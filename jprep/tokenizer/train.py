@@ -1,4 +1,4 @@
-"""Trains a tokenizer: counts, learns, writes, scores; and at the end the card."""
+"""Train a tokenizer: count units, learn a vocabulary, write and score the directory, and write the card."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ from jprep.tokenizer.vocabulary import Vocabulary
 
 _CLAIM, _STAGED = "training.json", "staged"
 _LIBRARIES = ("sentencepiece", "tokenizers", "pyarrow", "regex")
-_SCORED = 2  # one paragraph of the sample in so many is scored: a quick look, not an evaluation
-_COMPARED = 1_000  # paragraphs on which the exported tokenizer's ids are held against ours
+_SCORED_EVERY = 2  # every n-th paragraph of the sample is scored: a quick check, not an evaluation
+_COMPARED = 1_000  # paragraphs on which the ids of the exported tokenizer are compared with ours
 
 
 def train(
-    material: TrainingData,
+    data: TrainingData,
     config: TokenizerConfig,
     folder: Path,
     executor: Executor,
@@ -51,89 +51,91 @@ def train(
     *,
     restart: bool = False,
 ) -> TokenizerCard:
-    """Train a tokenizer, or bring one that was begun to its end, or see that it is whole.
+    """Train a tokenizer, resume an interrupted training, or verify a finished tokenizer.
 
     Args:
-        material: what to train it on.
-        config: what it is to be.
-        folder: where; new, empty, or holding this very tokenizer.
-        executor: where the counting runs.
-        progress: is told of it.
-        restart: throw away another tokenizer that the folder holds.
+        data: training data.
+        config: configuration of the tokenizer.
+        folder: output directory; new, empty, or with this very tokenizer.
+        executor: runs the counting.
+        progress: progress callback.
+        restart: discard another tokenizer in the output directory.
 
     Raises:
-        MismatchError: the folder holds another tokenizer; the message names what differs.
-        ConfigError: the config asks for what cannot be, or for what this material cannot give; or the folder holds
-            something else than a tokenizer.
-        JprepError: see its kinds; what was counted stays, and the same call goes on.
+        MismatchError: the directory holds another tokenizer; the message names the differences.
+        ConfigError: the config is impossible, or impossible with this data; or the directory holds something other than
+            a tokenizer.
+        JprepError: any other failure; finished counts are kept, and the same call resumes.
     """
     out = OutputDirectory(folder, TOKENIZER, files=(*FILES, README))
     with out.claim():
-        return _Training(material, config, out, executor, progress).run(restart=restart)
+        return _Training(data, config, out, executor, progress).run(restart=restart)
 
 
 class _Training:
-    """One run of `train`, under the folder's lock."""
+    """A run of `train` that holds the directory's lock."""
 
     def __init__(
         self,
-        material: TrainingData,
+        data: TrainingData,
         config: TokenizerConfig,
         out: OutputDirectory,
         executor: Executor,
         progress: ProgressReporter,
     ) -> None:
-        self._material, self._config, self._out = material, config, out
+        self._data, self._config, self._out = data, config, out
         self._folder, self._state = out.path, out.state
         self._executor, self._progress = executor, progress
         self._special = special_tokens(config)
-        material.look()
-        self._normalizers = _normalizers(material, config)
-        export_normalizers(self._normalizers, " ")  # what cannot be exported is found out before hours of counting
-        self._made_from = plain(
-            {
-                "format": FORMAT,
-                "material": material.fields(),
-                "config": config,
-                "normalizers": self._normalizers,
-                "splitter": self._at_use(material.splitter),
-                "segmenter": self._at_use(material.segmenter),
-                "versions": {"units": units.VERSION, "learning": learning.VERSION},
-                "libraries": {name: version(name) for name in _LIBRARIES},
-            }
-        )
+        data.inspect()
+        self._normalizers = _normalizers(data, config)
+        export_normalizers(self._normalizers, " ")  # fail before hours of counting if a normaliser cannot be exported
+        self._made_from = plain(self._fields())
 
-    def _at_use(self, step: dict[str, Any] | None) -> dict[str, Any] | None:
-        """What finds sentences and words in raw text, where words are needed."""
+    def _fields(self) -> dict[str, Any]:
+        """Return the fingerprint fields."""
+        return {
+            "format": FORMAT,
+            "material": self._data.fields(),
+            "config": self._config,
+            "normalizers": self._normalizers,
+            "splitter": self._for_raw_text(self._data.splitter),
+            "segmenter": self._for_raw_text(self._data.segmenter),
+            "versions": {"units": units.VERSION, "learning": learning.VERSION},
+            "libraries": {name: version(name) for name in _LIBRARIES},
+        }
+
+    def _for_raw_text(self, step: dict[str, Any] | None) -> dict[str, Any] | None:
+        """Return a step if the tokenizer needs it to segment raw text."""
         return step if self._config.boundaries == "hard" else None
 
     def run(self, *, restart: bool) -> TokenizerCard:
-        """Train."""
+        """Run all steps of the training."""
         self._out.remove_leftovers()
-        if restart:  # a model of another kind would leave files that loaders prefer
+        if restart:  # a model of another type would leave files that loaders prefer
             self._out.restart(last=_CLAIM)
         if self._out.finished:
             return self._finished()
         self._claim()
-        counted = self._material.count(self._config, self._state, self._executor, self._progress)
+        counted = self._data.count(self._config, self._state, self._executor, self._progress)
         failpoint("tokenizer.counted")
         self._progress.begin("learning", 0)
         vocabulary = self._learn(counted)
         failpoint("tokenizer.learnt")
         card = self._publish(self._stage(vocabulary, counted))
-        self._forget()
+        self._remove_state()
         return card
 
     def _learn(self, counted: UnitCounts) -> Vocabulary:
-        """Learn. What was asked for and cannot be is forgotten, so that the counts serve the next attempt."""
+        """Learn the vocabulary. A config error clears the claim, so that the next attempt reuses the counts."""
         try:
-            return _aside(lambda: learning.learn(counted, self._config, self._special, self._state / "learning"))
+            return _in_thread(lambda: learning.learn(counted, self._config, self._special, self._state / "learning"))
         except ConfigError:
             write_atomic(self._state / _CLAIM, b"")
             raise
 
     def _claim(self) -> None:
-        """Say what is being made here, or see that it is what was begun."""
+        """Record what is being trained, or check it against an earlier run."""
         path = self._state / _CLAIM
         if begun := read_claim(path):
             refuse_mismatch(self._made_from, begun, self._folder)
@@ -141,16 +143,16 @@ class _Training:
             write_atomic(path, encode_checksummed(self._made_from))
 
     def _finished(self) -> TokenizerCard:
-        """The card that stands, if it says just what this call would, and its files stand."""
-        self._material.refuse_unknowable(self._folder)
+        """Return the card of a finished tokenizer if it is the requested one and its files are intact."""
+        self._data.check_comparable(self._folder)
         card = read_card(self._folder)
         refuse_mismatch(self._made_from, card.made_from, self._folder)
         verify_files(self._folder, card)
-        self._forget()
+        self._remove_state()
         return card
 
     def _stage(self, vocabulary: Vocabulary, counted: UnitCounts) -> TokenizerCard:
-        """Write the directory aside, and score it."""
+        """Write the directory to a staging folder, and score it."""
         staged = self._state / _STAGED
         remove_tree(staged)
         write_tokenizer_files(vocabulary, self._normalizers, staged)
@@ -160,26 +162,26 @@ class _Training:
         return msgspec.structs.replace(card, figures=_figures(Tokenizer(staged), counted.sample))
 
     def _card(self, counts: dict[str, int]) -> TokenizerCard:
-        mark = fingerprint(self._made_from)
+        identity = fingerprint(self._made_from)
         return TokenizerCard(
             jprep=version("jprep"),
             format=FORMAT,
-            name=self._material.name,
-            signature=_signature(self._material.name, self._config, mark),
-            fingerprint=mark,
+            name=self._data.name,
+            signature=_signature(self._data.name, self._config, identity),
+            fingerprint=identity,
             made_from=self._made_from,
             config=self._config,
             normalizers=self._normalizers,
-            splitter=self._at_use(self._material.splitter),
-            segmenter=self._at_use(self._material.segmenter),
-            sources=self._material.sources,
+            splitter=self._for_raw_text(self._data.splitter),
+            segmenter=self._for_raw_text(self._data.segmenter),
+            sources=self._data.sources,
             counts=dict(sorted(counts.items())),
             figures={},
             files={},
         )
 
     def _publish(self, card: TokenizerCard) -> TokenizerCard:
-        """Move what was staged to its place, the card last."""
+        """Move the staged files to the output directory, the card last."""
         staged = self._state / _STAGED
         (staged / CARD_JSON).unlink()
         write_atomic(staged / README, model_card(card).encode())
@@ -191,13 +193,13 @@ class _Training:
         write_card(self._folder, card)
         return card
 
-    def _forget(self) -> None:
-        """Delete work under way, all but the lock that is held; the claim, which says whose it is, last."""
+    def _remove_state(self) -> None:
+        """Delete intermediate files, except the lock; the claim is deleted last."""
         self._out.remove_state(last=_CLAIM)
 
 
-def _aside(work: Callable[[], Vocabulary]) -> Vocabulary:
-    """Do something in a thread: the main one has to be free for a Ctrl-C, which the learning library does not take."""
+def _in_thread(work: Callable[[], Vocabulary]) -> Vocabulary:
+    """Run a function in a thread, so that the main thread can handle Ctrl-C, which the training library ignores."""
     done: Future[Vocabulary] = Future()
 
     def run() -> None:
@@ -210,17 +212,17 @@ def _aside(work: Callable[[], Vocabulary]) -> Vocabulary:
     return done.result()
 
 
-def _normalizers(material: TrainingData, config: TokenizerConfig) -> list[dict[str, Any]]:
-    """The descriptions of what is done to raw text."""
+def _normalizers(data: TrainingData, config: TokenizerConfig) -> list[dict[str, Any]]:
+    """Return the descriptions of the normalisers for raw text."""
     if config.normalizers is None:
-        return material.normalizers
+        return data.normalizers
     return [plain(describe_step(make_step("normalizer", ref))) for ref in config.normalizers]
 
 
 def _figures(tokenizer: Tokenizer, sample: Path) -> dict[str, float]:
-    """How a tokenizer scores on the sample, and on how many of its paragraphs the exported one gives other ids."""
+    """Score a tokenizer on the sample, and count the paragraphs for which the exported tokenizer gives other ids."""
     with sample.open(encoding="utf-8", newline="\n") as lines:
-        scored = islice(lines, 0, None, _SCORED)
+        scored = islice(lines, 0, None, _SCORED_EVERY)
         figures = score_tokenizer(tokenizer, (line.rstrip("\n") for line in scored)).figures()
     with sample.open(encoding="utf-8", newline="\n") as lines:
         compared = [line.rstrip("\n") for line in islice(lines, _COMPARED)]
@@ -232,15 +234,15 @@ def _figures(tokenizer: Tokenizer, sample: Path) -> dict[str, float]:
 def _differing(tokenizer: Tokenizer, marked: list[str]) -> int:
     from tokenizers import Tokenizer as Exported
 
-    hard = tokenizer.card.config.boundaries == "hard"  # a word alone has no mark, and would be segmented again
+    hard = tokenizer.card.config.boundaries == "hard"  # a single word has no mark, and would be segmented again
     texts = [line + WORD if hard else line.replace(WORD, "") for line in marked]
     exported = Exported.from_file(str(tokenizer.folder / "tokenizer.json"))
-    theirs = [each.ids for each in exported.encode_batch_fast(texts, add_special_tokens=False)]
+    exported_ids = [each.ids for each in exported.encode_batch_fast(texts, add_special_tokens=False)]
     ids, offsets = tokenizer.encode_batch(texts)
-    return sum(ids[offsets[i] : offsets[i + 1]].tolist() != their for i, their in enumerate(theirs))
+    return sum(ids[offsets[i] : offsets[i + 1]].tolist() != other for i, other in enumerate(exported_ids))
 
 
-def _signature(name: str, config: TokenizerConfig, mark: str) -> str:
-    """One line that says what a tokenizer is: to be cited beside figures."""
+def _signature(name: str, config: TokenizerConfig, identity: str) -> str:
+    """Return one line to cite with figures."""
     what = [f"tokenizer:{name}", config.model, f"vocab:{config.vocab_size}", f"boundaries:{config.boundaries}"]
-    return "|".join([f"jprep:{version('jprep')}", *what, f"id:{mark[:12]}"])
+    return "|".join([f"jprep:{version('jprep')}", *what, f"id:{identity[:12]}"])

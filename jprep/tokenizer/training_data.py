@@ -1,4 +1,4 @@
-"""What a tokenizer is trained on: a corpus, inputs that are made one first, or word counts that a user has."""
+"""Training data of a tokenizer: a finished corpus, inputs to build a corpus from, or a file of word counts."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _log = logging.getLogger(__name__)
 
 
 class TrainingData(ABC):
-    """What a tokenizer is trained on.
+    """Training data of a tokenizer.
 
     Attributes:
-        name: the corpus's or the file's.
-        corpus: the finished corpus that it is, if it is one.
-        normalizers: the descriptions of the normalisers that its text went through.
-        splitter: the description of the splitter that found its sentences; None where none is known.
-        segmenter: the description of the segmenter that found its words; None where there was none.
+        name: name of the corpus or the file.
+        corpus: the finished corpus, if there is one.
+        normalizers: descriptions of the normalisers that were applied to the text.
+        splitter: description of the sentence splitter; None if unknown.
+        segmenter: description of the segmenter; None if there was none.
         sources: name, licence and homepage of each source.
     """
 
@@ -41,19 +41,19 @@ class TrainingData(ABC):
     segmenter: dict[str, Any] | None
     sources: list[dict[str, Any]]
 
-    def look(self) -> None:  # noqa: B027 - most know all about themselves
-        """Find out what it is. Called before all else, once the output's folder is known to be ours, and locked."""
+    def inspect(self) -> None:  # noqa: B027 - not needed by most kinds
+        """Inspect the data. Called first, once the output directory has been claimed and locked."""
 
     @abstractmethod
     def fields(self) -> dict[str, Any]:
-        """What it is, for the tokenizer's fingerprint."""
+        """Return the fingerprint fields."""
 
     @abstractmethod
     def count(self, config: TokenizerConfig, state: Path, executor: Executor, progress: ProgressReporter) -> UnitCounts:
-        """Count its units; resumed where an earlier run was stopped."""
+        """Count training units, or resume an interrupted count."""
 
-    def refuse_unknowable(self, folder: Path) -> None:  # noqa: B027 - most can be held against what was made of them
-        """Raise MismatchError if it cannot be said whether a finished tokenizer was made of this."""
+    def check_comparable(self, folder: Path) -> None:  # noqa: B027 - most kinds can be compared
+        """Raise MismatchError if the data cannot be compared with that of a finished tokenizer."""
 
 
 class CorpusTrainingData(TrainingData):
@@ -66,21 +66,21 @@ class CorpusTrainingData(TrainingData):
         self.sources = [_about(source) for source in corpus.manifest.sources]
 
     def fields(self) -> dict[str, Any]:
-        """The corpus's fingerprint, and its files' hashes: a pipe's content is in them only."""
+        """Return the corpus's fingerprint and the hash of its files: the content of a pipe is only in the files."""
         files = [part.sha256 for part in self._corpus.manifest.parts]
         return {"corpus": self._corpus.manifest.fingerprint, "files": fingerprint({"sha256": files})}
 
     def count(self, config: TokenizerConfig, state: Path, executor: Executor, progress: ProgressReporter) -> UnitCounts:
-        """Count the corpus's units."""
+        """Count the units of the corpus."""
         return count_corpus(self._corpus, config, state, executor, progress)
 
 
 class InputTrainingData(TrainingData):
-    """Inputs that a recipe makes a corpus of, for the time of the training.
+    """Inputs from which a temporary corpus is built with a recipe.
 
     Args:
-        recipe: how.
-        cache: a file that remembers the inputs' hashes.
+        recipe: the recipe.
+        cache: a file that caches the hashes of the inputs.
     """
 
     def __init__(self, recipe: Recipe, cache: Path) -> None:
@@ -90,34 +90,34 @@ class InputTrainingData(TrainingData):
             for source in recipe.corpus.sources
         ]
 
-    def look(self) -> None:
+    def inspect(self) -> None:
         """Hash the inputs."""
         self._made_from = expected_made_from(self._recipe, self._cache)
         self.normalizers, self.splitter, self.segmenter = _steps(self._made_from)
 
     def fields(self) -> dict[str, Any]:
-        """The fingerprint of the corpus that is made."""
+        """Return the fingerprint of the corpus to build."""
         return {"corpus": fingerprint(self._made_from)}
 
     def count(self, config: TokenizerConfig, state: Path, executor: Executor, progress: ProgressReporter) -> UnitCounts:
         """Build the corpus, then count its units."""
         corpus = self._build(state / "corpus", executor, progress)
         if corpus.manifest.fingerprint != fingerprint(self._made_from):
-            fix = "run the same command again with --restart"
-            raise InputError("an input has changed since the training hashed it", where=self.name, fix=fix)
+            fix = "rerun the command with --restart"
+            raise InputError("an input has changed since the training started", where=self.name, fix=fix)
         return count_corpus(corpus, config, state, executor, progress)
 
     def _build(self, folder: Path, executor: Executor, progress: ProgressReporter) -> Corpus:
-        """Build the corpus, or build it again if an earlier run finished it and it is damaged."""
+        """Build the corpus; rebuild it if an earlier run finished it and it is damaged."""
         finished = (folder / MANIFEST).exists()
-        # A finished corpus cannot be held against a pipe; built again, its parts are held against what was counted.
-        again = self._is_piped() and finished
+        # A finished corpus cannot be compared with a pipe; a rebuilt one has its shards compared with what was counted.
+        restart = self._is_piped() and finished
         try:
-            build(self._recipe, folder, executor, progress, restart=again)
+            build(self._recipe, folder, executor, progress, restart=restart)
         except DamagedError as error:
-            if not finished or again:
+            if not finished or restart:
                 raise
-            _log.warning("%s (%s): the corpus of this training is built again", error.where, error.what)
+            _log.warning("%s (%s): rebuilding the corpus of this training", error.where, error.what)
             build(self._recipe, folder, executor, progress, restart=True)
         return Corpus(folder)
 
@@ -125,11 +125,11 @@ class InputTrainingData(TrainingData):
         files = [file for source in self._made_from["documents"]["sources"] for file in source["files"]]
         return not all(file["sha256"] for file in files)
 
-    def refuse_unknowable(self, folder: Path) -> None:
-        """A pipe can be read only once."""
+    def check_comparable(self, folder: Path) -> None:
+        """Reject pipes, which can be read only once."""
         if self._is_piped():
-            fix = "give another -o, or --restart to train it again"
-            raise MismatchError("a finished tokenizer cannot be held against a pipe", where=str(folder), fix=fix)
+            fix = "choose another -o, or train again with --restart"
+            raise MismatchError("cannot compare a finished tokenizer with a pipe", where=str(folder), fix=fix)
 
 
 class WordCountTrainingData(TrainingData):
@@ -143,16 +143,16 @@ class WordCountTrainingData(TrainingData):
         self._path, self.name = path, path.stem
 
     def fields(self) -> dict[str, Any]:
-        """The file's hash."""
+        """Return the hash of the file."""
         if not self._path.is_file():
-            fix = "give a file's path; it is read twice, so that a pipe will not do"
-            raise ConfigError("there is no such file of word counts", where=str(self._path), fix=fix)
+            fix = "use the path of a file; a pipe does not work, because the file is read twice"
+            raise ConfigError("no such file of word counts", where=str(self._path), fix=fix)
         with open_raw(str(self._path)) as file:
             self._content = hash_content(file)
         return {"counts": self._content.sha256}
 
     def count(self, config: TokenizerConfig, state: Path, executor: Executor, progress: ProgressReporter) -> UnitCounts:
-        """Add the file's counts up; what is read is compared with what was hashed."""
+        """Sum the counts of the file; what is read is compared with the hash."""
         expected = {str(self._path): self._content}
         expect_contents(expected)
         try:

@@ -1,4 +1,4 @@
-"""A vocabulary: every id with its piece, in order. What learners make, and what exports write."""
+"""A vocabulary: every id with its piece, in order. Trainers create it, exports write it."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.special_tokens import SpecialTokens
 
 SPACE = "▁"
-"""U+2581 stands for a space in pieces of characters. Text that holds it comes back with a space in its place."""
+"""U+2581 represents a space in pieces of characters. Text that contains it decodes with a space in its place."""
 
 NEWLINE = "␤"
-"""U+2424 stands for a newline in WordPiece, which has no bytes to fall back on."""
+"""U+2424 represents a newline in WordPiece, which has no byte fallback."""
 
 CONTINUATION_PREFIX = "##"
-"""Begins WordPiece's pieces that continue a word, under hard boundaries."""
+"""Prefix of WordPiece pieces that continue a word, under hard boundaries."""
 
 DOUBLE_HASH = "#(?=#)"
-"""Where WordPiece splits text (a regular expression), so that `##` in text is not read as `CONTINUATION_PREFIX`."""
+"""Regular expression at which such WordPiece cuts text, so that `##` in text is not taken for the prefix."""
 
 PieceKind = Literal["normal", "byte", "special", "unknown"]
 
 
 class VocabularyPiece(msgspec.Struct, frozen=True):
-    """One id.
+    """The piece of one id.
 
     Attributes:
-        text: as the exported files spell it: with `▁` for a space, `<0x0A>` for a byte; byte-bpe in GPT-2's characters.
-        kind: `unknown` is the special token for what has no piece.
-        score: Unigram's log probability, BPE's rank below zero; 0 for the others.
+        text: as in exported files: `▁` for a space, `<0x0A>` for a byte; byte-bpe in GPT-2's characters.
+        kind: `unknown` is the special token for text without a piece.
+        score: Unigram's log probability, or BPE's negative rank; 0 for other model types.
     """
 
     text: str
@@ -39,15 +39,15 @@ class VocabularyPiece(msgspec.Struct, frozen=True):
 
 
 class Vocabulary(msgspec.Struct, frozen=True):
-    """A tokenizer but for its normaliser.
+    """A tokenizer without its normaliser.
 
     Attributes:
-        config: what was asked for.
-        special: its special tokens.
-        pieces: by id.
-        merges: byte-bpe's merges in order, one for each learnt piece; empty for the other kinds.
-        alphabet: the characters (byte-bpe: none) that have a piece of their own, most frequent first.
-        counts: what was counted while learning, by dotted name.
+        config: the requested configuration.
+        special: special tokens.
+        pieces: pieces by id.
+        merges: byte-bpe's merges in order, one for each learnt piece; empty for other model types.
+        alphabet: characters with a piece of their own (byte-bpe: none), most frequent first.
+        counts: counters of the training, by dotted name.
     """
 
     config: TokenizerConfig

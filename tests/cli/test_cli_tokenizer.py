@@ -180,7 +180,7 @@ def test_other_formats(trained: dict[str, Path], tmp_path: Path, jprep: Run) -> 
     refused = jprep("tokenizer", "export", trained["bpe"], "--format", "gpt2", "-o", tmp_path / "x", code=2)
     assert "fairseq, sentencepiece" in refused.stderr
     refused = jprep("tokenizer", "export", trained["wordpiece"], "--format", "bert", "-o", tmp_path / "x", code=2)
-    assert "pieces that begin with ##" in refused.stderr and not (tmp_path / "x").exists()
+    assert "pieces with a ## prefix" in refused.stderr and not (tmp_path / "x").exists()
 
 
 def test_evaluate_compares(trained: dict[str, Path], corpus: Path, jprep: Run) -> None:

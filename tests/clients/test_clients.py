@@ -1,7 +1,7 @@
-"""What jprep writes, read by the programs that it is written for.
+"""Read jprep's output with the programs that it is written for.
 
-`make soak` installs them: JPREP_CLIENTS names an environment with DuckDB, polars and datasets, with node packages in
-`node` and Megatron in `megatron`, which the torch backend's Python (JPREP_TORCH) runs.
+`make soak` installs them: JPREP_CLIENTS names an environment with DuckDB, polars and datasets, node packages in `node`,
+and Megatron in `megatron`, which runs with the torch backend's Python (JPREP_TORCH).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 @cache
 def clients() -> Path:
-    """The environment of clients."""
+    """Return the environment with the client programs."""
     if not (folder := os.environ.get("JPREP_CLIENTS")):
         pytest.skip("JPREP_CLIENTS names no environment with clients")
     return Path(folder)
@@ -51,13 +51,13 @@ def output(*command: object, cwd: Path | None = None, **variables: str) -> str:
 
 
 def blocks(page: str, heading: str) -> list[str]:
-    """The Python of a section of the documentation."""
+    """Return the Python blocks of a section of the documentation."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     return BLOCK.findall(text.partition(f"## {heading}\n")[2].partition("\n## ")[0])
 
 
 @pytest.mark.parametrize("name", ["polars", "duckdb", "datasets", "pyarrow"])
-def test_the_documented_lines_read_a_corpus(name: str, corpus: Path, tmp_path: Path) -> None:
+def test_documented_code_reads_a_corpus(name: str, corpus: Path, tmp_path: Path) -> None:
     shutil.copytree(corpus, tmp_path / "work/jawiki/corpus")
     [code] = [block for block in blocks("corpus.md", "In other programs") if f"import {name}" in block
               or f"from {name}" in block]  # fmt: skip
@@ -82,7 +82,7 @@ console.log(JSON.stringify(ids));
 
 
 def lines(shared: Path) -> list[str]:
-    """Real lines, where there are some, and lines of the characters that normalisers change."""
+    """Return real lines, if available, and lines of the characters that normalisers change."""
     draw = random.Random(1)
     made = ["".join(draw.choices(DENSE, k=draw.randint(1, 40))) for _ in range(500)]
     for path in sorted([*shared.glob("data/web/*.jsonl.gz"), *shared.glob("data/prose/*.jsonl.gz")]):
@@ -91,7 +91,7 @@ def lines(shared: Path) -> list[str]:
     return made
 
 
-def test_javascript_gives_our_ids(tmp_path: Path) -> None:
+def test_javascript_gives_the_same_ids(tmp_path: Path) -> None:
     if not shutil.which("node"):
         pytest.skip("there is no node")
     normalizer, texts = describe_step(NeologdnNormalizer(NeologdnNormalizer.Config(tilde="ignore"))), lines(SHARED)
@@ -109,7 +109,7 @@ def test_javascript_gives_our_ids(tmp_path: Path) -> None:
         rows = Exported.from_file(f"{folder}/tokenizer.json").encode_batch(texts, add_special_tokens=False)
         pairs = zip(rows, theirs[folder], strict=True)
         differing = [row.tokens for row, their in pairs if row.ids != their]
-        if name == "unigram":  # it has no byte fallback there
+        if name == "unigram":  # that client has no byte fallback
             differing = [tokens for tokens in differing if not any(BYTE.fullmatch(token) for token in tokens)]
         assert differing == [], name
 
@@ -139,7 +139,7 @@ print(json.dumps(SentencePieceProcessor(model_file=sys.argv[1]).encode(json.load
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_sentencepiece_gives_our_ids_of_normalised_text(kind: str, tmp_path: Path, jprep: Run) -> None:
+def test_sentencepiece_gives_the_same_ids_for_normalised_text(kind: str, tmp_path: Path, jprep: Run) -> None:
     ours = Tokenizer(finished(tmp_path / "ours", small(kind)))
     jprep("tokenizer", "export", ours.folder, "--format", "sentencepiece", "-o", tmp_path / "out")
     texts = ["東京都の日本語 the world is", "すもももももも 龘", "2020年、ゲーム"]

@@ -1,4 +1,4 @@
-"""A published recipe, from raw text to plain transformers: greedy continuations are those of `jprep infer`."""
+"""A published recipe, from raw text to plain transformers: greedy continuations equal those of `jprep infer`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_cc100(corpus: Path, tmp_path: Path, jprep: Run) -> None:
 
 
 def plain(version: int, folder: Path) -> list[str]:
-    """What that version of transformers continues the prompts with."""
+    """Return the continuations of the prompts by that version of transformers."""
     python = os.environ.get(f"JPREP_TRANSFORMERS{version}")
     if not python:
         pytest.skip(f"no transformers {version}: JPREP_TRANSFORMERS{version} names no Python")

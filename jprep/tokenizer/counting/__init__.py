@@ -1,7 +1,7 @@
-"""Counts training units: what a trainer sees of a corpus, each distinct unit once, and how often it occurs.
+"""Count training units: each distinct unit of a corpus with its number of occurrences.
 
-Memory is bounded whatever the corpus: what does not fit is sorted, written to disk and merged. Counts are exact; only
-once all are known, the rarest are cut, down to `max_words`.
+Memory is bounded for any corpus: what does not fit is sorted, written to disk and merged. Counts are exact; the rarest
+units are only dropped, down to `max_words`, once all are known.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ import msgspec
 
 from jprep.errors import ConfigError
 
-if TYPE_CHECKING:  # pyarrow is loaded when something is counted
+if TYPE_CHECKING:  # pyarrow is imported when counting starts
     from jprep.corpus.api import Corpus
     from jprep.engine.runner import Executor, ProgressReporter
     from jprep.engine.stage import Receipt
     from jprep.tokenizer.config import TokenizerConfig
 
 _NAMES = ("units.cut.distinct", "units.cut.total", "paragraphs.total", "paragraphs.sampled")
-"""Counts that may be 0, and are then in no receipt."""
+"""Counters that may be 0, and are then missing in receipts."""
 
 
 class UnitCounts(msgspec.Struct, frozen=True):
-    r"""What counting gives: three files in one folder, and figures.
+    r"""Result of counting: three files in a directory, and totals.
 
     Attributes:
-        words: `unit \t count` lines, count descending, ties by code point. Spaces are as they are; no unit holds a tab,
-            newline, carriage return, NUL, U+001E or U+001F.
-        characters: `code point in hexadecimal \t count` lines over all units, those that were cut too; count
-            descending, ties by code point.
-        sample: paragraphs with U+001F between words and sentences, one a line; empty where there are no words. Split
-            it at `\n` only: a paragraph may hold any other character.
+        words: lines of `unit \t count`, count descending, ties by code point. Spaces are unchanged; no unit contains a
+            tab, newline, carriage return, NUL, U+001E or U+001F.
+        characters: lines of `hexadecimal code point \t count` over all units, including dropped ones; count descending,
+            ties by code point.
+        sample: paragraphs with U+001F between words and sentences, one per line; empty if there are no words. Split it
+            at `\n` only: a paragraph may contain any other character.
         counts: `units.total` (occurrences), `units.distinct`, `units.cut.total`, `units.cut.distinct`,
             `characters.total`, `characters.distinct`, `paragraphs.total`, `paragraphs.sampled`.
     """
@@ -46,23 +46,23 @@ class UnitCounts(msgspec.Struct, frozen=True):
 def count_corpus(
     corpus: Corpus, config: TokenizerConfig, root: Path, executor: Executor, progress: ProgressReporter
 ) -> UnitCounts:
-    """Count a corpus's units through the engine; a run that was killed goes on where it was.
+    """Count the units of a corpus with the engine; an interrupted run resumes.
 
     Args:
-        corpus: where the units come from.
-        config: says what a unit is, and how many of them stay.
-        root: the folder that receives outputs, receipts and work under way. Its bytes depend on corpus and config only.
-        executor: where the work runs.
-        progress: is told of it.
+        corpus: the corpus.
+        config: defines units, and how many are kept.
+        root: directory for outputs, receipts and intermediate files. Its bytes only depend on corpus and config.
+        executor: runs the tasks.
+        progress: progress callback.
 
     Raises:
-        ConfigError: the corpus has no words, and boundaries need them; or there is nothing to learn from.
-        MismatchError: `root` holds other work.
+        ConfigError: the corpus has no words and boundaries need them, or it has no text.
+        MismatchError: `root` belongs to other work.
     """
     from jprep.engine.runner import run_stage
     from jprep.tokenizer.counting.stages import CountStage, MergeCountsStage
 
-    _refuse_wordless(corpus, config)
+    _check_words(corpus, config)
     counting = CountStage(corpus, config)
     receipts = run_stage(counting, root, root / counting.name, executor, progress)
     merging = MergeCountsStage(counting, receipts, config.max_words)
@@ -70,33 +70,33 @@ def count_corpus(
 
 
 def read_counts(path: Path, config: TokenizerConfig, root: Path) -> UnitCounts:
-    r"""Count the units of a word list, `word \t count` a line, in any order; words that repeat add up.
+    r"""Count the units of a word list with lines of `word \t count` in any order; counts of repeated words are added.
 
     Args:
-        path: the list; compressed ones are told by their first bytes.
-        config: says how words become units, and how many of them stay.
-        root: the folder that receives the outputs.
+        path: the list; compression is detected from its first bytes.
+        config: defines how words become units, and how many are kept.
+        root: output directory.
 
     Raises:
-        InputError: a line is not a word and its count, or the counts add up to 2**63 or more.
-        ConfigError: there is no such file, or nothing in it.
+        InputError: an invalid line, or counts that add up to 2**63 or more.
+        ConfigError: the file does not exist, or is empty.
     """
     from jprep.tokenizer.counting.word_list import count_list
 
     return _counted(root, count_list(path, config, root))
 
 
-def _refuse_wordless(corpus: Corpus, config: TokenizerConfig) -> None:
+def _check_words(corpus: Corpus, config: TokenizerConfig) -> None:
     totals, where = corpus.manifest.totals, str(corpus.folder)
     if not totals.get("characters"):
-        raise _nothing(where)
+        raise _no_text(where)
     if config.boundaries != "none" and not totals.get("words"):
         what = f"this corpus has no words, which boundaries = {config.boundaries!r} needs"
-        raise ConfigError(what, where=where, fix="build it with a segmenter, or give --boundaries none")
+        raise ConfigError(what, where=where, fix="build it with a segmenter, or use --boundaries none")
 
 
-def _nothing(where: str) -> ConfigError:
-    return ConfigError("there is nothing to learn from", where=where, fix="give a corpus that holds text")
+def _no_text(where: str) -> ConfigError:
+    return ConfigError("there is no text to learn from", where=where, fix="use a corpus with text")
 
 
 def _counted(root: Path, receipts: list[Receipt]) -> UnitCounts:
@@ -109,9 +109,9 @@ def _counted(root: Path, receipts: list[Receipt]) -> UnitCounts:
             verify_file(root / output.path, output.sha256)
     counts = sum_counts([receipt.counts for receipt in receipts])
     if not counts.get("units.total"):
-        raise _nothing(str(root))
+        raise _no_text(str(root))
     characters = read_characters(root / CHARACTERS)
-    # Not in a receipt: their sum may be more than its format holds.
+    # Not in a receipt: the sum may exceed its integers.
     counts |= {"characters.total": sum(characters.values()), "characters.distinct": len(characters)}
     counts = dict.fromkeys(_NAMES, 0) | counts
     return UnitCounts(root / WORDS, root / CHARACTERS, root / SAMPLE, dict(sorted(counts.items())))

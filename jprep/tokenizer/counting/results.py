@@ -1,4 +1,4 @@
-"""The end of counting: the most frequent units, all characters, the sample, each in a file."""
+"""The output files of counting: the most frequent units, all characters, and the sample."""
 
 from __future__ import annotations
 
@@ -25,10 +25,12 @@ _SLICE = 1 << 16  # rows written at a time
 
 
 class TopUnits:
-    """The most frequent units of a stream in code point order; among equals the first stay. Holds twice as many.
+    """Select the most frequent units of a stream in code point order; the first of equally frequent units win.
+
+    At most twice as many are kept in memory.
 
     Args:
-        most: how many stay.
+        most: number of units to keep.
     """
 
     def __init__(self, most: int) -> None:
@@ -37,8 +39,8 @@ class TopUnits:
         self._rows = 0
 
     def add(self, units: Any, counts: Any) -> None:
-        """Take the next rows."""
-        if self._least:  # as many occur at least as often, and stand before these
+        """Add the next rows."""
+        if self._least:  # enough earlier units occur at least as often
             more = counts > self._least
             units, counts = units.filter(pa.array(more)), counts[more]
         self._parts.append((units, counts))
@@ -53,19 +55,19 @@ class TopUnits:
         if len(counts) <= self._most:
             return units, counts
         self._least = np.partition(counts, len(counts) - self._most)[len(counts) - self._most]
-        stay = counts > self._least
-        stay[np.flatnonzero(counts == self._least)[: self._most - int(stay.sum())]] = True
-        return units.filter(pa.array(stay)), counts[stay]
+        kept = counts > self._least
+        kept[np.flatnonzero(counts == self._least)[: self._most - int(kept.sum())]] = True
+        return units.filter(pa.array(kept)), counts[kept]
 
     def rows(self) -> UnitRows:
-        """Those that stay, by count descending, then by code point."""
+        """Return the selected units, by count descending, then by code point."""
         units, counts = self._cut()
         order = np.argsort(-counts, kind="stable")
         return units.take(pa.array(order)), counts[order]
 
 
 class CharacterCounts:
-    """Counts characters of units, exactly."""
+    """Count the characters of units, exactly."""
 
     def __init__(self) -> None:
         self._sums = np.zeros(_ALL_CHARACTERS, np.int64)
@@ -73,9 +75,9 @@ class CharacterCounts:
         self._large: Counter[int] = Counter()
 
     def add(self, units: Any, counts: Any) -> None:
-        """Take some rows."""
+        """Add rows."""
         small = counts < _LARGE
-        if not small.all():  # there are never many of these
+        if not small.all():  # these are always few
             for unit, count in zip(units.filter(pa.array(~small)).to_pylist(), counts[~small].tolist(), strict=True):
                 for character in unit.decode():
                     self._large[ord(character)] += count
@@ -87,14 +89,14 @@ class CharacterCounts:
         np.add.at(self._sums, np.frombuffer(data.tobytes().decode().encode("utf-32-le"), np.uint32), times)
 
     def _reserve(self, more: int) -> None:
-        """Make sure that 64 bits are enough."""
+        """Ensure that sums fit into 64 bits."""
         if self._added + more >= 2**62:
             self._large, self._added = self.totals(), 0
             self._sums[:] = 0
         self._added += more
 
     def totals(self) -> Counter[int]:
-        """Occurrences by code point."""
+        """Return occurrences by code point."""
         seen = np.flatnonzero(self._sums)
         return self._large + Counter(dict(zip(seen.tolist(), self._sums[seen].tolist(), strict=True)))
 
@@ -103,10 +105,10 @@ def write_results(root: Path, blocks: Iterable[UnitRows], samples: list[Path], m
     """Write the three files.
 
     Args:
-        root: the folder that outputs' paths are relative to.
-        blocks: all units in code point order, each once.
-        samples: the files that the sample consists of.
-        max_words: how many units stay.
+        root: the directory that output paths are relative to.
+        blocks: all distinct units in code point order.
+        samples: files to concatenate to the sample.
+        max_words: number of units to keep.
     """
     top, characters, distinct, total = TopUnits(max_words), CharacterCounts(), 0, 0
     for units, counts in blocks:
@@ -114,7 +116,7 @@ def write_results(root: Path, blocks: Iterable[UnitRows], samples: list[Path], m
         characters.add(units, counts)
         distinct, total = distinct + len(units), total + exact_sum(counts)
     kept, occurring = top.rows(), characters.totals()
-    refuse_overflow(occurring.total(), "all characters of all units")  # manifests have 64 bits
+    refuse_overflow(occurring.total(), "all characters of all units")  # manifests store 64-bit integers
     outputs = [
         _write(root, WORDS, _word_lines(*kept), len(kept[1])),
         _write(root, CHARACTERS, _character_lines(occurring), 0),
@@ -146,6 +148,6 @@ def _character_lines(totals: Counter[int]) -> Iterator[bytes]:
 
 
 def read_characters(path: Path) -> dict[int, int]:
-    """A file of characters: occurrences by code point, in its order."""
+    """Read a file of characters: occurrences by code point, in file order."""
     lines = (line.split("\t") for line in path.read_text(encoding="ascii").splitlines())
     return {int(code, 16): int(count) for code, count in lines}

@@ -1,4 +1,4 @@
-"""The sample: every so many-th paragraph of a corpus, to measure a tokenizer by."""
+"""Sample every n-th paragraph of a corpus, to evaluate a tokenizer."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import numpy as np
 from jprep.tokenizer.counting.units import NEWLINE, views
 
 AIM = 3_000_000
-"""Bytes of marked text that a sample has, about."""
+"""Approximate bytes of marked text in the sample."""
 
 MAX_CHARACTERS = 4_000
-"""Longer paragraphs are cut, at a mark where there is one."""
+"""Longer paragraphs are truncated, at a mark if there is one."""
 
 _SPARE = 1 << 16
 
 
 class ParagraphSample:
-    """Takes paragraphs from one task's texts.
+    """Sample paragraphs from one task's texts.
 
     Args:
-        stride: one paragraph in so many is taken.
-        size: bytes of the task's marked text. It bounds the sample, however long the paragraphs that the stride hits.
+        stride: every `stride`-th paragraph is taken.
+        size: bytes of the task's marked text. Limits the sample, however long the paragraphs taken are.
     """
 
     def __init__(self, stride: int, size: int) -> None:
@@ -33,11 +33,11 @@ class ParagraphSample:
 
     @property
     def taken(self) -> int:
-        """Paragraphs that were taken."""
+        """Number of paragraphs taken."""
         return len(self._lines)
 
     def add(self, rows: Any) -> None:
-        """Look at an Arrow array of marked texts."""
+        """Process an Arrow array of marked texts."""
         starts, data = views(rows)
         ends = np.sort(np.concatenate([np.flatnonzero(data == NEWLINE), starts[1:]]))
         first = -self.paragraphs % self._stride
@@ -57,5 +57,5 @@ class ParagraphSample:
             self._lines.append(line)
 
     def data(self) -> bytes:
-        r"""The paragraphs, each with a `\n` behind it."""
+        r"""Return the paragraphs, each followed by `\n`."""
         return b"".join(self._lines)

@@ -1,6 +1,6 @@
-"""Sorted runs: files of distinct units and their counts, in code point order, and how many become one.
+"""Sorted runs: files of distinct units and their counts in code point order, and merging them.
 
-UTF-8 sorts as code points do, so units are compared as bytes.
+UTF-8 sorts like code points, so units are compared as bytes.
 """
 
 from __future__ import annotations
@@ -19,38 +19,38 @@ from jprep.io.atomic import atomic_path, temporary_name, write_error
 from jprep.tokenizer.counting.units import BYTES, views
 
 FAN_IN = 256
-"""Runs that are open at a time; more are merged in rounds."""
+"""Maximum number of open runs; more are merge_runs in rounds."""
 
 UnitRows = tuple[Any, Any]
-"""An Arrow array of distinct byte strings, and their counts in a numpy array of int64."""
+"""An Arrow array of distinct byte strings, and their counts as a numpy array of int64."""
 
 _BATCH_ROWS, _BATCH_BYTES = 4096, 1 << 18
 _SCHEMA = pa.schema([("unit", BYTES), ("count", pa.int64())])
 
 
 def exact_sum(counts: Any) -> int:
-    """The sum of an array of int64, however large."""
+    """Return the sum of an int64 array as an unbounded integer."""
     return (int((counts >> 32).sum()) << 32) + int((counts & 0xFFFFFFFF).sum())
 
 
-def grouped(parts: Iterable[UnitRows]) -> UnitRows:
-    """Add up the counts of equal units. Their total is below 2**63: see `units.refuse_overflow`."""
+def combine_equal(parts: Iterable[UnitRows]) -> UnitRows:
+    """Sum the counts of equal units. Their total must be below 2**63; see `units.refuse_overflow`."""
     held = list(parts)
     coded = pa.concat_arrays([pa.array([], BYTES), *(units for units, _ in held)]).dictionary_encode()
-    # Not Arrow's `group_by`: on a million distinct values it takes ten times as long, and memory besides.
+    # Arrow's `group_by` takes ten times as long on a million distinct values, and more memory.
     sums = np.zeros(len(coded.dictionary), np.int64)
     np.add.at(sums, coded.indices.to_numpy(), np.concatenate([sums[:0], *(counts for _, counts in held)]))
     return coded.dictionary, sums
 
 
-def in_order(rows: UnitRows) -> UnitRows:
-    """The same rows in code point order."""
+def sort_rows(rows: UnitRows) -> UnitRows:
+    """Sort rows in code point order."""
     order = pc.sort_indices(rows[0])
     return rows[0].take(order), rows[1][order.to_numpy()]
 
 
 def write_run(path: Path, blocks: Iterable[UnitRows]) -> int:
-    """Write blocks of sorted rows as one run; returns the number of rows.
+    """Write blocks of sorted rows as one run, and return the number of rows.
 
     Raises:
         MachineError: the disk is full or not writable.
@@ -70,7 +70,7 @@ def write_run(path: Path, blocks: Iterable[UnitRows]) -> int:
 
 
 def _batches(units: Any) -> Iterator[tuple[int, int]]:
-    """Stretches of few rows and few bytes: what a merge holds of each run."""
+    """Yield ranges with few rows and few bytes; a merge keeps one of each run in memory."""
     offsets, start = views(units)[0], 0
     while start < len(units):
         fitting = int(np.searchsorted(offsets, offsets[start] + _BATCH_BYTES, "right")) - 1
@@ -80,13 +80,13 @@ def _batches(units: Any) -> Iterator[tuple[int, int]]:
 
 
 def commit_run(path: Path, blocks: Iterable[UnitRows]) -> int:
-    """Write a lasting run; see `write_run`."""
+    """Write a permanent run atomically; see `write_run`."""
     with atomic_path(path) as temporary:
         return write_run(temporary, blocks)
 
 
-class _Head:
-    """What a merge holds of one run: the batch that its smallest row lies in."""
+class _RunReader:
+    """Read position of a merge in a run: the batch with its smallest remaining row."""
 
     def __init__(self, path: Path, stack: contextlib.ExitStack) -> None:
         self._stream = pa.ipc.open_stream(stack.enter_context(pa.OSFile(str(path), "rb")))
@@ -99,11 +99,11 @@ class _Head:
 
     @property
     def last(self) -> bytes | None:
-        """The last unit of the batch; None at the run's end."""
+        """Last unit of the batch; None at the end of the run."""
         return None if self._rows is None else self._rows[0][-1].as_py()
 
     def take(self, limit: bytes) -> UnitRows:
-        """Take all rows of the batch up to this unit."""
+        """Remove and return all rows of the batch up to a unit."""
         assert self._rows is not None
         units, counts = self._rows
         start = self._start
@@ -114,37 +114,39 @@ class _Head:
         return taken
 
 
-def merged(paths: list[Path], folder: Path) -> Iterator[UnitRows]:
-    """The rows of many runs in order, block by block; each unit once, with the sum of its counts.
+def merge_runs(paths: list[Path], folder: Path) -> Iterator[UnitRows]:
+    """Yield the merge_runs rows of many runs in blocks, in order, with the counts of equal units added.
 
     Args:
-        paths: the runs. The sum of all their counts is below 2**63.
-        folder: where runs of runs go, if there are very many; they are deleted.
+        paths: the runs. The sum of all their counts must be below 2**63.
+        folder: directory for intermediate runs if there are very many; they are deleted.
     """
     with contextlib.ExitStack() as stack:
         while len(paths) > FAN_IN:
             spill = stack.enter_context(SpilledRuns(folder, f"{paths[0].name.partition('.')[0]}-round"))
             for start in range(0, len(paths), FAN_IN):
-                spill.write(_merged(paths[start : start + FAN_IN]))
+                spill.write(_merge_once(paths[start : start + FAN_IN]))
             paths = spill.paths
-        yield from _merged(paths)
+        yield from _merge_once(paths)
 
 
-def _merged(paths: list[Path]) -> Iterator[UnitRows]:
+def _merge_once(paths: list[Path]) -> Iterator[UnitRows]:
     with contextlib.ExitStack() as stack:
-        heads = [_Head(path, stack) for path in paths]
-        while lasts := [head.last for head in heads if head.last is not None]:
+        readers = [_RunReader(path, stack) for path in paths]
+        while lasts := [reader.last for reader in readers if reader.last is not None]:
             limit = min(lasts)
-            rows = [head.take(limit) for head in heads if head.last is not None]
-            yield rows[0] if len(heads) == 1 else in_order(grouped(rows))
+            rows = [reader.take(limit) for reader in readers if reader.last is not None]
+            yield rows[0] if len(readers) == 1 else sort_rows(combine_equal(rows))
 
 
 class SpilledRuns:
-    """Runs that live as long as a task: deleted at the end of the block, and known as leftovers if it is killed.
+    """Temporary runs of a task.
+
+    They are deleted at the end of the `with` block, and recognised as leftovers if the task is killed.
 
     Args:
-        folder: where they go.
-        name: begins their names, so that those of two tasks do not meet.
+        folder: their directory.
+        name: prefix of their names, unique per task.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -159,6 +161,6 @@ class SpilledRuns:
             path.unlink(missing_ok=True)
 
     def write(self, blocks: Iterable[UnitRows]) -> None:
-        """Write one more run."""
+        """Write another run."""
         self.paths.append(temporary_name(self.folder / f"{self._name}.{len(self.paths):06d}"))
         write_run(self.paths[-1], blocks)

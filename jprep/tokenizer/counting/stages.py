@@ -1,4 +1,4 @@
-"""The two stages of counting: each part of the corpus for itself, and all of them together."""
+"""The two stages of counting: count groups of shards, then merge the counts."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from jprep.io.verified_files import verify_file
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.counting.results import FOLDER, write_results
 from jprep.tokenizer.counting.sample import AIM, ParagraphSample
-from jprep.tokenizer.counting.sorted_runs import SpilledRuns, commit_run, merged
+from jprep.tokenizer.counting.sorted_runs import SpilledRuns, commit_run, merge_runs
 from jprep.tokenizer.counting.unit_counter import UnitCounter
 from jprep.tokenizer.counting.units import VERSION, pieces
 from jprep.tokenizer.counting.unsegmented import count_pieces
 
 RUNS, SAMPLES = "runs", "samples"
 _TASKS = 150
-_LEAST = 4 << 20  # bytes of text that a task is worth
+_MIN_TASK_BYTES = 4 << 20  # text per task
 
 
 class CountStage(Stage):
-    """Counts the units of a corpus's parts: a task takes neighbouring parts and makes one sorted run.
+    """Count the units of a corpus: each task counts consecutive shards into one sorted run.
 
     Args:
-        corpus: what is counted.
-        config: what a unit is.
+        corpus: the corpus.
+        config: defines units.
     """
 
     name = "counting"
@@ -42,12 +42,12 @@ class CountStage(Stage):
         self._made_from = corpus.manifest.fingerprint
         self._has_words = bool(corpus.manifest.totals.get("words"))
         column = "words" if self._has_words else "text"
-        self._parts = [shard_of(corpus.folder, file, column) for file in corpus.manifest.parts]
-        self._bytes = sum(part.size for part in self._parts)
+        self._shards = [shard_of(corpus.folder, file, column) for file in corpus.manifest.parts]
+        self._bytes = sum(shard.size for shard in self._shards)
         self._stride = max(1, self._bytes // AIM)
 
     def fields(self) -> dict[str, Any]:
-        """The corpus, and what a unit is in it."""
+        """Return the corpus's fingerprint and what defines a unit."""
         config = self._config
         kind = {"pattern": "gpt2" if config.model == "byte-bpe" else "scripts", "regex": version("regex")}
         policies = {"spaces": config.spaces, "digits": config.digits, "newline": config.newline}
@@ -55,19 +55,19 @@ class CountStage(Stage):
         return {"corpus": self._made_from, "units": VERSION, "stride": self._stride, **policies, **boundaries}
 
     def total(self) -> int:
-        """Bytes of text."""
+        """Return the bytes of text."""
         return self._bytes
 
     def tasks(self) -> Iterator[Task]:
-        """A task for each group of neighbouring parts, so large that there are not very many."""
+        """Yield a task per group of consecutive shards, large enough to limit the number of tasks."""
         for number, group in enumerate(self._groups()):
-            digest = fingerprint({"parts": [part.sha256 for part in group]})
-            yield Task(f"{number:04d}", group, sum(part.size for part in group), digest)
+            digest = fingerprint({"parts": [shard.sha256 for shard in group]})
+            yield Task(f"{number:04d}", group, sum(shard.size for shard in group), digest)
 
     def _groups(self) -> Iterator[list[CorpusShard]]:
-        least, group, size = max(_LEAST, self._bytes // _TASKS), list[CorpusShard](), 0
-        for part in self._parts:
-            group, size = [*group, part], size + part.size
+        least, group, size = max(_MIN_TASK_BYTES, self._bytes // _TASKS), list[CorpusShard](), 0
+        for shard in self._shards:
+            group, size = [*group, shard], size + shard.size
             if size >= least:
                 yield group
                 group, size = [], 0
@@ -75,13 +75,13 @@ class CountStage(Stage):
             yield group
 
     def run(self, task: Task, root: Path) -> Result:
-        """Count a few parts."""
+        """Count a group of shards."""
         folder = root / self.name / RUNS
         sample = ParagraphSample(self._stride, task.weight)
         with SpilledRuns(folder, task.id) as spill:
             tally = UnitCounter(self._config, spill, str(self._folder))
-            for part in task.payload:
-                self._count(part, tally, sample)
+            for shard in task.payload:
+                self._count(shard, tally, sample)
             run, taken = f"{self.name}/{RUNS}/{task.id}", f"{self.name}/{SAMPLES}/{task.id}"
             rows = commit_run(root / run, tally.blocks())
         write_atomic(root / taken, sample.data())
@@ -91,10 +91,10 @@ class CountStage(Stage):
         ]
         return Result(outputs, {"paragraphs.total": sample.paragraphs, "paragraphs.sampled": sample.taken})
 
-    def _count(self, part: CorpusShard, tally: UnitCounter, sample: ParagraphSample) -> None:
+    def _count(self, shard: CorpusShard, tally: UnitCounter, sample: ParagraphSample) -> None:
         from_text = self._config.boundaries == "none"
         columns = ["text"] * from_text + ["words"] * self._has_words
-        for batch in read_batches(self._folder, part, columns):
+        for batch in read_batches(self._folder, shard, columns):
             sample.add(batch["words" if self._has_words else "text"])
             if from_text:
                 tally.add_counts(count_pieces(batch["text"].to_pylist(), self._config))
@@ -103,12 +103,12 @@ class CountStage(Stage):
 
 
 class MergeCountsStage(Stage):
-    """Puts all runs together, cuts the rarest units, and writes what training needs.
+    """Merge all runs, drop the rarest units, and write the input of the training.
 
     Args:
         counting: the stage before.
         counted: its receipts.
-        max_words: how many units stay.
+        max_words: number of units to keep.
     """
 
     name = FOLDER
@@ -118,20 +118,20 @@ class MergeCountsStage(Stage):
         self._outputs, self._max_words = list_outputs(counted), max_words
 
     def fields(self) -> dict[str, Any]:
-        """What was counted, and how much of it stays."""
+        """Return what was counted, and how many units are kept."""
         return {"counting": self._made_from, "max_words": self._max_words}
 
     def total(self) -> int:
-        """One task."""
+        """Return the number of tasks, 1."""
         return 1
 
     def tasks(self) -> Iterator[Task]:
-        """One task."""
+        """Yield the only task."""
         yield Task("0000", None, 1, fingerprint({"runs": [output.sha256 for output in self._outputs]}))
 
     def run(self, task: Task, root: Path) -> Result:
-        """Merge."""
+        """Merge the runs."""
         for output in self._outputs:
             verify_file(root / output.path, output.sha256)
         runs, samples = ([root / out.path for out in self._outputs if out.folder == kind] for kind in (RUNS, SAMPLES))
-        return write_results(root, merged(runs, root / self.name), samples, self._max_words)
+        return write_results(root, merge_runs(runs, root / self.name), samples, self._max_words)

@@ -1,4 +1,4 @@
-"""Adds up units in bounded memory: what grows too large is sorted and goes to disk."""
+"""Count units in bounded memory: what grows too large is sorted and written to disk."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jprep.tokenizer.config import TokenizerConfig
-from jprep.tokenizer.counting.sorted_runs import SpilledRuns, UnitRows, exact_sum, grouped, in_order, merged
-from jprep.tokenizer.counting.units import BYTES, refuse_overflow, shaped
+from jprep.tokenizer.counting.sorted_runs import SpilledRuns, UnitRows, combine_equal, exact_sum, merge_runs, sort_rows
+from jprep.tokenizer.counting.units import BYTES, refuse_overflow, to_units
 
 MAX_ROWS, MAX_BYTES = 500_000, 16 << 20
-"""Distinct pieces, and bytes of them, that are held at a time; twice as many while they are added up."""
+"""Maximum distinct pieces, and bytes of them, kept in memory; twice as many while they are added up."""
 
-_SLICE = 1 << 16  # rows given at a time
+_SLICE = 1 << 16  # rows per block
 
 
 class UnitCounter:
-    """Takes pieces, gives units in order.
+    """Count pieces, and return units in order.
 
     Args:
-        config: what a unit is.
-        spill: takes what does not fit.
-        where: is named by errors.
+        config: defines units.
+        spill: stores what does not fit into memory.
+        where: location for error messages.
 
     Attributes:
-        units: occurrences of all units that were given, or went to disk.
+        units: occurrences of all units that were returned or written to disk.
 
     Raises:
-        InputError: anywhere, as soon as there are 2**63 occurrences.
+        InputError: from any method, once there are 2**63 occurrences.
     """
 
     def __init__(self, config: TokenizerConfig, spill: SpilledRuns, where: str) -> None:
@@ -51,44 +51,44 @@ class UnitCounter:
         self.add(values, np.array(list(counts.values()), np.int64))
 
     def add(self, values: Any, counts: Any) -> None:
-        """Add an Arrow array of byte strings, and their counts in int64."""
+        """Add an Arrow array of byte strings and their counts as int64."""
         self._total += exact_sum(counts)
         refuse_overflow(self._total, self._where)
-        self._hold(values, counts)
+        self._keep(values, counts)
         if self._full(2):
             self._add_up()
             if self._full(1):
-                self._spill.write([in_order(self._take())])
+                self._spill.write([sort_rows(self._take())])
                 pa.default_memory_pool().release_unused()
 
     def _full(self, times: int) -> bool:
         return self._rows > times * MAX_ROWS or self._bytes > times * MAX_BYTES
 
-    def _hold(self, values: Any, counts: Any) -> None:
+    def _keep(self, values: Any, counts: Any) -> None:
         self._parts.append((values, counts))
         self._rows, self._bytes = self._rows + len(values), self._bytes + values.nbytes
 
     def _add_up(self) -> None:
-        rows = grouped(self._parts)
-        self._let_go()
-        self._hold(*rows)
+        rows = combine_equal(self._parts)
+        self._clear()
+        self._keep(*rows)
 
-    def _let_go(self) -> None:
+    def _clear(self) -> None:
         self._parts, self._rows, self._bytes = [], 0, 0
 
     def _take(self) -> UnitRows:
-        """What is held, as units."""
+        """Return the pieces in memory as units."""
         if len(self._parts) != 1:
             self._add_up()
-        units, counts = shaped(*self._parts[0], self._config, self._where)
-        self._let_go()
+        units, counts = to_units(*self._parts[0], self._config, self._where)
+        self._clear()
         self.units += exact_sum(counts)
         refuse_overflow(self.units, self._where)
-        return grouped([(units, counts)])
+        return combine_equal([(units, counts)])
 
     def blocks(self) -> Iterator[UnitRows]:
-        """All units in order, each once; nothing can be added afterwards."""
-        rest = in_order(self._take())
+        """Yield all distinct units in order; nothing can be added afterwards."""
+        rest = sort_rows(self._take())
         if not self._spill.paths:
             for start in range(0, len(rest[0]), _SLICE):
                 yield rest[0][start : start + _SLICE], rest[1][start : start + _SLICE]
@@ -96,4 +96,4 @@ class UnitCounter:
         self._spill.write([rest])
         del rest
         pa.default_memory_pool().release_unused()
-        yield from merged(self._spill.paths, self._spill.folder)
+        yield from merge_runs(self._spill.paths, self._spill.folder)

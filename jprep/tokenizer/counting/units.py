@@ -1,9 +1,9 @@
-"""What a training unit is, and how units are found in marked text without making a Python object of each.
+"""Define training units, and find them in marked text without a Python object for each.
 
-Text is cut at tabs, newlines, carriage returns and NULs, then at the marks of words and sentences. Spaces belong to no
-word: with `spaces = "prefix"` one space is joined to the front of the word behind it, whatever marks stand between, and
-what is left of a longer run is a unit; with `"alone"` a run is a unit. With `digits = "split"` each of 0–9 and ０–９ is
-a unit, and joins no space.
+Text is cut at tabs, newlines, carriage returns and NULs, then at word and sentence marks. Spaces belong to no word:
+with `spaces = "prefix"` one space is joined to the beginning of the next word, across marks, and the rest of a longer
+run is a unit; with `"alone"` a run is a unit. With `digits = "split"` each of 0–9 and ０–９ is a unit, and is joined to
+no space.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from jprep.errors import InputError
 from jprep.tokenizer.config import DIGITS, TokenizerConfig
 
 VERSION = 1
-"""Raised whenever the same text would give other units than before."""
+"""Increased when the same text would give other units than before."""
 
 BYTES = pa.large_binary()
 SPACE, NEWLINE = 0x20, 0x0A
-_BLOCK = 1 << 18  # bytes looked at in one go: what is made of them stays in the processor's cache
+_BLOCK = 1 << 18  # bytes per block: intermediate arrays stay in the processor's cache
 _LIMIT = 2**63
 
 SEPARATES = np.zeros(256, bool)
-"""The bytes that no unit holds."""
+"""The bytes that no unit contains."""
 SEPARATES[[0x00, 0x09, 0x0A, 0x0D, 0x1E, 0x1F]] = True
 _MAY_BE_DIGIT = np.zeros(256, bool)
-_MAY_BE_DIGIT[[*b"0123456789", 0xEF]] = True  # a full-width digit's first byte
+_MAY_BE_DIGIT[[*b"0123456789", 0xEF]] = True  # first byte of a full-width digit
 
 
 def refuse_overflow(total: int, where: str = "") -> None:
-    """Refuse occurrences that could not be added up in 64 bits.
+    """Reject counts that do not fit into 64 bits.
 
     Raises:
-        InputError: there are 2**63 or more.
+        InputError: the total is 2**63 or more.
     """
     if total >= _LIMIT:
         raise InputError(
@@ -45,10 +45,10 @@ def refuse_overflow(total: int, where: str = "") -> None:
 
 
 def array(offsets: Any, data: Any) -> Any:
-    """An Arrow array of byte strings over two buffers, neither of them copied.
+    """Return an Arrow array of byte strings over two buffers, without copying.
 
     Args:
-        offsets: int64, where each value begins, and where the last one ends.
+        offsets: int64, start of each value, and the end of the last one.
         data: uint8, or an Arrow buffer.
     """
     buffers = [None, pa.py_buffer(offsets), data if isinstance(data, pa.Buffer) else pa.py_buffer(data)]
@@ -56,7 +56,7 @@ def array(offsets: Any, data: Any) -> Any:
 
 
 def views(values: Any) -> tuple[Any, Any]:
-    """The offsets (int64, from 0) and the bytes (uint8) of an Arrow array of strings or byte strings."""
+    """Return the offsets (int64, from 0) and the bytes (uint8) of an Arrow array of strings or byte strings."""
     kind = np.int64 if values.type in (BYTES, pa.large_string()) else np.int32
     if not len(values):
         return np.zeros(1, np.int64), np.empty(0, np.uint8)
@@ -67,11 +67,11 @@ def views(values: Any) -> tuple[Any, Any]:
 
 
 def pieces(rows: Any, *, newline_is_space: bool = False) -> Any:
-    """Cut marked texts into pieces that `shaped` makes units of: the marks behind a piece are still in it.
+    """Cut marked texts into pieces, which `to_units` converts to units. A piece still contains the marks after it.
 
     Args:
-        rows: an Arrow array of strings; nothing reaches from one to the next.
-        newline_is_space: whether a newline is a space to the tokenizer.
+        rows: an Arrow array of strings; no piece crosses from one to the next.
+        newline_is_space: whether the tokenizer replaces newlines by spaces.
     """
     starts, data = views(rows)
     if newline_is_space:
@@ -85,58 +85,60 @@ def pieces(rows: Any, *, newline_is_space: bool = False) -> Any:
 
 
 def _mark_ends(data: Any, starts: Any, ends: Any, start: int) -> bool:
-    """Note where pieces end in one block: behind cuts and marks, but not behind a space's, and before a run of spaces.
+    """Find the ends of pieces in one block.
+
+    A piece ends after cuts and marks, except a mark after a space, and before a run of spaces.
 
     Returns:
-        whether marks follow marks there.
+        Whether there are consecutive marks.
     """
     stop, begin = min(start + _BLOCK, len(data)), max(start - 1, 0)
     block = data[begin:stop]
     space, mark = block == SPACE, (block >> 1) == 0x0F
     cut = (block == NEWLINE) | (block == 0x09) | (block == 0x0D) | (block == 0x00)
-    behind_space = np.zeros(len(block), bool)
-    behind_space[1:] = space[:-1]
-    behind_space[starts[np.searchsorted(starts, start) : np.searchsorted(starts, stop)] - begin] = False
+    after_space = np.zeros(len(block), bool)
+    after_space[1:] = space[:-1]
+    after_space[starts[np.searchsorted(starts, start) : np.searchsorted(starts, stop)] - begin] = False
     own = slice(start - begin, None)
-    ends[start + 1 : stop + 1] = (cut | (mark & ~behind_space))[own]
+    ends[start + 1 : stop + 1] = (cut | (mark & ~after_space))[own]
     ends[begin + 1 : stop] |= ~(space | mark | cut)[:-1] & space[1:]
     return bool((mark[1:] & mark[:-1]).any())
 
 
 def _join_through_marks(data: Any, starts: Any, ends: Any) -> None:
-    """Where marks follow a space and then each other, none of them ends a piece."""
+    """Unset the ends of pieces at consecutive marks that follow a space."""
     marks = np.flatnonzero((data >> 1) == 0x0F)
     starting = np.isin(marks, starts)
     first = np.ones(len(marks), bool)
     first[1:] = (marks[1:] != marks[:-1] + 1) | starting[1:]
-    behind_space = (data[marks - 1] == SPACE) & ~starting  # byte 0 starts a text, so that byte -1 is never asked
+    after_space = (data[marks - 1] == SPACE) & ~starting  # byte 0 starts a text, so byte -1 is never used
     run = np.maximum.accumulate(np.where(first, np.arange(len(marks)), 0))
-    ends[marks + 1] = ~behind_space[run]
+    ends[marks + 1] = ~after_space[run]
 
 
-def shaped(values: Any, counts: Any, config: TokenizerConfig, where: str = "") -> tuple[Any, Any]:
-    """Make units of distinct pieces: without marks, and those that are not units yet taken apart.
+def to_units(values: Any, counts: Any, config: TokenizerConfig, where: str = "") -> tuple[Any, Any]:
+    """Convert distinct pieces to units: remove marks, and divide pieces of several units.
 
     Args:
         values: an Arrow array of byte strings.
         counts: int64 of the same length.
-        config: the policies of spaces and digits.
-        where: is named by the error.
+        config: policies for spaces and digits.
+        where: location for error messages.
 
     Returns:
-        units, of which some may repeat, and their counts.
+        Units, possibly repeated, and their counts.
 
     Raises:
         InputError: a count reaches 2**63.
     """
     offsets, data = _without_separators(*views(values))
-    odd = _odd(offsets, data, config)
-    good = ~odd & (np.diff(offsets) > 0)
+    several = _may_be_several(offsets, data, config)
+    good = ~several & (np.diff(offsets) > 0)
     values = array(offsets, data)
-    taken = _taken_apart(values.filter(pa.array(odd)).to_pylist(), counts[odd].tolist(), config)
-    refuse_overflow(max(taken.values(), default=0), where)
-    kept = [values.filter(pa.array(good)), pa.array([unit.encode() for unit in taken], BYTES)]
-    return pa.concat_arrays(kept), np.concatenate([counts[good], np.array(list(taken.values()), np.int64)])
+    divided = _divide(values.filter(pa.array(several)).to_pylist(), counts[several].tolist(), config)
+    refuse_overflow(max(divided.values(), default=0), where)
+    kept = [values.filter(pa.array(good)), pa.array([unit.encode() for unit in divided], BYTES)]
+    return pa.concat_arrays(kept), np.concatenate([counts[good], np.array(list(divided.values()), np.int64)])
 
 
 def _without_separators(offsets: Any, data: Any) -> tuple[Any, Any]:
@@ -144,18 +146,18 @@ def _without_separators(offsets: Any, data: Any) -> tuple[Any, Any]:
     return offsets - np.searchsorted(np.flatnonzero(goes), offsets), data[~goes]
 
 
-def _odd(offsets: Any, data: Any, config: TokenizerConfig) -> Any:
-    """Which values may hold more than one unit: a space that is not in front, or a digit among other things."""
+def _may_be_several(offsets: Any, data: Any, config: TokenizerConfig) -> Any:
+    """Return which values may contain several units: a space that is not in front, or a digit among others."""
     space = data == SPACE
     if config.spaces == "prefix":
         space[offsets[:-1][offsets[:-1] < len(data)]] = False
     found = space | _MAY_BE_DIGIT[data] if config.digits == "split" else space
-    odd = np.zeros(len(offsets) - 1, bool)
-    odd[np.searchsorted(offsets, np.flatnonzero(found), "right") - 1] = True
-    return odd
+    several = np.zeros(len(offsets) - 1, bool)
+    several[np.searchsorted(offsets, np.flatnonzero(found), "right") - 1] = True
+    return several
 
 
-def _taken_apart(values: list[bytes], counts: list[int], config: TokenizerConfig) -> dict[str, int]:
+def _divide(values: list[bytes], counts: list[int], config: TokenizerConfig) -> dict[str, int]:
     pattern = _pattern(config)
     total: dict[str, int] = {}
     for value, count in zip(values, counts, strict=True):

@@ -1,4 +1,4 @@
-"""Units of text whose words are not looked at: `boundaries = "none"`."""
+"""Units of text without word boundaries: `boundaries = "none"`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cache
 from jprep.tokenizer.config import TokenizerConfig
 
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-"""GPT-2's pattern, as published: https://github.com/openai/gpt-2."""
+"""GPT-2's published pattern: https://github.com/openai/gpt-2."""
 
 _JAPANESE = r"\p{Han}\p{Hiragana}\p{Katakana}ー"
 """Scripts that Japanese words mix."""
@@ -20,13 +20,13 @@ _SCRIPTS = (
     *("Devanagari", "Bengali", "Gurmukhi", "Gujarati", "Oriya", "Tamil", "Telugu", "Kannada", "Malayalam", "Sinhala"),
     *("Thai", "Lao", "Tibetan", "Myanmar", "Khmer", "Mongolian", "Hangul", "Bopomofo", "Yi", "Cherokee"),
 )
-"""Those whose letters make runs of their own; letters of all others run together."""
+"""Scripts whose letters form runs of their own; letters of all other scripts form common runs."""
 
 _CUTS = re.compile("[\t\n\r\x00\x1e\x1f]+")
 
 
 def count_pieces(texts: Iterable[str], config: TokenizerConfig) -> Counter[str]:
-    """Count the pieces of texts: by GPT-2's pattern for byte-bpe, else runs of one script, numbers, punctuation."""
+    """Count the pieces of texts: by GPT-2's pattern for byte-bpe, else runs of a script, numbers, or punctuation."""
     find = _finder(config.model == "byte-bpe", config.spaces == "prefix")
     total: Counter[str] = Counter()
     for text in texts:
@@ -41,7 +41,7 @@ def _finder(gpt2: bool, prefix: bool) -> Callable[[str], list[str]]:
 
     if gpt2:
         whole: Callable[[str], list[str]] = regex.compile(GPT2).findall
-        # A newline is no part of a line, but GPT-2's white space takes in the other cuts.
+        # Lines contain no newline, but GPT-2's white space matches the other cuts.
         return lambda line: [part for piece in whole(line) for part in _CUTS.split(piece) if part]
     return regex.compile(_runs(prefix), regex.VERSION1).findall  # type: ignore[no-any-return]
 

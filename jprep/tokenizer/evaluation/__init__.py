@@ -1,4 +1,4 @@
-"""How a tokenizer does on a text: what it costs, what it loses, which words it keeps."""
+"""Evaluate a tokenizer on a text: compression, losslessness, and word boundaries."""
 
 from jprep.tokenizer.evaluation.adapter import EncodingWithOffsets, TokenizerAdapter
 from jprep.tokenizer.evaluation.evaluate import evaluate, score_tokenizer

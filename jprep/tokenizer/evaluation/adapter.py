@@ -1,4 +1,4 @@
-"""What an evaluation asks of a tokenizer, whoever made it."""
+"""The interface of a tokenizer in an evaluation."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Integers = NDArray[np.int64]
 
 
 class EncodingWithOffsets(NamedTuple):
-    """A batch of texts as tokens.
+    """A batch of encoded texts.
 
     Attributes:
-        ids: of all texts, one after another, shape [tokens].
-        offsets: text i has `ids[offsets[i]:offsets[i + 1]]`, shape [texts + 1].
-        starts: the character of its text that a token begins with or in, shape [tokens].
-        ends: the character of its text behind the last one that a token holds a part of, shape [tokens].
+        ids: ids of all texts, concatenated, shape [tokens].
+        offsets: text i is `ids[offsets[i]:offsets[i + 1]]`, shape [texts + 1].
+        starts: index of the character of its text at, or in, which a token begins, shape [tokens].
+        ends: index after the last character of its text of which a token has a part, shape [tokens].
     """
 
     ids: NDArray[Any]
@@ -32,20 +32,20 @@ class EncodingWithOffsets(NamedTuple):
 
 
 class TokenizerAdapter(ABC):
-    """A tokenizer.
+    """A tokenizer to evaluate.
 
     Attributes:
-        name: for people.
-        identity: what tells it from others of that name: a fingerprint or a hash, shortened.
-        model: its kind, e.g. `bpe`.
-        traits: what else its figures depend on, for the signature.
-        size: ids in its vocabulary.
-        unknown: the id that stands for what it has no piece for, -1 where there is none.
+        name: display name.
+        identity: shortened fingerprint or hash, which distinguishes tokenizers of the same name.
+        model: model type, e.g. `bpe`.
+        traits: other properties that the scores depend on, for the signature.
+        size: number of ids.
+        unknown: id of the unknown token, -1 if there is none.
         parts: whether an id stands for a part of a character, shape [size].
-        marked: it takes text with U+001F between words.
-        normalizers: what raw text must go through before it, as steps of a recipe.
-        splitter: what finds sentences in raw text where `marked`, as a step of a recipe; else None.
-        segmenter: in the same way, what finds words.
+        marked: whether it expects text with U+001F between words.
+        normalizers: steps of a recipe to apply to raw text first.
+        splitter: if `marked`, the step of a recipe that splits raw text into sentences; else None.
+        segmenter: if `marked`, the step of a recipe that segments raw text; else None.
     """
 
     name: str
@@ -62,24 +62,24 @@ class TokenizerAdapter(ABC):
 
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> EncodingWithOffsets:
-        """Tokens of some normalised texts (with word marks where `marked`), and where they stand without the marks."""
+        """Return tokens of normalised texts (with word marks if `marked`), with positions in the unmarked texts."""
 
     @abstractmethod
     def decode(self, encoded: EncodingWithOffsets) -> list[str]:
-        """The texts that tokens stand for."""
+        """Return the texts of encoded tokens."""
 
     @abstractmethod
     def encode_only(self, texts: Sequence[str]) -> None:
-        """Encode, and no more: what is timed, in CPU-seconds of all threads."""
+        """Encode without computing positions; this is timed, in CPU seconds of all threads."""
 
 
 def partial_character_ids(vocabulary: Mapping[str, int], size: int, *, byte_level: bool) -> NDArray[np.bool_]:
-    """Which ids stand for a part of a character: `<0x..>`, or bytes that are not whole characters of UTF-8.
+    """Return which ids stand for a part of a character: `<0x..>`, or bytes that are not whole UTF-8 characters.
 
     Args:
         vocabulary: piece → id.
-        size: ids in all.
-        byte_level: the pieces are spelt in GPT-2's characters, one a byte.
+        size: number of ids.
+        byte_level: whether pieces are spelt in GPT-2's characters, one per byte.
     """
     parts = np.zeros(size, bool)
     parts[[i for piece, i in vocabulary.items() if (_broken(piece) if byte_level else _is_byte(piece))]] = True
@@ -87,7 +87,7 @@ def partial_character_ids(vocabulary: Mapping[str, int], size: int, *, byte_leve
 
 
 def continuation_ids(vocabulary: Mapping[str, int], size: int, *, byte_level: bool) -> NDArray[np.bool_]:
-    """Which ids begin inside a character: with one of the bytes 0x80–0xBF. Arguments as of `partial_character_ids`."""
+    """Return which ids begin inside a character (bytes 0x80 to 0xBF). Arguments as of `partial_character_ids`."""
     inside = np.zeros(size, bool)
     inside[[i for piece, i in vocabulary.items() if 0x80 <= _first_byte(piece, byte_level) < 0xC0]] = True
     return inside
@@ -114,5 +114,5 @@ def _broken(piece: str) -> bool:
 
 
 def text_offsets(texts: Iterable[str]) -> Integers:
-    """Where each of some texts begins when they are joined, and where the last one ends, in characters."""
+    """Return the start of each text after concatenation, and the end of the last one, in characters."""
     return cumulative_offsets(map(len, texts))

@@ -1,8 +1,8 @@
-"""Where words and tokens begin, as positions in the joined texts of a batch.
+"""Word and token boundaries, as positions in the concatenated texts of a batch.
 
 A boundary is a position strictly inside a paragraph: its two ends are boundaries for every tokenizer. The position
-behind a space (U+0020) does not count, neither as a word's boundary nor as a token's, because a space belongs to the
-word after it; the position before the space does.
+after a space (U+0020) does not count as a word or token boundary, because a space belongs to the next word; the
+position before the space counts.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from jprep.corpus.document import WORD
 from jprep.tokenizer.evaluation.adapter import EncodingWithOffsets, Integers, text_offsets
 
 Positions = NDArray[np.bool_]
-"""Whether a position holds, for each of the positions 0 … characters of the joined texts."""
+"""A flag for each of the positions 0 … characters of the concatenated texts."""
 
 
 def code_points(text: str) -> NDArray[np.uint32]:
-    """A text's code points, lone surrogates as they are."""
+    """Return a text's code points, including lone surrogates."""
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
 
 
 def boundary_candidates(texts: Sequence[str]) -> Positions:
-    """Positions that can be boundaries.
+    """Return the positions that can be boundaries.
 
     Args:
-        texts: without marks.
+        texts: texts without marks.
     """
     points = code_points("".join(texts))
     inside = np.ones(len(points) + 1, bool)
@@ -38,26 +38,26 @@ def boundary_candidates(texts: Sequence[str]) -> Positions:
 
 
 def word_boundaries(marked: Sequence[str]) -> Positions:
-    """Positions at which a word mark stands; the two ends of a text may be among them.
+    """Return the positions of word marks, which may include the two ends of a text.
 
     Args:
         marked: texts with U+001F between words.
     """
     marks = code_points("".join(marked)) == ord(WORD)
-    places = np.cumsum(~marks)  # a mark takes no place of its own
+    places = np.cumsum(~marks)  # marks have no position of their own
     found = np.zeros((places[-1] if len(places) else 0) + 1, bool)
     found[places[marks]] = True
     return found
 
 
 def token_boundaries(encoded: EncodingWithOffsets, bases: Integers) -> Positions:
-    """Positions at which one token ends and another begins, or text begins or ends that no token holds.
+    """Return the positions where a token begins or ends, or where text begins or ends that no token covers.
 
-    A token that begins inside a character whose first byte is another token's makes no boundary.
+    A token that begins inside a character whose first byte belongs to another token gives no boundary.
 
     Args:
-        encoded: the texts' tokens.
-        bases: where each text begins when they are joined, and where the last one ends.
+        encoded: tokens of the texts.
+        bases: start of each text after concatenation, and the end of the last one.
     """
     shift = np.repeat(bases[:-1], np.diff(encoded.offsets))
     starts = np.append(encoded.starts + shift, bases[-1])

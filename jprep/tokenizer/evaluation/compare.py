@@ -1,4 +1,4 @@
-"""`jprep tokenizer evaluate` as a library has it: tokenizers by path, a text by path, scores with signatures."""
+"""Library interface of `jprep tokenizer evaluate`: tokenizers and text by path, scores with signatures."""
 
 from __future__ import annotations
 
@@ -21,45 +21,45 @@ from jprep.tokenizer.evaluation.scores import Scores
 
 
 def compare(paths: Sequence[Path], place: str, *, limit_mb: float = 20, segmenter: StepRef = "") -> list[Scores]:
-    """Hold tokenizers against one text.
+    """Evaluate tokenizers on the same text.
 
-    Text of a file is normalised first as each tokenizer's card says; a corpus's text is normalised already. Other
-    people's tokenizers get text as it is.
+    Text of a file is first normalised as each tokenizer's card says; text of a corpus is normalised already. External
+    tokenizers are given the text unchanged.
 
     Args:
         paths: tokenizers, see `load_adapters`.
-        place: a corpus's folder, a text file, or "-".
-        limit_mb: MB of text to measure at most; 0 takes all.
-        segmenter: finds words, in place of the corpus's own.
+        place: a corpus directory, a text file, or "-".
+        limit_mb: maximum MB of text; 0 uses all.
+        segmenter: finds words, instead of those of the corpus.
 
     Returns:
-        the scores of each, in order, with signatures.
+        Scores of each tokenizer, in order, with signatures.
 
     Raises:
-        ConfigError: a path leads to nothing usable.
+        ConfigError: a path is not usable.
         InputError: there is no text, or it is not UTF-8.
-        MachineError: a step needs what is not installed.
+        MachineError: a step requires something that is not installed.
     """
     encoders, text = load_adapters(paths), open_text(place, limit_mb)
     with ExitStack() as stack:
-        ready = [(encoder, _preparing(encoder, text, segmenter, stack)) for encoder in encoders]
+        ready = [(encoder, _preprocessing(encoder, text, segmenter, stack)) for encoder in encoders]
         scores = evaluate(ready, text)
     if not scores[0].paragraphs:
-        raise InputError("there is no text to measure on", where=place, fix="give a text or a corpus that has some")
-    finder = step_name(segmenter) if segmenter else ""
+        raise InputError("there is no text to evaluate on", where=place, fix="use a text or a corpus that is not empty")
+    word_segmenter = step_name(segmenter) if segmenter else ""
     known = text.has_words or bool(segmenter)
     scores = [each if known else msgspec.structs.replace(each, words=None, longest={}) for each in scores]
-    return [msgspec.structs.replace(each, signature=signature(each, text, finder)) for each in scores]
+    return [msgspec.structs.replace(each, signature=signature(each, text, word_segmenter)) for each in scores]
 
 
-def _preparing(encoder: TokenizerAdapter, text: EvaluationText, segmenter: StepRef, stack: ExitStack) -> Preprocess:
+def _preprocessing(encoder: TokenizerAdapter, text: EvaluationText, segmenter: StepRef, stack: ExitStack) -> Preprocess:
     refs = [] if text.normalized else encoder.normalizers
     normalizers = [make_step("normalizer", dict(ref)) for ref in refs]
-    finder = segmenter or (encoder.segmenter if encoder.marked and not text.has_words else None)
-    if encoder.marked and not (finder or text.has_words):
-        fix = "give the --segmenter that its words come from, or a corpus with words"
-        raise ConfigError("this tokenizer takes segmented text only", where=encoder.name, fix=fix)
-    words = make_step("segmenter", finder) if finder else None
+    word_segmenter = segmenter or (encoder.segmenter if encoder.marked and not text.has_words else None)
+    if encoder.marked and not (word_segmenter or text.has_words):
+        fix = "use --segmenter with the tokenizer's segmenter, or a corpus with words"
+        raise ConfigError("this tokenizer requires segmented text", where=encoder.name, fix=fix)
+    words = make_step("segmenter", word_segmenter) if word_segmenter else None
     splitter = make_step("splitter", encoder.splitter or "rules")
     for step in [*normalizers, *([words] if words else [])]:
         stack.callback(step.close)
@@ -79,12 +79,12 @@ def _preparing(encoder: TokenizerAdapter, text: EvaluationText, segmenter: StepR
 
 
 def signature(scores: Scores, text: EvaluationText, segmenter: str = "") -> str:
-    """One line to cite: what the figures depend on, then the chief ones.
+    """Return one line to cite: what the scores depend on, followed by the main ones.
 
     Args:
-        scores: of one tokenizer.
-        text: what it was held against.
-        segmenter: what found the words, where it was not the corpus's own.
+        scores: scores of a tokenizer.
+        text: the text.
+        segmenter: segmenter of the words, if not the corpus's own.
     """
     kind = "corpus" if text.identity else "text"
     fields = {

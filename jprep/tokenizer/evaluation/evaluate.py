@@ -1,4 +1,4 @@
-"""Holds tokenizers against a text: `evaluate` several at once, `score_tokenizer` one."""
+"""Evaluate tokenizers on a text: several at once, or a single one."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from jprep.tokenizer.tokenizer import Tokenizer
 
 Preprocess = Callable[[list[str]], list[str]]
-"""Makes of paragraphs what a tokenizer wants: normalised, with U+001F between words where they are known."""
+"""Converts paragraphs to what a tokenizer expects: normalised, with U+001F between words if they are known."""
 
-_BATCH = 1 << 18  # characters measured at once
+_BATCH = 1 << 18  # characters per batch
 
 
 def score_tokenizer(tokenizer: TokenizerAdapter | Tokenizer, marked: Iterable[str]) -> Scores:
-    """How a tokenizer scores on a text whose words are known; its speed is not measured.
+    """Score a tokenizer on a text with known words, without measuring speed.
 
     Args:
-        tokenizer: any tokenizer, or one of jprep's as `load_tokenizer` gives it.
-        marked: normalised paragraphs with U+001F between words; where there is none in any of them, words are taken
-            as not known. Empty paragraphs are passed over.
+        tokenizer: any tokenizer, or one of jprep's as returned by `load_tokenizer`.
+        marked: normalised paragraphs with U+001F between words; without any U+001F, words count as unknown. Empty
+            paragraphs are skipped.
 
     Returns:
-        Scores. Of a text without paragraphs they are all nought, and `figures()` is empty.
+        Scores. For a text without paragraphs they are all 0, and `figures()` is empty.
     """
     encoder = tokenizer if isinstance(tokenizer, TokenizerAdapter) else JprepAdapter(tokenizer)
     return evaluate([(encoder, list)], marked, speed=False)[0]
@@ -37,12 +37,12 @@ def score_tokenizer(tokenizer: TokenizerAdapter | Tokenizer, marked: Iterable[st
 def evaluate(
     tokenizers: Sequence[tuple[TokenizerAdapter, Preprocess]], paragraphs: Iterable[str], *, speed: bool = True
 ) -> list[Scores]:
-    """How tokenizers score on the same paragraphs, read once, in bounded memory.
+    """Score tokenizers on the same paragraphs, which are read once, with bounded memory.
 
     Args:
-        tokenizers: each with what is done to the paragraphs before it sees them.
+        tokenizers: each with the preprocessing of its paragraphs.
         paragraphs: one line each.
-        speed: measure speed too.
+        speed: whether to measure speed.
     """
     meters = [(MetricsAccumulator(encoder), prepare) for encoder, prepare in tokenizers]
     for batch in _batches(paragraphs):

@@ -1,4 +1,4 @@
-"""Other people's tokenizers, as an evaluation sees them."""
+"""Adapters for tokenizers of other libraries: Hugging Face's tokenizers and sentencepiece."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from jprep.tokenizer.evaluation.adapter import EncodingWithOffsets, Integers, To
 
 
 class HuggingFaceAdapter(TokenizerAdapter):
-    """A `tokenizer.json`, through the library tokenizers: no model's own code is run.
+    """A `tokenizer.json`, loaded with the library tokenizers; no code of a model is run.
 
-    It gets text as it is, and adds no special tokens; where the text spells one, that is text.
+    Text is encoded unchanged and without adding special tokens; special tokens spelt in the text are treated as text.
 
     Args:
         path: the file.
-        name: for people.
+        name: display name.
 
     Raises:
-        ConfigError: it is no such file.
+        ConfigError: the file is not a tokenizer.
     """
 
     def __init__(self, path: Path, name: str) -> None:
@@ -35,17 +35,17 @@ class HuggingFaceAdapter(TokenizerAdapter):
         data = path.read_bytes()
         try:
             self._tokenizer = tokenizers.Tokenizer.from_buffer(data)
-        except Exception as error:  # the library raises nothing narrower
-            fix = "give a tokenizer.json of Hugging Face's, a sentencepiece .model or a folder of jprep's"
-            raise ConfigError(f"this is no tokenizer: {error}", where=str(path), fix=fix) from error
+        except Exception as error:  # the library raises no narrower class
+            fix = "use a Hugging Face tokenizer.json, a sentencepiece .model or a directory of `jprep tokenizer train`"
+            raise ConfigError(f"not a tokenizer: {error}", where=str(path), fix=fix) from error
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
         self._tokenizer.encode_special_tokens = True
         self.name, self.identity = name, hashlib.sha256(data).hexdigest()[:12]
         self.traits = {"tokenizers": tokenizers.__version__}
-        self._learn_pieces(msgspec.json.decode(data))
+        self._read_pieces(msgspec.json.decode(data))
 
-    def _learn_pieces(self, parts: dict[str, Any]) -> None:
+    def _read_pieces(self, parts: dict[str, Any]) -> None:
         vocabulary = self._tokenizer.get_vocab()
         byte_level = b'"type":"ByteLevel"' in msgspec.json.encode([parts.get("pre_tokenizer"), parts.get("decoder")])
         self.model = ("byte-" if byte_level else "") + str(parts["model"].get("type", "model")).lower()
@@ -59,8 +59,8 @@ class HuggingFaceAdapter(TokenizerAdapter):
 
     def encode(self, texts: Sequence[str]) -> EncodingWithOffsets:
         """See `TokenizerAdapter`."""
-        done = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
-        return _encoded([each.ids for each in done], [each.offsets for each in done])
+        encodings = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        return _encoded([each.ids for each in encodings], [each.offsets for each in encodings])
 
     def decode(self, encoded: EncodingWithOffsets) -> list[str]:
         """See `TokenizerAdapter`."""
@@ -72,14 +72,14 @@ class HuggingFaceAdapter(TokenizerAdapter):
 
 
 class SentencePieceAdapter(TokenizerAdapter):
-    """A sentencepiece model. It gets text as it is.
+    """A sentencepiece model. Text is encoded unchanged.
 
     Args:
         path: the `.model` file.
-        name: for people.
+        name: display name.
 
     Raises:
-        ConfigError: it is no such file.
+        ConfigError: the file is not a sentencepiece model.
     """
 
     def __init__(self, path: Path, name: str) -> None:
@@ -89,8 +89,8 @@ class SentencePieceAdapter(TokenizerAdapter):
         try:
             self._model = sentencepiece.SentencePieceProcessor(model_proto=data)
         except (RuntimeError, ValueError) as error:
-            fix = "give the .model file that sentencepiece wrote"
-            raise ConfigError(f"this is no sentencepiece model: {error}", where=str(path), fix=fix) from error
+            fix = "use a .model file written by sentencepiece"
+            raise ConfigError(f"not a sentencepiece model: {error}", where=str(path), fix=fix) from error
         self.name, self.identity, self.model = name, hashlib.sha256(data).hexdigest()[:12], "sentencepiece"
         self.traits = {"sentencepiece": sentencepiece.__version__}
         self.size, self.unknown = self._model.get_piece_size(), self._model.unk_id()
@@ -98,8 +98,8 @@ class SentencePieceAdapter(TokenizerAdapter):
 
     def encode(self, texts: Sequence[str]) -> EncodingWithOffsets:
         """See `TokenizerAdapter`."""
-        done = self._model.encode(list(texts), return_type="offset_mapping", num_threads=1)
-        return _encoded([each["ids"] for each in done], [each["offsets"] for each in done])
+        encodings = self._model.encode(list(texts), return_type="offset_mapping", num_threads=1)
+        return _encoded([each["ids"] for each in encodings], [each["offsets"] for each in encodings])
 
     def decode(self, encoded: EncodingWithOffsets) -> list[str]:
         """See `TokenizerAdapter`."""

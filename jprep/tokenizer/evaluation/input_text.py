@@ -1,4 +1,4 @@
-"""The text that tokenizers are held against: a sample of a corpus, of a file or of standard input."""
+"""The text of an evaluation: a sample of a corpus, a file or standard input."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ MB = 1_000_000
 
 
 class EvaluationText(msgspec.Struct):
-    """Paragraphs and where they come from. They can be gone through once.
+    """Paragraphs and their origin. They can be iterated once.
 
     Attributes:
-        name: the corpus's or the file's, for people.
-        identity: the corpus's fingerprint, shortened; "" for a file.
-        normalized: they went through normalisers; text of a file did not.
-        has_words: U+001F stands between words.
-        paragraphs: none of them empty.
-        stride: one in so many is in the sample.
-        digest: hash of the paragraphs that were gone through.
+        name: display name of the corpus or file.
+        identity: shortened fingerprint of the corpus; "" for a file.
+        normalized: whether normalisers were applied; not for text of a file.
+        has_words: whether U+001F separates words.
+        paragraphs: non-empty paragraphs.
+        stride: every `stride`-th paragraph is in the sample.
+        digest: hash of the paragraphs that were iterated.
     """
 
     name: str
@@ -49,14 +49,14 @@ class EvaluationText(msgspec.Struct):
 
 
 def open_text(place: str, limit_mb: float) -> EvaluationText:
-    """A corpus's folder, a text file with a paragraph a line, or "-" for standard input.
+    """Open a corpus directory, a text file with one paragraph per line, or "-" for standard input.
 
     Args:
-        place: what to read.
-        limit_mb: MB of UTF-8 that the sample may have; 0 takes all.
+        place: path to read.
+        limit_mb: maximum MB of UTF-8 of the sample; 0 uses all text.
 
     Raises:
-        ConfigError: there is nothing to read. Going through the paragraphs raises InputError where they are not UTF-8.
+        ConfigError: there is nothing to read. Iterating raises InputError if the text is not UTF-8.
     """
     if place != STDIN and Path(place).is_dir():
         corpus = Corpus(place)
@@ -64,8 +64,8 @@ def open_text(place: str, limit_mb: float) -> EvaluationText:
         words = bool(manifest.totals.get("words"))
         text = EvaluationText(manifest.name, manifest.fingerprint[:12], True, words, _of_corpus(corpus))
     elif _is_table(place):
-        fix = "`jprep corpus build` makes a corpus of it"
-        raise ConfigError("a tokenizer is measured on a corpus or on plain text", where=place, fix=fix)
+        fix = "build a corpus of it with `jprep corpus build`"
+        raise ConfigError("tokenizers are evaluated on a corpus or on plain text", where=place, fix=fix)
     else:
         text = EvaluationText(short_names([place])[place], "", False, False, _of_file(place))
     if limit_mb:
@@ -97,14 +97,14 @@ def _of_file(path: str) -> Iterator[str]:
 
 
 def sample(paragraphs: Iterable[str], limit: int) -> tuple[list[str], int]:
-    """Every n-th paragraph, n the least power of two with which they are no larger than asked for; one at least.
+    """Return every n-th paragraph, where n is the smallest power of two that keeps the limit; at least one.
 
     Args:
-        paragraphs: read once; no more than the sample is kept.
-        limit: bytes of UTF-8, word marks not counted.
+        paragraphs: read once; only the sample is kept in memory.
+        limit: maximum UTF-8 bytes, without word marks.
 
     Returns:
-        the sample, and n.
+        The sample, and n.
     """
     kept: list[tuple[str, int]] = []
     stride, size = 1, 0

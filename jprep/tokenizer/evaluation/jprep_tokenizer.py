@@ -1,4 +1,4 @@
-"""jprep's own tokenizers, as an evaluation sees them."""
+"""Adapter for jprep's own tokenizers."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ if TYPE_CHECKING:
 
 
 class JprepAdapter(TokenizerAdapter):
-    """A tokenizer of jprep's.
+    """A tokenizer of jprep.
 
-    Tokens are placed by the characters that each id stands for, which costs nothing beside encoding.
+    Token positions are computed from the number of characters that each id covers, which costs little compared with
+    encoding.
 
     Args:
-        tokenizer: as `load_tokenizer` gives it.
-        name: for people; its card's by default.
+        tokenizer: as returned by `load_tokenizer`.
+        name: display name; by default the card's name.
     """
 
     def __init__(self, tokenizer: Tokenizer, name: str = "") -> None:
@@ -47,9 +48,9 @@ class JprepAdapter(TokenizerAdapter):
         self.normalizers = [_as_reference(step) for step in card.normalizers]
         self.splitter = _as_reference(card.splitter) if card.splitter else None
         self.segmenter = _as_reference(card.segmenter) if self.marked and card.segmenter else None
-        self._learn_pieces()
+        self._read_pieces()
 
-    def _learn_pieces(self) -> None:
+    def _read_pieces(self) -> None:
         special = set(self._tokenizer.special.tokens)
         pieces = map(self._tokenizer.piece_of, range(self.size))
         vocabulary = {piece: number for number, piece in enumerate(pieces) if piece not in special}
@@ -62,33 +63,34 @@ class JprepAdapter(TokenizerAdapter):
         """See `TokenizerAdapter`.
 
         Raises:
-            JprepError: the tokens do not add up to the texts.
+            JprepError: the tokens do not cover the texts.
         """
-        ids, offsets = self._tokenizer.encode_batch(self._told(texts), normalized=True)
+        ids, offsets = self._tokenizer.encode_batch(self._with_marks(texts), normalized=True)
         bases = text_offsets([text.replace(WORD, "") for text in texts])
         by_words = self.marked and self.model == "wordpiece"
-        lengths = self._by_words(ids, offsets, texts, bases) if by_words else self._characters[ids]
+        lengths = self._word_token_lengths(ids, offsets, texts, bases) if by_words else self._characters[ids]
         ends = cumulative_offsets(lengths)
         if not np.array_equal(ends[offsets], bases):
-            fix = "this is a fault of jprep: report it, with the text"
-            raise JprepError("tokens do not add up to the text", where=self.name, fix=fix)
+            fix = "please report this bug with the text"
+            raise JprepError("the tokens do not cover the text", where=self.name, fix=fix)
         shift = np.repeat(bases[:-1], np.diff(offsets))
-        # A token that begins inside a character begins, for people, where that character does.
+        # Readers expect a token that begins inside a character to begin with that character.
         return EncodingWithOffsets(ids, offsets, ends[:-1] - self._inside[ids] - shift, ends[1:] - shift)
 
-    def _told(self, texts: Sequence[str]) -> list[str]:
-        """A text of one word has no mark, and would be taken for raw."""
+    def _with_marks(self, texts: Sequence[str]) -> list[str]:
+        """Add a mark to texts of one word, which would count as raw text without one."""
         return [text if WORD in text else text + WORD for text in texts] if self.marked else list(texts)
 
-    def _by_words(self, ids: Any, offsets: Integers, texts: Sequence[str], bases: Integers) -> Integers:
-        """Lengths of WordPiece's tokens of words: what a token stands for depends on whether a word begins with it.
+    def _word_token_lengths(self, ids: Any, offsets: Integers, texts: Sequence[str], bases: Integers) -> Integers:
+        """Return the lengths of WordPiece's tokens under hard boundaries.
 
-        The unknown token stands for a whole word, and `##` that a word begins with for itself.
+        They depend on whether a word begins at the token: the unknown token covers a whole word, and `##` at the
+        beginning of a word covers itself.
         """
         lengths: Integers = self._characters[ids]
         added = cumulative_offsets(lengths)[offsets]
         for number in np.flatnonzero(np.diff(added) != np.diff(bases)).tolist():
-            ends = self._ends(texts[number])
+            ends = self._unit_ends(texts[number])
             at, begins = 0, {0, *ends}
             for token in range(offsets[number], offsets[number + 1]):
                 if ids[token] == self.unknown:
@@ -98,8 +100,8 @@ class JprepAdapter(TokenizerAdapter):
                 at += int(lengths[token])
         return lengths
 
-    def _ends(self, text: str) -> list[int]:
-        """Where the units of a marked text end: words, with the spaces before them as the tokenizer has them."""
+    def _unit_ends(self, text: str) -> list[int]:
+        """Return the ends of the units of a marked text: words, with preceding spaces as the tokenizer joins them."""
         units = WordEncoder(_lengths, self._tokenizer.card.config, SPACE)([text])
         ends: list[int] = cumulative_offsets(units.ids)[1:].tolist()
         return ends
@@ -110,14 +112,14 @@ class JprepAdapter(TokenizerAdapter):
 
     def encode_only(self, texts: Sequence[str]) -> None:
         """See `TokenizerAdapter`."""
-        self._tokenizer.encode_batch(self._told(texts), normalized=True)
+        self._tokenizer.encode_batch(self._with_marks(texts), normalized=True)
 
 
 def _as_reference(description: dict[str, Any]) -> dict[str, Any]:
-    """A step that a card describes, as a recipe names it."""
+    """Convert a card's description of a step to a reference as in a recipe."""
     return {"use": description["name"], **description["config"]}
 
 
 def _lengths(units: Sequence[str]) -> Ids:
-    """An encoder for which each unit is one token: its length."""
+    """Encode each unit as one token, its length."""
     return Ids(np.fromiter(map(len, units), np.int32, len(units)), np.arange(len(units) + 1))

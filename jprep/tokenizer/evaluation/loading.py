@@ -1,4 +1,4 @@
-"""Finds out what kind of tokenizer lies at a path."""
+"""Load any supported tokenizer from a path."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _JSON = "tokenizer.json"
 
 
 def load_adapters(paths: Sequence[Path]) -> list[TokenizerAdapter]:
-    """Open tokenizers: folders of jprep's, a `tokenizer.json` or the folder of one, sentencepiece's `.model` files.
+    """Load tokenizers: directories of jprep, a `tokenizer.json` or its directory, `.model` files of sentencepiece.
 
     Raises:
-        ConfigError: one is none of them, or is named twice. Nothing is ever downloaded.
+        ConfigError: a path is not a tokenizer, or is given twice. Nothing is downloaded.
     """
     places = [path.resolve() for path in paths]
     for number, place in enumerate(places):
         if place in places[:number]:
-            raise ConfigError("a tokenizer is named twice", where=str(paths[number]), fix="name each once")
+            raise ConfigError("duplicate tokenizer", where=str(paths[number]), fix="give each tokenizer once")
     return [_open(path, name) for path, name in zip(paths, _names(paths), strict=True)]
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
-    """Short names that tell them apart: a card's, else the path's last part, or as many parts as it takes."""
+    """Return short unique names: a card's name or the last part of the path, or as many parts as necessary."""
     short = [_name(path) for path in paths]
     whole = short_names([str(path.resolve()) for path in paths])
     return short if len(set(short)) == len(short) else [whole[str(path.resolve())] for path in paths]
@@ -52,15 +52,15 @@ def _open(path: Path, name: str) -> TokenizerAdapter:
     models = sorted(path.glob("*.model")) if path.is_dir() else []
     if len(models) == 1:
         return SentencePieceAdapter(models[0], name)
-    raise _nothing(path)
+    raise _not_found(path)
 
 
-def _nothing(path: Path) -> ConfigError:
+def _not_found(path: Path) -> ConfigError:
     if not path.exists():
-        fix = "give a path: nothing is downloaded, so fetch a model's tokenizer.json first"
-        return ConfigError("there is no such tokenizer", where=str(path), fix=fix)
+        fix = "check the path; tokenizers are not downloaded, so download a model's tokenizer.json first"
+        return ConfigError("no such tokenizer", where=str(path), fix=fix)
     if (path / "vocab.txt").exists() or (path / "vocab.json").exists():
-        fix = "write one first: AutoTokenizer.from_pretrained(FOLDER, use_fast=True).save_pretrained(FOLDER)"
-        return ConfigError(f"this folder has no {_JSON}", where=str(path), fix=fix)
-    fix = f"give a folder of `jprep tokenizer train`, a {_JSON} or its folder, or a sentencepiece .model"
-    return ConfigError("there is no tokenizer here", where=str(path), fix=fix)
+        fix = "create it with AutoTokenizer.from_pretrained(FOLDER, use_fast=True).save_pretrained(FOLDER)"
+        return ConfigError(f"this directory has no {_JSON}", where=str(path), fix=fix)
+    fix = f"use a directory of `jprep tokenizer train`, a {_JSON} or its directory, or a sentencepiece .model"
+    return ConfigError("no tokenizer at this path", where=str(path), fix=fix)

@@ -1,20 +1,20 @@
-"""A tokenizer's scores, and the counts that they come from."""
+"""Scores of a tokenizer, and the counts they are computed from."""
 
 from __future__ import annotations
 
 import msgspec
 
-_DIGITS = 6  # of shares in figures: the last bits of a float may be another machine's own
+_DIGITS = 6  # decimals of shares in figures: the last bits of a float may depend on the machine
 
 
 class RoundTripDifference(msgspec.Struct, frozen=True):
-    """A paragraph that does not come back.
+    """A paragraph that does not decode to itself.
 
     Attributes:
-        paragraph: its number in the text that was measured, from 0.
-        at: the first character that differs, from 0.
-        text: what stands there, some characters of it.
-        decoded: what came back instead.
+        paragraph: index in the evaluated text, from 0.
+        at: first character that differs, from 0.
+        text: some characters of the paragraph from there.
+        decoded: some characters of the decoded text from there.
     """
 
     paragraph: int
@@ -24,10 +24,10 @@ class RoundTripDifference(msgspec.Struct, frozen=True):
 
 
 class WordAlignment(msgspec.Struct, frozen=True, kw_only=True):
-    """How a tokenizer's tokens lie to the words of a text.
+    """Alignment of tokens with the words of a text.
 
     Attributes:
-        words: that are not white space alone.
+        words: number of words that are not only white space.
         boundaries: word boundaries, see `jprep.tokenizer.evaluation.boundaries`.
         token_boundaries: token boundaries.
         kept: positions that are both.
@@ -40,7 +40,7 @@ class WordAlignment(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def recall(self) -> float:
-        """Share of word boundaries at which a token begins: word boundaries kept."""
+        """Share of word boundaries at which a token begins."""
         return self.kept / self.boundaries if self.boundaries else 1.0
 
     @property
@@ -56,31 +56,32 @@ class WordAlignment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scores(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tokenizer did with a text.
+    """Scores of a tokenizer on a text.
 
     Attributes:
-        tokenizer: its name.
-        identity: its fingerprint or hash, shortened.
-        model: its kind.
-        traits: what else its figures depend on.
-        vocab_size: its ids.
-        paragraphs, characters, bytes: of the text, normalised as the tokenizer has it; bytes of UTF-8.
-        tokens: what it made of them.
-        unknown: tokens that stand for what it has no piece for.
-        parts: tokens that stand for a part of a character: a byte of one without a piece of its own; byte-level
-            kinds: any piece that is not whole characters.
-        lossless: paragraphs that decode to themselves.
+        tokenizer: name.
+        identity: shortened fingerprint or hash.
+        model: model type.
+        traits: other properties that the scores depend on.
+        vocab_size: number of ids.
+        paragraphs, characters, bytes: size of the text, normalised for the tokenizer; bytes of UTF-8.
+        tokens: number of tokens.
+        unknown: number of unknown tokens.
+        parts: number of tokens that stand for a part of a character: a byte of a character without a piece; for
+            byte-level models any piece that is not whole characters.
+        lossless: number of paragraphs that decode to themselves.
         differing: the first paragraphs that do not.
-        lost: characters that paragraphs had oftener than what came back, with how much oftener, most first.
-        gained: characters that came back oftener, likewise.
-        used: ids that occur.
+        lost: characters that are more frequent in the text than in the decoded text, with the difference, largest
+            first.
+        gained: characters that are more frequent in the decoded text, likewise.
+        used: number of ids that occur.
         renyi_efficiency: how evenly ids are used, `H(p) / log |V|` with Rényi's entropy of order 2.5, V the vocabulary:
             Zouhar et al. 2023, "Tokenization and the Noiseless Channel".
-        words: how tokens lie to words, None where the text's words are not known.
-        longest: the longest of the frequent words of letters, but those of ASCII → its pieces, joined by `|`; a cut
-            inside a character is not shown.
-        speed: MB of UTF-8 encoded in a CPU-second, 0 where it was not measured. Of no two runs the same.
-        signature: one line to cite: what the figures depend on, and the chief ones. "" where it was not asked for.
+        words: alignment with words, None if the text's words are unknown.
+        longest: the longest frequent words of non-ASCII letters → their pieces, joined by `|`; a cut inside a character
+            is not shown.
+        speed: MB of UTF-8 encoded per CPU second, 0 if not measured. Differs from run to run.
+        signature: one line to cite: what the scores depend on, and the main ones. "" if not requested.
     """
 
     tokenizer: str
@@ -107,17 +108,17 @@ class Scores(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def characters_per_token(self) -> float:
-        """Characters that a token stands for, on average."""
+        """Average characters per token."""
         return _ratio(self.characters, self.tokens)
 
     @property
     def bytes_per_token(self) -> float:
-        """Bytes of UTF-8 that a token stands for, on average."""
+        """Average UTF-8 bytes per token."""
         return _ratio(self.bytes, self.tokens)
 
     @property
     def unknown_rate(self) -> float:
-        """Share of tokens that are the unknown one."""
+        """Share of tokens that are the unknown token."""
         return _ratio(self.unknown, self.tokens)
 
     @property
@@ -127,21 +128,21 @@ class Scores(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lossless_rate(self) -> float:
-        """Share of paragraphs for which `decode(encode(x)) == x`."""
+        """Share of paragraphs with `decode(encode(x)) == x`."""
         return _ratio(self.lossless, self.paragraphs)
 
     @property
     def vocabulary_used(self) -> float:
-        """Share of all ids, special tokens among them, that occur."""
+        """Share of ids that occur, including special tokens."""
         return _ratio(self.used, self.vocab_size)
 
     @property
     def pieces_per_word(self) -> float:
-        """Tokens for each word that is not white space: the fertility of Rust et al. 2021, of running text."""
+        """Tokens per word that is not white space: the fertility of Rust et al. 2021, for running text."""
         return _ratio(self.tokens, self.words.words) if self.words else 0.0
 
     def figures(self) -> dict[str, float]:
-        """All figures that are the same in every run, by name; none where there was no text."""
+        """Return all deterministic figures by name; empty if there was no text."""
         if not self.paragraphs:
             return {}
         counts = {name: getattr(self, name) for name in ("paragraphs", "characters", "bytes", "tokens")}

@@ -1,4 +1,4 @@
-"""GPT-2's way to write bytes as visible characters (Radford et al. 2019): `Ġ` is a space, `ãģ®` is の."""
+"""GPT-2's byte-level alphabet (Radford et al. 2019): bytes as visible characters, `Ġ` for a space, `ãģ®` for の."""
 
 from __future__ import annotations
 
@@ -13,23 +13,25 @@ BYTE_TO_CHARACTER = "".join(chr(byte) if byte in _VISIBLE else chr(0x100 + _HIDD
 ALPHABET = "".join(sorted(BYTE_TO_CHARACTER))
 """The 256 characters in the order of GPT-2's ids."""
 
-# As TABLE, but a newline and the cut of units stay what they are.
-_KEEPING = "".join(chr(byte) if byte in b"\n\x1f" else character for byte, character in enumerate(BYTE_TO_CHARACTER))
+# As BYTE_TO_CHARACTER, but newlines and the cuts of units are unchanged.
+_EXCEPT_CUTS = "".join(
+    chr(byte) if byte in b"\n\x1f" else character for byte, character in enumerate(BYTE_TO_CHARACTER)
+)
 CHARACTER_TO_BYTE = {character: byte for byte, character in enumerate(BYTE_TO_CHARACTER)}
 """The byte of each character."""
 
 
-def spell(text: str) -> str:
-    """Text in GPT-2's characters, but for newlines and U+001F, which stay."""
-    return codecs.charmap_decode(text.encode(), "strict", _KEEPING)[0]
+def encode_bytes(text: str) -> str:
+    """Convert text to GPT-2's characters, except newlines and U+001F."""
+    return codecs.charmap_decode(text.encode(), "strict", _EXCEPT_CUTS)[0]
 
 
-def plain(piece: str) -> str:
-    """The text that a piece spells; U+FFFD where it holds a part of a character."""
+def decode_piece(piece: str) -> str:
+    """Return the text of a piece, with U+FFFD for incomplete characters."""
     return bytes(map(CHARACTER_TO_BYTE.__getitem__, piece)).decode(errors="replace")
 
 
-def characters(piece: str) -> int:
-    """How many characters a piece spells, parts of one counted with it: bytes that begin one, and what comes before."""
+def count_characters(piece: str) -> int:
+    """Return the number of characters of a piece, including incomplete ones at its beginning and end."""
     begun = sum(CHARACTER_TO_BYTE[character] & 0xC0 != 0x80 for character in piece)
     return begun + (CHARACTER_TO_BYTE[piece[0]] & 0xC0 == 0x80)

@@ -1,4 +1,4 @@
-"""The pieces of a `tokenizer.json`, and the bytes that they stand for."""
+"""Read the pieces of a `tokenizer.json`, and convert them to bytes."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ _BYTE = re.compile("<0x([0-9A-F]{2})>")
 
 
 def read_pieces(model: Mapping[str, Any]) -> list[str]:
-    """The pieces by id of the `model` part of a `tokenizer.json`."""
+    """Return the pieces by id of the `model` component of a `tokenizer.json`."""
     vocab = model["vocab"]
     return [piece for piece, _ in vocab] if isinstance(vocab, list) else sorted(vocab, key=vocab.__getitem__)
 
 
 def piece_bytes(pieces: Sequence[str], config: TokenizerConfig, special: SpecialTokens) -> list[bytes]:
-    """What each id stands for: UTF-8, or a part of it; special tokens spell themselves.
+    """Return the UTF-8 bytes of each id, which may be incomplete characters; special tokens stand for themselves.
 
     Args:
-        pieces: by id, as `tokenizer.json` spells them.
-        config: the tokenizer's.
+        pieces: pieces by id, as in `tokenizer.json`.
+        config: the tokenizer's config.
         special: its special tokens.
     """
-    written = {"byte-bpe": _of_bytes, "wordpiece": _of_wordpiece}.get(config.model, _of_characters)
-    spelling_themselves = set(special.tokens)
-    return [piece.encode() if piece in spelling_themselves else written(piece, config) for piece in pieces]
+    convert = {"byte-bpe": _of_bytes, "wordpiece": _of_wordpiece}.get(config.model, _of_characters)
+    special_tokens = set(special.tokens)
+    return [piece.encode() if piece in special_tokens else convert(piece, config) for piece in pieces]
 
 
 def _of_bytes(piece: str, config: TokenizerConfig) -> bytes:

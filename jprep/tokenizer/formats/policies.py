@@ -1,4 +1,7 @@
-"""What is done to a text beside its normalisation, so that it is cut as the units of training were: by policies."""
+"""Components of a `tokenizer.json` that apply the policies for spaces, digits, newlines and word boundaries.
+
+With them, text is cut as the units of the training were.
+"""
 
 from __future__ import annotations
 
@@ -11,41 +14,45 @@ from jprep.tokenizer.config import DIGITS, TokenizerConfig
 from jprep.tokenizer.vocabulary import DOUBLE_HASH, NEWLINE, SPACE, Vocabulary
 
 Component = dict[str, Any]
-"""A part of a `tokenizer.json`, with its `type`."""
+"""A component of a `tokenizer.json`, with its `type`."""
 
 MAX_STRETCH = 100
-"""WordPiece without words looks for its longest match in stretches of so many characters: `tokenizers` begins at the
-end of what it is given, and the time would grow with the cube of the line."""
+"""Maximum characters of the stretches that WordPiece without words is applied to.
+
+`tokenizers` tries matches from the end of its input, so its time would grow with the cube of the line's length.
+"""
 
 _MARKS = r"\x1e\x1f"
 
 
 def space_of(vocabulary: Vocabulary) -> str:
-    """The character that the model sees for a space."""
+    """Return the model's character for a space."""
     return " " if vocabulary.config.model == "byte-bpe" else SPACE
 
 
-def marked(vocabulary: Vocabulary) -> list[Component]:
-    """What comes before the normalisers, which know marks of words only: where sentences end, words do."""
+def mark_normalizers(vocabulary: Vocabulary) -> list[Component]:
+    """Return the components before the normalisers: sentence marks become word marks, the only ones that those know."""
     return [replace({"String": SENTENCE}, WORD)] if vocabulary.config.boundaries == "hard" else []
 
 
-def spelling(vocabulary: Vocabulary) -> list[Component]:
-    """How normalised text, its spaces spelt already, becomes what pieces are spelt with."""
+def spelling_normalizers(vocabulary: Vocabulary) -> list[Component]:
+    """Return the components that convert normalised text to the characters of pieces; spaces are converted already."""
     config, space = vocabulary.config, space_of(vocabulary)
     parts = [replace({"String": "\n"}, space)] if config.newline == "space" else []
     if config.boundaries == "hard":
-        parts += [replace({"Regex": pattern}, to) for pattern, to in respaced(config, space)]
+        parts += [replace({"Regex": pattern}, to) for pattern, to in space_substitutions(config, space)]
     if config.model == "wordpiece":
         parts.append(replace({"String": "\n"}, NEWLINE))
     return parts
 
 
-def respaced(config: TokenizerConfig, space: str) -> list[tuple[str, str]]:
-    """What joins spaces of marked text through marks, and gives the last of a run to its word under `prefix`.
+def space_substitutions(config: TokenizerConfig, space: str) -> list[tuple[str, str]]:
+    """Return the substitutions for spaces in marked text.
+
+    They join spaces across marks and, under `prefix`, attach the last space of a run to its word.
 
     Returns:
-        regular expressions, for Python and for `tokenizers`, and what stands in their places.
+        Regular expressions, valid for Python and for `tokenizers`, and their replacements.
     """
     joined = [(f"(?<={space})[{_MARKS}]+", "")]
     if config.spaces == "alone":
@@ -55,23 +62,23 @@ def respaced(config: TokenizerConfig, space: str) -> list[tuple[str, str]]:
     return [*joined, (f"(?<=[^{space}]){space}|{before_word}", WORD + space)]
 
 
-def cuts(vocabulary: Vocabulary) -> list[Component]:
-    """Where no piece may lie across."""
+def pre_tokenizers(vocabulary: Vocabulary) -> list[Component]:
+    """Return the pre-tokenizers: places that no piece may cross."""
     config, byte_level = vocabulary.config, vocabulary.config.model == "byte-bpe"
     parts = _words(vocabulary) if config.boundaries == "hard" else []
     if byte_level:
         parts.append(split({"String": "\n"}))
         use_regex = config.boundaries == "none"
         parts.append({"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": use_regex})
-    elif config.model == "unigram" and (strange := _strange(vocabulary)):
-        parts.append(split({"Regex": f"[{strange}]"}))
+    elif config.model == "unigram" and (reserved := _reserved_characters(vocabulary)):
+        parts.append(split({"Regex": f"[{reserved}]"}))
     elif config.model == "wordpiece":
         parts.append(split({"String": NEWLINE} if config.boundaries == "hard" else {"Regex": _stretches(vocabulary)}))
     return parts
 
 
 def _words(vocabulary: Vocabulary) -> list[Component]:
-    """Pieces stay within words, and the policies hold where marks do not say so."""
+    """Return the pre-tokenizers that keep pieces within words, and apply the policies where there are no marks."""
     config = vocabulary.config
     parts = [split({"Regex": f"[{_MARKS}]+"}, "Removed")]
     if config.spaces == "alone":
@@ -83,11 +90,11 @@ def _words(vocabulary: Vocabulary) -> list[Component]:
     return parts
 
 
-def _strange(vocabulary: Vocabulary) -> str:
-    """Characters of special tokens and of the names of bytes that are in no other piece, for a regular expression.
+def _reserved_characters(vocabulary: Vocabulary) -> str:
+    """Return characters of special tokens and byte names that are in no other piece, for a regular expression.
 
-    `tokenizers` looks for these names in text, and no score could keep it from preferring them to unknown characters.
-    A cut at what is in no piece changes nothing else.
+    `tokenizers` would match these names in text, and no score could make it prefer unknown characters. A cut at a
+    character that is in no piece changes nothing else.
     """
     known = {character for piece in vocabulary.pieces if piece.kind == "normal" for character in piece.text}
     named = {character for piece in vocabulary.pieces if piece.kind != "normal" for character in piece.text}
@@ -95,10 +102,11 @@ def _strange(vocabulary: Vocabulary) -> str:
 
 
 def _stretches(vocabulary: Vocabulary) -> str:
-    """What WordPiece is given at a time: spaces and those characters after them that longer pieces hold; or one other.
+    """Return the regular expression of the stretches that WordPiece is applied to.
 
-    No piece lies across the ends of these, but for the limit of their length; and a character without a piece, alone
-    here, becomes the unknown token alone.
+    A stretch is spaces and the following characters that longer pieces contain, or a single other character. Apart from
+    the length limit no piece crosses the end of a stretch; and a character without a piece, alone in its stretch,
+    becomes a single unknown token.
     """
     texts = [piece.text for piece in vocabulary.pieces if piece.kind == "normal"]
     single, joined = {text for text in texts if len(text) == 1}, {c for text in texts if len(text) > 1 for c in text}
@@ -110,7 +118,7 @@ def _stretches(vocabulary: Vocabulary) -> str:
 
 
 def _ranges(characters: Sequence[str]) -> str:
-    """Characters in order as the inside of a regular expression's brackets."""
+    """Return ordered characters as the inside of a regular expression's character class."""
     parts = []
     for _, run in groupby(enumerate(characters), lambda item: ord(item[1]) - item[0]):
         codes = [f"\\x{{{ord(character):X}}}" for _, character in run]
@@ -119,17 +127,17 @@ def _ranges(characters: Sequence[str]) -> str:
 
 
 def sequence(name: str, parts: Sequence[Component]) -> Component | None:
-    """Parts one after another; `name` is what that kind of part calls them."""
+    """Combine components into one; `name` is the key of the list in that kind of component."""
     if len(parts) < 2:
         return parts[0] if parts else None
     return {"type": "Sequence", name: list(parts)}
 
 
 def replace(pattern: dict[str, str], content: str) -> Component:
-    """A normaliser or a decoder."""
+    """Return a normaliser or decoder that replaces text."""
     return {"type": "Replace", "pattern": pattern, "content": content}
 
 
 def split(pattern: dict[str, str], behavior: str = "Isolated") -> Component:
-    """A pre-tokenizer."""
+    """Return a pre-tokenizer."""
     return {"type": "Split", "pattern": pattern, "behavior": behavior, "invert": False}

@@ -1,4 +1,4 @@
-"""Writes sentencepiece's model file: the few fields of `sentencepiece_model.proto` that it needs, without protobuf."""
+"""Write sentencepiece's model file: the required fields of `sentencepiece_model.proto`, without protobuf."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from jprep.io import protobuf
 from jprep.tokenizer.vocabulary import PieceKind, Vocabulary, VocabularyPiece
 
 MODEL_TYPE = {"unigram": 1, "bpe": 2}
-"""`TrainerSpec.ModelType` of the kinds that have such a file."""
+"""`TrainerSpec.ModelType` of the supported model types."""
 
 _TYPE: dict[PieceKind, int] = {"normal": 1, "unknown": 2, "special": 3, "byte": 6}
 _ROLES = {"unk": (40, 45), "bos": (41, 46), "eos": (42, 47), "pad": (43, 48)}  # TrainerSpec's <role>_id, <role>_piece
 
 
 def model_proto(vocabulary: Vocabulary) -> bytes:
-    """The model file of a vocabulary of kind bpe or unigram; its ids are the vocabulary's."""
+    """Return the model file of a bpe or unigram vocabulary, with the same ids."""
     ids = {piece.text: number for number, piece in enumerate(vocabulary.pieces)}
     roles = {}
     for role in _ROLES:
@@ -28,12 +28,12 @@ def model_proto(vocabulary: Vocabulary) -> bytes:
 def model_bytes(
     pieces: Iterable[VocabularyPiece], model: str, roles: dict[str, tuple[int, str]], *, byte_fallback: bool
 ) -> bytes:
-    """A model file of these pieces.
+    """Return a model file with the given pieces.
 
     Args:
-        pieces: by id; one of them of kind `unknown`.
+        pieces: pieces by id; one of them of kind `unknown`.
         model: `bpe` or `unigram`.
-        roles: of unk, bos, eos and pad: the id and the token; -1 and "" where there is none.
+        roles: id and token of unk, bos, eos and pad; -1 and "" if there is none.
         byte_fallback: whether all 256 bytes are among the pieces.
     """
     written = [_piece(piece) for piece in pieces]
@@ -48,7 +48,7 @@ def model_bytes(
 
 
 def _piece(piece: VocabularyPiece) -> bytes:
-    """Field 1 of the model: text, score and type. Quick, for a model is written several times while it is learnt."""
+    """Serialise field 1 of the model: text, score and type. Performance matters: training writes several models."""
     text = piece.text.encode()
     body = b"\n" + _size(text) + text + _SCORE.pack(2 << 3 | 5, piece.score) + _TYPES[piece.kind]
     return b"\n" + _size(body) + body

@@ -1,4 +1,4 @@
-"""`tokenizer.json`: a vocabulary as the library `tokenizers`, and through it `AutoTokenizer`, serves it."""
+"""Convert a vocabulary to a `tokenizer.json` for the library `tokenizers` and `AutoTokenizer`."""
 
 from __future__ import annotations
 
@@ -6,42 +6,54 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jprep.tokenizer.config import TokenizerConfig
-from jprep.tokenizer.formats.policies import MAX_STRETCH, Component, cuts, marked, replace, sequence, spelling
+from jprep.tokenizer.formats.policies import (
+    MAX_STRETCH,
+    Component,
+    mark_normalizers,
+    replace,
+    sequence,
+    spelling_normalizers,
+)
+from jprep.tokenizer.formats.policies import pre_tokenizers as policy_pre_tokenizers
 from jprep.tokenizer.special_tokens import SpecialTokens
 from jprep.tokenizer.vocabulary import CONTINUATION_PREFIX, NEWLINE, SPACE, Vocabulary
 
 TOKENIZER_JSON, SENTENCEPIECE_MODEL = "tokenizer.json", "spm.model"
-"""The files that load a tokenizer."""
+"""Names of the files that tokenizer libraries load."""
 
-_LONGEST_WORD = 100  # BERT's: a longer word becomes the unknown token
-_UNKNOWN_COSTS = 10.0  # sentencepiece and tokenizers put a character without a piece so far below the rarest piece
+_MAX_WORD_CHARS = 100  # as in BERT: a longer word becomes the unknown token
+_UNKNOWN_PENALTY = 10.0  # sentencepiece and tokenizers score an unknown character this much below the rarest piece
 
 
 def tokenizer_json(
     vocabulary: Vocabulary, normalizers: Sequence[Component], pre_tokenizers: Sequence[Component] = ()
 ) -> dict[str, Any]:
-    """A vocabulary and its normaliser as one JSON document for `tokenizers` 0.21 and later.
+    """Return the content of a `tokenizer.json` for `tokenizers` 0.21 and later.
 
     Args:
         vocabulary: the vocabulary.
-        normalizers: what is done to raw text, as parts of `tokenizers`; it spells spaces as the model sees them.
-        pre_tokenizers: what of it needs a pre-tokenizer.
+        normalizers: components that normalise raw text and write spaces as the model sees them.
+        pre_tokenizers: pre-tokenizers that the normalisation needs.
     """
     return {
         "version": "1.0",
         "truncation": None,
         "padding": None,
         "added_tokens": added_tokens(vocabulary),
-        "normalizer": sequence("normalizers", [*marked(vocabulary), *normalizers, *spelling(vocabulary)]),
-        "pre_tokenizer": sequence("pretokenizers", [*pre_tokenizers, *cuts(vocabulary)]),
+        "normalizer": sequence("normalizers", _normalizers(vocabulary, normalizers)),
+        "pre_tokenizer": sequence("pretokenizers", [*pre_tokenizers, *policy_pre_tokenizers(vocabulary)]),
         "post_processor": post_processor(vocabulary.special, _ids(vocabulary)),
         "decoder": sequence("decoders", _decoders(vocabulary)),
         "model": model(vocabulary),
     }
 
 
+def _normalizers(vocabulary: Vocabulary, given: Sequence[Component]) -> list[Component]:
+    return [*mark_normalizers(vocabulary), *given, *spelling_normalizers(vocabulary)]
+
+
 def added_tokens(vocabulary: Vocabulary) -> list[Component]:
-    """The special tokens with their ids. A space before the mask belongs to it, as in the published tokenizers."""
+    """Return the special tokens with their ids. A space before the mask belongs to it, as in published tokenizers."""
     special, flags = vocabulary.special, {"single_word": False, "rstrip": False, "normalized": False, "special": True}
     return [
         {"id": number, "content": piece.text, "lstrip": piece.text == special.mask} | flags
@@ -51,29 +63,39 @@ def added_tokens(vocabulary: Vocabulary) -> list[Component]:
 
 
 def model(vocabulary: Vocabulary) -> Component:
-    """The model itself, with all its pieces."""
-    config, unknown = vocabulary.config, vocabulary.special.unk
-    ids = _ids(vocabulary)
-    if config.model == "unigram":
-        return {"type": "Unigram", "unk_id": ids[unknown], "vocab": _scored(vocabulary), "byte_fallback": True}
-    if config.model == "wordpiece":
-        hard = config.boundaries == "hard"
-        longest = _LONGEST_WORD if hard else 2 * MAX_STRETCH
-        prefix = CONTINUATION_PREFIX if hard else ""
-        about = {"unk_token": unknown, "continuing_subword_prefix": prefix, "max_input_chars_per_word": longest}
-        return {"type": "WordPiece", **about, "vocab": ids}
-    characters = config.model == "bpe"
+    """Return the model component with all pieces."""
+    return {"unigram": _unigram, "wordpiece": _wordpiece}.get(vocabulary.config.model, _bpe)(vocabulary)
+
+
+def _unigram(vocabulary: Vocabulary) -> Component:
+    unknown = _ids(vocabulary)[vocabulary.special.unk]
+    return {"type": "Unigram", "unk_id": unknown, "vocab": _scored_pieces(vocabulary), "byte_fallback": True}
+
+
+def _wordpiece(vocabulary: Vocabulary) -> Component:
+    hard = vocabulary.config.boundaries == "hard"
+    return {
+        "type": "WordPiece",
+        "unk_token": vocabulary.special.unk,
+        "continuing_subword_prefix": CONTINUATION_PREFIX if hard else "",
+        "max_input_chars_per_word": _MAX_WORD_CHARS if hard else 2 * MAX_STRETCH,
+        "vocab": _ids(vocabulary),
+    }
+
+
+def _bpe(vocabulary: Vocabulary) -> Component:
+    characters = vocabulary.config.model == "bpe"
     return {
         "type": "BPE",
         "dropout": None,
-        "unk_token": unknown if characters else None,
+        "unk_token": vocabulary.special.unk if characters else None,
         "continuing_subword_prefix": None,
         "end_of_word_suffix": None,
         "fuse_unk": False,
         "byte_fallback": characters,
         "ignore_merges": False,
-        "vocab": ids,
-        "merges": merges(vocabulary) if characters else vocabulary.merges,
+        "vocab": _ids(vocabulary),
+        "merges": bpe_merges(vocabulary) if characters else vocabulary.merges,
     }
 
 
@@ -81,10 +103,10 @@ def _ids(vocabulary: Vocabulary) -> dict[str, int]:
     return {piece.text: number for number, piece in enumerate(vocabulary.pieces)}
 
 
-def merges(vocabulary: Vocabulary) -> list[tuple[str, str]]:
-    """Every way to join two pieces to a third, the third one's rank first.
+def bpe_merges(vocabulary: Vocabulary) -> list[tuple[str, str]]:
+    """Return every way to join two pieces into a third, ordered by the rank of the third.
 
-    sentencepiece joins any two neighbours that are a piece together, the best first; `tokenizers` wants the pairs.
+    sentencepiece joins any two neighbours that form a piece, the best first; `tokenizers` needs the pairs.
     """
     normal = {piece.text: piece.score for piece in vocabulary.pieces if piece.kind == "normal"}
     ranked = sorted((text for text in normal if len(text) > 1), key=lambda text: -normal[text])
@@ -96,14 +118,15 @@ def merges(vocabulary: Vocabulary) -> list[tuple[str, str]]:
     ]
 
 
-def _scored(vocabulary: Vocabulary) -> list[tuple[str, float]]:
-    """Unigram's pieces with their scores.
+def _scored_pieces(vocabulary: Vocabulary) -> list[tuple[str, float]]:
+    """Return Unigram's pieces with their scores.
 
-    `tokenizers` finds the names of bytes and of special tokens in text; here they cost more than their characters.
+    `tokenizers` would match the names of bytes and of special tokens in text; here they score worse than their
+    characters.
     """
     lowest = min((piece.score for piece in vocabulary.pieces if piece.kind == "normal"), default=0.0)
     longest = max((len(piece.text) for piece in vocabulary.pieces if piece.kind != "normal"), default=0)
-    never = (longest + 1) * (lowest - _UNKNOWN_COSTS)
+    never = (longest + 1) * (lowest - _UNKNOWN_PENALTY)
     return [(piece.text, piece.score if piece.kind == "normal" else never) for piece in vocabulary.pieces]
 
 
@@ -119,7 +142,7 @@ def _decoders(vocabulary: Vocabulary) -> list[Component]:
 
 
 def post_processor(special: SpecialTokens, ids: Mapping[str, int]) -> Component | None:
-    """What stands around one text and two when special tokens are asked for; None where nothing does.
+    """Return the component that adds special tokens around one text or two; None if there are none to add.
 
     Args:
         special: the special tokens.
@@ -139,7 +162,7 @@ def post_processor(special: SpecialTokens, ids: Mapping[str, int]) -> Component 
 
 
 def uses_token_types(special: SpecialTokens) -> bool:
-    """Whether models with these tokens tell a second text by token types, as BERT does."""
+    """Return whether models with these tokens mark the second text by token types, as BERT does."""
     return bool(special.cls) and not special.bos
 
 
@@ -151,26 +174,28 @@ def _text(name: str, kind: int) -> Component:
     return {"Sequence": {"id": name, "type_id": kind}}
 
 
-def batch_encoding_json(served: Mapping[str, Any], config: TokenizerConfig, special: SpecialTokens) -> dict[str, Any]:
-    """A `tokenizer.json` for text that is normalised already, none of it a special token; words one at a time.
+def batch_encoding_json(
+    tokenizer_json: Mapping[str, Any], config: TokenizerConfig, special: SpecialTokens
+) -> dict[str, Any]:
+    """Return a `tokenizer.json` for normalised text without special tokens, for encoding single words.
 
     Args:
-        served: the whole document, of byte-bpe or wordpiece.
-        config: the tokenizer's.
+        tokenizer_json: content of the complete `tokenizer.json`, of byte-bpe or wordpiece.
+        config: the tokenizer's config.
         special: its special tokens.
     """
-    pre_tokenizers = served["pre_tokenizer"].get("pretokenizers", [served["pre_tokenizer"]])
+    pre_tokenizers = tokenizer_json["pre_tokenizer"].get("pretokenizers", [tokenizer_json["pre_tokenizer"]])
     if config.model == "byte-bpe":
-        return {**served, "added_tokens": [], "normalizer": None} | {
+        return {**tokenizer_json, "added_tokens": [], "normalizer": None} | {
             "pre_tokenizer": sequence("pretokenizers", pre_tokenizers[-2:]),
             "post_processor": None,
         }
-    # Longest matches would find special tokens in text; they find nothing that begins with a newline.
+    # Longest match would find special tokens in text; it never finds one that begins with a newline.
     hidden = {token: f"\n{token}" for token in special.tokens}
-    vocab = {hidden.get(text, text): number for text, number in served["model"]["vocab"].items()}
-    return {**served, "added_tokens": []} | {
+    vocab = {hidden.get(text, text): number for text, number in tokenizer_json["model"]["vocab"].items()}
+    return {**tokenizer_json, "added_tokens": []} | {
         "normalizer": sequence("normalizers", [replace({"String": " "}, SPACE), replace({"String": "\n"}, NEWLINE)]),
         "pre_tokenizer": pre_tokenizers[-1],
         "post_processor": None,
-        "model": served["model"] | {"vocab": vocab, "unk_token": hidden[special.unk]},
+        "model": tokenizer_json["model"] | {"vocab": vocab, "unk_token": hidden[special.unk]},
     }

@@ -1,4 +1,4 @@
-"""From counts to a vocabulary. sentencepiece learns; what it is given, and what becomes of its pieces, is ours."""
+"""Learn a vocabulary from counts. sentencepiece trains on prepared units; its pieces are selected here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from jprep.tokenizer.counting import UnitCounts
 
 VERSION = 1
-"""Raised whenever the same counts would give another vocabulary than before."""
+"""Increased when the same counts would give another vocabulary than before."""
 
 _LEARNERS: dict[ModelType, str] = {"bpe": "bpe", "byte-bpe": "byte_bpe", "unigram": "unigram", "wordpiece": "wordpiece"}
 
@@ -28,18 +28,18 @@ class _Learner(Protocol):
 def learn(counted: UnitCounts, config: TokenizerConfig, special: SpecialTokens, scratch: Path) -> Vocabulary:
     """Learn a vocabulary of exactly `config.vocab_size` ids.
 
-    The same counts give the same vocabulary: with the same libraries, and for Unigram with a processor and a C library
-    whose floats round alike.
+    The result is deterministic for the same libraries; for Unigram also for processors and C libraries that round
+    floats alike.
 
     Args:
-        counted: the words and characters of a corpus, and a sample of it.
-        config: what is asked for.
-        special: its special tokens.
-        scratch: a folder for files that may be deleted afterwards; it is made.
+        counted: units and characters of a corpus, and a sample of it.
+        config: the requested configuration.
+        special: special tokens.
+        scratch: directory for temporary files; it is created.
 
     Raises:
-        ConfigError: nothing to learn from, an alphabet too small, a vocabulary too small for what must be in it or
-            larger than can be learnt, a special token that is an ordinary piece.
+        ConfigError: no text, an alphabet that is too small, a vocabulary that is too small for its fixed pieces or
+            larger than can be learnt, or a special token that is an ordinary piece.
     """
     scratch.mkdir(parents=True, exist_ok=True)
     learner = cast(_Learner, importlib.import_module(f"{__name__}.{_LEARNERS[config.model]}"))

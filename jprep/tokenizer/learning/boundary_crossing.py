@@ -1,8 +1,8 @@
-"""Finds pieces that lie across word boundaries.
+"""Find pieces that cross word boundaries.
 
-Under `boundaries = "train"` no piece was learnt across a boundary, but at use nothing marks boundaries, and some pieces
-(`には`, which is a word now and then, and far more often two) are found mostly across one. A few hundred of them make
-four fifths of all boundaries that are lost.
+Under `boundaries = "train"` no piece is learnt across a boundary. But raw text has no marked boundaries, and some
+pieces (such as `には`, sometimes a word but more often two) mostly occur across one. A few hundred of them cause four
+fifths of all lost boundaries.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-LEAST_USES = 5
-"""A piece that is used less often in the sample is not judged."""
+MIN_USES = 5
+"""Pieces with fewer uses in the sample are not judged."""
 
-ENOUGH = 2_500_000
-"""Bytes that are judged by. Three times as many found the same: recall of 97.8 % either way."""
+SAMPLE_BYTES = 2_500_000
+"""Bytes of the sample. Three times as many gave the same result: a recall of 97.8 % either way."""
 
-_BLOCK = 64  # paragraphs that are encoded at once: one call for each takes half as long again
+_BLOCK = 64  # paragraphs per call: one call for each takes 1.5 times as long
 
 
 class CandidateEncoder(Protocol):
-    """Encodes with pieces that are not a vocabulary yet."""
+    """Encode with candidate pieces that are not in a vocabulary yet."""
 
     def spell(self, text: str) -> str:
-        """Write text as the pieces are spelt, except that a newline stays."""
+        """Convert text to the characters of pieces; newlines are unchanged."""
 
     def sizes(self, pieces: Sequence[str]) -> list[int]:
-        """UTF-8 bytes of each id's text; the pieces have the last ids."""
+        """Return the UTF-8 bytes of each id's text; the pieces have the last ids."""
 
     def encode(self, pieces: Sequence[str], texts: list[str]) -> list[NDArray[np.int32]]:
-        """Encode texts that are spelt."""
+        """Encode converted texts."""
 
 
 class BpeCandidates:
-    """Encodes with pieces of BPE that are not a vocabulary yet.
+    """Encode with candidate BPE pieces that are not in a vocabulary yet.
 
     Args:
-        base: the pieces that are always there; the first is the unknown one.
-        spell: writes text as the pieces are spelt, except that a newline stays.
-        size: UTF-8 bytes of the text that a piece spells.
-        byte_fallback: whether all bytes are in `base`.
+        base: fixed pieces; the first is the unknown token.
+        spell: converts text to the characters of pieces; newlines are unchanged.
+        size: returns the UTF-8 bytes of a piece's text.
+        byte_fallback: whether `base` contains all bytes.
     """
 
     def __init__(
@@ -63,11 +63,11 @@ class BpeCandidates:
         self.base, self._spell, self._size, self._fallback = base, spell, size, byte_fallback
 
     def spell(self, text: str) -> str:
-        """Write text as the pieces are spelt, except that a newline stays."""
+        """Convert text to the characters of pieces; newlines are unchanged."""
         return self._spell(text)
 
     def encode(self, pieces: Sequence[str], texts: list[str]) -> list[NDArray[np.int32]]:
-        """Encode texts that are spelt; ids count from the base's first piece."""
+        """Encode converted texts; ids are counted from the first piece of `base`."""
         import sentencepiece
 
         scored = [*self.base, *(VocabularyPiece(piece, "normal", float(-rank)) for rank, piece in enumerate(pieces))]
@@ -78,12 +78,12 @@ class BpeCandidates:
         return encoded
 
     def sizes(self, pieces: Sequence[str]) -> list[int]:
-        """UTF-8 bytes of each id's text; what is no piece of text is a byte."""
+        """Return the UTF-8 bytes of each id's text; pieces that are not text count as a byte."""
         fixed = [self._size(piece.text) if piece.kind == "normal" else 1 for piece in self.base]
         return fixed + [self._size(piece) for piece in pieces]
 
     def unreachable(self, pieces: Sequence[str]) -> set[str]:
-        """Those whose own text is not encoded as the one piece: nothing leads to them."""
+        """Return the pieces whose own text is not encoded as that piece: no text gives them."""
         encoded = self.encode(pieces, [piece.replace(SPACE, " ") for piece in pieces])
         first = len(self.base)
         return {
@@ -94,18 +94,18 @@ class BpeCandidates:
 
 
 class BoundarySample:
-    """Text with its word boundaries; positions are in UTF-8 bytes.
+    """Text with word boundaries; positions are in UTF-8 bytes.
 
     Args:
-        path: paragraphs, U+001F between words.
-        config: its space policy says which boundaries are none: under `prefix` a space belongs to the next word.
-        encoder: will encode it.
+        path: file of paragraphs with U+001F between words.
+        config: its space policy decides which boundaries count: under `prefix` a space belongs to the next word.
+        encoder: encodes the sample.
     """
 
     def __init__(self, path: Path, config: TokenizerConfig, encoder: CandidateEncoder) -> None:
         import numpy as np
 
-        marked = _spread(path.read_bytes()).decode().replace(SPACE, " ")
+        marked = _thin_out(path.read_bytes()).decode().replace(SPACE, " ")
         data = np.frombuffer(marked.encode(), np.uint8)
         marks = np.flatnonzero(data == ord(WORD))
         text = np.delete(data, marks)
@@ -122,12 +122,12 @@ class BoundarySample:
 
     @classmethod
     def of(cls, path: Path, config: TokenizerConfig, encoder: CandidateEncoder) -> BoundarySample | None:
-        """The sample, or None where crossing is not asked after, or there is no text to judge it by."""
-        asked = config.boundaries == "train" and config.crossing < 1 and path.exists() and path.stat().st_size
-        return cls(path, config, encoder) if asked else None
+        """Return the sample, or None if crossing is not limited or there is no text."""
+        needed = config.boundaries == "train" and config.crossing < 1 and path.exists() and path.stat().st_size
+        return cls(path, config, encoder) if needed else None
 
     def crossing(self, pieces: Sequence[str], share: float) -> set[str]:
-        """The pieces of which more than this share of all uses hold a boundary inside."""
+        """Return the pieces that contain a boundary in more than this share of their uses."""
         import numpy as np
 
         if not pieces:
@@ -138,11 +138,11 @@ class BoundarySample:
         starts = ends - sizes[ids]
         crossed = ids[self._ended[ends - 1] > self._ended[starts]]
         uses, crossings = np.bincount(ids, minlength=len(sizes)), np.bincount(crossed, minlength=len(sizes))
-        found = (uses >= LEAST_USES) & (crossings > share * uses)
+        found = (uses >= MIN_USES) & (crossings > share * uses)
         return {piece for piece, yes in zip(pieces, found[-len(pieces) :].tolist(), strict=True) if yes}
 
 
-def _spread(data: bytes) -> bytes:
-    """About `ENOUGH` bytes of these lines, taken evenly: every second, third, …."""
-    step = -(-len(data) // ENOUGH)
+def _thin_out(data: bytes) -> bytes:
+    """Return about `SAMPLE_BYTES` bytes of evenly chosen lines: every second, third, …."""
+    step = -(-len(data) // SAMPLE_BYTES)
     return b"\n".join(data.split(b"\n")[::step]) if step > 1 else data

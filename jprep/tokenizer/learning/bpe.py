@@ -1,4 +1,4 @@
-"""Learns BPE of characters with byte fallback, with sentencepiece."""
+"""Learn BPE of characters with byte fallback, with sentencepiece."""
 
 from __future__ import annotations
 
@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING
 
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.learning.alphabet import choose_alphabet
-from jprep.tokenizer.learning.assembly import BYTES, refuse_clash, refuse_too_large, room, with_special
+from jprep.tokenizer.learning.assembly import (
+    BYTES,
+    check_all_learnt,
+    check_special_tokens,
+    pieces_to_learn,
+    with_special,
+)
 from jprep.tokenizer.learning.boundary_crossing import BoundarySample, BpeCandidates
 from jprep.tokenizer.learning.selection import Selection, select
-from jprep.tokenizer.learning.sentencepiece_trainer import BALLAST, merges
-from jprep.tokenizer.learning.training_units import cut_reserved, cut_strangers, read_units, write_units
+from jprep.tokenizer.learning.sentencepiece_trainer import BALLAST, train_bpe
+from jprep.tokenizer.learning.training_units import cut_reserved, cut_unknown, read_units, write_units
 from jprep.tokenizer.special_tokens import SpecialTokens
 from jprep.tokenizer.vocabulary import SPACE, Vocabulary, VocabularyPiece
 
@@ -22,15 +28,15 @@ if TYPE_CHECKING:
 
 
 def learn(counted: UnitCounts, config: TokenizerConfig, special: SpecialTokens, scratch: Path) -> Vocabulary:
-    """See `jprep.tokenizer.learning.learn`. After the bytes come the merged pieces by rank, then the alphabet."""
+    """Learn BPE; see `jprep.tokenizer.learning.learn`. Order: bytes, merged pieces by rank, alphabet."""
     alphabet = choose_alphabet(counted.characters, config)
-    needed = room(config, special, bytes=len(BYTES), characters=len(alphabet))
+    needed = pieces_to_learn(config, special, bytes=len(BYTES), characters=len(alphabet))
     text, counts = read_units(counted.words)
-    text = cut_strangers(cut_reserved(text, config, special), alphabet)
+    text = cut_unknown(cut_reserved(text, config, special), alphabet)
     parts = write_units(scratch / "units.tsv", _spell(text), counts, BALLAST)
     chosen = _select(scratch / "units.tsv", _spell(alphabet), counted.sample, config, needed)
-    refuse_too_large(config, needed - len(chosen.pieces))
-    refuse_clash(config, chosen.pieces)
+    check_all_learnt(config, needed - len(chosen.pieces))
+    check_special_tokens(config, chosen.pieces)
     ranked = [*chosen.pieces, *_spell(alphabet)]
     pieces = [*BYTES, *(VocabularyPiece(piece, "normal", float(-rank)) for rank, piece in enumerate(ranked))]
     return Vocabulary(
@@ -46,7 +52,7 @@ def _select(units: Path, symbols: str, sample: Path, config: TokenizerConfig, ne
     ]
     candidates = BpeCandidates(base, _spell, _size, byte_fallback=True)
     judged = BoundarySample.of(sample, config, candidates)
-    learnt = partial(merges, units, symbols, longest=config.max_piece_chars)
+    learnt = partial(train_bpe, units, symbols, longest=config.max_piece_chars)
     return select(learnt, needed, partial(_reached, candidates), judged, config.crossing)
 
 

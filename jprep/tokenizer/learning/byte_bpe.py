@@ -1,4 +1,4 @@
-"""Learns GPT-2's kind of BPE: of bytes, with a list of merges. sentencepiece sees bytes written as characters."""
+"""Learn byte-level BPE with a list of merges, as GPT-2. sentencepiece is given bytes written as characters."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.formats import byte_level
-from jprep.tokenizer.learning.assembly import refuse_clash, refuse_too_large, room, with_special
+from jprep.tokenizer.learning.assembly import check_all_learnt, check_special_tokens, pieces_to_learn, with_special
 from jprep.tokenizer.learning.boundary_crossing import BoundarySample, BpeCandidates
 from jprep.tokenizer.learning.selection import select
-from jprep.tokenizer.learning.sentencepiece_trainer import BALLAST, merges
+from jprep.tokenizer.learning.sentencepiece_trainer import BALLAST, train_bpe
 from jprep.tokenizer.learning.training_units import cut_reserved, read_units, write_units
 from jprep.tokenizer.special_tokens import SpecialTokens
 from jprep.tokenizer.vocabulary import Vocabulary, VocabularyPiece
@@ -25,54 +25,57 @@ _LONGEST_CHARACTER = 4  # bytes
 
 
 def learn(counted: UnitCounts, config: TokenizerConfig, special: SpecialTokens, scratch: Path) -> Vocabulary:
-    """See `jprep.tokenizer.learning.learn`. After the 256 bytes come the merged pieces by rank, each with its merge."""
-    needed = room(config, special, bytes=len(byte_level.ALPHABET))
+    """Learn byte-level BPE; see `jprep.tokenizer.learning.learn`. Order: the 256 bytes, merged pieces by rank."""
+    needed = pieces_to_learn(config, special, bytes=len(byte_level.ALPHABET))
     text, counts = read_units(counted.words)
-    spelt = byte_level.spell(cut_reserved(text, config, special))
+    spelt = byte_level.encode_bytes(cut_reserved(text, config, special))
     parts = write_units(scratch / "units.tsv", spelt, counts, BALLAST)
-    # The newline is a token of its own in any case; so the sample's are left what they are.
+    # The newline is always a token of its own, so the sample's newlines are unchanged.
     base = [
         VocabularyPiece("<unk>", "unknown"),
         *(VocabularyPiece(symbol, "normal", -1e9) for symbol in [*byte_level.ALPHABET, "\n"]),
     ]
-    sample = BoundarySample.of(counted.sample, config, BpeCandidates(base, byte_level.spell, len, byte_fallback=False))
-    learnt = partial(_merges, scratch / "units.tsv", config.max_piece_chars)
+    sample = BoundarySample.of(
+        counted.sample, config, BpeCandidates(base, byte_level.encode_bytes, len, byte_fallback=False)
+    )
+    learnt = partial(_learn_pieces, scratch / "units.tsv", config.max_piece_chars)
     replay = _Replay()
     chosen = select(learnt, needed, replay.reached, sample, config.crossing)
-    refuse_too_large(config, needed - len(chosen.pieces))
-    refuse_clash(config, map(byte_level.plain, chosen.pieces))
-    refuse_clash(config, chosen.pieces)
+    check_all_learnt(config, needed - len(chosen.pieces))
+    check_special_tokens(config, map(byte_level.decode_piece, chosen.pieces))
+    check_special_tokens(config, chosen.pieces)
     pieces = [VocabularyPiece(piece) for piece in [*byte_level.ALPHABET, *chosen.pieces]]
     counted_here = chosen.counts | {"units.trained": parts}
     return Vocabulary(config, special, with_special(special, pieces), replay.merges, "", counted_here)
 
 
-def _merges(units: Path, longest: int, wanted: int) -> list[str]:
-    """The first pieces of no more than `longest` characters: the trainer knows of bytes only."""
+def _learn_pieces(units: Path, longest: int, wanted: int) -> list[str]:
+    """Return the first pieces of at most `longest` characters; the trainer can only limit bytes."""
     asked = wanted + wanted // 8
     while True:
-        learnt = merges(units, byte_level.ALPHABET, asked, longest * _LONGEST_CHARACTER)
-        short = [piece for piece in learnt if byte_level.characters(piece) <= longest]
+        learnt = train_bpe(units, byte_level.ALPHABET, asked, longest * _LONGEST_CHARACTER)
+        short = [piece for piece in learnt if byte_level.count_characters(piece) <= longest]
         if len(short) >= wanted or len(learnt) < asked:
             return short[:wanted]
         asked += 4 * (wanted - len(short))
 
 
 class _Replay:
-    """Merges text as use will; what it keeps has a merge each.
+    """Apply merges as encoding does, and keep the pieces that a single merge creates.
 
     Attributes:
-        merges: that make the pieces which were kept last: the two symbols that the merges before leave of a piece.
+        merges: the merges of the pieces that were kept last: the two symbols that the earlier merges leave of each
+            piece.
     """
 
     def __init__(self) -> None:
         self.merges: list[tuple[str, str]] = []
 
     def reached(self, pieces: Sequence[str], needed: int) -> tuple[list[str], int]:
-        """The first so many pieces that the merges before them leave in two, and how many were passed over."""
+        """Return the first `needed` pieces that the earlier merges leave in two symbols, and how many were skipped."""
         made: list[str] = []
         ranks: dict[tuple[str, str], int] = {}
-        passed = 0
+        skipped = 0
         for piece in pieces:
             if len(made) == needed:
                 break
@@ -80,13 +83,13 @@ class _Replay:
             if len(pair) == 2:
                 ranks[pair[0], pair[1]] = len(made)
                 made.append(piece)
-            passed += len(pair) != 2
+            skipped += len(pair) != 2
         self.merges = list(ranks)
-        return made, passed
+        return made, skipped
 
 
 def _merged(text: str, ranks: dict[tuple[str, str], int]) -> list[str]:
-    """Text after these merges."""
+    """Return the symbols of a text after some merges."""
     parts, none = list(text), len(ranks)
     while len(parts) > 2:
         found = [ranks.get(pair, none) for pair in pairwise(parts)]

@@ -1,4 +1,4 @@
-"""Chooses among the pieces that BPE learnt, by rank, leaving out what crosses words and what nothing leads to."""
+"""Select pieces by rank, without those that cross word boundaries and those that no text gives."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import msgspec
 
 from jprep.tokenizer.learning.boundary_crossing import BoundarySample
 
-_ROUNDS = 2  # what is left out changes how the rest is used; a third round finds next to nothing
+_ROUNDS = 2  # dropping pieces changes the uses of others; a third round finds almost nothing
 
 Reach = Callable[[Sequence[str], int], tuple[list[str], int]]
-"""Of pieces by rank the first so many that something leads to, and how many were left out before the last of them."""
+"""Returns the first `needed` reachable pieces by rank, and the number of unreachable ones before the last of them."""
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """The pieces that were chosen, by rank.
+    """Selected pieces by rank.
 
     Attributes:
-        pieces: as many as were needed, or all that there are.
-        crossing: how many were left out because they cross words.
-        unreachable: how many because nothing leads to them.
+        pieces: as many as needed, or as many as there are.
+        crossing: number of pieces dropped because they cross word boundaries.
+        unreachable: number of pieces dropped because no text gives them.
     """
 
     pieces: list[str]
@@ -29,47 +29,50 @@ class Selection(msgspec.Struct, frozen=True):
 
     @property
     def counts(self) -> dict[str, int]:
-        """What was left out, by dotted name."""
+        """Numbers of dropped pieces by dotted name."""
         return {"pieces.crossing.dropped": self.crossing, "pieces.unreachable.dropped": self.unreachable}
 
 
 def select(
     learn: Callable[[int], list[str]], needed: int, reach: Reach, sample: BoundarySample | None, share: float
 ) -> Selection:
-    """Choose pieces.
+    """Select pieces.
 
     Args:
-        learn: gives so many pieces by rank, or all that can be learnt; the first ones are always the same.
-        needed: how many to choose.
-        reach: leaves out what nothing leads to.
-        sample: what crossing is judged by, or None.
-        share: a piece that crosses in more than this share of its uses is left out.
+        learn: returns that many pieces by rank, or all that can be learnt; the first ones are always the same.
+        needed: number of pieces to select.
+        reach: drops unreachable pieces.
+        sample: sample to judge crossing by, or None.
+        share: pieces that cross in more than this share of their uses are dropped.
 
     Returns:
-        a selection of fewer than `needed` where no more can be learnt; asked for as many, it would be whole.
+        A selection of fewer than `needed` pieces if no more can be learnt; with `needed` set to its size it would be
+        complete.
     """
     wanted = needed + needed // 16 + 16
     while True:
         candidates = learn(wanted)
-        chosen = _choose(candidates, needed, reach, sample, share)
+        chosen = _select_once(candidates, needed, reach, sample, share)
         if len(chosen.pieces) == needed:
             return chosen
         if len(candidates) < wanted:
-            return _whole(candidates, chosen, reach, sample, share)
+            return _largest_complete(candidates, chosen, reach, sample, share)
         wanted += wanted // 4
 
 
-def _whole(
+def _largest_complete(
     candidates: list[str], chosen: Selection, reach: Reach, sample: BoundarySample | None, share: float
 ) -> Selection:
     while True:
-        less = _choose(candidates, len(chosen.pieces), reach, sample, share)
+        less = _select_once(candidates, len(chosen.pieces), reach, sample, share)
         if len(less.pieces) == len(chosen.pieces):
             return less
         chosen = less
 
 
-def _choose(candidates: list[str], needed: int, reach: Reach, sample: BoundarySample | None, share: float) -> Selection:
+def _select_once(
+    candidates: list[str], needed: int, reach: Reach, sample: BoundarySample | None, share: float
+) -> Selection:
     crossing, chosen = set[str](), candidates
     for _ in range(_ROUNDS if sample else 0):
         assert sample is not None

@@ -1,4 +1,4 @@
-"""Calls sentencepiece's trainers, and takes nothing from them but pieces and scores."""
+"""Call sentencepiece's trainers and return their pieces and scores."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 BALLAST = "\U0010fffd"
-"""A symbol that takes half of all counts, see `merges`."""
+"""A symbol with half of all counts, see `train_bpe`."""
 
-_UNKNOWN = "\x1f"  # the piece for what is unknown must have a name: one that no unit holds
-_LONGEST = 512  # the largest max_sentencepiece_length that sentencepiece takes
+_UNKNOWN = "\x1f"  # required name of the unknown piece, which no unit contains
+_LONGEST = 512  # sentencepiece's limit for max_sentencepiece_length
 
-# The units are final: nothing is normalised, split, left out or required.
-_AS_IT_IS: dict[str, Any] = {
+# Units are used unchanged: not normalised, split or dropped.
+_UNCHANGED: dict[str, Any] = {
     "input_format": "tsv",
     "normalization_rule_name": "identity",
     "add_dummy_prefix": False,
@@ -34,18 +34,18 @@ _AS_IT_IS: dict[str, Any] = {
 }
 
 
-def merges(units: Path, symbols: str, wanted: int, longest: int) -> list[str]:
-    """The pieces that BPE learns, by rank: those of two symbols and more. The first ones do not depend on `wanted`.
+def train_bpe(units: Path, symbols: str, wanted: int, longest: int) -> list[str]:
+    """Return the pieces of two or more symbols that BPE learns, by rank. The first ones do not depend on `wanted`.
 
-    sentencepiece computes in 32-bit floats how much of the text the symbols cover, and leaves out the rarest once that
-    rounds to 1, at 2^-25 of the text. So the symbols are all required ones, which are taken first, and `BALLAST`,
-    taken last, has half of all counts: none is left out.
+    sentencepiece computes the coverage of symbols in 32-bit floats, and drops the rarest once it rounds to 1, at 2^-25
+    of the text. So all symbols are passed as required ones, which are taken first, and `BALLAST`, taken last, has half
+    of all counts: none is dropped.
 
     Args:
-        units: written by `write_units`, with the ballast.
-        symbols: each symbol in it.
-        wanted: the most pieces to learn.
-        longest: symbols in a piece.
+        units: file written by `write_units`, with the ballast.
+        symbols: all symbols in it.
+        wanted: maximum number of pieces.
+        longest: maximum symbols per piece.
     """
     size = 1 + len(symbols) + 1 + wanted
     scored = _train(units, "bpe", vocab_size=size, longest=longest, required_chars=symbols, num_threads=1)
@@ -53,16 +53,16 @@ def merges(units: Path, symbols: str, wanted: int, longest: int) -> list[str]:
 
 
 def train_unigram(units: Path, seeds: Path, size: int, longest: int, threads: int) -> dict[str, float]:
-    """The pieces that Unigram learns, at most `size`, and their log probabilities.
+    """Return the pieces that Unigram learns, at most `size`, and their log probabilities.
 
-    It computes in 32-bit floats: symbols in less than 2^-25 of the text may be missing.
+    sentencepiece computes in 32-bit floats: symbols in less than 2^-25 of the text may be missing.
 
     Args:
-        units: written by `write_units`, without ballast: that would take half of all probability.
-        seeds: written by `write_seeds`.
-        size: the most pieces to learn, single symbols among them.
-        longest: symbols in a piece.
-        threads: the result depends on them.
+        units: file written by `write_units`, without ballast, which would take half of the probability.
+        seeds: file written by `write_seeds`.
+        size: maximum number of pieces, including single symbols.
+        longest: maximum symbols per piece.
+        threads: number of threads; the result depends on it.
     """
     more: dict[str, Any] = {"seed_sentencepieces_file": str(seeds), "num_threads": threads}
     return dict(_train(units, "unigram", vocab_size=1 + size, longest=longest, **more))
@@ -73,11 +73,11 @@ def _train(units: Path, kind: str, *, longest: int, **options: Any) -> list[tupl
 
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        input=[str(units)],  # a list: a path may hold a comma
+        input=[str(units)],  # a list, because a path may contain a comma
         model_writer=model,
         model_type=kind,
         max_sentencepiece_length=min(longest, _LONGEST),
-        **_AS_IT_IS,
+        **_UNCHANGED,
         **options,
     )
     learnt = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())

@@ -1,8 +1,8 @@
-"""Finds the strings that Unigram's training begins with.
+"""Find the seed strings of Unigram's training.
 
-sentencepiece would look for them itself, but where it is given counts it does not use them for this, misses words that
-only stand alone, and takes a gigabyte. Here a seed is a string of two characters or more inside a unit that occurs at
-least twice, and that is not always followed by the same character; the units' counts are heeded.
+sentencepiece could find them itself, but ignores the counts of its input, misses words that only occur alone, and needs
+a gigabyte of memory. Here a seed is a string of at least two characters inside a unit that occurs at least twice and is
+not always followed by the same character; the counts of units are used.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-MOST = 1_000_000
-"""How many seeds there are at most: sentencepiece's default."""
+MAX_SEEDS = 1_000_000
+"""Maximum number of seeds, as in sentencepiece."""
 
 _NEWLINE = ord("\n")
 
 
 def write_seeds(units: Path, seeds: Path, longest: int) -> None:
-    """Write lines of a string, a tab and how often it occurs; those that cover most characters come first.
+    """Write lines of a string, a tab and its count, sorted by the number of characters covered.
 
     Args:
-        units: written by `units.write_units`.
-        seeds: where.
-        longest: characters of a seed.
+        units: file written by `write_units`.
+        seeds: output file.
+        longest: maximum characters per seed.
     """
     import numpy as np
 
     text, counts = read_units(units)
     found = [(np.zeros(0, np.int64),) * 3, *_substrings(text, counts, longest)]
     starts, lengths, sums = (np.concatenate(column) for column in zip(*found, strict=True))
-    excess = int(sums.max(initial=0)).bit_length() + longest.bit_length() - 63  # bits that a product has too many
-    # Stable: ties stay by length, then in the order of code points.
-    best = np.argsort(-((sums >> max(excess, 0)) * lengths), kind="stable")[:MOST]
+    excess = int(sums.max(initial=0)).bit_length() + longest.bit_length() - 63  # bits by which a product would overflow
+    # Stable: ties are ordered by length, then by code point.
+    best = np.argsort(-((sums >> max(excess, 0)) * lengths), kind="stable")[:MAX_SEEDS]
     rows = zip(starts[best].tolist(), lengths[best].tolist(), sums[best].tolist(), strict=True)
     with seeds.open("w", encoding="utf-8", newline="\n") as lines:
         lines.writelines(f"{text[start : start + length]}\t{sum_}\n" for start, length, sum_ in rows)
@@ -50,11 +50,11 @@ class _Level(NamedTuple):
     """All strings of one length.
 
     Attributes:
-        at: where each occurrence of each begins.
-        name: which string each occurrence is: an index into what follows.
-        first: where each string first occurs.
-        sums: how often each occurs.
-        parent: which string of the level before each begins with.
+        at: start of each occurrence of each string.
+        name: string of each occurrence, as an index into the following.
+        first: first occurrence of each string.
+        sums: count of each string.
+        parent: index of each string's prefix among the strings one character shorter.
     """
 
     at: Ints
@@ -65,7 +65,7 @@ class _Level(NamedTuple):
 
 
 def _substrings(text: str, counts: list[int], longest: int) -> Iterator[tuple[Ints, Ints, Ints]]:
-    """By length: where seeds begin, their length, how often they occur."""
+    """Yield, for each length, starts, lengths and counts of the seeds."""
     import numpy as np
 
     points = np.frombuffer((text + "\n").encode("utf-32-le"), np.uint32).astype(np.int64)
@@ -74,7 +74,7 @@ def _substrings(text: str, counts: list[int], longest: int) -> Iterator[tuple[In
     at = np.flatnonzero(~ended)
     level = _group(at, points[at], weights)
     for length in range(1, longest + 1):
-        kept = level.sums[level.name] > 1  # what occurs once occurs once with more behind it, too
+        kept = level.sums[level.name] > 1  # extensions of a string that occurs once also occur once
         at, name, after = level.at[kept], level.name[kept], points[level.at[kept] + length]
         inside = after != _NEWLINE
         longer = _group(at[inside], name[inside] << 21 | after[inside], weights)  # a code point has 21 bits

@@ -1,13 +1,13 @@
-"""The corpus's normalisers as parts of a `tokenizer.json`, so that raw text is normalised as the corpus was.
+"""Express the corpus's normalisers as components of a `tokenizer.json`, so that it normalises raw text like the corpus.
 
-A line comes out as `neologdn` and `nfkc` make it, whatever it holds. A few things are a tokenizer's own:
+The result for a line equals that of `neologdn` and `nfkc`, with these exceptions:
 
-- It normalises each stretch between special tokens by itself. Where a stretch begins in the middle of a text its first
-  space stays, if it would stay after a Latin character; where it ends, its last spaces go.
-- U+001E and U+001F are deleted, as by every reader and `jprep.normalize`, and used as marks by the steps here. Where a
-  text begins with one, a space after it stays. Without any step they are text.
-- Its NFKC leaves 71 newer characters as they are (U+A7F2-A7F4, AB69, 10781-107BA, 1F16C, 1FBF0-1FBF9), and does not put
-  some hundred newer combining marks in order; tokenizers 0.22.2 and 0.23.3 do the same.
+- Each stretch of text between special tokens is normalised separately. If a stretch begins in the middle of a text, its
+  first space is kept where it would be kept after a Latin character; spaces at the end of a stretch are removed.
+- U+001E and U+001F are deleted, as by every reader and `jprep.normalize`, and used as markers by the steps here. If a
+  text begins with one, a space after it is kept. Without any step they are ordinary text.
+- NFKC of `tokenizers` leaves 71 newer characters unchanged (U+A7F2-A7F4, AB69, 10781-107BA, 1F16C, 1FBF0-1FBF9), and
+  does not reorder some hundred newer combining marks; tokenizers 0.22.2 and 0.23.3 do the same.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from jprep.tokenizer.normalizers.neologdn_replacements import BYTE_ORDER_MARK, K
 _VERSIONS = {NeologdnNormalizer.name: NeologdnNormalizer.version, NfkcNormalizer.name: NfkcNormalizer.version}
 
 _NFKC = [replace("㋿", "令和"), {"type": "NFKC"}]
-"""The tables of `NFKC` are older than the era's sign."""
+"""`NFKC` uses tables older than the character ㋿."""
 
 
 class ExportedNormalizers(msgspec.Struct, frozen=True):
-    """Parts of a `tokenizer.json`.
+    """Components of a `tokenizer.json`.
 
     Attributes:
-        normalizers: steps to be put first in its sequence of normalisers.
-        pre_tokenizers: steps to be put first among its pre-tokenizers; they may be none.
+        normalizers: steps for the beginning of the sequence of normalisers.
+        pre_tokenizers: steps for the beginning of the sequence of pre-tokenizers; may be empty.
     """
 
     normalizers: list[dict[str, Any]]
@@ -44,45 +44,45 @@ class ExportedNormalizers(msgspec.Struct, frozen=True):
 
 
 def export_normalizers(steps: Sequence[dict[str, Any]], space: str, *, keep_marks: bool = False) -> ExportedNormalizers:
-    """Normalisers for a `tokenizer.json`.
+    """Convert normalisers to components of a `tokenizer.json`.
 
     Args:
-        steps: descriptions as `corpus.json` holds them: name, version, config, provenance; in order.
-        space: the character that stands for a space once text is normalised.
-        keep_marks: text holds U+001F between words and is normalised already; they stay.
+        steps: descriptions as in `corpus.json`: name, version, config, provenance; in order.
+        space: the character that represents a space in normalised text.
+        keep_marks: the text is normalised already and has U+001F between words, which are kept.
 
     Raises:
-        ConfigError: a step that a `tokenizer.json` cannot do.
+        ConfigError: a step cannot be expressed in a `tokenizer.json`.
     """
     if not steps and not keep_marks:
-        return ExportedNormalizers(_spelt(space), [])
+        return ExportedNormalizers(_replace_spaces(space), [])
     mark = f"{KEPT}*" if keep_marks else ""
     normalizers = [replace(MARK if keep_marks else f"{MARK}|{KEPT}", "")]
-    names = [_checked(step)["name"] for step in steps]
+    names = [_check_supported(step)["name"] for step in steps]
     for step in steps:
         normalizers += _neologdn(step["config"], mark) if step["name"] == NeologdnNormalizer.name else _NFKC
     if NeologdnNormalizer.name not in names:
-        return ExportedNormalizers(normalizers + _spelt(space), [])
+        return ExportedNormalizers(normalizers + _replace_spaces(space), [])
     if names.count(NeologdnNormalizer.name) > 1:
-        raise _refusal("neologdn twice")
-    late = [_marked(KEPT)] if names[-1] == NfkcNormalizer.name else []  # NFKC makes spaces of other characters
-    return ExportedNormalizers([*normalizers, *late, *_spelt(space)], _edges(space, mark))
+        raise _unsupported("using neologdn twice")
+    restored = [_marked(KEPT)] if names[-1] == NfkcNormalizer.name else []  # NFKC converts other characters to spaces
+    return ExportedNormalizers([*normalizers, *restored, *_replace_spaces(space)], _start_pre_tokenizers(space, mark))
 
 
-def _checked(step: dict[str, Any]) -> dict[str, Any]:
-    """The step, if it is one that is known here."""
+def _check_supported(step: dict[str, Any]) -> dict[str, Any]:
+    """Return a step if it is supported."""
     name, version = step["name"], step["version"]
     if name not in _VERSIONS:
-        raise _refusal(f"the normaliser {name!r}")
+        raise _unsupported(f"the normaliser {name!r}")
     if version != _VERSIONS[name]:
-        raise _refusal(f"version {version} of the normaliser {name!r}")
+        raise _unsupported(f"version {version} of the normaliser {name!r}")
     if name == NeologdnNormalizer.name and not _follows_tables(step["provenance"].get("neologdn", "")):
-        raise _refusal("this version of neologdn")
+        raise _unsupported("this version of neologdn")
     return step
 
 
 def _follows_tables(version: str) -> bool:
-    """Whether that neologdn does what the tables say, as far as can be told here."""
+    """Return whether that version of neologdn follows our tables, as far as can be tested here."""
     if version in VERIFIED_VERSIONS:
         return True
     installed, sample = NeologdnNormalizer(), probe_text()
@@ -93,7 +93,7 @@ def _follows_tables(version: str) -> bool:
 def _neologdn(options: dict[str, Any], mark: str) -> list[dict[str, Any]]:
     config = parse_config(options, NeologdnNormalizer.Config, where="tokenizer.normalizers")
     if config.repeat:
-        raise _refusal("neologdn's `repeat`")
+        raise _unsupported("neologdn's `repeat`")
     steps = neologdn(config.tilde, config.remove_space, mark)
     return [*steps, _marked(MARK if config.remove_space else KEPT)]
 
@@ -102,21 +102,21 @@ def _marked(mark: str) -> dict[str, Any]:
     return replace(r"\A ", f"{mark} ")
 
 
-def _refusal(what: str) -> ConfigError:
-    fix = "give [tokenizer] normalizers = [] and normalise text before it is encoded"
-    return ConfigError(f"{what} cannot be part of a tokenizer", where="tokenizer.normalizers", fix=fix)
+def _unsupported(what: str) -> ConfigError:
+    fix = "set [tokenizer] normalizers = [] and normalise text before encoding it"
+    return ConfigError(f"{what} cannot be exported with a tokenizer", where="tokenizer.normalizers", fix=fix)
 
 
-def _spelt(space: str) -> list[dict[str, Any]]:
+def _replace_spaces(space: str) -> list[dict[str, Any]]:
     return [] if space == " " else [replace(" ", space)]
 
 
-def _edges(space: str, mark: str) -> list[dict[str, Any]]:
-    """What neologdn drops at a text's start goes there, and stays at the start of any other stretch.
+def _start_pre_tokenizers(space: str, mark: str) -> list[dict[str, Any]]:
+    """Return the pre-tokenizers that remove what neologdn drops at the start of a text, but not of other stretches.
 
-    `Metaspace` is the one step that knows the two apart: it puts a space before the first alone. No stretch begins with
-    a space of its own by then: the normalisers have put `MARK` before one that goes at a text's start, `KEPT` before
-    one that stays there too.
+    Only `Metaspace` can tell the two apart: it adds a space to the first stretch only. No stretch begins with a space
+    of its own at that point: the normalisers have put `MARK` before a space to remove at the start of a text, and
+    `KEPT` before one to keep there too.
     """
     dropped = rf"{KEPT}{BYTE_ORDER_MARK}?|(?:{MARK}{mark}{space})?{BYTE_ORDER_MARK}?"
     pattern = {"Regex": rf"\A (?:{dropped})|\A[{MARK}{KEPT}]"}

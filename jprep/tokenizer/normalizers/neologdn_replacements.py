@@ -1,10 +1,10 @@
-"""neologdn's rules as steps of a `tokenizer.json`: `Replace` with a string or a regular expression, nothing else.
+"""neologdn's rules as steps of a `tokenizer.json`, using only `Replace` with strings and regular expressions.
 
-Every client of `tokenizer.json` implements `Replace` alike. `Precompiled` character maps would take a quarter of the
-time, but JavaScript's `@huggingface/tokenizers` does not read the map: it applies NFKC and deletes control characters.
+Every client of `tokenizer.json` implements `Replace` in the same way. `Precompiled` character maps would take a quarter
+of the time, but JavaScript's `@huggingface/tokenizers` ignores the map: it applies NFKC and deletes control characters.
 
-A step costs 0.4 µs a line where it can look for a first byte, which it can for literal alternatives (`a|b`), and three
-times that for a bracket of characters beyond ASCII.
+A step takes 0.4 µs per line if the search can use a first byte, which is the case for literal alternatives (`a|b`), and
+three times as long for a character class beyond ASCII.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from jprep.corpus.normalizers.neologdn_tables import (
 
 MARK = "\x1e"
 KEPT = "\x1f"
-"""What stands first in a stretch and is taken away from it in the end."""
+"""Markers at the start of a stretch, removed in the end."""
 BYTE_ORDER_MARK = CONVERSIONS[BYTE_ORDER][0]
 _LINE_MARK = rf"{BYTE_ORDER_MARK}(?<=\n{BYTE_ORDER_MARK})"
 
 
 def replace(pattern: str, content: str) -> dict[str, Any]:
-    """The step that puts `content` in place of what a regular expression finds."""
+    """Return a step that replaces the matches of a regular expression."""
     return {"type": "Replace", "pattern": {"Regex": pattern}, "content": content}
 
 
 def neologdn(tilde: Tilde, remove_space: bool, mark: str) -> list[dict[str, Any]]:
-    """neologdn inside a text: a stretch begins as if a Latin character stood before it, and ends as a line does.
+    """Return neologdn's rules for a stretch of text, which begins as if after a Latin character and ends like a line.
 
     Args:
         tilde, remove_space: neologdn's options.
-        mark: what may stand between the last space and the stretch's end, as a regular expression.
+        mark: regular expression of what may follow the last space of a stretch.
     """
     tables = CharacterTables(tilde)
     return [
@@ -58,7 +58,7 @@ def neologdn(tilde: Tilde, remove_space: bool, mark: str) -> list[dict[str, Any]
 
 
 def _without_tildes(remove_space: bool) -> list[dict[str, Any]]:
-    """Tildes go. What a text's start drops is looked for where its first character stood, so something stays there."""
+    """Return steps that remove tildes. A marker remains where the start of a text has to be recognised later."""
     tildes, spaces = _bracket(map(ord, TILDES)), _bracket(map(ord, CONVERSIONS[SPACE][0]))
     return [
         *([replace(rf"\A[{tildes}](?=[{tildes}]*[{spaces}])", " ")] if remove_space else []),
@@ -68,15 +68,15 @@ def _without_tildes(remove_space: bool) -> list[dict[str, Any]]:
 
 
 def _forms(tables: CharacterTables) -> dict[str, str]:
-    """What characters become whatever stands beside them: all but the hyphens, which are joined."""
+    """Return replacements of single characters independent of context: all except hyphens, which are merged."""
     changing = (tables.form != np.arange(UNITS)).nonzero()[0]
     return {chr(code): chr(tables.form[code]) for code in changing if chr(code) not in CONVERSIONS[HYPHEN][0]}
 
 
 def _joins(tables: CharacterTables) -> dict[str, str]:
-    """Kana before a voicing mark → the voiced kana and `MARK`, before a voicing mark that then goes.
+    """Return kana before a voicing mark → the voiced kana and `MARK`; the voicing mark is removed by a later step.
 
-    One step for both would move the kana's offset to the voicing mark.
+    A single step for both would move the kana's offset to the voicing mark.
     """
     return {
         f"{chr(kana)}(?={chr(mark)})": chr(joined[kana]) + MARK
@@ -86,7 +86,7 @@ def _joins(tables: CharacterTables) -> dict[str, str]:
 
 
 def _replaced(forms: dict[str, str]) -> list[dict[str, Any]]:
-    """One step for each form; no form holds another one's key, so their order does not matter."""
+    """Return one step per replacement. No replacement contains another one's key, so their order does not matter."""
     keys: dict[str, list[str]] = {}
     for key, form in forms.items():
         keys.setdefault(form, []).append(key)
@@ -94,20 +94,24 @@ def _replaced(forms: dict[str, str]) -> list[dict[str, Any]]:
 
 
 def _spaces(tables: CharacterTables, mark: str) -> str:
-    """Spaces that go: before what ends them, at a line's ends, after what does not hold them, after another space."""
+    """Return a regular expression of the spaces to remove.
+
+    These are spaces before certain characters, at the ends of a line, after characters that do not keep them, and after
+    another space.
+    """
     holds = _bracket(code for code in _staying(tables, tables.holds_space) if chr(code) != " ")
     ends = _bracket(_staying(tables, tables.ends_space))
     return rf"(?<=\n) +{BYTE_ORDER_MARK}| +(?=[{ends}]|{mark}\z)| (?<=[^{holds}] ) *|{_LINE_MARK}"
 
 
 def _staying(tables: CharacterTables, flags: Flags) -> list[int]:
-    """The flagged characters that stay what they are: all there are once `_forms` have been replaced."""
+    """Return the flagged characters that `_forms` does not replace: the only ones left at that point."""
     codes: list[int] = (flags & (tables.form == np.arange(UNITS))).nonzero()[0].tolist()
     return codes
 
 
 def _bracket(codes: Iterable[int]) -> str:
-    """The inside of a bracket expression."""
+    """Return the inside of a character class."""
     flags = np.zeros(UNITS, np.bool_)
     flags[list(codes)] = True
     edges = np.diff(flags.astype(np.int8), prepend=0, append=0).nonzero()[0].tolist()

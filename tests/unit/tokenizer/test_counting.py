@@ -1,4 +1,4 @@
-"""Counting whole corpora and lists: the same files whatever the workers and the interruptions, and clear refusals."""
+"""Counting corpora and word lists: the same files for any workers and interruptions, and clear errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ EXPECTED += Counter({"日本": 30, "語": 30})
 
 
 def make_corpus(folder: Path, parts: Sequence[Sequence[str]], *, words: bool = True) -> Corpus:
-    """A corpus whose documents have these words; `words=False` makes one that was not segmented."""
+    """Build a corpus of documents with these words; `words=False` builds one without segmentation."""
     outputs, total = [], Counter[str]()
     for number, part in enumerate(parts):
         texts = [marked.translate(UNMARK) for marked in part]
@@ -75,7 +75,7 @@ def make_corpus(folder: Path, parts: Sequence[Sequence[str]], *, words: bool = T
 
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Corpus:
-    """A corpus of three parts, each of them a task."""
+    """A corpus of three shards, each a task of its own."""
     monkeypatch.setattr(stages, "_LEAST", 1)
     return make_corpus(tmp_path / "corpus", PARTS)
 
@@ -101,7 +101,7 @@ def characters_of(counts: dict[str, int]) -> list[tuple[str, int]]:
     return [(f"{ord(character):04X}", number) for character, number in by_count(total)]
 
 
-def test_a_corpus_is_counted(small: Corpus, tmp_path: Path) -> None:
+def test_corpus_is_counted(small: Corpus, tmp_path: Path) -> None:
     counted = count(small, tmp_path / "state")
     assert listed(counted.words) == by_count(EXPECTED)
     assert listed(counted.characters) == characters_of(EXPECTED)
@@ -119,7 +119,7 @@ def test_a_corpus_is_counted(small: Corpus, tmp_path: Path) -> None:
     }
 
 
-def test_the_cap_cuts_the_rarest_and_says_so(small: Corpus, tmp_path: Path) -> None:
+def test_rarest_units_are_dropped_and_reported(small: Corpus, tmp_path: Path) -> None:
     counted = count(small, tmp_path / "state", TokenizerConfig(max_words=4))
     assert listed(counted.words) == by_count(EXPECTED)[:4]
     assert listed(counted.characters) == characters_of(EXPECTED)
@@ -129,7 +129,7 @@ def test_the_cap_cuts_the_rarest_and_says_so(small: Corpus, tmp_path: Path) -> N
     assert counted.counts["units.total"] == EXPECTED.total()
 
 
-def test_any_number_of_workers_and_any_spilling_give_the_same_files(
+def test_workers_and_spilling_do_not_change_the_files(
     small: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, two = count(small, tmp_path / "1"), count(small, tmp_path / "2", workers=2)
@@ -140,8 +140,8 @@ def test_any_number_of_workers_and_any_spilling_give_the_same_files(
     assert digests(tmp_path / "3") == digests(tmp_path / "1")
 
 
-class DiesBefore:
-    """An executor that fails before its so many-th task."""
+class FailsBefore:
+    """An executor that fails before its n-th task."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -158,33 +158,33 @@ class DiesBefore:
         pass
 
 
-def test_a_killed_counting_goes_on_where_it_was(small: Corpus, tmp_path: Path) -> None:
+def test_interrupted_counting_resumes(small: Corpus, tmp_path: Path) -> None:
     count(small, tmp_path / "whole")
     root = tmp_path / "killed"
     done = []
     for most in (1, 1, 1, 9):
-        executor = DiesBefore(most)
+        executor = FailsBefore(most)
         try:
             count_corpus(small, TokenizerConfig(), root, executor, SilentProgress())
         except JprepError:
             assert most == 1
         done.append(executor.done)
-    assert done == [["0000"], ["0001"], ["0002"], ["0000"]]  # the last is that of the merging
+    assert done == [["0000"], ["0001"], ["0002"], ["0000"]]  # the last one is the merge
     assert digests(root) == digests(tmp_path / "whole")
 
 
-def test_a_folder_of_another_count_is_refused(small: Corpus, tmp_path: Path) -> None:
+def test_directory_of_another_count_is_rejected(small: Corpus, tmp_path: Path) -> None:
     count(small, tmp_path / "state")
     with pytest.raises(MismatchError, match="spaces"):
         count(small, tmp_path / "state", TokenizerConfig(spaces="alone"))
     with pytest.raises(MismatchError, match="max_words"):
         count(small, tmp_path / "state", TokenizerConfig(max_words=3))
-    # What has no bearing on units may change.
+    # Options that do not affect units may change.
     again = count(small, tmp_path / "state", TokenizerConfig(vocab_size=9, model="unigram", boundaries="hard"))
     assert listed(again.words) == by_count(EXPECTED)
 
 
-def test_many_small_parts_make_few_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_small_shards_give_few_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stages, "_LEAST", 1)
     monkeypatch.setattr(stages, "_TASKS", 5)
     corpus = make_corpus(tmp_path / "corpus", [[f"語{number}"] for number in range(40)])
@@ -195,7 +195,7 @@ def test_many_small_parts_make_few_tasks(tmp_path: Path, monkeypatch: pytest.Mon
     assert stage.total() == sum(task.weight for task in stage.tasks())
 
 
-def test_a_corpus_without_words_is_refused_where_words_are_needed(tmp_path: Path) -> None:
+def test_corpus_without_words_is_rejected_if_boundaries_need_them(tmp_path: Path) -> None:
     corpus = make_corpus(tmp_path / "corpus", PARTS, words=False)
     for boundaries in ("train", "hard"):
         with pytest.raises(ConfigError, match="--boundaries none"):
@@ -204,13 +204,13 @@ def test_a_corpus_without_words_is_refused_where_words_are_needed(tmp_path: Path
 
 
 @pytest.mark.parametrize("parts", [[], [[""]], [["\n\n"]]])
-def test_nothing_to_learn_from_is_said(parts: list[list[str]], tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="nothing to learn from"):
+def test_empty_corpus_is_rejected(parts: list[list[str]], tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no text to learn from"):
         count(make_corpus(tmp_path / "corpus", parts), tmp_path / "state")
 
 
 @pytest.mark.parametrize("words", [True, False])
-def test_without_boundaries_the_text_is_counted_and_sampled(words: bool, tmp_path: Path) -> None:
+def test_text_is_counted_and_sampled_without_boundaries(words: bool, tmp_path: Path) -> None:
     corpus = make_corpus(tmp_path / "corpus", [["漢字\x1fです\x1f。\nabc\x1f \x1fdef"]], words=words)
     counted = count(corpus, tmp_path / "state", TokenizerConfig(boundaries="none"))
     assert dict(listed(counted.words)) == {"漢字です": 1, "。": 1, "abc": 1, " def": 1}
@@ -218,7 +218,7 @@ def test_without_boundaries_the_text_is_counted_and_sampled(words: bool, tmp_pat
     assert counted.sample.read_bytes().decode() == (sampled if words else sampled.replace("\x1f", ""))
 
 
-def test_a_damaged_shard_is_named(small: Corpus, tmp_path: Path) -> None:
+def test_damaged_shard_is_reported(small: Corpus, tmp_path: Path) -> None:
     path = small.folder / small.manifest.parts[1].path
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(JprepError, match="corpus verify"):
@@ -226,7 +226,7 @@ def test_a_damaged_shard_is_named(small: Corpus, tmp_path: Path) -> None:
 
 
 @given(st.lists(st.lists(st.text("あ \x1f\n", min_size=1), max_size=4), max_size=4), st.integers(1, 5))
-def test_the_sample_is_every_so_many_th_paragraph(rows: list[list[str]], stride: int) -> None:
+def test_sample_is_every_nth_paragraph(rows: list[list[str]], stride: int) -> None:
     import pyarrow as pa
 
     taken = sample.ParagraphSample(stride, 10**6)
@@ -237,12 +237,12 @@ def test_the_sample_is_every_so_many_th_paragraph(rows: list[list[str]], stride:
     assert taken.paragraphs == len(paragraphs)
 
 
-def test_the_sample_is_bounded() -> None:
+def test_sample_size_is_limited() -> None:
     import pyarrow as pa
 
     long = "語\x1f" * 5000
     taken = sample.ParagraphSample(10, 10**6)
-    taken.add(pa.array([long, *["短"] * 9] * 100, pa.string()))  # the stride hits the long ones only
+    taken.add(pa.array([long, *["短"] * 9] * 100, pa.string()))  # the stride only hits the long paragraphs
     lines = taken.data().decode().split("\n")[:-1]
     assert set(lines) == {("語\x1f" * 2000).removesuffix("\x1f")}
     assert 10 < len(lines) == taken.taken < 50
@@ -251,7 +251,7 @@ def test_the_sample_is_bounded() -> None:
     assert bare.data().decode() == "長" * 4000 + "\n"
 
 
-def test_the_stride_follows_from_the_corpus(small: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stride_depends_on_the_corpus(small: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jprep.tokenizer.counting.stages.AIM", 100)
     counted = count(small, tmp_path / "state")
     assert 3 <= counted.counts["paragraphs.sampled"] < counted.counts["paragraphs.total"] / 2
@@ -262,7 +262,7 @@ def write_list(path: Path, lines: Sequence[tuple[str, int]]) -> Path:
     return path
 
 
-def test_a_list_is_counted_exactly_beyond_32_bits(tmp_path: Path) -> None:
+def test_word_list_counts_are_exact_beyond_32_bits(tmp_path: Path) -> None:
     counts = {"東京タワー": 2**60, "猫": 2**53 + 1, "犬": 2**32 + 1, "a": 3}
     lines = [*counts.items(), ("猫", 2), ("a b", 5)]
     counted = read_counts(write_list(tmp_path / "list", lines), TokenizerConfig(), tmp_path / "state")
@@ -274,7 +274,7 @@ def test_a_list_is_counted_exactly_beyond_32_bits(tmp_path: Path) -> None:
     assert counted.sample.read_bytes() == b""
 
 
-def test_a_list_in_any_order_and_form_gives_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_word_list_order_and_encoding_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [(f"語{number % 700}", number + 1) for number in range(3000)]
     first = read_counts(write_list(tmp_path / "list", lines), TokenizerConfig(max_words=500), tmp_path / "1")
     random.Random(0).shuffle(lines)
@@ -290,25 +290,25 @@ def test_a_list_in_any_order_and_form_gives_the_same(tmp_path: Path, monkeypatch
 @pytest.mark.parametrize(
     ("line", "what"),
     [
-        (b"word", "no tab"),
-        (b"", "no tab"),
-        (b"\t5", "no word"),
-        (b"word\t", "no count"),
-        (b"word\tmany", "'many' is no count"),
-        (b"word\t5\t6", "no count"),
-        (b"word\t0", "no count"),
-        (b"word\t-1", "no count"),
-        (b"word\t1.5", "no count"),
-        (b"word\t 5", "no count"),
-        (b"word\t%d" % (2**62 + 1), "no count"),
-        (b"word\t" + b"9" * 5000, "no count"),
-        (b"\xe3\x81\t5", "not UTF-8"),
-        (b"a\x1fb\t5", "holds '\\\\x1f'"),
+        (b"word", "missing tab"),
+        (b"", "missing tab"),
+        (b"\t5", "missing word"),
+        (b"word\t", "not a count"),
+        (b"word\tmany", "'many' is not a count"),
+        (b"word\t5\t6", "not a count"),
+        (b"word\t0", "not a count"),
+        (b"word\t-1", "not a count"),
+        (b"word\t1.5", "not a count"),
+        (b"word\t 5", "not a count"),
+        (b"word\t%d" % (2**62 + 1), "not a count"),
+        (b"word\t" + b"9" * 5000, "not a count"),
+        (b"\xe3\x81\t5", "not valid UTF-8"),
+        (b"a\x1fb\t5", "contains '\\\\x1f'"),
         (b"a\rb\t5", "holds '\\\\r'"),
     ],
 )
 @pytest.mark.parametrize("block", [10, 1 << 20])
-def test_a_wrong_line_is_named_by_its_number(
+def test_invalid_line_is_reported_with_its_number(
     line: bytes, what: str, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jprep.tokenizer.counting.word_list._BLOCK", block)
@@ -318,27 +318,27 @@ def test_a_wrong_line_is_named_by_its_number(
     assert refused.value.where.endswith("list, line 3")
 
 
-def test_lists_without_an_end_or_a_beginning_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_missing_and_oversized_lists_are_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "empty").touch()
-    with pytest.raises(ConfigError, match="nothing to learn from"):
+    with pytest.raises(ConfigError, match="no text to learn from"):
         read_counts(tmp_path / "empty", TokenizerConfig(), tmp_path / "state")
     with pytest.raises(ConfigError, match="no such file"):
         read_counts(tmp_path / "absent", TokenizerConfig(), tmp_path / "state")
     with pytest.raises(InputError, match=r"2\*\*63 or more"):
         read_counts(write_list(tmp_path / "huge", [("a", 2**62)] * 2), TokenizerConfig(), tmp_path / "state")
     monkeypatch.setattr("jprep.tokenizer.counting.word_list._BLOCK", 1000)
-    monkeypatch.setattr("jprep.tokenizer.counting.word_list._LONGEST", 5000)
+    monkeypatch.setattr("jprep.tokenizer.counting.word_list._MAX_LINE", 5000)
     (tmp_path / "line").write_bytes(b"x" * 9000)
     with pytest.raises(InputError, match="a line is longer"):
         read_counts(tmp_path / "line", TokenizerConfig(), tmp_path / "state")
 
 
-def test_importing_loads_no_numpy() -> None:
+def test_import_does_not_load_numpy() -> None:
     code = "import sys, jprep.tokenizer.counting; print(sorted({'numpy', 'pyarrow', 'regex'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
 
 
-def test_receipts_hold_no_sums_that_json_cannot(small: Corpus, tmp_path: Path) -> None:
+def test_receipts_contain_no_sums_beyond_64_bits(small: Corpus, tmp_path: Path) -> None:
     count(small, tmp_path / "state")
     held: dict[str, Any] = msgspec.json.decode((tmp_path / "state/merging/receipts/0000.json").read_bytes())
     assert set(held["counts"]) == {"units.distinct", "units.total"}

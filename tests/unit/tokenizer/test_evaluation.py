@@ -1,4 +1,4 @@
-"""Each figure against its plain definition, on random texts and segmentations, and on real kinds of tokenizers."""
+"""Each score compared with its plain definition, on random texts and segmentations, and with real tokenizers."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ WORD = "\x1f"
 SIZE = 7
 
 
-class Toy(TokenizerAdapter):
-    """Gives texts the spans and ids that a test made up, whatever they hold; loses the letter x."""
+class ToyTokenizer(TokenizerAdapter):
+    """Returns the spans and ids that a test defines; loses the letter x."""
 
     name, identity, model, size, unknown = "toy", "0", "toy", SIZE, 3
     parts = np.arange(SIZE) == 4
@@ -66,7 +66,7 @@ paragraphs = st.lists(st.text(st.sampled_from("ab x漢字" + WORD), max_size=9),
 
 @st.composite
 def cases(draw):
-    """Marked paragraphs and tokens of them: in order, with gaps between them, and several in one character."""
+    """Generate marked paragraphs with tokens: in order, with gaps between them, and several in one character."""
     marked = draw(paragraphs)
     tokens = {}
     for text in {paragraph.replace(WORD, "") for paragraph in marked}:
@@ -79,7 +79,7 @@ def cases(draw):
 
 
 def naive(marked: list[str], tokens: dict[str, list[tuple[int, int, int]]]) -> dict[str, float]:
-    """All figures by their definitions, a paragraph at a time."""
+    """Compute all figures by their definitions, paragraph by paragraph."""
     n = Counter()
     uses = Counter()
     for paragraph in filter(None, marked):
@@ -118,17 +118,17 @@ def naive(marked: list[str], tokens: dict[str, list[tuple[int, int, int]]]) -> d
 
 
 @given(cases())
-def test_figures_are_what_they_are_defined_as(case):
+def test_figures_match_their_definitions(case):
     marked, tokens = case
-    assert score_tokenizer(Toy(tokens), marked).figures() == pytest.approx(naive(marked, tokens), abs=1e-6)
+    assert score_tokenizer(ToyTokenizer(tokens), marked).figures() == pytest.approx(naive(marked, tokens), abs=1e-6)
 
 
 @given(cases())
-def test_batches_do_not_show(case):
+def test_batch_size_does_not_matter(case):
     marked, tokens = case
     many = [paragraph for paragraph in marked if paragraph] * 3
-    one_by_one = [score_tokenizer(Toy(tokens), [paragraph]) for paragraph in many]
-    together = score_tokenizer(Toy(tokens), many)
+    one_by_one = [score_tokenizer(ToyTokenizer(tokens), [paragraph]) for paragraph in many]
+    together = score_tokenizer(ToyTokenizer(tokens), many)
     assert together.tokens == sum(each.tokens for each in one_by_one)
     aligned = [each.words for each in one_by_one if each.words]
     if together.words and len(aligned) == len(many):
@@ -136,14 +136,14 @@ def test_batches_do_not_show(case):
         assert together.words.token_boundaries == sum(each.token_boundaries for each in aligned)
 
 
-def test_what_does_not_come_back_is_shown():
-    scores = score_tokenizer(Toy(), ["ab", "axbx", "xa"])
+def test_lossy_paragraphs_are_reported():
+    scores = score_tokenizer(ToyTokenizer(), ["ab", "axbx", "xa"])
     assert scores.differing == [RoundTripDifference(1, 1, "xbx", "b"), RoundTripDifference(2, 0, "xa", "a")]
     assert (scores.lost, scores.gained) == ({"x": 3}, {})
 
 
-def test_the_longest_frequent_words_are_shown_in_pieces():
-    class Halves(Toy):
+def test_longest_frequent_words_are_reported_in_pieces():
+    class Halves(ToyTokenizer):
         def of(self, text):
             return [(0, 0, len(text) // 2), (1, len(text) // 2, len(text))]
 
@@ -151,17 +151,17 @@ def test_the_longest_frequent_words_are_shown_in_pieces():
     assert scores.longest == {"形態素解析": "形態|素解析", "する": "す|る"}
 
 
-def test_speed_is_no_figure():
-    scores = evaluate([(Toy(), list)], ["かな漢字" * 20_000])[0]
+def test_figures_exclude_speed():
+    scores = evaluate([(ToyTokenizer(), list)], ["かな漢字" * 20_000])[0]
     assert scores.speed > 0
     assert "speed" not in scores.figures()
 
 
-def test_no_text_has_no_figures():
-    assert score_tokenizer(Toy(), ["", ""]).figures() == {}
+def test_empty_text_has_no_figures():
+    assert score_tokenizer(ToyTokenizer(), ["", ""]).figures() == {}
 
 
-def test_parts_of_characters_are_known_by_their_pieces():
+def test_partial_characters_are_recognised_by_their_pieces():
     byte_level = {"a": 0, "ãģ": 1, "ãģ®": 2, "®": 3, "Ġ": 4, "<|endoftext|>": 5}
     assert partial_character_ids(byte_level, 6, byte_level=True).tolist() == [False, True, False, True, False, False]
     assert continuation_ids(byte_level, 6, byte_level=True).tolist() == [False, False, False, True, False, False]
@@ -171,7 +171,7 @@ def test_parts_of_characters_are_known_by_their_pieces():
 
 
 @given(st.lists(st.text("aあ" + WORD, min_size=1, max_size=20)), st.integers(1, 200))
-def test_a_sample_is_every_nth_paragraph_within_its_limit(paragraphs, limit):
+def test_sample_is_every_nth_paragraph_within_its_limit(paragraphs, limit):
     def size(some):
         return sum(len(paragraph.replace(WORD, "").encode()) for paragraph in some)
 
@@ -182,7 +182,7 @@ def test_a_sample_is_every_nth_paragraph_within_its_limit(paragraphs, limit):
 
 
 def write_bytes_tokenizer(path: Path) -> Path:
-    """GPT-2's kind without merges but one, of the lead bytes of kana and of the second ones."""
+    """Write a byte-level tokenizer with a single merge, of the first and second bytes of kana."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -194,7 +194,7 @@ def write_bytes_tokenizer(path: Path) -> Path:
     return path
 
 
-def test_a_hugging_face_file_is_measured(tmp_path):
+def test_hugging_face_tokenizer_is_evaluated(tmp_path):
     write_bytes_tokenizer(tmp_path / "tokenizer.json")
     (encoder,) = load_adapters([tmp_path])
     scores = score_tokenizer(encoder, [f"の{WORD}ab{WORD}c{WORD} {WORD}の"])
@@ -207,25 +207,25 @@ def test_a_hugging_face_file_is_measured(tmp_path):
     ("files", "message"),
     [
         ({"vocab.txt": "[UNK]"}, "no tokenizer.json"),
-        ({}, "no tokenizer here"),
+        ({}, "no tokenizer at this path"),
         ({"tokenizer.json": "{}"}, "no tokenizer"),
-        ({"x.model": "nonsense"}, "no sentencepiece model"),
+        ({"x.model": "nonsense"}, "not a sentencepiece model"),
     ],
 )
-def test_what_is_no_tokenizer_is_refused(tmp_path, files, message):
+def test_files_that_are_not_tokenizers_are_rejected(tmp_path, files, message):
     for name, content in files.items():
         tmp_path.joinpath(name).write_text(content)
     with pytest.raises(ConfigError, match=message):
         load_adapters([tmp_path])
 
 
-def test_nothing_is_downloaded():
+def test_tokenizers_are_not_downloaded():
     with pytest.raises(ConfigError, match="no such tokenizer") as caught:
         load_adapters([Path("someone/some-model")])
-    assert "nothing is downloaded" in caught.value.fix
+    assert "tokenizers are not downloaded" in caught.value.fix
 
 
-def test_a_text_is_measured_without_words_unless_they_are_found(tmp_path):
+def test_words_of_a_text_file_require_a_segmenter(tmp_path):
     text = tmp_path / "a.txt"
     text.write_bytes("\ufeffすもももももも。\r\n\n東京 ab\n".encode())
     tokenizer = write_bytes_tokenizer(tmp_path / "own.json")
@@ -240,7 +240,7 @@ def test_a_text_is_measured_without_words_unless_they_are_found(tmp_path):
     assert "|recall:" not in plain.signature
 
 
-def test_bad_texts_are_refused(tmp_path):
+def test_invalid_texts_are_rejected(tmp_path):
     tokenizer = write_bytes_tokenizer(tmp_path / "own.json")
     bad, empty = tmp_path / "bad.txt", tmp_path / "empty.txt"
     bad.write_bytes("よい\n".encode() + "悪い".encode("cp932"))
@@ -254,7 +254,7 @@ def test_bad_texts_are_refused(tmp_path):
         compare([tokenizer], str(tmp_path))
 
 
-def test_a_corpus_is_measured_with_its_words(corpus, tmp_path, jprep):
+def test_corpus_is_evaluated_with_its_words(corpus, tmp_path, jprep):
     tokenizer = write_bytes_tokenizer(tmp_path / "own.json")
     text = open_text(str(corpus), 0)
     marked = list(text)
@@ -269,8 +269,8 @@ def test_a_corpus_is_measured_with_its_words(corpus, tmp_path, jprep):
     assert any(line.startswith("boundary_recall") and "100.00%" in line for line in table)
 
 
-class Stand:
-    """One of jprep's tokenizers, as far as an evaluation looks at it."""
+class TokenizerStub:
+    """A stub of jprep's tokenizer with what an evaluation uses."""
 
     def __init__(self, pieces: list[str], characters: list[int], model: str, boundaries: str, ids) -> None:
         config = TokenizerConfig(model=model, boundaries=boundaries)
@@ -285,36 +285,36 @@ class Stand:
         return np.array([i for part in parts for i in part], np.int32), np.cumsum([0, *map(len, parts)])
 
 
-def test_our_tokens_are_placed_by_characters():
+def test_token_positions_are_computed_from_characters():
     # の is E3 81 AE: its last byte and the a behind it are one piece, in which the boundary before a is lost.
-    tokenizer = Stand(["[UNK]", "bãģ", "®a", "c"], [0, 2, 1, 1], "byte-bpe", "train", lambda text: [1, 2, 3])
+    tokenizer = TokenizerStub(["[UNK]", "bãģ", "®a", "c"], [0, 2, 1, 1], "byte-bpe", "train", lambda text: [1, 2, 3])
     encoded = JprepAdapter(tokenizer).encode(["bのac", "bのac"])
     assert encoded.starts.tolist() == [0, 1, 3] * 2
     assert encoded.ends.tolist() == [2, 3, 4] * 2
     assert JprepAdapter(tokenizer).parts.tolist() == [False, True, True, False]
 
 
-def test_tokens_that_do_not_add_up_are_an_error():
-    tokenizer = Stand(["[UNK]", "a"], [0, 1], "bpe", "train", lambda text: [1])
-    with pytest.raises(JprepError, match="do not add up"):
+def test_tokens_that_do_not_cover_the_text_are_an_error():
+    tokenizer = TokenizerStub(["[UNK]", "a"], [0, 1], "bpe", "train", lambda text: [1])
+    with pytest.raises(JprepError, match="do not cover the text"):
         JprepAdapter(tokenizer).encode(["aa"])
 
 
-def test_an_unknown_word_is_as_long_as_it_is():
+def test_unknown_token_covers_its_word():
     words = {"ab": [1, 2], "▁漢字": [0], "##": [3], "漢字": [0], "": []}
 
     def ids(text):
-        assert WORD in text  # else it would be taken for raw text
+        assert WORD in text  # otherwise it would count as raw text
         return [i for word in text.replace(f" {WORD}", "▁").split(WORD) for i in words[word]]
 
-    tokenizer = Stand(["[UNK]", "a", "##b", "##"], [0, 1, 1, 0], "wordpiece", "hard", ids)
+    tokenizer = TokenizerStub(["[UNK]", "a", "##b", "##"], [0, 1, 1, 0], "wordpiece", "hard", ids)
     encoded = JprepAdapter(tokenizer).encode([f"ab{WORD} {WORD}漢字{WORD}##{WORD}ab", "漢字"])
     assert encoded.starts.tolist() == [0, 1, 2, 5, 7, 8, 0]
     assert encoded.ends.tolist() == [1, 2, 5, 7, 8, 9, 2]
 
 
-def test_speed_is_that_of_text_without_marks(monkeypatch):
-    class Marked(Toy):
+def test_speed_is_measured_on_text_without_marks(monkeypatch):
+    class Marked(ToyTokenizer):
         marked = True
 
         def of(self, text):
@@ -324,9 +324,9 @@ def test_speed_is_that_of_text_without_marks(monkeypatch):
     assert evaluate([(Marked(), list)], [f"ab{WORD}漢{WORD}字"] * 1000)[0].speed == 8e3 / 1e6 / 0.5
 
 
-def test_words_that_are_kept_in_mind_are_few(monkeypatch):
-    monkeypatch.setattr("jprep.tokenizer.evaluation.metrics._MOST_WORDS", 10)
-    meter = MetricsAccumulator(Toy())
+def test_number_of_remembered_words_is_limited(monkeypatch):
+    monkeypatch.setattr("jprep.tokenizer.evaluation.metrics._MAX_WORDS", 10)
+    meter = MetricsAccumulator(ToyTokenizer())
     for length in range(1, 60):
         meter.add([WORD.join(["長" * length] * 2 + ["長"])])
         assert 0 < len(meter._words) <= 10

@@ -1,4 +1,4 @@
-"""The exported normalisers do to raw text what the corpus's normalisers did."""
+"""The exported normalisers do the same to raw text as the corpus's normalisers."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from jprep.tokenizer.normalizers import export_normalizers
 
 SPECIAL = "".join(characters for characters, _ in CONVERSIONS.values())
 KANA = "".join(kana for kana, _ in JOINS.values())
-SIGNS = "\u0600\u0601\U000110bd"  # each makes one grapheme with what follows
-MARKS = "\u0301\u0323\u0483\u0484\u3099\u309a\u20e3\u200d\ufe0f"  # each with what stands before
+SIGNS = "\u0600\u0601\U000110bd"  # each forms a grapheme with the next character
+MARKS = "\u0301\u0323\u0483\u0484\u3099\u309a\u20e3\u200d\ufe0f"  # each forms a grapheme with the previous character
 OTHERS = "aZ0*(.é漢。、「𠮷😀👨🏽½ﬁ㌔\xa0\xa8\n\n\n\r\t\0\x0b\u2028\ufeff\ufdd0▁␤"
 DENSE = SPECIAL + TILDES + KANA + SIGNS + MARKS + OTHERS + " 　" * 9 + "ーー—-‐‑ﾞﾟ゛゜ｶﾊ" * 3
 MASK = "<mask>"
@@ -53,7 +53,7 @@ def steps_of(chain: Sequence[Any]) -> list[NeologdnNormalizer | NfkcNormalizer]:
 
 @cache
 def pair(chain: str, space: str, keep_marks: bool = False) -> tuple[Callable[[str], str], Tokenizer]:
-    """The corpus's normaliser, and a tokenizer whose tokens are bytes."""
+    """Return the corpus's normaliser, and a tokenizer whose tokens are bytes."""
     steps = steps_of(json.loads(chain))
     parts = export_normalizers([describe_step(step) for step in steps], space, keep_marks=keep_marks)
     vocabulary = {"<unk>": 0, **{f"<0x{byte:02X}>": byte + 1 for byte in range(256)}, MASK: 257}
@@ -75,7 +75,7 @@ def pair(chain: str, space: str, keep_marks: bool = False) -> tuple[Callable[[st
 
 
 def stretches(tokenizer: Tokenizer, text: str) -> list[str]:
-    """What stands between the masks, once encoded."""
+    """Encode a text and return what is between the masks."""
     parts = [bytearray()]
     for number in tokenizer.encode(text).ids:
         if number == 257:
@@ -95,20 +95,20 @@ def stretches(tokenizer: Tokenizer, text: str) -> list[str]:
 @example(text="～ é\n～\ufeff")
 @example(text="カ \u0483ﾊ\u0484")
 @example(text="ﾊﾟ\u0601ﾊﾟﾟﾞ１\u0301う\u0483ﾞ")
-def test_equals_the_normaliser(chain: list[Any], space: str, text: str) -> None:
+def test_equals_the_normaliser_on_random_text(chain: list[Any], space: str, text: str) -> None:
     normalize, tokenizer = pair(json.dumps(chain), space)
     assert stretches(tokenizer, text) == [normalize(text).replace(" ", space)]
 
 
 @chains
-def test_equals_the_normaliser_on_what_shows_a_neologdn(chain: list[Any]) -> None:
+def test_equals_the_normaliser_on_the_probe_text(chain: list[Any]) -> None:
     normalize, tokenizer = pair(json.dumps(chain), "▁")
     for line in re.sub("[\x1e\x1f]", "", probe_text()).split("\n"):
-        if "nfkc" not in chain or line[0] in SPECIAL + TILDES:  # the other lines hold every character
+        if "nfkc" not in chain or line[0] in SPECIAL + TILDES:  # the other lines contain every character
             assert stretches(tokenizer, line) == [normalize(line).replace(" ", "▁")]
 
 
-def test_nfkc_differs_in_newer_characters_alone() -> None:
+def test_nfkc_only_differs_in_newer_characters() -> None:
     normalize, tokenizer = pair('["nfkc"]', " ")
     newer = {*range(0xA7F2, 0xA7F5), 0xAB69, *range(0x10780, 0x107C0), 0x1F16C, *range(0x1FBF0, 0x1FBFA), 0x1E, 0x1F}
     codes = (*range(0xD800), *range(0xE000, 0x20000), *range(0x2F800, 0x2FA20))
@@ -117,7 +117,7 @@ def test_nfkc_differs_in_newer_characters_alone() -> None:
 
 
 @pytest.mark.parametrize("key", "１　ｶ—")
-def test_nothing_after_a_converted_character_is_lost(key: str) -> None:
+def test_text_after_a_converted_character_is_kept(key: str) -> None:
     normalize, tokenizer = pair("[{}]", "▁")
     blocks = ((0x20, 0x3400), (0xA600, 0xAC20), (0xF900, 0x12000), (0x1F000, 0x1FC00), (0xE0000, 0xE0200))
     graphic = [code for block in blocks for code in range(*block)]
@@ -140,14 +140,14 @@ def test_stretches_between_special_tokens(chain: list[Any], space: str, text: st
     assert stretches(tokenizer, MASK.join(cut)) == expected
 
 
-def test_a_space_after_a_special_token() -> None:
+def test_space_after_a_special_token() -> None:
     _, tokenizer = pair("[{}]", "▁")
     assert stretches(tokenizer, " a <mask> b<mask>　あ\n c <mask>") == ["a", "▁b", "あ\nc", ""]
 
 
 @settings(max_examples=100, deadline=None)
 @given(text=texts, seed=st.integers(0, 99))
-def test_marked_text_stays(text: str, seed: int) -> None:
+def test_marked_text_is_unchanged(text: str, seed: int) -> None:
     normalize, tokenizer = pair("[{}]", "▁", True)
     text = normalize(normalize(text))
     assume(normalize(text) == text)
@@ -156,7 +156,7 @@ def test_marked_text_stays(text: str, seed: int) -> None:
     assert stretches(tokenizer, words) == [words.replace(" ", "▁")]
 
 
-def test_word_marks_are_deleted_unless_they_are_kept() -> None:
+def test_word_marks_are_deleted_unless_kept() -> None:
     assert stretches(pair("[{}]", "▁")[1], "a\x1f\x1e　あ\x1f") == ["aあ"]
     assert stretches(pair("[{}]", "▁", True)[1], "a\x1f \x1fb\x1e\x1f \x1f<mask>\x1f \x1fb") == [
         "a\x1f▁\x1fb\x1f\x1f",
@@ -164,7 +164,7 @@ def test_word_marks_are_deleted_unless_they_are_kept() -> None:
     ]
 
 
-def test_offsets_are_those_of_the_raw_text() -> None:
+def test_offsets_refer_to_the_raw_text() -> None:
     _, tokenizer = pair("[{}]", "▁")
     text = "\ufeff ﾊﾟｿ　ｺﾝ ＡＢ  Ｃ１\u0301"
     offsets = list(dict.fromkeys(tokenizer.encode(text).offsets))
@@ -183,8 +183,8 @@ def test_real_lines(shared_data: Path) -> None:
 
 
 @chains
-def test_only_steps_that_all_clients_implement_alike(chain: list[Any]) -> None:
-    """JavaScript's clients take every `Precompiled` map for NFKC."""
+def test_uses_only_steps_that_all_clients_implement(chain: list[Any]) -> None:
+    """JavaScript clients treat every `Precompiled` map as NFKC."""
     parts = export_normalizers([describe_step(step) for step in steps_of(chain)], "▁")
     assert {part["type"] for part in parts.normalizers} <= {"Replace", "NFKC"}
     assert {part["type"] for part in parts.pre_tokenizers} <= {"Metaspace", "Split"}
@@ -205,6 +205,6 @@ STEP = describe_step(NeologdnNormalizer())
         ([STEP, STEP], "twice"),
     ],
 )
-def test_refuses_what_cannot_be_exported(steps: list[dict[str, Any]], what: str) -> None:
+def test_rejects_steps_that_cannot_be_exported(steps: list[dict[str, Any]], what: str) -> None:
     with pytest.raises(ConfigError, match=what):
         export_normalizers(steps, "▁")

@@ -1,4 +1,4 @@
-"""From counts to a vocabulary, by all four kinds."""
+"""Learning a vocabulary from counts, with all four model types."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ B = 2**32
 
 
 def counted(folder: Path, words: dict[str, int], sample: str = "", *, more: str = "") -> UnitCounts:
-    """What counting would give; `more` are characters that stand in no unit."""
+    """Return the result of counting these words; `more` are characters that are in no unit."""
     folder.mkdir(exist_ok=True)
     characters = Counter(more)
     for word, count in words.items():
@@ -47,7 +47,7 @@ def counted(folder: Path, words: dict[str, int], sample: str = "", *, more: str 
 
 
 def language() -> dict[str, int]:
-    """Some 500 words made of syllables, with Zipf's counts; some have a space before them."""
+    """Return some 500 words of syllables with Zipf-distributed counts; some begin with a space."""
     syllables = ["か", "さ", "な", "東", "京", "い", "う", "ab", "c", "12"]
     words = ["".join(each) for each in product(syllables, repeat=3)][::2]
     return {(" " if number % 7 == 0 else "") + word: 20_000 // (number + 1) for number, word in enumerate(words)}
@@ -67,10 +67,10 @@ def ordinary(vocabulary: Vocabulary) -> list[str]:
 
 
 def pieces(vocabulary: Vocabulary) -> list[str]:
-    """Those of more than one character, as text."""
+    """Return the pieces of more than one character, as text."""
     texts = ordinary(vocabulary)
     if vocabulary.config.model == "byte-bpe":
-        return [byte_level.plain(text) for text in texts[256:]]
+        return [byte_level.decode_piece(text) for text in texts[256:]]
     return [text for text in texts if len(text.removeprefix("##")) > 1]
 
 
@@ -82,7 +82,7 @@ def least(model: ModelType, alphabet: int) -> int:
 
 
 @pytest.mark.parametrize("model", ALL)
-def test_gives_exactly_the_ids_asked_for_each_once(model: ModelType, tmp_path: Path) -> None:
+def test_vocabulary_has_the_requested_size_and_distinct_pieces(model: ModelType, tmp_path: Path) -> None:
     for boundaries in ("train", "hard", "none"):
         made = learnt(tmp_path, WORDS, model=model, boundaries=boundaries, special=["<sep>", "<x>"])
         texts = [piece.text for piece in made.pieces]
@@ -92,7 +92,7 @@ def test_gives_exactly_the_ids_asked_for_each_once(model: ModelType, tmp_path: P
         assert tuple(texts[len(texts) - len(tail) :]) == tail
 
 
-def test_bpe_bytes_then_merges_by_rank_then_the_alphabet(tmp_path: Path) -> None:
+def test_bpe_order_is_bytes_merges_alphabet(tmp_path: Path) -> None:
     made = learnt(tmp_path, {"ab": 10, "abc": 6, "cd": 3}, vocab_size=268)
     assert [piece.text for piece in made.pieces[4:260]] == [f"<0x{byte:02X}>" for byte in range(256)]
     assert ordinary(made) == ["ab", "abc", "b", "a", "c", "d", "▁"][0:2] + list("abcd▁")
@@ -100,7 +100,7 @@ def test_bpe_bytes_then_merges_by_rank_then_the_alphabet(tmp_path: Path) -> None
     assert made.alphabet == "abcd "
 
 
-def test_byte_bpe_begins_with_the_bytes_in_gpt2s_order(tmp_path: Path) -> None:
+def test_byte_bpe_begins_with_bytes_in_gpt2s_order(tmp_path: Path) -> None:
     made = learnt(tmp_path, {"の": 9, " の": 5}, model="byte-bpe", vocab_size=260)
     texts = [piece.text for piece in made.pieces]
     assert texts[0] == "!"
@@ -110,14 +110,14 @@ def test_byte_bpe_begins_with_the_bytes_in_gpt2s_order(tmp_path: Path) -> None:
     assert made.alphabet == ""
 
 
-def test_unigram_by_falling_score_with_every_character(tmp_path: Path) -> None:
+def test_unigram_is_sorted_by_score_and_contains_every_character(tmp_path: Path) -> None:
     made = learnt(tmp_path, WORDS, model="unigram")
     scored = [(piece.score, piece.text) for piece in made.pieces if piece.kind == "normal"]
     assert scored == sorted(scored, key=lambda pair: (-pair[0], pair[1]))
     assert set(made.alphabet.replace(" ", "▁")) <= {text for _, text in scored}
 
 
-def test_wordpiece_marks_what_continues_a_word_under_hard_boundaries(tmp_path: Path) -> None:
+def test_wordpiece_marks_continuing_pieces_under_hard_boundaries(tmp_path: Path) -> None:
     words = {"東京": 50, "京東": 20, "京": 5, "𠮷野": 9, "野𠮷": 8, "##東": 4}
     made = learnt(tmp_path, words, model="wordpiece", boundaries="hard", vocab_size=21)
     texts = ordinary(made)
@@ -128,7 +128,7 @@ def test_wordpiece_marks_what_continues_a_word_under_hard_boundaries(tmp_path: P
     assert not any("#" in text.removeprefix("##")[1:] for text in texts)
 
 
-def test_wordpiece_writes_spaces_and_newlines_and_marks_nothing_else(tmp_path: Path) -> None:
+def test_wordpiece_without_hard_boundaries_marks_no_continuing_pieces(tmp_path: Path) -> None:
     made = learnt(tmp_path, {"東京": 50, " 東": 20, "▅京": 9}, model="wordpiece", vocab_size=13)
     assert set(ordinary(made)[:6]) == {"東", "京", "▁", "▅", "␤"} | {ordinary(made)[5]}
     assert {"東京", "▁東", "▅京"} <= set(ordinary(made))
@@ -139,7 +139,7 @@ def test_wordpiece_writes_spaces_and_newlines_and_marks_nothing_else(tmp_path: P
 # --- the alphabet
 
 
-def test_alphabet_covers_9995_of_ten_thousand_ties_by_code_point(tmp_path: Path) -> None:
+def test_alphabet_covers_9995_of_10000_characters(tmp_path: Path) -> None:
     made = counted(tmp_path, {"a": 99_940, "い": 20, "あ": 20, "う": 20})
     assert choose_alphabet(made.characters, TokenizerConfig()) == "aあ "
     assert choose_alphabet(made.characters, TokenizerConfig(alphabet=4)) == "aあい "
@@ -147,14 +147,14 @@ def test_alphabet_covers_9995_of_ten_thousand_ties_by_code_point(tmp_path: Path)
     assert choose_alphabet(made.characters, TokenizerConfig(model="wordpiece", alphabet=3)) == "a \n"
 
 
-def test_alphabet_never_holds_what_stands_for_something_else(tmp_path: Path) -> None:
+def test_alphabet_excludes_reserved_characters(tmp_path: Path) -> None:
     made = counted(tmp_path, {"a": 5}, more="▁▅␤\t\n\r\0\x1e\x1f" * 9)
     assert set(choose_alphabet(made.characters, TokenizerConfig(alphabet=50))) == {"a", " ", "␤"}
     wordpiece = TokenizerConfig(model="wordpiece", alphabet=50)
     assert set(choose_alphabet(made.characters, wordpiece)) == {"a", " ", "\n", "\t", "▅"}
 
 
-def test_alphabet_too_small(tmp_path: Path) -> None:
+def test_alphabet_that_is_too_small_is_rejected(tmp_path: Path) -> None:
     words = {chr(0x4E00 + number): 10 for number in range(100)}
     with pytest.raises(ConfigError, match=r"alphabet too small: 80 characters cover 80.0%") as caught:
         learnt(tmp_path, words, alphabet=80, vocab_size=1_000)
@@ -162,7 +162,7 @@ def test_alphabet_too_small(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("model", ["bpe", "unigram", "wordpiece"])
-def test_pieces_hold_nothing_outside_the_alphabet(model: ModelType, tmp_path: Path) -> None:
+def test_pieces_contain_only_the_alphabet(model: ModelType, tmp_path: Path) -> None:
     words = WORDS | {"か珍さ": 30, "珍": 1, "か▁さ": 20}
     made = learnt(tmp_path, words, model=model, alphabet=13)
     allowed = set(made.alphabet.translate({32: "▁", 10: "␤"}))
@@ -171,17 +171,17 @@ def test_pieces_hold_nothing_outside_the_alphabet(model: ModelType, tmp_path: Pa
     assert "か▁さ" not in ordinary(made)
 
 
-def test_a_space_has_a_piece_where_no_word_holds_one(tmp_path: Path) -> None:
+def test_space_has_a_piece_even_if_no_word_contains_one(tmp_path: Path) -> None:
     words = {word.strip(): count for word, count in WORDS.items()}
     for model in ("bpe", "unigram", "wordpiece"):
         assert "▁" in ordinary(learnt(tmp_path, words, model=model, vocab_size=SIZE[model] - 20))
 
 
-# --- sizes and refusals
+# --- sizes and errors
 
 
 @pytest.mark.parametrize("model", ALL)
-def test_too_small_says_the_least_size(model: ModelType, tmp_path: Path) -> None:
+def test_vocabulary_that_is_too_small_names_the_minimum(model: ModelType, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="vocab_size is too small") as caught:
         learnt(tmp_path, WORDS, model=model, vocab_size=10)
     size = int(caught.value.fix.split()[2].rstrip(","))
@@ -192,7 +192,9 @@ def test_too_small_says_the_least_size(model: ModelType, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("model", ALL)
 @pytest.mark.parametrize("words", [{"abc": 3, "abd": 2, "東京都": 2}, {"aaaa": 5}, WORDS, {"a": 3}])
-def test_too_large_says_how_many_can_be_learnt(model: ModelType, words: dict[str, int], tmp_path: Path) -> None:
+def test_vocabulary_that_is_too_large_names_the_maximum(
+    model: ModelType, words: dict[str, int], tmp_path: Path
+) -> None:
     with pytest.raises(ConfigError, match="can be learnt") as caught:
         learnt(tmp_path, words, model=model, vocab_size=60_000)
     size = int(caught.value.fix.removeprefix("vocab_size = "))
@@ -202,7 +204,7 @@ def test_too_large_says_how_many_can_be_learnt(model: ModelType, words: dict[str
 
 
 @pytest.mark.parametrize("model", ALL)
-def test_nothing_to_learn_from(model: ModelType, tmp_path: Path) -> None:
+def test_empty_counts_are_rejected(model: ModelType, tmp_path: Path) -> None:
     for words, more in (({}, ""), ({}, "abc")):
         config = TokenizerConfig(model=model)
         with pytest.raises(ConfigError, match="to learn from"):
@@ -210,13 +212,13 @@ def test_nothing_to_learn_from(model: ModelType, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("model", ALL)
-def test_a_special_token_that_is_a_word_is_refused(model: ModelType, tmp_path: Path) -> None:
+def test_special_token_that_is_a_word_is_rejected(model: ModelType, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="special token clash: 'です'"):
         learnt(tmp_path, WORDS | {"です": 90_000}, model=model, special=["です"], vocab_size=SIZE[model] + 40)
 
 
 @pytest.mark.parametrize("model", ALL)
-def test_text_that_spells_special_tokens_makes_no_piece_of_that_name(model: ModelType, tmp_path: Path) -> None:
+def test_special_tokens_in_text_give_no_piece(model: ModelType, tmp_path: Path) -> None:
     reserved = ["<s>", "[MASK]", "<|endoftext|>", "<0x41>", "<mask>"]
     made = learnt(tmp_path, WORDS | dict.fromkeys(reserved, 90_000), model=model, vocab_size=SIZE[model] + 60)
     own = {*made.special.tokens, "<0x41>"}
@@ -229,7 +231,7 @@ def test_text_that_spells_special_tokens_makes_no_piece_of_that_name(model: Mode
 
 @pytest.mark.parametrize("model", ALL)
 def test_counts_beyond_32_bits_are_exact(model: ModelType, tmp_path: Path) -> None:
-    # Cut to 32 bits "ab" would count 7, "cd" 0, and "ef" would come first.
+    # Truncated to 32 bits, "ab" would count 7, "cd" 0, and "ef" would be first.
     words = {"ab": 3 * B + 7, "cd": 2 * B, "ef": B - 1, "a": 10**9, "c": 10**9, "e": 10**9}
     size = least(model, 0 if model == "byte-bpe" else 7)
     assert pieces(learnt(tmp_path, words, model=model, vocab_size=size + 1)) == ["ab"]
@@ -237,7 +239,7 @@ def test_counts_beyond_32_bits_are_exact(model: ModelType, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("model", ["bpe", "byte-bpe", "wordpiece"])
-def test_rare_words_are_not_lost_beside_huge_counts(model: ModelType, tmp_path: Path) -> None:
+def test_rare_words_are_kept_beside_huge_counts(model: ModelType, tmp_path: Path) -> None:
     alphabet = {"bpe": 5, "byte-bpe": 0, "wordpiece": 6}[model]  # a, b, g, h, space and WordPiece's newline
     size = least(model, 5 if alphabet else 0) + 2
     made = learnt(tmp_path, {"ab": 3 * B, "gh": 9}, model=model, vocab_size=size, alphabet=alphabet)
@@ -254,13 +256,13 @@ def test_sums_of_64_bits_are_scaled_down(model: ModelType, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("model", ["bpe", "byte-bpe", "wordpiece"])
-def test_a_count_near_2_to_40_beats_one_less(model: ModelType, tmp_path: Path) -> None:
+def test_counts_near_2_to_40_are_compared_exactly(model: ModelType, tmp_path: Path) -> None:
     words = {"xy": 2**40, "ab": 2**40 - 1, "cd": 2**40 + 1}
     size = least(model, 0 if model == "byte-bpe" else 7) + 3
     assert pieces(learnt(tmp_path, words, model=model, vocab_size=size))[:3] == ["cd", "xy", "ab"]
 
 
-# --- the same bytes
+# --- determinism
 
 
 _PRINT = """
@@ -276,7 +278,7 @@ def digest(vocabulary: Vocabulary) -> str:
     return hashlib.sha256(msgspec.json.encode(vocabulary)).hexdigest()
 
 
-def test_the_same_in_two_processes_and_twice(tmp_path: Path) -> None:
+def test_learning_is_deterministic_across_processes(tmp_path: Path) -> None:
     def run(seed: str) -> list[str]:
         command = [sys.executable, "-c", _PRINT, str(Path(__file__).parent), str(tmp_path / seed)]
         env = os.environ | {"PYTHONHASHSEED": seed}
@@ -289,7 +291,7 @@ def test_the_same_in_two_processes_and_twice(tmp_path: Path) -> None:
 # --- what is learnt
 
 
-def test_byte_bpes_merges_make_its_pieces_one_each(tmp_path: Path) -> None:
+def test_byte_bpe_has_one_merge_per_piece(tmp_path: Path) -> None:
     made = learnt(tmp_path, WORDS, model="byte-bpe")
     assert [left + right for left, right in made.merges] == ordinary(made)[256:]
     known = set(byte_level.ALPHABET)
@@ -300,7 +302,7 @@ def test_byte_bpes_merges_make_its_pieces_one_each(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("model", ALL)
-def test_no_piece_is_longer_than_asked_for(model: ModelType, tmp_path: Path) -> None:
+def test_piece_length_is_limited(model: ModelType, tmp_path: Path) -> None:
     size = SIZE[model] - (100 if model == "unigram" else 60)
     made = learnt(tmp_path, WORDS | {"東京東京": 10**6}, model=model, max_piece_chars=2, vocab_size=size)
     lengths = [len(piece.removeprefix("##")) for piece in pieces(made)]
@@ -315,16 +317,16 @@ def test_long_units_and_long_pieces(tmp_path: Path) -> None:
         assert "東京特許許可局" * times in pieces(made)
 
 
-def test_gpt2s_characters_count_parts_of_characters() -> None:
-    assert byte_level.spell(" の\n") == "Ġãģ®\n"
-    assert [byte_level.characters(byte_level.spell(text)) for text in ("a", "のが", " の")] == [1, 2, 2]
-    assert byte_level.characters(byte_level.spell("のの")[1:]) == 2
+def test_byte_level_pieces_count_partial_characters() -> None:
+    assert byte_level.encode_bytes(" の\n") == "Ġãģ®\n"
+    assert [byte_level.count_characters(byte_level.encode_bytes(text)) for text in ("a", "のが", " の")] == [1, 2, 2]
+    assert byte_level.count_characters(byte_level.encode_bytes("のの")[1:]) == 2
     assert (
         sorted(byte_level.BYTE_TO_CHARACTER) == sorted(set(byte_level.BYTE_TO_CHARACTER)) == list(byte_level.ALPHABET)
     )
 
 
-def test_seeds_heed_counts_and_find_words_that_stand_alone(tmp_path: Path) -> None:
+def test_seeds_use_counts_and_include_single_words(tmp_path: Path) -> None:
     units = tmp_path / "units.tsv"
     units.write_text("東京\t5\n東京都\t3\n大阪府\t4\nか\t9\n一度\t1\n")
     write_seeds(units, tmp_path / "seeds.tsv", 16)
@@ -344,14 +346,14 @@ def test_seeds_heed_counts_and_find_words_that_stand_alone(tmp_path: Path) -> No
 
 
 def crossing_language() -> tuple[dict[str, int], str]:
-    """`では` is a word now and then, and far more often two; so is `という`."""
+    """Return words where `では` is sometimes a word but more often two, and so is `という`."""
     words = WORDS | {"で": 3_000, "は": 3_000, "では": 400, "ではか": 60, "です": 2_500}
     lines = ["かさな\x1fで\x1fは\x1f東京\x1f \x1f東", "かさな\x1fでは\x1fです", "か\x1fで\x1fは\x1fです"]
     return words, "".join(f"{line}\n" for line in lines * 20)
 
 
 @pytest.mark.parametrize("model", ["bpe", "byte-bpe", "wordpiece"])
-def test_pieces_that_cross_words_are_left_out(model: ModelType, tmp_path: Path) -> None:
+def test_pieces_that_cross_words_are_dropped(model: ModelType, tmp_path: Path) -> None:
     words, sample = crossing_language()
     plain = learnt(tmp_path, words, sample, model=model, crossing=1.0)
     made = learnt(tmp_path, words, sample, model=model, crossing=0.6)
@@ -364,14 +366,14 @@ def test_pieces_that_cross_words_are_left_out(model: ModelType, tmp_path: Path) 
     assert "では" in pieces(learnt(tmp_path, words, sample, model=model, crossing=0.6, boundaries="hard"))
 
 
-def test_a_space_before_a_word_is_no_crossing(tmp_path: Path) -> None:
+def test_space_before_a_word_is_not_a_crossing(tmp_path: Path) -> None:
     words, sample = crossing_language()
     words |= {" 東": 9_000}
     assert "▁東" in ordinary(learnt(tmp_path, words, sample, crossing=0.1))
     assert "▁東" not in ordinary(learnt(tmp_path, words, sample, crossing=0.1, spaces="alone"))
 
 
-def test_every_piece_of_bpe_can_be_reached(tmp_path: Path) -> None:
+def test_every_bpe_piece_is_reachable(tmp_path: Path) -> None:
     words, sample = crossing_language()
     made = learnt(tmp_path, words, sample, crossing=0.3)
     sp = sentencepiece.SentencePieceProcessor(model_proto=model_proto(made))
@@ -383,7 +385,7 @@ def spelt(vocabulary: Vocabulary) -> Iterator[str]:
     return (text.replace("▁", " ") for text in ordinary(vocabulary))
 
 
-def test_samples_of_odd_characters_do_not_shift_the_boundaries(tmp_path: Path) -> None:
+def test_unusual_characters_do_not_shift_boundaries(tmp_path: Path) -> None:
     words, sample = crossing_language()
     odd = "\0\t▁▅\ufeff\ufffd\r\x85\u2028👨‍👩‍👧␤\n\n珍\n"
     for model in ("bpe", "byte-bpe", "wordpiece"):
@@ -392,8 +394,8 @@ def test_samples_of_odd_characters_do_not_shift_the_boundaries(tmp_path: Path) -
         assert "では" not in pieces(made)
 
 
-def test_a_large_sample_is_judged_by_lines_from_all_of_it(tmp_path: Path) -> None:
+def test_large_sample_is_thinned_out_evenly(tmp_path: Path) -> None:
     words, sample = crossing_language()
-    none = "か\x1fさ\n" * 600_000  # 4.8 MB in front
+    none = "か\x1fさ\n" * 600_000  # 4.8 MB before it
     made = learnt(tmp_path, words, none + sample * 4, crossing=0.6)
     assert "では" not in pieces(made)

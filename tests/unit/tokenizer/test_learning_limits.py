@@ -1,4 +1,4 @@
-"""Learning at its limits: units of a megabyte, pieces of one character, an alphabet with a space too many."""
+"""Limits of learning: units of a megabyte, pieces of one character, an alphabet without room for the space."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jprep.tokenizer.learning.alphabet import choose_alphabet
 from jprep.tokenizer.learning.unigram_seeds import write_seeds
 
 
-def test_a_unit_longer_than_a_megabyte(tmp_path: Path) -> None:
+def test_unit_longer_than_a_megabyte(tmp_path: Path) -> None:
     vocabulary = learnt(tmp_path, {"ab": 9, "cd": 4, "a" * 1_500_000: 2}, vocab_size=264)
     assert len(vocabulary.pieces) == 264
 
@@ -26,8 +26,8 @@ def test_pieces_of_one_character_only(model: ModelType, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", range(10, 13))
-def test_an_alphabet_is_as_large_as_asked_for(size: int, tmp_path: Path) -> None:
-    """Whatever place the space has: last, behind the last, or nowhere."""
+def test_alphabet_has_the_requested_size(size: int, tmp_path: Path) -> None:
+    """Wherever the space ranks: last, after the last, or absent."""
     characters = {"abcdefghijk"[n]: 1000 - n for n in range(10)}
     for space in ({}, {" ": 3}, {" ": 2000}):
         counts = counted(tmp_path, characters | space, more="z")
@@ -38,8 +38,8 @@ def test_an_alphabet_is_as_large_as_asked_for(size: int, tmp_path: Path) -> None
             assert ("\n" in alphabet) == (newline == "token")
 
 
-def test_seeds_of_the_largest_counts_come_first(tmp_path: Path) -> None:
-    """What a seed covers is more than 64 bits hold: its count may reach 2**61, and is multiplied by its length."""
+def test_seeds_with_the_largest_counts_are_first(tmp_path: Path) -> None:
+    """The coverage of a seed exceeds 64 bits: its count may reach 2**61, and is multiplied by its length."""
     long, count = "a" * 200, 2**52
     (tmp_path / "units.tsv").write_text(f"{long}\t{count}\nbcd\t5\nbce\t5\n")
     write_seeds(tmp_path / "units.tsv", tmp_path / "seeds.tsv", 16)

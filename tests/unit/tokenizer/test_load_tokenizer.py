@@ -1,4 +1,4 @@
-"""`jprep.tokenizer.tokenizer`: what goes in comes out, and its ids are those of the exported directory."""
+"""`jprep.tokenizer.tokenizer`: encoding is reversible, and gives the same ids as the exported directory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from jprep.tokenizer.batch_encoding import EncodedBatch, WordEncoder
 from jprep.tokenizer.card import read_card, write_card
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.counting.units import pieces as pieces_of
-from jprep.tokenizer.counting.units import shaped
+from jprep.tokenizer.counting.units import to_units
 from jprep.tokenizer.tokenizer import Tokenizer
 
 CASES: dict[str, dict[str, Any]] = {
@@ -67,20 +67,20 @@ MARKED = st.lists(st.sampled_from(_UNITS), min_size=1).map(
 
 @pytest.fixture(scope="module", params=CASES)
 def name(request: pytest.FixtureRequest) -> str:
-    """Each of the cases."""
+    """Name of each case."""
     return str(request.param)
 
 
 @pytest.fixture(scope="module")
 def tokenizers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tokenizer]:
-    """Case → its tokenizer, without a normaliser."""
+    """Return the tokenizer of each case, without a normaliser."""
     root = tmp_path_factory.mktemp("tokenizers")
     return {name: Tokenizer(finished(root / name, small(**options))) for name, options in CASES.items()}
 
 
 @pytest.fixture(scope="module")
 def exported(tokenizers: dict[str, Tokenizer]) -> dict[str, Exported]:
-    """Case → what the library `tokenizers` loads."""
+    """Return what the library `tokenizers` loads for each case."""
     return {
         name: Exported.from_file(str(tokenizer.folder / "tokenizer.json")) for name, tokenizer in tokenizers.items()
     }
@@ -94,9 +94,11 @@ def of(tokenizer: Tokenizer, texts: list[str]) -> list[list[int]]:
 
 @settings(max_examples=60)
 @given(data=st.data())
-def test_the_exported_tokenizer_gives_the_same_ids_and_text(name, tokenizers, exported, data) -> None:
+def test_exported_tokenizer_gives_the_same_ids_and_text(name, tokenizers, exported, data) -> None:
     texts = data.draw(st.lists(MARKED if "hard" in name else TEXTS, max_size=5))
-    assume(not any(token in text for token in tokenizers[name].special.tokens for text in texts))  # these are parsed
+    assume(
+        not any(token in text for token in tokenizers[name].special.tokens for text in texts)
+    )  # the exported tokenizer parses these
     ours = of(tokenizers[name], texts)
     assert ours == [encoding.ids for encoding in exported[name].encode_batch(texts, add_special_tokens=False)]
     theirs = exported[name].decode_batch(ours, skip_special_tokens=False)
@@ -106,7 +108,7 @@ def test_the_exported_tokenizer_gives_the_same_ids_and_text(name, tokenizers, ex
 @pytest.mark.parametrize("lossless", LOSSLESS)
 @settings(max_examples=60)
 @given(data=st.data())
-def test_what_goes_in_comes_out(lossless, tokenizers, data) -> None:
+def test_round_trip(lossless, tokenizers, data) -> None:
     texts = data.draw(st.lists(MARKED if "hard" in lossless else TEXTS, max_size=5))
     encoded = tokenizers[lossless].encode_batch(texts, normalized=True)
     plain = [text.replace("\x1f", "").replace("\x1e", "") if "hard" in lossless else text for text in texts]
@@ -114,13 +116,13 @@ def test_what_goes_in_comes_out(lossless, tokenizers, data) -> None:
 
 
 @given(text=st.text(st.characters(exclude_characters="\x1e\x1f")))
-def test_byte_bpe_takes_any_text_but_lone_surrogates(tokenizers, text) -> None:
+def test_byte_bpe_is_lossless_except_for_lone_surrogates(tokenizers, text) -> None:
     expected = "".join("\ufffd" if "\ud800" <= character <= "\udfff" else character for character in text)
     for case in ("byte-bpe", "byte-bpe none"):
         assert tokenizers[case].decode(tokenizers[case].encode(text)) == expected
 
 
-def test_every_kind_takes_lone_surrogates(name, tokenizers) -> None:
+def test_every_model_type_accepts_lone_surrogates(name, tokenizers) -> None:
     text = "日本\ud800語\x1f\udc00"
     ids = tokenizers[name].encode(text, normalized=True)
     assert ids == tokenizers[name].encode("日本\ufffd語\x1f\ufffd", normalized=True)
@@ -128,13 +130,13 @@ def test_every_kind_takes_lone_surrogates(name, tokenizers) -> None:
 
 @settings(max_examples=40)
 @given(data=st.data())
-def test_a_text_has_the_same_ids_whatever_stands_beside_it(name, tokenizers, data) -> None:
+def test_ids_do_not_depend_on_other_texts(name, tokenizers, data) -> None:
     texts = data.draw(st.lists(MARKED if "hard" in name else TEXTS, max_size=6))
     assert of(tokenizers[name], texts) == [of(tokenizers[name], [text])[0] for text in texts]
 
 
 def test_many_texts_at_once(name, tokenizers) -> None:
-    """More than one block of what sentencepiece is given."""
+    """More than one block of sentencepiece's input."""
     texts = [f"\x1f{text}" if "hard" in name else text for text in MIXED] * 200 + ["", "\x1f"]
     assert of(tokenizers[name], texts)[:-2] == [of(tokenizers[name], [text])[0] for text in texts[: len(MIXED)]] * 200
 
@@ -142,13 +144,13 @@ def test_many_texts_at_once(name, tokenizers) -> None:
 @settings(max_examples=40)
 @given(texts=st.lists(TEXTS))
 @pytest.mark.parametrize("case", ["bpe", "unigram", "byte-bpe", "byte-bpe none", "wordpiece"])
-def test_characters_add_up_to_the_text(case, tokenizers, texts) -> None:
+def test_characters_sum_to_the_text(case, tokenizers, texts) -> None:
     ids, offsets = tokenizers[case].encode_batch(texts, normalized=True)
     before = np.concatenate([[0], np.cumsum(tokenizers[case].characters[ids])])
     assert np.diff(before[offsets]).tolist() == [len(text) for text in texts]
 
 
-def test_special_tokens_in_text_are_text(name, tokenizers) -> None:
+def test_special_tokens_in_text_are_treated_as_text(name, tokenizers) -> None:
     tokenizer = tokenizers[name]
     special = {tokenizer.id_of(token) for token in tokenizer.special.tokens} - {tokenizer.unk}
     text = "the".join(tokenizer.special.tokens)
@@ -171,7 +173,7 @@ def pieces(tokenizer: Tokenizer, text: str) -> list[str]:
     return [tokenizer.piece_of(number) for number in tokenizer.encode(text, normalized=True)]
 
 
-def test_hard_boundaries_hold_the_policies(tokenizers) -> None:
+def test_hard_boundaries_apply_the_policies(tokenizers) -> None:
     text = "東京\x1f都\x1e \x1fthe\x1f   \x1fthe\x1f \x1f20"
     assert pieces(tokenizers["bpe hard"], text) == ["東京", "都", "▁the", "▁▁", "▁the", "▁", "20"]
     assert pieces(tokenizers["bpe hard"], "東京\x1f\x1e都") == ["東京", "都"]
@@ -184,10 +186,10 @@ def test_hard_boundaries_hold_the_policies(tokenizers) -> None:
 @pytest.mark.parametrize("digits", ["keep", "split"])
 @pytest.mark.parametrize("newline", ["token", "space"])
 @given(text=st.text("a東2９ \n\t\x1e\x1f", min_size=1))
-def test_words_at_use_are_the_units_of_training(spaces, digits, newline, text) -> None:
+def test_encoded_words_equal_the_training_units(spaces, digits, newline, text) -> None:
     config = TokenizerConfig(boundaries="hard", spaces=spaces, digits=digits, newline=newline)
     cut = pieces_of(pa.array([text]), newline_is_space=newline == "space")
-    units, _ = shaped(cut, np.ones(len(cut), np.int64), config)
+    units, _ = to_units(cut, np.ones(len(cut), np.int64), config)
     used: list[str] = []
 
     def encoder(words: Sequence[str]) -> EncodedBatch:
@@ -198,13 +200,13 @@ def test_words_at_use_are_the_units_of_training(spaces, digits, newline, text) -
     assert {part.encode() for word in used for part in re.split("[\n\t]", word) if part} == set(units.to_pylist())
 
 
-def test_wordpiece_without_words_loses_only_what_is_unknown(tokenizers) -> None:
+def test_wordpiece_without_words_only_loses_unknown_characters(tokenizers) -> None:
     tokenizer = tokenizers["wordpiece"]
     assert pieces(tokenizer, "日本語龘龘 the\nthe") == ["日本語", "[UNK]", "[UNK]", "▁the", "␤", "the"]
 
 
-def test_a_long_line_takes_its_time_once(tokenizers) -> None:
-    """`tokenizers` would need hours for a WordPiece line of so many characters."""
+def test_long_line_is_encoded_in_linear_time(tokenizers) -> None:
+    """`tokenizers` would need hours for a WordPiece line of this length."""
     line = "すも" * 30_000
     assert tokenizers["wordpiece"].decode(tokenizers["wordpiece"].encode(line)) == line
 
@@ -235,31 +237,31 @@ def test_hard_boundaries_segment_raw_text(tmp_path: Path) -> None:
     segmenter.close()
 
 
-def test_words_that_nothing_can_find(tokenizers) -> None:
+def test_raw_text_without_a_segmenter_is_rejected(tokenizers) -> None:
     with pytest.raises(ConfigError, match="no segmenter"):
         tokenizers["bpe hard"].encode("すもも")
 
 
-def test_a_tokenizer_travels_by_its_folder(tokenizers) -> None:
+def test_tokenizer_is_pickled_by_its_directory(tokenizers) -> None:
     again = pickle.loads(pickle.dumps(tokenizers["unigram"]))
     assert again.encode(MIXED[0]) == tokenizers["unigram"].encode(MIXED[0])
 
 
-def test_a_step_that_changed_is_refused(tmp_path: Path) -> None:
+def test_changed_step_is_rejected(tmp_path: Path) -> None:
     card = read_card(finished(tmp_path, small(), [NEOLOGDN]))
     write_card(tmp_path, msgspec.structs.replace(card, normalizers=[NEOLOGDN | {"version": 0}]))
     tokenizer = Tokenizer(tmp_path)
     assert tokenizer.encode("すもも", normalized=True)
-    with pytest.raises(MismatchError, match="'neologdn' is version 1 here, and was 0"):
+    with pytest.raises(MismatchError, match="'neologdn' has version 1, expected 0"):
         tokenizer.encode("すもも")
 
 
-def test_a_folder_without_a_tokenizer(tmp_path: Path) -> None:
+def test_directory_without_a_tokenizer_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no finished tokenizer"):
         load_tokenizer(tmp_path)
 
 
-def test_a_card_of_a_later_format_is_refused(tmp_path: Path) -> None:
+def test_later_format_is_rejected(tmp_path: Path) -> None:
     write_card(tmp_path, msgspec.structs.replace(read_card(finished(tmp_path, small())), format=2, jprep="9.9"))
     with pytest.raises(ConfigError, match="format 2") as refused:
         Tokenizer(tmp_path)
@@ -267,20 +269,20 @@ def test_a_card_of_a_later_format_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("apply", [lambda lines: lines.replace("\n", ""), lambda lines: lines + "\n"])
-def test_a_normaliser_that_changes_lines_is_refused(apply: Any, tmp_path: Path) -> None:
+def test_normaliser_that_changes_lines_is_rejected(apply: Any, tmp_path: Path) -> None:
     tokenizer = Tokenizer(finished(tmp_path, small()))
     tokenizer._normalizers = [SimpleNamespace(name="mine", apply=apply)]
     with pytest.raises(JprepError, match="changed the number of lines"):
         tokenizer.encode_batch(["a\nb", "c", "d"])
 
 
-def test_what_is_no_id_is_not_decoded(tokenizers) -> None:
+def test_unknown_ids_are_not_decoded(tokenizers) -> None:
     for ids in ([5, -100], [5, tokenizers["bpe"].vocab_size]):
         with pytest.raises(IndexError):
             tokenizers["bpe"].decode(ids)
 
 
-def test_another_dictionary_is_refused(tmp_path: Path) -> None:
+def test_other_dictionary_is_rejected(tmp_path: Path) -> None:
     described = describe_step(make_step("segmenter", "jumandic"))
     folder = finished(tmp_path / "t", small("bpe", boundaries="hard"), segmenter=described)
     assert load_tokenizer(folder).encode("すもももももも")

@@ -1,4 +1,4 @@
-"""Characters that mean something to us or to WordPiece, as text."""
+"""Text that contains characters with a meaning to jprep or WordPiece."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def normalising(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
 
 
 @given(TEXTS)
-def test_bytes_give_back_any_text(plain: Tokenizer, text: str) -> None:
+def test_byte_bpe_is_lossless(plain: Tokenizer, text: str) -> None:
     assert plain.decode(plain.encode(text)) == text
 
 
 @given(TEXTS)
-def test_and_normalised_text_as_normalize_gives_it(normalising: Tokenizer, text: str) -> None:
+def test_normalising_tokenizer_equals_normalize(normalising: Tokenizer, text: str) -> None:
     assert normalising.decode(normalising.encode(text)) == normalize(text)
 
 
 @pytest.mark.parametrize("text", ["##", "###東", "a##b", "#", "東\x1f##\x1f京", "####"])
-def test_signs_are_not_taken_for_what_continues_a_word(text: str, tmp_path: Path) -> None:
+def test_double_hash_in_text_is_not_a_continuation_prefix(text: str, tmp_path: Path) -> None:
     from tokenizers import Tokenizer as Exported
 
     tokenizer = load_tokenizer(finished(tmp_path / "t", small("wordpiece", boundaries="hard")))
@@ -53,13 +53,13 @@ def test_signs_are_not_taken_for_what_continues_a_word(text: str, tmp_path: Path
     assert exported.decode(ids) == text.replace("\x1f", "")
 
 
-def test_one_text_is_not_taken_for_many(plain: Tokenizer) -> None:
+def test_single_string_is_rejected(plain: Tokenizer) -> None:
     with pytest.raises(TypeError, match="a list of texts"):
         plain.encode_batch("猫です")
 
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "spm.model"])
-def test_files_of_another_tokenizer_are_refused(name: str, tmp_path: Path) -> None:
+def test_files_of_another_tokenizer_are_rejected(name: str, tmp_path: Path) -> None:
     import msgspec
 
     from jprep.io.atomic import file_sha256

@@ -1,4 +1,4 @@
-"""The model file that we write, as sentencepiece reads it."""
+"""The model file that jprep writes, as sentencepiece reads it."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ texts = st.text(alphabet=st.characters(exclude_characters=SPACE, exclude_categor
 
 
 @given(texts, st.sampled_from(sorted(MODELS)))
-def test_gives_back_any_text(text: str, model: str) -> None:
+def test_round_trip(text: str, model: str) -> None:
     ids = MODELS[model].encode(text)
     assert MODELS[model].decode(ids) == text
     assert not any(MODELS[model].is_control(number) or MODELS[model].is_unknown(number) for number in ids)
 
 
-def test_ids_are_the_vocabularys() -> None:
+def test_ids_equal_the_vocabulary() -> None:
     for model in ("bpe", "unigram"):
         made = vocabulary(model)
         sp = loaded(made)
@@ -62,13 +62,13 @@ def test_special_tokens_have_their_roles() -> None:
     assert roles("none") == (0, -1, -1, -1)
 
 
-def test_text_that_spells_a_special_token_is_text() -> None:
+def test_special_tokens_in_text_are_treated_as_text() -> None:
     sp = MODELS["bpe"]
     for text in ("<s>", "<mask>", "<0x41>", "</s>", "<unk>"):
         assert text not in sp.encode(text, out_type=str)
 
 
-def test_merges_by_rank_and_falls_back_to_bytes() -> None:
+def test_merges_by_rank_with_byte_fallback() -> None:
     sp = MODELS["bpe"]
     assert sp.encode("日本語では", out_type=str) == ["日本語", "では"]
     assert sp.encode("é", out_type=str) == ["<0xC3>", "<0xA9>"]

@@ -1,4 +1,4 @@
-"""Sorted runs, the tally that writes them, and what is kept of a stream: exact, in order, bounded."""
+"""Sorted runs, the unit counter that writes them, and selection from a stream: exact, in order, bounded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jprep.io.atomic import remove_temporary_files
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.counting import sorted_runs, unit_counter
 from jprep.tokenizer.counting.results import CharacterCounts, TopUnits
-from jprep.tokenizer.counting.sorted_runs import SpilledRuns, UnitRows, exact_sum, merged, write_run
+from jprep.tokenizer.counting.sorted_runs import SpilledRuns, UnitRows, exact_sum, merge_runs, write_run
 from jprep.tokenizer.counting.unit_counter import UnitCounter
 
 COUNTS = st.dictionaries(st.text("abあ𠮷\uffff", min_size=1, max_size=4), st.integers(1, 2**40), max_size=30)
@@ -25,7 +25,7 @@ RUNS = st.lists(COUNTS, max_size=7)
 
 
 def rows(counts: dict[str, int]) -> UnitRows:
-    """Counts in code point order, as rows."""
+    """Return counts as rows in code point order."""
     words = sorted(counts)
     encoded = pa.array([word.encode() for word in words], pa.large_binary())
     return encoded, np.array([counts[word] for word in words], np.int64)
@@ -47,7 +47,7 @@ def written(folder: Path, parts: list[dict[str, int]]) -> list[Path]:
 
 
 @given(RUNS, st.sampled_from([1, 3, 4096]), st.sampled_from([2, 3, 256]))
-def test_merged_runs_are_the_sum_in_code_point_order(
+def test_merged_runs_are_summed_in_code_point_order(
     tmp_path_factory: pytest.TempPathFactory, parts: list[dict[str, int]], batch: int, fan_in: int
 ) -> None:
     folder = tmp_path_factory.mktemp("runs")
@@ -58,34 +58,34 @@ def test_merged_runs_are_the_sum_in_code_point_order(
         patch.setattr(sorted_runs, "_BATCH_ROWS", batch)
         patch.setattr(sorted_runs, "FAN_IN", fan_in)
         paths = written(folder, parts)
-        assert pairs(list(merged(paths, folder))) == sorted(total.items())
-    assert sorted(folder.iterdir()) == sorted(paths)  # rounds leave nothing
+        assert pairs(list(merge_runs(paths, folder))) == sorted(total.items())
+    assert sorted(folder.iterdir()) == sorted(paths)  # rounds leave no files
 
 
-def test_a_merge_holds_one_batch_of_each_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_merge_keeps_one_batch_of_each_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sorted_runs, "_BATCH_ROWS", 10)
     words = [f"{number:04}" for number in range(1000)]
     paths = written(tmp_path, [dict.fromkeys(words[start::5], 1) for start in range(5)])
-    sizes = [len(units) for units, _ in merged(paths, tmp_path)]
+    sizes = [len(units) for units, _ in merge_runs(paths, tmp_path)]
     assert sum(sizes) == 1000 and max(sizes) <= 50
 
 
-def test_long_units_make_small_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_units_give_small_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sorted_runs, "_BATCH_BYTES", 100)
     units = rows({f"{number:03}" + "長" * 30: number for number in range(1, 40)} | {"短": 1, "い": 2})
     write_run(tmp_path / "run", [units])
     with pa.ipc.open_stream(str(tmp_path / "run")) as stream:
         assert max(sum(map(len, batch["unit"].to_pylist())) for batch in stream) <= 100
-    assert pairs(list(merged([tmp_path / "run"], tmp_path))) == pairs([units])
+    assert pairs(list(merge_runs([tmp_path / "run"], tmp_path))) == pairs([units])
 
 
-def test_a_run_that_cannot_be_written_is_the_machines_fault(tmp_path: Path) -> None:
+def test_unwritable_run_raises_machine_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(MachineError):
         write_run(tmp_path / "file" / "run", [rows({"a": 1})])
 
 
-def test_a_killed_tasks_runs_are_leftovers(tmp_path: Path) -> None:
+def test_runs_of_a_killed_task_are_leftovers(tmp_path: Path) -> None:
     spill = SpilledRuns(tmp_path, "0000")
     spill.write([rows({"a": 1})])
     remove_temporary_files(tmp_path)
@@ -93,7 +93,7 @@ def test_a_killed_tasks_runs_are_leftovers(tmp_path: Path) -> None:
 
 
 @given(RUNS, st.integers(0, 20), st.integers(8, 100))
-def test_a_tally_that_spills_counts_as_one_that_does_not(
+def test_spilling_does_not_change_counts(
     tmp_path_factory: pytest.TempPathFactory, parts: list[dict[str, int]], most_rows: int, most_bytes: int
 ) -> None:
     folder = tmp_path_factory.mktemp("spill")
@@ -110,7 +110,7 @@ def test_a_tally_that_spills_counts_as_one_that_does_not(
     assert list(folder.iterdir()) == []
 
 
-def test_a_tally_holds_no_more_than_it_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unit_counter_memory_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unit_counter, "MAX_ROWS", 100)
     with SpilledRuns(tmp_path, "0000") as spill:
         counting = UnitCounter(TokenizerConfig(), spill, "here")
@@ -121,7 +121,7 @@ def test_a_tally_holds_no_more_than_it_may(tmp_path: Path, monkeypatch: pytest.M
         assert sum(len(units) for units, _ in counting.blocks()) == 5000
 
 
-def test_what_64_bits_cannot_hold_is_refused(tmp_path: Path) -> None:
+def test_counts_beyond_64_bits_are_rejected(tmp_path: Path) -> None:
     with SpilledRuns(tmp_path, "0000") as spill:
         counting = UnitCounter(TokenizerConfig(), spill, "words.tsv")
         counting.add_counts({"a": 2**62, "b": 2**62 - 1})
@@ -139,7 +139,7 @@ def test_sums_are_exact(counts: list[int]) -> None:
     st.integers(1, 12),
     st.integers(1, 7),
 )
-def test_the_top_is_that_of_a_sorted_list(counts: dict[str, int], most: int, block: int) -> None:
+def test_top_units_match_a_sorted_list(counts: dict[str, int], most: int, block: int) -> None:
     top = TopUnits(most)
     units, numbers = rows(counts)
     for start in range(0, len(units), block):
@@ -149,7 +149,7 @@ def test_the_top_is_that_of_a_sorted_list(counts: dict[str, int], most: int, blo
 
 
 @given(st.lists(st.dictionaries(st.text("aあ𠮷", min_size=1), st.integers(1, 2**62), max_size=6), max_size=4))
-def test_characters_are_counted_exactly_whatever_the_counts(parts: list[dict[str, int]]) -> None:
+def test_characters_are_counted_exactly(parts: list[dict[str, int]]) -> None:
     characters, expected = CharacterCounts(), Counter[int]()
     for part in parts:
         characters.add(*rows(part))
@@ -159,7 +159,7 @@ def test_characters_are_counted_exactly_whatever_the_counts(parts: list[dict[str
     assert characters.totals() == expected
 
 
-def test_many_counts_below_the_large_ones_do_not_overflow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_small_counts_do_not_overflow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jprep.tokenizer.counting.results._LARGE", 2**61)
     characters = CharacterCounts()
     for _ in range(9):
@@ -167,8 +167,8 @@ def test_many_counts_below_the_large_ones_do_not_overflow(monkeypatch: pytest.Mo
     assert characters.totals() == {ord("a"): 9 * 2**61 + 9, ord("b"): 9 * 2**60}
 
 
-def test_runs_of_runs_of_two_tasks_do_not_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two tasks may merge in one folder at once, on two machines even with one process id."""
+def test_intermediate_runs_of_two_tasks_have_different_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two tasks may merge in one directory at once, on two machines even with the same process id."""
     monkeypatch.setattr(sorted_runs, "FAN_IN", 2)
     made: list[str] = []
     write = SpilledRuns.write
@@ -182,5 +182,5 @@ def test_runs_of_runs_of_two_tasks_do_not_meet(tmp_path: Path, monkeypatch: pyte
         with SpilledRuns(tmp_path, task) as spill:
             for number in range(7):
                 spill.write([rows({"a": 1, f"b{number}": 2})])
-            assert dict(pairs(list(merged(spill.paths, tmp_path))))["a"] == 7
+            assert dict(pairs(list(merge_runs(spill.paths, tmp_path))))["a"] == 7
     assert len(made) == len(set(made)) > 2 * 7 + 4 and not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""`jprep.tokenizer.export` and `.serving`: what others load, in each of their versions."""
+"""`jprep.tokenizer.export` and `formats.tokenizer_json`: what other libraries load, in each supported version."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from jprep.corpus.config import make_step
 from jprep.corpus.processing import describe_step
 from jprep.errors import ConfigError
 from jprep.tokenizer.export import export_tokenizer, write_tokenizer_files
-from jprep.tokenizer.formats.tokenizer_json import merges, tokenizer_json
+from jprep.tokenizer.formats.tokenizer_json import bpe_merges, tokenizer_json
 from jprep.tokenizer.tokenizer import Tokenizer
 from jprep.tokenizer.vocabulary import VocabularyPiece
 
 
-def test_the_directory_holds_what_it_should_and_the_same_bytes_each_time(tmp_path: Path) -> None:
+def test_directory_is_complete_and_deterministic(tmp_path: Path) -> None:
     files = {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"}
     for model, more in (("bpe", {"spm.model"}), ("unigram", {"spm.model"}), ("byte-bpe", set()), ("wordpiece", set())):
         for folder in (tmp_path / model, tmp_path / f"{model} again"):
@@ -36,17 +36,17 @@ def test_the_directory_holds_what_it_should_and_the_same_bytes_each_time(tmp_pat
         assert held == {path.name: path.read_bytes() for path in (tmp_path / f"{model} again").iterdir()}
 
 
-def test_every_way_to_join_two_pieces_is_a_merge_by_the_rank_of_what_comes_out() -> None:
+def test_merges_are_all_pairs_ordered_by_the_rank_of_their_result() -> None:
     texts = ["ab", "abc", "bc", "xyz", "a", "b", "c", "x"]
     pieces = [VocabularyPiece(text, "normal", -float(rank)) for rank, text in enumerate(texts)]
     vocabulary = msgspec.structs.replace(
         small(), pieces=[VocabularyPiece("<0x61>", "byte"), VocabularyPiece("c", "special"), *pieces]
     )
-    assert merges(vocabulary) == [("a", "b"), ("a", "bc"), ("ab", "c"), ("b", "c")]
+    assert bpe_merges(vocabulary) == [("a", "b"), ("a", "bc"), ("ab", "c"), ("b", "c")]
 
 
 @pytest.mark.parametrize("known", ["", "<", "<0x41s>"])
-def test_unigram_takes_the_names_of_bytes_and_special_tokens_for_text(known: str) -> None:
+def test_unigram_treats_names_of_bytes_and_special_tokens_as_text(known: str) -> None:
     vocabulary = small("unigram")
     vocabulary.pieces[260:260] = [VocabularyPiece(character, "normal", -30.0) for character in known]
     served = tokenizer_json(vocabulary, []) | {"added_tokens": [], "post_processor": None}
@@ -54,7 +54,7 @@ def test_unigram_takes_the_names_of_bytes_and_special_tokens_for_text(known: str
     assert not {"<s>", "<pad>", "<0x41>"} & set(encoded.tokens)
 
 
-def test_unigram_cuts_alike_whether_scores_are_added_in_32_bits_or_in_64(tmp_path: Path) -> None:
+def test_unigram_gives_the_same_ids_with_32_bit_and_64_bit_sums(tmp_path: Path) -> None:
     vocabulary = small("unigram")
     odd = [
         msgspec.structs.replace(piece, score=piece.score / 0.7) if piece.kind == "normal" else piece
@@ -68,7 +68,7 @@ def test_unigram_cuts_alike_whether_scores_are_added_in_32_bits_or_in_64(tmp_pat
     assert [ids[start:end].tolist() for start, end in pairwise(offsets)] == theirs
 
 
-def test_fairseq_finds_our_ids(tmp_path: Path) -> None:
+def test_fairseq_dictionary_gives_the_same_ids(tmp_path: Path) -> None:
     vocabulary = small("unigram", special=["roberta", "<sep2>"])
     vocabulary.pieces[300] = VocabularyPiece("全\u3000角 と\n", "normal", -9.0)
     (written,) = export_tokenizer(finished(tmp_path / "ours", vocabulary), "fairseq", tmp_path / "out")
@@ -84,7 +84,7 @@ def test_fairseq_finds_our_ids(tmp_path: Path) -> None:
     assert symbols[:300] == [piece.text for piece in vocabulary.pieces[:300]]
 
 
-def test_gpt2s_files_load(tmp_path: Path) -> None:
+def test_gpt2_files_load(tmp_path: Path) -> None:
     ours = Tokenizer(finished(tmp_path / "ours", small("byte-bpe")))
     vocab, pairs = export_tokenizer(ours.folder, "gpt2", tmp_path / "gpt2")
     theirs = ByteLevelBPETokenizer(str(vocab), str(pairs))
@@ -95,7 +95,7 @@ def test_gpt2s_files_load(tmp_path: Path) -> None:
     assert theirs.decode(ours.encode(text)) == text
 
 
-def test_berts_and_sentencepieces_files(tmp_path: Path) -> None:
+def test_bert_and_sentencepiece_files(tmp_path: Path) -> None:
     bert, bpe = small("wordpiece", boundaries="hard"), small()
     vocab, _ = export_tokenizer(finished(tmp_path / "bert", bert), "bert", tmp_path / "for-bert")
     assert vocab.read_text(encoding="utf-8").split("\n")[:-1] == [piece.text for piece in bert.pieces]
@@ -105,17 +105,17 @@ def test_berts_and_sentencepieces_files(tmp_path: Path) -> None:
     assert listed.read_text(encoding="utf-8").split("\n")[260:263] == ["すも\t-0", "すもも\t-1", "もも\t-2"]
 
 
-def test_a_form_that_does_not_fit(tmp_path: Path) -> None:
+def test_unsupported_format_is_rejected(tmp_path: Path) -> None:
     folder = finished(tmp_path / "ours", small())
-    with pytest.raises(ConfigError, match="cannot be written as 'gpt2'") as raised:
+    with pytest.raises(ConfigError, match="cannot be exported as 'gpt2'") as raised:
         export_tokenizer(folder, "gpt2", tmp_path / "out")
-    assert raised.value.fix == "a bpe tokenizer has the forms fairseq, sentencepiece"
+    assert raised.value.fix == "a bpe tokenizer supports fairseq, sentencepiece"
     with pytest.raises(ConfigError, match="no finished tokenizer"):
         export_tokenizer(tmp_path, "fairseq", tmp_path / "out")
 
 
-def test_bert_is_refused_a_vocabulary_that_it_cannot_use(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="begin with ##") as raised:
+def test_bert_export_requires_continuation_prefixes(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="a ## prefix") as raised:
         export_tokenizer(finished(tmp_path / "whole", small("wordpiece")), "bert", tmp_path / "out")
     assert raised.value.fix and "AutoTokenizer" in raised.value.fix
     without = small("wordpiece", boundaries="hard", special=["gpt"])
@@ -143,7 +143,7 @@ WORDS_APART = [
 
 @pytest.mark.parametrize("special", ["bert", "roberta"])
 @pytest.mark.parametrize("version", [4, 5])
-def test_bert_tokenizers_of_all_kinds_give_our_ids(version: int, special: str, tmp_path: Path) -> None:
+def test_bert_tokenizers_give_the_same_ids(version: int, special: str, tmp_path: Path) -> None:
     if not (python := os.environ.get(f"JPREP_TRANSFORMERS{version}")):
         pytest.skip(f"no transformers {version}: JPREP_TRANSFORMERS{version} names no python")
     ours = Tokenizer(finished(tmp_path / "ours", small("wordpiece", boundaries="hard", special=[special])))
@@ -204,10 +204,7 @@ json.dump([report, heard + [str(each.message) for each in caught]], sys.stdout)
 
 @cache
 def loading(version: int, folder: Path, texts: Path) -> tuple[dict[str, Any], list[str]]:
-    """What `AutoTokenizer` of a major version of transformers makes of some directories, and its complaints.
-
-    It saves them beside: once for all tests, as it is slow to start.
-    """
+    """Load directories with `AutoTokenizer` of a major version of transformers; return results and warnings."""
     python = os.environ.get(f"JPREP_TRANSFORMERS{version}")
     if not python:
         pytest.skip(f"no transformers {version}: JPREP_TRANSFORMERS{version} names no python")
@@ -220,7 +217,7 @@ def loading(version: int, folder: Path, texts: Path) -> tuple[dict[str, Any], li
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A folder of directories, and a file of texts for each."""
+    """Return a directory of tokenizers, and a file of texts for each."""
     root = tmp_path_factory.mktemp("made")
     neologdn = describe_step(make_step("normalizer", {"use": "neologdn", "tilde": "ignore"}))
     for name, options in KINDS.items():
@@ -258,7 +255,7 @@ PAIRS = {
 
 
 @pytest.mark.parametrize("version", [4, 5])
-def test_auto_tokenizer_puts_special_tokens_around(version: int, made: tuple[Path, Path]) -> None:
+def test_auto_tokenizer_adds_special_tokens(version: int, made: tuple[Path, Path]) -> None:
     report, _ = loading(version, *made)
     for name, expected in PAIRS.items():
         ours = Tokenizer(made[0] / name)
@@ -266,7 +263,7 @@ def test_auto_tokenizer_puts_special_tokens_around(version: int, made: tuple[Pat
     assert report["wordpiece"]["pair"]["token_type_ids"] == [0, 0, 0, 1, 1]
 
 
-def test_what_version_4_saves_version_5_loads(made: tuple[Path, Path]) -> None:
+def test_version_5_loads_what_version_4_saves(made: tuple[Path, Path]) -> None:
     before, _ = loading(4, *made)
     after, complaints = loading(5, made[0].with_name(f"{made[0].name}-saved4"), made[1])
     assert complaints == []

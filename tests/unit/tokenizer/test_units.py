@@ -1,4 +1,4 @@
-"""What a unit is: the vectorised way against a plain one, character by character."""
+"""Training units: the vectorised implementation compared with a plain one, character by character."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.counting import units
 from jprep.tokenizer.counting.sorted_runs import SpilledRuns
 from jprep.tokenizer.counting.unit_counter import UnitCounter
-from jprep.tokenizer.counting.units import pieces, shaped
+from jprep.tokenizer.counting.units import pieces, to_units
 from jprep.tokenizer.counting.unsegmented import count_pieces
 
 CONFIGS = [
@@ -30,7 +30,7 @@ ROWS = st.lists(st.text(st.sampled_from("aあ𠮷   \u3000\x1f\x1f\x1e\n\t\r\x00
 
 
 def plain_units(rows: list[str], config: TokenizerConfig) -> Counter[str]:
-    """The contract, said once more in the slowest way."""
+    """Implement the definition in the simplest way."""
     found: Counter[str] = Counter()
     for row in rows:
         word, spaces = "", 0
@@ -62,27 +62,27 @@ def counted(rows: list[str], config: TokenizerConfig) -> Counter[str]:
     values = pieces(pa.array(rows, pa.string()), newline_is_space=config.newline == "space")
     distinct = pc.value_counts(values)
     total: Counter[str] = Counter()
-    made, counts = shaped(distinct.field(0), distinct.field(1).to_numpy(), config)
+    made, counts = to_units(distinct.field(0), distinct.field(1).to_numpy(), config)
     for unit, count in zip(made.to_pylist(), counts.tolist(), strict=True):
         total[unit.decode()] += count
     return total
 
 
 @given(ROWS, st.sampled_from(CONFIGS), st.sampled_from([1, 2, 5, 1 << 18]))
-def test_units_are_those_of_the_plain_way(rows: list[str], config: TokenizerConfig, block: int) -> None:
+def test_units_match_the_reference(rows: list[str], config: TokenizerConfig, block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(units, "_BLOCK", block)
         assert counted(rows, config) == plain_units(rows, config)
 
 
 @given(ROWS, st.integers(0, 5), st.sampled_from([pa.string(), pa.large_string()]))
-def test_a_slice_of_a_column_is_counted_as_itself(rows: list[str], start: int, kind: pa.DataType) -> None:
+def test_slice_of_a_column(rows: list[str], start: int, kind: pa.DataType) -> None:
     values = pieces(pa.array(rows, kind)[start:])
     assert "".join(value.decode() for value in values.to_pylist()) == "".join(rows[start:])
 
 
 @given(ROWS, st.sampled_from(CONFIGS))
-def test_no_character_is_lost_and_none_is_added(rows: list[str], config: TokenizerConfig) -> None:
+def test_units_are_lossless(rows: list[str], config: TokenizerConfig) -> None:
     text = "".join(rows).translate(dict.fromkeys(map(ord, "\t\r\x00\x1e\x1f")))
     text = text.replace("\n", " " if config.newline == "space" else "")
     characters: Counter[str] = Counter()
@@ -103,33 +103,33 @@ def test_no_character_is_lost_and_none_is_added(rows: list[str], config: Tokeniz
         ("\x1f\x1fa\u3000b\x1f", ["a\u3000b"], ["a\u3000b"]),
     ],
 )
-def test_spaces_go_to_the_word_behind_them(text: str, prefix: list[str], alone: list[str]) -> None:
+def test_spaces_are_joined_to_the_next_word(text: str, prefix: list[str], alone: list[str]) -> None:
     assert counted([text], TokenizerConfig(spaces="prefix")) == Counter(prefix)
     assert counted([text], TokenizerConfig(spaces="alone")) == Counter(alone)
 
 
-def test_digits_stand_alone_when_they_are_split() -> None:
+def test_digits_are_units_when_split() -> None:
     split = TokenizerConfig(digits="split")
     assert counted(["第12回\x1f １０ 個"], split) == Counter(["第", "1", "2", "回", " ", "１", "０", " 個"])
     assert counted(["٣一\x1f②"], split) == Counter(["٣一", "②"])  # other scripts' digits are letters here
     assert counted(["第12回"], TokenizerConfig()) == Counter(["第12回"])
 
 
-def test_nothing_reaches_from_one_document_to_the_next() -> None:
+def test_units_do_not_cross_documents() -> None:
     assert counted(["a ", "\x1f\x1fb", "c"], TokenizerConfig()) == Counter(["a", " ", "b", "c"])
 
 
-def test_a_count_that_digits_multiply_beyond_64_bits_is_refused() -> None:
+def test_digit_counts_beyond_64_bits_are_rejected() -> None:
     values, counts = pa.array([b"1111"], pa.large_binary()), np.array([2**61])
     with pytest.raises(InputError, match=r"2\*\*63"):
-        shaped(values, counts, TokenizerConfig(digits="split"))
+        to_units(values, counts, TokenizerConfig(digits="split"))
 
 
 def none(text: str, model: str = "bpe", **options: object) -> Counter[str]:
     return count_pieces([text], TokenizerConfig(model=model, boundaries="none", **options))  # type: ignore[arg-type]
 
 
-def test_without_boundaries_a_run_of_one_script_is_a_piece() -> None:
+def test_runs_of_one_script_are_pieces_without_boundaries() -> None:
     text = "東京タワーは333メートル、Tokyo Towerです!? Москва  и"
     runs = ["東京タワーは", "333", "メートル", "、", "Tokyo", " Tower", "です", "!?", " Москва", " ", " и"]
     assert none(text) == Counter(runs)
@@ -139,12 +139,12 @@ def test_without_boundaries_a_run_of_one_script_is_a_piece() -> None:
     assert none("".join(marked)) == Counter(marked)
 
 
-def test_without_boundaries_byte_bpe_takes_gpt2s_pieces() -> None:
+def test_byte_bpe_uses_gpt2s_pattern_without_boundaries() -> None:
     assert none("I'm 12  ok!\n x\ty", "byte-bpe") == Counter(["I", "'m", " 12", " ", " ok", "!", " x", "y"])
 
 
 @given(st.text(st.sampled_from("aéЖ東ター가١1½ 。'!\u3000\u200d\u3099👨\n\t\r\x00\u0378"), max_size=30))
-def test_without_boundaries_no_character_is_lost(text: str) -> None:
+def test_pieces_without_boundaries_are_lossless(text: str) -> None:
     kept = Counter(text.translate(dict.fromkeys(map(ord, "\t\n\r\x00"))))
     for model in ("bpe", "byte-bpe"):
         found = none(text, model)

@@ -1,4 +1,4 @@
-"""Small vocabularies to test with, and directories of them."""
+"""Small vocabularies for tests, and tokenizer directories of them."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ ALONE = sorted({c for word in WORDS for c in word} | set("▁abcdefghijklmnopqrs
 
 
 def small(model: str = "bpe", **options: Any) -> Vocabulary:
-    """A vocabulary of a few hundred ids."""
+    """Return a vocabulary of a few hundred ids."""
     config = TokenizerConfig(model=model, **options)  # type: ignore[arg-type]
     special, merges = special_tokens(config), []
-    grown = list(dict.fromkeys(word[:end] for word in WORDS for end in range(2, len(word) + 1)))
+    longer = list(dict.fromkeys(word[:end] for word in WORDS for end in range(2, len(word) + 1)))
     if model == "wordpiece":
-        spelt = ["␤", *ALONE, *grown]
-        inner = [f"##{word}" for word in [*ALONE, *grown] if not word.startswith("▁")]
+        spelt = ["␤", *ALONE, *longer]
+        inner = [f"##{word}" for word in [*ALONE, *longer] if not word.startswith("▁")]
         pieces = [VocabularyPiece(word) for word in (spelt + inner if config.boundaries == "hard" else spelt)]
     elif model == "byte-bpe":
         merges = _byte_merges()
@@ -37,15 +37,15 @@ def small(model: str = "bpe", **options: Any) -> Vocabulary:
             VocabularyPiece(a + b) for a, b in merges
         ]
     else:
-        pieces = [VocabularyPiece(f"<0x{byte:02X}>", "byte") for byte in range(256)] + _scored(model, grown)
+        pieces = [VocabularyPiece(f"<0x{byte:02X}>", "byte") for byte in range(256)] + _scored(model, longer)
     made = {token: VocabularyPiece(token, "unknown" if token == special.unk else "special") for token in special.tokens}
     pieces = [*(made[token] for token in special.head), *pieces, *(made[token] for token in special.tail)]
     config = msgspec.structs.replace(config, vocab_size=len(pieces))
     return Vocabulary(config, special, pieces, merges, "".join(ALONE), {})
 
 
-def _scored(model: str, grown: list[str]) -> list[VocabularyPiece]:
-    spelt = [*grown, *ALONE]
+def _scored(model: str, longer: list[str]) -> list[VocabularyPiece]:
+    spelt = [*longer, *ALONE]
     if model == "bpe":
         return [VocabularyPiece(word, "normal", -float(rank)) for rank, word in enumerate(spelt)]
     return [VocabularyPiece(word, "normal", -4.25 - rank / 64) for rank, word in enumerate(spelt)]  # exact in 32 bits
