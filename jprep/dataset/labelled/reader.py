@@ -225,7 +225,7 @@ def _parquet(path: Path, config: LabelledConfig) -> Iterator[Record]:
                     yield f"{path}, row {row}", record
                     row += 1
     except (pa.ArrowException, UnicodeDecodeError) as error:
-        where = f"{path}, within the {_BATCH} rows from row {row}"
+        where = f"{path}, row {row} or one of the next {_BATCH}"
         raise InputError(f"invalid Parquet: {error}", where=where, fix="write the file again") from error
 
 

@@ -28,7 +28,7 @@ def pieces_to_learn(config: TokenizerConfig, special: SpecialTokens, **fixed: in
     minimum = sum(fixed.values())
     if config.vocab_size < minimum:
         parts = ", ".join(f"{count} {name}" for name, count in fixed.items())
-        fix = f"use vocab_size = {minimum} or more" + ("" if config.model == "byte-bpe" else ", or a smaller alphabet")
+        fix = f"vocab_size = {minimum} or more" + ("" if config.model == "byte-bpe" else ", or a smaller alphabet")
         raise ConfigError(f"vocab_size is too small for {parts}", where="tokenizer.vocab_size", fix=fix)
     return config.vocab_size - minimum
 

@@ -108,7 +108,7 @@ def test_fairseq_export_rejects_datasets_that_it_would_misread(dataset: Path, tm
     with pytest.raises(ConfigError, match="<s> <pad> </s> <unk>") as refused:
         export_dataset(dataset, tokenizer(tmp_path / "bert", "bert"), "fairseq", out)
     assert "roberta" in refused.value.fix
-    with pytest.raises(ConfigError, match="room for 3"):
+    with pytest.raises(ConfigError, match="at least 3"):
         export_dataset(dataset, None, "fairseq", out, ExportOptions(length=2))
     spaced = lay_out(tmp_path / "spaced", SPLITS, newline=-1)
     with pytest.raises(ConfigError, match="no token at the end of paragraphs"):
@@ -207,7 +207,7 @@ def test_directory_with_other_content_is_rejected(dataset: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     ("form", "options", "what"),
     [
-        ("parquet", ExportOptions(), "no form 'parquet'"),
+        ("parquet", ExportOptions(), "unknown format 'parquet'"),
         ("tfrecord", ExportOptions(unit="sentence"), "tfrecord has no option unit"),
         ("fairseq", ExportOptions(shard_mb=1), "fairseq has no option shard_mb"),
         ("arrow", ExportOptions(length=0), "length must be at least 1"),

@@ -113,7 +113,7 @@ def test_truncated_or_missing_file_is_reported(suffix: str, tmp_path: Path) -> N
 
 def test_index_of_another_dtype_is_reported(tmp_path: Path) -> None:
     write(tmp_path, [5, 6], "uint16")
-    with pytest.raises(MismatchError, match="no index of documents of int32"):
+    with pytest.raises(MismatchError, match="not an index of documents with int32"):
         IndexedSplit(tmp_path / "s", "int32")
     (tmp_path / "s.idx").write_bytes(b"TNTIDX\x00\x00" + bytes(80))
     with pytest.raises(MismatchError, match="not a token index"):

@@ -186,20 +186,20 @@ def test_ranks_agree_on_the_width_of_a_batch(tmp_path: Path):
 
 
 BAD = [
-    (".jsonl", b'{"text": "a", "label": 1}\n\n{"text": \n', "cannot be read", "line 3"),
-    (".jsonl", b'{"text": "a", "label": 1}\n{"txet": "a", "label": 1}\n', "no column 'text'", "line 2"),
+    (".jsonl", b'{"text": "a", "label": 1}\n\n{"text": \n', "invalid JSON", "line 3"),
+    (".jsonl", b'{"text": "a", "label": 1}\n{"txet": "a", "label": 1}\n', "missing column 'text'", "line 2"),
     (".jsonl", b'{"text": 5, "label": 1}', "must be text, got 5", "line 1"),
-    (".jsonl", b'{"text": "a", "label": null}', "no label: None", "line 1"),
+    (".jsonl", b'{"text": "a", "label": null}', "not a label: None", "line 1"),
     (".jsonl", b'{"text": "a", "label": 0.5}', "not a label: 0.5", "line 1"),
-    (".jsonl", b"[1]", "cannot be read", "line 1"),
+    (".jsonl", b"[1]", "invalid JSON", "line 1"),
     (".csv", b'text,label\n"a\nb",x\nc\n', "found 1 fields, expected 2", "line 4"),
     (".csv", b"text,label\na,\n", "not a label: ''", "line 2"),
-    (".csv", b"text,lable\na,b\n", "no column 'label'", "line 2"),
-    (".csv", b'text,label\n"a,b\n', "cannot be read", "line 2"),
+    (".csv", b"text,lable\na,b\n", "missing column 'label'", "line 2"),
+    (".csv", b'text,label\n"a,b\n', "invalid CSV", "line 2"),
     (".csv", b"text,text\na,b\n", "the same name", "line 1"),
     (".tsv", b"text\tlabel\na\tb\tc\n", "3 fields", "line 2"),
-    (".csv", b"text,label\n" + b"a,b\n" * 5000 + "あ,b\n".encode("cp932"), "not UTF-8", "line 5002"),
-    (".parquet", b"PAR1", "cannot be read", "row 0"),
+    (".csv", b"text,label\n" + b"a,b\n" * 5000 + "あ,b\n".encode("cp932"), "invalid UTF-8", "line 5002"),
+    (".parquet", b"PAR1", "invalid Parquet", "row 0"),
 ]
 
 
@@ -230,7 +230,7 @@ def test_scores_must_be_finite(tmp_path: Path, label):
 
 
 def test_parquet_file_without_the_column_is_rejected(tmp_path: Path):
-    with pytest.raises(InputError, match="no column 'score'") as error:
+    with pytest.raises(InputError, match="missing column 'score'") as error:
         list(read_labelled_rows(write(tmp_path, ".parquet"), LabelledConfig(label="score"), "regress"))
     assert "other" in error.value.fix
 
@@ -253,8 +253,8 @@ def test_missing_or_unknown_files_are_rejected(tmp_path: Path, name):
     [
         ({"length": 2}, "no room"),
         ({"buckets": [200]}, "bucket"),
-        ({"folds": 1}, "two or more"),
-        ({"fold": "x"}, "two or more"),
+        ({"folds": 1}, "2 or more"),
+        ({"fold": "x"}, "2 or more"),
     ],
 )
 def test_numbers_out_of_range_are_rejected(tmp_path: Path, change, what):
@@ -268,5 +268,5 @@ def test_unknown_fold_and_empty_file_are_rejected(tmp_path: Path):
     data = encode_labelled([path], BERT, LabelledConfig(), "classify")
     with pytest.raises(ConfigError, match="no sample"):
         LabelledSampler(data, 1, 1, "train")
-    with pytest.raises(ConfigError, match="no fold 0"):
+    with pytest.raises(ConfigError, match="fold 0 does not exist"):
         data.split(0)

@@ -95,7 +95,7 @@ def test_other_layout_is_reported(change, message: str, path: Path) -> None:
 
 def test_other_number_of_tokens_is_reported(path: Path) -> None:
     for tokens in (0, 999, 1001, 2000):
-        with pytest.raises(MismatchError, match=f"all {tokens} tokens"):
+        with pytest.raises(MismatchError, match=f"the marks of {tokens} tokens"):
             MarkReader(path, tokens)
 
 
@@ -116,7 +116,7 @@ def test_damaged_block_is_reported_when_read(path: Path) -> None:
 
 
 def test_cached_blocks_are_limited_and_released(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mark_file, "_HELD", 3)
+    monkeypatch.setattr(mark_file, "_CACHED_BLOCKS", 3)
     reader, asked = MarkReader(path, len(MARKS)), []
     whole = reader._decompressed
     monkeypatch.setattr(reader, "_decompressed", lambda number: asked.append(number) or whole(number))
@@ -125,7 +125,7 @@ def test_cached_blocks_are_limited_and_released(path: Path, monkeypatch: pytest.
     assert asked == [0, 1, 2, 3, 0]
     reader.release()
     assert reader.read(0, 1000).tolist() == MARKS.tolist()
-    assert len(reader._held.blocks) == 3
+    assert len(reader._local.blocks) == 3
 
 
 def test_reader_is_thread_safe(path: Path) -> None:

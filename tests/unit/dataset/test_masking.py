@@ -121,7 +121,7 @@ def test_keys_change_the_masked_tokens():
     [
         (MaskingConfig(rate=1.5), SPECIAL, "rate"),
         (MaskingConfig(masked=-0.1), SPECIAL, "masked"),
-        (MaskingConfig(masked=0.8, random=0.3), SPECIAL, "together"),
+        (MaskingConfig(masked=0.8, random=0.3), SPECIAL, "add up to more than 1"),
         (MaskingConfig(), SpecialIds(vocab_size=9), "no mask token"),
     ],
 )

@@ -124,7 +124,7 @@ def test_epoch_contains_every_token_once(source, packing, special):
 def test_complete_rows_are_whole_sentences(source):
     sampler = Sampler(source, SamplerConfig(batch=8, length=20, packing="complete"), ROBERTA)
     _, indices = sampler.order.rows(0)
-    starts, _ = sampler._found.spans(indices)
+    starts, _ = sampler._samples.spans(indices)
     assert all(MEMORY.marks(start, start + 1)[0] & SENTENCE_START for start in starts)
 
 
@@ -267,7 +267,7 @@ def test_empty_split_is_rejected(source):
 
 @pytest.mark.parametrize("place", [(0, 0, 5), (0, 2, 2), (0, -1, 2), (-1, 0, 1), (0, 0, 0)])
 def test_invalid_ranks_are_rejected(place):
-    with pytest.raises(ConfigError, match=r"divided|there is no step"):
+    with pytest.raises(ConfigError, match=r"divided|does not exist"):
         SampleOrder(10, 4, 1, "train").rows(*place)
 
 

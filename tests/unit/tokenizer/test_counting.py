@@ -76,7 +76,7 @@ def make_corpus(folder: Path, parts: Sequence[Sequence[str]], *, words: bool = T
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Corpus:
     """A corpus of three shards, each a task of its own."""
-    monkeypatch.setattr(stages, "_LEAST", 1)
+    monkeypatch.setattr(stages, "_MIN_TASK_BYTES", 1)
     return make_corpus(tmp_path / "corpus", PARTS)
 
 
@@ -185,7 +185,7 @@ def test_directory_of_another_count_is_rejected(small: Corpus, tmp_path: Path) -
 
 
 def test_many_small_shards_give_few_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stages, "_LEAST", 1)
+    monkeypatch.setattr(stages, "_MIN_TASK_BYTES", 1)
     monkeypatch.setattr(stages, "_TASKS", 5)
     corpus = make_corpus(tmp_path / "corpus", [[f"語{number}"] for number in range(40)])
     stage = stages.CountStage(corpus, TokenizerConfig())
@@ -304,7 +304,7 @@ def test_word_list_order_and_encoding_do_not_matter(tmp_path: Path, monkeypatch:
         (b"word\t" + b"9" * 5000, "not a count"),
         (b"\xe3\x81\t5", "not valid UTF-8"),
         (b"a\x1fb\t5", "contains '\\\\x1f'"),
-        (b"a\rb\t5", "holds '\\\\r'"),
+        (b"a\rb\t5", "contains '\\\\r'"),
     ],
 )
 @pytest.mark.parametrize("block", [10, 1 << 20])

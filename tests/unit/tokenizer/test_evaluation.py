@@ -208,7 +208,7 @@ def test_hugging_face_tokenizer_is_evaluated(tmp_path):
     [
         ({"vocab.txt": "[UNK]"}, "no tokenizer.json"),
         ({}, "no tokenizer at this path"),
-        ({"tokenizer.json": "{}"}, "no tokenizer"),
+        ({"tokenizer.json": "{}"}, "not a tokenizer"),
         ({"x.model": "nonsense"}, "not a sentencepiece model"),
     ],
 )

@@ -119,7 +119,7 @@ def test_bert_export_requires_continuation_prefixes(tmp_path: Path) -> None:
         export_tokenizer(finished(tmp_path / "whole", small("wordpiece")), "bert", tmp_path / "out")
     assert raised.value.fix and "AutoTokenizer" in raised.value.fix
     without = small("wordpiece", boundaries="hard", special=["gpt"])
-    with pytest.raises(ConfigError, match="needs a sep_token"):
+    with pytest.raises(ConfigError, match="requires a sep_token"):
         export_tokenizer(finished(tmp_path / "gpt", without), "bert", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -97,7 +97,7 @@ def test_word_counts_must_be_a_file(tmp_path: Path) -> None:
 def test_card_records_the_inputs(counts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trained(WordCountTrainingData(counts), tmp_path / "t")
     made_from = json.loads((tmp_path / "t/card.json").read_bytes())["made_from"]
-    assert made_from["config"]["vocab_size"] == 269 and set(made_from["data"]) == {"counts"}
+    assert made_from["config"]["vocab_size"] == 269 and set(made_from["material"]) == {"counts"}
     monkeypatch.setattr("jprep.tokenizer.learning.VERSION", -1)
     with pytest.raises(MismatchError, match=r"versions\.learning"):
         trained(WordCountTrainingData(counts), tmp_path / "t")
