@@ -106,14 +106,14 @@ def _additional(special: SpecialTokens) -> list[str]:
     return [token for token in special.tokens if token not in roles]
 
 
-def export_tokenizer(folder: Path, form: str, out: Path) -> list[Path]:
+def export_tokenizer(folder: Path, format: str, out: Path) -> list[Path]:
     """Write a finished tokenizer's vocabulary in another program's format.
 
     Args:
         folder: the tokenizer directory.
-        form: `fairseq` (any model), `bert` (wordpiece), `gpt2` (byte-bpe), `sentencepiece` (bpe, unigram). fairseq adds
-            four tokens before those of the file and `<mask>` after them: its ids equal ours if the special token set is
-            `roberta`.
+        format: `fairseq` (any model), `bert` (wordpiece), `gpt2` (byte-bpe), `sentencepiece` (bpe, unigram). fairseq
+            adds four tokens before those of the file and `<mask>` after them: its ids equal ours if the special token
+            set is `roberta`.
         out: output directory; new, empty, or with exports of tokenizers.
 
     Returns:
@@ -125,19 +125,19 @@ def export_tokenizer(folder: Path, form: str, out: Path) -> list[Path]:
         MachineError: the files cannot be written.
     """
     with OutputDirectory(out, TOKENIZER_EXPORT).claim():
-        return write_format(folder, form, out)
+        return write_format(folder, format, out)
 
 
-def write_format(folder: Path, form: str, out: Path) -> list[Path]:
+def write_format(folder: Path, format: str, out: Path) -> list[Path]:
     """Write the files of `export_tokenizer` into a directory that the caller has claimed."""
     card = read_card(folder)
     verify_files(folder, card, (TOKENIZER_JSON, SENTENCEPIECE_MODEL))
     kind = card.config.model
     supported = [name for name, (models, _) in _FORMATS.items() if kind in models]
-    if form not in supported:
+    if format not in supported:
         fix = f"a {kind} tokenizer supports {', '.join(supported)}"
-        raise ConfigError(f"this tokenizer cannot be exported as {form!r}", where=str(folder), fix=fix)
-    return _FORMATS[form][1](folder, out)
+        raise ConfigError(f"this tokenizer cannot be exported as {format!r}", where=str(folder), fix=fix)
+    return _FORMATS[format][1](folder, out)
 
 
 def _model(folder: Path) -> dict[str, Any]:

@@ -30,7 +30,7 @@ FORMATS = tuple(FILES)
 def export_dataset(
     folder: Path,
     tokenizer: Path | None,
-    form: str,
+    format: str,
     out: Path,
     options: ExportOptions | None = None,
     progress: ProgressReporter | None = None,
@@ -40,7 +40,7 @@ def export_dataset(
     Args:
         folder: the dataset directory.
         tokenizer: the tokenizer directory; by default `tokenizer` beside the dataset. Required by fairseq.
-        form: `fairseq`, `tfrecord` or `arrow`.
+        format: `fairseq`, `tfrecord` or `arrow`.
         out: output directory; new, empty, or with an export in this format, which is replaced. Files that the user has
             added stay.
         options: options of the format.
@@ -56,13 +56,13 @@ def export_dataset(
     """
     from jprep.corpus.api import SilentProgress
 
-    dataset, chosen, writer = read_dataset(folder), options or ExportOptions(), _load_format(form)
+    dataset, chosen, writer = read_dataset(folder), options or ExportOptions(), _load_format(format)
     beside = folder.absolute().parent / "tokenizer"
     job = ExportJob(folder, dataset, tokenizer or beside, out, chosen, progress or SilentProgress())
-    _reject_options(form, writer, chosen)
-    directory = OutputDirectory(out, DATASET_EXPORT, files=FILES[form])
+    _reject_options(format, writer, chosen)
+    directory = OutputDirectory(out, DATASET_EXPORT, files=FILES[format])
     directory.check()
-    _reject_other_format(form, out)
+    _reject_other_format(format, out)
     writer.check(job)
     with directory.claim():
         (out / EXPORT).unlink(missing_ok=True)
@@ -72,7 +72,7 @@ def export_dataset(
         written = [out / file.path for split in splits for file in split.files] + others
         directory.remove_files(keep={path.relative_to(out).as_posix() for path in written})
         other_files = [job.output(path, 0) for path in others]
-        write_atomic(out / EXPORT, _manifest(dataset, form, chosen, splits, other_files))
+        write_atomic(out / EXPORT, _manifest(dataset, format, chosen, splits, other_files))
     return [*written, out / EXPORT]
 
 
@@ -89,26 +89,26 @@ def read_export_manifest(folder: Path) -> DatasetExportManifest:
         raise ConfigError("no finished export in this directory", where=str(folder), fix=fix) from error
 
 
-def _load_format(form: str) -> ExportFormat:
-    if form not in FORMATS:
-        raise ConfigError(f"unknown format {form!r}", fix=f"choose one of {', '.join(FORMATS)}")
-    module = importlib.import_module(f"{__name__}.{form}")  # imports pyarrow only when it is needed
+def _load_format(format: str) -> ExportFormat:
+    if format not in FORMATS:
+        raise ConfigError(f"unknown format {format!r}", fix=f"choose one of {', '.join(FORMATS)}")
+    module = importlib.import_module(f"{__name__}.{format}")  # imports pyarrow only when it is needed
     writer: ExportFormat = module.FORM
     return writer
 
 
-def _reject_options(form: str, writer: ExportFormat, options: ExportOptions) -> None:
+def _reject_options(format: str, writer: ExportFormat, options: ExportOptions) -> None:
     for name, value in options.given().items():
         if name not in writer.takes:
             takes = ", ".join(writer.takes)
-            raise ConfigError(f"{form} has no option {name}", where=f"{name} = {value}", fix=f"its options: {takes}")
+            raise ConfigError(f"{format} has no option {name}", where=f"{name} = {value}", fix=f"its options: {takes}")
         if isinstance(value, int) and value < 1:
             raise ConfigError(f"{name} must be at least 1", where=f"{name} = {value}", fix="remove it or increase it")
 
 
-def _reject_other_format(form: str, out: Path) -> None:
+def _reject_other_format(format: str, out: Path) -> None:
     """Reject a directory with an export in another format, finished or not."""
-    for other in (each for each in FORMATS if each != form):
+    for other in (each for each in FORMATS if each != format):
         finished = (out / EXPORT).exists() and read_export_manifest(out).form == other
         if finished or (out.is_dir() and OutputDirectory(out, DATASET_EXPORT, files=FILES[other]).files()):
             state = "finished" if finished else "unfinished"
@@ -117,11 +117,15 @@ def _reject_other_format(form: str, out: Path) -> None:
 
 
 def _manifest(
-    dataset: DatasetManifest, form: str, options: ExportOptions, splits: list[ExportedSplit], other_files: list[Output]
+    dataset: DatasetManifest,
+    format: str,
+    options: ExportOptions,
+    splits: list[ExportedSplit],
+    other_files: list[Output],
 ) -> bytes:
     manifest = DatasetExportManifest(
         jprep=version("jprep"),
-        form=form,
+        form=format,
         options=options.given(),
         dataset={"name": dataset.name, "signature": dataset.signature, "fingerprint": dataset.fingerprint},
         dtype=dataset.dtype,
