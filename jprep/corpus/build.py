@@ -12,22 +12,22 @@ import msgspec
 from jprep.corpus.config import Recipe
 from jprep.corpus.dedup.exact import ExactDedup
 from jprep.corpus.dedup.hashes import HASHES
-from jprep.corpus.dedup.ids import FindRepeatedIds, IdHashes, RepeatedIds, repeated_ids
-from jprep.corpus.inputs import Input, find_inputs
-from jprep.corpus.stages.read import ReadStage, deduplicates, licences, shards_of, source_number, task_prefix
+from jprep.corpus.dedup.repeated_ids import FindRepeatedIds, HashIds, RepeatedIds, repeated_ids
+from jprep.corpus.input_files import InputFile, find_inputs
+from jprep.corpus.stages.read import ReadStage, licences, needs_dedup, shard_limit, source_index, task_id_prefix
+from jprep.corpus.stages.segment import SegmentStage, describe_segmenter
 from jprep.corpus.store import (
     DOCUMENTS,
     DOCUMENTS_SUFFIX,
     FORMAT,
     REJECTS,
     REJECTS_SUFFIX,
-    TOTAL,
+    TOTALS_PREFIX,
     Manifest,
-    metadata,
     read_manifest,
+    schema_metadata,
     write_manifest,
 )
-from jprep.corpus.words import WordsStage, describe_segmenter
 from jprep.engine.fingerprint import fingerprint, plain
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import CORPUS, HASH_CACHE, STATE
@@ -92,7 +92,7 @@ def expected_made_from(recipe: Recipe, cache: Path) -> dict[str, Any]:
 
 def _made_from(recipe: Recipe, reading: ReadStage) -> dict[str, Any]:
     made_from: dict[str, Any] = {"documents": plain(reading.fields())}
-    if deduplicates(recipe.corpus):
+    if needs_dedup(recipe.corpus):
         made_from["words"] = plain({"segmenter": describe_segmenter(recipe.corpus.segmenter)})
     return made_from
 
@@ -111,8 +111,8 @@ class _Build:
     def __init__(self, recipe: Recipe, out: OutputDirectory, executor: Executor, progress: ProgressReporter) -> None:
         self._recipe, self._out, self._folder = recipe, out, out.path
         self._executor, self._progress = executor, progress
-        self._barrier = deduplicates(recipe.corpus)
-        self._inputs: list[list[Input]] = []
+        self._barrier = needs_dedup(recipe.corpus)
+        self._inputs: list[list[InputFile]] = []
         self._made_from: dict[str, Any] = {}
         self._own_ids: set[int] = set()
 
@@ -133,7 +133,7 @@ class _Build:
         with closing(ReadStage(corpus, self._inputs, folder, self._recipe.name)) as reading:
             self._made_from = _made_from(self._recipe, reading)
             self._own_ids = reading.sources_with_own_ids()
-            reading.about = metadata(self._recipe.name, fingerprint(self._made_from), licences(corpus))
+            reading.about = schema_metadata(self._recipe.name, fingerprint(self._made_from), licences(corpus))
             if restart:
                 self._out.restart()
             return self._finished() if self._out.finished else self._build(reading)
@@ -165,7 +165,7 @@ class _Build:
         drops = list_outputs(self._stage(ExactDedup(hashes, f"{STATE}/dedup/", read_from)))
         self._verify(drops)
         made_from = {"documents": read_from} | self._made_from["words"]
-        return self._stage(WordsStage(read, drops, self._recipe.corpus.segmenter, made_from, about))
+        return self._stage(SegmentStage(read, drops, self._recipe.corpus.segmenter, made_from, about))
 
     def _verify(self, outputs: list[Output]) -> None:
         """See that files of work under way are what was written."""
@@ -174,11 +174,11 @@ class _Build:
 
     def _repeated_ids(self, parts: list[Output]) -> dict[int, RepeatedIds]:
         """Ids that are not unique, by the number of the source, where they come from the input."""
-        parts = [part for part in parts if source_number(part) in self._own_ids]
+        parts = [part for part in parts if source_index(part) in self._own_ids]
         if not parts:
             return {}
-        folder = f"{STATE}/{IdHashes.name}/"
-        hashes = list_outputs(self._stage(IdHashes([(source_number(part), part) for part in parts], folder)))
+        folder = f"{STATE}/{HashIds.name}/"
+        hashes = list_outputs(self._stage(HashIds([(source_index(part), part) for part in parts], folder)))
         self._verify(hashes)
         return repeated_ids(self._folder, parts, self._stage(FindRepeatedIds(hashes, folder)))
 
@@ -196,8 +196,10 @@ class _Build:
             fingerprint=mark,
             made_from=self._made_from,
             sources=self._sources(stages[0], repeated),
-            totals={name[len(TOTAL) :]: count for name, count in last.items() if name.startswith(TOTAL)},
-            counts={name: count for name, count in counts.items() if not name.startswith(TOTAL)},
+            totals={
+                name[len(TOTALS_PREFIX) :]: count for name, count in last.items() if name.startswith(TOTALS_PREFIX)
+            },
+            counts={name: count for name, count in counts.items() if not name.startswith(TOTALS_PREFIX)},
             rejects=sum_counts([receipt.rejects for receipt in receipts]),
             parts=_in_folder(DOCUMENTS, stages[-1]),
             reject_parts=_in_folder(REJECTS, receipts),
@@ -215,12 +217,12 @@ class _Build:
         """Each source with its files; a pipe, which cannot be hashed beforehand, by the hash of its shards' hashes."""
         sources = []
         for index, (source, files) in enumerate(zip(self._recipe.corpus.sources, self._inputs, strict=True)):
-            digests = [receipt.digest for receipt in read if receipt.task.startswith(task_prefix(index, source))]
+            digests = [receipt.digest for receipt in read if receipt.task.startswith(task_id_prefix(index, source))]
             piped = {"shards": fingerprint({"digests": digests})}
             entries = [file.public() | (piped if file.is_pipe else {}) for file in files]
             about = {"name": source.name, "licence": source.licence, "homepage": source.homepage}
             shared = {"repeated_ids": msgspec.to_builtins(repeated[index])} if index in repeated else {}
-            sources.append(about | {"files": entries} | shards_of(source) | shared)
+            sources.append(about | {"files": entries} | shard_limit(source) | shared)
         return sources
 
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 from jprep.corpus.document import SENTENCE
 from jprep.corpus.step import Splitter
 
-LONGEST_BRACKET = 100
+MAX_BRACKET_CHARS = 100
 """No sentence ends between a bracket and its partner, unless more characters than these lie between them: then they
 hold sentences of their own, or were never meant as a pair."""
 
@@ -46,8 +46,8 @@ _STANDS = rf"(?:(?<=[{_STRONG}{_PERIODS}])(?!を)|(?<=[{_WEAK}])(?!{_CARRIES_ON}
 
 _PAIRS = [(rf"[{re.escape(o)}]", rf"[{re.escape(c)}]") for o, c in (("「", "」"), ("（(", "）)"), ("『", "』"))]
 """The common brackets."""
-_EMPTY = rf"[^{_ANY_BRACKET}{_ENDERS}\n]{{0,{LONGEST_BRACKET}}}+"
-_INNER = rf"[^{_ANY_BRACKET}\n]{{0,{LONGEST_BRACKET}}}+(?<![{_ENDERS}])"
+_EMPTY = rf"[^{_ANY_BRACKET}{_ENDERS}\n]{{0,{MAX_BRACKET_CHARS}}}+"
+_INNER = rf"[^{_ANY_BRACKET}\n]{{0,{MAX_BRACKET_CHARS}}}+(?<![{_ENDERS}])"
 """What may stand between two of them that decide nothing: no bracket, and no mark, or at least none at the end."""
 
 # Each pattern begins with one set of characters, with which `re` skips ahead, and looks back from there.
@@ -118,7 +118,7 @@ def _ends(text: str) -> list[int]:
         else:
             stop = text.find("\n", knot.end())
             stop = len(text) if stop < 0 else stop
-            ends += _Line(text, start, stop).ends()
+            ends += _BracketLine(text, start, stop).ends()
     return ends
 
 
@@ -126,7 +126,7 @@ def _plain_ends(text: str, start: int, stop: int) -> list[int]:
     return [end.end() for end in _PLAIN_END.finditer(text, start, stop)]
 
 
-class _Line:
+class _BracketLine:
     """One pass over a line that holds brackets.
 
     A sentence may end after each end mark that is met; when a bracket finds its partner, the ends between them are
@@ -166,7 +166,7 @@ class _Line:
         ended = bool(ends) and ends[-1] == at
         if ended:
             ends.pop()
-        if opener >= 0 and at - opener <= LONGEST_BRACKET + 1:
+        if opener >= 0 and at - opener <= MAX_BRACKET_CHARS + 1:
             while ends and ends[-1] > opener + 1:
                 ends.pop()
         if ended and self._ends_sentence(opener, at, kind):

@@ -23,7 +23,7 @@ FORMAT = 2
 """
 
 MANIFEST = "corpus.json"
-TOTAL = "total."
+TOTALS_PREFIX = "total."
 """Begins the names of counts that a manifest gives as its totals."""
 
 DOCUMENTS, REJECTS = "documents", "rejects"
@@ -108,7 +108,7 @@ def write_manifest(folder: Path, corpus: Manifest) -> None:
     manifest.write_manifest(folder / MANIFEST, corpus)
 
 
-class Writer:
+class RowWriter:
     """Writes documents or rejects to one Parquet file, in row groups of bounded size; see `writing`."""
 
     def __init__(
@@ -170,7 +170,7 @@ def row_writer(
         about: metadata of the Parquet schema; see `metadata`.
     """
     with contextlib.ExitStack() as stack:
-        writer = Writer(root / path, kind, stack, about)
+        writer = RowWriter(root / path, kind, stack, about)
         written = Written(writer.add)
         yield written
         writer.flush()
@@ -211,7 +211,7 @@ def read_rows(
         raise JprepError(f"a shard cannot be read: {error}", where=str(path), fix=fix) from error
 
 
-def metadata(name: str, fingerprint: str, licences: Mapping[str, str]) -> dict[str, str]:
+def schema_metadata(name: str, fingerprint: str, licences: Mapping[str, str]) -> dict[str, str]:
     """Return what each file's Parquet schema says of its corpus.
 
     Args:

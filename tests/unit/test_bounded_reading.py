@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jprep.corpus.readers import cut
+from jprep.corpus.readers import chunking
 from jprep.corpus.readers.lines import Cc100Reader, JsonlReader, TextReader
 from jprep.corpus.readers.mediawiki import xml_export
-from jprep.corpus.readers.mediawiki.disambiguation import Disambiguation
-from jprep.corpus.readers.mediawiki.xml_export import PageParser, page_chunks
+from jprep.corpus.readers.mediawiki.disambiguation import DisambiguationDetector
+from jprep.corpus.readers.mediawiki.xml_export import PageParser, split_at_pages
 from jprep.corpus.step import Reader
 from jprep.errors import InputError
 from jprep.io.inputs import bzip2_blocks
@@ -88,11 +88,11 @@ class Counting:
 
 @pytest.mark.parametrize("newline", [b"\n", b"\r\n"])
 def test_a_run_of_newlines_is_searched_once(newline: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cut, "_BLOCK", 1000)
-    pattern: Any = Counting(cut.SEPARATORS["blank_line"].pattern)
+    monkeypatch.setattr(chunking, "_BLOCK", 1000)
+    pattern: Any = Counting(chunking.SEPARATORS["blank_line"].pattern)
     data = b"a" + newline * 100_000 + b"b"
-    cutter = cut.Cutter(io.BytesIO(data), "file", len(data))
-    assert cutter.boundary(cut.Separator(pattern, 3), 10) == len(data) - 1
+    cutter = chunking.Chunker(io.BytesIO(data), "file", len(data))
+    assert cutter.boundary(chunking.RecordSeparator(pattern, 3), 10) == len(data) - 1
     assert pattern.matched < 2 * len(data)
 
 
@@ -107,7 +107,7 @@ def one_page(megabytes: int, tag: bytes = b"") -> Iterator[bytes]:
 @pytest.mark.parametrize("size", [MIB, 64 * MIB], ids=["larger than a shard", "smaller than a shard"])
 def test_a_page_that_cannot_be_cut_takes_linear_time(tag: bytes, size: int) -> None:
     def cut_up(megabytes: int) -> None:
-        for _ in page_chunks(one_page(megabytes, tag), size, 1 << 40, "dump"):
+        for _ in split_at_pages(one_page(megabytes, tag), size, 1 << 40, "dump"):
             pass
 
     assert seconds(lambda: cut_up(16)) < 10 * seconds(lambda: cut_up(4))
@@ -120,7 +120,7 @@ PARTS = st.lists(st.sampled_from([b"<page>", b"<revision>", b"<pa", b"<re", b"vi
 def test_cutting_at_pages_is_the_same_as_looking_at_all_that_is_held(parts: list[bytes], step: int, size: int) -> None:
     data = b"".join(parts)
     chunks = [data[at : at + step] for at in range(0, len(data), step)]
-    assert list(page_chunks(iter(chunks), size, 1 << 40, "dump")) == list(plainly_cut(chunks, size))
+    assert list(split_at_pages(iter(chunks), size, 1 << 40, "dump")) == list(plainly_cut(chunks, size))
 
 
 def plainly_cut(chunks: list[bytes], size: int) -> Iterator[bytes]:
@@ -202,7 +202,7 @@ MARKS = [
 
 @pytest.mark.parametrize("mark", MARKS)
 def test_disambiguation_is_told_in_linear_time(mark: str) -> None:
-    marks = Disambiguation(["aimai", "human name disambiguation"])
+    marks = DisambiguationDetector(["aimai", "human name disambiguation"])
 
     def tell(size: int) -> None:
         marks.marker(mark * (size // len(mark)) + "x{{aimai}}")

@@ -13,7 +13,7 @@ from jprep.corpus.api import Corpus
 from jprep.corpus.config import decode_recipe
 from jprep.corpus.dedup import exact
 from jprep.corpus.dedup import hashes as hash_files
-from jprep.corpus.dedup.hashes import WHOLE, HashWriter
+from jprep.corpus.dedup.hashes import WHOLE_DOCUMENT, DocumentHashWriter
 from jprep.corpus.document import Document
 
 Texts = list[list[str]]
@@ -79,14 +79,14 @@ def drops(folder: Path, texts: Texts, min_chars: int) -> set[tuple[int, int, int
     """What goes, as (shard, row, line): a line is WHOLE for a whole document."""
     hashes = []
     for shard, docs in enumerate(texts):
-        writer = HashWriter(True, min_chars)
+        writer = DocumentHashWriter(True, min_chars)
         for text in docs:
             writer.add(Document("", "", "", "", text))
         hashes.append(writer.commit(folder, f"hashes/{shard}"))
     stage = exact.ExactDedup(hashes, "", "")
     outputs = [output for task in stage.tasks() for output in stage.run(task, folder).outputs]
-    found = [(shard, exact.drops_of(shard, folder, outputs)) for shard in range(len(texts))]
-    whole = {(shard, row, WHOLE) for shard, drop in found for row in drop.documents}
+    found = [(shard, exact.drops_for_shard(shard, folder, outputs)) for shard in range(len(texts))]
+    whole = {(shard, row, WHOLE_DOCUMENT) for shard, drop in found for row in drop.documents}
     return whole | {(shard, row, n) for shard, drop in found for row, lines in drop.lines.items() for n in lines}
 
 
@@ -109,7 +109,7 @@ def test_the_first_of_each_document_and_line_stays(
     expected = set()
     for shard, row, text in [(s, r, text) for s, docs in enumerate(texts) for r, text in enumerate(docs)]:
         if text in whole:
-            expected.add((shard, row, WHOLE))
+            expected.add((shard, row, WHOLE_DOCUMENT))
         whole.add(text)
         for number, line in enumerate(text.split("\n")):
             if len(line) >= min_chars and line in seen:

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jprep.corpus.document import SENTENCE, Verdict
+from jprep.corpus.filters.characters import count_characters
 from jprep.corpus.filters.document import JapaneseFilter, LengthFilter, SymbolFilter, UrlFilter
 from jprep.corpus.filters.lines import RepeatedLinesFilter, SentenceEndFilter
-from jprep.corpus.filters.profile import profile
 from jprep.testing.conformance.filter import FilterSuite, document
 
 ARTICLE = "東京は日本の首都である。人口は約1,400万人で、世界有数の都市だ。\n\n== 歴史 ==\n江戸と呼ばれた。"
@@ -69,7 +69,7 @@ class TestRepeatedLinesConforms(FilterSuite):
 
 class TestProfile:
     def test_counts_each_kind(self):
-        counts = profile("漢字々𠮷 ひらカナーｶﾅ\nＡbé ９1 、。「」 ★😀① 한\u3000я\u200b")
+        counts = count_characters("漢字々𠮷 ひらカナーｶﾅ\nＡbé ９1 、。「」 ★😀① 한\u3000я\u200b")
         assert counts._asdict() == {
             "kana": 7, "kanji": 4, "latin": 3, "digit": 2, "punctuation": 4, "symbol": 3, "other": 2, "visible": 25,
         }  # fmt: skip
@@ -77,7 +77,7 @@ class TestProfile:
     @settings(deadline=None)
     @given(st.text())
     def test_every_visible_character_counts_once(self, text):
-        counts = profile(text)
+        counts = count_characters(text)
         assert sum(counts) == 2 * counts.visible
         categories = [unicodedata.category(char) for char in text if char < "\U00010000"]
         assert len(text) - counts.visible == sum(c[0] in "ZCM" and c != "Co" for c in categories)
@@ -85,7 +85,9 @@ class TestProfile:
     @settings(deadline=None)
     @given(st.text(), st.text())
     def test_counts_add_up(self, one, two):
-        assert list(profile(one + two)) == [a + b for a, b in zip(profile(one), profile(two), strict=True)]
+        assert list(count_characters(one + two)) == [
+            a + b for a, b in zip(count_characters(one), count_characters(two), strict=True)
+        ]
 
 
 def test_length_counts_characters_and_sentences():

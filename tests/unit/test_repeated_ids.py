@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from jprep.corpus.api import Corpus
 from jprep.corpus.config import decode_recipe
 from jprep.corpus.dedup import hashes as hash_files
-from jprep.corpus.dedup.ids import FindRepeatedIds, IdHashes, RepeatedIds, repeated_ids
+from jprep.corpus.dedup.repeated_ids import FindRepeatedIds, HashIds, RepeatedIds, repeated_ids
 from jprep.corpus.document import Document
 from jprep.corpus.readers.lines import Cc100Reader, JsonlReader, TextReader
 from jprep.corpus.readers.wikipedia import WikipediaReader
@@ -44,7 +44,7 @@ def counted(root: Path, ids: Ids) -> dict[int, RepeatedIds]:
                 part.add([Document(name, f"s{source}", "", "", "本文") for name in names])
             if part.output:
                 parts.append((source, part.output))
-    hashed = run(IdHashes(parts, "ids/"), root)
+    hashed = run(HashIds(parts, "ids/"), root)
     files = [output for receipt in hashed for output in receipt.outputs]
     found = run(FindRepeatedIds(files, "ids/"), root)
     return repeated_ids(root, [part for _, part in parts], found)

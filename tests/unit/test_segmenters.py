@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jprep.corpus.document import WORD
-from jprep.corpus.segmenters import inprocess
-from jprep.corpus.segmenters.inprocess import InProcess
+from jprep.corpus.segmenters import library_segmenter
+from jprep.corpus.segmenters.library_segmenter import LibrarySegmenter
 from jprep.corpus.segmenters.mecab import JumandicSegmenter, UnidicSegmenter
 from jprep.corpus.segmenters.none import NoSegmenter
-from jprep.corpus.segmenters.pieces import pieces, restore
 from jprep.corpus.segmenters.sudachi import SudachiSegmenter
+from jprep.corpus.segmenters.text_pieces import restore_spaces, split_text
 from jprep.errors import MachineError
 from jprep.testing.conformance.segmenter import SegmenterSuite, word_f1
 
@@ -123,7 +123,7 @@ def test_a_missing_package_names_its_pip_command(monkeypatch, kind, package, fix
     assert caught.value.fix == fix
 
 
-class Liar(InProcess):
+class Liar(LibrarySegmenter):
     """An analyser that changes its text."""
 
     name, version, max_bytes = "liar", 1, 100
@@ -140,7 +140,7 @@ def test_an_analyser_that_changes_its_text_is_not_believed():
 
 @given(text=TEXT | MOSTLY_SPACE, size=st.integers(4, 60))
 def test_pieces_join_to_the_text_and_none_is_too_long(text, size):
-    cut = list(pieces(text, size))
+    cut = list(split_text(text, size))
     assert "".join(cut) == text
     assert all(0 < len(piece.encode()) <= size for piece in cut)
     assert all(len(piece) == 1 for piece in cut if "\n" in piece or "\0" in piece)
@@ -156,7 +156,7 @@ def test_pieces_join_to_the_text_and_none_is_too_long(text, size):
     ],
 )
 def test_pieces_end_at_sentences_then_at_commas_and_spaces(text, cut):
-    assert list(pieces(text, 15)) == cut
+    assert list(split_text(text, 15)) == cut
 
 
 @pytest.mark.parametrize(
@@ -172,12 +172,12 @@ def test_pieces_end_at_sentences_then_at_commas_and_spaces(text, cut):
     ],
 )
 def test_words_are_found_in_their_text_again(text, words, restored):
-    assert restore(text, words) == restored
+    assert restore_spaces(text, words) == restored
 
 
 def test_a_file_that_changes_has_another_hash(tmp_path):
     path = tmp_path / "sys.dic"
     path.write_bytes(b"one")
-    first = inprocess.sha256(path)
+    first = library_segmenter.file_hash(path)
     path.write_bytes(b"three")
-    assert inprocess.sha256(path) != first
+    assert library_segmenter.file_hash(path) != first

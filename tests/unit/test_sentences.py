@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from jprep import split_sentences
 from jprep.corpus.document import UNMARK
 from jprep.corpus.normalizers.neologdn import NeologdnNormalizer
-from jprep.corpus.sentences import LONGEST_BRACKET, NoSplitter, RuleSplitter, _Line, _plain_ends
+from jprep.corpus.sentences import MAX_BRACKET_CHARS, NoSplitter, RuleSplitter, _BracketLine, _plain_ends
 from jprep.testing.conformance.splitter import SplitterSuite
 
 SHARED = Path(os.environ.get("JPREP_SHARED", Path(__file__).parents[2].parent / "shared"))
@@ -89,9 +89,9 @@ def test_a_bracket_ends_with_its_line() -> None:
 
 
 def test_a_long_bracket_holds_sentences_of_its_own() -> None:
-    inside = "う。" * (LONGEST_BRACKET // 2)
+    inside = "う。" * (MAX_BRACKET_CHARS // 2)
     assert split_sentences(f"「{inside}」と") == [f"「{inside}」と"]
-    assert split_sentences(f"「{inside}え」と") == ["「う。", *["う。"] * (LONGEST_BRACKET // 2 - 1), "え」と"]
+    assert split_sentences(f"「{inside}え」と") == ["「う。", *["う。"] * (MAX_BRACKET_CHARS // 2 - 1), "え」と"]
 
 
 @settings(max_examples=500)
@@ -124,7 +124,7 @@ def test_lines_are_split_alone(text: str) -> None:
 @given(plain)
 def test_lines_without_brackets_take_a_short_way_to_the_same_ends(text: str) -> None:
     for line in text.split("\n"):
-        assert _plain_ends(line, 0, len(line)) == _Line(line, 0, len(line)).ends()
+        assert _plain_ends(line, 0, len(line)) == _BracketLine(line, 0, len(line)).ends()
 
 
 @given(plain)

@@ -20,8 +20,8 @@ from jprep import samples
 from jprep.corpus.document import Document, Reject
 from jprep.corpus.readers import wikipedia
 from jprep.corpus.readers.mediawiki import xml_export
-from jprep.corpus.readers.mediawiki.disambiguation import Disambiguation
-from jprep.corpus.readers.mediawiki.xml_export import Page, page_chunks, parse_pages, read_site_info
+from jprep.corpus.readers.mediawiki.disambiguation import DisambiguationDetector
+from jprep.corpus.readers.mediawiki.xml_export import Page, parse_pages, read_site_info, split_at_pages
 from jprep.corpus.readers.wikipedia import WikipediaReader
 from jprep.errors import InputError, TruncatedError
 
@@ -166,7 +166,7 @@ def test_a_table_of_templates_adds_marks_of_disambiguation(file: Path, tmp_path:
 @settings(deadline=None)
 @given(st.text(alphabet="{}|[]<!-nowiki/>aim\n _", max_size=200))
 def test_no_page_is_a_disambiguation_page_without_its_mark(text: str) -> None:
-    marks = Disambiguation(["aimai"])
+    marks = DisambiguationDetector(["aimai"])
     found = marks.marker(text)
     assert found in text
     assert not found or "aimai" in found.lower()
@@ -285,7 +285,7 @@ class TestCuts:
     @pytest.mark.parametrize("size", [1, 10, 300, 10_000])
     def test_a_stream_is_cut_at_pages(self, size: int) -> None:
         chunks = [self.whole[n : n + 50] for n in range(0, len(self.whole), 50)]
-        parts = list(page_chunks(iter(chunks), size, LIMIT, "dump"))
+        parts = list(split_at_pages(iter(chunks), size, LIMIT, "dump"))
         assert b"".join(parts) == self.whole
         assert [title for part in parts for title in self.titles((part, True))] == ["頁0", "頁1", "頁2"]
 
@@ -293,7 +293,7 @@ class TestCuts:
         history = [revision(f"第{n}版。" + "長" * 200, n, stamp=f"2024-01-0{n}T00:00:00Z") for n in range(1, 6)]
         data = dump(page("甲", *history), page("乙", revision("別"), number=2))
         chunks = [data[n : n + 300] for n in range(0, len(data), 300)]
-        found = [each for part in page_chunks(iter(chunks), 100, LIMIT, "dump") for each in self.pages_of(part)]
+        found = [each for part in split_at_pages(iter(chunks), 100, LIMIT, "dump") for each in self.pages_of(part)]
         assert [(each.title, each.revision) for each in found] == [("甲", "5"), ("乙", "1")]
 
     def pages_of(self, part: bytes) -> Iterator[Page]:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jprep.corpus.readers.wikitext import Extractor, ExtractorConfig
-from jprep.corpus.readers.wikitext.quotes import without_quotes
+from jprep.corpus.readers.wikitext.inline.bold_italic import remove_bold_italic
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "wikitext"
 OPTIONS = {"kept_tables": {"tables": True}}
@@ -170,7 +170,7 @@ def test_repeated_cells_finish(opener: str) -> None:
 
 @given(st.text(st.sampled_from("' \n川ab"), max_size=40))
 def test_quotes_take_away_nothing_but_apostrophes(text: str) -> None:
-    shown = without_quotes(text)
+    shown = remove_bold_italic(text)
     assert shown.replace("'", "") == text.replace("'", "")
     assert shown.count("'") <= text.count("'")
     if "''" not in text:
@@ -179,7 +179,7 @@ def test_quotes_take_away_nothing_but_apostrophes(text: str) -> None:
 
 @given(st.lists(st.text(st.sampled_from("' 川a"), max_size=20), max_size=5))
 def test_quotes_of_one_line_do_not_touch_another(lines: list[str]) -> None:
-    assert without_quotes("\n".join(lines)) == "\n".join(map(without_quotes, lines))
+    assert remove_bold_italic("\n".join(lines)) == "\n".join(map(remove_bold_italic, lines))
 
 
 NESTED = [("{{small|", "}}"), ("[[a|", "]]"), ("\n{|\n|", "\n|}"), ("{{{1|", "}}}")]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from jprep.corpus.readers.wikitext import Extractor, ExtractorConfig
-from jprep.corpus.readers.wikitext.formats import Format
-from jprep.corpus.readers.wikitext.table import BUILT_IN, Table
+from jprep.corpus.readers.wikitext.templating.definitions import BUILTIN_FILES, TemplateTable
+from jprep.corpus.readers.wikitext.templating.formats import TemplateFormat
 from jprep.errors import ConfigError
 
 DOCS = Path(__file__).parents[2] / "docs" / "wikitext.md"
@@ -114,13 +114,13 @@ def test_a_wrong_table_says_where(tmp_path: Path, text: str, message: str) -> No
     mine = tmp_path / "mine.toml"
     mine.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError, match=message) as raised:
-        Table([str(mine)])
+        TemplateTable([str(mine)])
     assert str(mine) in raised.value.where
 
 
 def test_a_missing_table_says_where(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
-        Table([str(tmp_path / "none.toml")])
+        TemplateTable([str(tmp_path / "none.toml")])
 
 
 @pytest.mark.parametrize(
@@ -139,11 +139,11 @@ def test_a_missing_table_says_where(tmp_path: Path) -> None:
     ],
 )
 def test_formats(source: str, arguments: dict[str, str], shown: str) -> None:
-    assert Format(source, {"up": str.upper}).fill(arguments) == shown
+    assert TemplateFormat(source, {"up": str.upper}).fill(arguments) == shown
 
 
 def test_no_entry_of_the_built_in_tables_is_written_twice() -> None:
-    shown = tomllib.loads(BUILT_IN[0].read_text(encoding="utf-8"))["show"]
+    shown = tomllib.loads(BUILTIN_FILES[0].read_text(encoding="utf-8"))["show"]
     names = [name for entry in shown for name in entry.get("names", [])]
     assert sorted({name for name in names if names.count(name) > 1}) == []
 
@@ -153,7 +153,7 @@ def test_every_feature_of_a_table_is_documented() -> None:
     words = ("[[show]]", "format", "names", "names_from", "[lookup.", "labels", "{1}", "{*}", "{@title}", "{2+", "\\[")
     for word in words:
         assert word in docs, f"{word} is not in docs/wikitext.md"
-    for lookup in Table().lookups:
+    for lookup in TemplateTable().lookups:
         assert f"`{lookup}`" in docs
     for option in ExtractorConfig.__struct_fields__:
         assert f"`{option}`" in docs

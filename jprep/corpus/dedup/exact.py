@@ -12,14 +12,14 @@ from typing import Any
 
 import msgspec
 
-from jprep.corpus.dedup.hashes import WHOLE, BucketStage, between, mapped
+from jprep.corpus.dedup.hashes import WHOLE_DOCUMENT, BucketStage, map_records, slice_between
 from jprep.engine.stage import Output, Result, Task
 from jprep.io.atomic import file_sha256, write_atomic
 
 DROPS = "drops"
 
 
-class Drops(msgspec.Struct):
+class ShardDrops(msgspec.Struct):
     """What goes from one shard: whole documents by row, and lines by row."""
 
     documents: set[int] = msgspec.field(default_factory=set)
@@ -67,7 +67,7 @@ def _repeats(records: Any, shards: Any) -> Any:
     """Every record but the first of each hash, as drops sorted by place. A line never equals a whole document."""
     import numpy as np
 
-    whole = records["line"] == WHOLE
+    whole = records["line"] == WHOLE_DOCUMENT
     order = np.lexsort((records["line"], records["row"], shards, whole, records["low"], records["high"]))
     records, shards, whole = records[order], shards[order], whole[order]
     same = (records["high"][1:] == records["high"][:-1]) & (records["low"][1:] == records["low"][:-1])
@@ -78,13 +78,15 @@ def _repeats(records: Any, shards: Any) -> Any:
     return np.sort(drops, order=["shard", "row", "line"])
 
 
-def drops_of(shard: int, root: Path, outputs: list[Output]) -> Drops:
+def drops_for_shard(shard: int, root: Path, outputs: list[Output]) -> ShardDrops:
     """What goes from one shard, gathered from all buckets."""
-    drops = Drops()
+    drops = ShardDrops()
     for output in outputs:
         if output.rows:
-            for _, row, line in between(mapped(root / output.path, _drop_type()), "shard", shard, shard + 1).tolist():
-                if line == WHOLE:
+            for _, row, line in slice_between(
+                map_records(root / output.path, _drop_type()), "shard", shard, shard + 1
+            ).tolist():
+                if line == WHOLE_DOCUMENT:
                     drops.documents.add(row)
                 else:
                     drops.lines.setdefault(row, []).append(line)

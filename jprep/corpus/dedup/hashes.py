@@ -15,7 +15,7 @@ from jprep.engine.stage import Output, Stage, Task
 from jprep.io.atomic import file_sha256, write_atomic
 
 HASHES = "hashes"
-WHOLE = -1
+WHOLE_DOCUMENT = -1
 """The line number that stands for a whole document."""
 
 _PLACE = struct.Struct("<Ii")
@@ -29,7 +29,7 @@ def record_type() -> Any:
     return np.dtype([("high", ">u8"), ("low", ">u8"), ("row", "<u4"), ("line", "<i4")])
 
 
-class HashFile:
+class HashFileWriter:
     """Collects the hashes of one task and writes them sorted."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class HashFile:
         return Output(path, len(records), file_sha256(root / path))
 
 
-class HashWriter(HashFile):
+class DocumentHashWriter(HashFileWriter):
     """Notes the hashes of one task's documents.
 
     Args:
@@ -69,7 +69,7 @@ class HashWriter(HashFile):
     def add(self, doc: Document) -> None:
         """Note a document; they come in the order of their rows."""
         if self._documents:
-            self.note(doc.text, self._rows, WHOLE)
+            self.note(doc.text, self._rows, WHOLE_DOCUMENT)
         if self._line_min_chars:
             for number, line in enumerate(doc.text.split("\n")):
                 if len(line) >= self._line_min_chars:
@@ -77,7 +77,7 @@ class HashWriter(HashFile):
         self._rows += 1
 
 
-class Buckets:
+class HashBuckets:
     """Many files of hashes, cut by the hashes' first bits into buckets of bounded size.
 
     Args:
@@ -99,20 +99,20 @@ class Buckets:
         width = 64 - self._bits
         for number, output in enumerate(self._files):
             if output:
-                records = mapped(root / output.path, record_type())
-                parts.append(between(records, "high", bucket << width, bucket + 1 << width))
+                records = map_records(root / output.path, record_type())
+                parts.append(slice_between(records, "high", bucket << width, bucket + 1 << width))
                 shards.append(np.full(len(parts[-1]), number, "<u4"))
         return np.concatenate(parts), np.concatenate(shards)
 
 
-def mapped(path: Path, kind: Any) -> Any:
+def map_records(path: Path, kind: Any) -> Any:
     """A file of records, memory-mapped."""
     import numpy as np
 
     return np.memmap(path, kind, "r")
 
 
-def between(records: Any, field: str, low: int, high: int) -> Any:
+def slice_between(records: Any, field: str, low: int, high: int) -> Any:
     """The stretch of records, sorted by that field, whose value is at least `low` and below `high`: a copy."""
 
     def value(index: int) -> int:
@@ -133,7 +133,7 @@ class BucketStage(Stage):
     """
 
     def __init__(self, hashes: Sequence[Output | None]) -> None:
-        self._buckets = Buckets(hashes)
+        self._buckets = HashBuckets(hashes)
 
     def total(self) -> int:
         """The number of buckets."""

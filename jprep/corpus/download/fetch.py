@@ -17,8 +17,8 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from jprep.corpus.config import RemoteFile
-from jprep.corpus.download.partial import Part
-from jprep.corpus.download.remote import Answer, RetryPolicy, Unreachable, ask, persist, read_text
+from jprep.corpus.download.partial import PartialFile
+from jprep.corpus.download.remote import Response, RetryPolicy, Unreachable, open_url, read_text, retry
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import DOWNLOADS
 from jprep.errors import ConfigError, InputError, MachineError
@@ -82,7 +82,7 @@ def fetch(
     with _disk(folder), OutputDirectory(folder, DOWNLOADS, shared=True).claim():
         record = _read_record(folder / RECORD)
         for name, file in named.items():
-            job = _Job(file, folder / name, record.get(name), patience or RetryPolicy(), progress or _silent)
+            job = _FileFetch(file, folder / name, record.get(name), patience or RetryPolicy(), progress or _silent)
             record[name] = job.run()
             write_atomic(folder / RECORD, msgspec.json.format(msgspec.json.encode(record, order="sorted")) + b"\n")
     return [record[name] for name in named]
@@ -112,7 +112,7 @@ def files_by_name(files: Iterable[RemoteFile]) -> dict[str, RemoteFile]:
     return named
 
 
-class _Job:
+class _FileFetch:
     """One file of a fetch."""
 
     def __init__(
@@ -138,9 +138,9 @@ class _Job:
         known = self.known if self.known and self.known.url == self.file.url else None
         if known and known.listed and listed and known.listed != listed:
             raise self._changed(f"the mirror lists {listed}, and {known.listed} was fetched before")
-        part = Part(self.path, self.file.url)
+        part = PartialFile(self.path, self.file.url)
         if not part.complete:
-            persist(lambda: self._receive(part, known), self.file.url, self.patience, lambda: part.state.safe)
+            retry(lambda: self._receive(part, known), self.file.url, self.patience, lambda: part.state.safe)
         try:
             fetched = self._accept(part.path, etag=part.state.validator, listed=listed)
         except InputError:
@@ -149,9 +149,9 @@ class _Job:
         part.commit()
         return fetched
 
-    def _receive(self, part: Part, known: FetchedFile | None) -> None:
+    def _receive(self, part: PartialFile, known: FetchedFile | None) -> None:
         state, timeout_s = part.state, self.patience.timeout_s
-        with ask(self.file.url, start=state.safe, validator=state.validator, timeout_s=timeout_s) as answer:
+        with open_url(self.file.url, start=state.safe, validator=state.validator, timeout_s=timeout_s) as answer:
             if known and answer.total not in (-1, known.size):
                 raise self._changed(f"it now has {answer.total:,} bytes, and had {known.size:,} when it was fetched")
             self._check_space(answer)
@@ -162,7 +162,7 @@ class _Job:
         if answer.total not in (-1, state.safe):
             raise Unreachable(f"the connection closed after {state.safe:,} of {answer.total:,} bytes")
 
-    def _check_space(self, answer: Answer) -> None:
+    def _check_space(self, answer: Response) -> None:
         free = shutil.disk_usage(self.path.parent).free
         if answer.total - answer.start > free:
             raise MachineError(

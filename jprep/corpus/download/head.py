@@ -9,7 +9,7 @@ from pathlib import Path
 
 from jprep.corpus.config import RemoteFile
 from jprep.corpus.download.fetch import files_by_name
-from jprep.corpus.download.remote import RetryPolicy, ask, persist
+from jprep.corpus.download.remote import RetryPolicy, open_url, retry
 from jprep.errors import InputError
 from jprep.io.atomic import write_atomic
 from jprep.io.inputs import codecs
@@ -57,7 +57,7 @@ def fetch_head(
     if path.exists():
         return path
     patience = patience or RetryPolicy()
-    data, whole = persist(lambda: _first_bytes(file.url, size, patience.timeout_s), file.url, patience)
+    data, whole = retry(lambda: _first_bytes(file.url, size, patience.timeout_s), file.url, patience)
     text = _decompressed(data, file.url)
     write_atomic(path, text if whole else _whole_records(text, reader, file.url))
     return path
@@ -66,7 +66,7 @@ def fetch_head(
 def _first_bytes(url: str, size: int, timeout_s: float) -> tuple[bytes, bool]:
     """Return a file's first bytes, and whether these are all of it."""
     data = bytearray()
-    with ask(url, end=size, timeout_s=timeout_s) as answer:
+    with open_url(url, end=size, timeout_s=timeout_s) as answer:
         for chunk in answer.chunks():
             data += chunk
             if len(data) >= size:

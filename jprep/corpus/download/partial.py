@@ -12,7 +12,7 @@ from typing import BinaryIO
 import msgspec
 import xxhash
 
-from jprep.corpus.download.remote import Answer
+from jprep.corpus.download.remote import Response
 from jprep.engine.checksummed_json import decode_checksummed, encode_checksummed
 from jprep.io.atomic import write_atomic
 
@@ -22,7 +22,7 @@ SYNC_BYTES = 1 << 26
 """What a power cut can cost of a download."""
 
 
-class State(msgspec.Struct):
+class PartialState(msgspec.Struct):
     """What is known of a download under way.
 
     Attributes:
@@ -40,7 +40,7 @@ class State(msgspec.Struct):
     hash: str = ""
 
 
-class Part:
+class PartialFile:
     """`NAME.part` and `NAME.part.json`."""
 
     def __init__(self, path: Path, url: str) -> None:
@@ -49,19 +49,19 @@ class Part:
         self._hash, self._hashed = xxhash.xxh3_128(), 0  # of the first so many bytes
         self.state = self._read(url)
 
-    def _read(self, url: str) -> State:
+    def _read(self, url: str) -> PartialState:
         try:
-            state = decode_checksummed(self._state_path.read_bytes(), State)
+            state = decode_checksummed(self._state_path.read_bytes(), PartialState)
             sound = self._is_sound(state)
         except FileNotFoundError:
-            return State(url)
+            return PartialState(url)
         except ValueError:
             sound = False
         if not sound:
             _log.warning("%s is damaged: it is downloaded again", self.path)
-        return state if sound and state.url == url else State(url)
+        return state if sound and state.url == url else PartialState(url)
 
-    def _is_sound(self, state: State) -> bool:
+    def _is_sound(self, state: PartialState) -> bool:
         """Return whether the bytes that had reached the disk are still there."""
         if self.path.stat().st_size < state.safe:
             return False
@@ -74,7 +74,7 @@ class Part:
         return self.state.safe == self.state.total
 
     @contextmanager
-    def writing(self, answer: Answer) -> Iterator[Callable[[bytes], int]]:
+    def writing(self, answer: Response) -> Iterator[Callable[[bytes], int]]:
         """Give a function that appends bytes and returns how many there are. What was written is kept in any case."""
         if answer.start != self._hashed:
             self._hash, self._hashed = _hash_of(self.path, answer.start), answer.start

@@ -19,8 +19,8 @@ import msgspec
 from jprep.errors import ConfigError, InputError, MachineError
 
 CHUNK = 1 << 18
-TEMPORARY = {408, 425, 429, 500, 502, 503, 504}
-LONGEST_PAUSE_S = 120.0
+RETRYABLE_STATUSES = {408, 425, 429, 500, 502, 503, 504}
+MAX_PAUSE_S = 120.0
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ class _Body(Protocol):
     def read1(self, size: int, /) -> bytes: ...
 
 
-class Answer(msgspec.Struct):
+class Response(msgspec.Struct):
     """What a URL gave.
 
     Attributes:
@@ -77,7 +77,7 @@ class Answer(msgspec.Struct):
 
 
 @contextmanager
-def ask(url: str, *, start: int = 0, end: int = 0, validator: str = "", timeout_s: float) -> Iterator[Answer]:
+def open_url(url: str, *, start: int = 0, end: int = 0, validator: str = "", timeout_s: float) -> Iterator[Response]:
     """Open a URL or path from byte `start` on, if it is still in the state that `validator` names; else from byte 0.
 
     With `end`, a server is asked for no byte from there on; it may send more.
@@ -96,7 +96,7 @@ def ask(url: str, *, start: int = 0, end: int = 0, validator: str = "", timeout_
             status = _local(url).stat()
             state = f"{status.st_size}-{status.st_mtime_ns}"
             begin = stream.seek(start if validator == state else 0)
-            yield Answer(stream, begin, status.st_size, state)
+            yield Response(stream, begin, status.st_size, state)
     else:
         raise ConfigError(f"{scheme}:// cannot be fetched", where=url, fix="fetch it with that service's own tool")
 
@@ -111,17 +111,17 @@ def read_text(url: str, patience: RetryPolicy, limit: int = 1 << 24) -> str:
 
     def attempt() -> str:
         gathered = bytearray()
-        with ask(url, timeout_s=patience.timeout_s) as answer:
+        with open_url(url, timeout_s=patience.timeout_s) as answer:
             for chunk in answer.chunks():
                 gathered += chunk
                 if len(gathered) > limit:
                     raise InputError("this is no list of checksums: it is too long", where=url)
         return gathered.decode("utf-8", "replace")
 
-    return persist(attempt, url, patience)
+    return retry(attempt, url, patience)
 
 
-def persist(attempt: Callable[[], T], url: str, patience: RetryPolicy, done: Callable[[], int] = lambda: 0) -> T:
+def retry(attempt: Callable[[], T], url: str, patience: RetryPolicy, done: Callable[[], int] = lambda: 0) -> T:
     """Repeat an attempt while the other side is unreachable, with growing pauses.
 
     Args:
@@ -146,7 +146,7 @@ def persist(attempt: Callable[[], T], url: str, patience: RetryPolicy, done: Cal
                     where=f"{url}, after {before:,} bytes",
                     fix="run the same command again when the network is back: it goes on where it stopped",
                 ) from error
-            time.sleep(min(max(error.wait_s, patience.pause_s * 2 ** (failures - 1)), LONGEST_PAUSE_S))
+            time.sleep(min(max(error.wait_s, patience.pause_s * 2 ** (failures - 1)), MAX_PAUSE_S))
 
 
 def _request(url: str, start: int, validator: str, timeout_s: float, end: int = 0) -> HTTPResponse:
@@ -179,7 +179,7 @@ def _reachable(call: Callable[[], T]) -> T:
 
 
 def _refusal(url: str, error: HTTPError) -> Exception:
-    if error.code in TEMPORARY:
+    if error.code in RETRYABLE_STATUSES:
         wait = error.headers.get("Retry-After", "")
         return Unreachable(f"HTTP {error.code} {error.reason}", float(wait) if wait.isdigit() else 0.0)
     if error.code in (404, 410):
@@ -192,10 +192,10 @@ def _refusal(url: str, error: HTTPError) -> Exception:
     )
 
 
-def _answer(response: HTTPResponse) -> Answer:
+def _answer(response: HTTPResponse) -> Response:
     start = _first_byte(response) if response.status == 206 else 0
     length = response.headers.get("Content-Length", "")
-    return Answer(response, start, start + int(length) if length.isdigit() else -1, _validator(response))
+    return Response(response, start, start + int(length) if length.isdigit() else -1, _validator(response))
 
 
 def _first_byte(response: HTTPResponse) -> int:

@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 
 from jprep.corpus.document import KEEP, SENTENCE, Document, Verdict
-from jprep.corpus.filters.profile import profile
+from jprep.corpus.filters.characters import count_characters
 from jprep.corpus.step import Count, Filter, Share, StepConfig
 
 
@@ -72,7 +72,7 @@ class JapaneseFilter(Filter):
 
     def judge(self, doc: Document) -> Verdict:
         """Keep the document or drop it."""
-        counts = profile(doc.text)
+        counts = count_characters(doc.text)
         if counts.kana + counts.kanji < self.config.min_japanese * counts.visible:
             return Verdict(False, "foreign")
         return KEEP if counts.kana >= self.config.min_kana * counts.visible else Verdict(False, "few_kana")
@@ -99,7 +99,7 @@ class SymbolFilter(Filter):
 
     def judge(self, doc: Document) -> Verdict:
         """Keep the document or drop it."""
-        config, counts = self.config, profile(doc.text)
+        config, counts = self.config, count_characters(doc.text)
         if counts.symbol > config.max_symbols * counts.visible:
             return Verdict(False, "symbols")
         if counts.punctuation > config.max_punctuation * counts.visible:

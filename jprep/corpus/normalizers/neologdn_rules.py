@@ -19,7 +19,7 @@ from jprep.corpus.normalizers.neologdn_tables import (
     CharacterTables,
     Flags,
     Units,
-    codes,
+    utf16_units,
 )
 
 Indexes = npt.NDArray[np.intp]
@@ -43,7 +43,7 @@ class NormalizedText:
     def __init__(self, text: str, tables: CharacterTables, remove_space: bool) -> None:
         self._tables = tables
         self._remove_space = remove_space
-        self._units = codes(f"\n{text}\n")
+        self._units = utf16_units(f"\n{text}\n")
         self._kinds = tables.kind.take(self._units)
         self._hits: Indexes = (self._kinds != NONE).nonzero()[0]
         self._hit_kinds = self._kinds[self._hits]

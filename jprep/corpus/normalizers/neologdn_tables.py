@@ -81,24 +81,24 @@ class CharacterTables:
         if tilde.startswith("normalize"):
             self._convert(TILDE, TILDES, ("~" if tilde == "normalize" else "〜") * len(TILDES))
         self.holds_space: Flags = self.form < 0x80
-        self.holds_space[codes("*＊\n")] = False
+        self.holds_space[utf16_units("*＊\n")] = False
         self.ends_space: Flags = _wide()[self.form]
         # Only a character that neologdn looks up in its plain table drops the space before it.
-        self.ends_space[codes(TILDES + CONVERSIONS[LONG_VOWEL][0] + CONVERSIONS[HYPHEN][0])] = False
+        self.ends_space[utf16_units(TILDES + CONVERSIONS[LONG_VOWEL][0] + CONVERSIONS[HYPHEN][0])] = False
         self.ends_space[NEWLINE] = True
         self.joined = {ord(mark): self._join(kana, voiced) for mark, (kana, voiced) in JOINS.items()}
 
     def _convert(self, kind: int, characters: str, forms: str) -> None:
-        self.kind[codes(characters)] = kind
-        self.form[codes(characters)] = codes(forms)
+        self.kind[utf16_units(characters)] = kind
+        self.form[utf16_units(characters)] = utf16_units(forms)
 
     def _join(self, kana: str, voiced: str) -> Units:
         plain = np.zeros(UNITS, np.uint16)
-        plain[codes(kana)] = codes(voiced)
+        plain[utf16_units(kana)] = utf16_units(voiced)
         return plain[self.form]
 
 
-def codes(text: str) -> Units:
+def utf16_units(text: str) -> Units:
     """The UTF-16 code units of a text.
 
     Raises:

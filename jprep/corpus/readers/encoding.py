@@ -14,7 +14,7 @@ _LIKELY = 0.2
 _AROUND = 20
 
 
-def guess(data: bytes) -> str:
+def guess_encoding(data: bytes) -> str:
     """The encoding in which bytes make the most kana, by a name that Python and iconv know; "" if none makes sense."""
     for bom in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         if data.startswith(bom):
@@ -38,7 +38,7 @@ def undecodable(where: str, error: UnicodeDecodeError, *, option: bool) -> Input
         error: what decoding it raised.
         option: whether the reader has an option `encoding`.
     """
-    looks = guess(error.object)
+    looks = guess_encoding(error.object)
     fix = "mend the file, or let some records be rejected by the reader's option `max_bad = 0.001`"
     if looks not in ("", "utf-8", error.encoding.replace("_", "-")):
         fix = f"it looks like {looks}: convert it (iconv -f {looks} -t utf-8)"
@@ -48,7 +48,7 @@ def undecodable(where: str, error: UnicodeDecodeError, *, option: bool) -> Input
     return InputError(f"byte 0x{byte:02x} is not valid {error.encoding} here ({error.reason})", where=where, fix=fix)
 
 
-def excerpt(error: UnicodeDecodeError) -> str:
+def excerpt_around(error: UnicodeDecodeError) -> str:
     """What stands around the place that does not decode, with bytes as `\\x..`, for a reject."""
     around = error.object[max(0, error.start - _AROUND) : error.start + _AROUND]
     return around.decode(error.encoding, "backslashreplace")

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from jprep.corpus.document import Document
-from jprep.corpus.readers.record import RecordConfig
+from jprep.corpus.readers.record_reader import RecordConfig
 
 
 class FieldConfig(RecordConfig, frozen=True):
@@ -34,14 +34,14 @@ class FieldConfig(RecordConfig, frozen=True):
         return [name for name in (self.text, self.id, self.title, self.url, *self.meta) if name]
 
 
-def dig(record: object, name: str) -> Any:
+def get_field(record: object, name: str) -> Any:
     """The value of a field, UNSET where there is none."""
     for part in name.split("."):
         record = record.get(part, msgspec.UNSET) if isinstance(record, Mapping) else msgspec.UNSET
     return record
 
 
-def document(record: object, text: str, config: FieldConfig, identity: str, source: str) -> Document:
+def make_document(record: object, text: str, config: FieldConfig, identity: str, source: str) -> Document:
     """The document that a record's fields make.
 
     Args:
@@ -51,13 +51,13 @@ def document(record: object, text: str, config: FieldConfig, identity: str, sour
         identity: its id, where no field gives one.
         source: the name of its source.
     """
-    own = _plain(dig(record, config.id)) if config.id else ""
-    meta = {name: value for name in config.meta if (value := _plain(dig(record, name)))}
+    own = _plain(get_field(record, config.id)) if config.id else ""
+    meta = {name: value for name in config.meta if (value := _plain(get_field(record, name)))}
     return Document(
         id=f"{source}:{own}" if own else identity,
         source=source,
-        title=_plain(dig(record, config.title)) if config.title else "",
-        url=_plain(dig(record, config.url)) if config.url else "",
+        title=_plain(get_field(record, config.title)) if config.title else "",
+        url=_plain(get_field(record, config.url)) if config.url else "",
         text=text,
         meta=meta,
     )

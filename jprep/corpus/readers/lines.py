@@ -10,9 +10,17 @@ from typing import Any, Literal
 import msgspec
 
 from jprep.corpus.document import Document, Reject
-from jprep.corpus.readers import cut, encoding
-from jprep.corpus.readers.fields import FieldConfig, dig, document
-from jprep.corpus.readers.record import MB, Budget, Item, Place, RecordConfig, RecordReader, prefix
+from jprep.corpus.readers import chunking, encoding
+from jprep.corpus.readers.fields import FieldConfig, get_field, make_document
+from jprep.corpus.readers.record_reader import (
+    MB,
+    ErrorBudget,
+    Item,
+    RecordConfig,
+    RecordLocation,
+    RecordReader,
+    id_prefix,
+)
 from jprep.corpus.step import Positive, Shard
 from jprep.errors import ConfigError, InputError
 from jprep.io.inputs.limits import MAX_RATIO
@@ -59,13 +67,13 @@ class LineReader(RecordReader):
         """Cut one input into shards: the same ones whenever and wherever it is called."""
         plain = is_plain(path)
         with open_input(path, max_ratio=self.config.max_ratio) as stream:
-            cutter = cut.Cutter(stream, path, self._limit())
+            cutter = chunking.Chunker(stream, path, self._limit())
             hints = self._hints(cutter, path)
             if plain:
                 yield from self._ranges(path, hints)
                 return
             done = 0
-            for index, piece in enumerate(cutter.pieces(cut.SEPARATORS[hints["documents"]], self._shard_bytes())):
+            for index, piece in enumerate(cutter.pieces(chunking.SEPARATORS[hints["documents"]], self._shard_bytes())):
                 weight, done = stream.consumed - done, stream.consumed
                 end = piece.start + len(piece.data)
                 yield Shard(path, index, piece.start, end, weight=weight, data=piece.data, hints=hints)
@@ -74,7 +82,7 @@ class LineReader(RecordReader):
         size = size_of(path) or 0
         step = size if hints["documents"] == "file" else self._shard_bytes()
         if hints["documents"] == "file" and size > self._limit():
-            raise cut.too_large(path, 0, self._limit())
+            raise chunking.record_too_large(path, 0, self._limit())
         for index, start in enumerate(range(0, size, step or 1)):
             end = min(start + step, size)
             yield Shard(path, index, start, end, weight=end - start, hints=hints)
@@ -86,24 +94,26 @@ class LineReader(RecordReader):
         return max(1, int(self.config.shard_mb * MB))
 
     @abstractmethod
-    def _hints(self, cutter: cut.Cutter, path: str) -> dict[str, str]:
+    def _hints(self, cutter: chunking.Chunker, path: str) -> dict[str, str]:
         """What the head of the input tells: `documents`, what separates records, is a key of `cut.SEPARATORS`."""
 
-    def _items(self, shard: Shard, source: str, budget: Budget) -> Iterator[Item]:
-        separator = cut.SEPARATORS[shard.hints["documents"]]
+    def _items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[Item]:
+        separator = chunking.SEPARATORS[shard.hints["documents"]]
         piece = self._piece(shard, separator)
-        start, whole = prefix(shard, source), shard.hints["documents"] == "file"
-        for offset, record in cut.records(piece, separator, shard.path, self._limit()):
+        start, whole = id_prefix(shard, source), shard.hints["documents"] == "file"
+        for offset, record in chunking.split_records(piece, separator, shard.path, self._limit()):
             data = self._without_bom(record) if offset == 0 else record
             if whole or data.strip(b"\r\n"):
                 identity = start if whole else f"{start}:{offset}"
-                yield self._item(data, Place(shard.path, offset + len(record) - len(data), identity, source), budget)
+                yield self._item(
+                    data, RecordLocation(shard.path, offset + len(record) - len(data), identity, source), budget
+                )
 
-    def _piece(self, shard: Shard, separator: cut.Separator) -> cut.Piece:
+    def _piece(self, shard: Shard, separator: chunking.RecordSeparator) -> chunking.Chunk:
         if shard.data is not None:
-            return cut.Piece(shard.start, shard.data)
+            return chunking.Chunk(shard.start, shard.data)
         with open_input(shard.path) as stream:
-            return cut.ranged(stream, shard.path, shard.start, shard.end, separator, self._limit())
+            return chunking.read_range(stream, shard.path, shard.start, shard.end, separator, self._limit())
 
     def _without_bom(self, data: bytes) -> bytes:
         if self.encoding == "utf-8" and data.startswith(codecs.BOM_UTF8):
@@ -111,7 +121,7 @@ class LineReader(RecordReader):
             return data.removeprefix(codecs.BOM_UTF8)
         return data
 
-    def _item(self, data: bytes, place: Place, budget: Budget) -> Item:
+    def _item(self, data: bytes, place: RecordLocation, budget: ErrorBudget) -> Item:
         """What one record makes."""
         try:
             text = data.decode(self.encoding)
@@ -119,12 +129,12 @@ class LineReader(RecordReader):
             return self._undecodable(place, error, budget)
         return self._document(Document(place.identity, place.source, "", "", text))
 
-    def _undecodable(self, place: Place, error: UnicodeDecodeError, budget: Budget) -> Reject:
+    def _undecodable(self, place: RecordLocation, error: UnicodeDecodeError, budget: ErrorBudget) -> Reject:
         at = place.offset + error.start
         option = "encoding" in self.config.__struct_fields__
         budget.spend(encoding.undecodable(f"{place.path}, byte {at}", error, option=option))
         reason = f"invalid_{self.encoding.replace('-', '')}"
-        return self._reject(place.identity, reason, f"byte {at}: {encoding.excerpt(error)}")
+        return self._reject(place.identity, reason, f"byte {at}: {encoding.excerpt_around(error)}")
 
 
 class Cc100Reader(LineReader):
@@ -133,7 +143,7 @@ class Cc100Reader(LineReader):
     name = "cc100"
     version = 1
 
-    def _hints(self, cutter: cut.Cutter, path: str) -> dict[str, str]:
+    def _hints(self, cutter: chunking.Chunker, path: str) -> dict[str, str]:
         return {"documents": "blank_line"}
 
 
@@ -159,16 +169,16 @@ class TextReader(LineReader):
         super().__init__(config)
         self.encoding = self.config.encoding
 
-    def _hints(self, cutter: cut.Cutter, path: str) -> dict[str, str]:
+    def _hints(self, cutter: chunking.Chunker, path: str) -> dict[str, str]:
         chosen = self.config.documents
         return {"documents": self._looks(cutter) if chosen == "auto" else chosen}
 
     @staticmethod
-    def _looks(cutter: cut.Cutter) -> str:
+    def _looks(cutter: chunking.Chunker) -> str:
         head = cutter.head(_ONE_DOCUMENT + 1)
         if len(head) <= _ONE_DOCUMENT:
             return "file"
-        return "blank_line" if cut.SEPARATORS["blank_line"].pattern.search(head) else "line"
+        return "blank_line" if chunking.SEPARATORS["blank_line"].pattern.search(head) else "line"
 
 
 class JsonlReader(LineReader):
@@ -197,25 +207,25 @@ class JsonlReader(LineReader):
         """Whether no field gives the ids."""
         return not self.config.id
 
-    def _hints(self, cutter: cut.Cutter, path: str) -> dict[str, str]:
+    def _hints(self, cutter: chunking.Chunker, path: str) -> dict[str, str]:
         lines = cutter.head(_SAMPLE).split(b"\n", _SAMPLE_LINES)[:_SAMPLE_LINES]
         found = [record for line in lines if isinstance(record := _lenient(line), dict)]
-        if found and all(dig(record, self.config.text) is msgspec.UNSET for record in found):
+        if found and all(get_field(record, self.config.text) is msgspec.UNSET for record in found):
             fix = suggest_name(self.config.text, {name for record in found for name in record})
             raise ConfigError(f"no object has the field {self.config.text!r}", where=path, fix=f"`text = ...`: {fix}")
         return {"documents": "line"}
 
-    def _item(self, data: bytes, place: Place, budget: Budget) -> Item:
+    def _item(self, data: bytes, place: RecordLocation, budget: ErrorBudget) -> Item:
         try:
             record = self._record(data)
         except UnicodeDecodeError as error:
             return self._undecodable(place, error, budget)
         except (msgspec.DecodeError, RecursionError) as error:
             return self._malformed(data, place, error, budget)
-        text = dig(record, self.config.text)
+        text = get_field(record, self.config.text)
         if not isinstance(text, str):
             return self._reject(place.identity, "no_text", data[:_SAMPLE].decode("utf-8", "replace"))
-        return self._document(document(record, text, self.config, place.identity, place.source))
+        return self._document(make_document(record, text, self.config, place.identity, place.source))
 
     def _record(self, data: bytes) -> dict[str, Any]:
         try:
@@ -225,7 +235,7 @@ class JsonlReader(LineReader):
             raise
         return dict(zip(self._tops, msgspec.structs.astuple(values), strict=True))
 
-    def _malformed(self, data: bytes, place: Place, error: Exception, budget: Budget) -> Reject:
+    def _malformed(self, data: bytes, place: RecordLocation, error: Exception, budget: ErrorBudget) -> Reject:
         where = f"{place.path}, byte {place.offset}"
         fix = "mend the line, or let some records be rejected by the reader's option `max_bad = 0.001`"
         budget.spend(InputError(f"this line is no JSON object: {error}", where=where, fix=fix))

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from jprep.corpus.readers import encoding
-from jprep.corpus.readers.fields import FieldConfig, dig, document
-from jprep.corpus.readers.record import MB, Budget, Item, Place, RecordReader, prefix
+from jprep.corpus.readers.fields import FieldConfig, get_field, make_document
+from jprep.corpus.readers.record_reader import MB, ErrorBudget, Item, RecordLocation, RecordReader, id_prefix
 from jprep.corpus.step import Shard
 from jprep.errors import ConfigError, InputError
 from jprep.io.inputs.limits import DOWNLOAD_AGAIN
@@ -66,27 +66,27 @@ class ParquetReader(RecordReader):
             if top not in schema.names or (inner and not pa.types.is_struct(schema.field(top).type)):
                 raise ConfigError(f"there is no column {name!r}", where=path, fix=suggest_name(name, schema.names))
 
-    def _items(self, shard: Shard, source: str, budget: Budget) -> Iterator[Item]:
+    def _items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[Item]:
         with _opened(shard.path) as file:
             row = sum(file.metadata.row_group(i).num_rows for i in range(shard.start))
             wanted = list(range(shard.start, shard.end))
             for batch in file.iter_batches(_ROWS, wanted, columns=self.config.names()):
-                start = prefix(shard, source)
+                start = id_prefix(shard, source)
                 for place, record in enumerate(_rows(batch), row):
-                    yield self._item(record, Place(shard.path, place, f"{start}:{place}", source), budget)
+                    yield self._item(record, RecordLocation(shard.path, place, f"{start}:{place}", source), budget)
                 row += batch.num_rows
 
-    def _item(self, record: dict[str, Any], place: Place, budget: Budget) -> Item:
+    def _item(self, record: dict[str, Any], place: RecordLocation, budget: ErrorBudget) -> Item:
         try:
             record = _decoded(record)
         except UnicodeDecodeError as error:
             where = f"{place.path}, row {place.offset}"
             budget.spend(encoding.undecodable(where, error, option=False))
-            return self._reject(place.identity, "invalid_utf8", encoding.excerpt(error))
-        text = dig(record, self.config.text)
+            return self._reject(place.identity, "invalid_utf8", encoding.excerpt_around(error))
+        text = get_field(record, self.config.text)
         if not isinstance(text, str):
             return self._reject(place.identity, "no_text")
-        return self._document(document(record, text, self.config, place.identity, place.source))
+        return self._document(make_document(record, text, self.config, place.identity, place.source))
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:

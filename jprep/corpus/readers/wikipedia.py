@@ -11,8 +11,8 @@ import msgspec
 from jprep.corpus.document import Document, Reject, Tally
 from jprep.corpus.readers.mediawiki import wikiextractor
 from jprep.corpus.readers.mediawiki.articles import ArticleExtractor
-from jprep.corpus.readers.mediawiki.disambiguation import Disambiguation
-from jprep.corpus.readers.mediawiki.xml_export import SiteInfo, page_chunks, parse_pages, read_site_info
+from jprep.corpus.readers.mediawiki.disambiguation import DisambiguationDetector
+from jprep.corpus.readers.mediawiki.xml_export import SiteInfo, parse_pages, read_site_info, split_at_pages
 from jprep.corpus.readers.wikitext import Extractor, ExtractorConfig
 from jprep.corpus.step import Reader, Shard, StepConfig
 from jprep.errors import TruncatedError
@@ -103,7 +103,7 @@ class WikipediaReader(Reader):
             cut = Tally()
             chunks = itertools.chain([begun], self._tolerant(_pieces(file), cut))
             weighed = 0
-            for index, data in enumerate(page_chunks(chunks, self._shard_bytes(), self._max_page_bytes(), path)):
+            for index, data in enumerate(split_at_pages(chunks, self._shard_bytes(), self._max_page_bytes(), path)):
                 cut_at = "truncation" if cut else "pages"
                 yield _shard(path, head, cut_at, index, weight=file.consumed - weighed, data=data)
                 weighed = file.consumed
@@ -133,7 +133,7 @@ class WikipediaReader(Reader):
         if encoded not in self._wikis:
             head = msgspec.json.decode(encoded, type=SiteInfo)
             extractor = Extractor(self.config.wikitext, namespaces=head.prefixes)
-            marks = Disambiguation(extractor.disambiguation) if self.config.disambiguation == "drop" else None
+            marks = DisambiguationDetector(extractor.disambiguation) if self.config.disambiguation == "drop" else None
             self._wikis[encoded] = ArticleExtractor(head, self.config.namespaces, marks, extractor.extract), extractor
         return self._wikis[encoded]
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta
 
 from jprep.corpus.document import WORD
-from jprep.corpus.segmenters.analyse import Row, builder, read_rows, unknown
-from jprep.corpus.segmenters.driver import PROBE, Driver
-from jprep.corpus.segmenters.inprocess import refusal, sha256
-from jprep.corpus.segmenters.pieces import pieces
-from jprep.corpus.segmenters.process import Distrust
+from jprep.corpus.segmenters.analyzer_client import PROBE, AnalyzerClient
+from jprep.corpus.segmenters.child_process import InvalidAnswer
+from jprep.corpus.segmenters.juman_output import MorphemeRow, morpheme_list_builder, parse_analyses, unknown_morpheme
+from jprep.corpus.segmenters.library_segmenter import file_hash, unsupported_reason
+from jprep.corpus.segmenters.text_pieces import split_text
 from jprep.corpus.step import Segmenter, StepConfig
 from jprep.errors import ConfigError, MachineError
 
@@ -93,7 +93,7 @@ class JumanppSegmenter(Segmenter):
         Raises:
             MachineError: the extra `pyknp` is not installed, or Juman++ does not work.
         """
-        build = builder()
+        build = morpheme_list_builder()
         cuts = [self._lines(text) for text in texts]
         asked = list({line: None for cut in cuts for line in cut if line not in ("", "\n", PROBE)})
         answers = dict(zip(asked, self._analysing.ask(asked), strict=True))
@@ -105,7 +105,7 @@ class JumanppSegmenter(Segmenter):
         for arg in self._options():
             name, _, value = arg.partition("=")
             if Path(value).is_file():
-                found[f"jumanpp {name}"] = sha256(Path(value))
+                found[f"jumanpp {name}"] = file_hash(Path(value))
         return found
 
     def close(self) -> None:
@@ -115,33 +115,33 @@ class JumanppSegmenter(Segmenter):
                 self.__dict__.pop(driver).close()
 
     @cached_property
-    def _segmenting(self) -> Driver[str]:
-        return self._driver(f"{PROBE}\n".encode(), read_words, 2, "--segment", f"--segment-separator={WORD}")
+    def _segmenting(self) -> AnalyzerClient[str]:
+        return self._driver(f"{PROBE}\n".encode(), parse_words, 2, "--segment", f"--segment-separator={WORD}")
 
     @cached_property
-    def _analysing(self) -> Driver[list[Row]]:
-        return self._driver(b"EOS\n", read_rows, 4096, "--juman")
+    def _analysing(self) -> AnalyzerClient[list[MorphemeRow]]:
+        return self._driver(b"EOS\n", parse_analyses, 4096, "--juman")
 
-    def _driver(self, end: bytes, read: Any, growth: int, *mode: str) -> Driver[Any]:
+    def _driver(self, end: bytes, read: Any, growth: int, *mode: str) -> AnalyzerClient[Any]:
         command, config = [self._program(), *self._options(), *mode], self.config
         bounds = {"batch": config.batch, "timeout": config.timeout, "memory_mb": config.memory_mb}
-        return Driver(command, end, read, growth=growth, **bounds)
+        return AnalyzerClient(command, end, read, growth=growth, **bounds)
 
     def _lines(self, text: str) -> list[str]:
         """Cut a text into lines that Juman++ takes; none where it takes no part of it."""
         careful = _CAREFUL.search(text)
         if not careful and len(text) <= self._short:
             return [text]
-        if careful and refusal(text):
+        if careful and unsupported_reason(text):
             return []
-        return [line for piece in pieces(text, self.config.max_line_bytes) for line in self._safe(piece)]
+        return [line for piece in split_text(text, self.config.max_line_bytes) for line in self._safe(piece)]
 
     def _safe(self, piece: str) -> Iterator[str]:
         """Cut the probe, long runs of one script, and `#` before a space, which would make a comment of the line."""
         for part in filter(None, self._run.split(piece)):
             yield from ("#", part[1:]) if part.startswith("# ") else (part,)
 
-    def _join(self, text: str, cut: list[str], answers: Iterator[str | Distrust]) -> str:
+    def _join(self, text: str, cut: list[str], answers: Iterator[str | InvalidAnswer]) -> str:
         words = [line if len(line) < 2 else next(answers) for line in cut]
         marked = [word for word in words if isinstance(word, str)]
         if cut and len(marked) == len(words):
@@ -149,13 +149,13 @@ class JumanppSegmenter(Segmenter):
         self.tally[f"unsegmented.{_reason(text, words)}"] += 1
         return text
 
-    def _rows(self, text: str, cut: list[str], answers: dict[str, Any]) -> list[Row]:
-        found = [answers.get(line, [unknown(line)]) for line in cut if line]
+    def _rows(self, text: str, cut: list[str], answers: dict[str, Any]) -> list[MorphemeRow]:
+        found = [answers.get(line, [unknown_morpheme(line)]) for line in cut if line]
         rows = [rows for rows in found if isinstance(rows, list)]
         if cut and len(rows) == len(found):
             return [row for part in rows for row in part]
         self.tally[f"unanalysed.{_reason(text, found)}"] += 1
-        return [unknown(text)]
+        return [unknown_morpheme(text)]
 
     def _program(self) -> str:
         path = shutil.which(str(Path(self.config.program).expanduser()))
@@ -179,20 +179,20 @@ class JumanppSegmenter(Segmenter):
         return ran.stdout.decode(errors="replace").strip()
 
 
-def read_words(sent: bytes, answer: bytes) -> list[str]:
+def parse_words(sent: bytes, answer: bytes) -> list[str]:
     """Believe a batch whose words, joined, are what was sent.
 
     Raises:
         Distrust: they are not.
     """
     if answer.count(b"\n") != sent.count(b"\n"):
-        raise Distrust("lines")
+        raise InvalidAnswer("lines")
     try:
         words = answer.decode()
     except UnicodeDecodeError:
-        raise Distrust("changed") from None
+        raise InvalidAnswer("changed") from None
     if answer.replace(WORD.encode(), b"") != sent:
-        raise Distrust("changed")
+        raise InvalidAnswer("changed")
     return words.split("\n")[:-1]
 
 
@@ -222,4 +222,4 @@ def _check(arg: str) -> None:
 
 
 def _reason(text: str, parts: Sequence[object]) -> str:
-    return next((part.reason for part in parts if isinstance(part, Distrust)), "") or refusal(text)
+    return next((part.reason for part in parts if isinstance(part, InvalidAnswer)), "") or unsupported_reason(text)

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from jprep.corpus.document import WORD
-from jprep.corpus.segmenters.inprocess import InProcess, library, sha256
+from jprep.corpus.segmenters.library_segmenter import LibrarySegmenter, file_hash, import_library
 
 
-class MecabSegmenter(InProcess):
+class MecabSegmenter(LibrarySegmenter):
     """MeCab with a dictionary that comes as a Python package.
 
     MeCab skips white space, ends at NUL and counts a word with the spaces before it in 16 bits, so that 64 kB of spaces
@@ -30,8 +30,8 @@ class MecabSegmenter(InProcess):
 
     def __init__(self, config: Any = None) -> None:
         super().__init__(config)
-        fugashi = library("fugashi", self.needs)
-        self._dictionary = Path(library(self.package.replace("-", "_"), self.needs).DICDIR)
+        fugashi = import_library("fugashi", self.needs)
+        self._dictionary = Path(import_library(self.package.replace("-", "_"), self.needs).DICDIR)
         # The dictionary brings its own mecabrc: a system without MeCab has none elsewhere.
         options = ["-Owakati", "-d", str(self._dictionary), "-r", str(self._dictionary / "mecabrc")]
         self._parse = fugashi.GenericTagger(shlex.join(options)).parse
@@ -46,7 +46,7 @@ class MecabSegmenter(InProcess):
         return {
             "fugashi": metadata.version("fugashi"),
             self.package: metadata.version(self.package),
-            f"{self.package}/sys.dic": sha256(self._dictionary / "sys.dic"),
+            f"{self.package}/sys.dic": file_hash(self._dictionary / "sys.dic"),
         }
 
 

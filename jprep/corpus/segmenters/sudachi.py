@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from jprep.corpus.document import WORD
-from jprep.corpus.segmenters.inprocess import InProcess, library, sha256
+from jprep.corpus.segmenters.library_segmenter import LibrarySegmenter, file_hash, import_library
 from jprep.corpus.step import StepConfig
 
 NEEDS = "'jprep[sudachi]'"
 
 
-class SudachiSegmenter(InProcess):
+class SudachiSegmenter(LibrarySegmenter):
     """Sudachi's words, in the split mode of one's choice.
 
     SudachiPy takes 49,149 bytes at most, and 65,535 after its own normalisation, which can make one character twelve
@@ -35,8 +35,10 @@ class SudachiSegmenter(InProcess):
 
     def __init__(self, config: Any = None) -> None:
         super().__init__(config)
-        sudachipy = library("sudachipy", NEEDS)
-        self._dictionary = Path(library("sudachidict_core", NEEDS).__file__ or "").parent / "resources" / "system.dic"
+        sudachipy = import_library("sudachipy", NEEDS)
+        self._dictionary = (
+            Path(import_library("sudachidict_core", NEEDS).__file__ or "").parent / "resources" / "system.dic"
+        )
         dictionary = sudachipy.Dictionary(dict="core")
         # SudachiPy 0.7 calls `tokenizer` what 0.6 called `create`.
         make = getattr(dictionary, "tokenizer", None) or dictionary.create
@@ -51,5 +53,5 @@ class SudachiSegmenter(InProcess):
         return {
             "sudachipy": metadata.version("sudachipy"),
             "sudachidict-core": metadata.version("sudachidict-core"),
-            "sudachidict-core/system.dic": sha256(self._dictionary),
+            "sudachidict-core/system.dic": file_hash(self._dictionary),
         }

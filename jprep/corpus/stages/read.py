@@ -14,10 +14,10 @@ import msgspec
 import xxhash
 
 from jprep.corpus.config import CorpusConfig, Source, StepRef, make_step
-from jprep.corpus.dedup.hashes import HashWriter
-from jprep.corpus.inputs import Input, contents_of, refuse_changed
+from jprep.corpus.dedup.hashes import DocumentHashWriter
+from jprep.corpus.input_files import InputFile, contents_by_path, refuse_changed
 from jprep.corpus.processing import DocumentProcessor, describe_step, take_tally
-from jprep.corpus.sink import sink
+from jprep.corpus.stages.task_output import open_task_output
 from jprep.corpus.step import Filter, Normalizer, Reader, Segmenter, Shard, Splitter, Step
 from jprep.corpus.store import FORMAT
 from jprep.engine.stage import Output, Result, Stage, Task
@@ -28,17 +28,17 @@ _GROUP_SHARDS = 1000
 _GROUP = 1 << 20  # bytes: smaller shards share a task, or a folder of little files would become as many little files
 
 
-def deduplicates(config: CorpusConfig) -> bool:
+def needs_dedup(config: CorpusConfig) -> bool:
     """Whether a corpus needs the barrier."""
     return config.dedup.documents or config.dedup.lines
 
 
-def task_prefix(index: int, source: Source) -> str:
+def task_id_prefix(index: int, source: Source) -> str:
     """Begins the ids of a source's tasks, so that they sort in the order of the sources."""
     return f"{index:04d}-{source.name}-"
 
 
-def source_number(part: Output) -> int:
+def source_index(part: Output) -> int:
     """The number of the source that a file of documents belongs to."""
     return int(Path(part.path).name[:4])
 
@@ -48,7 +48,7 @@ def licences(config: CorpusConfig) -> dict[str, str]:
     return {source.name: source.licence for source in config.sources}
 
 
-def shards_of(source: Source) -> dict[str, int]:
+def shard_limit(source: Source) -> dict[str, int]:
     """What a manifest says of how much of a source is read: nothing, where it is all of it."""
     return {"shards": source.shards} if source.shards else {}
 
@@ -107,20 +107,20 @@ class ReadStage(Stage):
 
     name = "documents"
 
-    def __init__(self, config: CorpusConfig, inputs: list[list[Input]], folder: str, corpus: str) -> None:
+    def __init__(self, config: CorpusConfig, inputs: list[list[InputFile]], folder: str, corpus: str) -> None:
         self._config, self._inputs, self._folder, self._corpus = config, inputs, folder, corpus
         self.about: dict[str, str] = {}
 
     @cached_property
     def _steps(self) -> CorpusSteps:
         """This process's steps; while they are open, what they read of the inputs is compared with the hashes."""
-        steps = CorpusSteps(self._config, "none" if deduplicates(self._config) else self._config.segmenter)
+        steps = CorpusSteps(self._config, "none" if needs_dedup(self._config) else self._config.segmenter)
         expect_contents(self._contents)
         return steps
 
     @property
     def _contents(self) -> dict[str, ContentHash]:
-        return contents_of(file for files in self._inputs for file in files)
+        return contents_by_path(file for files in self._inputs for file in files)
 
     def __getstate__(self) -> dict[str, Any]:
         """Another process opens its own steps."""
@@ -154,7 +154,7 @@ class ReadStage(Stage):
             "reader": describe_step(self._steps.readers[index]),
             "files": [file.public() for file in self._inputs[index]],
             "filters": [describe_step(step) for step in self._steps.filters[index]],
-        } | shards_of(source)
+        } | shard_limit(source)
 
     def _line_min_chars(self) -> int:
         return max(1, self._config.dedup.line_min_chars) if self._config.dedup.lines else 0
@@ -171,7 +171,7 @@ class ReadStage(Stage):
         for index, source in enumerate(self._config.sources):
             for number, group in enumerate(islice(_grouped(self._shards(index)), source.shards or None)):
                 weight = sum(shard.weight for shard in group)
-                yield Task(f"{task_prefix(index, source)}{number:06d}", (index, group), weight, _digest(group))
+                yield Task(f"{task_id_prefix(index, source)}{number:06d}", (index, group), weight, _digest(group))
 
     def _shards(self, source: int) -> Iterator[Shard]:
         """All shards of a source; each knows a short name that tells its file from the source's others."""
@@ -187,8 +187,10 @@ class ReadStage(Stage):
         index, group = task.payload
         steps, dedup = self._steps, self._config.dedup
         reader, chain = steps.readers[index], steps.chain(index)
-        hashes = HashWriter(dedup.documents, self._line_min_chars()) if deduplicates(self._config) else None
-        with sink(root, self._folder, f"{self.name}/{task.id}", steps.segmenter, self.about, hashes) as taken:
+        hashes = DocumentHashWriter(dedup.documents, self._line_min_chars()) if needs_dedup(self._config) else None
+        with open_task_output(
+            root, self._folder, f"{self.name}/{task.id}", steps.segmenter, self.about, hashes
+        ) as taken:
             for shard in group:
                 for item in chain.judge(reader.read(shard, self._config.sources[index].name)):
                     taken.take(item)

@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jprep.corpus.document import WORD
-from jprep.corpus.segmenters import driver, process
-from jprep.corpus.segmenters.jumanpp import JumanppSegmenter, configured_model, read_words
+from jprep.corpus.segmenters import analyzer_client, child_process
+from jprep.corpus.segmenters.jumanpp import JumanppSegmenter, configured_model, parse_words
 from jprep.errors import ConfigError, MachineError
 from jprep.testing.conformance.segmenter import HARD, LONG, SENTENCES, SegmenterSuite, check
 
@@ -116,13 +116,13 @@ def test_a_program_that_dies_now_and_then_loses_no_line(make):
 
 
 def test_a_program_that_always_dies_is_given_up(make, monkeypatch):
-    monkeypatch.setattr(driver, "_FAILURES", 5)
+    monkeypatch.setattr(analyzer_client, "_FAILURES", 5)
     with pytest.raises(MachineError, match="failed 5 times in 0 lines, at last with died"):
         make("--fake-life=1").segment(LINES)
 
 
 def test_a_program_that_dies_every_few_lines_is_given_up(make, monkeypatch):
-    monkeypatch.setattr(driver, "_FAILURES", 8)
+    monkeypatch.setattr(analyzer_client, "_FAILURES", 8)
     with pytest.raises(MachineError, match=r"failed \d+ times in \d+ lines, at last with died") as caught:
         make("--fake-life=4").segment(LINES * 10)
     assert "--segment" in caught.value.where and "memory_mb" in caught.value.fix
@@ -133,7 +133,9 @@ def test_an_interrupt_leaves_no_half_read_answer(make, monkeypatch):
     jumanpp.segment(LINES)
     pid = jumanpp._segmenting._child.pid
     with monkeypatch.context() as patch:
-        patch.setattr(process.Child, "_chunk", lambda *_: signal.raise_signal(signal.SIGINT) or time.sleep(60))
+        patch.setattr(
+            child_process.ChildProcess, "_chunk", lambda *_: signal.raise_signal(signal.SIGINT) or time.sleep(60)
+        )
         with pytest.raises(KeyboardInterrupt):
             jumanpp.segment(LINES)
     assert gone(pid)
@@ -214,7 +216,9 @@ def test_a_model_that_nobody_names_is_asked_for(program, tmp_path, monkeypatch):
 
 def test_a_program_that_never_gets_to_its_input_is_given_up(make):
     command = [*make()._segmenting._command, "no-such-file"]
-    lost = driver.Driver(command, b"\x03\n", read_words, growth=2, batch=10, timeout=3.0, memory_mb=512)
+    lost = analyzer_client.AnalyzerClient(
+        command, b"\x03\n", parse_words, growth=2, batch=10, timeout=3.0, memory_mb=512
+    )
     with pytest.raises(MachineError, match=r"does not work \(timeout\): .*failed to read an example failed"):
         lost.ask(LINES)
 

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from jprep.corpus.document import WORD
-from jprep.corpus.segmenters.analyse import read_rows
-from jprep.corpus.segmenters.process import Distrust
+from jprep.corpus.segmenters.child_process import InvalidAnswer
+from jprep.corpus.segmenters.juman_output import parse_analyses
 from jprep.errors import MachineError
 from jprep.testing.conformance.segmenter import HARD, LONG, SENTENCES
 
@@ -86,11 +86,11 @@ GOOD = "東 東 東 名詞 6 普通名詞 1 * 0 * 0 NIL\n京 京 京 名詞 6 �
     ],
 )
 def test_an_analysis_of_something_else_is_not_believed(answer, reason):
-    with pytest.raises(Distrust) as caught:
-        read_rows("東京\n".encode(), answer.encode())
+    with pytest.raises(InvalidAnswer) as caught:
+        parse_analyses("東京\n".encode(), answer.encode())
     assert caught.value.reason == reason
 
 
 def test_an_analysis_of_the_line_is_believed():
-    (rows,) = read_rows("東京\n".encode(), f"{GOOD}EOS\n".encode())
+    (rows,) = parse_analyses("東京\n".encode(), f"{GOOD}EOS\n".encode())
     assert [row.surface for row in rows] == ["東", "京"]

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jprep.corpus.segmenters import driver
-from jprep.corpus.segmenters.driver import PROBE, Driver
-from jprep.corpus.segmenters.jumanpp import read_words
-from jprep.corpus.segmenters.process import Distrust
+from jprep.corpus.segmenters import analyzer_client
+from jprep.corpus.segmenters.analyzer_client import PROBE, AnalyzerClient
+from jprep.corpus.segmenters.child_process import InvalidAnswer
+from jprep.corpus.segmenters.jumanpp import parse_words
 from jprep.errors import MachineError
 
 TRAP = "罠"
@@ -34,7 +34,7 @@ class Played:
         data = self._sent.pop(0)
         self._left -= data.count(b"\n") - 1
         if TRAP.encode() in data or self._left < 0:
-            raise Distrust("died")
+            raise InvalidAnswer("died")
         return data
 
     def kill(self) -> None:
@@ -43,14 +43,16 @@ class Played:
 
 @pytest.fixture
 def played(monkeypatch: pytest.MonkeyPatch) -> type[Played]:
-    monkeypatch.setattr(driver, "Child", Played)
+    monkeypatch.setattr(analyzer_client, "Child", Played)
     monkeypatch.setattr(Played, "started", 0)
     monkeypatch.setattr(Played, "life", 1 << 30)
     return Played
 
 
-def made(batch: int = 500) -> Driver[str]:
-    return Driver(["jumanpp"], f"{PROBE}\n".encode(), read_words, growth=2, batch=batch, timeout=1, memory_mb=256)
+def made(batch: int = 500) -> AnalyzerClient[str]:
+    return AnalyzerClient(
+        ["jumanpp"], f"{PROBE}\n".encode(), parse_words, growth=2, batch=batch, timeout=1, memory_mb=256
+    )
 
 
 def lines(count: int, trap_each: int = 1 << 30) -> list[str]:
@@ -62,7 +64,7 @@ def test_a_program_that_dies_every_few_lines_is_not_started_for_ever(life: int, 
     played.life = life
     with pytest.raises(MachineError, match=r"failed \d+ times in \d+ lines"):
         made().ask(lines(406))
-    assert played.started < 2 * driver._FAILURES
+    assert played.started < 2 * analyzer_client._FAILURES
 
 
 @pytest.mark.parametrize("calls", [1, 40])
@@ -88,7 +90,7 @@ def test_many_good_lines_are_no_credit_for_later_failures(played: type[Played]) 
     one.kill()
     with pytest.raises(MachineError):
         one.ask(lines(2000))
-    assert played.started - before < 2 * driver._FAILURES
+    assert played.started - before < 2 * analyzer_client._FAILURES
 
 
 @settings(deadline=None, max_examples=50)
@@ -97,7 +99,7 @@ def test_the_number_of_processes_is_bounded_by_the_number_of_lines(
     count: int, life: int, batch: int, each: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(driver, "Child", Played)
+        patch.setattr(analyzer_client, "Child", Played)
         patch.setattr(Played, "started", 0)
         patch.setattr(Played, "life", life)
         asked = lines(count, each)
@@ -107,4 +109,4 @@ def test_the_number_of_processes_is_bounded_by_the_number_of_lines(
             pass
         else:
             assert all(answer == line for answer, line in zip(answers, asked, strict=True) if isinstance(answer, str))
-        assert Played.started <= driver._FAILURES + count / driver._LINES_PER_FAILURE + 2
+        assert Played.started <= analyzer_client._FAILURES + count / analyzer_client._LINES_PER_FAILURE + 2

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from urllib.parse import quote
 
 from jprep.corpus.document import Document, Reject
-from jprep.corpus.readers.mediawiki.disambiguation import Disambiguation
+from jprep.corpus.readers.mediawiki.disambiguation import DisambiguationDetector
 from jprep.corpus.readers.mediawiki.xml_export import Page, SiteInfo
 
 _REDIRECT = re.compile(r"\s*[#＃](?:redirect|転送|リダイレクト)\s*:?\s*\[\[([^\]\n]*)", re.IGNORECASE)
@@ -27,7 +27,7 @@ class ArticleExtractor:
         self,
         head: SiteInfo,
         namespaces: list[int],
-        disambiguation: Disambiguation | None,
+        disambiguation: DisambiguationDetector | None,
         extract: Callable[[str, str], str],
     ) -> None:
         self._namespaces, self._disambiguation, self._extract = namespaces, disambiguation, extract

@@ -14,7 +14,7 @@ _PREFIX = r"(?:(?:template|テンプレート|t)[ _]*+:)?"
 _BEFORE = r"(?:[ \t\u3000]++|\{\{[^{}\n]*+\}\}|\[\[[^\[\]\n]*+\]\]|__[^\W_]++__)"
 
 
-class Disambiguation:
+class DisambiguationDetector:
     """Tells disambiguation pages from articles.
 
     A page is one if a marking template begins a line of it, with nothing before it on that line but other templates and

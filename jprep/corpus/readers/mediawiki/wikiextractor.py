@@ -19,7 +19,7 @@ from jprep.io.inputs.paths import is_local, size_of
 _PROGRAM = "wikiextractor"
 
 
-class _Line(msgspec.Struct):
+class _ExtractedArticle(msgspec.Struct):
     """A line of its `--json` output."""
 
     id: str
@@ -64,15 +64,15 @@ def articles(path: str, namespaces: list[int], source: str) -> Iterator[Document
             raise InputError(f"wikiextractor ended with code {process.returncode}: {last}", where=path, fix=fix)
 
 
-def _decoded(line: bytes, path: str) -> _Line:
+def _decoded(line: bytes, path: str) -> _ExtractedArticle:
     try:
-        return msgspec.json.decode(line, type=_Line)
+        return msgspec.json.decode(line, type=_ExtractedArticle)
     except msgspec.DecodeError as error:
         what = f"wikiextractor wrote what is no JSON: {line[:80]!r}"
         raise InputError(what, where=path, fix="use jprep's own extractor") from error
 
 
-def _document(line: _Line, source: str) -> Document | Reject:
+def _document(line: _ExtractedArticle, source: str) -> Document | Reject:
     identity, text = f"{source}:{line.id}", "\n".join(part for part in line.text.split("\n") if part.strip())
     if not text:
         return Reject(identity, line.title, "reader.wikipedia", "empty")

@@ -16,7 +16,7 @@ import msgspec
 from jprep.errors import InputError, TruncatedError
 from jprep.io.inputs.limits import DOWNLOAD_AGAIN, MIB
 
-PAGE = b"<page>"
+PAGE_TAG = b"<page>"
 _REVISION = b"<revision>"
 _ROOT = b"<mediawiki>"
 _HEAD_LIMIT = MIB
@@ -73,12 +73,12 @@ def read_site_info(chunks: Iterator[bytes], path: str) -> tuple[SiteInfo, bytes]
     data = b""
     for chunk in chunks:
         data += chunk
-        if PAGE in data or len(data) > _HEAD_LIMIT:
+        if PAGE_TAG in data or len(data) > _HEAD_LIMIT:
             break
     if not data:
         raise InputError("the file is empty", where=path, fix=DOWNLOAD_AGAIN)
-    head = data.partition(PAGE)[0]
-    if b"<mediawiki" not in head and PAGE not in data:
+    head = data.partition(PAGE_TAG)[0]
+    if b"<mediawiki" not in head and PAGE_TAG not in data:
         fix = "give a pages-articles or pages-meta-history dump, or a file from Special:Export"
         raise InputError("this is not a MediaWiki export", where=path, fix=fix)
     return _parse_head(head, path), data
@@ -236,16 +236,16 @@ def _from_first_to_last(chunks: Iterator[tuple[bytes, bool]]) -> Iterator[bytes]
     for chunk, inside in chunks:
         data = held + chunk
         if inside and not begun:
-            begun = PAGE in data
-            data = data[data.find(PAGE) :] if begun else data
+            begun = PAGE_TAG in data
+            data = data[data.find(PAGE_TAG) :] if begun else data
         if not inside:
-            if was_inside and held and len(data) < len(PAGE):
+            if was_inside and held and len(data) < len(PAGE_TAG):
                 held = data  # too little to say whether a tag straddles the border
                 continue
             # A tag that straddles the border began inside: its page is the stretch's last.
-            straddles = was_inside and bool(held) and data.startswith(PAGE)
+            straddles = was_inside and bool(held) and data.startswith(PAGE_TAG)
             begun, was_inside = begun or straddles, False
-            next_page = data.find(PAGE, int(straddles))
+            next_page = data.find(PAGE_TAG, int(straddles))
             if next_page >= 0 or not begun:
                 yield from [data[:next_page]] * begun
                 return
@@ -256,7 +256,7 @@ def _from_first_to_last(chunks: Iterator[tuple[bytes, bool]]) -> Iterator[bytes]
     yield from [held] * begun
 
 
-def page_chunks(chunks: Iterator[bytes], size: int, max_bytes: int, path: str) -> Iterator[bytes]:
+def split_at_pages(chunks: Iterator[bytes], size: int, max_bytes: int, path: str) -> Iterator[bytes]:
     """Cut an export that is read from its beginning into pieces of about `size` bytes, at pages.
 
     A page larger than that (a history) loses all but its first revision's head and its last revision. Time is linear in
@@ -296,7 +296,7 @@ class _HeldPages:
 
     def _look_from(self, seen: int) -> None:
         """Note the tags that end after `seen`."""
-        self._last_page = max(self._last_page, self._data.rfind(PAGE, max(0, seen - len(PAGE) + 1)))
+        self._last_page = max(self._last_page, self._data.rfind(PAGE_TAG, max(0, seen - len(PAGE_TAG) + 1)))
         start = max(0, seen - len(_REVISION) + 1)
         if self._first_revision < 0:
             self._first_revision = self._data.find(_REVISION, start)
@@ -324,7 +324,7 @@ class _HeldPages:
 
 def _straddling(data: bytes) -> int:
     """How many bytes at the end could be the beginning of `<page>`."""
-    return next((n for n in range(len(PAGE) - 1, 0, -1) if data.endswith(PAGE[:n])), 0)
+    return next((n for n in range(len(PAGE_TAG) - 1, 0, -1) if data.endswith(PAGE_TAG[:n])), 0)
 
 
 def _too_large(max_bytes: int, path: str) -> InputError:

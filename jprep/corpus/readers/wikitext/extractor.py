@@ -6,18 +6,18 @@ import re
 from collections.abc import Mapping
 
 from jprep.corpus.document import Tally
-from jprep.corpus.readers.wikitext.brackets import Mender
+from jprep.corpus.readers.wikitext.blocks.paragraphs import ParagraphBuilder
 from jprep.corpus.readers.wikitext.config import ExtractorConfig
-from jprep.corpus.readers.wikitext.elements import Elements
-from jprep.corpus.readers.wikitext.entities import without_entities
-from jprep.corpus.readers.wikitext.lines import Lines
-from jprep.corpus.readers.wikitext.links import FLAT, Links
-from jprep.corpus.readers.wikitext.marks import EQUALS, PIPE, unmarked, without_marks
-from jprep.corpus.readers.wikitext.nesting import Nesting, has_signs
-from jprep.corpus.readers.wikitext.quotes import without_quotes
-from jprep.corpus.readers.wikitext.table import Table, load_table
-from jprep.corpus.readers.wikitext.templates import Templates
-from jprep.corpus.readers.wikitext.urls import without_urls
+from jprep.corpus.readers.wikitext.html.elements import ElementResolver
+from jprep.corpus.readers.wikitext.html.entities import decode_entities
+from jprep.corpus.readers.wikitext.inline.bold_italic import remove_bold_italic
+from jprep.corpus.readers.wikitext.inline.external_links import replace_external_links
+from jprep.corpus.readers.wikitext.inline.links import SIMPLE_LINKS, LinkResolver
+from jprep.corpus.readers.wikitext.nesting import NestingResolver, has_nesting_signs
+from jprep.corpus.readers.wikitext.placeholders import EQUALS, PIPE, escape_title, remove_placeholders
+from jprep.corpus.readers.wikitext.punctuation import PunctuationRepair
+from jprep.corpus.readers.wikitext.templating.definitions import TemplateTable, load_template_table
+from jprep.corpus.readers.wikitext.templating.expansion import TemplateExpander
 
 # Every pattern begins with characters that `re` can search for: a look-behind or a repeat first is ten times as slow.
 _SWITCH = re.compile(
@@ -49,15 +49,15 @@ class Extractor:
 
     def __init__(self, config: ExtractorConfig, *, namespaces: Mapping[str, int] | None = None) -> None:
         self.tally: Tally = Tally()
-        self._table = table = load_table(tuple(config.templates))
+        self._table = table = load_template_table(tuple(config.templates))
         languages = table.lookups["language"].keys() | table.lookups["wiki"].keys()
-        links = Links(namespaces or {}, languages, config, self.tally)
-        self._templates = Templates(table, self.tally)
-        self._flat_link = FLAT[config.links]
-        self._elements = Elements(config, self.tally)
-        self._nesting = Nesting(links, self._templates, config.tables, self.tally)
-        self._lines = Lines(config, self.tally)
-        self._mender = Mender(_labels(table), self.tally)
+        links = LinkResolver(namespaces or {}, languages, config, self.tally)
+        self._templates = TemplateExpander(table, self.tally)
+        self._flat_link = SIMPLE_LINKS[config.links]
+        self._elements = ElementResolver(config, self.tally)
+        self._nesting = NestingResolver(links, self._templates, config.tables, self.tally)
+        self._lines = ParagraphBuilder(config, self.tally)
+        self._mender = PunctuationRepair(_labels(table), self.tally)
 
     def extract(self, wikitext: str, title: str) -> str:
         """The text of one page.
@@ -69,15 +69,15 @@ class Extractor:
         Returns:
             One paragraph a line, without blank lines and white space at the edges; "" for a page without text.
         """
-        self._templates.title = unmarked(title)
-        text = "\n" + without_marks(wikitext)
+        self._templates.title = escape_title(title)
+        text = "\n" + remove_placeholders(wikitext)
         if "\r" in text:
             text = text.replace("\r\n", "\n").replace("\r", "\n")
         text = _REDIRECT.sub("", text, count=1) if _REDIRECT.match(text) else text
         text = "".join(self._flat_link.split(self._elements.resolve(text)))
         text = self._lines.unmark(_without_inline(self._nesting.resolve(text)))
         text = text.replace(PIPE, "|").replace(EQUALS, "=")
-        text = _without_signs(self._mender.mend(without_entities(text)))
+        text = _without_signs(self._mender.mend(decode_entities(text)))
         return "\n".join(self._lines.paragraphs(self._elements.restore(text)))
 
     @property
@@ -90,7 +90,7 @@ class Extractor:
         return {f"templates.{name}": digest for name, digest in self._table.hashes.items()}
 
 
-def _labels(table: Table) -> frozenset[str]:
+def _labels(table: TemplateTable) -> frozenset[str]:
     """Words that announce a text: those of the table and the names of languages (英語, 英, 独語)."""
     short = table.lookups["short"].values()
     return frozenset(table.labels).union(table.lookups["language"].values(), short, (f"{name}語" for name in short))
@@ -99,9 +99,9 @@ def _labels(table: Table) -> frozenset[str]:
 def _without_inline(text: str) -> str:
     """Resolve what does not nest: bold and italic, external links, switches, language variants."""
     if "[" in text:
-        text = without_urls(text)
+        text = replace_external_links(text)
     if "''" in text:
-        text = without_quotes(text)
+        text = remove_bold_italic(text)
     if "__" in text:
         text = _SWITCH.sub("", text)
     if "-{" in text:
@@ -119,4 +119,4 @@ def _variant(match: re.Match[str]) -> str:
 
 def _without_signs(text: str) -> str:
     """Take away signs of nesting that only came about when what was around them was resolved."""
-    return _RUN.sub(lambda run: "" if has_signs(run[0]) else run[0], text) if has_signs(text) else text
+    return _RUN.sub(lambda run: "" if has_nesting_signs(run[0]) else run[0], text) if has_nesting_signs(text) else text

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from jprep.corpus.document import Tally
-from jprep.corpus.readers.wikitext.links import Links
-from jprep.corpus.readers.wikitext.marks import DROP, EQUALS, LINKED, PIPE
-from jprep.corpus.readers.wikitext.tables import rows
-from jprep.corpus.readers.wikitext.templates import Templates
+from jprep.corpus.readers.wikitext.blocks.tables import table_rows
+from jprep.corpus.readers.wikitext.inline.links import LinkResolver
+from jprep.corpus.readers.wikitext.placeholders import DROPPED, EQUALS, LINKED, PIPE
+from jprep.corpus.readers.wikitext.templating.expansion import TemplateExpander
 
 MAX_DEPTH = 100
 """What is nested deeper shows nothing: MediaWiki's own limit is 40, and it bounds how often a text is copied."""
@@ -32,7 +32,7 @@ class _Frame:
         self.pieces: list[str] = []
 
 
-class Nesting:
+class NestingResolver:
     """Resolves templates, links and tables, however they are nested, in time linear in the text.
 
     `}}` and `|}` close the nearest open template or table, and what was opened inside and never closed is broken; `]]`
@@ -40,7 +40,7 @@ class Nesting:
     Of a broken template, table or file link the rest of its line goes with the sign, of another link the sign alone.
     """
 
-    def __init__(self, links: Links, templates: Templates, keep_tables: bool, tally: Tally) -> None:
+    def __init__(self, links: LinkResolver, templates: TemplateExpander, keep_tables: bool, tally: Tally) -> None:
         self._links, self._templates, self._tally = links, templates, tally
         self._keep_tables = keep_tables
         self._stack: list[_Frame] = []
@@ -56,7 +56,7 @@ class Nesting:
                 text = _FLAT_LINK.sub(lambda match: _guarded(self._links.resolve(match[1])), text)
             if len(text) == before:
                 break
-        text = self._parse(text) if has_signs(text) else text
+        text = self._parse(text) if has_nesting_signs(text) else text
         return text.replace(LINKED, "") if self._keep_tables else text
 
     def _parse(self, text: str) -> str:
@@ -98,7 +98,7 @@ class Nesting:
         if self._stack[-1].kind == "[[":
             deep = len(self._stack) > MAX_DEPTH
             content = self._pop()
-            self._show(DROP if deep else self._links.resolve(content))
+            self._show(DROPPED if deep else self._links.resolve(content))
 
     def _open_braces(self, count: int) -> None:
         for _ in range(count // 2 - count % 2):
@@ -113,7 +113,7 @@ class Nesting:
             content = self._pop()
             count -= 3 if parameter else 2
             if deep:
-                self._show(DROP)
+                self._show(DROPPED)
             else:
                 self._show(_default(content) if parameter else self._templates.expand(content))
         if count == 1:
@@ -126,7 +126,7 @@ class Nesting:
             deep = len(self._stack) > MAX_DEPTH
             content = self._pop()
             self._tally["tables"] += 1
-            self._show(rows(content) if self._keep_tables and not deep else f"\n{DROP}")
+            self._show(table_rows(content) if self._keep_tables and not deep else f"\n{DROPPED}")
 
     def _break_to(self, kind: str) -> bool:
         """Break what was opened since the nearest open thing of this kind; False where none is open."""
@@ -150,14 +150,14 @@ class Nesting:
         text = "".join(frame.pieces)
         line, _, rest = text.partition("\n")
         if frame.kind == "[[" and not self._links.is_invisible(line):
-            return DROP + (line.partition("|")[2] or line) + text[len(line) :]
-        return f"{DROP}\n" + (_HEADER.sub("", "\n" + rest) if frame.kind == "{|" else rest)
+            return DROPPED + (line.partition("|")[2] or line) + text[len(line) :]
+        return f"{DROPPED}\n" + (_HEADER.sub("", "\n" + rest) if frame.kind == "{|" else rest)
 
 
 _NAMES = {"[[": "links", "{{": "templates", "{{{": "parameters", "{|": "tables"}
 
 
-def has_signs(text: str) -> bool:
+def has_nesting_signs(text: str) -> bool:
     """Whether a text holds a sign that opens or closes something that nests."""
     # One character is found far faster than two.
     if ("{" in text or "}" in text) and any(map(text.__contains__, _BRACES)):
@@ -172,7 +172,7 @@ def _default(parameter: str) -> str:
 
 def _guarded(text: str) -> str:
     """Keep a resolved text's signs from being taken for those of what is around it."""
-    if text is DROP:
+    if text is DROPPED:
         return text
     if "|" in text or "=" in text:
         return text.replace("|", PIPE).replace("=", EQUALS)

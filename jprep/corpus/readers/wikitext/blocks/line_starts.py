@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 
-from jprep.corpus.readers.wikitext.marks import EMPTY
-from jprep.corpus.readers.wikitext.tags import BLOCK_TAG
-from jprep.corpus.readers.wikitext.urls import SCHEME
+from jprep.corpus.readers.wikitext.html.tags import BLOCK_TAG
+from jprep.corpus.readers.wikitext.inline.external_links import URL_SCHEME
+from jprep.corpus.readers.wikitext.placeholders import EMPTY
 
 _PLAIN = re.compile(r"[\d\s\x80-\U0010ffff]++(?=:)")  # before the colon nothing that nests, and no scheme of a URL
 _VOID = frozenset(("br", "hr", "wbr"))
 _TOKEN = re.compile(
-    rf"(?P<open>\[\[|\{{\{{|-\{{|\[(?={SCHEME}))|(?P<close>\]\]|\}}\}}|\}}-|\])|"
-    rf"<(?P<end>/?)(?P<tag>[a-z][^\s<>/]*)[^<>]*>|(?P<quotes>''+)|(?<![a-z]){SCHEME}[^\s<>\[\]\"]+|(?P<colon>:)",
+    rf"(?P<open>\[\[|\{{\{{|-\{{|\[(?={URL_SCHEME}))|(?P<close>\]\]|\}}\}}|\}}-|\])|"
+    rf"<(?P<end>/?)(?P<tag>[a-z][^\s<>/]*)[^<>]*>|(?P<quotes>''+)|(?<![a-z]){URL_SCHEME}[^\s<>\[\]\"]+|(?P<colon>:)",
     re.I,
 )
 # One pass for three kinds of lines. A lookalike begins with apostrophes, a tag or a link, and then with a sign that

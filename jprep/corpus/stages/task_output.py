@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from jprep.corpus.dedup.hashes import HASHES, HashWriter
+from jprep.corpus.dedup.hashes import HASHES, DocumentHashWriter
 from jprep.corpus.document import SENTENCE, WORD, Document, Reject, Tally
 from jprep.corpus.processing import segment_documents
 from jprep.corpus.step import Segmenter
@@ -16,10 +16,12 @@ from jprep.engine.stage import Output, Result
 _BATCH = 500_000  # characters segmented and written at a time
 
 
-class Sink:
+class TaskOutput:
     """Takes what one task makes of its input; see `sink`."""
 
-    def __init__(self, kept: Written, refused: Written, segmenter: Segmenter, hashes: HashWriter | None) -> None:
+    def __init__(
+        self, kept: Written, refused: Written, segmenter: Segmenter, hashes: DocumentHashWriter | None
+    ) -> None:
         self._kept, self._refused, self._segmenter, self._hashes = kept, refused, segmenter, hashes
         self._batch: list[Document] = []
         self._size = 0
@@ -54,14 +56,14 @@ class Sink:
 
 
 @contextlib.contextmanager
-def sink(
+def open_task_output(
     root: Path,
     folder: str,
     name: str,
     segmenter: Segmenter,
     about: Mapping[str, str],
-    hashes: HashWriter | None = None,
-) -> Iterator[Sink]:
+    hashes: DocumentHashWriter | None = None,
+) -> Iterator[TaskOutput]:
     """Open a task's files; they are committed at the end of the block.
 
     Args:
@@ -78,7 +80,7 @@ def sink(
         row_writer(root, f"{folder}{DOCUMENTS}/{task}{DOCUMENTS_SUFFIX}", Document, about) as kept,
         row_writer(root, f"{REJECTS}/{stage}-{task}{REJECTS_SUFFIX}", Reject, about) as refused,
     ):
-        taken = Sink(kept, refused, segmenter, hashes)
+        taken = TaskOutput(kept, refused, segmenter, hashes)
         yield taken
         taken.flush()
     noted = hashes.commit(root, f"{folder}{HASHES}/{task}") if hashes else None

@@ -9,7 +9,7 @@ _RUN = re.compile(r"''('*)")
 _KINDS = {0: ("", False, True), 1: ("", True, False), 2: ("'", True, False), 3: ("", True, True)}
 
 
-def without_quotes(text: str) -> str:
+def remove_bold_italic(text: str) -> str:
     """Delete the apostrophes that mark bold and italic; keep those that are text.
 
     A run of two is italic, of three bold, of five both; those too many in a run of four or above five are text.

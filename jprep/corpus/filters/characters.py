@@ -19,7 +19,7 @@ _PUNCTUATION = frozenset("、。，．,.「」『』（）()！？!?・…‥ー
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
-class Profile(NamedTuple):
+class CharacterCounts(NamedTuple):
     """Characters of each kind; every character counts once, those outside the BMP too.
 
     Attributes:
@@ -44,11 +44,11 @@ class Profile(NamedTuple):
 
 
 @functools.lru_cache(maxsize=1)
-def profile(text: str) -> Profile:
+def count_characters(text: str) -> CharacterCounts:
     """Count a text's characters by kind; the last answer is kept for the filter that asks next."""
     units = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), dtype="<u2")
     counts = np.bincount(_table().take(units), minlength=len(_KINDS)).tolist()
-    return Profile._make([*counts[1:], sum(counts[1:])])
+    return CharacterCounts._make([*counts[1:], sum(counts[1:])])
 
 
 @functools.cache

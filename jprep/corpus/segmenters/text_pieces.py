@@ -18,12 +18,12 @@ _KINDS = (f"[{_KANA}]", r"\d", rf"[^\W\d_{_KANA}{_KANJI}]", r"(?:_|[^\w\s])", r"
 """Characters that analysers group into unknown words, by kind. Kanji are looked up, whatever the length of a run."""
 
 
-def long_runs(length: int) -> re.Pattern[str]:
+def long_run_pattern(length: int) -> re.Pattern[str]:
     """What finds the first `length` characters of a run of one kind that is longer; as a group, for splitting."""
     return re.compile(f"({'|'.join(f'{kind}{{{length}}}(?={kind})' for kind in _KINDS)})")
 
 
-def pieces(text: str, max_bytes: int) -> Iterator[str]:
+def split_text(text: str, max_bytes: int) -> Iterator[str]:
     """Cut a text into pieces of at most `max_bytes` of UTF-8: at sentence ends, else at commas and spaces, else hard.
 
     A newline and a NUL are always pieces of their own. The pieces joined are the text; time is linear in its length.
@@ -54,7 +54,7 @@ def _windows(data: bytes, max_bytes: int) -> Iterator[str]:
         yield data[start:].decode()
 
 
-def restore(text: str, words: Iterable[str]) -> list[str] | None:
+def restore_spaces(text: str, words: Iterable[str]) -> list[str] | None:
     """Find an analyser's words in the text again, each white-space character that it left out as a word of its own.
 
     Returns:

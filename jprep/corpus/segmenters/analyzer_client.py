@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from jprep.corpus.segmenters.process import Child, Distrust
+from jprep.corpus.segmenters.child_process import ChildProcess, InvalidAnswer
 from jprep.errors import MachineError
 
 PROBE = "\x03"
@@ -28,12 +28,12 @@ _LINES_PER_FAILURE = 10
 """Answered lines that make up for one failure. To find one bad line takes some ten failures, each a new process: where
 they come more often than this for long, a corpus would take a hundred times as long, and nobody would know why."""
 
-Answer = TypeVar("Answer")
+Analysis = TypeVar("Analysis")
 
 log = logging.getLogger(__name__)
 
 
-class Driver(Generic[Answer]):
+class AnalyzerClient(Generic[Analysis]):
     """Keeps one process of the program alive, and starts it anew when it dies or lies.
 
     Args:
@@ -51,7 +51,7 @@ class Driver(Generic[Answer]):
         self,
         command: Sequence[str],
         end: bytes,
-        read: Callable[[bytes, bytes], list[Answer]],
+        read: Callable[[bytes, bytes], list[Analysis]],
         *,
         growth: int,
         batch: int,
@@ -60,13 +60,13 @@ class Driver(Generic[Answer]):
     ) -> None:
         self._command, self._end, self._read = command, end, read
         self._growth, self._batch, self._timeout, self._memory_mb = growth, batch, timeout, memory_mb
-        self._child: Child | None = None
+        self._child: ChildProcess | None = None
         self._probed = end
         self._fresh = True
         self._excess = 0.0  # failures that no answered lines have made up for
         self._failures = self._answered = 0  # since the excess was last 0
 
-    def ask(self, lines: Sequence[str]) -> list[Answer | Distrust]:
+    def ask(self, lines: Sequence[str]) -> list[Analysis | InvalidAnswer]:
         """Analyse lines of valid UTF-8 without newlines, none of them empty or `PROBE`.
 
         Returns:
@@ -81,9 +81,9 @@ class Driver(Generic[Answer]):
             self.kill()
             raise
 
-    def _ask(self, todo: list[Sequence[str]]) -> list[Answer | Distrust]:
+    def _ask(self, todo: list[Sequence[str]]) -> list[Analysis | InvalidAnswer]:
         """Ask the batches, the last first; some are sent ahead, so that the program never waits."""
-        answers: list[Answer | Distrust] = []
+        answers: list[Analysis | InvalidAnswer] = []
         sent: deque[tuple[Sequence[str], bytes]] = deque()
         while todo or sent:
             while todo and len(sent) < _AHEAD:
@@ -91,7 +91,7 @@ class Driver(Generic[Answer]):
             part, data = sent.popleft()
             try:
                 answers += self._receive(data)
-            except Distrust as fault:
+            except InvalidAnswer as fault:
                 todo += [later for later, _ in reversed(sent)]
                 sent.clear()
                 again = self._again(part, fault)
@@ -104,7 +104,7 @@ class Driver(Generic[Answer]):
         (self._child or self._start()).send(data)
         return data
 
-    def _receive(self, data: bytes) -> list[Answer]:
+    def _receive(self, data: bytes) -> list[Analysis]:
         assert self._child
         sent = data.removesuffix(_PROBING)
         seconds = self._timeout * max(sent.count(b"\n") / self._batch, 0.1)
@@ -120,13 +120,13 @@ class Driver(Generic[Answer]):
         if self._excess <= 0:
             self._excess, self._failures, self._answered = 0.0, 0, 0
 
-    def _start(self) -> Child:
+    def _start(self) -> ChildProcess:
         """Start the program, and learn how its answer to the probe reads."""
         try:
-            self._child = Child(self._command, self._memory_mb, self._growth)
+            self._child = ChildProcess(self._command, self._memory_mb, self._growth)
             self._child.send(_PROBING)
             self._probed = self._child.receive(len(_PROBING), self._end, self._timeout)
-        except (Distrust, OSError) as fault:
+        except (InvalidAnswer, OSError) as fault:
             raise MachineError(
                 f"{self._command[0]} does not work ({fault}): {self.kill() or 'it said nothing'}",
                 where=shlex.join(self._command),
@@ -135,7 +135,7 @@ class Driver(Generic[Answer]):
         self._fresh = True
         return self._child
 
-    def _again(self, part: Sequence[str], fault: Distrust) -> list[Sequence[str]]:
+    def _again(self, part: Sequence[str], fault: InvalidAnswer) -> list[Sequence[str]]:
         """What to ask again after a fault, the last first: the halves, or a line that had no process to itself."""
         fresh, complaint = self._fresh, self.kill()
         log.debug("%s: %s: %s", self._command[0], fault.reason, complaint)

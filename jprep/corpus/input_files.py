@@ -18,7 +18,7 @@ from jprep.io.inputs.streams import open_raw
 from jprep.io.verified_files import FileState, file_state, read_if_exists
 
 
-class Input(msgspec.Struct, frozen=True):
+class InputFile(msgspec.Struct, frozen=True):
     """One input file.
 
     Attributes:
@@ -50,7 +50,7 @@ class Input(msgspec.Struct, frozen=True):
         return {"name": self.name, "size": self.size, "sha256": self.sha256}
 
 
-def find_inputs(source: Source, cache: Path, *, fresh: bool = False) -> list[Input]:
+def find_inputs(source: Source, cache: Path, *, fresh: bool = False) -> list[InputFile]:
     """Return the files of a source, hashed.
 
     Args:
@@ -67,12 +67,12 @@ def find_inputs(source: Source, cache: Path, *, fresh: bool = False) -> list[Inp
     return [_look_at(path, known, cache) for path in expand_patterns(source.paths)]
 
 
-def contents_of(files: Iterable[Input]) -> dict[str, ContentHash]:
+def contents_by_path(files: Iterable[InputFile]) -> dict[str, ContentHash]:
     """Return the contents of the files that could be hashed, by path."""
     return {file.path: file.content for file in files if file.content}
 
 
-def refuse_changed(file: Input) -> None:
+def refuse_changed(file: InputFile) -> None:
     """See that a local file is still the one that was hashed; for readers that open files on their own.
 
     The file is hashed again only if its size or times are not what they were. Inodes are left out: some network file
@@ -95,13 +95,13 @@ def _sha256(path: str, state: FileState) -> str:
     return _hashed(path).sha256
 
 
-def _look_at(path: str, known: dict[str, ContentHash], cache: Path) -> Input:
+def _look_at(path: str, known: dict[str, ContentHash], cache: Path) -> InputFile:
     name = "stdin" if path == STDIN else path.rstrip("/").rpartition("/")[2]
     size = size_of(path)
     if path == STDIN or (is_local(path) and size is None):  # a named pipe would be empty once it was hashed
-        return Input(path, name, 0)
+        return InputFile(path, name, 0)
     if not is_local(path):
-        return Input(path, name, size or 0, _hashed(path))
+        return InputFile(path, name, size or 0, _hashed(path))
     state = file_state(Path(path))
     key = "|".join(map(str, (os.path.realpath(path), *state)))
     if key not in known:
@@ -109,7 +109,7 @@ def _look_at(path: str, known: dict[str, ContentHash], cache: Path) -> Input:
         if file_state(Path(path)) != state:
             raise input_changed(path)
         write_atomic(cache, encode_checksummed(known))
-    return Input(path, name, state.size, known[key], state)
+    return InputFile(path, name, state.size, known[key], state)
 
 
 def _remembered(cache: Path) -> dict[str, ContentHash]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from jprep.corpus.dedup.hashes import HASHES, BucketStage, HashFile
+from jprep.corpus.dedup.hashes import HASHES, BucketStage, HashFileWriter
 from jprep.corpus.document import Document
 from jprep.corpus.store import read_rows
 from jprep.engine.fingerprint import fingerprint
@@ -35,7 +35,7 @@ class RepeatedIds(msgspec.Struct, frozen=True):
     times: int
 
 
-class _Found(msgspec.Struct, frozen=True):
+class _BucketResult(msgspec.Struct, frozen=True):
     """What one bucket holds of a source's repeated ids; `part` and `row` are where the most frequent one stands."""
 
     source: int
@@ -46,7 +46,7 @@ class _Found(msgspec.Struct, frozen=True):
     row: int
 
 
-class IdHashes(Stage):
+class HashIds(Stage):
     """Hashes the ids of finished parts.
 
     Args:
@@ -75,7 +75,7 @@ class IdHashes(Stage):
     def run(self, task: Task, root: Path) -> Result:
         """Hash the ids of one part."""
         source, part = task.payload
-        hashes = HashFile()
+        hashes = HashFileWriter()
         for row, doc in enumerate(read_rows(root, part, Document, ["id"])):
             hashes.note(doc.id, row, source)
         output = hashes.commit(root, f"{self._folder}{HASHES}/{task.id}")
@@ -114,7 +114,7 @@ def _fields(files: Sequence[Output]) -> dict[str, Any]:
     return {"files": fingerprint({"sha256": [file.sha256 for file in files]}), "hash": "xxh3_128"}
 
 
-def _repeated(records: Any, parts: Any) -> Iterator[_Found]:
+def _repeated(records: Any, parts: Any) -> Iterator[_BucketResult]:
     """For each source that has repeated ids, how many, and where the most frequent one stands first."""
     import numpy as np
 
@@ -131,7 +131,7 @@ def _repeated(records: Any, parts: Any) -> Iterator[_Found]:
         times = int(sizes[ours].max())
         most = starts[ours & (sizes == times)]
         place = min(zip(parts[most].tolist(), records["row"][most].tolist(), strict=True))
-        yield _Found(source, int(ours.sum()), int(sizes[ours].sum()), times, *place)
+        yield _BucketResult(source, int(ours.sum()), int(sizes[ours].sum()), times, *place)
 
 
 def repeated_ids(root: Path, parts: Sequence[Output], receipts: Sequence[Receipt]) -> dict[int, RepeatedIds]:
@@ -143,14 +143,14 @@ def repeated_ids(root: Path, parts: Sequence[Output], receipts: Sequence[Receipt
         receipts: of the stage.
     """
     files = [read_verified(root / output.path, output.sha256) for receipt in receipts for output in receipt.outputs]
-    found = [each for file in files for each in msgspec.json.decode(file, type=list[_Found])]
+    found = [each for file in files for each in msgspec.json.decode(file, type=list[_BucketResult])]
     return {
         source: _summed(root, parts, [each for each in found if each.source == source])
         for source in sorted({each.source for each in found})
     }
 
 
-def _summed(root: Path, parts: Sequence[Output], found: Sequence[_Found]) -> RepeatedIds:
+def _summed(root: Path, parts: Sequence[Output], found: Sequence[_BucketResult]) -> RepeatedIds:
     most = max(found, key=lambda each: (each.times, -each.part, -each.row))
     rows = read_rows(root, parts[most.part], Document, ["id"])
     example = next(doc.id for row, doc in enumerate(rows) if row == most.row)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from jprep.corpus.readers.wikitext.marks import BREAK, LINKED
+from jprep.corpus.readers.wikitext.placeholders import BREAK, LINKED
 
 _INLINE = (
     "abbr|acronym|b|bdi|bdo|big|cite|code|data|del|dfn|em|font|i|ins|kbd|label|mark|nobr|q|rb|ruby|rtc|s|samp|small|span|"
@@ -31,7 +31,7 @@ _SHOWN = dict.fromkeys([f"{slash}{name}" for slash in ("", "/") for name in _BLO
 _SHOWN_MARKED = _SHOWN | {"td": f"\n|{LINKED}", "th": f"\n!{LINKED}"}
 
 
-def without_tags(text: str, *, mark_cells: bool) -> str:
+def remove_tags(text: str, *, mark_cells: bool) -> str:
     """Take HTML tags off: those of blocks end paragraphs, those of tables become wikitext, `<ruby>` gets brackets.
 
     Args:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from jprep.corpus.segmenters.inprocess import library
-from jprep.corpus.segmenters.process import Distrust
+from jprep.corpus.segmenters.child_process import InvalidAnswer
+from jprep.corpus.segmenters.library_segmenter import import_library
 
 if TYPE_CHECKING:
     from pyknp import MList, Morpheme
@@ -18,7 +18,7 @@ _PRINTED = {"\\␣": " ", "\\t": "\t"}
 """How Juman++ prints words that are white space."""
 
 
-class Row(NamedTuple):
+class MorphemeRow(NamedTuple):
     """One analysis of one word, with the fields of JUMAN's manual; `others` are those that it counts as its equals."""
 
     surface: str
@@ -33,10 +33,10 @@ class Row(NamedTuple):
     form: str
     form_id: int
     features: str | None
-    others: tuple[Row, ...] = ()
+    others: tuple[MorphemeRow, ...] = ()
 
 
-def read_rows(sent: bytes, answer: bytes) -> list[list[Row]]:
+def parse_analyses(sent: bytes, answer: bytes) -> list[list[MorphemeRow]]:
     """Believe a batch whose words, joined, are what was sent.
 
     Raises:
@@ -45,11 +45,11 @@ def read_rows(sent: bytes, answer: bytes) -> list[list[Row]]:
     lines = sent.decode().split("\n")[:-1]
     blocks = re.split("^EOS\n", answer.decode(errors="replace"), flags=re.M)
     if len(blocks) != len(lines) + 1 or blocks[-1]:
-        raise Distrust("lines")
+        raise InvalidAnswer("lines")
     return [list(_rows(line, block)) for line, block in zip(lines, blocks, strict=False)]
 
 
-def _rows(line: str, block: str) -> Iterator[Row]:
+def _rows(line: str, block: str) -> Iterator[MorphemeRow]:
     at, row = 0, None
     for printed in block.split("\n")[:-1]:
         forms, fields = _fields(printed)
@@ -61,7 +61,7 @@ def _rows(line: str, block: str) -> Iterator[Row]:
         row = _row(forms, fields, _surface(forms, line, at))
         at += len(row.surface)
     if at != len(line) or row is None:
-        raise Distrust("changed")
+        raise InvalidAnswer("changed")
     yield row
 
 
@@ -69,7 +69,7 @@ def _fields(printed: str) -> tuple[list[str], tuple[str | None, ...]]:
     """Surface, reading and base cut at every space, and the other fields."""
     found = _LINE.fullmatch(printed)
     if not found:
-        raise Distrust("changed")
+        raise InvalidAnswer("changed")
     return found[1].split(" "), found.groups()[1:]
 
 
@@ -78,35 +78,35 @@ def _surface(forms: list[str], line: str, at: int) -> str:
     for surface in (printed, _PRINTED.get(printed, "")):
         if surface and line.startswith(surface, at):
             return surface
-    raise Distrust("changed")
+    raise InvalidAnswer("changed")
 
 
-def _row(forms: list[str], fields: tuple[str | None, ...], surface: str) -> Row:
+def _row(forms: list[str], fields: tuple[str | None, ...], surface: str) -> MorphemeRow:
     size = len(forms) // 3
     if len(forms) % 3 or not size:
-        raise Distrust("changed")
+        raise InvalidAnswer("changed")
     reading, base = " ".join(forms[size : 2 * size]), " ".join(forms[2 * size :])
     pos, pos_id, subpos, subpos_id, kind, kind_id, form, form_id, features = (field or "" for field in fields)
-    return Row(
+    return MorphemeRow(
         surface, reading, base, pos, int(pos_id), subpos, int(subpos_id), kind, int(kind_id), form, int(form_id),
         features if fields[-1] is not None else None,
     )  # fmt: skip
 
 
-def unknown(surface: str) -> Row:
+def unknown_morpheme(surface: str) -> MorphemeRow:
     """A text that was not analysed, as JUMAN would give a word that it cannot place."""
-    return Row(surface, surface, surface, "未定義語", 15, "その他", 1, "*", 0, "*", 0, None)
+    return MorphemeRow(surface, surface, surface, "未定義語", 15, "その他", 1, "*", 0, "*", 0, None)
 
 
-def builder() -> Callable[[list[Row]], MList]:
+def morpheme_list_builder() -> Callable[[list[MorphemeRow]], MList]:
     """What makes pyknp's objects of rows.
 
     Raises:
         MachineError: pyknp cannot be imported; it needs `pkg_resources`, which setuptools 81 no longer has.
     """
-    pyknp = library("pyknp", "'jprep[pyknp]'")
+    pyknp = import_library("pyknp", "'jprep[pyknp]'")
 
-    def morpheme(row: Row, number: int) -> Morpheme:
+    def morpheme(row: MorphemeRow, number: int) -> Morpheme:
         # pyknp's own parser splits at every space and fails on words that hold one: the fields are set here.
         made = pyknp.Morpheme("", number)
         made.midasi, made.yomi, made.genkei, made.hinsi, made.hinsi_id, made.bunrui, made.bunrui_id = row[:7]
@@ -116,7 +116,7 @@ def builder() -> Callable[[list[Row]], MList]:
         made.repname = name[1] if name else ""
         return made
 
-    def build(rows: list[Row]) -> MList:
+    def build(rows: list[MorphemeRow]) -> MList:
         made, number = pyknp.MList(), 0
         for row in rows:
             number += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 _ERAS = ((2019, "令和"), (1989, "平成"), (1926, "昭和"), (1912, "大正"), (1868, "明治"))
 
 
-def with_era(year: str) -> str:
+def format_year_with_era(year: str) -> str:
     """`1980` becomes `1980年（昭和55年）`; a year before Meiji, or no year at all, stays as it is."""
     if not year.isdecimal() or len(year) > 4:
         return year

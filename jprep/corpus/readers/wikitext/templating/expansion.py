@@ -6,16 +6,22 @@ import re
 from collections.abc import Callable
 
 from jprep.corpus.document import Tally
-from jprep.corpus.readers.wikitext.marks import DROP, LINKED
-from jprep.corpus.readers.wikitext.table import STAR, TITLE, Entry, Table, canonical
+from jprep.corpus.readers.wikitext.placeholders import DROPPED, LINKED
+from jprep.corpus.readers.wikitext.templating.definitions import (
+    TITLE_KEY,
+    WILDCARD_KEY,
+    TemplateEntry,
+    TemplateTable,
+    canonical_name,
+)
 
 _PREFIX = re.compile(r"(?:(?:safesubst|subst|msg|msgnw|template|テンプレート)\s*:\s*)+", re.I)
-_EDGE = " \t\n" + DROP + LINKED
-_UNSEEN: Entry = ("", [])
+_EDGE = " \t\n" + DROPPED + LINKED
+_UNSEEN: TemplateEntry = ("", [])
 _MOST_NAMES = 20_000  # a bound on memory: names repeat, but a dump has very many
 
 
-class Templates:
+class TemplateExpander:
     """Expands templates by a table; what is not in it is dropped, and counted.
 
     Args:
@@ -26,9 +32,9 @@ class Templates:
         title: the title of the page whose templates are being expanded.
     """
 
-    def __init__(self, table: Table, tally: Tally) -> None:
+    def __init__(self, table: TemplateTable, tally: Tally) -> None:
         self._table, self._tally = table, tally
-        self._known: dict[str, Entry | None] = {}
+        self._known: dict[str, TemplateEntry | None] = {}
         self.title = ""
 
     def expand(self, content: str) -> str:
@@ -37,28 +43,28 @@ class Templates:
         name = name.strip(_EDGE)
         if name[:1] == "#":
             self._tally["templates.functions"] += 1
-            return _call(name, rest) or DROP
+            return _call(name, rest) or DROPPED
         entry = self._known.get(name, _UNSEEN)
         if entry is _UNSEEN:
             entry = self._find(name)
         if entry is None:
             self._tally["templates.unknown"] += 1
-            return DROP
+            return DROPPED
         star, formats = entry
         if formats:
             arguments = _arguments(rest)
-            arguments[STAR], arguments[TITLE] = star, self.title
+            arguments[WILDCARD_KEY], arguments[TITLE_KEY] = star, self.title
             for format in formats:
                 if shown := format.fill(arguments):
                     self._tally["templates.expanded"] += 1
                     return shown
         self._tally["templates.hidden"] += 1
-        return DROP
+        return DROPPED
 
-    def _find(self, name: str) -> Entry | None:
+    def _find(self, name: str) -> TemplateEntry | None:
         if prefix := _PREFIX.match(name):
             name = name[prefix.end() :]
-        entry = self._table.find(canonical(name.replace(DROP, "")))
+        entry = self._table.find(canonical_name(name.replace(DROPPED, "")))
         if ":" not in name:  # `DEFAULTSORT:…` is a new name on every page
             if len(self._known) >= _MOST_NAMES:
                 self._known.clear()

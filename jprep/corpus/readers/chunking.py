@@ -14,7 +14,7 @@ _PENDING = 2
 # A separator may go on with "\r\n" after the bytes seen so far.
 
 
-class Separator(NamedTuple):
+class RecordSeparator(NamedTuple):
     """What stands between records: a record begins where a match ends, and nowhere else but at the input's start.
 
     Attributes:
@@ -28,13 +28,13 @@ class Separator(NamedTuple):
 
 # Possessive, since `re` keeps some hundred bytes for each repetition that it could give back.
 SEPARATORS = {
-    "line": Separator(re.compile(rb"\n"), 1),
-    "blank_line": Separator(re.compile(rb"\n(?:\r?\n)++"), 3),
-    "file": Separator(re.compile(rb"(?!)"), 0),
+    "line": RecordSeparator(re.compile(rb"\n"), 1),
+    "blank_line": RecordSeparator(re.compile(rb"\n(?:\r?\n)++"), 3),
+    "file": RecordSeparator(re.compile(rb"(?!)"), 0),
 }
 
 
-class Piece(NamedTuple):
+class Chunk(NamedTuple):
     """Whole records.
 
     Attributes:
@@ -46,7 +46,7 @@ class Piece(NamedTuple):
     data: bytes
 
 
-class Cutter:
+class Chunker:
     """Cuts a stream between records.
 
     Args:
@@ -67,21 +67,21 @@ class Cutter:
             self._fill()
         return bytes(self._data[:size])
 
-    def pieces(self, separator: Separator, size: int) -> Iterator[Piece]:
+    def pieces(self, separator: RecordSeparator, size: int) -> Iterator[Chunk]:
         """All records from here on, in pieces of at least `size` bytes but for the last."""
         while self.head(1):
             yield self.take(self.boundary(separator, self.start + size))
 
-    def take(self, end: int) -> Piece:
+    def take(self, end: int) -> Chunk:
         """What lies between here and `end`, which becomes here."""
         size = end - self.start
         with memoryview(self._data) as view:
-            piece = Piece(self.start, bytes(view[:size]))
+            piece = Chunk(self.start, bytes(view[:size]))
         del self._data[:size]
         self.start = end
         return piece
 
-    def boundary(self, separator: Separator, at: int, until: int | None = None) -> int:
+    def boundary(self, separator: RecordSeparator, at: int, until: int | None = None) -> int:
         """Where the first record at or after `at` begins: at most the input's end, or `until` where none begins before.
 
         Raises:
@@ -97,12 +97,12 @@ class Cutter:
             if until is not None and end is None and self._end >= until:
                 return until
             if self._end - at > self._limit:
-                raise too_large(self._path, at, self._limit)
+                raise record_too_large(self._path, at, self._limit)
             # A separator that goes on in the next block is not searched from its beginning again.
             seen = max(at, self._end) if end is None else end
             self._fill()
 
-    def _search(self, separator: Separator, at: int, seen: int) -> int | None:
+    def _search(self, separator: RecordSeparator, at: int, seen: int) -> int | None:
         """The end of the first separator that ends at or after `at`; none ends before `seen`, but one may reach it."""
         begin = max(0, seen - separator.behind - self.start)
         ends = (match.end() + self.start for match in separator.pattern.finditer(self._data, begin))
@@ -118,19 +118,19 @@ class Cutter:
         self._ended = not block
 
 
-def ranged(stream: BinaryIO, path: str, start: int, end: int, separator: Separator, limit: int) -> Piece:
+def read_range(stream: BinaryIO, path: str, start: int, end: int, separator: RecordSeparator, limit: int) -> Chunk:
     """The records of a seekable stream that begin at `start` or after it, and before `end`."""
     begin = max(0, start - separator.behind)
     stream.seek(begin)
-    cutter = Cutter(stream, path, limit, begin)
+    cutter = Chunker(stream, path, limit, begin)
     first = cutter.boundary(separator, start, until=end) if start else 0
     if first >= end:
-        return Piece(end, b"")
+        return Chunk(end, b"")
     cutter.take(first)
     return cutter.take(cutter.boundary(separator, end))
 
 
-def records(piece: Piece, separator: Separator, path: str, limit: int) -> Iterator[tuple[int, bytes]]:
+def split_records(piece: Chunk, separator: RecordSeparator, path: str, limit: int) -> Iterator[tuple[int, bytes]]:
     """Offset and bytes of each record, with the separator that follows it.
 
     Raises:
@@ -140,13 +140,13 @@ def records(piece: Piece, separator: Separator, path: str, limit: int) -> Iterat
     begin = 0
     for end in chain(ends, [len(piece.data)]):
         if end - begin > limit:
-            raise too_large(path, piece.start + begin, limit)
+            raise record_too_large(path, piece.start + begin, limit)
         if end > begin:
             yield piece.start + begin, piece.data[begin:end]
         begin = end
 
 
-def too_large(path: str, offset: int, limit: int) -> InputError:
+def record_too_large(path: str, offset: int, limit: int) -> InputError:
     """The error for a record over the limit."""
     return InputError(
         f"a record is larger than {limit / 1e6:g} MB",

@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from jprep.corpus.config import StepRef, make_step
-from jprep.corpus.dedup.exact import drops_of
+from jprep.corpus.dedup.exact import drops_for_shard
 from jprep.corpus.document import Document
 from jprep.corpus.processing import describe_step, drop_lines, reject, take_tally
-from jprep.corpus.sink import sink
+from jprep.corpus.stages.task_output import open_task_output
 from jprep.corpus.step import Segmenter
-from jprep.corpus.store import DOCUMENTS, TOTAL, read_rows
+from jprep.corpus.store import DOCUMENTS, TOTALS_PREFIX, read_rows
 from jprep.engine.stage import Output, Receipt, Result, Stage, Task
 from jprep.io.atomic import atomic_path
 from jprep.io.verified_files import RUN_AGAIN, verify_file
 
 
-class WordsStage(Stage):
+class SegmentStage(Stage):
     """Takes out duplicates and marks words.
 
     Args:
@@ -73,11 +73,11 @@ class WordsStage(Stage):
     def run(self, task: Task, root: Path) -> Result:
         """Rewrite a file of documents without its duplicates, and with its words."""
         shard, output, counts = task.payload
-        drops = drops_of(shard, root, self._drops)
+        drops = drops_for_shard(shard, root, self._drops)
         if not drops and not self._step.marks:
             verify_file(root / output.path, output.sha256)
             return _as_it_is(root, output, counts)
-        with sink(root, "", f"{self.name}/{task.id}", self._step, self._about) as taken:
+        with open_task_output(root, "", f"{self.name}/{task.id}", self._step, self._about) as taken:
             for row, doc in enumerate(read_rows(root, output, Document, fix=RUN_AGAIN)):
                 if row in drops.documents:
                     taken.take(reject(doc, "dedup.documents", "duplicate"))
@@ -111,5 +111,5 @@ def _as_it_is(root: Path, output: Output, counts: dict[str, int]) -> Result:
             os.link(root / output.path, temporary)
         except OSError:
             shutil.copyfile(root / output.path, temporary)
-    totals = {name: count for name, count in counts.items() if name.startswith(TOTAL)}
+    totals = {name: count for name, count in counts.items() if name.startswith(TOTALS_PREFIX)}
     return Result([Output(path, output.rows, output.sha256)], totals)

@@ -6,24 +6,26 @@ import re
 
 from jprep.corpus.document import Tally
 from jprep.corpus.readers.wikitext.config import ExtractorConfig
-from jprep.corpus.readers.wikitext.marks import BREAK, DROP, EMPTY, HEADING, LITERAL
+from jprep.corpus.readers.wikitext.placeholders import BREAK, DROPPED, EMPTY, HEADING, LITERAL
 
-_EDGE = " \t\u3000" + DROP
-_HEADING = re.compile(rf"\n(={{1,6}})([^\n=]+)\1[ \t{DROP}]*(?=\n|\Z)")
+_EDGE = " \t\u3000" + DROPPED
+_HEADING = re.compile(rf"\n(={{1,6}})([^\n=]+)\1[ \t{DROPPED}]*(?=\n|\Z)")
 _ODD_HEADING = re.compile(r"\n=[^\n]*")
 _ITEM = re.compile(r"\n[*#:;]+[ \t]*")
 _LISTED = re.compile(r"\n[*#;][^\n]*")
 _RESIDUE = re.compile(r"\n[ \t]*(?:\|[^\n]*|-{4,}|[{}]+(?=\n|\Z))")
-_CRUMBS = re.compile(rf"\n[*#:; \t、。，．,.；：・/／\-–]*{DROP}[ \t、。，．,.;；:：・/／\-–{{}}{DROP}]*(?=\n|\Z)")
+_CRUMBS = re.compile(
+    rf"\n[*#:; \t、。，．,.；：・/／\-–]*{DROPPED}[ \t、。，．,.;；:：・/／\-–{{}}{DROPPED}]*(?=\n|\Z)"
+)
 # A line that is only the rest of the sentence above: MediaWiki joins lines that no blank line parts.
 _WRAPPED = re.compile(
-    rf"\n(?:(?<=[ぁ-ゖ、]\n)(?=[^\s*#:;=|!{DROP}{LITERAL}])|(?<![\s{BREAK}]\n)({DROP}*)(?=[。、，．）」』]))"
+    rf"\n(?:(?<=[ぁ-ゖ、]\n)(?=[^\s*#:;=|!{DROPPED}{LITERAL}])|(?<![\s{BREAK}]\n)({DROPPED}*)(?=[。、，．）」』]))"
 )
 _SET_OFF = "*#:;=| \t\n"
 _SHORTEST_WRAPPED = 20  # characters: a shorter line may be a title in bold, or a verse
 
 
-class Lines:
+class ParagraphBuilder:
     """Turns the lines of a page into paragraphs. Every text that it takes begins with a newline."""
 
     def __init__(self, config: ExtractorConfig, tally: Tally) -> None:
@@ -36,10 +38,10 @@ class Lines:
         if "\n=" in text:
             text = _headings(text)
         if not self._config.lists:
-            text, items = _LISTED.subn(f"\n{DROP}", text)
+            text, items = _LISTED.subn(f"\n{DROPPED}", text)
             self._tally["lists.dropped"] += items
-        text = _CRUMBS.sub(f"\n{DROP}", text)
-        text, residue = _RESIDUE.subn(f"\n{DROP}", text)
+        text = _CRUMBS.sub(f"\n{DROPPED}", text)
+        text, residue = _RESIDUE.subn(f"\n{DROPPED}", text)
         self._tally["residue.lines"] += residue
         return _ITEM.sub("\n", text).replace(BREAK, "\n")
 
@@ -103,7 +105,7 @@ def _heading(match: re.Match[str]) -> str:
 def _joined(match: re.Match[str]) -> str:
     """Nothing, where the line above is running text or the line below cannot begin one; else the newline again."""
     text, at = match.string, match.start()
-    above = text[text.rfind("\n", 0, at) + 1 : at].rstrip(DROP)
+    above = text[text.rfind("\n", 0, at) + 1 : at].rstrip(DROPPED)
     if not above or above[0] in _SET_OFF or (match[1] is None and len(above) < _SHORTEST_WRAPPED):
         return match[0]
     return match[1] or ""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 from jprep.corpus.document import Tally
+from jprep.corpus.readers.wikitext.blocks.line_starts import mark_line_starts
+from jprep.corpus.readers.wikitext.blocks.tables import mark_cells
 from jprep.corpus.readers.wikitext.config import ExtractorConfig
-from jprep.corpus.readers.wikitext.entities import without_entities
-from jprep.corpus.readers.wikitext.linestarts import mark_line_starts
-from jprep.corpus.readers.wikitext.marks import BREAK, DROP, FIRST_LITERALS, LITERAL
-from jprep.corpus.readers.wikitext.tables import mark_cells
-from jprep.corpus.readers.wikitext.tags import without_tags
+from jprep.corpus.readers.wikitext.html.entities import decode_entities
+from jprep.corpus.readers.wikitext.html.tags import remove_tags
+from jprep.corpus.readers.wikitext.placeholders import BREAK, DROPPED, FIRST_LITERALS, LITERAL
 
 _LITERAL = ("nowiki", "pre")
 _CODE = ("syntaxhighlight", "source")
@@ -30,7 +30,7 @@ _NOWIKI = re.compile(r"<nowiki>(.*?)</nowiki>", re.S)
 _LITERALS = re.compile(f"{LITERAL}([0-9]+){LITERAL}")
 
 
-class Elements:
+class ElementResolver:
     """Resolves angle brackets, one page after another: `resolve` begins a page, `restore` ends it."""
 
     def __init__(self, config: ExtractorConfig, tally: Tally) -> None:
@@ -48,8 +48,8 @@ class Elements:
         if self._config.tables:
             text = mark_cells(text)
         if "<" in text:
-            text = without_tags(text, mark_cells=self._config.tables)
-        return _BROKEN.sub(DROP, text) if "<" in text or "-->" in text else text
+            text = remove_tags(text, mark_cells=self._config.tables)
+        return _BROKEN.sub(DROPPED, text) if "<" in text or "-->" in text else text
 
     def _without_contents(self, text: str) -> str:
         """Drop or put aside what stands between tags that are dropped or literal."""
@@ -59,7 +59,7 @@ class Elements:
         pieces = _FLAT_REF.split(text)
         if len(pieces) > 1:
             self._tally["refs"] += len(pieces) - 1
-            text = DROP.join(pieces)
+            text = DROPPED.join(pieces)
         return self._cut(text, _REF)
 
     def restore(self, text: str) -> str:
@@ -85,12 +85,12 @@ class Elements:
         """What is shown of one element, and where the text goes on."""
         if not match[1] and match[3].endswith("/"):
             self._tally[_counter(name)] += 1
-            return (self._literal("") if name == "nowiki" else DROP), match.end()
+            return (self._literal("") if name == "nowiki" else DROPPED), match.end()
         closer = None if name in unclosed else _CLOSERS[name].search(text, match.end())
         if closer is None:
             unclosed.add(name)
             self._tally[f"unclosed.{_counter(name)}"] += 1
-            return DROP, _end_of_unclosed(name, text, match.end())
+            return DROPPED, _end_of_unclosed(name, text, match.end())
         self._tally[_counter(name)] += 1
         return self._shown(name, match[3] or "", text[match.end() : closer.start()]), closer.end()
 
@@ -105,10 +105,10 @@ class Elements:
             return self._literal(" ".join(inner.split()))
         if name == "gallery" and self._config.captions:
             return "".join(f"\n{caption}" for caption in map(_gallery_caption, inner.split("\n")) if caption) + "\n"
-        return DROP if name not in ("!--", "rp", "includeonly") else ""
+        return DROPPED if name not in ("!--", "rp", "includeonly") else ""
 
     def _literal(self, inner: str) -> str:
-        self._literals.append(without_entities(inner))
+        self._literals.append(decode_entities(inner))
         return f"{LITERAL}{len(self._literals) - 1}{LITERAL}"
 
 

@@ -12,13 +12,13 @@ from types import ModuleType
 from typing import ClassVar
 
 from jprep.corpus.document import WORD
-from jprep.corpus.segmenters.pieces import long_runs, pieces, restore
+from jprep.corpus.segmenters.text_pieces import long_run_pattern, restore_spaces, split_text
 from jprep.corpus.step import Segmenter
 from jprep.errors import MachineError
 from jprep.io.atomic import file_sha256
 
 
-class InProcess(Segmenter):
+class LibrarySegmenter(Segmenter):
     """A segmenter whose analyser is a library.
 
     Attributes:
@@ -50,13 +50,13 @@ class InProcess(Segmenter):
 
     @cached_property
     def _runs(self) -> re.Pattern[str]:
-        return long_runs(self.max_run)
+        return long_run_pattern(self.max_run)
 
     def _mend(self, text: str, words: str) -> str:
         """Put back what was lost from `words`, or analyse the text again in pieces."""
-        if words and WORD not in text and (restored := restore(text, words.split(WORD))):
+        if words and WORD not in text and (restored := restore_spaces(text, words.split(WORD))):
             return WORD.join(restored)
-        reason = refusal(text)
+        reason = unsupported_reason(text)
         restored = None if reason else self._piecewise(text)
         if restored is None:
             self.tally[f"unsegmented.{reason or 'changed'}"] += 1
@@ -73,7 +73,7 @@ class InProcess(Segmenter):
         return found
 
     def _pieces(self, text: str) -> Iterator[str]:
-        for piece in pieces(text, self.max_bytes):
+        for piece in split_text(text, self.max_bytes):
             yield from filter(None, self._runs.split(piece)) if self.max_run else (piece,)
 
     def _analyse(self, piece: str) -> list[str] | None:
@@ -81,7 +81,7 @@ class InProcess(Segmenter):
         if len(piece) == 1:
             return [piece]
         try:
-            return restore(piece, self.mark(piece).split(WORD))
+            return restore_spaces(piece, self.mark(piece).split(WORD))
         except UnicodeDecodeError:
             # jumandic has entries (of old orthography: でせうか) that end inside a character: the halves do without.
             self.tally["halved.undecodable"] += 1
@@ -89,7 +89,7 @@ class InProcess(Segmenter):
             return None if first is None or second is None else first + second
 
 
-def refusal(text: str) -> str:
+def unsupported_reason(text: str) -> str:
     """Why no analyser can be given this text, or ""."""
     if WORD in text:
         return "mark"
@@ -100,7 +100,7 @@ def refusal(text: str) -> str:
     return ""
 
 
-def library(name: str, needs: str) -> ModuleType:
+def import_library(name: str, needs: str) -> ModuleType:
     """Import an analyser's package.
 
     Raises:
@@ -113,7 +113,7 @@ def library(name: str, needs: str) -> ModuleType:
         raise MachineError(what, fix=f"pip install {needs}") from error
 
 
-def sha256(path: Path) -> str:
+def file_hash(path: Path) -> str:
     """A dictionary's or model's hash, `sha256:…`, computed once a process for each state of the file."""
     stat = path.stat()
     return _sha256(path, stat.st_size, stat.st_mtime_ns)

@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 
 from jprep.corpus.document import Tally
-from jprep.corpus.readers.wikitext.marks import DROP
+from jprep.corpus.readers.wikitext.placeholders import DROPPED
 
 _PAIRS = dict(zip("（(「『〔［[〈《【", "）)」』〕］]〉》】", strict=True))
 _CLOSERS = frozenset(_PAIRS.values())
 _SPACES = " \t\u3000\u00a0"
-_SEPARATORS = _SPACES + "、，,;；:：・/／" + DROP
+_SEPARATORS = _SPACES + "、，,;；:：・/／" + DROPPED
 _LISTING = ("、", "，", ",", ";", "；", "・")
-_TWO_STOPS = f"。{DROP}。"
+_TWO_STOPS = f"。{DROPPED}。"
 _S = re.escape(_SEPARATORS)
 _OPEN = re.escape("".join(_PAIRS))
 _CLOSE = re.escape("".join(_CLOSERS))
 # Only a drop beside a bracket or a separator can have left something to mend: the others are merely deleted.
-_SUSPECT = re.compile(f"{DROP}(?:(?<=[{_OPEN}{_S}]{DROP})[{_S}]*|[{_S}]*[{_CLOSE}{_S}])")
+_SUSPECT = re.compile(f"{DROPPED}(?:(?<=[{_OPEN}{_S}]{DROPPED})[{_S}]*|[{_S}]*[{_CLOSE}{_S}])")
 _EMPTY = (
     re.compile(r"（[\s、，,;；:：・]{0,20}）"),
     re.compile(r"\((?<![0-9A-Za-z_$\]>.]\()[\s、，,;；:：・]{0,20}\)"),  # not a function's: main()
@@ -25,7 +25,7 @@ _EMPTY = (
 _LAST_WORD = re.compile(r"[^\s、，,;；:：・（(「『\[［/／]{1,12}\Z")
 
 
-class Mender:
+class PunctuationRepair:
     """Closes the gaps that dropped templates, references and files leave in a sentence.
 
     Args:
@@ -38,8 +38,8 @@ class Mender:
 
     def mend(self, text: str) -> str:
         """Delete every drop mark, and what stands senseless around it; linear in the text."""
-        if DROP in text:
-            text = self._mend_drops(text.replace(_TWO_STOPS, "。")).replace(DROP, "")
+        if DROPPED in text:
+            text = self._mend_drops(text.replace(_TWO_STOPS, "。")).replace(DROPPED, "")
         for empty in _EMPTY:
             text, emptied = empty.subn("", text)
             self._tally["brackets.emptied"] += emptied
@@ -75,7 +75,7 @@ class Mender:
         if (floor < start and text[start - 1] in _PAIRS) or text[end : end + 1] in _CLOSERS:
             self._tally["brackets.trimmed"] += 1
             return start, "", end
-        around = text[start:left].replace(DROP, ""), text[right:end].replace(DROP, "")
+        around = text[start:left].replace(DROPPED, ""), text[right:end].replace(DROPPED, "")
         return start, "" if text[end : end + 1] == "。" else _joint(*around), end
 
     def _label(self, before: str, separators: str) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from jprep.corpus.readers.wikitext.marks import BREAK, DROP, EMPTY, LINKED, PIPE
-from jprep.corpus.readers.wikitext.quotes import without_quotes
+from jprep.corpus.readers.wikitext.inline.bold_italic import remove_bold_italic
+from jprep.corpus.readers.wikitext.placeholders import BREAK, DROPPED, EMPTY, LINKED, PIPE
 
 _SPACES = " \t\u3000"
 _LIST_SIGNS = "*#:;" + _SPACES
@@ -25,20 +25,20 @@ def mark_cells(text: str) -> str:
     return _LINKED_LINE.sub(lambda line: _LINKED_CELL.sub(rf"\g<0>{LINKED}", line[0]), text)
 
 
-def rows(content: str) -> str:
+def table_rows(content: str) -> str:
     """Return the rows of a table, one a line, cells without attributes, with tabs between them.
 
     Args:
         content: what stands between `{|` and `|}`, its templates and links resolved.
     """
-    table = _Rows()
-    for line in content.replace(PIPE, "|").replace(BREAK, " ").replace(DROP, " ").split("\n")[1:]:
+    table = _RowCollector()
+    for line in content.replace(PIPE, "|").replace(BREAK, " ").replace(DROPPED, " ").split("\n")[1:]:
         table.add(line.strip(_SPACES))
     table.end_row()
     return "\n".join(("", *table.shown, ""))
 
 
-class _Rows:
+class _RowCollector:
     """Gathers the rows of a table, line by line."""
 
     def __init__(self) -> None:
@@ -82,4 +82,4 @@ def _without_attributes(cell: str) -> str:
 
 def _text(lines: list[str]) -> str:
     shown = "\n".join(lines)
-    return " ".join((without_quotes(shown) if "''" in shown else shown).split())
+    return " ".join((remove_bold_italic(shown) if "''" in shown else shown).split())

@@ -11,7 +11,7 @@ Lookup = Callable[[str], str]
 _TOKEN = re.compile(r"\\(.)|\{([^{}]+)\}|([\[\]])|([^\\{}\[\]]+)", re.S)
 
 
-class Format:
+class TemplateFormat:
     """A compiled format.
 
     `{key}` is the argument of that name or number, `{a|b}` the first of two that is not empty, `{key:lookup}` the value

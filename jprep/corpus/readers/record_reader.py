@@ -33,7 +33,7 @@ class RecordConfig(StepConfig, frozen=True):
     max_bad: Share = 0.0
 
 
-class Place(msgspec.Struct, frozen=True):
+class RecordLocation(msgspec.Struct, frozen=True):
     """Where a record stands.
 
     Attributes:
@@ -49,7 +49,7 @@ class Place(msgspec.Struct, frozen=True):
     source: str
 
 
-class Budget:
+class ErrorBudget:
     """Counts a shard's records and its bad ones."""
 
     def __init__(self, share: float) -> None:
@@ -85,14 +85,14 @@ class RecordReader(Reader):
         Raises:
             InputError: more of its records than `max_bad` are malformed, or the input is damaged.
         """
-        budget = Budget(self.config.max_bad)
+        budget = ErrorBudget(self.config.max_bad)
         for item in self._items(shard, source, budget):
             budget.total += 1
             yield item
         budget.settle()
 
     @abstractmethod
-    def _items(self, shard: Shard, source: str, budget: Budget) -> Iterator[Item]:
+    def _items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[Item]:
         """The shard's records; bad ones are told to the budget and come as rejects."""
 
     def _document(self, doc: Document) -> Item:
@@ -117,7 +117,7 @@ class RecordReader(Reader):
         return text
 
 
-def prefix(shard: Shard, source: str) -> str:
+def id_prefix(shard: Shard, source: str) -> str:
     """What its documents' ids begin with: the source, and the file's name.
 
     Inputs that share a file name get a longer one as the hint `name` (`jprep.io.inputs.paths.short_names`).

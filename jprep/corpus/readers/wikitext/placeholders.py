@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-DROP = "\x01"
+DROPPED = "\x01"
 """Something that a reader does not read stood here."""
 
 LITERAL = "\x02"
@@ -33,16 +33,16 @@ LINKED = "\x0e"
 """Begins a table cell whose first `|` does not end its attributes, because a link or a tag stands before it."""
 
 _WORD_MARKS = "\x1f\x1e"
-_ALL = DROP + LITERAL + PIPE + EQUALS + BREAK + HEADING + LINKED + _WORD_MARKS
+_ALL = DROPPED + LITERAL + PIPE + EQUALS + BREAK + HEADING + LINKED + _WORD_MARKS
 _DELETE = dict.fromkeys(map(ord, _ALL))
 
 
-def unmarked(title: str) -> str:
+def escape_title(title: str) -> str:
     """A title as text: its apostrophes mark neither bold nor italic, its first character no list."""
     return (EMPTY if title.startswith(("*", "#", ":", ";", "=")) else "") + title.replace("'", APOSTROPHE)
 
 
-def without_marks(text: str) -> str:
+def remove_placeholders(text: str) -> str:
     """Delete from an input the characters that have a meaning here, or at jprep's word and sentence boundaries."""
     if any(map(text.__contains__, _ALL)):  # nine C-level searches: a translate() of every page would cost far more
         return text.translate(_DELETE)

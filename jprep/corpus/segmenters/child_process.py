@@ -21,7 +21,7 @@ _LIMIT = 'ulimit -v "$0" 2>/dev/null; exec "$@"'
 of a process with threads. Where the kernel has no such limit (macOS) the program runs without."""
 
 
-class Distrust(Exception):  # noqa: N818 - a verdict on an answer, not an error of ours
+class InvalidAnswer(Exception):  # noqa: N818 - a verdict on an answer, not an error of ours
     """An answer that cannot be believed.
 
     Attributes:
@@ -33,7 +33,7 @@ class Distrust(Exception):  # noqa: N818 - a verdict on an answer, not an error 
         self.reason = reason
 
 
-class Child:
+class ChildProcess:
     """One running program.
 
     One thread writes to it, its owner reads from it, a third drains its standard error: no pipe can fill up while
@@ -125,7 +125,7 @@ class Child:
             self._rest += chunk
             got += len(chunk)
             if len(self._rest) > (self._sent - self._answered) * self._growth + _CHUNK:
-                raise Distrust("lines")
+                raise InvalidAnswer("lines")
             at = self._rest.find(end, max(len(self._rest) - len(chunk) - len(end), 0))
             if at < 0:
                 time.sleep(self._nap((time.monotonic() - begun) / got))
@@ -133,10 +133,10 @@ class Child:
 
     def _chunk(self, seconds: float) -> bytes:
         if seconds <= 0 or not self._ready.select(seconds):
-            raise Distrust("timeout")
+            raise InvalidAnswer("timeout")
         chunk = os.read(self._stdout.fileno(), _CHUNK)
         if not chunk:
-            raise Distrust("died")
+            raise InvalidAnswer("died")
         return chunk
 
     def _nap(self, pace: float) -> float:

@@ -8,11 +8,11 @@ from urllib.parse import unquote
 
 from jprep.corpus.document import Tally
 from jprep.corpus.readers.wikitext.config import ExtractorConfig
-from jprep.corpus.readers.wikitext.marks import APOSTROPHE, DROP, PIPE, unmarked
-from jprep.corpus.readers.wikitext.quotes import without_quotes
-from jprep.corpus.readers.wikitext.urls import without_urls
+from jprep.corpus.readers.wikitext.inline.bold_italic import remove_bold_italic
+from jprep.corpus.readers.wikitext.inline.external_links import replace_external_links
+from jprep.corpus.readers.wikitext.placeholders import APOSTROPHE, DROPPED, PIPE, escape_title
 
-FLAT = {
+SIMPLE_LINKS = {
     "label": re.compile(r"\[\[(?!//)(?:[^\[\]{}|<>:\n]*\|)?([^\[\]{}|<>:'%\n]+)\]\]"),
     "target": re.compile(r"\[\[(?!//)([^\[\]{}|<>:#'%\n]+)(?:\|[^\[\]{}|<>:\n]*)?\]\]"),
 }
@@ -40,7 +40,7 @@ _REFUSED = re.compile(r"[<>\[\]{}|\ufffd]|%[0-9a-f]{2}", re.I)
 _QUALIFIER = re.compile(r"[（(、,]")
 
 
-class Links:
+class LinkResolver:
     """Resolves links.
 
     Args:
@@ -62,10 +62,10 @@ class Links:
         """The text that `[[content]]` shows."""
         target, pipe, label = content.replace(PIPE, "|").partition("|")
         if "'" in label:
-            label = without_quotes(label).replace("'", APOSTROPHE)
+            label = remove_bold_italic(label).replace("'", APOSTROPHE)
         prefix, colon, name = target.partition(":")
         if (name if colon else target).startswith("//"):  # an external link in brackets of the text's own
-            return f"[{without_urls(f'[{content}]')}]"
+            return f"[{replace_external_links(f'[{content}]')}]"
         prefix = prefix.strip().lower()
         if not prefix and colon:  # [[:ファイル:…]] is a link to the page, not the picture
             prefix, colon, name = name.partition(":")
@@ -75,12 +75,12 @@ class Links:
             space = self._namespaces.get(prefix)
             if space in _INVISIBLE:
                 self._tally[_INVISIBLE[space]] += 1
-                return self._caption(content) if space == _FILE and self._captions else DROP
+                return self._caption(content) if space == _FILE and self._captions else DROPPED
             if prefix in self._languages:
                 self._tally["interlanguage"] += 1
-                return DROP
+                return DROPPED
         if self._targets and target[:1] != "#":
-            return unmarked(target.partition("#")[0].strip())
+            return escape_title(target.partition("#")[0].strip())
         if not pipe or "\n" in target:  # a target never spans lines: the opening sign had lost its closing one
             return _title(content.strip())
         return label or _short(target)
@@ -91,16 +91,16 @@ class Links:
 
     def _caption(self, content: str) -> str:
         if not _FRAMED.search(content):
-            return DROP
+            return DROPPED
         shown = [part for part in content.replace(PIPE, "|").split("|")[1:] if not _OPTION.match(part)]
-        return f"{DROP}\n{shown[-1].strip()}\n" if shown else DROP
+        return f"{DROPPED}\n{shown[-1].strip()}\n" if shown else DROPPED
 
 
 def _title(target: str) -> str:
     """A link's target as it is shown: percent signs decoded, apostrophes out of reach of bold and italic."""
     if "%" in target and not _REFUSED.search((decoded := unquote(target)).partition("#")[0]):
         target = decoded
-    return unmarked(target)
+    return escape_title(target)
 
 
 def _short(target: str) -> str:

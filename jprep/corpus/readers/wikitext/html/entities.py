@@ -11,7 +11,7 @@ from functools import lru_cache
 _ENTITY = re.compile(r"&(?:#[0-9]{1,10}|#[xX][0-9a-fA-F]{1,10}|[A-Za-z][A-Za-z0-9]{1,31});")
 
 
-def without_entities(text: str) -> str:
+def decode_entities(text: str) -> str:
     """Replace each character reference by its character; unknown names stay."""
     return _ENTITY.sub(lambda match: _character(match[0]), text) if "&" in text else text
 

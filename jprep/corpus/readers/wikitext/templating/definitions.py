@@ -10,23 +10,23 @@ from pathlib import Path
 
 import msgspec
 
-from jprep.corpus.readers.wikitext.eras import with_era
-from jprep.corpus.readers.wikitext.formats import Format, Lookup
+from jprep.corpus.readers.wikitext.templating.eras import format_year_with_era
+from jprep.corpus.readers.wikitext.templating.formats import Lookup, TemplateFormat
 from jprep.errors import ConfigError
 
-BUILT_IN = (Path(__file__).parent / "templates.toml", Path(__file__).parent / "names.toml")
+BUILTIN_FILES = (Path(__file__).parent / "templates.toml", Path(__file__).parent / "names.toml")
 
-STAR = "*"
+WILDCARD_KEY = "*"
 """The key of what `*` in a template's name stands for."""
 
-TITLE = "@title"
+TITLE_KEY = "@title"
 """The key of the page's title."""
 
-Entry = tuple[str, list[Format]]
+TemplateEntry = tuple[str, list[TemplateFormat]]
 """What `*` stands for in a template's name, and its formats, the first of which that gives anything is shown."""
 
 
-class Show(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TemplateRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One entry of a table: what the templates of these names show.
 
     Attributes:
@@ -41,7 +41,7 @@ class Show(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     names_from: str = ""
 
 
-class TableFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TemplateFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A whole table file.
 
     Attributes:
@@ -51,13 +51,13 @@ class TableFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         disambiguation: names and redirects of the templates that mark disambiguation pages; they show nothing.
     """
 
-    show: list[Show] = []
+    show: list[TemplateRule] = []
     lookup: dict[str, dict[str, str]] = {}
     labels: list[str] = []
     disambiguation: list[str] = []
 
 
-class Table:
+class TemplateTable:
     """What templates show, by their names.
 
     Args:
@@ -78,22 +78,22 @@ class Table:
         self.lookups: dict[str, dict[str, str]] = {}
         self.labels: set[str] = set()
         self.disambiguation: set[str] = set()
-        self._formats: dict[str, list[Format]] = {}
-        self._patterns: list[tuple[re.Pattern[str], list[Format]]] = []
-        files = [(path, self._read(path)) for path in (*BUILT_IN, *map(Path, paths))]
+        self._formats: dict[str, list[TemplateFormat]] = {}
+        self._patterns: list[tuple[re.Pattern[str], list[TemplateFormat]]] = []
+        files = [(path, self._read(path)) for path in (*BUILTIN_FILES, *map(Path, paths))]
         for _, file in files:
             self.labels.update(file.labels)
             self.disambiguation.update(file.disambiguation)
             for name, values in file.lookup.items():
                 self.lookups.setdefault(name, {}).update(values)
-        lookups = {name: _lookup(values) for name, values in self.lookups.items()} | {"era": with_era}
-        self._formats.update((canonical(name), []) for name in self.disambiguation)
+        lookups = {name: _lookup(values) for name, values in self.lookups.items()} | {"era": format_year_with_era}
+        self._formats.update((canonical_name(name), []) for name in self.disambiguation)
         for path, file in files:
             for number, show in enumerate(file.show, 1):
                 self._enter(show, lookups, f"{path}, [[show]] number {number}")
         self._folded = {name.casefold(): formats for name, formats in self._formats.items()}
 
-    def find(self, name: str) -> Entry | None:
+    def find(self, name: str) -> TemplateEntry | None:
         """The entry of a template's canonical name; None for an unknown template."""
         formats = self._formats.get(name, self._folded.get(name.casefold()))
         if formats is not None:
@@ -106,21 +106,21 @@ class Table:
                 return match[1].strip(), formats
         return None
 
-    def _read(self, path: Path) -> TableFile:
+    def _read(self, path: Path) -> TemplateFile:
         try:
             data = path.read_bytes()
-            file = msgspec.toml.decode(data, type=TableFile)
+            file = msgspec.toml.decode(data, type=TemplateFile)
         except OSError as error:
             raise ConfigError("a table of templates cannot be read", where=str(path), fix=str(error)) from error
         except (msgspec.DecodeError, ValueError) as error:
             raise ConfigError(f"a table of templates is wrong: {error}", where=str(path), fix=_SEE) from error
-        self.hashes[path.name if path in BUILT_IN else str(path)] = hashlib.sha256(data).hexdigest()
+        self.hashes[path.name if path in BUILTIN_FILES else str(path)] = hashlib.sha256(data).hexdigest()
         return file
 
-    def _enter(self, show: Show, lookups: Mapping[str, Lookup], where: str) -> None:
+    def _enter(self, show: TemplateRule, lookups: Mapping[str, Lookup], where: str) -> None:
         sources = [show.format] if isinstance(show.format, str) else show.format
         try:
-            formats = [Format(source, lookups) for source in sources if source]
+            formats = [TemplateFormat(source, lookups) for source in sources if source]
             names = [*show.names, *(self.lookups[show.names_from] if show.names_from else ())]
         except (ValueError, KeyError) as error:
             raise ConfigError(f"an entry is wrong: {error}", where=where, fix=_SEE) from error
@@ -129,19 +129,19 @@ class Table:
                 pattern = re.escape(name).replace(r"\*", "(.*)", 1)
                 self._patterns.insert(0, (re.compile(pattern, re.I | re.S), formats))
             else:
-                self._formats[canonical(name)] = formats
+                self._formats[canonical_name(name)] = formats
 
 
 @cache
-def load_table(paths: tuple[str, ...]) -> Table:
+def load_template_table(paths: tuple[str, ...]) -> TemplateTable:
     """The table of these files, read once in a process; see `Table`."""
-    return Table(paths)
+    return TemplateTable(paths)
 
 
 _SEE = "docs/wikitext.md says how a table is written"
 
 
-def canonical(name: str) -> str:
+def canonical_name(name: str) -> str:
     """A template's name as MediaWiki knows it: spaces for underscores, a capital first."""
     name = " ".join(name.replace("_", " ").split())
     return name[:1].upper() + name[1:]

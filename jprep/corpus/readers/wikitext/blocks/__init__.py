@@ -1,0 +1,1 @@
+"""Mark-up of lines and blocks: headings, lists, paragraphs, tables."""

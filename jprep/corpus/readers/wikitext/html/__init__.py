@@ -1,0 +1,1 @@
+"""Comments, elements, tags and character references: everything in angle brackets, and `&…;`."""

@@ -1,0 +1,1 @@
+"""Mark-up within a paragraph: links, external links, bold and italic."""

@@ -1,0 +1,1 @@
+"""What templates show, by tables in TOML."""
