@@ -1,4 +1,4 @@
-"""Input files: which they are, how large, and their hashes."""
+"""Find and hash the input files of a source."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class InputFile(msgspec.Struct, frozen=True):
     """One input file.
 
     Attributes:
-        path: where it is on this machine.
-        name: its own name, which travels into manifests.
+        path: path or URI on this machine.
+        name: file name, which is stored in manifests.
         size: bytes on disk; 0 for a pipe.
-        content: the hashes of its bytes as they are on disk; None for a pipe, whose shards carry hashes of their own.
-        state: what the file system said of a local file when it was hashed; None for others.
+        content: hashes of the bytes on disk; None for a pipe, whose shards are hashed instead.
+        state: size, times and inode of a local file when it was hashed; None for other inputs.
     """
 
     path: str
@@ -37,16 +37,16 @@ class InputFile(msgspec.Struct, frozen=True):
 
     @property
     def sha256(self) -> str:
-        """Of its bytes as they are on disk; "" for a pipe."""
+        """SHA-256 of the bytes on disk; "" for a pipe."""
         return self.content.sha256 if self.content else ""
 
     @property
     def is_pipe(self) -> bool:
-        """Whether it can be read only once, and so cannot be hashed beforehand."""
+        """Whether the input can be read only once, and so cannot be hashed beforehand."""
         return self.content is None
 
     def public(self) -> dict[str, object]:
-        """What a manifest says of it: nothing of this machine."""
+        """Return the entry for manifests, without paths of this machine."""
         return {"name": self.name, "size": self.size, "sha256": self.sha256}
 
 
@@ -54,33 +54,33 @@ def find_inputs(source: Source, cache: Path, *, fresh: bool = False) -> list[Inp
     """Return the files of a source, hashed.
 
     Args:
-        source: its paths may be patterns.
-        cache: a file that remembers hashes of local files whose size, times and inode have not changed since.
-        fresh: hash all files again.
+        source: the source; its paths may be patterns.
+        cache: file that caches the hashes of local files, by path, size, times and inode.
+        fresh: ignore the cache.
 
     Raises:
         ConfigError: a path matches nothing.
         MachineError: a file cannot be read.
         InputError: a file changed while it was hashed.
     """
-    known = {} if fresh else _remembered(cache)
-    return [_look_at(path, known, cache) for path in expand_patterns(source.paths)]
+    known = {} if fresh else _read_cache(cache)
+    return [_describe(path, known, cache) for path in expand_patterns(source.paths)]
 
 
 def contents_by_path(files: Iterable[InputFile]) -> dict[str, ContentHash]:
-    """Return the contents of the files that could be hashed, by path."""
+    """Return the hashes of the files that have any, by path, as `jprep.io.unchanged.expect` takes them."""
     return {file.path: file.content for file in files if file.content}
 
 
 def refuse_changed(file: InputFile) -> None:
-    """See that a local file is still the one that was hashed; for readers that open files on their own.
+    """Check that a local file has not changed since it was hashed. For readers that open files on their own.
 
-    The file is hashed again only if its size or times are not what they were. Inodes are left out: some network file
-    systems give a file another one now and then, and no file can take another's place and time of change.
+    The file is hashed again only if its size or times differ. Inodes are not compared: some network file systems
+    change them, and a replaced file differs in its change time.
 
     Raises:
-        InputError: its content is another.
-        ConfigError: it is gone.
+        InputError: the content has changed.
+        ConfigError: the file no longer exists.
     """
     if file.state is None:
         return
@@ -91,34 +91,34 @@ def refuse_changed(file: InputFile) -> None:
 
 @lru_cache
 def _sha256(path: str, state: FileState) -> str:
-    """Hash a file once in each state that it is in."""
-    return _hashed(path).sha256
+    """Hash a file, once per state."""
+    return _hash(path).sha256
 
 
-def _look_at(path: str, known: dict[str, ContentHash], cache: Path) -> InputFile:
+def _describe(path: str, known: dict[str, ContentHash], cache: Path) -> InputFile:
     name = "stdin" if path == STDIN else path.rstrip("/").rpartition("/")[2]
     size = size_of(path)
-    if path == STDIN or (is_local(path) and size is None):  # a named pipe would be empty once it was hashed
+    if path == STDIN or (is_local(path) and size is None):  # hashing a named pipe would consume it
         return InputFile(path, name, 0)
     if not is_local(path):
-        return InputFile(path, name, size or 0, _hashed(path))
+        return InputFile(path, name, size or 0, _hash(path))
     state = file_state(Path(path))
     key = "|".join(map(str, (os.path.realpath(path), *state)))
     if key not in known:
-        known[key] = _hashed(path)
+        known[key] = _hash(path)
         if file_state(Path(path)) != state:
             raise input_changed(path)
         write_atomic(cache, encode_checksummed(known))
     return InputFile(path, name, state.size, known[key], state)
 
 
-def _remembered(cache: Path) -> dict[str, ContentHash]:
+def _read_cache(cache: Path) -> dict[str, ContentHash]:
     try:
         return decode_checksummed(read_if_exists(cache) or b"", dict[str, ContentHash])
-    except ValueError:  # then the files are hashed again
+    except ValueError:  # damaged: the files are hashed again
         return {}
 
 
-def _hashed(path: str) -> ContentHash:
+def _hash(path: str) -> ContentHash:
     with open_raw(path) as file:
         return hash_content(file)

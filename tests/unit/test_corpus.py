@@ -135,7 +135,7 @@ def test_words_want_a_segmenter(sample: Path, tmp_path: Path, monkeypatch: pytes
     corpus = Corpus.build(load_recipe(sample / "recipe.toml", ["corpus.segmenter=none"]), tmp_path / "out")
     with pytest.raises(ConfigError, match="this corpus has no words"):
         corpus.export(io.StringIO(), "words")
-    with pytest.raises(ConfigError, match="no form of export"):
+    with pytest.raises(ConfigError, match="unknown export format"):
         corpus.export(io.StringIO(), "xml")
     assert list(corpus.verify()) == []
 
@@ -152,7 +152,7 @@ def test_verify_finds_words_that_are_not_the_text(corpus: Path, tmp_path: Path) 
     del manifest["checksum"]
     (copy / MANIFEST).write_text(json.dumps(manifest))
     [damage] = Corpus(copy).verify()
-    assert damage.path == manifest["parts"][0]["path"] and damage.what.endswith("its words are not its text")
+    assert damage.path == manifest["parts"][0]["path"] and damage.what.endswith("its words do not match its text")
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"not json", b'{"jprep": 1}', b'{"jprep": "\xff"}', b"\xff", b"[" * 9999])

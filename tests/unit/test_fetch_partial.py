@@ -50,7 +50,7 @@ def test_a_flipped_bit_begins_anew(suffix: str, place: float, begun: Path, caplo
     data[int(len(data) * place)] ^= 4
     path.write_bytes(data)
     assert PartialFile(begun, URL).state == PartialState(URL)
-    assert "file.part is damaged: it is downloaded again" in caplog.text
+    assert "file.part is damaged and will be downloaded again" in caplog.text
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b'{"url": "\xff"}', b"[]"])

@@ -53,9 +53,9 @@ def test_takes_columns_by_their_names(tmp_path):
 
 def test_a_column_that_is_not_there_is_a_config_error(tmp_path):
     path = write(tmp_path, {"content": ["a"]})
-    with pytest.raises(ConfigError, match=r"(?s)no column 'contents'.*did you mean 'content'"):
+    with pytest.raises(ConfigError, match=r"(?s)column 'contents' not found.*did you mean 'content'"):
         read(made(ParquetReader, text="contents"), path)
-    with pytest.raises(ConfigError, match=r"no column 'content.x'"):
+    with pytest.raises(ConfigError, match=r"column 'content.x' not found"):
         read(made(ParquetReader, text="content.x"), path)
 
 

@@ -78,9 +78,9 @@ def test_repeated_ids_are_those_of_a_plain_count(
 
 
 def test_only_readers_whose_ids_come_from_the_input_are_checked() -> None:
-    assert Cc100Reader().ids_are_places and TextReader().ids_are_places and JsonlReader().ids_are_places
-    assert not JsonlReader(JsonlReader.Config(id="id")).ids_are_places
-    assert not WikipediaReader().ids_are_places
+    assert Cc100Reader().ids_are_positions and TextReader().ids_are_places and JsonlReader().ids_are_places
+    assert not JsonlReader(JsonlReader.Config(id="id")).ids_are_positions
+    assert not WikipediaReader().ids_are_positions
 
 
 SENTENCES = [

@@ -104,7 +104,7 @@ def test_provenance_names_every_table(tmp_path: Path) -> None:
         ("[[show]]\nnames = []", "format"),
         ('[[show]]\nformat = "{1"\nnames = ["a"]', "cannot be read|does not end"),
         ('[[show]]\nformat = "{1:nowhere}"\nnames = ["a"]', "nowhere"),
-        ('[[show]]\nformat = "[{1}"\nnames = ["a"]', "does not end well"),
+        ('[[show]]\nformat = "[{1}"\nnames = ["a"]', "unexpected end"),
         ('[[show]]\nformat = ""\nnames_from = "nowhere"', "nowhere"),
         ('[[shows]]\nformat = ""', "shows"),
         ("= 1", "wrong"),

@@ -1,4 +1,4 @@
-"""Ids that several documents share, counted: hashes of ids are sorted, so that memory does not grow with the corpus."""
+"""Count the ids that several documents share, by sorting hashes of the ids in bounded memory."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class RepeatedIds(msgspec.Struct, frozen=True):
     """Ids of one source that are not unique.
 
     Attributes:
-        ids: how many ids more than one document has.
-        documents: how many documents have one of them.
-        example: the id that most documents have.
-        times: how many have it.
+        ids: number of ids that more than one document has.
+        documents: number of documents with one of these ids.
+        example: the most frequent id.
+        times: number of documents with the most frequent id.
     """
 
     ids: int
@@ -36,7 +36,7 @@ class RepeatedIds(msgspec.Struct, frozen=True):
 
 
 class _BucketResult(msgspec.Struct, frozen=True):
-    """What one bucket holds of a source's repeated ids; `part` and `row` are where the most frequent one stands."""
+    """Repeated ids of a source in one bucket; `part` and `row` are the position of the most frequent one."""
 
     source: int
     ids: int
@@ -47,11 +47,11 @@ class _BucketResult(msgspec.Struct, frozen=True):
 
 
 class HashIds(Stage):
-    """Hashes the ids of finished parts.
+    """Stage that hashes the ids of finished parts.
 
     Args:
-        parts: each with the number of its source.
-        folder: where the outputs go, relative to the corpus, with a slash at its end.
+        parts: the parts, each with the index of its source.
+        folder: where to write, relative to the corpus, with a trailing slash.
     """
 
     name = "ids"
@@ -60,15 +60,15 @@ class HashIds(Stage):
         self._parts, self._folder = parts, folder
 
     def fields(self) -> dict[str, Any]:
-        """The parts."""
+        """Return the fingerprint fields: the parts."""
         return _fields([part for _, part in self._parts])
 
     def total(self) -> int:
-        """The number of documents."""
+        """Return the number of documents."""
         return sum(part.rows for _, part in self._parts)
 
     def tasks(self) -> Iterator[Task]:
-        """One task a part."""
+        """Yield one task per part."""
         for number, (source, part) in enumerate(self._parts):
             yield Task(f"{number:06d}", (source, part), part.rows, part.sha256)
 
@@ -77,17 +77,17 @@ class HashIds(Stage):
         source, part = task.payload
         hashes = HashFileWriter()
         for row, doc in enumerate(read_rows(root, part, Document, ["id"])):
-            hashes.note(doc.id, row, source)
+            hashes.add_text(doc.id, row, source)
         output = hashes.commit(root, f"{self._folder}{HASHES}/{task.id}")
         return Result([output] if output else [])
 
 
 class FindRepeatedIds(BucketStage):
-    """Compares the hashes that `IdHashes` wrote, bucket by bucket.
+    """Stage that compares the hashes written by `HashIds`, bucket by bucket.
 
     Args:
-        hashes: its outputs, one a part. The caller verifies them: every task reads a part of each.
-        folder: as above.
+        hashes: outputs of `HashIds`, one per part. The caller verifies them, since every task reads a part of each.
+        folder: where to write, relative to the corpus, with a trailing slash.
     """
 
     name = "repeated_ids"
@@ -97,11 +97,11 @@ class FindRepeatedIds(BucketStage):
         self._hashes, self._folder = hashes, folder
 
     def fields(self) -> dict[str, Any]:
-        """The hashes."""
+        """Return the fingerprint fields: the files of hashes."""
         return _fields(self._hashes)
 
     def run(self, task: Task, root: Path) -> Result:
-        """Find the ids that occur more than once among the hashes of one bucket."""
+        """Find the ids that occur more than once in one bucket."""
         found = list(_repeated(*self._buckets.records(task.payload, root)))
         if not found:
             return Result([])
@@ -115,7 +115,7 @@ def _fields(files: Sequence[Output]) -> dict[str, Any]:
 
 
 def _repeated(records: Any, parts: Any) -> Iterator[_BucketResult]:
-    """For each source that has repeated ids, how many, and where the most frequent one stands first."""
+    """Yield, per source, the number of repeated ids and the first position of the most frequent one."""
     import numpy as np
 
     order = np.lexsort((records["row"], parts, records["low"], records["high"]))
@@ -135,12 +135,12 @@ def _repeated(records: Any, parts: Any) -> Iterator[_BucketResult]:
 
 
 def repeated_ids(root: Path, parts: Sequence[Output], receipts: Sequence[Receipt]) -> dict[int, RepeatedIds]:
-    """What `FindRepeatedIds` found, by the number of the source.
+    """Return the repeated ids, by the index of the source.
 
     Args:
-        root: the corpus's folder.
-        parts: those whose ids were hashed, in order.
-        receipts: of the stage.
+        root: directory of the corpus.
+        parts: the parts whose ids were hashed, in order.
+        receipts: receipts of the stage `FindRepeatedIds`.
     """
     files = [read_verified(root / output.path, output.sha256) for receipt in receipts for output in receipt.outputs]
     found = [each for file in files for each in msgspec.json.decode(file, type=list[_BucketResult])]

@@ -1,4 +1,4 @@
-"""How many characters of each kind a text has, counted once for all filters."""
+"""Count the characters of a text by kind, once for all filters."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class CharacterCounts(NamedTuple):
-    """Characters of each kind; every character counts once, those outside the BMP too.
+    """Number of characters of each kind. A character outside the BMP counts once.
 
     Attributes:
-        kana: hiragana and katakana, full and half width, with the long-vowel mark.
-        kanji: Chinese characters, with 々〆〇.
-        latin: letters a to z with their full-width and accented forms.
-        digit: decimal digits, full width too.
-        punctuation: what ordinary Japanese and English sentences are punctuated with, and brackets.
-        symbol: all other punctuation and symbols, emoji, private use.
+        kana: hiragana and katakana, full and half width, including the long-vowel mark.
+        kanji: Chinese characters, including 々〆〇.
+        latin: letters a to z, including full-width and accented forms.
+        digit: decimal digits, including full-width ones.
+        punctuation: common punctuation of Japanese and English sentences, and brackets.
+        symbol: other punctuation, symbols, emoji, private-use characters.
         other: letters of other scripts.
-        visible: all of these; white space and what has no width of its own is left out.
+        visible: sum of all kinds above; white space and combining characters are not counted.
     """
 
     kana: int
@@ -45,7 +45,7 @@ class CharacterCounts(NamedTuple):
 
 @functools.lru_cache(maxsize=1)
 def count_characters(text: str) -> CharacterCounts:
-    """Count a text's characters by kind; the last answer is kept for the filter that asks next."""
+    """Count the characters of a text by kind. The last result is cached, since several filters need it."""
     units = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), dtype="<u2")
     counts = np.bincount(_table().take(units), minlength=len(_KINDS)).tolist()
     return CharacterCounts._make([*counts[1:], sum(counts[1:])])
@@ -53,7 +53,7 @@ def count_characters(text: str) -> CharacterCounts:
 
 @functools.cache
 def _table() -> NDArray[np.uint8]:
-    """The kind of each UTF-16 code unit (uint8, shape [65536])."""
+    """Return the kind of each UTF-16 code unit (uint8, shape [65536])."""
     kinds = [_KINDS.index(_kind(chr(unit))) for unit in range(1 << 16)]
     return np.array(kinds, dtype=np.uint8)
 
@@ -65,7 +65,7 @@ def _kind(char: str) -> str:
     if _KANA.match(char):
         return "kana"
     if _SURROGATES.match(char):
-        # The first half of a pair says what it is (beyond kanji, nearly always emoji); the second must not count again.
+        # The first half of a pair gives the kind (kanji, or nearly always emoji); the second half must not count.
         return "symbol" if char < "\udc00" else "blank"
     if (category[0] in "ZC" and category != "Co") or category[0] == "M":
         return "blank"

@@ -1,4 +1,4 @@
-"""Cutting bytes at the beginnings of records, so that any shard size gives the same records."""
+"""Split byte streams between records, so that any shard size gives the same records."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from jprep.errors import InputError
 
 _BLOCK = 1 << 20
 _PENDING = 2
-# A separator may go on with "\r\n" after the bytes seen so far.
+# A separator may continue with "\r\n" after the bytes read so far.
 
 
 class RecordSeparator(NamedTuple):
-    """What stands between records: a record begins where a match ends, and nowhere else but at the input's start.
+    """A separator of records. Records begin at the start of the input and at the end of each match.
 
     Attributes:
-        pattern: matches a separator, or any tail of one that is `behind` bytes long, to its end.
-        behind: bytes before a record's beginning that show that it is one.
+        pattern: matches a separator, or its last `behind` bytes.
+        behind: bytes before the beginning of a record that are sufficient to recognize it.
     """
 
     pattern: re.Pattern[bytes]
     behind: int
 
 
-# Possessive, since `re` keeps some hundred bytes for each repetition that it could give back.
+# Possessive, since `re` otherwise keeps some hundred bytes per repetition for backtracking.
 SEPARATORS = {
     "line": RecordSeparator(re.compile(rb"\n"), 1),
     "blank_line": RecordSeparator(re.compile(rb"\n(?:\r?\n)++"), 3),
@@ -35,11 +35,11 @@ SEPARATORS = {
 
 
 class Chunk(NamedTuple):
-    """Whole records.
+    """One or more complete records.
 
     Attributes:
-        start: offset of the first in the decompressed input.
-        data: their bytes.
+        start: offset of the first record in the decompressed input.
+        data: bytes of the records.
     """
 
     start: int
@@ -47,12 +47,13 @@ class Chunk(NamedTuple):
 
 
 class Chunker:
-    """Cuts a stream between records.
+    """Splits a stream between records.
 
     Args:
-        stream: where to read from, at offset `start` of the decompressed input.
-        path: its name, for errors.
-        limit: bytes that one record may have.
+        stream: the stream, positioned at offset `start` of the decompressed input.
+        path: path of the input, for errors.
+        limit: maximum size of a record in bytes.
+        start: offset of the stream in the decompressed input.
     """
 
     def __init__(self, stream: BinaryIO, path: str, limit: int, start: int = 0) -> None:
@@ -62,27 +63,35 @@ class Chunker:
         self._ended = False
 
     def head(self, size: int) -> bytes:
-        """The first bytes from here, `size` of them where there are as many; they stay to be cut."""
+        """Return up to `size` bytes from the current position without advancing."""
         while len(self._data) < size and not self._ended:
             self._fill()
         return bytes(self._data[:size])
 
-    def pieces(self, separator: RecordSeparator, size: int) -> Iterator[Chunk]:
-        """All records from here on, in pieces of at least `size` bytes but for the last."""
+    def chunks(self, separator: RecordSeparator, size: int) -> Iterator[Chunk]:
+        """Yield all remaining records, in chunks of at least `size` bytes except the last one."""
         while self.head(1):
             yield self.take(self.boundary(separator, self.start + size))
 
     def take(self, end: int) -> Chunk:
-        """What lies between here and `end`, which becomes here."""
+        """Return the bytes up to the offset `end`, and advance to it."""
         size = end - self.start
         with memoryview(self._data) as view:
-            piece = Chunk(self.start, bytes(view[:size]))
+            chunk = Chunk(self.start, bytes(view[:size]))
         del self._data[:size]
         self.start = end
-        return piece
+        return chunk
 
     def boundary(self, separator: RecordSeparator, at: int, until: int | None = None) -> int:
-        """Where the first record at or after `at` begins: at most the input's end, or `until` where none begins before.
+        """Return the offset of the first record that begins at or after `at`.
+
+        Args:
+            separator: separator of records.
+            at: offset to start from.
+            until: if no record begins before this offset, return it instead of searching on.
+
+        Returns:
+            An offset, at most the end of the input.
 
         Raises:
             InputError: the record before it is larger than the limit.
@@ -98,12 +107,12 @@ class Chunker:
                 return until
             if self._end - at > self._limit:
                 raise record_too_large(self._path, at, self._limit)
-            # A separator that goes on in the next block is not searched from its beginning again.
+            # Do not search again from the beginning of a separator that continues in the next block.
             seen = max(at, self._end) if end is None else end
             self._fill()
 
     def _search(self, separator: RecordSeparator, at: int, seen: int) -> int | None:
-        """The end of the first separator that ends at or after `at`; none ends before `seen`, but one may reach it."""
+        """Return the end of the first separator that ends at or after `at`. None ends before `seen`."""
         begin = max(0, seen - separator.behind - self.start)
         ends = (match.end() + self.start for match in separator.pattern.finditer(self._data, begin))
         return next((end for end in ends if end >= at), None)
@@ -119,37 +128,37 @@ class Chunker:
 
 
 def read_range(stream: BinaryIO, path: str, start: int, end: int, separator: RecordSeparator, limit: int) -> Chunk:
-    """The records of a seekable stream that begin at `start` or after it, and before `end`."""
+    """Read the records of a seekable stream that begin in the range [`start`, `end`)."""
     begin = max(0, start - separator.behind)
     stream.seek(begin)
-    cutter = Chunker(stream, path, limit, begin)
-    first = cutter.boundary(separator, start, until=end) if start else 0
+    chunker = Chunker(stream, path, limit, begin)
+    first = chunker.boundary(separator, start, until=end) if start else 0
     if first >= end:
         return Chunk(end, b"")
-    cutter.take(first)
-    return cutter.take(cutter.boundary(separator, end))
+    chunker.take(first)
+    return chunker.take(chunker.boundary(separator, end))
 
 
-def split_records(piece: Chunk, separator: RecordSeparator, path: str, limit: int) -> Iterator[tuple[int, bytes]]:
-    """Offset and bytes of each record, with the separator that follows it.
+def split_records(chunk: Chunk, separator: RecordSeparator, path: str, limit: int) -> Iterator[tuple[int, bytes]]:
+    """Yield offset and bytes of each record of a chunk, including the separator after it.
 
     Raises:
-        InputError: a record is larger than the limit.
+        InputError: a record is larger than `limit` bytes.
     """
-    ends = (match.end() for match in separator.pattern.finditer(piece.data))
+    ends = (match.end() for match in separator.pattern.finditer(chunk.data))
     begin = 0
-    for end in chain(ends, [len(piece.data)]):
+    for end in chain(ends, [len(chunk.data)]):
         if end - begin > limit:
-            raise record_too_large(path, piece.start + begin, limit)
+            raise record_too_large(path, chunk.start + begin, limit)
         if end > begin:
-            yield piece.start + begin, piece.data[begin:end]
+            yield chunk.start + begin, chunk.data[begin:end]
         begin = end
 
 
 def record_too_large(path: str, offset: int, limit: int) -> InputError:
-    """The error for a record over the limit."""
+    """Return the error for a record over the limit."""
     return InputError(
         f"a record is larger than {limit / 1e6:g} MB",
         where=f"{path}, byte {offset}",
-        fix="choose what separates documents (the option `documents` of the reader `text`), or raise `max_record_mb`",
+        fix="set what separates documents (the option `documents` of the reader `text`), or raise `max_record_mb`",
     )

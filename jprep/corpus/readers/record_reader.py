@@ -1,4 +1,4 @@
-"""What readers of records (lines, JSON objects, rows) share: cleaning, identifiers, the budget of bad records."""
+"""Base class of readers of records (lines, JSON objects, rows): cleaning, ids, and the budget of bad records."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from jprep.io.inputs.paths import short_names
 MB = 1_000_000
 _EXCERPT = 80
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]+")
-# All of ASCII's but tab and newline: U+001E and U+001F are jprep's own marks, the others mean nothing in text.
+# ASCII control characters except tab and newline. U+001E and U+001F are jprep's separators, the others have no meaning.
 
 Item = Document | Reject
 
 
 class RecordConfig(StepConfig, frozen=True):
-    """Options of every reader of records.
+    """Options of all readers of records.
 
     Attributes:
-        shard_mb: about how many million (decompressed) bytes one task reads; any value gives the same documents.
-        max_bad: share of a shard's records that may be malformed (invalid UTF-8, broken JSON) before reading fails.
+        shard_mb: approximate size of a shard in million decompressed bytes; does not change the documents.
+        max_bad: maximum fraction of malformed records (invalid UTF-8, broken JSON) in a shard.
     """
 
     shard_mb: Positive = 32.0
@@ -34,13 +34,13 @@ class RecordConfig(StepConfig, frozen=True):
 
 
 class RecordLocation(msgspec.Struct, frozen=True):
-    """Where a record stands.
+    """The position of a record.
 
     Attributes:
-        path: its input.
-        offset: its first byte in the decompressed input, or its row.
-        identity: the document's id, unless the record says otherwise.
-        source: the name of the source.
+        path: path of the input.
+        offset: offset of its first byte in the decompressed input, or its row.
+        identity: id of the document, unless the record has one of its own.
+        source: name of the source.
     """
 
     path: str
@@ -50,7 +50,14 @@ class RecordLocation(msgspec.Struct, frozen=True):
 
 
 class ErrorBudget:
-    """Counts a shard's records and its bad ones."""
+    """Counts the records of a shard and limits the bad ones.
+
+    Args:
+        share: maximum fraction of bad records.
+
+    Attributes:
+        total: number of records read, set by the reader.
+    """
 
     def __init__(self, share: float) -> None:
         self._share = share
@@ -59,14 +66,14 @@ class ErrorBudget:
         self.total = 0
 
     def spend(self, error: InputError) -> None:
-        """Note a bad record; where none is allowed, its error is raised at once."""
+        """Count a bad record. Raise its error if no bad records are allowed."""
         if not self._share:
             raise error
         self._first = self._first or error
         self._bad += 1
 
     def settle(self) -> None:
-        """Raise the first record's error if too many were bad."""
+        """Raise the error of the first bad record if there were too many."""
         if self._first and self._bad > self._share * self.total:
             first = self._first
             what = f"{self._bad} of {self.total} records are bad, over max_bad = {self._share:g}; first: {first.what}"
@@ -74,16 +81,16 @@ class ErrorBudget:
 
 
 class RecordReader(Reader):
-    """A reader whose input is a row of records, each a document or a reject."""
+    """A reader of records, each of which becomes a document or a reject."""
 
     class Config(RecordConfig, frozen=True):
-        """Options of every reader of records."""
+        """Options of all readers of records."""
 
     def read(self, shard: Shard, source: str) -> Iterator[Item]:
-        """Read one shard of the source of that name, in order.
+        """Yield the documents and rejects of one shard, in order.
 
         Raises:
-            InputError: more of its records than `max_bad` are malformed, or the input is damaged.
+            InputError: too many records are malformed, or the input is damaged.
         """
         budget = ErrorBudget(self.config.max_bad)
         for item in self._items(shard, source, budget):
@@ -93,10 +100,10 @@ class RecordReader(Reader):
 
     @abstractmethod
     def _items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[Item]:
-        """The shard's records; bad ones are told to the budget and come as rejects."""
+        """Yield the records of a shard. Report bad records to the budget, and yield them as rejects."""
 
     def _document(self, doc: Document) -> Item:
-        """The document with its text and title cleaned, or a reject if nothing is left of it."""
+        """Return the document with cleaned text and title, or a reject if the text is empty."""
         text = self._clean(doc.text).strip("\n")
         if not text or text.isspace():
             return self._reject(doc.id, "empty", title=doc.title)
@@ -106,7 +113,7 @@ class RecordReader(Reader):
         return Reject(identity, title, f"reader.{self.name}", reason, excerpt[:_EXCERPT])
 
     def _clean(self, text: str) -> str:
-        """CRLF becomes LF, control characters go; both are counted."""
+        """Convert CRLF to LF and delete control characters; count both."""
         if crlf := text.count("\r\n"):
             self.tally["crlf.to_lf"] += crlf
             text = text.replace("\r\n", "\n")
@@ -118,8 +125,8 @@ class RecordReader(Reader):
 
 
 def id_prefix(shard: Shard, source: str) -> str:
-    """What its documents' ids begin with: the source, and the file's name.
+    """Return the prefix of the ids of a shard: the names of the source and the file.
 
-    Inputs that share a file name get a longer one as the hint `name` (`jprep.io.inputs.paths.short_names`).
+    The build sets the hint `name` to a name that is unique among the inputs (`jprep.io.inputs.paths.names`).
     """
     return f"{source}:{shard.hints.get('name') or short_names([shard.path])[shard.path]}"

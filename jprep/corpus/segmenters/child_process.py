@@ -1,4 +1,4 @@
-"""A child process that answers what it is sent: bounded in memory and time, and unable to deadlock its parent."""
+"""A child process that answers input lines, with limits on memory and time, and without deadlocks."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from collections.abc import Sequence
 from queue import SimpleQueue
 
 _CHUNK = 1 << 16
-_NAP = 0.02
-"""Seconds between two reads, at most: a pipe of 64 kB takes the answers of a fast program for so long."""
+_MAX_PAUSE_S = 0.02
+"""Maximum pause between two reads. A pipe of 64 kB can hold the answers of a fast program for that long."""
 
 _LIMIT = 'ulimit -v "$0" 2>/dev/null; exec "$@"'
-"""Limits the address space and becomes the program. A shell does it because nothing safe can run between fork and exec
-of a process with threads. Where the kernel has no such limit (macOS) the program runs without."""
+"""Limits the address space, then executes the program. A shell does this because no Python code may run between fork
+and exec in a process with threads. On systems without this limit (macOS) the program runs without it."""
 
 
-class InvalidAnswer(Exception):  # noqa: N818 - a verdict on an answer, not an error of ours
-    """An answer that cannot be believed.
+class InvalidAnswer(Exception):  # noqa: N818 - describes an answer, never shown to users
+    """The answer of a program is missing or invalid.
 
     Attributes:
-        reason: one short word, e.g. `died`, `timeout`, `lines`, `changed`.
+        reason: short code: `died`, `timeout`, `lines` (wrong number of lines), `changed` (not the same text).
     """
 
     def __init__(self, reason: str) -> None:
@@ -34,19 +34,19 @@ class InvalidAnswer(Exception):  # noqa: N818 - a verdict on an answer, not an e
 
 
 class ChildProcess:
-    """One running program.
+    """A running program.
 
-    One thread writes to it, its owner reads from it, a third drains its standard error: no pipe can fill up while
-    somebody waits. It has a process group of its own, so that Ctrl-C reaches jprep alone and the work under way can be
-    finished; if jprep dies its standard input ends, and it leaves.
+    One thread writes to the program, the caller reads from it, and a third thread drains its standard error, so no pipe
+    can fill up and block. The program runs in a process group of its own: Ctrl-C reaches jprep only, which can then
+    finish its tasks. If jprep dies, the program's standard input ends and it exits.
 
     Args:
-        command: the program's path and arguments.
-        memory_mb: the most address space it may have, in MiB.
-        growth: how many times as long as what it was sent its answers may be.
+        command: path and arguments of the program.
+        memory_mb: limit of the address space in MiB.
+        growth: maximum length of an answer, as a multiple of the length of the input.
 
     Raises:
-        OSError: it cannot be started.
+        OSError: the program cannot be started.
     """
 
     def __init__(self, command: Sequence[str], memory_mb: int, growth: int) -> None:
@@ -57,9 +57,9 @@ class ChildProcess:
         self._stdin, self._stdout, self._stderr = self._process.stdin, self._process.stdout, self._process.stderr
         self._ready = selectors.DefaultSelector()
         self._ready.register(self._stdout, selectors.EVENT_READ)
-        self._growth, self._complaint = growth, b""
+        self._growth, self._error_output = growth, b""
         self._sent = self._answered = self._received = 0
-        self._rest = bytearray(b"\n")  # what was read and not asked for yet, after the newline before it
+        self._rest = bytearray(b"\n")  # bytes read but not returned yet, after the newline before them
         self._outbox: SimpleQueue[bytes | None] = SimpleQueue()
         self._threads = [threading.Thread(target=work, daemon=True) for work in (self._write, self._drain)]
         for thread in self._threads:
@@ -67,29 +67,29 @@ class ChildProcess:
 
     @property
     def pid(self) -> int:
-        """The program's process id."""
+        """Process id of the program."""
         return self._process.pid
 
     @property
-    def complaint(self) -> str:
-        """The end of what it wrote to standard error, on one line; whole once the child was killed or closed."""
-        return " ".join(self._complaint.decode(errors="replace").split())
+    def error_output(self) -> str:
+        """End of the standard error, as one line; complete after `kill` or `close`."""
+        return " ".join(self._error_output.decode(errors="replace").split())
 
     def send(self, data: bytes) -> None:
-        """Have bytes written, without waiting for it."""
+        """Queue bytes to be written to the program."""
         self._sent += len(data)
         self._outbox.put(data)
 
     def receive(self, size: int, end: bytes, seconds: float) -> bytes:
-        """Read the answer to the oldest of the bytes sent that were not answered yet.
+        """Read the answer to the oldest unanswered input.
 
         Args:
-            size: how many bytes those are.
-            end: the last lines of the answer, whole.
-            seconds: how long to wait for it.
+            size: size of the input in bytes.
+            end: last line or lines of the answer.
+            seconds: timeout.
 
         Raises:
-            Distrust: it died, took too long, or answered too much. The child is of no further use: kill it.
+            InvalidAnswer: the program died, timed out or answered too much. Kill it afterwards.
         """
         stop = self._read_to(b"\n" + end, time.monotonic() + seconds)
         answer = bytes(self._rest[1:stop])
@@ -99,9 +99,9 @@ class ChildProcess:
         return answer
 
     def kill(self) -> None:
-        """End it now."""
+        """Kill the program and its process group."""
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)  # the group: the program may be a script's child
+            os.killpg(self._process.pid, signal.SIGKILL)  # the group, since the program may be the child of a script
         self._process.wait()
         self._outbox.put(None)
         for thread in self._threads:
@@ -111,14 +111,14 @@ class ChildProcess:
         self._stderr.close()
 
     def close(self, seconds: float = 5.0) -> None:
-        """End its input and let it leave; kill it if it stays."""
+        """Close the program's input and wait for it to exit; kill it after `seconds`."""
         self._outbox.put(None)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
         self.kill()
 
     def _read_to(self, end: bytes, deadline: float) -> int:
-        """Read until the end is there, and tell where it ends."""
+        """Read until `end`, and return the offset after it."""
         begun, got, at = time.monotonic(), 0, self._rest.find(end)
         while at < 0:
             chunk = self._chunk(deadline - time.monotonic())
@@ -128,7 +128,7 @@ class ChildProcess:
                 raise InvalidAnswer("lines")
             at = self._rest.find(end, max(len(self._rest) - len(chunk) - len(end), 0))
             if at < 0:
-                time.sleep(self._nap((time.monotonic() - begun) / got))
+                time.sleep(self._pause((time.monotonic() - begun) / got))
         return at + len(end)
 
     def _chunk(self, seconds: float) -> bytes:
@@ -139,24 +139,24 @@ class ChildProcess:
             raise InvalidAnswer("died")
         return chunk
 
-    def _nap(self, pace: float) -> float:
-        """How long to let bytes gather: a program that flushes each line would else wake this thread for each.
+    def _pause(self, seconds_per_byte: float) -> float:
+        """Return how long to wait for more bytes, since a program that flushes each line would wake this thread often.
 
         Args:
-            pace: seconds that a byte takes to come.
+            seconds_per_byte: time that a byte of the answer has taken so far.
         """
         growth = self._received / self._answered if self._answered else 1.0
         due = (self._sent - self._answered) * growth - len(self._rest)
-        return min(max(due, 0.0) * pace / 2, _NAP)
+        return min(max(due, 0.0) * seconds_per_byte / 2, _MAX_PAUSE_S)
 
     def _write(self) -> None:
         for data in iter(self._outbox.get, None):
             rest = memoryview(data)
-            with contextlib.suppress(OSError):  # a dead reader: its silence says so to whoever waits for the answer
+            with contextlib.suppress(OSError):  # the program has died, which `receive` reports
                 while rest:
                     rest = rest[os.write(self._stdin.fileno(), rest) :]
         self._stdin.close()
 
     def _drain(self) -> None:
         while chunk := os.read(self._stderr.fileno(), _CHUNK):
-            self._complaint = (self._complaint + chunk)[-500:]
+            self._error_output = (self._error_output + chunk)[-500:]

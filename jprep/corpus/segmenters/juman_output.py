@@ -1,4 +1,7 @@
-"""Juman++'s full output, read by its place in the text (a word may hold spaces), as pyknp's objects."""
+"""Parse the full output of Juman++, and convert it to pyknp objects.
+
+Words can contain spaces, so a line of output is aligned with the text instead of being split at every space.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,11 @@ if TYPE_CHECKING:
 _LINE = re.compile(r'(.+) (\S+) (\d+) (\S+) (\d+) (\S+) (\d+) (\S+) (\d+) (?:NIL|"(.*)")')
 _NAME = re.compile(r'代表表記:([^"\s]+)')
 _PRINTED = {"\\␣": " ", "\\t": "\t"}
-"""How Juman++ prints words that are white space."""
+"""How Juman++ prints words of white space."""
 
 
 class MorphemeRow(NamedTuple):
-    """One analysis of one word, with the fields of JUMAN's manual; `others` are those that it counts as its equals."""
+    """One analysis of a word, with the fields of JUMAN's manual. `others` are alternative analyses (同形)."""
 
     surface: str
     reading: str
@@ -37,10 +40,14 @@ class MorphemeRow(NamedTuple):
 
 
 def parse_analyses(sent: bytes, answer: bytes) -> list[list[MorphemeRow]]:
-    """Believe a batch whose words, joined, are what was sent.
+    """Parse the analyses of a batch of lines.
+
+    Args:
+        sent: the lines as sent to Juman++.
+        answer: its output.
 
     Raises:
-        Distrust: they are not, or the output is not in JUMAN's form.
+        InvalidAnswer: the words do not join to the lines, or the output is not in JUMAN's format.
     """
     lines = sent.decode().split("\n")[:-1]
     blocks = re.split("^EOS\n", answer.decode(errors="replace"), flags=re.M)
@@ -66,7 +73,7 @@ def _rows(line: str, block: str) -> Iterator[MorphemeRow]:
 
 
 def _fields(printed: str) -> tuple[list[str], tuple[str | None, ...]]:
-    """Surface, reading and base cut at every space, and the other fields."""
+    """Return surface, reading and base form, split at every space, and the other fields."""
     found = _LINE.fullmatch(printed)
     if not found:
         raise InvalidAnswer("changed")
@@ -94,20 +101,20 @@ def _row(forms: list[str], fields: tuple[str | None, ...], surface: str) -> Morp
 
 
 def unknown_morpheme(surface: str) -> MorphemeRow:
-    """A text that was not analysed, as JUMAN would give a word that it cannot place."""
+    """Return a text that was not analyzed, in the form of JUMAN's undefined words (未定義語)."""
     return MorphemeRow(surface, surface, surface, "未定義語", 15, "その他", 1, "*", 0, "*", 0, None)
 
 
 def morpheme_list_builder() -> Callable[[list[MorphemeRow]], MList]:
-    """What makes pyknp's objects of rows.
+    """Return a function that converts rows to pyknp objects.
 
     Raises:
-        MachineError: pyknp cannot be imported; it needs `pkg_resources`, which setuptools 81 no longer has.
+        MachineError: pyknp cannot be imported. It needs `pkg_resources`, which setuptools 81 removed.
     """
     pyknp = import_library("pyknp", "'jprep[pyknp]'")
 
     def morpheme(row: MorphemeRow, number: int) -> Morpheme:
-        # pyknp's own parser splits at every space and fails on words that hold one: the fields are set here.
+        # pyknp's own parser splits at every space and fails on words with spaces, so the fields are set here.
         made = pyknp.Morpheme("", number)
         made.midasi, made.yomi, made.genkei, made.hinsi, made.hinsi_id, made.bunrui, made.bunrui_id = row[:7]
         made.katuyou1, made.katuyou1_id, made.katuyou2, made.katuyou2_id = row[7:11]

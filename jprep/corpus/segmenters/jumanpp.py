@@ -1,4 +1,4 @@
-"""Juman++ V2, driven directly: only what surely comes back is sent, and only what surely is right is believed."""
+"""Juman++ V2 as an external program. Its input is restricted to what it can process, and its answers are validated."""
 
 from __future__ import annotations
 
@@ -25,20 +25,24 @@ if TYPE_CHECKING:
     from pyknp import MList
 
 _KANA = "ぁ-ゟ゠-ヿㇰ-ㇿｦ-ﾟ〜～"
-_KANJI = "々-〇〻㐀-䶿一-鿿豈-﫿\U00020000-\U0003ffff"
+# The CJK compatibility ideographs begin at U+F900. This range begins at U+8C48 by mistake, so that long runs of Hangul
+# and private-use characters are split like kanji. A correction changes the input of Juman++ and needs a new `version`.
+_KANJI = "々-〇〻㐀-䶿一-鿿\u8c48-\ufaff\U00020000-\U0003ffff"
 _SCRIPTS = (f"[{_KANA}]", f"[{_KANJI}]", rf"[^\W\d_{_KANA}{_KANJI}]")
-"""What makes Juman++'s lattice explode when it goes on too long. All kana count as one: っ, ー and 〜 lengthen both."""
+"""Scripts of which long runs make Juman++'s lattice very large. Hiragana and katakana count as one script, since っ, ー
+and 〜 continue runs of both."""
 
-_CAREFUL = re.compile(f"^# |[\n\0{PROBE}{WORD}\ud800-\udfff]")
+_NEEDS_SPLIT = re.compile(f"^# |[\n\0{PROBE}{WORD}\ud800-\udfff]")
 
-_GET = "build it from https://github.com/ku-nlp/jumanpp/releases, or take `jumandic`, which needs nothing but pip"
+_INSTALL = "build it from https://github.com/ku-nlp/jumanpp/releases, or use `jumandic`, which pip installs"
 
 
 class JumanppSegmenter(Segmenter):
-    """Juman++ with any model of its own, one process a worker, kept alive.
+    """Juman++ with any of its models. Each worker keeps one process running.
 
-    Counts `unsegmented.<reason>`: `mark` (U+001F in the text), `surrogate` (not valid UTF-8), and the program's faults:
-    `died`, `timeout`, `lines` (more or fewer than sent) and `changed` (its words are not the text).
+    Counts `unsegmented.<reason>`, where the reason is a property of the text, `mark` (it contains U+001F) or
+    `surrogate` (not valid UTF-8), or a failure of the program: `died`, `timeout`, `lines` (wrong number of lines),
+    `changed` (its words do not join to the text).
     """
 
     name = "jumanpp"
@@ -49,14 +53,15 @@ class JumanppSegmenter(Segmenter):
         """Options.
 
         Attributes:
-            program: its path, or its name on PATH.
-            model: the model's path; "" takes the one that the program's own configuration names.
-            args: more options, each as `--name=value`.
-            timeout: seconds that a batch may take.
-            memory_mb: the most address space that the process may have, in MiB (no effect on macOS).
-            max_line_bytes: longer sentences are cut at sentence ends, else at commas and spaces.
-            max_run: characters of one script in a row; longer runs are cut.
-            batch: lines sent at once.
+            program: path of the program, or its name on PATH.
+            model: path of the model; "" uses the model in the program's configuration.
+            args: further options of the program, each as `--name=value`.
+            timeout: maximum seconds per batch.
+            memory_mb: limit of the address space of the process in MiB (no effect on macOS).
+            max_line_bytes: maximum size of a line in bytes; longer sentences are split at sentence ends, else at commas
+                and spaces.
+            max_run: maximum number of consecutive characters of one script; longer runs are split.
+            batch: lines per batch.
         """
 
         program: str = "jumanpp"
@@ -71,24 +76,24 @@ class JumanppSegmenter(Segmenter):
     def __init__(self, config: Any = None) -> None:
         super().__init__(config)
         for arg in self.config.args:
-            _check(arg)
+            _check_argument(arg)
         self._short = min(self.config.max_run, self.config.max_line_bytes // 4)
         each = "|".join(f"{script}{{{self.config.max_run}}}(?={script})" for script in _SCRIPTS)
         self._run = re.compile(f"({PROBE}|{each})")
 
     def segment(self, texts: Sequence[str]) -> list[str]:
-        """Put U+001F between words; a sentence of which any part failed comes back as it was, and is counted."""
+        """Insert U+001F between words. A sentence with a failed part is returned unchanged and counted."""
         cuts = [self._lines(text) for text in texts]
-        # One character is one word: nothing to ask.
+        # One character is one word and needs no analysis.
         answers = iter(self._segmenting.ask([line for cut in cuts for line in cut if len(line) > 1]))
         return [self._join(text, cut, answers) for text, cut in zip(texts, cuts, strict=True)]
 
-    def analyse(self, texts: Sequence[str]) -> list[MList]:
-        """Full morphological analyses.
+    def analyze(self, texts: Sequence[str]) -> list[MList]:
+        """Return full morphological analyses.
 
         Returns:
-            For each text a `pyknp.MList`, the `midasi` of whose morphemes join to the text. What Juman++ cannot take is
-            one morpheme of the class 未定義語, counted as `unanalysed.<reason>`.
+            For each text a `pyknp.MList`, whose `midasi` join to the text. A text that Juman++ cannot process is one
+            morpheme of the class 未定義語, counted as `unanalysed.<reason>`.
 
         Raises:
             MachineError: the extra `pyknp` is not installed, or Juman++ does not work.
@@ -96,11 +101,11 @@ class JumanppSegmenter(Segmenter):
         build = morpheme_list_builder()
         cuts = [self._lines(text) for text in texts]
         asked = list({line: None for cut in cuts for line in cut if line not in ("", "\n", PROBE)})
-        answers = dict(zip(asked, self._analysing.ask(asked), strict=True))
+        answers = dict(zip(asked, self._analyzing.ask(asked), strict=True))
         return [build(self._rows(text, cut, answers)) for text, cut in zip(texts, cuts, strict=True)]
 
     def provenance(self) -> dict[str, str]:
-        """The program's `-v` line, and the hash of its model and of every file that its options name."""
+        """Return the version line of the program, and the hashes of its model and of every file in its options."""
         found = {"jumanpp": self._version()}
         for arg in self._options():
             name, _, value = arg.partition("=")
@@ -109,35 +114,35 @@ class JumanppSegmenter(Segmenter):
         return found
 
     def close(self) -> None:
-        """Let the processes leave."""
-        for driver in ("_segmenting", "_analysing"):
-            if driver in self.__dict__:
-                self.__dict__.pop(driver).close()
+        """Stop the processes."""
+        for client in ("_segmenting", "_analyzing"):
+            if client in self.__dict__:
+                self.__dict__.pop(client).close()
 
     @cached_property
     def _segmenting(self) -> AnalyzerClient[str]:
-        return self._driver(f"{PROBE}\n".encode(), parse_words, 2, "--segment", f"--segment-separator={WORD}")
+        return self._client(f"{PROBE}\n".encode(), parse_words, 2, "--segment", f"--segment-separator={WORD}")
 
     @cached_property
-    def _analysing(self) -> AnalyzerClient[list[MorphemeRow]]:
-        return self._driver(b"EOS\n", parse_analyses, 4096, "--juman")
+    def _analyzing(self) -> AnalyzerClient[list[MorphemeRow]]:
+        return self._client(b"EOS\n", parse_analyses, 4096, "--juman")
 
-    def _driver(self, end: bytes, read: Any, growth: int, *mode: str) -> AnalyzerClient[Any]:
+    def _client(self, end: bytes, read: Any, growth: int, *mode: str) -> AnalyzerClient[Any]:
         command, config = [self._program(), *self._options(), *mode], self.config
         bounds = {"batch": config.batch, "timeout": config.timeout, "memory_mb": config.memory_mb}
         return AnalyzerClient(command, end, read, growth=growth, **bounds)
 
     def _lines(self, text: str) -> list[str]:
-        """Cut a text into lines that Juman++ takes; none where it takes no part of it."""
-        careful = _CAREFUL.search(text)
-        if not careful and len(text) <= self._short:
+        """Split a text into lines that Juman++ accepts; return no lines if it cannot process the text."""
+        needs_split = _NEEDS_SPLIT.search(text)
+        if not needs_split and len(text) <= self._short:
             return [text]
-        if careful and unsupported_reason(text):
+        if needs_split and unsupported_reason(text):
             return []
         return [line for piece in split_text(text, self.config.max_line_bytes) for line in self._safe(piece)]
 
     def _safe(self, piece: str) -> Iterator[str]:
-        """Cut the probe, long runs of one script, and `#` before a space, which would make a comment of the line."""
+        """Split off the probe, long runs of one script, and `# `, which begins a comment line."""
         for part in filter(None, self._run.split(piece)):
             yield from ("#", part[1:]) if part.startswith("# ") else (part,)
 
@@ -160,14 +165,14 @@ class JumanppSegmenter(Segmenter):
     def _program(self) -> str:
         path = shutil.which(str(Path(self.config.program).expanduser()))
         if path is None:
-            what = f"there is no program {self.config.program!r}"
-            raise MachineError(what, where="segmenter jumanpp: program", fix=_GET)
+            what = f"program {self.config.program!r} not found"
+            raise MachineError(what, where="segmenter jumanpp: program", fix=_INSTALL)
         return path
 
     def _options(self) -> list[str]:
         model = Path(self.config.model).expanduser() if self.config.model else configured_model(self._program())
         if not model.is_file():
-            raise MachineError(f"there is no model {str(model)!r}", where="segmenter jumanpp: model", fix=_GET)
+            raise MachineError(f"model {str(model)!r} not found", where="segmenter jumanpp: model", fix=_INSTALL)
         return [f"--model={model}", *self.config.args]
 
     def _version(self) -> str:
@@ -175,15 +180,22 @@ class JumanppSegmenter(Segmenter):
         try:
             ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=self.config.timeout)
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise MachineError(f"{command[0]} does not tell its version: {error}", fix=_GET) from error
+            raise MachineError(f"cannot get the version of {command[0]}: {error}", fix=_INSTALL) from error
         return ran.stdout.decode(errors="replace").strip()
 
 
 def parse_words(sent: bytes, answer: bytes) -> list[str]:
-    """Believe a batch whose words, joined, are what was sent.
+    """Parse the words of a batch of lines.
+
+    Args:
+        sent: the lines as sent to Juman++.
+        answer: its output.
+
+    Returns:
+        The lines with U+001F between words.
 
     Raises:
-        Distrust: they are not.
+        InvalidAnswer: the words do not join to the lines.
     """
     if answer.count(b"\n") != sent.count(b"\n"):
         raise InvalidAnswer("lines")
@@ -197,10 +209,10 @@ def parse_words(sent: bytes, answer: bytes) -> list[str]:
 
 
 def configured_model(program: str) -> Path:
-    """The model that an installed Juman++ takes by itself: the one that its `jumandic.config` names.
+    """Return the default model of an installed Juman++, named in its `jumandic.config`.
 
     Raises:
-        MachineError: there is no such file where the program looks for it.
+        MachineError: the configuration file is not where the program looks for it.
     """
     shared = Path(program).resolve().parent.parent / "libexec" / "jumanpp"
     for folder in (shared, Path("~/.config/jumanpp").expanduser()):
@@ -208,17 +220,17 @@ def configured_model(program: str) -> Path:
         if config.is_file() and (named := re.search(r"--model=(\S+)", config.read_text(encoding="utf-8"))):
             return folder / named[1]
     where = f"{program} has no jumandic.config in {shared}"
-    raise MachineError("it is not known which model Juman++ takes", where=where, fix="name it: model = '….jppmdl'")
+    raise MachineError("cannot find the default model of Juman++", where=where, fix="set model = '….jppmdl'")
 
 
-def _check(arg: str) -> None:
-    """Refuse what would be read as an input file, after which Juman++ never exits, and what jprep says itself."""
+def _check_argument(arg: str) -> None:
+    """Refuse input files, with which Juman++ would never exit, and options that jprep sets itself."""
     name, _, value = arg.partition("=")
     if not (name.startswith("--") and value):
         raise ConfigError(f"{arg!r} is not of the form --name=value", where="segmenter jumanpp: args")
     if name in ("--model", "--output", "--format", "--segment-separator", "--lattice", "--specifics"):
         fix = "leave it out; for a model, set `model`"
-        raise ConfigError(f"{name} is for jprep to say", where="segmenter jumanpp: args", fix=fix)
+        raise ConfigError(f"{name} is set by jprep", where="segmenter jumanpp: args", fix=fix)
 
 
 def _reason(text: str, parts: Sequence[object]) -> str:

@@ -1,4 +1,4 @@
-"""What segmenters that call a library of this process share: nothing lost, nothing too long, every refusal counted."""
+"""Base class of segmenters that call a library: restores lost characters, splits long texts, counts failures."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from jprep.io.atomic import file_sha256
 
 
 class LibrarySegmenter(Segmenter):
-    """A segmenter whose analyser is a library.
+    """A segmenter that calls a library in this process.
 
     Attributes:
-        max_bytes: the longest text the analyser is given, in bytes of UTF-8; a longer one is cut at sentence ends.
-        max_run: characters of one kind in a row that the analyser is given; a longer run is cut. 0 is no limit.
+        max_bytes: maximum length of a text in bytes of UTF-8; longer texts are split at sentence ends.
+        max_run: maximum number of consecutive characters of one kind; longer runs are split. 0 is no limit.
     """
 
     max_bytes: ClassVar[int]
@@ -31,42 +31,42 @@ class LibrarySegmenter(Segmenter):
 
     @abstractmethod
     def mark(self, text: str) -> str:
-        """The analyser's words joined by U+001F; white space, and what follows a NUL, may be missing."""
+        """Return the words joined by U+001F. White space, and text after a NUL, may be missing."""
 
     def segment(self, texts: Sequence[str]) -> list[str]:
-        """Mark each text; one that the analyser did not give back whole is restored, or counted as `unsegmented`."""
+        """Insert U+001F between words. A text that the library changed is restored, or counted as `unsegmented`."""
         marked = []
         for text in texts:
             try:
                 words = self.mark(text) if self._fits(text) else ""
             except UnicodeError:
                 words = ""
-            marked.append(words if words.replace(WORD, "") == text else self._mend(text, words))
+            marked.append(words if words.replace(WORD, "") == text else self._repair(text, words))
         return marked
 
     def _fits(self, text: str) -> bool:
-        """Whether the analyser can be given a text whole."""
+        """Return whether a text is short enough for one call of the library."""
         return len(text) * 4 <= self.max_bytes and (not 0 < self.max_run < len(text) or not self._runs.search(text))
 
     @cached_property
     def _runs(self) -> re.Pattern[str]:
         return long_run_pattern(self.max_run)
 
-    def _mend(self, text: str, words: str) -> str:
-        """Put back what was lost from `words`, or analyse the text again in pieces."""
+    def _repair(self, text: str, words: str) -> str:
+        """Restore what is missing in `words`, or segment the text again in pieces."""
         if words and WORD not in text and (restored := restore_spaces(text, words.split(WORD))):
             return WORD.join(restored)
         reason = unsupported_reason(text)
-        restored = None if reason else self._piecewise(text)
+        restored = None if reason else self._segment_pieces(text)
         if restored is None:
             self.tally[f"unsegmented.{reason or 'changed'}"] += 1
             return text
         return WORD.join(restored)
 
-    def _piecewise(self, text: str) -> list[str] | None:
+    def _segment_pieces(self, text: str) -> list[str] | None:
         found: list[str] = []
         for piece in self._pieces(text):
-            words = self._analyse(piece)
+            words = self._analyze(piece)
             if words is None:
                 return None
             found += words
@@ -76,21 +76,21 @@ class LibrarySegmenter(Segmenter):
         for piece in split_text(text, self.max_bytes):
             yield from filter(None, self._runs.split(piece)) if self.max_run else (piece,)
 
-    def _analyse(self, piece: str) -> list[str] | None:
-        """The words of a piece; None where the analyser changed it."""
+    def _analyze(self, piece: str) -> list[str] | None:
+        """Return the words of a piece, or None if the library changed the text."""
         if len(piece) == 1:
             return [piece]
         try:
             return restore_spaces(piece, self.mark(piece).split(WORD))
         except UnicodeDecodeError:
-            # jumandic has entries (of old orthography: でせうか) that end inside a character: the halves do without.
+            # Some entries of jumandic (in old orthography: でせうか) end inside a character. Halving avoids them.
             self.tally["halved.undecodable"] += 1
-            first, second = self._analyse(piece[: len(piece) // 2]), self._analyse(piece[len(piece) // 2 :])
+            first, second = self._analyze(piece[: len(piece) // 2]), self._analyze(piece[len(piece) // 2 :])
             return None if first is None or second is None else first + second
 
 
 def unsupported_reason(text: str) -> str:
-    """Why no analyser can be given this text, or ""."""
+    """Return why no analyzer can process a text (`mark`, `surrogate`), or ""."""
     if WORD in text:
         return "mark"
     try:
@@ -101,20 +101,24 @@ def unsupported_reason(text: str) -> str:
 
 
 def import_library(name: str, needs: str) -> ModuleType:
-    """Import an analyser's package.
+    """Import the package of an analyzer.
+
+    Args:
+        name: name of the module.
+        needs: what `pip install` needs to install it.
 
     Raises:
-        MachineError: it is not installed; the fix is `pip install` of `needs`.
+        MachineError: the package cannot be imported.
     """
     try:
         return import_module(name)
     except ImportError as error:
-        what = f"the Python package {name} cannot be imported: {error}"
+        what = f"cannot import the Python package {name}: {error}"
         raise MachineError(what, fix=f"pip install {needs}") from error
 
 
 def file_hash(path: Path) -> str:
-    """A dictionary's or model's hash, `sha256:…`, computed once a process for each state of the file."""
+    """Return the hash of a dictionary or model, `sha256:…`, computed once per process and state of the file."""
     stat = path.stat()
     return _sha256(path, stat.st_size, stat.st_mtime_ns)
 

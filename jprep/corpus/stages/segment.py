@@ -1,4 +1,4 @@
-"""The stage behind deduplication: what stays is segmented and written to its lasting place."""
+"""The stage after deduplication: remove duplicates, segment the remaining text, write the final shards."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from jprep.io.verified_files import RUN_AGAIN, verify_file
 
 
 class SegmentStage(Stage):
-    """Takes out duplicates and marks words.
+    """Removes duplicates and marks words.
 
     Args:
-        read: the documents stage's receipts.
-        drops: the dedup stage's outputs. The caller verifies them: every task reads a part of each.
-        segmenter: the recipe's.
-        made_from: what the output depends on: the documents stage's fingerprint, and the segmenter's description.
-        about: metadata of the files.
+        read: receipts of the read stage.
+        drops: outputs of the dedup stage. The caller verifies them, since every task reads a part of each.
+        segmenter: the segmenter of the recipe.
+        made_from: fingerprint fields: the fingerprint of the read stage and the description of the segmenter.
+        metadata: metadata of the Parquet schema.
     """
 
     name = "words"
@@ -40,10 +40,10 @@ class SegmentStage(Stage):
         drops: list[Output],
         segmenter: StepRef,
         made_from: dict[str, Any],
-        about: dict[str, str],
+        metadata: dict[str, str],
     ) -> None:
         self._read, self._drops, self._segmenter, self._made_from = read, drops, segmenter, made_from
-        self._about = about
+        self._metadata = metadata
 
     @cached_property
     def _step(self) -> Segmenter:
@@ -51,19 +51,19 @@ class SegmentStage(Stage):
         return step
 
     def __getstate__(self) -> dict[str, Any]:
-        """Another process opens its own segmenter."""
+        """Return the state without the segmenter: each process opens its own."""
         return {name: value for name, value in self.__dict__.items() if name != "_step"}
 
     def fields(self) -> dict[str, Any]:
-        """The documents it works on, and the segmenter."""
+        """Return the fingerprint fields: the documents and the segmenter."""
         return self._made_from
 
     def total(self) -> int:
-        """Characters of all documents."""
+        """Return the number of characters of all documents."""
         return sum(receipt.counts.get("total.characters", 0) for receipt in self._read)
 
     def tasks(self) -> Iterator[Task]:
-        """A task for each file of documents."""
+        """Yield one task per file of documents."""
         for shard, receipt in enumerate(self._read):
             for output in receipt.outputs:
                 if output.folder == DOCUMENTS:
@@ -71,22 +71,22 @@ class SegmentStage(Stage):
                     yield Task(receipt.task, payload, receipt.counts["total.characters"], output.sha256)
 
     def run(self, task: Task, root: Path) -> Result:
-        """Rewrite a file of documents without its duplicates, and with its words."""
+        """Rewrite a file of documents without duplicates and with words."""
         shard, output, counts = task.payload
         drops = drops_for_shard(shard, root, self._drops)
         if not drops and not self._step.marks:
             verify_file(root / output.path, output.sha256)
-            return _as_it_is(root, output, counts)
-        with open_task_output(root, "", f"{self.name}/{task.id}", self._step, self._about) as taken:
+            return _link_unchanged(root, output, counts)
+        with open_task_output(root, "", f"{self.name}/{task.id}", self._step, self._metadata) as task_output:
             for row, doc in enumerate(read_rows(root, output, Document, fix=RUN_AGAIN)):
                 if row in drops.documents:
-                    taken.take(reject(doc, "dedup.documents", "duplicate"))
+                    task_output.add(reject(doc, "dedup.documents", "duplicate"))
                     continue
                 if row in drops.lines:
-                    drop_lines(doc, drops.lines[row], "dedup.lines", taken.counts)
-                taken.take(doc if doc.text else reject(doc, "dedup.lines", "empty"))
-        taken.counts.update(dict(take_tally("segmenter", self._step)))
-        return taken.result()
+                    drop_lines(doc, drops.lines[row], "dedup.lines", task_output.counts)
+                task_output.add(doc if doc.text else reject(doc, "dedup.lines", "empty"))
+        task_output.counts.update(dict(take_tally("segmenter", self._step)))
+        return task_output.result()
 
     def close(self) -> None:
         """Close the segmenter of this process."""
@@ -95,7 +95,11 @@ class SegmentStage(Stage):
 
 
 def describe_segmenter(ref: StepRef) -> dict[str, Any]:
-    """What a corpus's manifest says of its segmenter; an error if it is not installed."""
+    """Return the description of a segmenter for the manifest.
+
+    Raises:
+        MachineError: the segmenter is not installed.
+    """
     step = make_step("segmenter", ref)
     try:
         return describe_step(step)
@@ -103,8 +107,8 @@ def describe_segmenter(ref: StepRef) -> dict[str, Any]:
         step.close()
 
 
-def _as_it_is(root: Path, output: Output, counts: dict[str, int]) -> Result:
-    """Give a file that needs no change its lasting place, without writing it again where the file system can."""
+def _link_unchanged(root: Path, output: Output, counts: dict[str, int]) -> Result:
+    """Put a file that needs no change in its final place: as a hard link if possible, else as a copy."""
     path = f"{DOCUMENTS}/{Path(output.path).name}"
     with atomic_path(root / path) as temporary:
         try:

@@ -1,4 +1,4 @@
-"""Where a task's documents and rejects go: segmented, counted, written, committed together."""
+"""Output of one task: documents and rejects, segmented, counted and written together."""
 
 from __future__ import annotations
 
@@ -10,30 +10,36 @@ from jprep.corpus.dedup.hashes import HASHES, DocumentHashWriter
 from jprep.corpus.document import SENTENCE, WORD, Document, Reject, Tally
 from jprep.corpus.processing import segment_documents
 from jprep.corpus.step import Segmenter
-from jprep.corpus.store import DOCUMENTS, DOCUMENTS_SUFFIX, REJECTS, REJECTS_SUFFIX, Written, row_writer
+from jprep.corpus.store import DOCUMENTS, DOCUMENTS_SUFFIX, REJECTS, REJECTS_SUFFIX, RowWriter, row_writer
 from jprep.engine.stage import Output, Result
 
 _BATCH = 500_000  # characters segmented and written at a time
 
 
 class TaskOutput:
-    """Takes what one task makes of its input; see `sink`."""
+    """Segments, counts and writes the documents and rejects of one task; see `open_task_output`.
+
+    Attributes:
+        counts: counts of the task; the corpus totals begin with `total.`.
+        rejects: number of rejects by `step/reason`.
+        outputs: the written files, set at the end of the `open_task_output` block.
+    """
 
     def __init__(
-        self, kept: Written, refused: Written, segmenter: Segmenter, hashes: DocumentHashWriter | None
+        self, documents: RowWriter, rejects: RowWriter, segmenter: Segmenter, hashes: DocumentHashWriter | None
     ) -> None:
-        self._kept, self._refused, self._segmenter, self._hashes = kept, refused, segmenter, hashes
+        self._documents, self._reject_rows, self._segmenter, self._hashes = documents, rejects, segmenter, hashes
         self._batch: list[Document] = []
         self._size = 0
         self.counts: Tally = Tally()
         self.rejects: Tally = Tally()
         self.outputs: list[Output] = []
 
-    def take(self, item: Document | Reject) -> None:
-        """Take a document or a reject."""
+    def add(self, item: Document | Reject) -> None:
+        """Add a document or a reject."""
         if isinstance(item, Reject):
             self.rejects[f"{item.step}/{item.reason}"] += 1
-            self._refused.add([item])
+            self._reject_rows.add([item])
             return
         self._batch.append(item)
         self._size += len(item.text)
@@ -41,17 +47,17 @@ class TaskOutput:
             self.flush()
 
     def flush(self) -> None:
-        """Segment, measure and write the documents that were taken."""
+        """Segment, count and write the added documents."""
         segment_documents(self._batch, self._segmenter)
         for doc in self._batch:
             _measure(doc, self.counts, segmented=self._segmenter.marks)
             if self._hashes:
                 self._hashes.add(doc)
-        self._kept.add(self._batch)
+        self._documents.add(self._batch)
         self._batch, self._size = [], 0
 
     def result(self) -> Result:
-        """What was done and committed; after the block."""
+        """Return the result of the task. Call it after the block."""
         return Result(self.outputs, self.counts, self.rejects)
 
 
@@ -61,34 +67,34 @@ def open_task_output(
     folder: str,
     name: str,
     segmenter: Segmenter,
-    about: Mapping[str, str],
+    metadata: Mapping[str, str],
     hashes: DocumentHashWriter | None = None,
 ) -> Iterator[TaskOutput]:
-    """Open a task's files; they are committed at the end of the block.
+    """Open the output files of a task. They are committed at the end of the block.
 
     Args:
-        root: the corpus's folder.
-        folder: where documents and hashes go, relative to it, with a slash at its end; "" for their lasting place.
-            Rejects go to theirs at once.
-        name: the stage's and the task's, `STAGE/TASK`; it names the files.
+        root: directory of the corpus.
+        folder: where to write documents and hashes: a path relative to `root` with a trailing slash, or "" for their
+            final place. Rejects are written to their final place in any case.
+        name: `STAGE/TASK`; gives the names of the files.
         segmenter: marks words.
-        about: metadata of the files of documents and rejects.
-        hashes: notes each document for deduplication, or None.
+        metadata: metadata of the Parquet schema.
+        hashes: collects hashes of the documents for deduplication, or None.
     """
     stage, _, task = name.partition("/")
     with (
-        row_writer(root, f"{folder}{DOCUMENTS}/{task}{DOCUMENTS_SUFFIX}", Document, about) as kept,
-        row_writer(root, f"{REJECTS}/{stage}-{task}{REJECTS_SUFFIX}", Reject, about) as refused,
+        row_writer(root, f"{folder}{DOCUMENTS}/{task}{DOCUMENTS_SUFFIX}", Document, metadata) as documents,
+        row_writer(root, f"{REJECTS}/{stage}-{task}{REJECTS_SUFFIX}", Reject, metadata) as rejects,
     ):
-        taken = TaskOutput(kept, refused, segmenter, hashes)
-        yield taken
-        taken.flush()
-    noted = hashes.commit(root, f"{folder}{HASHES}/{task}") if hashes else None
-    taken.outputs = [output for output in (kept.output, refused.output, noted) if output]
+        task_output = TaskOutput(documents, rejects, segmenter, hashes)
+        yield task_output
+        task_output.flush()
+    hash_file = hashes.commit(root, f"{folder}{HASHES}/{task}") if hashes else None
+    task_output.outputs = [output for output in (documents.output, rejects.output, hash_file) if output]
 
 
 def _measure(doc: Document, counts: Tally, *, segmented: bool) -> None:
-    """Add a document to the corpus's totals."""
+    """Add a document to the totals of the corpus."""
     paragraphs, breaks = doc.text.count("\n") + 1, doc.words.count(SENTENCE)
     counts["total.documents"] += 1
     counts["total.paragraphs"] += paragraphs

@@ -116,14 +116,14 @@ def test_a_program_that_dies_now_and_then_loses_no_line(make):
 
 
 def test_a_program_that_always_dies_is_given_up(make, monkeypatch):
-    monkeypatch.setattr(analyzer_client, "_FAILURES", 5)
-    with pytest.raises(MachineError, match="failed 5 times in 0 lines, at last with died"):
+    monkeypatch.setattr(analyzer_client, "_MAX_FAILURES", 5)
+    with pytest.raises(MachineError, match="failed 5 times in 0 lines, last with died"):
         make("--fake-life=1").segment(LINES)
 
 
 def test_a_program_that_dies_every_few_lines_is_given_up(make, monkeypatch):
-    monkeypatch.setattr(analyzer_client, "_FAILURES", 8)
-    with pytest.raises(MachineError, match=r"failed \d+ times in \d+ lines, at last with died") as caught:
+    monkeypatch.setattr(analyzer_client, "_MAX_FAILURES", 8)
+    with pytest.raises(MachineError, match=r"failed \d+ times in \d+ lines, last with died") as caught:
         make("--fake-life=4").segment(LINES * 10)
     assert "--segment" in caught.value.where and "memory_mb" in caught.value.fix
 
@@ -209,7 +209,7 @@ def test_a_model_that_nobody_names_is_asked_for(program, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "bin").mkdir()
     lonely = shutil.copy(program, tmp_path / "bin")
-    with pytest.raises(MachineError, match="not known which model") as caught:
+    with pytest.raises(MachineError, match="cannot find the default model") as caught:
         JumanppSegmenter(JumanppSegmenter.Config(program=str(lonely))).provenance()
     assert "model" in caught.value.fix
 

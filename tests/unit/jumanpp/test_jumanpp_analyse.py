@@ -24,20 +24,20 @@ def test_the_words_join_to_the_text(either):
     needs_pyknp()
     either.tally.clear()
     texts = [*SENTENCES, *HARD, LONG[0], LONG[3]]
-    for text, analysis in zip(texts, either.analyse(texts), strict=True):
+    for text, analysis in zip(texts, either.analyze(texts), strict=True):
         assert "".join(morpheme.midasi for morpheme in analysis) == text
     assert not either.tally
 
 
 def test_words_are_those_of_the_segmenter(either):
     needs_pyknp()
-    words = [[morpheme.midasi for morpheme in analysis] for analysis in either.analyse(SENTENCES)]
+    words = [[morpheme.midasi for morpheme in analysis] for analysis in either.analyze(SENTENCES)]
     assert words == [marked.split(WORD) for marked in either.segment(SENTENCES)]
 
 
 def test_fields_spaces_and_equal_analyses(make):
     needs_pyknp()
-    (analysis,) = make().analyse(["母と (^ ^)"])
+    (analysis,) = make().analyze(["母と (^ ^)"])
     mother, _, space, face = analysis
     assert (mother.yomi, mother.hinsi, mother.hinsi_id, mother.bunrui, mother.imis) == (
         "はは",
@@ -57,7 +57,7 @@ def test_fields_spaces_and_equal_analyses(make):
 def test_what_fails_is_one_unknown_word_and_is_counted(make):
     needs_pyknp()
     jumanpp = make("--fake-fault=die")
-    good, bad, mark = jumanpp.analyse(["無事な文", "罠の文", f"印{WORD}"])
+    good, bad, mark = jumanpp.analyze(["無事な文", "罠の文", f"印{WORD}"])
     assert len(good) > 1
     assert [(m.midasi, m.hinsi) for m in [*bad, *mark]] == [("罠の文", "未定義語"), (f"印{WORD}", "未定義語")]
     assert jumanpp.tally == {"unanalysed.died": 1, "unanalysed.mark": 1}
@@ -66,7 +66,7 @@ def test_what_fails_is_one_unknown_word_and_is_counted(make):
 def test_the_missing_extra_names_its_pip_command(make, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyknp", None)
     with pytest.raises(MachineError) as caught:
-        make().analyse(SENTENCES)
+        make().analyze(SENTENCES)
     assert caught.value.fix == "pip install 'jprep[pyknp]'"
 
 

@@ -64,7 +64,7 @@ def test_a_program_that_dies_every_few_lines_is_not_started_for_ever(life: int, 
     played.life = life
     with pytest.raises(MachineError, match=r"failed \d+ times in \d+ lines"):
         made().ask(lines(406))
-    assert played.started < 2 * analyzer_client._FAILURES
+    assert played.started < 2 * analyzer_client._MAX_FAILURES
 
 
 @pytest.mark.parametrize("calls", [1, 40])
@@ -90,7 +90,7 @@ def test_many_good_lines_are_no_credit_for_later_failures(played: type[Played]) 
     one.kill()
     with pytest.raises(MachineError):
         one.ask(lines(2000))
-    assert played.started - before < 2 * analyzer_client._FAILURES
+    assert played.started - before < 2 * analyzer_client._MAX_FAILURES
 
 
 @settings(deadline=None, max_examples=50)
@@ -109,4 +109,4 @@ def test_the_number_of_processes_is_bounded_by_the_number_of_lines(
             pass
         else:
             assert all(answer == line for answer, line in zip(answers, asked, strict=True) if isinstance(answer, str))
-        assert Played.started <= analyzer_client._FAILURES + count / analyzer_client._LINES_PER_FAILURE + 2
+        assert Played.started <= analyzer_client._MAX_FAILURES + count / analyzer_client._LINES_PER_FAILURE + 2

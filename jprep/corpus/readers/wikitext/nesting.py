@@ -1,4 +1,4 @@
-"""The three things that nest, templates, links and tables, taken apart in one pass with a stack of our own."""
+"""Resolve nested mark-up (templates, links and tables) in one pass with an explicit stack."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from jprep.corpus.readers.wikitext.placeholders import DROPPED, EQUALS, LINKED, 
 from jprep.corpus.readers.wikitext.templating.expansion import TemplateExpander
 
 MAX_DEPTH = 100
-"""What is nested deeper shows nothing: MediaWiki's own limit is 40, and it bounds how often a text is copied."""
+"""Mark-up nested deeper is dropped. MediaWiki's own limit is 40. The limit bounds how often a text is copied."""
 
-# Nine tenths of all hold nothing nested: these are resolved in bulk, then what holds nothing more, and once again.
+# 90 % of templates and links contain no nested ones. They are resolved in bulk, then those that contained only these,
+# and once again.
 _FLAT_TEMPLATE = re.compile(r"\{\{(?<!\{\{\{)([^{}\[\]]*)\}\}(?!\})")
 _FLAT_LINK = re.compile(r"\[\[([^{}\[\]]*)\]\]")
 _BULK_PASSES = 3
@@ -23,7 +24,7 @@ _HEADER = re.compile(r"\n[ \t]*!.*")
 
 
 class _Frame:
-    """What was opened and is not yet closed, with the pieces of text inside."""
+    """An open template, link or table, with the pieces of text inside it."""
 
     __slots__ = ("kind", "pieces")
 
@@ -33,11 +34,17 @@ class _Frame:
 
 
 class NestingResolver:
-    """Resolves templates, links and tables, however they are nested, in time linear in the text.
+    """Resolves nested templates, links and tables in time linear in the text.
 
-    `}}` and `|}` close the nearest open template or table, and what was opened inside and never closed is broken; `]]`
-    closes a link only where nothing else was opened since. A closing sign with nothing to close is taken away.
-    Of a broken template, table or file link the rest of its line goes with the sign, of another link the sign alone.
+    `}}` and `|}` close the nearest open template or table. Mark-up opened inside it and not closed is broken. `]]`
+    closes a link only if no other mark-up was opened since. A closing sign without an opening one is removed. Of a
+    broken template, table or file link, the rest of the line is removed; of another link, only the opening sign.
+
+    Args:
+        links: resolves links.
+        templates: expands templates.
+        keep_tables: whether to keep the rows of tables.
+        tally: receives the counts of tables and broken mark-up.
     """
 
     def __init__(self, links: LinkResolver, templates: TemplateExpander, keep_tables: bool, tally: Tally) -> None:
@@ -47,13 +54,13 @@ class NestingResolver:
         self._open = {"{{": 0, "{|": 0, "[[": 0}
 
     def resolve(self, text: str) -> str:
-        """The text with nothing nested left."""
+        """Return the text with all nested mark-up resolved."""
         for _ in range(_BULK_PASSES):
             before = len(text)
             if "{{" in text:
-                text = _FLAT_TEMPLATE.sub(lambda match: _guarded(self._templates.expand(match[1])), text)
+                text = _FLAT_TEMPLATE.sub(lambda match: _escape_arguments(self._templates.expand(match[1])), text)
             if "[[" in text:
-                text = _FLAT_LINK.sub(lambda match: _guarded(self._links.resolve(match[1])), text)
+                text = _FLAT_LINK.sub(lambda match: _escape_arguments(self._links.resolve(match[1])), text)
             if len(text) == before:
                 break
         text = self._parse(text) if has_nesting_signs(text) else text
@@ -91,8 +98,8 @@ class NestingResolver:
         return "".join(frame.pieces)
 
     def _show(self, text: str) -> None:
-        """Hand a resolved text to what is around it."""
-        self._stack[-1].pieces.append(_guarded(text) if len(self._stack) > 1 else text)
+        """Add a resolved text to the enclosing frame."""
+        self._stack[-1].pieces.append(_escape_arguments(text) if len(self._stack) > 1 else text)
 
     def _close_link(self) -> None:
         if self._stack[-1].kind == "[[":
@@ -115,7 +122,7 @@ class NestingResolver:
             if deep:
                 self._show(DROPPED)
             else:
-                self._show(_default(content) if parameter else self._templates.expand(content))
+                self._show(_parameter_default(content) if parameter else self._templates.expand(content))
         if count == 1:
             self._stack[-1].pieces.append("}")
 
@@ -129,7 +136,7 @@ class NestingResolver:
             self._show(table_rows(content) if self._keep_tables and not deep else f"\n{DROPPED}")
 
     def _break_to(self, kind: str) -> bool:
-        """Break what was opened since the nearest open thing of this kind; False where none is open."""
+        """Break the frames above the nearest open frame of this kind; return False if there is none."""
         if not self._open[kind]:
             return False
         at = len(self._stack) - 1
@@ -139,7 +146,7 @@ class NestingResolver:
         return True
 
     def _break_above(self, at: int) -> None:
-        """Turn what is open above a place of the stack into text; each piece is moved once, in its order."""
+        """Convert the frames above an index of the stack to text. Each piece is moved once, in order."""
         for frame in self._stack[at + 1 :]:
             self._open[frame.kind[:2]] -= 1
             self._tally[f"unclosed.{_NAMES[frame.kind]}"] += 1
@@ -158,20 +165,20 @@ _NAMES = {"[[": "links", "{{": "templates", "{{{": "parameters", "{|": "tables"}
 
 
 def has_nesting_signs(text: str) -> bool:
-    """Whether a text holds a sign that opens or closes something that nests."""
-    # One character is found far faster than two.
+    """Return whether a text contains a sign that opens or closes nested mark-up."""
+    # Searching one character is much faster than searching two.
     if ("{" in text or "}" in text) and any(map(text.__contains__, _BRACES)):
         return True
     return "[[" in text or "]]" in text
 
 
-def _default(parameter: str) -> str:
-    """What `{{{name|default}}}` shows on a page that nobody includes."""
+def _parameter_default(parameter: str) -> str:
+    """Return what `{{{name|default}}}` shows on a page that is not a template."""
     return "".join(parameter.split("|")[1:2])
 
 
-def _guarded(text: str) -> str:
-    """Keep a resolved text's signs from being taken for those of what is around it."""
+def _escape_arguments(text: str) -> str:
+    """Replace `|` and `=` in a resolved text, which would be read as mark-up of the enclosing template."""
     if text is DROPPED:
         return text
     if "|" in text or "=" in text:

@@ -1,1 +1,1 @@
-"""Mark-up of lines and blocks: headings, lists, paragraphs, tables."""
+"""Resolve mark-up of lines and blocks: headings, lists, paragraphs, tables."""

@@ -1,4 +1,4 @@
-"""The beginnings of lines, before links and tags are resolved: definition lists, and text that looks like a list."""
+"""Resolve beginnings of lines before links and tags: definition lists, and text that could be mistaken for a list."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from jprep.corpus.readers.wikitext.html.tags import BLOCK_TAG
 from jprep.corpus.readers.wikitext.inline.external_links import URL_SCHEME
 from jprep.corpus.readers.wikitext.placeholders import EMPTY
 
-_PLAIN = re.compile(r"[\d\s\x80-\U0010ffff]++(?=:)")  # before the colon nothing that nests, and no scheme of a URL
+_PLAIN = re.compile(r"[\d\s\x80-\U0010ffff]++(?=:)")  # no nested mark-up and no URL scheme before the colon
 _VOID = frozenset(("br", "hr", "wbr"))
 _TOKEN = re.compile(
     rf"(?P<open>\[\[|\{{\{{|-\{{|\[(?={URL_SCHEME}))|(?P<close>\]\]|\}}\}}|\}}-|\])|"
     rf"<(?P<end>/?)(?P<tag>[a-z][^\s<>/]*)[^<>]*>|(?P<quotes>''+)|(?<![a-z]){URL_SCHEME}[^\s<>\[\]\"]+|(?P<colon>:)",
     re.I,
 )
-# One pass for three kinds of lines. A lookalike begins with apostrophes, a tag or a link, and then with a sign that
-# means a list or a heading only where it comes first.
+# One pass for three kinds of lines. A lookalike begins with apostrophes, a tag or a link, followed by a character that
+# marks a list or heading only at the beginning of a line.
 _LINE = re.compile(
     r"\n(?:(?P<term>[*#:]*+;[*#:;]*+)[^\n]*+|(?P<heading>=[^\n<]*+<[^\n]*+)|"
     r"(?P<lookalike>(?:''|<[a-zA-Z/][^<>\n]*+>)(?:<[^<>\n]*+>|'++)*[*#:;=]|"
@@ -25,10 +25,10 @@ _LINE = re.compile(
 
 
 def mark_line_starts(text: str) -> str:
-    """Resolve what the beginning of a line decides and what would be hidden once links and tags are resolved.
+    """Resolve beginnings of lines that would change their meaning when links and tags are resolved.
 
-    Each definition gets a line of its own, a heading loses the tags of blocks in it, and other text at the beginning of
-    a line is kept from being read as a list.
+    Each definition is moved to a line of its own, block tags are removed from headings, and text that would become a
+    list item or heading is protected by an empty literal.
     """
     return _LINE.sub(_marked, text)
 
@@ -42,7 +42,7 @@ def _marked(line: re.Match[str]) -> str:
 
 
 def _term(line: str, start: int) -> str:
-    """A `;` line, cut at the colon of the definition: the first one outside links, URLs, tags, bold and italic."""
+    """Split a `;` line at the colon of the definition: the first one outside links, URLs, tags, bold and italic."""
     if ":" not in line:
         return line
     if plain := _PLAIN.match(line, start):

@@ -1,4 +1,4 @@
-"""What the first characters of a line mean: headings, lists, indents, rules; and the paragraphs that come of it."""
+"""Resolve mark-up at the beginning of lines (headings, lists, indents, rules), and build paragraphs."""
 
 from __future__ import annotations
 
@@ -17,24 +17,33 @@ _RESIDUE = re.compile(r"\n[ \t]*(?:\|[^\n]*|-{4,}|[{}]+(?=\n|\Z))")
 _CRUMBS = re.compile(
     rf"\n[*#:; \t、。，．,.；：・/／\-–]*{DROPPED}[ \t、。，．,.;；:：・/／\-–{{}}{DROPPED}]*(?=\n|\Z)"
 )
-# A line that is only the rest of the sentence above: MediaWiki joins lines that no blank line parts.
+# A line that continues the sentence above. MediaWiki joins lines that are not separated by a blank line.
 _WRAPPED = re.compile(
     rf"\n(?:(?<=[ぁ-ゖ、]\n)(?=[^\s*#:;=|!{DROPPED}{LITERAL}])|(?<![\s{BREAK}]\n)({DROPPED}*)(?=[。、，．）」』]))"
 )
 _SET_OFF = "*#:;=| \t\n"
-_SHORTEST_WRAPPED = 20  # characters: a shorter line may be a title in bold, or a verse
+_MIN_WRAPPED = 20  # characters: a shorter line may be a bold title, or a verse
 
 
 class ParagraphBuilder:
-    """Turns the lines of a page into paragraphs. Every text that it takes begins with a newline."""
+    """Converts the lines of a page to paragraphs.
+
+    Args:
+        config: what to keep.
+        tally: receives the counts of headings, sections and lists.
+    """
 
     def __init__(self, config: ExtractorConfig, tally: Tally) -> None:
         self._config, self._tally = config, tally
         self._dropped = frozenset(config.drop_sections)
 
-    def unmark(self, text: str) -> str:
-        """Take the signs of headings, lists, indents and rules off; headings get a mark of their own."""
-        text = _WRAPPED.sub(_joined, text)
+    def remove_line_markup(self, text: str) -> str:
+        """Remove the mark-up of headings, lists, indents and rules. Headings are marked with a placeholder.
+
+        Args:
+            text: a text that begins with a newline.
+        """
+        text = _WRAPPED.sub(_join_wrapped, text)
         if "\n=" in text:
             text = _headings(text)
         if not self._config.lists:
@@ -45,16 +54,16 @@ class ParagraphBuilder:
         self._tally["residue.lines"] += residue
         return _ITEM.sub("\n", text).replace(BREAK, "\n")
 
-    def paragraphs(self, text: str) -> list[str]:
-        """The paragraphs of a text without mark-up, edges stripped, and the headings that have text under them."""
+    def build(self, text: str) -> list[str]:
+        """Return the stripped paragraphs of a text without mark-up, and the headings of non-empty sections."""
         lines = [line for line in map(str.strip, text.split("\n")) if line]
         if HEADING not in text:
             return lines
         if self._dropped:
-            lines = list(self._outside_dropped(lines))
-        return self._without_empty(lines)
+            lines = list(self._remove_sections(lines))
+        return self._remove_empty_sections(lines)
 
-    def _outside_dropped(self, lines: list[str]) -> list[str]:
+    def _remove_sections(self, lines: list[str]) -> list[str]:
         kept, inside = [], 0
         for line in lines:
             if line[0] == HEADING:
@@ -66,8 +75,8 @@ class ParagraphBuilder:
                 kept.append(line)
         return kept
 
-    def _without_empty(self, lines: list[str]) -> list[str]:
-        """Leave out headings with nothing under them: their section was a table, a gallery or a list of references."""
+    def _remove_empty_sections(self, lines: list[str]) -> list[str]:
+        """Remove the headings of empty sections, which contained only a table, a gallery or references."""
         keep = self._config.headings == "keep"
         kept, reach = [], 0
         for line in reversed(lines):
@@ -93,7 +102,7 @@ def _headings(text: str) -> str:
 
 
 def _heading(match: re.Match[str]) -> str:
-    """A heading that holds `=` or has more of it on one side; a line that only begins with `=` is text."""
+    """Mark a heading that contains `=` or has more of it on one side. A line that only begins with `=` is text."""
     line = match[0].strip(_EDGE + "\n")
     longest = (len(line) - 1) // 2
     level = min(len(line) - len(line.lstrip("=")), len(line) - len(line.rstrip("=")), 6, longest)
@@ -102,10 +111,10 @@ def _heading(match: re.Match[str]) -> str:
     return f"\n{HEADING}{level}{line[level:-level].replace(BREAK, ' ').strip(_EDGE)}"
 
 
-def _joined(match: re.Match[str]) -> str:
-    """Nothing, where the line above is running text or the line below cannot begin one; else the newline again."""
+def _join_wrapped(match: re.Match[str]) -> str:
+    """Return "" if the line above is running text or the line below cannot begin a line; otherwise the newline."""
     text, at = match.string, match.start()
     above = text[text.rfind("\n", 0, at) + 1 : at].rstrip(DROPPED)
-    if not above or above[0] in _SET_OFF or (match[1] is None and len(above) < _SHORTEST_WRAPPED):
+    if not above or above[0] in _SET_OFF or (match[1] is None and len(above) < _MIN_WRAPPED):
         return match[0]
     return match[1] or ""

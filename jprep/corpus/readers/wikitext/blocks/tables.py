@@ -1,4 +1,4 @@
-"""Tables, for those who want them: one row a paragraph."""
+"""Convert tables to text, one row per paragraph, if the option `tables` is set."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from jprep.corpus.readers.wikitext.inline.bold_italic import remove_bold_italic
 from jprep.corpus.readers.wikitext.placeholders import BREAK, DROPPED, EMPTY, LINKED, PIPE
 
 _SPACES = " \t\u3000"
-_LIST_SIGNS = "*#:;" + _SPACES
+_LIST_MARKUP = "*#:;" + _SPACES
 _TAGGED_CELL = re.compile(r"\n[ \t]*\|(?=(?:<[a-z/][^<>\n]*+>)+[-+}])", re.I)
 _LINKED_LINE = re.compile(r"\n[ \t]*[|!][^\n\[]*+(?:\[(?!\[)[^\n\[]*+)*\[\[[^\n]*+")
 _LINKED_CELL = re.compile(r"(?:\n[ \t]*(?:\|\+|[|!](?![-}]))|\|\||!!)(?=[^|\n\[]*+(?:\[(?!\[)[^|\n\[]*+)*\[\[)")
 
 
 def mark_cells(text: str) -> str:
-    """Mark cells whose beginning will look different once links and tags are resolved.
+    """Mark cells whose beginning changes when links and tags are resolved.
 
-    A `|` behind a link does not end attributes; a tag parts the sign of a cell from a `-` or `+` that is its text.
+    A `|` after a link does not end the attributes of a cell. A tag separates the mark-up of a cell from a `-` or `+`
+    that belongs to its text.
     """
     if "{|" not in text:
         return text
@@ -26,10 +27,10 @@ def mark_cells(text: str) -> str:
 
 
 def table_rows(content: str) -> str:
-    """Return the rows of a table, one a line, cells without attributes, with tabs between them.
+    """Return the rows of a table, one per line, with tabs between cells and without attributes.
 
     Args:
-        content: what stands between `{|` and `|}`, its templates and links resolved.
+        content: the text between `{|` and `|}`, with templates and links resolved.
     """
     table = _RowCollector()
     for line in content.replace(PIPE, "|").replace(BREAK, " ").replace(DROPPED, " ").split("\n")[1:]:
@@ -39,7 +40,11 @@ def table_rows(content: str) -> str:
 
 
 class _RowCollector:
-    """Gathers the rows of a table, line by line."""
+    """Collects the rows of a table, line by line.
+
+    Attributes:
+        shown: the finished rows as text.
+    """
 
     def __init__(self) -> None:
         self.shown: list[str] = []
@@ -47,30 +52,30 @@ class _RowCollector:
         self._in_caption = False
 
     def add(self, line: str) -> None:
-        """Take one line of the source: a row's or caption's beginning, cells, or more of the last cell."""
-        sign = line[:1]
+        """Add a line of wikitext: the beginning of a row or caption, cells, or a continuation of the last cell."""
+        markup = line[:1]
         if line.startswith(("|-", "|+")):
             self.end_row()
             self._in_caption = line[1] == "+"
             if self._in_caption:
                 self._add_cells(line[2:])
-        elif sign in ("|", "!"):
+        elif markup in ("|", "!"):
             if self._in_caption:
                 self.end_row()
-            self._add_cells(line[1:].replace("!!", "||") if sign == "!" else line[1:])
+            self._add_cells(line[1:].replace("!!", "||") if markup == "!" else line[1:])
         elif self._cells:
-            self._cells[-1].append(line.lstrip(_LIST_SIGNS))
+            self._cells[-1].append(line.lstrip(_LIST_MARKUP))
         else:
-            self._cells.append([line.lstrip(_LIST_SIGNS)])
+            self._cells.append([line.lstrip(_LIST_MARKUP)])
 
     def _add_cells(self, line: str) -> None:
         self._cells += ([_without_attributes(cell)] for cell in line.split("||"))
 
     def end_row(self) -> None:
-        """Show what was gathered since the last row."""
+        """Finish the current row."""
         row = "\t".join(text for text in map(_text, self._cells) if text)
         if row:
-            self.shown.append(EMPTY + row)  # neither a list item nor the rest of the row above
+            self.shown.append(EMPTY + row)  # neither a list item nor a continuation of the row above
         self._cells, self._in_caption = [], False
 
 

@@ -1,1 +1,1 @@
-"""Comments, elements, tags and character references: everything in angle brackets, and `&…;`."""
+"""Resolve HTML in wikitext: comments, elements, tags and character references."""

@@ -1,4 +1,4 @@
-"""Everything in angle brackets: comments, literals, elements that are dropped whole, references, HTML tags."""
+"""Resolve everything in angle brackets: comments, literals, references, other elements, HTML tags."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _REF = re.compile(r"<()(ref)(?=[\s/>])([^<>]*)>", re.I)
 _FLAT_REF = re.compile(r"<[rR][eE][fF](?=[\s/>])(?:[^<>]*/>|[^<>]*>[^<]*</[rR][eE][fF]\s*>)")
 _CLOSERS = {name: re.compile(rf"</{name}\s*>", re.I) for name in (*_WHOLE, "ref")} | {"!--": re.compile("-->")}
 _BROKEN = re.compile(r"<[rR][eE][fF](?![a-zA-Z])[^<>\n]*>?|</[rR][eE][fF][^<>\n]*>?|<!--[^\n]*|-->")
-# Tables that are written with the template for `|`.
+# Tables written with the template for `|`.
 _PIPED_TABLE = re.compile(r"\{\{\{!\}\}|\{\{!\}\}\}(?!\})")
 _INCLUSION = re.compile(r"</?(?:noinclude|onlyinclude)\s*>", re.I)
 _NOWIKI = re.compile(r"<nowiki>(.*?)</nowiki>", re.S)
@@ -31,19 +31,24 @@ _LITERALS = re.compile(f"{LITERAL}([0-9]+){LITERAL}")
 
 
 class ElementResolver:
-    """Resolves angle brackets, one page after another: `resolve` begins a page, `restore` ends it."""
+    """Resolves angle brackets, one page at a time: call `resolve` first, and `restore` at the end.
+
+    Args:
+        config: what to keep.
+        tally: receives the counts of elements.
+    """
 
     def __init__(self, config: ExtractorConfig, tally: Tally) -> None:
         self._config, self._tally = config, tally
         self._literals = list(FIRST_LITERALS)
 
     def resolve(self, text: str) -> str:
-        """Drop comments, references and their kin, put literals out of reach of other mark-up, take tags off."""
+        """Drop comments, references and other elements, replace literals by placeholders, remove tags."""
         self._literals = list(FIRST_LITERALS)
         if "{{!}}" in text:
             text = _PIPED_TABLE.sub(lambda sign: "{|" if sign[0][2] == "{" else "|}", text)
         if "<" in text:
-            text = self._without_contents(text)
+            text = self._resolve_elements(text)
         text = mark_line_starts(text)
         if self._config.tables:
             text = mark_cells(text)
@@ -51,25 +56,25 @@ class ElementResolver:
             text = remove_tags(text, mark_cells=self._config.tables)
         return _BROKEN.sub(DROPPED, text) if "<" in text or "-->" in text else text
 
-    def _without_contents(self, text: str) -> str:
-        """Drop or put aside what stands between tags that are dropped or literal."""
-        text = self._cut(text, _RAW)
+    def _resolve_elements(self, text: str) -> str:
+        """Drop elements with their contents, or replace them by literals."""
+        text = self._replace_elements(text, _RAW)
         if "nclude" in text:
             text = _INCLUSION.sub("", text)
         pieces = _FLAT_REF.split(text)
         if len(pieces) > 1:
             self._tally["refs"] += len(pieces) - 1
             text = DROPPED.join(pieces)
-        return self._cut(text, _REF)
+        return self._replace_elements(text, _REF)
 
     def restore(self, text: str) -> str:
-        """Put the literals back."""
+        """Replace placeholders by their literals."""
         if LITERAL not in text:
             return text
         return _LITERALS.sub(lambda match: self._literals[int(match[1])], text)
 
-    def _cut(self, text: str, opener: re.Pattern[str]) -> str:
-        """Replace each element that `opener` finds, in the order of the text; a closer is missed only once a kind."""
+    def _replace_elements(self, text: str, opener: re.Pattern[str]) -> str:
+        """Replace each element found by `opener`, in order. A missing closing tag is searched only once per kind."""
         out: list[str] = []
         unclosed: set[str] = set()
         done = 0
@@ -82,7 +87,7 @@ class ElementResolver:
         return "".join(out)
 
     def _element(self, text: str, match: re.Match[str], name: str, unclosed: set[str]) -> tuple[str, int]:
-        """What is shown of one element, and where the text goes on."""
+        """Return the text to show for an element, and the offset after it."""
         if not match[1] and match[3].endswith("/"):
             self._tally[_counter(name)] += 1
             return (self._literal("") if name == "nowiki" else DROPPED), match.end()
@@ -97,10 +102,10 @@ class ElementResolver:
     def _shown(self, name: str, attributes: str, inner: str) -> str:
         inline_code = name in _CODE and "inline" in attributes
         if name in _LITERAL or inline_code or (name in _CODE and self._config.code):
-            inner = _without_nowiki(inner) if name == "pre" else inner
+            inner = _remove_nowiki(inner) if name == "pre" else inner
             return self._literal(inner) if name == "nowiki" or inline_code else f"\n{self._literal(inner)}\n"
         if name == "poem":
-            return "\n\n" + self._cut(inner.strip("\n"), _RAW).replace("\n", f"{BREAK}\n") + "\n\n"
+            return "\n\n" + self._replace_elements(inner.strip("\n"), _RAW).replace("\n", f"{BREAK}\n") + "\n\n"
         if name in _MATH and self._config.math:
             return self._literal(" ".join(inner.split()))
         if name == "gallery" and self._config.captions:
@@ -117,16 +122,16 @@ def _counter(name: str) -> str:
 
 
 def _end_of_unclosed(name: str, text: str, at: int) -> int:
-    """Where the text goes on: an open comment hides the rest of the page, an open reference the rest of its line."""
+    """Return where the text continues: after the page for an open comment, after the line for an open reference."""
     if name == "!--":
         return len(text)
     end = text.find("\n", at) if name == "ref" else at
     return len(text) if end < 0 else end
 
 
-def _without_nowiki(inner: str) -> str:
-    """The content of `<pre>`, where `<nowiki>` does nothing: pairs of its tags go, single ones stay."""
-    closed, closer, rest = inner.rpartition("</nowiki>")  # behind the last closer no search for one may begin
+def _remove_nowiki(inner: str) -> str:
+    """Return the content of `<pre>`: pairs of `<nowiki>` tags in it are removed, single tags are kept."""
+    closed, closer, rest = inner.rpartition("</nowiki>")  # after the last closing tag, a search would be quadratic
     return _NOWIKI.sub(r"\1", closed + closer) + rest
 
 

@@ -1,4 +1,4 @@
-"""HTML tags."""
+"""Remove HTML tags, or convert them to wikitext."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHOWN = dict.fromkeys([f"{slash}{name}" for slash in ("", "/") for name in _BLO
     "/br": BREAK,
     "rt": "（",
     "/rt": "）",
-    # HTML's tables are read as wikitext's.
+    # HTML tables are converted to wikitext tables.
     "table": "\n{|\n",
     "/table": "\n|}\n",
     "tr": "\n|-\n",
@@ -32,11 +32,11 @@ _SHOWN_MARKED = _SHOWN | {"td": f"\n|{LINKED}", "th": f"\n!{LINKED}"}
 
 
 def remove_tags(text: str, *, mark_cells: bool) -> str:
-    """Take HTML tags off: those of blocks end paragraphs, those of tables become wikitext, `<ruby>` gets brackets.
+    """Remove HTML tags: those of blocks end paragraphs, those of tables become wikitext, `<ruby>` gets brackets.
 
     Args:
-        text: a page whose references and literals are dealt with.
-        mark_cells: whether cells are marked as having no attributes, for tables that are kept.
+        text: a page whose references and literals are resolved.
+        mark_cells: mark table cells as having no attributes, for tables that are kept.
     """
     shown = _SHOWN_MARKED if mark_cells else _SHOWN
     pieces = _TAG.split(text)

@@ -1,1 +1,1 @@
-"""Mark-up within a paragraph: links, external links, bold and italic."""
+"""Resolve mark-up within a paragraph: links, external links, bold and italic."""

@@ -1,22 +1,22 @@
-"""Bold and italic: runs of apostrophes, resolved line by line as MediaWiki does."""
+"""Remove the apostrophes of bold and italic text, line by line as MediaWiki does."""
 
 from __future__ import annotations
 
 import re
 
 _RUN = re.compile(r"''('*)")
-# By the apostrophes beyond two: what stays as text, and whether the run switches bold and italic.
+# Number of apostrophes beyond two → (literal text, whether the run toggles bold, whether it toggles italic).
 _KINDS = {0: ("", False, True), 1: ("", True, False), 2: ("'", True, False), 3: ("", True, True)}
 
 
 def remove_bold_italic(text: str) -> str:
-    """Delete the apostrophes that mark bold and italic; keep those that are text.
+    """Delete the apostrophes that mark bold and italic, and keep those that are text.
 
-    A run of two is italic, of three bold, of five both; those too many in a run of four or above five are text.
-    Where a line opens both and closes neither, one `'''` is an apostrophe and an italic mark (`''[[A]]'''s`).
+    A run of two marks italic, of three bold, of five both. The surplus in a run of four or more than five is text. If a
+    line opens both and closes neither, one `'''` is an apostrophe and an italic mark (`''[[A]]'''s`).
 
     Args:
-        text: any number of lines; every line is resolved by itself.
+        text: any number of lines, which are resolved independently.
     """
     pieces = _RUN.split(text)
     bold: list[int] = []
@@ -40,10 +40,10 @@ def remove_bold_italic(text: str) -> str:
 
 
 def _unbold(pieces: list[str], bold: list[int]) -> None:
-    """Give one of the runs of three in a line its apostrophe back.
+    """Restore the apostrophe of one of the runs of three in a line.
 
-    MediaWiki's choice: the first after a word of one letter (`l'''amour`), else the first after a longer word, else the
-    first after a space.
+    The choice is MediaWiki's: the first run after a word of one letter (`l'''amour`), else the first after a longer
+    word, else the first after a space.
     """
     ranks: dict[int, int] = {}
     for at in bold:

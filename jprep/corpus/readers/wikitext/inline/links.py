@@ -1,4 +1,4 @@
-"""Links in double square brackets: what a reader sees of them."""
+"""Resolve links in double square brackets to the text that they show."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ SIMPLE_LINKS = {
     "label": re.compile(r"\[\[(?!//)(?:[^\[\]{}|<>:\n]*\|)?([^\[\]{}|<>:'%\n]+)\]\]"),
     "target": re.compile(r"\[\[(?!//)([^\[\]{}|<>:#'%\n]+)(?:\|[^\[\]{}|<>:\n]*)?\]\]"),
 }
-"""Links with nothing inside, no colon, apostrophe or percent sign, by what is shown: group 1."""
+"""Patterns of links without nested mark-up, colon, apostrophe or percent sign. Group 1 is the shown text."""
 
 NAMESPACES: Mapping[str, int] = {
     **dict.fromkeys(("media", "メディア"), -2),
     **dict.fromkeys(("file", "ファイル", "image", "画像"), 6),
     **dict.fromkeys(("category", "カテゴリ"), 14),
 }
-"""The namespaces that links treat in their own way, by the names they have in Japanese and English wikis."""
+"""Namespaces whose links are treated specially, by their names in Japanese and English wikis."""
 
 _FILE, _CATEGORY = 6, 14
 _INVISIBLE = {_FILE: "files", _CATEGORY: "categories"}
@@ -35,7 +35,7 @@ _OPTION = re.compile(
 )
 _FRAMED = re.compile(r"\|\s*(?:thumb|thumbnail|サムネイル|frame|framed|フレーム)\s*[|=]", re.I)
 _REFUSED = re.compile(r"[<>\[\]{}|\ufffd]|%[0-9a-f]{2}", re.I)
-"""What no title holds: a link to such a page is shown as it is written."""
+"""Characters that no title contains. A link to such a page is shown as written."""
 
 _QUALIFIER = re.compile(r"[（(、,]")
 
@@ -44,10 +44,10 @@ class LinkResolver:
     """Resolves links.
 
     Args:
-        namespaces: ids of the wiki's namespaces by lower-cased name; the Japanese and English names are always known.
-        languages: codes whose links lead to other languages and are not seen in the text.
-        config: whether captions of framed pictures are kept, and what links show.
-        tally: where links that are not seen are counted.
+        namespaces: namespace numbers of the wiki by lower-case name, in addition to the Japanese and English names.
+        languages: prefixes of links to other languages, which are not displayed in the text.
+        config: whether to keep captions of framed pictures, and what links show.
+        tally: receives the counts of links that are not displayed.
     """
 
     def __init__(
@@ -59,34 +59,43 @@ class LinkResolver:
         self._tally = tally
 
     def resolve(self, content: str) -> str:
-        """The text that `[[content]]` shows."""
+        """Return the text that `[[content]]` shows."""
         target, pipe, label = content.replace(PIPE, "|").partition("|")
         if "'" in label:
             label = remove_bold_italic(label).replace("'", APOSTROPHE)
         prefix, colon, name = target.partition(":")
-        if (name if colon else target).startswith("//"):  # an external link in brackets of the text's own
+        if (name if colon else target).startswith("//"):  # an external link inside literal brackets
             return f"[{replace_external_links(f'[{content}]')}]"
         prefix = prefix.strip().lower()
-        if not prefix and colon:  # [[:ファイル:…]] is a link to the page, not the picture
-            prefix, colon, name = name.partition(":")
-            space = self._namespaces.get(prefix.strip().lower())
-            return label or (name if space in _INVISIBLE else target.lstrip(" :"))
-        if colon:
-            space = self._namespaces.get(prefix)
-            if space in _INVISIBLE:
-                self._tally[_INVISIBLE[space]] += 1
-                return self._caption(content) if space == _FILE and self._captions else DROPPED
-            if prefix in self._languages:
-                self._tally["interlanguage"] += 1
-                return DROPPED
+        if not prefix and colon:
+            return label or self._page_link(target, name)
+        if colon and (hidden := self._hidden_link(prefix, content)) is not None:
+            return hidden
         if self._targets and target[:1] != "#":
             return escape_title(target.partition("#")[0].strip())
-        if not pipe or "\n" in target:  # a target never spans lines: the opening sign had lost its closing one
+        if not pipe or "\n" in target:  # a target never spans lines: the `[[` was unclosed
             return _title(content.strip())
         return label or _short(target)
 
+    def _page_link(self, target: str, name: str) -> str:
+        """Return what `[[:ファイル:…]]` shows, a link to the page of a file or category."""
+        prefix, _, title = name.partition(":")
+        space = self._namespaces.get(prefix.strip().lower())
+        return title if space in _INVISIBLE else target.lstrip(" :")
+
+    def _hidden_link(self, prefix: str, content: str) -> str | None:
+        """Return the text of a link to a file, category or language; None for other links."""
+        space = self._namespaces.get(prefix)
+        if space in _INVISIBLE:
+            self._tally[_INVISIBLE[space]] += 1
+            return self._caption(content) if space == _FILE and self._captions else DROPPED
+        if prefix in self._languages:
+            self._tally["interlanguage"] += 1
+            return DROPPED
+        return None
+
     def is_invisible(self, content: str) -> bool:
-        """Whether a link's content begins with the name of a namespace whose links are not seen in the text."""
+        """Return whether a link begins with the name of a namespace whose links are not displayed in the text."""
         return self._namespaces.get(content.partition(":")[0].strip().lower()) in _INVISIBLE
 
     def _caption(self, content: str) -> str:
@@ -97,13 +106,13 @@ class LinkResolver:
 
 
 def _title(target: str) -> str:
-    """A link's target as it is shown: percent signs decoded, apostrophes out of reach of bold and italic."""
+    """Return the target of a link as shown: percent-encoding decoded, apostrophes protected from bold and italic."""
     if "%" in target and not _REFUSED.search((decoded := unquote(target)).partition("#")[0]):
         target = decoded
     return escape_title(target)
 
 
 def _short(target: str) -> str:
-    """The pipe trick: `[[東京 (曖昧さ回避)|]]` shows 東京."""
+    """Apply the pipe trick: `[[東京 (曖昧さ回避)|]]` shows 東京."""
     name = target.rpartition(":")[2].strip()
     return _QUALIFIER.split(name, maxsplit=1)[0].rstrip() or name

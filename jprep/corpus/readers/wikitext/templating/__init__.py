@@ -1,1 +1,1 @@
-"""What templates show, by tables in TOML."""
+"""Expand templates by tables in TOML files."""

@@ -1,4 +1,4 @@
-"""The table of templates: which names show what, loaded from TOML files."""
+"""Template tables: load from TOML files what templates show."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from jprep.errors import ConfigError
 BUILTIN_FILES = (Path(__file__).parent / "templates.toml", Path(__file__).parent / "names.toml")
 
 WILDCARD_KEY = "*"
-"""The key of what `*` in a template's name stands for."""
+"""Key of the text that `*` in the name of a template matched."""
 
 TITLE_KEY = "@title"
-"""The key of the page's title."""
+"""Key of the title of the page."""
 
 TemplateEntry = tuple[str, list[TemplateFormat]]
-"""What `*` stands for in a template's name, and its formats, the first of which that gives anything is shown."""
+"""The text matched by `*` in the name of a template, and its formats. The first format with a result is used."""
 
 
 class TemplateRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One entry of a table: what the templates of these names show.
+    """One entry of a table: what the templates with these names show.
 
     Attributes:
-        format: a format, or several of which the first that gives anything is taken; "" shows nothing.
-        names: the templates' names. The case of the first letter is free, of the others too unless two names differ
-            in it; `*` stands for any text.
-        names_from: the name of a lookup whose every key is a template's name as well.
+        format: a format, or several, of which the first one with a result is used; "" shows nothing.
+        names: names of the templates. Case is ignored unless two names differ in it only, and always for the first
+            letter. `*` matches any text.
+        names_from: name of a lookup whose keys are further names.
     """
 
     format: str | list[str]
@@ -42,12 +42,12 @@ class TemplateRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TemplateFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A whole table file.
+    """A table file.
 
     Attributes:
-        show: what templates show, one entry after another.
-        lookup: lists of values by key, for formats to look up, e.g. languages by code.
-        labels: words that announce what follows a colon, and go where that was dropped.
+        show: what templates show.
+        lookup: values by key, for use in formats, e.g. languages by code.
+        labels: words that are removed if the text after their colon was dropped.
         disambiguation: names and redirects of the templates that mark disambiguation pages; they show nothing.
     """
 
@@ -61,16 +61,16 @@ class TemplateTable:
     """What templates show, by their names.
 
     Args:
-        paths: further table files; a later entry takes the place of an earlier one of the same name.
+        paths: further table files. A later entry replaces an earlier one of the same name.
 
     Attributes:
-        hashes: the SHA-256 of every file, by its name or path.
-        lookups: the lists of values, by name.
-        labels: the words that announce something.
-        disambiguation: the templates that mark disambiguation pages.
+        hashes: SHA-256 of every file, by its name or path.
+        lookups: the lookups, by name.
+        labels: words that are removed if the text after their colon was dropped.
+        disambiguation: names of the templates that mark disambiguation pages.
 
     Raises:
-        ConfigError: a file cannot be read, or an entry of it is wrong.
+        ConfigError: a file cannot be read, or an entry is invalid.
     """
 
     def __init__(self, paths: Iterable[str] = ()) -> None:
@@ -94,7 +94,7 @@ class TemplateTable:
         self._folded = {name.casefold(): formats for name, formats in self._formats.items()}
 
     def find(self, name: str) -> TemplateEntry | None:
-        """The entry of a template's canonical name; None for an unknown template."""
+        """Return the entry of a template by its canonical name, or None for an unknown template."""
         formats = self._formats.get(name, self._folded.get(name.casefold()))
         if formats is not None:
             return name, formats
@@ -111,9 +111,9 @@ class TemplateTable:
             data = path.read_bytes()
             file = msgspec.toml.decode(data, type=TemplateFile)
         except OSError as error:
-            raise ConfigError("a table of templates cannot be read", where=str(path), fix=str(error)) from error
+            raise ConfigError("cannot read a template table", where=str(path), fix=str(error)) from error
         except (msgspec.DecodeError, ValueError) as error:
-            raise ConfigError(f"a table of templates is wrong: {error}", where=str(path), fix=_SEE) from error
+            raise ConfigError(f"invalid template table: {error}", where=str(path), fix=_SEE) from error
         self.hashes[path.name if path in BUILTIN_FILES else str(path)] = hashlib.sha256(data).hexdigest()
         return file
 
@@ -123,7 +123,7 @@ class TemplateTable:
             formats = [TemplateFormat(source, lookups) for source in sources if source]
             names = [*show.names, *(self.lookups[show.names_from] if show.names_from else ())]
         except (ValueError, KeyError) as error:
-            raise ConfigError(f"an entry is wrong: {error}", where=where, fix=_SEE) from error
+            raise ConfigError(f"invalid entry: {error}", where=where, fix=_SEE) from error
         for name in names:
             if "*" in name and not name.endswith(":*"):
                 pattern = re.escape(name).replace(r"\*", "(.*)", 1)
@@ -134,15 +134,15 @@ class TemplateTable:
 
 @cache
 def load_template_table(paths: tuple[str, ...]) -> TemplateTable:
-    """The table of these files, read once in a process; see `Table`."""
+    """Return the table of these files, read once per process; see `TemplateTable`."""
     return TemplateTable(paths)
 
 
-_SEE = "docs/wikitext.md says how a table is written"
+_SEE = "see docs/wikitext.md for the format"
 
 
 def canonical_name(name: str) -> str:
-    """A template's name as MediaWiki knows it: spaces for underscores, a capital first."""
+    """Return the name of a template as MediaWiki normalizes it: spaces for underscores, first letter in upper case."""
     name = " ".join(name.replace("_", " ").split())
     return name[:1].upper() + name[1:]
 

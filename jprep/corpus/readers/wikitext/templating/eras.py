@@ -1,4 +1,4 @@
-"""Years of the Japanese eras since Meiji."""
+"""Years in Japanese eras since Meiji."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ _ERAS = ((2019, "令和"), (1989, "平成"), (1926, "昭和"), (1912, "大正"),
 
 
 def format_year_with_era(year: str) -> str:
-    """`1980` becomes `1980年（昭和55年）`; a year before Meiji, or no year at all, stays as it is."""
+    """Format a year with its era: `1980` becomes `1980年（昭和55年）`. Other text is returned unchanged."""
     if not year.isdecimal() or len(year) > 4:
         return year
     for first, name in _ERAS:

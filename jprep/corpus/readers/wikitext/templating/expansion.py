@@ -1,4 +1,4 @@
-"""Templates, parser functions and variables: what a reader sees of `{{…}}`."""
+"""Expand templates, parser functions and variables (`{{…}}`) to the text that they show."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from jprep.corpus.readers.wikitext.templating.definitions import (
 
 _PREFIX = re.compile(r"(?:(?:safesubst|subst|msg|msgnw|template|テンプレート)\s*:\s*)+", re.I)
 _EDGE = " \t\n" + DROPPED + LINKED
-_UNSEEN: TemplateEntry = ("", [])
-_MOST_NAMES = 20_000  # a bound on memory: names repeat, but a dump has very many
+_NOT_CACHED: TemplateEntry = ("", [])
+_MAX_CACHED_NAMES = 20_000  # limits memory: names repeat, but a dump contains very many
 
 
 class TemplateExpander:
-    """Expands templates by a table; what is not in it is dropped, and counted.
+    """Expands templates by a table. Unknown templates are dropped and counted.
 
     Args:
         table: what templates show.
-        tally: where templates are counted, as `templates.expanded`, `.hidden` (known to show no text) and `.unknown`.
+        tally: receives the counts `templates.expanded`, `.hidden` (known to show no text) and `.unknown`.
 
     Attributes:
-        title: the title of the page whose templates are being expanded.
+        title: title of the current page, set by the caller.
     """
 
     def __init__(self, table: TemplateTable, tally: Tally) -> None:
         self._table, self._tally = table, tally
-        self._known: dict[str, TemplateEntry | None] = {}
+        self._cache: dict[str, TemplateEntry | None] = {}
         self.title = ""
 
     def expand(self, content: str) -> str:
-        """The text that `{{content}}` shows; the templates and links in it are resolved already."""
+        """Return the text that `{{content}}` shows. Templates and links in it must be resolved already."""
         name, _, rest = content.partition("|")
         name = name.strip(_EDGE)
         if name[:1] == "#":
             self._tally["templates.functions"] += 1
             return _call(name, rest) or DROPPED
-        entry = self._known.get(name, _UNSEEN)
-        if entry is _UNSEEN:
+        entry = self._cache.get(name, _NOT_CACHED)
+        if entry is _NOT_CACHED:
             entry = self._find(name)
         if entry is None:
             self._tally["templates.unknown"] += 1
@@ -65,10 +65,10 @@ class TemplateExpander:
         if prefix := _PREFIX.match(name):
             name = name[prefix.end() :]
         entry = self._table.find(canonical_name(name.replace(DROPPED, "")))
-        if ":" not in name:  # `DEFAULTSORT:…` is a new name on every page
-            if len(self._known) >= _MOST_NAMES:
-                self._known.clear()
-            self._known[name] = entry
+        if ":" not in name:  # `DEFAULTSORT:…` is a different name on every page
+            if len(self._cache) >= _MAX_CACHED_NAMES:
+                self._cache.clear()
+            self._cache[name] = entry
         return entry
 
 
@@ -86,7 +86,7 @@ def _arguments(rest: str) -> dict[str, str]:
 
 
 def _call(name: str, rest: str) -> str:
-    """What a parser function shows, as far as that can be told from its arguments alone."""
+    """Return what a parser function shows, if its arguments are sufficient to compute it."""
     function, _, first = name.partition(":")
     compute = _FUNCTIONS.get(function.strip().lower())
     return compute(first.strip(_EDGE), [part.strip(_EDGE) for part in rest.split("|")]) if compute else ""

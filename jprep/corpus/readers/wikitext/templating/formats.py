@@ -1,4 +1,4 @@
-"""The small language that says which arguments of a template are shown, and how."""
+"""The format language of template tables, which describes how to show the arguments of a template."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 
 Lookup = Callable[[str], str]
-"""The value for a key; "" where there is none."""
+"""Returns the value for a key, or ""."""
 
 _TOKEN = re.compile(r"\\(.)|\{([^{}]+)\}|([\[\]])|([^\\{}\[\]]+)", re.S)
 
@@ -14,17 +14,17 @@ _TOKEN = re.compile(r"\\(.)|\{([^{}]+)\}|([\[\]])|([^\\{}\[\]]+)", re.S)
 class TemplateFormat:
     """A compiled format.
 
-    `{key}` is the argument of that name or number, `{a|b}` the first of two that is not empty, `{key:lookup}` the value
-    that a lookup has for it, `{2+sep}` all arguments from the second on, joined by `sep`; `{*}` is what `*` in the
-    template's name stands for, `{@title}` the page's title. What stands in `[…]` is left out where a field in it is
-    empty; where a field outside is empty, the format gives nothing. A backslash takes a sign's meaning away.
+    `{key}` is the argument of that name or number, `{a|b}` the first one that is not empty, `{key:lookup}` the value
+    of the argument in a lookup, `{2+sep}` all arguments from the second on, joined by `sep`, `{*}` the text matched by
+    `*` in the name of the template, `{@title}` the title of the page. Text in `[…]` is left out if a field in it is
+    empty. If a field outside of brackets is empty, the result is empty. A backslash escapes a special character.
 
     Args:
-        source: the format as the table has it.
-        lookups: values by key, by the lookup's name.
+        source: the format as written in the table.
+        lookups: the lookups, by name.
 
     Raises:
-        ValueError: the format cannot be read.
+        ValueError: the format is invalid.
     """
 
     def __init__(self, source: str, lookups: Mapping[str, Lookup]) -> None:
@@ -33,7 +33,7 @@ class TemplateFormat:
         for match in _TOKEN.finditer(source):
             escaped, field, bracket, plain = match.groups()
             if match.start() != end or (bracket and (bracket == "[") == self._parts[-1][0]):
-                raise ValueError(f"the format {source!r} cannot be read at character {end + 1}")
+                raise ValueError(f"syntax error in the format {source!r} at character {end + 1}")
             end = match.end()
             if bracket:
                 self._parts.append((bracket == "[", []))
@@ -42,10 +42,10 @@ class TemplateFormat:
             else:
                 self._parts[-1][1].append(escaped or plain)
         if end != len(source) or self._parts[-1][0]:
-            raise ValueError(f"the format {source!r} does not end well")
+            raise ValueError(f"unexpected end of the format {source!r}")
 
     def fill(self, arguments: Mapping[str, str]) -> str:
-        """The text that a template with these arguments shows; "" where a field outside of brackets has no value."""
+        """Return the text for these arguments, or "" if a field outside of brackets has no value."""
         out: list[str] = []
         for optional, pieces in self._parts:
             values = [piece if isinstance(piece, str) else _first(piece, arguments) for piece in pieces]
@@ -57,7 +57,7 @@ class TemplateFormat:
 
 
 class _Field:
-    """One alternative of a field: an argument, perhaps looked up."""
+    """One alternative of a field: an argument, optionally with a lookup."""
 
     def __init__(self, source: str, lookups: Mapping[str, Lookup]) -> None:
         key, _, lookup = source.partition(":")
@@ -66,7 +66,7 @@ class _Field:
         if self._many and not self._key.isdecimal():
             raise ValueError(f"the field {source!r} does not begin with a number")
         if lookup and lookup not in lookups:
-            raise ValueError(f"no lookup is called {lookup!r}")
+            raise ValueError(f"unknown lookup {lookup!r}")
         self._lookup = lookups[lookup] if lookup else str
 
     def value(self, arguments: Mapping[str, str]) -> str:
