@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jprep.corpus.readers.wikitext import Extractor, ExtractorConfig
 from jprep.corpus.readers.wikitext.inline.bold_italic import remove_bold_italic
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "wikitext"
+GOLDEN = Path(__file__).parents[2] / "golden" / "wikitext"
 OPTIONS = {"kept_tables": {"tables": True}}
 """The options of a file's cases, by the file's name; the others have none."""
 

@@ -13,9 +13,9 @@ import pytest
 
 from jprep.corpus.document import WORD
 
-SHARED = Path(os.environ.get("JPREP_SHARED") or Path(__file__).parents[3].parent / "shared")
+SHARED = Path(os.environ.get("JPREP_SHARED") or Path(__file__).parents[4].parent / "shared")
 TRANSCRIPTS = SHARED / "juman" / "transcripts.json.gz"
-OWN = Path(__file__).parents[2] / "golden" / "jumanpp" / "exchanges.json"
+OWN = Path(__file__).parents[3] / "golden" / "jumanpp" / "exchanges.json"
 
 
 def load() -> list[dict]:

@@ -17,7 +17,7 @@ from jprep.corpus.normalizers.neologdn import NeologdnNormalizer
 from jprep.corpus.sentences import MAX_BRACKET_CHARS, NoSplitter, RuleSplitter, _BracketLine, _plain_ends
 from jprep.testing.conformance.splitter import SplitterSuite
 
-SHARED = Path(os.environ.get("JPREP_SHARED", Path(__file__).parents[2].parent / "shared"))
+SHARED = Path(os.environ.get("JPREP_SHARED", Path(__file__).parents[3].parent / "shared"))
 BRACKETS = '「」『』（）()｢｣［］[]｛｝{}【】〈〉《》〔〕〖〗≪≫«»“”‘’〝〟"'
 PLAIN = "あいとのをがにはそこ漢一アA1。。。！？!?．.、…-=　 \t\u2028"
 

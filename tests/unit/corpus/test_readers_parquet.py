@@ -10,7 +10,7 @@ from jprep.corpus.document import Document, Reject
 from jprep.corpus.readers.parquet import ParquetReader
 from jprep.errors import ConfigError, InputError
 from jprep.testing.conformance.reader import ReaderSuite
-from tests.unit.test_readers_lines import made, read, texts
+from tests.unit.corpus.test_readers_lines import made, read, texts
 
 
 def write(folder, columns, rows_a_group=2, name="t.parquet"):

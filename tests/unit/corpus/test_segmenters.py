@@ -21,7 +21,7 @@ from jprep.corpus.segmenters.text_pieces import restore_spaces, split_text
 from jprep.errors import MachineError
 from jprep.testing.conformance.segmenter import SegmenterSuite, word_f1
 
-SHARED = Path(os.environ.get("JPREP_SHARED") or Path(__file__).parents[2].parent / "shared")
+SHARED = Path(os.environ.get("JPREP_SHARED") or Path(__file__).parents[3].parent / "shared")
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=WORD))
 MOSTLY_SPACE = st.text(st.sampled_from("東京タ a \t\n\r\v\f\0\u3000\u00a0。、"), max_size=40)

@@ -12,7 +12,7 @@ from jprep.corpus.readers.wikitext.templating.definitions import BUILTIN_FILES, 
 from jprep.corpus.readers.wikitext.templating.formats import TemplateFormat
 from jprep.errors import ConfigError
 
-DOCS = Path(__file__).parents[2] / "docs" / "wikitext.md"
+DOCS = Path(__file__).parents[3] / "docs" / "wikitext.md"
 
 
 def extract(source: str, **options: object) -> str:

@@ -18,7 +18,7 @@ from jprep.corpus.normalizers.neologdn import NeologdnNormalizer
 from jprep.corpus.normalizers.neologdn_tables import CONVERSIONS, JOINS, TILDES
 from jprep.testing.conformance.normalizer import NormalizerSuite
 
-SHARED = Path(os.environ.get("JPREP_SHARED", Path(__file__).parents[2].parent / "shared"))
+SHARED = Path(os.environ.get("JPREP_SHARED", Path(__file__).parents[3].parent / "shared"))
 SPECIAL = "".join(characters for characters, _ in CONVERSIONS.values())
 KANA = "".join(kana for kana, _ in JOINS.values())
 OTHERS = "aZ0*(.é漢。、「𠮷😀\n\n\n\r\t\0\x0b\u2028\ufeff\u3099"

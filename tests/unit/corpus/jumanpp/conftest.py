@@ -15,7 +15,7 @@ import pytest
 
 from jprep.corpus.segmenters.jumanpp import JumanppSegmenter
 
-FAKE = Path(__file__).parents[2] / "fakes" / "jumanpp.py"
+FAKE = Path(__file__).parents[3] / "fakes" / "jumanpp.py"
 REAL = os.environ.get("JPREP_JUMANPP") or shutil.which("jumanpp")
 
 
