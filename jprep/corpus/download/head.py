@@ -79,7 +79,7 @@ def _first_bytes(url: str, size: int, timeout_s: float) -> tuple[bytes, bool]:
 
 def _decompressed(data: bytes, url: str) -> bytes:
     """Decompress as much as possible of data that may be truncated."""
-    kind = codecs.compression(data[: codecs.HEAD])
+    kind = codecs.detect_compression(data[: codecs.HEAD_BYTES])
     if not kind:
         return data
     found = bytearray()

@@ -1,4 +1,4 @@
-"""Readers need time linear in their input and memory of a few times its size, whatever it repeats."""
+"""Readers take time linear in their input and memory of a few times its size, also for repetitive input."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SIZE = MIB // 4
 
 
 def peak(work: Callable[[], object]) -> int:
-    """Bytes that some work holds at a time, at most."""
+    """Return the peak memory of some work in bytes."""
     tracemalloc.start()
     try:
         work()
@@ -39,7 +39,7 @@ def peak(work: Callable[[], object]) -> int:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """CPU time of some work; the least of a few runs, and never so little that noise counts."""
+    """Return the CPU time of some work: the minimum of a few runs, at least long enough to be measurable."""
 
     def once() -> float:
         begun = time.process_time()
@@ -61,7 +61,7 @@ READERS: dict[str, Reader] = {
 @pytest.mark.parametrize("compress", [bytes, gzip.compress], ids=["plain", "gzip"])
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\n\r\n"], ids=["LF", "CRLF", "both"])
 @pytest.mark.parametrize("name", READERS)
-def test_newlines_alone_take_no_more_memory_than_their_size_allows(
+def test_memory_of_newlines_is_bounded_by_their_size(
     name: str, newline: str, compress: Callable[[bytes], bytes], tmp_path: Path
 ) -> None:
     path = tmp_path / "newlines"
@@ -75,7 +75,7 @@ def test_newlines_alone_take_no_more_memory_than_their_size_allows(
 
 
 class Counting:
-    """A pattern that counts the bytes of what it matches."""
+    """A pattern that counts the bytes that it matches."""
 
     def __init__(self, pattern: re.Pattern[bytes]) -> None:
         self.pattern, self.matched = pattern, 0
@@ -105,7 +105,7 @@ def one_page(megabytes: int, tag: bytes = b"") -> Iterator[bytes]:
 
 @pytest.mark.parametrize("tag", [b"", b"<revision>"], ids=["text", "history"])
 @pytest.mark.parametrize("size", [MIB, 64 * MIB], ids=["larger than a shard", "smaller than a shard"])
-def test_a_page_that_cannot_be_cut_takes_linear_time(tag: bytes, size: int) -> None:
+def test_page_without_boundary_takes_linear_time(tag: bytes, size: int) -> None:
     def cut_up(megabytes: int) -> None:
         for _ in split_at_pages(one_page(megabytes, tag), size, 1 << 40, "dump"):
             pass
@@ -117,14 +117,14 @@ PARTS = st.lists(st.sampled_from([b"<page>", b"<revision>", b"<pa", b"<re", b"vi
 
 
 @given(PARTS, st.integers(1, 50), st.sampled_from([1, 10, 60, 200]))
-def test_cutting_at_pages_is_the_same_as_looking_at_all_that_is_held(parts: list[bytes], step: int, size: int) -> None:
+def test_splitting_at_pages_equals_a_simple_implementation(parts: list[bytes], step: int, size: int) -> None:
     data = b"".join(parts)
     chunks = [data[at : at + step] for at in range(0, len(data), step)]
     assert list(split_at_pages(iter(chunks), size, 1 << 40, "dump")) == list(plainly_cut(chunks, size))
 
 
 def plainly_cut(chunks: list[bytes], size: int) -> Iterator[bytes]:
-    """What `page_chunks` does, said in the shortest way."""
+    """Split at pages with a simple implementation of `split_at_pages`."""
     held = b""
     for chunk in chunks:
         held += chunk
@@ -146,7 +146,7 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize("begin", ENDLESS.values(), ids=ENDLESS)
-def test_a_tag_without_an_end_is_refused_early(begin: bytes) -> None:
+def test_unterminated_tag_is_rejected_early(begin: bytes) -> None:
     parser, fed = PageParser("dump", 256 * MIB), 0
     parser.feed(begin)
     with pytest.raises(InputError, match="tag or comment is larger than 1 MiB"):
@@ -157,19 +157,19 @@ def test_a_tag_without_an_end_is_refused_early(begin: bytes) -> None:
 
 
 @pytest.mark.parametrize("text", ["a", "あ", "\n", "&amp;", "]", "\r\n", "a\r"])
-def test_a_text_of_any_length_is_no_endless_tag(text: str) -> None:
+def test_long_text_is_not_mistaken_for_a_long_tag(text: str) -> None:
     parser = PageParser("dump", 256 * MIB)
     text = text * (3 * MIB // len(text))
     [page] = parser.feed(f"<page><revision><text>{text}</text></revision></page>".encode())
     assert page.text and len(page.text) > MIB // 2
 
 
-def test_elements_without_an_end_are_refused() -> None:
+def test_deeply_nested_elements_are_rejected() -> None:
     with pytest.raises(InputError, match="nested 101 deep"):
         PageParser("dump", 256 * MIB).feed(b"<page>" + b"<a>" * 1000)
 
 
-def test_what_lies_between_two_blocks_far_apart_is_not_read_whole() -> None:
+def test_gap_between_distant_blocks_is_not_read_at_once() -> None:
     begun = b"BZh9" + (0x314159265359).to_bytes(6, "big") + bytes(8)
     file = io.BytesIO(begun + b"\xff" * (4 * MIB) + begun[4:])
 
@@ -201,7 +201,7 @@ MARKS = [
 
 
 @pytest.mark.parametrize("mark", MARKS)
-def test_disambiguation_is_told_in_linear_time(mark: str) -> None:
+def test_disambiguation_detection_takes_linear_time(mark: str) -> None:
     marks = DisambiguationDetector(["aimai", "human name disambiguation"])
 
     def tell(size: int) -> None:
@@ -210,5 +210,5 @@ def test_disambiguation_is_told_in_linear_time(mark: str) -> None:
     assert seconds(lambda: tell(8 * SIZE)) < 10 * seconds(lambda: tell(2 * SIZE))
 
 
-def test_the_limits_are_those_that_the_tests_are_about() -> None:
+def test_limits_have_the_tested_values() -> None:
     assert xml_export._TAG_LIMIT == MIB and xml_export._DEPTH_LIMIT == 100

@@ -1,4 +1,4 @@
-"""A corpus as a library sees it."""
+"""The Python API of a corpus."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from jprep.errors import ConfigError, DamagedError, MismatchError
 from tests.conftest import digests
 
 
-def test_every_document_s_words_are_its_text(corpus: Path) -> None:
+def test_words_match_text(corpus: Path) -> None:
     for doc in Corpus(corpus):
         assert doc.words.translate(UNMARK) == doc.text
         assert doc.text and "\n\n" not in doc.text and doc.id.startswith(f"{doc.source}:")
 
 
-def test_totals_are_what_the_files_hold(corpus: Path) -> None:
+def test_totals_match_the_files(corpus: Path) -> None:
     opened = Corpus(corpus)
     docs, totals = list(opened), opened.manifest.totals
     words = [sentence for doc in docs for line in doc.words.split("\n") for sentence in line.split(SENTENCE)]
@@ -45,7 +45,7 @@ def test_ids_are_unique(corpus: Path) -> None:
     assert len({item.id for item in items}) == len(items)
 
 
-def test_the_manifest_says_what_it_is_made_of(corpus: Path, sample: Path) -> None:
+def test_manifest_records_inputs_and_steps(corpus: Path, sample: Path) -> None:
     manifest = read_manifest(corpus)
     assert manifest.format == FORMAT and manifest.signature.endswith(manifest.fingerprint[:12])
     assert [source["licence"] for source in manifest.sources] == ["Apache-2.0"] * 2
@@ -55,17 +55,17 @@ def test_the_manifest_says_what_it_is_made_of(corpus: Path, sample: Path) -> Non
     assert str(sample) not in (corpus / MANIFEST).read_text()
 
 
-def test_only_some_columns(corpus: Path) -> None:
+def test_read_selected_columns(corpus: Path) -> None:
     [first, *_] = Corpus(corpus).documents(["id", "title"])
     assert first.id and first.title and (first.text, first.words, first.meta) == ("", "", {})
 
 
-def test_any_tool_can_read_a_shard(corpus: Path) -> None:
+def test_shards_are_plain_parquet(corpus: Path) -> None:
     table = pq.read_table(next((corpus / "documents").iterdir()))
     assert table.column_names == ["id", "source", "title", "url", "text", "words", "meta"]
 
 
-def test_only_documents_match_a_pattern_for_parquet(corpus: Path) -> None:
+def test_parquet_pattern_matches_documents_only(corpus: Path) -> None:
     manifest = read_manifest(corpus)
     assert {path.relative_to(corpus).as_posix() for path in corpus.rglob("*.parquet")} == {
         part.path for part in manifest.parts
@@ -73,7 +73,7 @@ def test_only_documents_match_a_pattern_for_parquet(corpus: Path) -> None:
     assert manifest.reject_parts and all(part.path.endswith(".rejects") for part in manifest.reject_parts)
 
 
-def test_each_file_says_what_it_is_of(corpus: Path) -> None:
+def test_files_have_schema_metadata(corpus: Path) -> None:
     manifest = read_manifest(corpus)
     licences = {source["name"]: source["licence"] for source in manifest.sources}
     for part in manifest.files:
@@ -84,7 +84,7 @@ def test_each_file_says_what_it_is_of(corpus: Path) -> None:
 
 
 def as_format_1(corpus: Path, folder: Path) -> Path:
-    """A corpus as jprep 0.1.0 wrote it: all files with the same suffix, without metadata, `meta` as a map."""
+    """Return a corpus in format 1, as written by jprep 0.1.0."""
     manifest = json.loads((corpus / MANIFEST).read_bytes())
     for part in [*manifest["parts"], *manifest["reject_parts"]]:
         table = pq.read_table(corpus / part["path"]).replace_schema_metadata()
@@ -105,7 +105,7 @@ def as_format_1(corpus: Path, folder: Path) -> Path:
     return folder
 
 
-def test_a_corpus_of_format_1_is_read_and_kept(
+def test_format_1_is_readable_and_not_rebuilt(
     corpus: Path, sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = as_format_1(corpus, tmp_path / "old")
@@ -121,7 +121,7 @@ def test_a_corpus_of_format_1_is_read_and_kept(
         Corpus.build(load_recipe(sample / "recipe.toml", ["name=other"]), corpus)
 
 
-def test_a_corpus_of_a_later_format_is_refused(corpus: Path, tmp_path: Path) -> None:
+def test_later_format_is_an_error(corpus: Path, tmp_path: Path) -> None:
     later = json.loads((corpus / MANIFEST).read_bytes()) | {"format": FORMAT + 1, "jprep": "9.9"}
     del later["checksum"]
     (tmp_path / MANIFEST).write_bytes(encode_checksummed(later))
@@ -130,7 +130,7 @@ def test_a_corpus_of_a_later_format_is_refused(corpus: Path, tmp_path: Path) -> 
     assert refused.value.fix == "install jprep 9.9 or later"
 
 
-def test_words_want_a_segmenter(sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exporting_words_needs_a_segmenter(sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(sample)
     corpus = Corpus.build(load_recipe(sample / "recipe.toml", ["corpus.segmenter=none"]), tmp_path / "out")
     with pytest.raises(ConfigError, match="this corpus has no words"):
@@ -140,7 +140,7 @@ def test_words_want_a_segmenter(sample: Path, tmp_path: Path, monkeypatch: pytes
     assert list(corpus.verify()) == []
 
 
-def test_verify_finds_words_that_are_not_the_text(corpus: Path, tmp_path: Path) -> None:
+def test_verify_finds_words_that_do_not_match_the_text(corpus: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(corpus, tmp_path / "copy"))
     manifest = json.loads((copy / MANIFEST).read_bytes())
     part = copy / manifest["parts"][0]["path"]
@@ -156,7 +156,7 @@ def test_verify_finds_words_that_are_not_the_text(corpus: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"not json", b'{"jprep": 1}', b'{"jprep": "\xff"}', b"\xff", b"[" * 9999])
-def test_a_manifest_that_cannot_be_read(data: bytes, tmp_path: Path) -> None:
+def test_unreadable_manifest(data: bytes, tmp_path: Path) -> None:
     (tmp_path / MANIFEST).write_bytes(data)
     with pytest.raises(ConfigError, match=r"corpus\.json cannot be read"):
         Corpus(tmp_path)

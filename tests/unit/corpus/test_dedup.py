@@ -1,4 +1,4 @@
-"""Exact deduplication against a naive one: across shards and sources the first stays."""
+"""Exact deduplication, compared with a naive implementation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jprep.corpus.dedup.hashes import WHOLE_DOCUMENT, DocumentHashWriter
 from jprep.corpus.document import Document
 
 Texts = list[list[str]]
-"""Documents by source; a document is its paragraphs, one a line."""
+"""Documents by source, one paragraph per line."""
 
 
 def naive(texts: Texts, min_chars: int) -> tuple[list[tuple[str, str]], list[tuple[str, str, str]], int]:
@@ -46,7 +46,7 @@ def naive(texts: Texts, min_chars: int) -> tuple[list[tuple[str, str]], list[tup
 
 
 def built(folder: Path, texts: Texts, min_chars: int = 3, shards: int = 1, **dedup: bool) -> Corpus:
-    """A corpus whose documents are those texts, some shards to a source."""
+    """Build a corpus of these texts, with several shards per source."""
     folder.mkdir(exist_ok=True)
     sources = []
     for source, docs in enumerate(texts):
@@ -76,7 +76,7 @@ documents = st.lists(lines, min_size=1, max_size=4).map("\n".join)
 
 
 def drops(folder: Path, texts: Texts, min_chars: int) -> set[tuple[int, int, int]]:
-    """What goes, as (shard, row, line): a line is WHOLE for a whole document."""
+    """Return what is dropped as (shard, row, line); the line is WHOLE_DOCUMENT for a document."""
     hashes = []
     for shard, docs in enumerate(texts):
         writer = DocumentHashWriter(True, min_chars)
@@ -101,7 +101,7 @@ documents = st.lists(lines, min_size=1, max_size=4).map("\n".join)
     bucket=st.sampled_from([8, 2_000_000]),
 )
 @example(texts=[["あ"]], min_chars=1, bucket=1)  # most buckets are empty
-def test_the_first_of_each_document_and_line_stays(
+def test_first_occurrence_is_kept(
     texts: Texts, min_chars: int, bucket: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     seen: set[str] = set()
@@ -123,7 +123,7 @@ def test_the_first_of_each_document_and_line_stays(
 TEXTS = [["初めの行\n次の行", "別の文書"], ["次の行\n自分の行", "別の文書"], ["初めの行", "終わり\n終わり"]]
 
 
-def test_the_first_stays_across_sources(tmp_path: Path) -> None:
+def test_first_occurrence_is_kept_across_sources(tmp_path: Path) -> None:
     corpus = built(tmp_path / "a", TEXTS)
     assert rows(corpus) == [
         ("s0:0", "初めの行\n次の行"), ("s0:1", "別の文書"), ("s1:0", "自分の行"), ("s2:1", "終わり"),
@@ -135,18 +135,18 @@ def test_the_first_stays_across_sources(tmp_path: Path) -> None:
     assert corpus.manifest.rejects == {"dedup.documents/duplicate": 1, "dedup.lines/empty": 1}
 
 
-def test_lines_alone(tmp_path: Path) -> None:
+def test_dedup_lines_only(tmp_path: Path) -> None:
     corpus = built(tmp_path / "a", TEXTS, documents=False)
     assert [each[1] for each in rows(corpus)] == ["初めの行\n次の行", "別の文書", "自分の行", "終わり"]
     assert {each[1:] for each in rejected(corpus)} == {("dedup.lines", "empty")}
 
 
-def test_documents_alone(tmp_path: Path) -> None:
+def test_dedup_documents_only(tmp_path: Path) -> None:
     corpus = built(tmp_path / "a", TEXTS, lines=False)
     assert [each[0] for each in rows(corpus)] == ["s0:0", "s0:1", "s1:0", "s2:0", "s2:1"]
 
 
-def test_neither(tmp_path: Path) -> None:
+def test_dedup_disabled(tmp_path: Path) -> None:
     corpus = built(tmp_path / "a", TEXTS, documents=False, lines=False)
     assert len(corpus) == 6
     assert not list(corpus.rejects())

@@ -1,4 +1,4 @@
-"""Downloads against a real server on 127.0.0.1 that can be told to misbehave."""
+"""Downloads from a local HTTP server with configurable faults."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NAME = "xxwiki-20260401-pages.xml.bz2"
 
 @dataclass
 class Site:
-    """A mirror: its files, its faults, and what it was asked."""
+    """A mirror with files and faults, which records its requests."""
 
     files: dict[str, bytes] = field(repr=False)
     etag: str = '"one"'
@@ -133,7 +133,7 @@ def test_downloads_and_records_the_hash_of_the_first_fetch(site: Site, tmp_path:
     assert [done for _, done, _ in seen] == sorted(done for _, done, _ in seen)
 
 
-def test_a_second_fetch_checks_the_file_and_asks_nobody(site: Site, tmp_path: Path) -> None:
+def test_second_fetch_verifies_without_network(site: Site, tmp_path: Path) -> None:
     first, record = get(site, tmp_path), (tmp_path / "fetched.json").read_bytes()
     site.asked.clear()
     assert get(site, tmp_path) == first
@@ -141,14 +141,14 @@ def test_a_second_fetch_checks_the_file_and_asks_nobody(site: Site, tmp_path: Pa
     assert (tmp_path / "fetched.json").read_bytes() == record
 
 
-def test_a_dropped_connection_goes_on_where_it_stopped(site: Site, tmp_path: Path) -> None:
+def test_dropped_connection_is_resumed(site: Site, tmp_path: Path) -> None:
     site.drop_after = [400_000, 300_000]
     get(site, tmp_path)
     assert (tmp_path / NAME).read_bytes() == DATA
     assert [asked for _, asked in site.asked] == ["", "bytes=400000-", "bytes=700000-"]
 
 
-def test_a_later_run_goes_on_where_an_earlier_one_gave_up(site: Site, tmp_path: Path) -> None:
+def test_later_run_resumes_a_failed_download(site: Site, tmp_path: Path) -> None:
     site.drop_after, site.statuses = [400_000], [200, 503, 503, 503]
     with pytest.raises(MachineError, match=r"(?s)3 times in a row.*400,000 bytes.*resume"):
         get(site, tmp_path)
@@ -159,29 +159,27 @@ def test_a_later_run_goes_on_where_an_earlier_one_gave_up(site: Site, tmp_path: 
     assert left(tmp_path) == {NAME, "fetched.json"}
 
 
-def test_attempts_that_bring_bytes_do_not_use_up_patience(site: Site, tmp_path: Path) -> None:
+def test_attempts_with_new_bytes_reset_the_retry_count(site: Site, tmp_path: Path) -> None:
     site.drop_after = [100_000] * 12
     get(site, tmp_path)
     assert len(site.asked) == 13
 
 
-def test_a_server_that_ignores_ranges_is_read_again_from_the_start(site: Site, tmp_path: Path) -> None:
+def test_download_restarts_if_the_server_ignores_ranges(site: Site, tmp_path: Path) -> None:
     site.drop_after, site.ranges = [400_000], False
     get(site, tmp_path)
     assert (tmp_path / NAME).read_bytes() == DATA
 
 
 @pytest.mark.parametrize("etag", ["", 'W/"weak"'])
-def test_nothing_is_appended_where_the_server_cannot_say_that_the_file_is_the_same(
-    site: Site, tmp_path: Path, etag: str
-) -> None:
+def test_download_restarts_without_a_validator(site: Site, tmp_path: Path, etag: str) -> None:
     site.drop_after, site.etag = [400_000], etag
     get(site, tmp_path)
     assert [asked for _, asked in site.asked] == ["", ""]
     assert (tmp_path / NAME).read_bytes() == DATA
 
 
-def test_a_file_that_changed_between_two_runs_is_read_again_from_the_start(site: Site, tmp_path: Path) -> None:
+def test_download_restarts_if_the_file_has_changed(site: Site, tmp_path: Path) -> None:
     site.drop_after, site.statuses = [400_000], [200, 503, 503, 503]
     with pytest.raises(MachineError):
         get(site, tmp_path)
@@ -190,7 +188,7 @@ def test_a_file_that_changed_between_two_runs_is_read_again_from_the_start(site:
     assert (tmp_path / NAME).read_bytes() == DATA[::-1]
 
 
-def test_a_part_longer_than_the_file_is_given_up(site: Site, tmp_path: Path) -> None:
+def test_partial_file_longer_than_the_file_is_discarded(site: Site, tmp_path: Path) -> None:
     (tmp_path / f"{NAME}.part").write_bytes(bytes(len(DATA)))
     state = {"url": site.url(), "validator": site.etag, "total": -1, "safe": len(DATA)}
     (tmp_path / f"{NAME}.part.json").write_bytes(msgspec.json.encode(state))
@@ -220,7 +218,7 @@ def test_the_mirrors_checksum_file(site: Site, tmp_path: Path, kind: str) -> Non
     assert fetched.listed == f"{kind}:{hashlib.new(kind, DATA).hexdigest()} {NAME}"
 
 
-def test_latest_is_found_under_its_dated_name_and_no_other(site: Site, tmp_path: Path) -> None:
+def test_latest_is_listed_under_its_dated_name(site: Site, tmp_path: Path) -> None:
     latest = "xxwiki-latest-pages.xml.bz2"
     site.files[latest] = DATA
     site.files["sums.txt"] = sums(("sha1", "xxwiki-20260401-pages.xml.bz2-rss.xml", b""), ("sha1", NAME, DATA))
@@ -229,7 +227,7 @@ def test_latest_is_found_under_its_dated_name_and_no_other(site: Site, tmp_path:
     assert fetched.name == latest
 
 
-def test_a_wrong_checksum_leaves_nothing_behind(site: Site, tmp_path: Path) -> None:
+def test_wrong_checksum_deletes_the_download(site: Site, tmp_path: Path) -> None:
     site.files["sums.txt"] = sums(("sha1", NAME, b"another"))
     with pytest.raises(InputError, match=r"sha1 of .* has"):
         get(site, tmp_path, checksums=site.url("sums.txt"))
@@ -255,14 +253,14 @@ def test_a_file_changed_on_disk_is_named(site: Site, tmp_path: Path) -> None:
         get(site, tmp_path)
 
 
-def test_a_file_put_there_by_hand_is_checked_against_the_mirror(site: Site, tmp_path: Path) -> None:
+def test_file_copied_by_hand_is_verified(site: Site, tmp_path: Path) -> None:
     site.files["sums.txt"] = sums(("sha1", NAME, DATA))
     (tmp_path / NAME).write_bytes(DATA)
     assert get(site, tmp_path, checksums=site.url("sums.txt")).size == len(DATA)
     assert [name for name, _ in site.asked] == ["sums.txt"]
 
 
-def test_a_fetched_file_binds_later_fetches(site: Site, tmp_path: Path) -> None:
+def test_later_fetch_must_match_the_record(site: Site, tmp_path: Path) -> None:
     first = get(site, tmp_path)
     (tmp_path / NAME).unlink()
     assert get(site, tmp_path) == first
@@ -272,7 +270,7 @@ def test_a_fetched_file_binds_later_fetches(site: Site, tmp_path: Path) -> None:
         get(site, tmp_path)
 
 
-def test_a_new_latest_is_noticed_before_it_is_downloaded(site: Site, tmp_path: Path) -> None:
+def test_new_latest_is_detected_before_downloading(site: Site, tmp_path: Path) -> None:
     site.files["sums.txt"] = sums(("sha1", NAME, DATA))
     get(site, tmp_path, checksums=site.url("sums.txt"))
     (tmp_path / NAME).unlink()
@@ -283,7 +281,7 @@ def test_a_new_latest_is_noticed_before_it_is_downloaded(site: Site, tmp_path: P
     assert [name for name, _ in site.asked] == ["sums.txt"]
 
 
-def test_a_new_size_is_noticed_before_it_is_downloaded(site: Site, tmp_path: Path) -> None:
+def test_new_size_is_detected_before_downloading(site: Site, tmp_path: Path) -> None:
     get(site, tmp_path)
     (tmp_path / NAME).unlink()
     site.files[NAME] = DATA * 2
@@ -291,13 +289,13 @@ def test_a_new_size_is_noticed_before_it_is_downloaded(site: Site, tmp_path: Pat
         get(site, tmp_path)
 
 
-def test_a_dump_that_is_gone(site: Site, tmp_path: Path) -> None:
+def test_deleted_dump(site: Site, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"(?s)HTTP 404.*another date"):
         fetch([site.remote("gone.bz2")], tmp_path, retry_policy=QUICK)
     assert len(site.asked) == 1
 
 
-def test_a_refusal_is_not_repeated_and_a_busy_server_is(site: Site, tmp_path: Path) -> None:
+def test_only_temporary_errors_are_retried(site: Site, tmp_path: Path) -> None:
     for status in (403, 416):
         site.statuses = [status]
         with pytest.raises(ConfigError, match=f"HTTP {status}"):
@@ -312,7 +310,7 @@ def test_no_server(tmp_path: Path) -> None:
         fetch([RemoteFile(url=f"http://127.0.0.1:9/{NAME}")], tmp_path, retry_policy=QUICK)
 
 
-def test_another_url_for_a_file_that_is_there(site: Site, tmp_path: Path) -> None:
+def test_existing_file_from_another_url(site: Site, tmp_path: Path) -> None:
     get(site, tmp_path)
     with pytest.raises(ConfigError, match="another url"):
         fetch([RemoteFile(url=site.url("else"), name=NAME)], tmp_path, retry_policy=QUICK)
@@ -330,18 +328,18 @@ def test_another_url_for_a_file_that_is_there(site: Site, tmp_path: Path) -> Non
         (RemoteFile(url="nowhere/a.txt"), "file not found"),
     ],
 )
-def test_what_cannot_be_fetched(tmp_path: Path, file: RemoteFile, message: str) -> None:
+def test_invalid_names_and_urls(tmp_path: Path, file: RemoteFile, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         fetch([file], tmp_path / "downloads", retry_policy=QUICK)
 
 
-def test_two_files_of_one_name(tmp_path: Path) -> None:
+def test_two_files_with_the_same_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="two files would be called a"):
         fetch([RemoteFile(url="http://127.0.0.1/x/a"), RemoteFile(url="http://127.0.0.1/y/a")], tmp_path)
 
 
 @pytest.mark.parametrize("as_uri", [False, True])
-def test_local_files_are_copied_by_the_same_rules(tmp_path: Path, as_uri: bool) -> None:
+def test_local_files_are_copied(tmp_path: Path, as_uri: bool) -> None:
     source = tmp_path / "原文 1.txt"
     source.write_bytes(DATA)
     (tmp_path / "md5sums.txt").write_bytes(sums(("md5", source.name, DATA)))
@@ -357,7 +355,9 @@ def test_a_damaged_record(site: Site, tmp_path: Path) -> None:
         get(site, tmp_path)
 
 
-def test_too_little_space_is_noticed_beforehand(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lack_of_disk_space_is_detected_before_downloading(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 1000}))
     with pytest.raises(MachineError, match="1,500,000 bytes to download, 1,000 bytes free"):
         get(site, tmp_path)
@@ -384,7 +384,7 @@ fetch.fetch([RemoteFile(url=sys.argv[1])], Path(sys.argv[2]), progress=progress)
 """
 
 
-def test_sigkill_keeps_what_had_reached_the_disk(site: Site, tmp_path: Path) -> None:
+def test_synced_bytes_survive_sigkill(site: Site, tmp_path: Path) -> None:
     program = [sys.executable, "-c", KILLED, site.url(), str(tmp_path)]
     killed = subprocess.run(program, check=False)
     assert killed.returncode == -signal.SIGKILL

@@ -1,4 +1,4 @@
-"""A partial download that was damaged meanwhile is not resumed."""
+"""A damaged partial download is not resumed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def receive(part: PartialFile, start: int, end: int) -> None:
 
 @pytest.fixture
 def begun(tmp_path: Path) -> Path:
-    """The path of a file of which a part was downloaded, in two sessions."""
+    """Return the path of a partially downloaded file."""
     receive(PartialFile(tmp_path / "file", URL), 0, 50_000)
     part = PartialFile(tmp_path / "file", URL)
     assert part.state.safe == 50_000
@@ -33,7 +33,7 @@ def begun(tmp_path: Path) -> Path:
     return tmp_path / "file"
 
 
-def test_a_sound_part_goes_on_where_it_stopped(begun: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_intact_partial_file_is_resumed(begun: Path, caplog: pytest.LogCaptureFixture) -> None:
     part = PartialFile(begun, URL)
     assert (part.state.safe, part.complete) == (120_000, False)
     receive(part, 120_000, len(DATA))
@@ -44,7 +44,9 @@ def test_a_sound_part_goes_on_where_it_stopped(begun: Path, caplog: pytest.LogCa
 
 @pytest.mark.parametrize("suffix", [".part", ".part.json"])
 @pytest.mark.parametrize("place", [0.0, 0.3, 0.999])
-def test_a_flipped_bit_begins_anew(suffix: str, place: float, begun: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_flipped_bit_restarts_the_download(
+    suffix: str, place: float, begun: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = begun.with_name(begun.name + suffix)
     data = bytearray(path.read_bytes())
     data[int(len(data) * place)] ^= 4
@@ -54,12 +56,12 @@ def test_a_flipped_bit_begins_anew(suffix: str, place: float, begun: Path, caplo
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b'{"url": "\xff"}', b"[]"])
-def test_garbage_begins_anew(data: bytes, begun: Path) -> None:
+def test_invalid_state_restarts_the_download(data: bytes, begun: Path) -> None:
     begun.with_name("file.part.json").write_bytes(data)
     assert PartialFile(begun, URL).state == PartialState(URL)
 
 
-def test_a_part_of_jprep_0_1_goes_on(begun: Path) -> None:
+def test_partial_file_of_jprep_0_1_is_resumed(begun: Path) -> None:
     state = {"url": URL, "validator": "v", "total": len(DATA), "safe": 100_000}
     begun.with_name("file.part.json").write_bytes(msgspec.json.encode(state))
     part = PartialFile(begun, URL)

@@ -116,13 +116,13 @@ def test_reasons(kind, text, reason):
     assert judge(kind, text) == Verdict(False, reason)
 
 
-def test_shares_are_limits_that_may_be_reached():
+def test_fractions_are_inclusive_limits():
     assert judge(SymbolFilter, "★ああああ", max_symbols=0.2).keep
     assert not judge(SymbolFilter, "★★ああああ", max_symbols=0.2).keep
     assert judge(JapaneseFilter, "ああaa", min_japanese=0.5, min_kana=0.5).keep
 
 
-def test_an_address_ends_where_japanese_begins():
+def test_url_ends_at_japanese_text():
     text = "https://example.com/x は" + "長い説明の文が続きます。" * 8
     assert judge(UrlFilter, text).keep
     assert judge(UrlFilter, text * 2, max_per_1000=5) == Verdict(False, "urls")
@@ -130,15 +130,15 @@ def test_an_address_ends_where_japanese_begins():
 
 
 class TestSentenceEnd:
-    def test_drops_lines_by_their_place(self):
+    def test_drops_lines_by_index(self):
         text = "見出し\n文が終わる。\n\nメニュー\n本当？ \n"
         assert judge(SentenceEndFilter, text, drop_lines=True) == Verdict(True, "no_sentence_end", (0, 3))
         assert judge(SentenceEndFilter, text) == Verdict(True)
 
-    def test_nothing_but_such_lines_drops_the_document(self):
+    def test_document_without_other_lines_is_dropped(self):
         assert judge(SentenceEndFilter, "見出し\nメニュー", drop_lines=True) == Verdict(False, "no_sentence_end")
 
-    def test_marks_can_be_chosen(self):
+    def test_custom_marks(self):
         text = "\n".join(["終わりだ♪"] * 10)
         assert judge(SentenceEndFilter, text).keep
         assert not judge(SentenceEndFilter, text, marks="。").keep
@@ -150,12 +150,12 @@ class TestRepeatedLines:
         assert judge(RepeatedLinesFilter, text, drop_repeats=True) == Verdict(True, "repeated_lines", (3, 7))
         assert judge(RepeatedLinesFilter, text) == Verdict(True)
 
-    def test_blank_lines_are_no_repeats(self):
+    def test_blank_lines_are_not_repeats(self):
         assert judge(RepeatedLinesFilter, "一\n\n\n\n\n\n二").keep
 
     @settings(deadline=None)
     @given(st.lists(st.sampled_from(["", "ああ", "い", "うううう"])))
-    def test_what_is_dropped_leaves_each_line_once(self, lines):
+    def test_each_line_is_kept_once(self, lines):
         verdict = judge(RepeatedLinesFilter, "\n".join(lines), drop_repeats=True, max_lines=1.0, max_chars=1.0)
         left = [line for index, line in enumerate(lines) if index not in verdict.lines and line]
         assert left == list(dict.fromkeys(line for line in lines if line))

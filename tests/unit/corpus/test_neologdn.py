@@ -1,4 +1,4 @@
-"""The fast normaliser says what neologdn says, and counts what it did."""
+"""The fast implementation gives the same result as neologdn, and counts the changes."""
 
 from __future__ import annotations
 
@@ -121,17 +121,17 @@ def test_options_of_tildes_and_repeats_are_counted() -> None:
     assert normalize("無駄無駄無駄無駄", repeat=1)[1] == {"repeats.removed": 6, "lines_changed": 1}
 
 
-def test_a_text_that_stays_is_the_same_object() -> None:
+def test_unchanged_text_is_the_same_object() -> None:
     text = "そのまま。\nラーメンとパン屋"
     assert NeologdnNormalizer().apply(text) is text
 
 
-def test_a_text_of_many_blocks_is_joined_as_it_was() -> None:
+def test_blocks_are_joined_correctly() -> None:
     text = "（あ）　い\n" * 30_000 + "う" * 200_000 + "\n\n"
     assert normalize(text)[0] == "(あ)い\n" * 30_000 + "う" * 200_000 + "\n\n"
 
 
-def test_another_neologdn_does_the_work_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_version_of_neologdn_is_called_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     def other(line: str, **options: Any) -> str:
         return neologdn_normalize(line, **options).replace("〓", "")
 

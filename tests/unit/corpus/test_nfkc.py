@@ -64,12 +64,12 @@ def test_each_count(text: str, result: str, counts: dict[str, int]) -> None:
     assert normalize(text) == (result, {**counts, "lines_changed": 1} if counts else {})
 
 
-def test_a_text_that_stays_is_the_same_object() -> None:
+def test_unchanged_text_is_the_same_object() -> None:
     text = "そのまま。\nabc"
     assert NfkcNormalizer().apply(text) is text
 
 
-def test_lone_surrogates_stay() -> None:
+def test_lone_surrogates_are_kept() -> None:
     assert normalize("Ａ\ud800") == ("A\ud800", {"wide.replaced": 1, "lines_changed": 1})
 
 

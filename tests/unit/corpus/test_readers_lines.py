@@ -1,4 +1,4 @@
-"""Readers of lines: the same documents for any shard size and any way in, and bad input told with its place."""
+"""Line-based readers: the same documents for any shard size and compression, and errors that name the position."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class TestCc100:
         text = "一\u2028二\u2029三\u0085四\u200b五"
         assert texts(read(Cc100Reader(), put(tmp_path, text))) == [text]
 
-    def test_what_is_taken_out_is_counted(self, tmp_path):
+    def test_deleted_characters_are_counted(self, tmp_path):
         reader = Cc100Reader()
         assert texts(read(reader, put(tmp_path, "\ufeff一\x1e二\x1f\x00\x0b\x0c\r\n三\tと\x7f\r\n\r\n四\r\n"))) == [
             "一二\n三\tと",
@@ -100,7 +100,7 @@ class TestCc100:
     def test_an_empty_file_has_no_documents(self, tmp_path):
         assert read(Cc100Reader(), put(tmp_path, "")) == []
 
-    def test_a_hint_names_files_that_are_called_the_same(self, tmp_path):
+    def test_hint_distinguishes_files_of_the_same_name(self, tmp_path):
         reader = Cc100Reader()
         (shard,) = reader.shards(put(tmp_path, "一"))
         hinted = msgspec.structs.replace(shard, hints={**shard.hints, "name": "x/input.txt"})
@@ -115,7 +115,7 @@ class TestLaws:
     @pytest.mark.parametrize("reader", [Cc100Reader, TextReader])
     @settings(deadline=None)
     @given(text=INPUTS, size=st.integers(1, 60))
-    def test_any_shard_size_and_any_way_in_give_the_same(self, reader, text, size, tmp_path_factory):
+    def test_shard_size_and_compression_do_not_change_documents(self, reader, text, size, tmp_path_factory):
         folder = tmp_path_factory.mktemp("law")
         options = {"documents": "line"} if reader is TextReader else {}
         plain, packed = put(folder, text, "a.txt"), put(folder, gzip.compress(text.encode()), "a.txt.gz")
@@ -138,7 +138,7 @@ class TestLaws:
 
     @settings(deadline=None)
     @given(lines=st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), min_size=1)))
-    def test_every_line_comes_out(self, lines, tmp_path_factory):
+    def test_every_line_is_read(self, lines, tmp_path_factory):
         path = put(tmp_path_factory.mktemp("law"), "\n".join(lines))
         found = texts(read(made(TextReader, documents="line", shard_mb=1e-5), path))
         if lines and lines[0].startswith("\ufeff"):
@@ -147,28 +147,28 @@ class TestLaws:
 
     @settings(deadline=None)
     @given(values=st.lists(st.text(st.characters(codec="utf-8"))), size=st.integers(1, 99))
-    def test_json_lines_come_out_in_any_cut(self, values, size, tmp_path_factory):
+    def test_shard_size_does_not_change_json_lines(self, values, size, tmp_path_factory):
         path = put(tmp_path_factory.mktemp("law"), "".join(json.dumps({"x": 1, "text": v}) + "\n" for v in values))
         assert read(made(JsonlReader, shard_mb=size / 1e6), path) == read(JsonlReader(), path)
         assert len(read(JsonlReader(), path)) == len(values)
 
 
 class TestShards:
-    def test_a_plain_file_is_cut_into_ranges(self, tmp_path):
+    def test_uncompressed_file_is_split_into_ranges(self, tmp_path):
         shards = list(made(Cc100Reader, shard_mb=1e-4).shards(put(tmp_path, KANA * 20)))
         assert len(shards) > 5
         assert all(shard.data is None for shard in shards)
         assert [shard.start for shard in shards[1:]] == [shard.end for shard in shards[:-1]]
 
     @pytest.mark.parametrize("compress", [gzip.compress, lzma.compress])
-    def test_a_compressed_file_is_cut_into_data_that_weigh_what_they_took(self, compress, tmp_path):
+    def test_shards_of_a_compressed_file_contain_data(self, compress, tmp_path):
         packed = compress((KANA + "\n").encode() * 500)
         shards = list(made(Cc100Reader, shard_mb=1e-3).shards(put(tmp_path, packed, "a.gz")))
         assert len(shards) > 5
         assert sum(shard.weight for shard in shards) == len(packed)
         assert b"".join(shard.data for shard in shards) == (KANA + "\n").encode() * 500
 
-    def test_a_line_larger_than_shards_stays_whole(self, tmp_path):
+    def test_line_larger_than_a_shard_is_not_split(self, tmp_path):
         text = "一\n" + "長" * 3_000_000 + "\n二\n"
         reader = made(TextReader, documents="line", shard_mb=0.5)
         for path in (put(tmp_path, text), put(tmp_path, gzip.compress(text.encode()), "a.gz")):
@@ -176,14 +176,14 @@ class TestShards:
 
     @pytest.mark.parametrize("shard_mb", [0.5, 32.0])
     @pytest.mark.parametrize("documents", ["line", "file"])
-    def test_a_record_over_the_limit_is_told(self, documents, shard_mb, tmp_path):
+    def test_record_over_the_limit_is_an_error(self, documents, shard_mb, tmp_path):
         text = "一\n" + "長" * 2_000_000 + "\n二\n"
         reader = made(TextReader, documents=documents, shard_mb=shard_mb, max_record_mb=3)
         for path in (put(tmp_path, text), put(tmp_path, gzip.compress(text.encode()), "a.gz")):
             with pytest.raises(InputError, match=r"(?s)larger than 3 MB.*byte.*max_record_mb"):
                 read(reader, path)
 
-    def test_a_truncated_file_gives_its_whole_shards_first(self, tmp_path):
+    def test_truncated_file_yields_complete_shards_first(self, tmp_path):
         text = "".join(f"{i} {KANA}\n" for i in range(30_000))
         path = put(tmp_path, gzip.compress(text.encode())[:-20])
         reader, found = made(Cc100Reader, shard_mb=0.1), []
@@ -214,13 +214,13 @@ class TestText:
         reader = made(TextReader, encoding=name, documents="line", shard_mb=1e-5)
         assert texts(read(reader, put(tmp_path, text.encode(name)))) == ["表示能力の説明。", "ソース\\十"]
 
-    def test_what_does_not_decode_is_rejected_within_the_budget(self, tmp_path):
+    def test_undecodable_records_within_the_budget_are_rejects(self, tmp_path):
         path = put(tmp_path, "一\n".encode() * 3 + b"a\x82\xa0z\n" + "二\n".encode())
         found = read(made(TextReader, documents="line", max_bad=0.2), path)
         assert texts(found) == ["一", "一", "一", "二"]
         assert found[3] == Reject("src:input.txt:12", "", "reader.text", "invalid_utf8", "byte 13: a\\x82\\xa0z\n")
 
-    def test_over_the_budget_it_is_an_error(self, tmp_path):
+    def test_too_many_undecodable_records_are_an_error(self, tmp_path):
         path = put(tmp_path, "一\n".encode() * 3 + b"a\x82\n\xff\n")
         with pytest.raises(InputError, match=rf"(?s)0x82 is not valid utf-8.*{path}, byte 13.*max_bad = 0.001"):
             read(made(TextReader, documents="line"), path)
@@ -228,7 +228,7 @@ class TestText:
             read(made(TextReader, documents="line", max_bad=0.2), path)
 
     @pytest.mark.parametrize("name", ["euc-jp", "cp932", "utf-16le", "utf-16be", "utf-16", "iso-2022-jp"])
-    def test_the_error_says_what_the_encoding_looks_like(self, name, tmp_path):
+    def test_error_guesses_the_encoding(self, name, tmp_path):
         assert encoding.guess_encoding((KANA * 3).encode(name)) == name
         if name == "iso-2022-jp":
             return  # seven bits: valid UTF-8, to begin with
@@ -238,7 +238,7 @@ class TestText:
 
 
 class TestJsonl:
-    def test_takes_fields_by_their_names(self, tmp_path):
+    def test_reads_fields_by_name(self, tmp_path):
         line = {"page": {"id": 12, "body": "本文", "no": None}, "title": "題", "url": "u", "n": [1, 2], "skip": {}}
         reader = made(
             JsonlReader, text="page.body", id="page.id", title="title", url="url", meta=["n", "page.no", "gone"]
@@ -246,19 +246,19 @@ class TestJsonl:
         (doc,) = read(reader, put(tmp_path, json.dumps(line)))
         assert doc == Document("src:12", "src", "題", "u", "本文", meta={"n": "[1,2]"})
 
-    def test_numbers_records_by_their_offset(self, tmp_path):
+    def test_ids_are_offsets(self, tmp_path):
         path = put(tmp_path, '\ufeff{"text": "a"}\n\n{"text": "b"}\r\n', "d.jsonl")
         assert [doc.id for doc in read(JsonlReader(), path)] == ["src:d.jsonl:0", "src:d.jsonl:18"]
 
-    def test_what_has_no_text_is_rejected(self, tmp_path):
+    def test_record_without_text_is_rejected(self, tmp_path):
         path = put(tmp_path, '{"text": "a"}\n{"text": 3}\n{"x": 1}\n')
         assert [getattr(item, "reason", "") for item in read(JsonlReader(), path)] == ["", "no_text", "no_text"]
 
-    def test_a_field_that_no_record_has_is_a_config_error(self, tmp_path):
+    def test_unknown_field_is_a_config_error(self, tmp_path):
         with pytest.raises(ConfigError, match=r"(?s)'body'.*did you mean 'boby'"):
             list(made(JsonlReader, text="body").shards(put(tmp_path, '{"boby": "a"}\n{"boby": "b"}\n')))
 
-    def test_malformed_lines_are_within_the_budget_or_an_error(self, tmp_path):
+    def test_malformed_lines_within_the_budget_are_rejects(self, tmp_path):
         path = put(tmp_path, b'{"text": "a"}\n{"text": \n[1]\n{"text": "\xff"}\n')
         found = read(made(JsonlReader, max_bad=0.75), path)
         reasons = [item.reason for item in found if isinstance(item, Reject)]
@@ -266,7 +266,7 @@ class TestJsonl:
         with pytest.raises(InputError, match=r"(?s)no JSON object.*byte 14.*max_bad"):
             read(JsonlReader(), path)
 
-    def test_fields_that_are_not_asked_for_need_not_be_sound_text(self, tmp_path):
+    def test_unused_fields_are_not_decoded(self, tmp_path):
         assert texts(read(JsonlReader(), put(tmp_path, '{"text": "a", "deep": ' + "[" * 500 + "]" * 500 + "}"))) == [
             "a"
         ]

@@ -1,4 +1,4 @@
-"""The Parquet reader: columns by name, row groups as shards, damage told."""
+"""The Parquet reader: columns by name, row groups as shards, damaged files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def write(folder, columns, rows_a_group=2, name="t.parquet"):
 
 
 def strings(*values):
-    """A string column of any bytes, as careless writers make them."""
+    """Return a string column with arbitrary bytes."""
     return pa.Array.from_buffers(pa.string(), len(values), pa.array(values, pa.binary()).buffers())
 
 
@@ -43,7 +43,7 @@ def test_shards_are_row_groups_and_ids_are_rows(tmp_path):
     assert [doc.id for doc in read(small, path)] == [f"src:t.parquet:{i}" for i in range(9)]
 
 
-def test_takes_columns_by_their_names(tmp_path):
+def test_reads_columns_by_name(tmp_path):
     pages = [{"body": "本文", "id": 7, "x": "y"}, {"body": None, "id": 8, "x": "z"}]
     path = write(tmp_path, {"page": pages, "title": pa.array(["題", "題"]).dictionary_encode(), "n": [[1], [2]]})
     found = read(made(ParquetReader, text="page.body", id="page.id", title="title", meta=["n"]), path)
@@ -51,7 +51,7 @@ def test_takes_columns_by_their_names(tmp_path):
     assert found[1] == Reject("src:t.parquet:1", "", "reader.parquet", "no_text")
 
 
-def test_a_column_that_is_not_there_is_a_config_error(tmp_path):
+def test_unknown_column_is_a_config_error(tmp_path):
     path = write(tmp_path, {"content": ["a"]})
     with pytest.raises(ConfigError, match=r"(?s)column 'contents' not found.*did you mean 'content'"):
         read(made(ParquetReader, text="contents"), path)
@@ -59,7 +59,7 @@ def test_a_column_that_is_not_there_is_a_config_error(tmp_path):
         read(made(ParquetReader, text="content.x"), path)
 
 
-def test_bytes_that_are_no_utf8_are_rejected_within_the_budget(tmp_path):
+def test_invalid_utf8_within_the_budget_is_rejected(tmp_path):
     path = write(tmp_path, {"text": strings(b"a", b"b\xff")})
     with pytest.raises(InputError, match=r"(?s)0xff is not valid utf-8.*row 1"):
         read(ParquetReader(), path)
@@ -69,7 +69,7 @@ def test_bytes_that_are_no_utf8_are_rejected_within_the_budget(tmp_path):
 
 
 @pytest.mark.parametrize("damage", [lambda d: d[:-100], lambda d: b"", lambda d: b"no parquet at all" * 9])
-def test_a_damaged_file_is_told(damage, tmp_path):
+def test_damaged_file_is_an_error(damage, tmp_path):
     path = tmp_path / "t.parquet"
     write(tmp_path, {"text": ["文" * 50] * 2000})
     path.write_bytes(damage(path.read_bytes()))
@@ -89,7 +89,7 @@ def test_memory_does_not_grow_with_the_row_group(rows_a_group, tmp_path):
     assert peak < 8 << 20  # of 30 MB
 
 
-def test_damage_in_a_row_group_is_told(tmp_path):
+def test_damaged_row_group_is_an_error(tmp_path):
     path = write(tmp_path, {"text": [f"{i * 7919 % 10007} 行" for i in range(5000)]}, 1000)
     data = bytearray((tmp_path / "t.parquet").read_bytes())
     middle = len(data) // 2
@@ -99,7 +99,7 @@ def test_damage_in_a_row_group_is_told(tmp_path):
         read(ParquetReader(), path)
 
 
-def test_a_pipe_is_refused():
+def test_pipe_is_an_error():
     with pytest.raises(ConfigError, match="pipe"):
         list(ParquetReader().shards("-"))
 

@@ -1,4 +1,4 @@
-"""Ids that are not unique are counted, told, and confuse neither splits, nor lineage, nor `why`."""
+"""Repeated ids are counted and reported, and handled by splits, lineage and `why`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(stage: Stage, root: Path) -> list[Receipt]:
 
 
 def counted(root: Path, ids: Ids) -> dict[int, RepeatedIds]:
-    """What the two stages find in parts that hold these ids."""
+    """Return what the two stages find in parts with these ids."""
     parts: list[tuple[int, Output]] = []
     for source, of_source in enumerate(ids):
         for number, names in enumerate(of_source):
@@ -65,9 +65,7 @@ NAMES = st.lists(st.lists(st.lists(st.integers(0, 12).map(str), max_size=12), ma
 
 @settings(deadline=None, max_examples=60)
 @given(names=NAMES, bucket=st.sampled_from([3, 20, 1000]))
-def test_repeated_ids_are_those_of_a_plain_count(
-    names: Ids, bucket: int, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_repeated_ids_equal_a_simple_count(names: Ids, bucket: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     ids = [[[f"s{source}:{name}" for name in part] for part in parts] for source, parts in enumerate(names)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(hash_files, "_BUCKET", bucket)
@@ -107,7 +105,7 @@ def built(folder: Path, ids: list[str], **more: object) -> Corpus:
 
 
 @pytest.mark.parametrize("documents", [True, False])
-def test_a_corpus_says_which_ids_its_documents_share(documents: bool, tmp_path: Path) -> None:
+def test_manifest_lists_repeated_ids(documents: bool, tmp_path: Path) -> None:
     corpus = built(tmp_path, ["a", "b", "a", "c", "b", "a", "d"], dedup={"documents": documents})
     [source] = corpus.manifest.sources
     assert source["repeated_ids"] == {"ids": 2, "documents": 5, "example": "web:a", "times": 3}
@@ -128,7 +126,7 @@ def test_a_corpus_says_which_ids_its_documents_share(documents: bool, tmp_path: 
     assert "repeated_ids" not in again.manifest.sources[0]
 
 
-def test_duplicates_that_were_dropped_share_no_id(tmp_path: Path) -> None:
+def test_dropped_duplicates_do_not_count(tmp_path: Path) -> None:
     rows = [
         {"id": "a", "text": "同じ文である。"},
         {"id": "a", "text": "同じ文である。"},
@@ -141,7 +139,7 @@ def test_duplicates_that_were_dropped_share_no_id(tmp_path: Path) -> None:
     assert len(corpus) == 2 and "repeated_ids" not in corpus.manifest.sources[0]
 
 
-def test_the_command_warns_and_why_names_every_document(tmp_path: Path, jprep: Run) -> None:
+def test_build_warns_and_why_lists_every_document(tmp_path: Path, jprep: Run) -> None:
     corpus = built(tmp_path, [f"q{n % 3}" for n in range(300)] + ["only"])
     shown = jprep("corpus", "stats", corpus.folder).stdout
     assert "warning: source web: 300 documents share 3 ids (web:q0 occurs 100 times)" in shown
@@ -155,7 +153,7 @@ def test_the_command_warns_and_why_names_every_document(tmp_path: Path, jprep: R
     assert one.part == corpus.manifest.parts[-1].path and one.row == corpus.manifest.parts[-1].rows - 1
 
 
-def test_documents_of_unique_ids_are_split_by_their_ids_alone() -> None:
+def test_split_depends_on_unique_ids_only() -> None:
     splitting = ValidationSplit(0.3, ["other"])
     for number in range(1000):
         doc = Document(f"web:{number}", "web", "", "", f"{number}")
@@ -165,7 +163,7 @@ def test_documents_of_unique_ids_are_split_by_their_ids_alone() -> None:
 
 @settings(deadline=None)
 @given(st.floats(0.05, 0.5), st.integers(0, 1 << 30))
-def test_documents_that_share_an_id_are_split_apart(share: float, seed: int) -> None:
+def test_documents_with_equal_ids_are_split_by_text(share: float, seed: int) -> None:
     splitting, drawn = ValidationSplit(share, ["web"]), random.Random(seed)
     docs = [Document("web:a", "web", "", "", f"文{drawn.random()}") for _ in range(2000)]
     validation = [splitting.split_of(doc) == "validation" for doc in docs]
@@ -176,7 +174,7 @@ def test_documents_that_share_an_id_are_split_apart(share: float, seed: int) -> 
 KIND = ("--model", "byte-bpe", "--vocab-size", 400, "--boundaries", "none")
 
 
-def test_lineage_names_the_very_document(tmp_path: Path, jprep: Run) -> None:
+def test_lineage_identifies_the_document(tmp_path: Path, jprep: Run) -> None:
     corpus = built(tmp_path, [f"q{n % 2}" for n in range(400)])
     tokenizer, dataset = tmp_path / "tokenizer", tmp_path / "dataset"
     jprep("tokenizer", "train", corpus.folder, "-o", tokenizer, *KIND)

@@ -1,4 +1,4 @@
-"""The segmenters that run in this process, and what they share."""
+"""Segmenters that call a library, and their base class."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class TestJumandic(SegmenterSuite):
 
     @given(text=TEXT | MOSTLY_SPACE)
     @settings(deadline=None)
-    def test_any_text_is_given_back_whole(self, segmenter, text):
+    def test_joined_words_are_the_text(self, segmenter, text):
         assert segmenter.segment([text])[0].replace(WORD, "") == text
 
-    def test_what_follows_more_white_space_than_mecab_counts_is_not_lost(self, segmenter):
+    def test_text_after_long_white_space_is_kept(self, segmenter):
         assert segmenter.segment([" " * 70_000 + "東京タワー"])[0].endswith(f"東京{WORD}タワー")
 
     @pytest.mark.parametrize("sign", ["{{", "[[", "<", "ア", "ａ", "1", "한", "_-", "\u3000", "\r"])
@@ -57,7 +57,7 @@ class TestJumandic(SegmenterSuite):
         assert max(asked) <= 2 * segmenter.max_run
         assert sum(asked) <= len(text)
 
-    def test_an_ordinary_text_is_asked_whole_however_long_it_is(self, segmenter, monkeypatch):
+    def test_long_text_is_segmented_in_one_call(self, segmenter, monkeypatch):
         asked = []
         monkeypatch.setattr(segmenter, "mark", lambda text: asked.append(text) or text)
         text = "https://example.org/a?b=1 は、東京タワーの写真（1958年）を載せる。" * 50
@@ -92,11 +92,11 @@ class TestSudachi(SegmenterSuite):
         pytest.importorskip("sudachipy", reason="the extra `sudachi` is not installed")
         return SudachiSegmenter(SudachiSegmenter.Config(mode=mode))
 
-    def test_the_mode_is_the_words_length(self, segmenter, mode):
+    def test_mode_determines_word_length(self, segmenter, mode):
         words = segmenter.segment(["国家公務員"])[0].split(WORD)
         assert len(words) == {"A": 3, "B": 2, "C": 1}[mode]
 
-    def test_characters_that_normalise_to_many_are_taken(self, segmenter, mode):
+    def test_characters_with_long_normalization(self, segmenter, mode):
         text = "\ufdfa" * 5_000
         assert segmenter.segment([text])[0].replace(WORD, "") == text
         assert not segmenter.tally
@@ -124,7 +124,7 @@ def test_a_missing_package_names_its_pip_command(monkeypatch, kind, package, fix
 
 
 class Liar(LibrarySegmenter):
-    """An analyser that changes its text."""
+    """A library that changes its text."""
 
     name, version, max_bytes = "liar", 1, 100
 
@@ -132,14 +132,14 @@ class Liar(LibrarySegmenter):
         return text.upper()
 
 
-def test_an_analyser_that_changes_its_text_is_not_believed():
+def test_library_that_changes_the_text_is_detected():
     liar = Liar()
     assert liar.segment(["abc", "ABC"]) == ["abc", "ABC"]
     assert liar.tally == {"unsegmented.changed": 1}
 
 
 @given(text=TEXT | MOSTLY_SPACE, size=st.integers(4, 60))
-def test_pieces_join_to_the_text_and_none_is_too_long(text, size):
+def test_pieces_join_to_the_text_within_the_limit(text, size):
     cut = list(split_text(text, size))
     assert "".join(cut) == text
     assert all(0 < len(piece.encode()) <= size for piece in cut)
@@ -171,11 +171,11 @@ def test_pieces_end_at_sentences_then_at_commas_and_spaces(text, cut):
         ("  ", [], [" ", " "]),
     ],
 )
-def test_words_are_found_in_their_text_again(text, words, restored):
+def test_words_are_aligned_with_the_text(text, words, restored):
     assert restore_spaces(text, words) == restored
 
 
-def test_a_file_that_changes_has_another_hash(tmp_path):
+def test_changed_file_is_hashed_again(tmp_path):
     path = tmp_path / "sys.dic"
     path.write_bytes(b"one")
     first = library_segmenter.file_hash(path)

@@ -1,4 +1,4 @@
-"""Where sentences end, rule by rule, and the laws that hold for any text."""
+"""Sentence boundaries: each rule, and properties that hold for any text."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ texts = st.text(st.sampled_from(PLAIN + "\n\n" + BRACKETS + "「」（）()" * 4
 
 
 def split(marked: str) -> list[str]:
-    """The sentences of a text in which ‖ stands where they end."""
+    """Return the sentences of a text with ‖ at their ends."""
     return [sentence for line in marked.split("\n") for sentence in line.split("‖") if sentence]
 
 
@@ -78,17 +78,17 @@ def test_rules(marked: str, normalized: bool) -> None:
     assert split_sentences(marked.replace("‖", "")) == split(marked)
 
 
-def test_an_unclosed_bracket_harms_no_other_sentence() -> None:
+def test_unclosed_bracket_does_not_affect_other_sentences() -> None:
     assert split_sentences("彼は「こう言った。そして。帰った。") == ["彼は「こう言った。", "そして。", "帰った。"]
     assert split_sentences("彼は（笑「そう。だ。」と言う。次。") == ["彼は（笑「そう。だ。」と言う。", "次。"]
     assert split_sentences("前。」後。「中。外」。次。") == ["前。」", "後。", "「中。外」。", "次。"]
 
 
-def test_a_bracket_ends_with_its_line() -> None:
+def test_brackets_end_at_line_ends() -> None:
     assert split_sentences("「あ。い\nう。え」お。か") == ["「あ。", "い", "う。", "え」お。", "か"]
 
 
-def test_a_long_bracket_holds_sentences_of_its_own() -> None:
+def test_long_bracket_contains_sentences() -> None:
     inside = "う。" * (MAX_BRACKET_CHARS // 2)
     assert split_sentences(f"「{inside}」と") == [f"「{inside}」と"]
     assert split_sentences(f"「{inside}え」と") == ["「う。", *["う。"] * (MAX_BRACKET_CHARS // 2 - 1), "え」と"]
@@ -116,13 +116,13 @@ def test_no_sentence_after_the_first_of_its_line_is_blank(text: str) -> None:
 
 
 @given(texts)
-def test_lines_are_split_alone(text: str) -> None:
+def test_lines_are_split_independently(text: str) -> None:
     assert split_sentences(text) == [sentence for line in text.split("\n") for sentence in split_sentences(line)]
 
 
 @settings(max_examples=500)
 @given(plain)
-def test_lines_without_brackets_take_a_short_way_to_the_same_ends(text: str) -> None:
+def test_fast_path_without_brackets_gives_the_same_ends(text: str) -> None:
     for line in text.split("\n"):
         assert _plain_ends(line, 0, len(line)) == _BracketLine(line, 0, len(line)).ends()
 
@@ -193,11 +193,11 @@ def test_linear_on_hostile_text(hostile: str) -> None:
     assert "".join(split_sentences(text)) == text.replace("\n", "")
 
 
-def test_unsplit_leaves_the_text() -> None:
+def test_no_splitter_keeps_the_text() -> None:
     assert NoSplitter().mark("あ。い。\nう。") == "あ。い。\nう。"
 
 
-def test_beats_the_best_splitter_on_the_kyoto_corpus() -> None:
+def test_score_on_the_kyoto_corpus() -> None:
     gold = SHARED / "data/gold/kyoto_wiki-A.jsonl.gz"
     if not gold.exists():
         pytest.skip("the shared data is absent")

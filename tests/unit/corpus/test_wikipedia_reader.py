@@ -1,4 +1,4 @@
-"""The reader `wikipedia`: every form that a dump has, cut anywhere; and what is no sound dump is refused."""
+"""The reader `wikipedia`: every format of a dump, split anywhere, and invalid dumps."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ REJECTED = {
 
 
 @pytest.mark.parametrize(("reason", "inside"), REJECTED.items(), ids=REJECTED)
-def test_a_page_that_is_no_article_says_why(reason: str, inside: str, file: Path) -> None:
+def test_rejects_have_a_reason(reason: str, inside: str, file: Path) -> None:
     item = one(file, dump(inside))
     assert isinstance(item, Reject)
     assert (item.id, item.step, item.reason) == ("wiki:1", "reader.wikipedia", reason)
@@ -139,24 +139,24 @@ ARTICLES = {
 
 
 @pytest.mark.parametrize("text", OLD_REDIRECTS)
-def test_redirects_of_old_exports_are_told_by_their_text(text: str, file: Path) -> None:
+def test_redirects_of_old_exports_are_detected_by_text(text: str, file: Path) -> None:
     item = one(file, dump(page("甲", revision(text)), version="0.3"))
     assert (item.reason, item.excerpt) == ("redirect", "乙")
 
 
 @pytest.mark.parametrize("mark", MEANINGS)
-def test_disambiguation_stays_if_it_is_wanted(mark: str, file: Path) -> None:
+def test_disambiguation_pages_can_be_kept(mark: str, file: Path) -> None:
     data = dump(page("甲", revision(f"甲は次のもの。\n{mark}")))
     assert one(file, data).reason == "disambiguation"
     assert one(file, data, disambiguation="keep").text == "甲は次のもの。"
 
 
 @pytest.mark.parametrize("text", ARTICLES.values(), ids=ARTICLES)
-def test_an_article_that_mentions_disambiguation_stays(text: str, file: Path) -> None:
+def test_article_that_mentions_disambiguation_is_kept(text: str, file: Path) -> None:
     assert isinstance(one(file, dump(page("甲", revision(escape(f"甲は市。\n{text}"))))), Document)
 
 
-def test_a_table_of_templates_adds_marks_of_disambiguation(file: Path, tmp_path: Path) -> None:
+def test_template_table_adds_disambiguation_templates(file: Path, tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text('disambiguation = ["Many Meanings"]', encoding="utf-8")
     data = dump(page("甲", revision("甲は次のもの。\n{{many_meanings}}")))
     assert isinstance(one(file, data), Document)
@@ -165,7 +165,7 @@ def test_a_table_of_templates_adds_marks_of_disambiguation(file: Path, tmp_path:
 
 @settings(deadline=None)
 @given(st.text(alphabet="{}|[]<!-nowiki/>aim\n _", max_size=200))
-def test_no_page_is_a_disambiguation_page_without_its_mark(text: str) -> None:
+def test_disambiguation_needs_a_marking_template(text: str) -> None:
     marks = DisambiguationDetector(["aimai"])
     found = marks.marker(text)
     assert found in text
@@ -175,14 +175,14 @@ def test_no_page_is_a_disambiguation_page_without_its_mark(text: str) -> None:
 
 @pytest.mark.parametrize("order", [(1, 2, 3), (3, 1, 2), (2, 3, 1)])
 @pytest.mark.parametrize("compress", [bytes, gzip.compress, bz2.compress])
-def test_of_many_revisions_the_newest_is_read(order: tuple[int, ...], compress, file: Path) -> None:
+def test_newest_revision_is_read(order: tuple[int, ...], compress, file: Path) -> None:
     history = [revision(f"第{n}版。", n, stamp=f"2024-01-0{n}T00:00:00Z") for n in order]
     data = dump(page("甲", *history), page("乙", revision("別の頁。"), number=2))
     first, second = read(file, compress(data))
     assert (first.text, first.meta["revision"], second.text) == ("第3版。", "3", "別の頁。")
 
 
-def test_separators_never_come_out_of_a_page(file: Path) -> None:
+def test_separators_are_removed_from_pages(file: Path) -> None:
     # XML 1.0 cannot hold U+001E; a dump that does is malformed.
     with pytest.raises(InputError, match="malformed XML"):
         read(file, dump(page("甲", revision("\x1e"))))
@@ -199,7 +199,7 @@ MALFORMED = {
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress, bz2.compress], ids=["plain", "gzip", "bzip2"])
 @pytest.mark.parametrize("data", MALFORMED.values(), ids=MALFORMED)
-def test_malformed_xml_names_file_place_and_fix(data: bytes, compress, file: Path) -> None:
+def test_malformed_xml_error_names_file_offset_and_fix(data: bytes, compress, file: Path) -> None:
     with pytest.raises(InputError) as caught:
         read(file, compress(data))
     assert str(file) in caught.value.where and caught.value.fix
@@ -211,7 +211,7 @@ BOMB = '<!DOCTYPE mediawiki [<!ENTITY a "ああ"><!ENTITY b "&a;&a;&a;"><!ENTITY
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress, bz2.compress], ids=["plain", "gzip", "bzip2"])
 @pytest.mark.parametrize("doctype", [BOMB, '<!DOCTYPE mediawiki SYSTEM "file:///etc/passwd">'])
-def test_a_document_type_is_refused(doctype: str, compress, file: Path) -> None:
+def test_document_type_is_an_error(doctype: str, compress, file: Path) -> None:
     with pytest.raises(InputError, match="entity bomb"):
         read(file, compress(doctype.encode() + dump(page("甲", revision("&b;")))))
 
@@ -223,12 +223,12 @@ def test_a_document_type_inside_is_malformed(file: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"plain text\n", b"<html><body/></html>", "日本語".encode("utf-16")])
-def test_what_is_no_export_is_refused(data: bytes, file: Path) -> None:
+def test_other_files_are_an_error(data: bytes, file: Path) -> None:
     with pytest.raises(InputError, match="not a MediaWiki export"):
         read(file, data)
 
 
-def test_an_empty_file_is_told(file: Path) -> None:
+def test_empty_file_is_an_error(file: Path) -> None:
     with pytest.raises(InputError, match="the file is empty"):
         read(file, b"")
 
@@ -241,7 +241,7 @@ def prose(size: int, seed: int) -> str:
 @pytest.mark.parametrize(
     "compress", [bytes, gzip.compress, bz2.compress, lzma.compress], ids=["plain", "gzip", "bzip2", "xz"]
 )
-def test_a_file_that_is_cut_off(compress, file: Path) -> None:
+def test_truncated_file(compress, file: Path) -> None:
     data = compress(dump(*(page(f"頁{n}", revision(prose(100_000, n)), number=n) for n in range(12))))
     cut = data[: len(data) * 4 // 5]
     with pytest.raises(TruncatedError) as caught:
@@ -261,7 +261,7 @@ def test_a_page_over_the_limit(file: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 class TestCuts:
-    """Wherever a dump is cut, each page is read once, by the shard in which its tag begins."""
+    """Each page is read once, by the shard in which its tag begins, wherever the dump is split."""
 
     whole = dump(*(page(f"頁{n}", revision(f"第{n}の本文。&lt;page&gt;"), number=n) for n in range(3)))
 
@@ -283,7 +283,7 @@ class TestCuts:
             assert self.titles(*before) + self.titles(*after) == ["頁0", "頁1", "頁2"], cut
 
     @pytest.mark.parametrize("size", [1, 10, 300, 10_000])
-    def test_a_stream_is_cut_at_pages(self, size: int) -> None:
+    def test_stream_is_split_at_pages(self, size: int) -> None:
         chunks = [self.whole[n : n + 50] for n in range(0, len(self.whole), 50)]
         parts = list(split_at_pages(iter(chunks), size, LIMIT, "dump"))
         assert b"".join(parts) == self.whole

@@ -1,4 +1,4 @@
-"""The wikitext extractor, construct by construct: `tests/golden/wikitext` says what each one shows."""
+"""The wikitext extractor, with one case per construct in `tests/golden/wikitext`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jprep.corpus.readers.wikitext.inline.bold_italic import remove_bold_italic
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "wikitext"
 OPTIONS = {"kept_tables": {"tables": True}}
-"""The options of a file's cases, by the file's name; the others have none."""
+"""Options for the cases of a file, by its name."""
 
 MARKS = "\x01\x02\x03\x04\x05\x06\x0e\x1e\x1f"
 
@@ -94,7 +94,7 @@ SOURCES = st.lists(st.one_of(SIGNS, st.text(max_size=4)), max_size=60).map("".jo
 
 @settings(max_examples=400, deadline=None)
 @given(SOURCES, st.booleans())
-def test_any_source_gives_clean_paragraphs(source: str, everything: bool) -> None:
+def test_paragraphs_are_stripped_and_without_placeholders(source: str, everything: bool) -> None:
     extractor = Extractor(ExtractorConfig(tables=everything, captions=everything, code=everything))
     text = extractor.extract(source, "題")
     assert not any(mark in text for mark in MARKS)
@@ -103,7 +103,7 @@ def test_any_source_gives_clean_paragraphs(source: str, everything: bool) -> Non
 
 @settings(max_examples=300, deadline=None)
 @given(SOURCES.filter(lambda source: not any(each in source for each in ("nowiki", "pre", "&"))))  # shown as they are
-def test_no_sign_of_nesting_is_left(source: str) -> None:
+def test_no_nesting_signs_remain(source: str) -> None:
     text = Extractor(ExtractorConfig()).extract(source, "題")
     assert not [sign for sign in ("[[", "]]", "{{", "}}", "{|", "|}", "<ref") if sign in text]
 
@@ -112,7 +112,7 @@ PLAIN = st.text(st.sampled_from("川の水はabc。！？ \n　1"), max_size=80)
 
 
 @given(PLAIN)
-def test_text_without_signs_stays(source: str) -> None:
+def test_plain_text_is_unchanged(source: str) -> None:
     text = Extractor(ExtractorConfig()).extract(source, "題")
     assert "".join(text.split("\n")) == "".join(line.strip() for line in source.split("\n"))
 
@@ -169,7 +169,7 @@ def test_repeated_cells_finish(opener: str) -> None:
 
 
 @given(st.text(st.sampled_from("' \n川ab"), max_size=40))
-def test_quotes_take_away_nothing_but_apostrophes(text: str) -> None:
+def test_bold_italic_removes_apostrophes_only(text: str) -> None:
     shown = remove_bold_italic(text)
     assert shown.replace("'", "") == text.replace("'", "")
     assert shown.count("'") <= text.count("'")
@@ -178,7 +178,7 @@ def test_quotes_take_away_nothing_but_apostrophes(text: str) -> None:
 
 
 @given(st.lists(st.text(st.sampled_from("' 川a"), max_size=20), max_size=5))
-def test_quotes_of_one_line_do_not_touch_another(lines: list[str]) -> None:
+def test_bold_italic_is_resolved_line_by_line(lines: list[str]) -> None:
     assert remove_bold_italic("\n".join(lines)) == "\n".join(map(remove_bold_italic, lines))
 
 

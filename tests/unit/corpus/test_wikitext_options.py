@@ -1,4 +1,4 @@
-"""The extractor's options, its counts, and the tables of templates that users add."""
+"""Options, counts and template tables of the wikitext extractor."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_lists_can_be_dropped_but_not_indented_text() -> None:
     assert extract("前\n* 一\n; 二: 三\n: 四", lists=False) == "前\n四"
 
 
-def test_sections_can_be_dropped_with_all_under_them() -> None:
+def test_sections_can_be_dropped_with_subsections() -> None:
     source = "前\n== 脚注 ==\n一\n=== 注 ===\n二\n== 川 ==\n三"
     assert extract(source, drop_sections=["脚注"]) == "前\n川\n三"
 
@@ -49,7 +49,7 @@ def test_links_can_show_their_targets() -> None:
     assert extract(source, links="target") == "貞観 (日本)13年、沿革、この節、塔、鴨川"
 
 
-def test_apostrophes_of_targets_mark_nothing() -> None:
+def test_apostrophes_of_targets_are_text() -> None:
     assert extract("''[[Rock ''n'' Roll|曲]]''と''[[B's]]''", links="target") == "Rock ''n'' RollとB's"
 
 
@@ -72,13 +72,13 @@ def test_counts() -> None:
     assert {name: extractor.tally[name] for name in expected} == expected
 
 
-def test_a_page_leaves_nothing_to_the_next() -> None:
+def test_pages_are_independent() -> None:
     extractor = Extractor(ExtractorConfig())
     extractor.extract("<nowiki>x</nowiki>[[{{{|", "一")
     assert extractor.extract("{{PAGENAME}}<nowiki>y</nowiki>", "二") == "二y"
 
 
-def test_a_table_of_ones_own_extends_and_overrides(tmp_path: Path) -> None:
+def test_user_table_extends_and_overrides(tmp_path: Path) -> None:
     mine = tmp_path / "mine.toml"
     mine.write_text(
         'labels = ["川名"]\n[lookup.language]\nxx = "某語"\n'
@@ -110,7 +110,7 @@ def test_provenance_names_every_table(tmp_path: Path) -> None:
         ("= 1", "wrong"),
     ],
 )
-def test_a_wrong_table_says_where(tmp_path: Path, text: str, message: str) -> None:
+def test_invalid_table_error_names_the_entry(tmp_path: Path, text: str, message: str) -> None:
     mine = tmp_path / "mine.toml"
     mine.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError, match=message) as raised:
@@ -118,7 +118,7 @@ def test_a_wrong_table_says_where(tmp_path: Path, text: str, message: str) -> No
     assert str(mine) in raised.value.where
 
 
-def test_a_missing_table_says_where(tmp_path: Path) -> None:
+def test_missing_table_error_names_the_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         TemplateTable([str(tmp_path / "none.toml")])
 
@@ -142,7 +142,7 @@ def test_formats(source: str, arguments: dict[str, str], shown: str) -> None:
     assert TemplateFormat(source, {"up": str.upper}).fill(arguments) == shown
 
 
-def test_no_entry_of_the_built_in_tables_is_written_twice() -> None:
+def test_built_in_tables_have_no_duplicate_entries() -> None:
     shown = tomllib.loads(BUILTIN_FILES[0].read_text(encoding="utf-8"))["show"]
     names = [name for entry in shown for name in entry.get("names", [])]
     assert sorted({name for name in names if names.count(name) > 1}) == []

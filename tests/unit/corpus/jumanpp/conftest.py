@@ -20,7 +20,7 @@ REAL = os.environ.get("JPREP_JUMANPP") or shutil.which("jumanpp")
 
 
 def install(folder: Path) -> Path:
-    """Put the fake program and its model into a folder, laid out as Juman++ installs itself."""
+    """Install the fake program and its model in a folder, with the layout of Juman++."""
     program, shared = folder / "bin" / "jumanpp", folder / "libexec" / "jumanpp"
     program.parent.mkdir(parents=True)
     program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -I -S {shlex.quote(str(FAKE))} "$@"\n')
@@ -38,7 +38,7 @@ def program(tmp_path_factory):
 
 @pytest.fixture
 def make(program):
-    """Make drivers of the fake; each is closed in the end."""
+    """Make segmenters that run the fake program, and close them at the end."""
     made = []
 
     def one(*args: str, **options) -> JumanppSegmenter:
@@ -52,7 +52,7 @@ def make(program):
 
 @pytest.fixture(scope="module", params=["fake", "real"])
 def either(request):
-    """The driver of the fake, and of the real Juman++ where there is one."""
+    """A segmenter with the fake program, and one with the real Juman++ if it is installed."""
     if request.param == "fake":
         options = {"program": str(request.getfixturevalue("program"))}
     elif REAL:

@@ -1,4 +1,4 @@
-"""The Juman++ driver, against a fake that behaves and misbehaves as Juman++ does, and the real one where it is."""
+"""The Juman++ segmenter, with a fake program that fails like Juman++, and with the real one if it is installed."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ class TestContract(SegmenterSuite):
 
     @given(texts=st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters=WORD))))
     @settings(deadline=None, max_examples=50)
-    def test_any_texts_are_given_back_whole(self, either, texts):
+    def test_joined_words_are_the_texts(self, either, texts):
         check(either, texts)
 
     @given(texts=st.lists(st.text(st.sampled_from("# \n\0\x03\t\u3000あアー亜a1(^)。\\␣"), max_size=200)))
     @settings(deadline=None, max_examples=50)
-    def test_hostile_texts_are_given_back_whole(self, either, texts):
+    def test_hostile_texts(self, either, texts):
         check(either, texts)
 
     def test_a_hash_before_a_space_is_a_word(self, segmenter):
         assert segmenter.segment(["# 注釈"])[0].split(WORD)[:2] == ["#", " "]
 
-    def test_a_face_is_one_word(self, segmenter):
+    def test_kaomoji_is_one_word(self, segmenter):
         assert segmenter.segment(["こんにちは(^ ^)"]) == [WORD.join(["こんにちは", "(^ ^)"])]
 
-    def test_more_than_any_pipe_holds_does_not_deadlock(self, segmenter):
+    def test_large_batch_does_not_deadlock(self, segmenter):
         check(segmenter, ["東京タワーは高い塔である。" * 20] * 3_000)
 
     def test_its_version_and_model_are_in_the_provenance(self, segmenter):
@@ -54,14 +54,14 @@ class TestContract(SegmenterSuite):
         assert found["jumanpp"].startswith("Juman++ Version: ")
         assert found["jumanpp --model"].startswith("sha256:")
 
-    def test_it_stays_alive_between_batches(self, segmenter):
+    def test_process_is_reused_between_batches(self, segmenter):
         segmenter.segment(SENTENCES)
         first = segmenter._segmenting._child.pid
         segmenter.segment(SENTENCES)
         assert segmenter._segmenting._child.pid == first
 
 
-def test_only_what_comes_back_is_sent(make, tmp_path):
+def test_only_supported_lines_are_sent(make, tmp_path):
     log = tmp_path / "sent"
     make(f"--fake-log={log}").segment([*HARD, *LONG, *SENTENCES])
     sent = log.read_bytes().split(b"\n")
@@ -88,7 +88,7 @@ TRAPPED = [*LINES[:17], "ここに罠がある", *LINES[17:]]
         pytest.param("memory", "died", marks=pytest.mark.skipif(sys.platform != "linux", reason="no limit on memory")),
     ],
 )
-def test_a_fault_harms_its_own_line_only(make, fault, reason):
+def test_failure_affects_its_own_line_only(make, fault, reason):
     jumanpp = make(f"--fake-fault={fault}", timeout=6.0 if fault == "hang" else 60.0)
     jumanpp.segment(["温めておく"])
     marked = jumanpp.segment(TRAPPED)
@@ -97,38 +97,38 @@ def test_a_fault_harms_its_own_line_only(make, fault, reason):
     assert jumanpp.tally == {f"unsegmented.{reason}": 1}
 
 
-def test_a_part_of_a_sentence_that_fails_leaves_it_whole(make):
+def test_sentence_with_a_failed_part_is_unsegmented(make):
     text = "無事な文。" * 100 + "罠の文。" + "無事な文。" * 100
     jumanpp = make("--fake-fault=die")
     assert jumanpp.segment([text, "無事"]) == [text, "無事"]
     assert jumanpp.tally == {"unsegmented.died": 1}
 
 
-def test_a_flood_on_standard_error_is_drained(make):
+def test_standard_error_is_drained(make):
     jumanpp = make("--fake-fault=stderr")
     check(jumanpp, TRAPPED)
 
 
-def test_a_program_that_dies_now_and_then_loses_no_line(make):
+def test_occasional_crashes_lose_no_line(make):
     jumanpp = make("--fake-life=15")
     assert jumanpp.segment(LINES) == make().segment(LINES)
     assert not jumanpp.tally
 
 
-def test_a_program_that_always_dies_is_given_up(make, monkeypatch):
+def test_program_that_always_dies_is_an_error(make, monkeypatch):
     monkeypatch.setattr(analyzer_client, "_MAX_FAILURES", 5)
     with pytest.raises(MachineError, match="failed 5 times in 0 lines, last with died"):
         make("--fake-life=1").segment(LINES)
 
 
-def test_a_program_that_dies_every_few_lines_is_given_up(make, monkeypatch):
+def test_program_that_dies_often_is_an_error(make, monkeypatch):
     monkeypatch.setattr(analyzer_client, "_MAX_FAILURES", 8)
     with pytest.raises(MachineError, match=r"failed \d+ times in \d+ lines, last with died") as caught:
         make("--fake-life=4").segment(LINES * 10)
     assert "--segment" in caught.value.where and "memory_mb" in caught.value.fix
 
 
-def test_an_interrupt_leaves_no_half_read_answer(make, monkeypatch):
+def test_interrupt_discards_partial_answers(make, monkeypatch):
     jumanpp = make()
     jumanpp.segment(LINES)
     pid = jumanpp._segmenting._child.pid
@@ -143,7 +143,7 @@ def test_an_interrupt_leaves_no_half_read_answer(make, monkeypatch):
 
 
 def gone(pid: int) -> bool:
-    """Wait until there is no such process."""
+    """Wait until the process has exited."""
     for _ in range(200):
         try:
             os.kill(pid, 0)
@@ -162,7 +162,7 @@ def test_close_ends_the_process_and_the_next_batch_starts_one(make):
     assert jumanpp.segment(SENTENCES) == before
 
 
-def test_it_dies_with_its_parent(program):
+def test_process_exits_with_its_parent(program):
     script = f"""
         import os, signal
         from jprep.corpus.segmenters.jumanpp import JumanppSegmenter
@@ -187,7 +187,7 @@ def test_a_script_that_runs_the_program_is_killed_with_it(program, tmp_path):
     assert jumanpp.tally == {"unsegmented.timeout": 1}
 
 
-def test_a_missing_program_says_what_else_to_take():
+def test_missing_program_error_suggests_jumandic():
     with pytest.raises(MachineError, match="no program 'no-such-jumanpp'") as caught:
         JumanppSegmenter(JumanppSegmenter.Config(program="no-such-jumanpp")).segment(SENTENCES)
     assert "jumandic" in caught.value.fix
@@ -198,14 +198,14 @@ def test_a_missing_model_is_named(make, tmp_path):
         make(model=str(tmp_path / "none.jppmdl")).segment(SENTENCES)
 
 
-def test_a_model_of_another_version_is_the_programs_own_complaint(make, tmp_path):
+def test_model_of_another_version_shows_the_program_s_error(make, tmp_path):
     model = tmp_path / "old.jppmdl"
     model.write_bytes(b"something else")
     with pytest.raises(MachineError, match="corrupted header"):
         make(model=str(model)).segment(SENTENCES)
 
 
-def test_a_model_that_nobody_names_is_asked_for(program, tmp_path, monkeypatch):
+def test_unknown_default_model_is_an_error(program, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "bin").mkdir()
     lonely = shutil.copy(program, tmp_path / "bin")
@@ -214,7 +214,7 @@ def test_a_model_that_nobody_names_is_asked_for(program, tmp_path, monkeypatch):
     assert "model" in caught.value.fix
 
 
-def test_a_program_that_never_gets_to_its_input_is_given_up(make):
+def test_program_that_does_not_start_is_an_error(make):
     command = [*make()._segmenting._command, "no-such-file"]
     lost = analyzer_client.AnalyzerClient(
         command, b"\x03\n", parse_words, growth=2, batch=10, timeout=3.0, memory_mb=512
@@ -224,13 +224,13 @@ def test_a_program_that_never_gets_to_its_input_is_given_up(make):
 
 
 @pytest.mark.parametrize("arg", ["input.txt", "-s", "--beam", "5", "--model=other.jppmdl", "--format=juman"])
-def test_an_argument_that_juman_would_misread_is_refused(arg):
+def test_invalid_arguments_are_an_error(arg):
     with pytest.raises(ConfigError, match=re.escape(arg.partition("=")[0])):
         JumanppSegmenter(JumanppSegmenter.Config(args=(arg,)))
 
 
 @pytest.mark.parametrize("bad", [{"max_line_bytes": 5000}, {"max_run": 400}, {"batch": 0}, {"timeout": 0}, {"wat": 1}])
-def test_options_out_of_bounds_are_refused(bad):
+def test_options_out_of_range_are_an_error(bad):
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert(bad, JumanppSegmenter.Config)
 

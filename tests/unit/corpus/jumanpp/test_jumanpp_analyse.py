@@ -1,4 +1,4 @@
-"""Full analyses as pyknp's objects."""
+"""Full analyses as pyknp objects."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_fields_spaces_and_equal_analyses(make):
     assert [m.mrph_id for m in analysis] == [1, 3, 4, 5]
 
 
-def test_what_fails_is_one_unknown_word_and_is_counted(make):
+def test_failed_text_is_one_unknown_word(make):
     needs_pyknp()
     jumanpp = make("--fake-fault=die")
     good, bad, mark = jumanpp.analyze(["無事な文", "罠の文", f"印{WORD}"])
@@ -85,12 +85,12 @@ GOOD = "東 東 東 名詞 6 普通名詞 1 * 0 * 0 NIL\n京 京 京 名詞 6 �
         ("", "lines"),
     ],
 )
-def test_an_analysis_of_something_else_is_not_believed(answer, reason):
+def test_analysis_of_another_text_is_invalid(answer, reason):
     with pytest.raises(InvalidAnswer) as caught:
         parse_analyses("東京\n".encode(), answer.encode())
     assert caught.value.reason == reason
 
 
-def test_an_analysis_of_the_line_is_believed():
+def test_valid_analysis_is_accepted():
     (rows,) = parse_analyses("東京\n".encode(), f"{GOOD}EOS\n".encode())
     assert [row.surface for row in rows] == ["東", "京"]

@@ -1,4 +1,4 @@
-"""How often a program may fail before the driver gives it up: processes are counted, none is started."""
+"""How often a program may fail before the client stops. No process is started."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TRAP = "罠"
 
 
 class Played:
-    """Stands for a `Child`: answers with what it was sent, and dies as it is told to."""
+    """A replacement for `ChildProcess` that echoes its input, and dies when configured to."""
 
     started = 0
     life = 1 << 30
@@ -60,7 +60,7 @@ def lines(count: int, trap_each: int = 1 << 30) -> list[str]:
 
 
 @pytest.mark.parametrize("life", [1, 2, 3, 5])
-def test_a_program_that_dies_every_few_lines_is_not_started_for_ever(life: int, played: type[Played]) -> None:
+def test_restarts_are_limited(life: int, played: type[Played]) -> None:
     played.life = life
     with pytest.raises(MachineError, match=r"failed \d+ times in \d+ lines"):
         made().ask(lines(406))
@@ -77,13 +77,13 @@ def test_failures_count_from_one_call_to_the_next(calls: int, played: type[Playe
 
 
 @pytest.mark.parametrize("each", [150, 500, 5000])
-def test_bad_lines_now_and_then_are_left_out_however_many_lines_there_are(each: int, played: type[Played]) -> None:
+def test_occasional_failing_lines_are_skipped(each: int, played: type[Played]) -> None:
     asked = lines(20_000, each)
     answers = made().ask(asked)
     assert [isinstance(answer, str) for answer in answers] == [TRAP not in line for line in asked]
 
 
-def test_many_good_lines_are_no_credit_for_later_failures(played: type[Played]) -> None:
+def test_answered_lines_are_no_credit_for_later_failures(played: type[Played]) -> None:
     one = made()
     one.ask(lines(100_000))
     before, played.life = played.started, 3

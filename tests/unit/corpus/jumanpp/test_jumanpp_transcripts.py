@@ -1,4 +1,4 @@
-"""Recorded exchanges with a real Juman++: the fake behaves as recorded, the driver holds its contract on each input."""
+"""Recorded exchanges with a real Juman++: the fake program and the segmenter must reproduce them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OWN = Path(__file__).parents[3] / "golden" / "jumanpp" / "exchanges.json"
 
 
 def load() -> list[dict]:
-    """Our own written exchanges, and the recorded ones where they are."""
+    """Return the written exchanges, and the recorded ones if available."""
     cases = json.loads(OWN.read_text(encoding="utf-8"))
     if TRANSCRIPTS.exists():
         with gzip.open(TRANSCRIPTS) as file:
@@ -31,7 +31,7 @@ CASES = [pytest.param(case, id=f"{case['case']}-{case['mode']}") for case in loa
 
 
 def sent(case: dict) -> bytes:
-    """What was sent: as it is, or a long line between the two sentences."""
+    """Return the input of an exchange."""
     if not case["long_input"]:
         return base64.b64decode(case["stdin_b64"])
     unit, size = base64.b64decode(case["long_input"]["unit_b64"]), case["long_input"]["total_bytes"]
@@ -39,7 +39,7 @@ def sent(case: dict) -> bytes:
     return "前の文です\n".encode() + line + "\n次の文です\n".encode()
 
 
-def test_the_recorded_half_is_here():
+def test_recorded_exchanges_exist():
     if not TRANSCRIPTS.exists():
         pytest.skip(f"{TRANSCRIPTS} is not here: only our own exchanges were replayed; set JPREP_SHARED")
     assert len(CASES) > 180
@@ -61,7 +61,7 @@ def test_the_fake_answers_as_many_lines_of_the_same_text(case, program):
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if "segment_us" in str(case.id)])
-def test_the_driver_gives_each_recorded_line_back_in_the_recorded_words(case, make, tmp_path):
+def test_segmenter_returns_the_recorded_words(case, make, tmp_path):
     texts = sent(case).decode(errors="surrogateescape").split("\n")[:-1]
     recorded = base64.b64decode(case["stdout_b64"]).decode(errors="surrogateescape").split("\n")[:-1]
     answers = {line.replace(WORD, ""): line for line in recorded}
