@@ -68,7 +68,7 @@ def find_inputs(source: Source, cache: Path, *, fresh: bool = False) -> list[Inp
 
 
 def contents_by_path(files: Iterable[InputFile]) -> dict[str, ContentHash]:
-    """Return the hashes of the files that have any, by path, as `jprep.io.inputs.content_check.expect_contents` takes them."""
+    """Return the hashes of the files that have any, by path, as `expect_contents` takes them."""
     return {file.path: file.content for file in files if file.content}
 
 

@@ -121,20 +121,20 @@ class LineReader(RecordReader):
             return data.removeprefix(codecs.BOM_UTF8)
         return data
 
-    def _item(self, data: bytes, place: RecordLocation, budget: ErrorBudget) -> Item:
+    def _item(self, data: bytes, location: RecordLocation, budget: ErrorBudget) -> Item:
         """Convert one record to a document or a reject."""
         try:
             text = data.decode(self.encoding)
         except UnicodeDecodeError as error:
-            return self._undecodable(place, error, budget)
-        return self._document(Document(place.identity, place.source, "", "", text))
+            return self._undecodable(location, error, budget)
+        return self._document(Document(location.identity, location.source, "", "", text))
 
-    def _undecodable(self, place: RecordLocation, error: UnicodeDecodeError, budget: ErrorBudget) -> Reject:
-        at = place.offset + error.start
+    def _undecodable(self, location: RecordLocation, error: UnicodeDecodeError, budget: ErrorBudget) -> Reject:
+        at = location.offset + error.start
         option = "encoding" in self.config.__struct_fields__
-        budget.spend(encoding.undecodable(f"{place.path}, byte {at}", error, option=option))
+        budget.spend(encoding.undecodable(f"{location.path}, byte {at}", error, option=option))
         reason = f"invalid_{self.encoding.replace('-', '')}"
-        return self._reject(place.identity, reason, f"byte {at}: {encoding.excerpt_around(error)}")
+        return self._reject(location.identity, reason, f"byte {at}: {encoding.excerpt_around(error)}")
 
 
 class Cc100Reader(LineReader):
@@ -215,17 +215,17 @@ class JsonlReader(LineReader):
             raise ConfigError(f"no object has the field {self.config.text!r}", where=path, fix=f"`text = ...`: {fix}")
         return {"documents": "line"}
 
-    def _item(self, data: bytes, place: RecordLocation, budget: ErrorBudget) -> Item:
+    def _item(self, data: bytes, location: RecordLocation, budget: ErrorBudget) -> Item:
         try:
             record = self._record(data)
         except UnicodeDecodeError as error:
-            return self._undecodable(place, error, budget)
+            return self._undecodable(location, error, budget)
         except (msgspec.DecodeError, RecursionError) as error:
-            return self._malformed(data, place, error, budget)
+            return self._malformed(data, location, error, budget)
         text = get_field(record, self.config.text)
         if not isinstance(text, str):
-            return self._reject(place.identity, "no_text", data[:_SAMPLE].decode("utf-8", "replace"))
-        return self._document(make_document(record, text, self.config, place.identity, place.source))
+            return self._reject(location.identity, "no_text", data[:_SAMPLE].decode("utf-8", "replace"))
+        return self._document(make_document(record, text, self.config, location.identity, location.source))
 
     def _record(self, data: bytes) -> dict[str, Any]:
         try:
@@ -235,11 +235,11 @@ class JsonlReader(LineReader):
             raise
         return dict(zip(self._tops, msgspec.structs.astuple(values), strict=True))
 
-    def _malformed(self, data: bytes, place: RecordLocation, error: Exception, budget: ErrorBudget) -> Reject:
-        where = f"{place.path}, byte {place.offset}"
+    def _malformed(self, data: bytes, location: RecordLocation, error: Exception, budget: ErrorBudget) -> Reject:
+        where = f"{location.path}, byte {location.offset}"
         fix = "correct the line, or allow some bad records with the reader's option `max_bad = 0.001`"
         budget.spend(InputError(f"not a JSON object: {error}", where=where, fix=fix))
-        return self._reject(place.identity, "malformed_json", data[:_SAMPLE].decode("utf-8", "replace"))
+        return self._reject(location.identity, "malformed_json", data[:_SAMPLE].decode("utf-8", "replace"))
 
 
 def _lenient(line: bytes) -> object:

@@ -72,21 +72,23 @@ class ParquetReader(RecordReader):
             wanted = list(range(shard.start, shard.end))
             for batch in file.iter_batches(_ROWS, wanted, columns=self.config.names()):
                 start = id_prefix(shard, source)
-                for place, record in enumerate(_rows(batch), row):
-                    yield self._item(record, RecordLocation(shard.path, place, f"{start}:{place}", source), budget)
+                for row_number, record in enumerate(_rows(batch), row):
+                    yield self._item(
+                        record, RecordLocation(shard.path, row_number, f"{start}:{row_number}", source), budget
+                    )
                 row += batch.num_rows
 
-    def _item(self, record: dict[str, Any], place: RecordLocation, budget: ErrorBudget) -> Item:
+    def _item(self, record: dict[str, Any], location: RecordLocation, budget: ErrorBudget) -> Item:
         try:
             record = _decoded(record)
         except UnicodeDecodeError as error:
-            where = f"{place.path}, row {place.offset}"
+            where = f"{location.path}, row {location.offset}"
             budget.spend(encoding.undecodable(where, error, option=False))
-            return self._reject(place.identity, "invalid_utf8", encoding.excerpt_around(error))
+            return self._reject(location.identity, "invalid_utf8", encoding.excerpt_around(error))
         text = get_field(record, self.config.text)
         if not isinstance(text, str):
-            return self._reject(place.identity, "no_text")
-        return self._document(make_document(record, text, self.config, place.identity, place.source))
+            return self._reject(location.identity, "no_text")
+        return self._document(make_document(record, text, self.config, location.identity, location.source))
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:

@@ -127,6 +127,6 @@ class RecordReader(Reader):
 def id_prefix(shard: Shard, source: str) -> str:
     """Return the prefix of the ids of a shard: the names of the source and the file.
 
-    The build sets the hint `name` to a name that is unique among the inputs (`jprep.io.inputs.paths.names`).
+    The build sets the hint `name` to a name that is unique among the inputs (`jprep.io.inputs.paths.short_names`).
     """
     return f"{source}:{shard.hints.get('name') or short_names([shard.path])[shard.path]}"
