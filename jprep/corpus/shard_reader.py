@@ -1,4 +1,4 @@
-"""Reads the marked text of a corpus's files of documents, a bounded stretch at a time."""
+"""Read columns of a corpus's shards as Arrow record batches, in bounded memory."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from jprep.engine.stage import Output
 from jprep.errors import JprepError
 from jprep.io.verified_files import verify_file
 
-_AT_ONCE = 8 << 20  # bytes of a column that are looked at in one go: the more, the fewer rows to add up
+_BATCH_BYTES = 8 << 20  # decompressed bytes of a column per batch
 
 
 class CorpusShard(msgspec.Struct, frozen=True):
-    """A file of documents.
+    """A shard of documents.
 
     Attributes:
-        path: in the corpus.
-        sha256: of its bytes.
-        size: bytes of the column that is counted, decompressed.
+        path: path relative to the corpus.
+        sha256: hash of the file.
+        size: decompressed size of the column to read, in bytes.
     """
 
     path: str
@@ -34,10 +34,15 @@ class CorpusShard(msgspec.Struct, frozen=True):
 
 
 def shard_of(folder: Path, file: Output, column: str) -> CorpusShard:
-    """A corpus's file as a part, its size taken from its footer.
+    """Return a shard of a corpus, with the size of a column from the file's footer.
+
+    Args:
+        folder: directory of the corpus.
+        file: the shard, as named by the manifest.
+        column: the column to read.
 
     Raises:
-        JprepError: it is missing or damaged.
+        JprepError: the file is missing or damaged.
     """
     try:
         with _opened(folder / file.path) as parquet:
@@ -48,21 +53,26 @@ def shard_of(folder: Path, file: Output, column: str) -> CorpusShard:
 
 
 def read_batches(folder: Path, part: CorpusShard, columns: list[str]) -> Iterator[Any]:
-    """Record batches of neighbouring row groups; the first column says how many make one.
+    """Verify a shard and yield record batches of consecutive row groups.
+
+    Args:
+        folder: directory of the corpus.
+        part: the shard.
+        columns: columns to read; the size of the first one determines the size of the batches.
 
     Raises:
-        DamagedError: the file is not what the corpus's manifest says: damaged text can often still be decompressed.
-        JprepError: it cannot be read.
+        DamagedError: the hash of the file differs from the manifest. Damaged text can often still be decompressed.
+        JprepError: the file cannot be read.
     """
     with _opened(verify_file(folder / part.path, part.sha256, REBUILD)) as parquet:
-        held, size = list[int](), 0
+        groups, size = list[int](), 0
         sizes = _sizes(parquet, columns[0])
-        for group, more in enumerate(sizes):
-            held, size = [*held, group], size + more
-            if size >= _AT_ONCE or group == len(sizes) - 1:
-                table = parquet.read_row_groups(held, columns=columns, use_threads=False)
+        for group, group_size in enumerate(sizes):
+            groups, size = [*groups, group], size + group_size
+            if size >= _BATCH_BYTES or group == len(sizes) - 1:
+                table = parquet.read_row_groups(groups, columns=columns, use_threads=False)
                 yield from table.combine_chunks().to_batches()
-                held, size = [], 0
+                groups, size = [], 0
 
 
 def _sizes(parquet: Any, column: str) -> list[int]:
@@ -77,4 +87,4 @@ def _opened(path: Path) -> Iterator[Any]:
         with pq.ParquetFile(path, pre_buffer=False) as parquet:
             yield parquet
     except (OSError, pa.ArrowException) as error:
-        raise JprepError(f"a shard cannot be read: {error}", where=str(path), fix=REBUILD) from error
+        raise JprepError(f"cannot read a shard: {error}", where=str(path), fix=REBUILD) from error
