@@ -76,7 +76,7 @@ def test_repeated_ids_equal_a_simple_count(names: Ids, bucket: int, tmp_path_fac
 
 
 def test_only_readers_whose_ids_come_from_the_input_are_checked() -> None:
-    assert Cc100Reader().ids_are_positions and TextReader().ids_are_places and JsonlReader().ids_are_places
+    assert Cc100Reader().ids_are_positions and TextReader().ids_are_positions and JsonlReader().ids_are_positions
     assert not JsonlReader(JsonlReader.Config(id="id")).ids_are_positions
     assert not WikipediaReader().ids_are_positions
 

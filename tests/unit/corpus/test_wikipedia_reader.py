@@ -253,7 +253,7 @@ def test_truncated_file(compress, file: Path) -> None:
 
 def test_a_page_over_the_limit(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wikipedia, "MIB", 1000)
-    monkeypatch.setattr(wikipedia, "_PIECE", 1000)
+    monkeypatch.setattr(wikipedia, "_CHUNK", 1000)
     data = dump(page("甲", revision("長" * 4000)))
     with pytest.raises(InputError, match="a page is larger"):
         read(file, data, max_page_mb=3)

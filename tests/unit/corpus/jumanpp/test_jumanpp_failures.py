@@ -20,7 +20,7 @@ class Played:
 
     started = 0
     life = 1 << 30
-    complaint = "terminate called"
+    error_output = "terminate called"
 
     def __init__(self, *_: object) -> None:
         type(self).started += 1
@@ -43,7 +43,7 @@ class Played:
 
 @pytest.fixture
 def played(monkeypatch: pytest.MonkeyPatch) -> type[Played]:
-    monkeypatch.setattr(analyzer_client, "Child", Played)
+    monkeypatch.setattr(analyzer_client, "ChildProcess", Played)
     monkeypatch.setattr(Played, "started", 0)
     monkeypatch.setattr(Played, "life", 1 << 30)
     return Played
@@ -99,7 +99,7 @@ def test_the_number_of_processes_is_bounded_by_the_number_of_lines(
     count: int, life: int, batch: int, each: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(analyzer_client, "Child", Played)
+        patch.setattr(analyzer_client, "ChildProcess", Played)
         patch.setattr(Played, "started", 0)
         patch.setattr(Played, "life", life)
         asked = lines(count, each)
