@@ -1,1 +1,1 @@
-"""From inputs to a corpus: readers, normalisers, splitter, filters, deduplication, segmenters, pipeline."""
+"""Build a corpus from raw inputs: readers, normalizers, splitters, filters, deduplication, segmenters."""

@@ -1,4 +1,4 @@
-"""A corpus as a library sees it: read it, export it, verify it, ask why something is not in it."""
+"""Python API of a corpus: build, read, export, verify and search it."""
 
 from __future__ import annotations
 
@@ -16,35 +16,40 @@ from jprep.engine.fingerprint import fingerprint
 from jprep.errors import ConfigError
 from jprep.io.verified_files import find_damage
 
-if TYPE_CHECKING:  # what building needs is loaded when something is built: `import jprep` stays fast
+if TYPE_CHECKING:  # imported when a corpus is built, to keep `import jprep` fast
     from jprep.corpus.config import Recipe
     from jprep.engine.runner import ProgressReporter
     from jprep.engine.stage import Output, Receipt
 
 
 class SilentProgress:
-    """Watches a run and says nothing."""
+    """Progress callbacks that do nothing."""
 
     def begin(self, stage: str, total: int) -> None:
-        """A stage begins."""
+        """Called when a stage begins."""
 
     def advance(self, weight: int, receipt: Receipt, *, fresh: bool) -> None:
-        """A task is committed."""
+        """Called when a task is committed."""
 
 
 class Damage(msgspec.Struct, frozen=True):
-    """Something that `Corpus.verify` found: the file, and what is wrong with it."""
+    """A problem found by `Corpus.verify`.
+
+    Attributes:
+        path: the file, relative to the corpus.
+        what: description of the problem.
+    """
 
     path: str
     what: str
 
 
 class SearchHit(msgspec.Struct, frozen=True):
-    """A document or a reject, and where it stands.
+    """A document or reject found by `Corpus.find`, with its position.
 
     Attributes:
-        item: what was found.
-        part: the file of the corpus, relative to its folder.
+        item: the document or reject.
+        part: the file that holds it, relative to the corpus.
         row: its row in that file, from 0.
     """
 
@@ -54,17 +59,17 @@ class SearchHit(msgspec.Struct, frozen=True):
 
 
 class Corpus:
-    """A finished corpus in a folder.
+    """A finished corpus.
 
         corpus = Corpus.build("data_recipes/jawiki.toml", "work/jawiki/corpus", workers=8)
         for document in corpus:
             print(document.title, len(document.text))
 
     Args:
-        folder: where it lies.
+        folder: directory of the corpus.
 
     Raises:
-        ConfigError: there is no finished corpus there.
+        ConfigError: the folder holds no finished corpus.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -81,17 +86,17 @@ class Corpus:
         progress: ProgressReporter | None = None,
         restart: bool = False,
     ) -> Corpus:
-        """Build a corpus, or go on with one; see `jprep.corpus.build.build`.
+        """Build a corpus, or resume an interrupted build; see `jprep.corpus.build.build`.
 
         Args:
             recipe: a recipe, or the path of one.
-            folder: where to build it.
-            workers: processes; the bytes are the same for any number.
-            progress: is told of each task.
-            restart: throw away what the folder holds of other work.
+            folder: output directory.
+            workers: number of processes; it does not change the output.
+            progress: progress callbacks.
+            restart: delete a corpus that the folder holds and build again.
 
         Raises:
-            JprepError: its kinds say what to mend; the same call then goes on.
+            JprepError: the build failed; the error names a fix. Call again to resume.
         """
         from jprep.corpus.build import build
         from jprep.corpus.config import load_recipe
@@ -109,19 +114,19 @@ class Corpus:
         return self.documents()
 
     def documents(self, columns: Sequence[str] | None = None) -> Iterator[Document]:
-        """All documents in order, in bounded memory.
+        """Yield all documents in order, in bounded memory.
 
         Args:
-            columns: read these only; the other fields are empty.
+            columns: columns to read; the other fields are empty.
 
         Raises:
-            DamagedError: a shard is missing, or not what was written.
+            DamagedError: a shard is missing or damaged.
         """
         for part in self.manifest.parts:
             yield from read_rows(self.folder, part, Document, columns)
 
     def rejects(self) -> Iterator[Reject]:
-        """All rejects, in the order of the stages."""
+        """Yield all rejects, in the order of the stages."""
         for part in self.manifest.reject_parts:
             yield from read_rows(self.folder, part, Reject)
 
@@ -129,20 +134,20 @@ class Corpus:
         """Write the corpus as text.
 
         Args:
-            out: where to.
-            form: `text`, one sentence a line and a blank line between documents; `words`, the same with spaces between
-                words (white space that was in the text is left out: the form of published recipes, which loses it);
-                `jsonl`, whole documents, nothing lost.
-            limit: stop after so many documents.
+            out: text file to write to.
+            form: output format. `text`: one sentence per line, a blank line between documents. `words`: the same with
+                spaces between words; white space of the text is lost, as in published recipes. `jsonl`: one document
+                per line, lossless.
+            limit: maximum number of documents.
 
         Returns:
-            the number of documents written.
+            The number of documents written.
 
         Raises:
-            ConfigError: no such form, or a corpus without words is to be written as words.
+            ConfigError: unknown format, or the format `words` for a corpus without words.
         """
         if form not in _FORMS:
-            raise ConfigError(f"no form of export is called {form!r}", fix=f"there are: {', '.join(_FORMS)}")
+            raise ConfigError(f"unknown export format {form!r}", fix=f"choose one of: {', '.join(_FORMS)}")
         if form == "words" and not self.manifest.totals.get("words"):
             raise ConfigError("this corpus has no words", where=str(self.folder), fix="build it with a segmenter")
         written = 0
@@ -152,19 +157,19 @@ class Corpus:
         return written
 
     def why(self, query: str) -> Iterator[Document | Reject]:
-        """Documents and rejects with this id, this page number or this title."""
-        return (found.item for found in self.find(query))
+        """Yield the documents and rejects with this id, page number or title."""
+        return (hit.item for hit in self.find(query))
 
     def find(self, query: str) -> Iterator[SearchHit]:
-        """All documents and rejects with this id, this page number or this title, each with its place."""
-        known = (query, query.lower())
+        """Yield the documents and rejects with this id, page number or title, with their positions."""
+        ids = (query, query.lower())
 
         def matches(item: Document | Reject) -> bool:
-            return item.id in known or item.title == query or item.id.partition(":")[2] == query
+            return item.id in ids or item.title == query or item.id.partition(":")[2] == query
 
-        yield from filter(lambda found: matches(found.item), self._placed())
+        yield from filter(lambda hit: matches(hit.item), self._all_items())
 
-    def _placed(self) -> Iterator[SearchHit]:
+    def _all_items(self) -> Iterator[SearchHit]:
         for part in self.manifest.parts:
             documents = read_rows(self.folder, part, Document, ["id", "source", "title", "url"])
             yield from (SearchHit(item, part.path, row) for row, item in enumerate(documents))
@@ -173,36 +178,37 @@ class Corpus:
             yield from (SearchHit(item, part.path, row) for row, item in enumerate(rejects))
 
     def verify(self) -> Iterator[Damage]:
-        """Check files against the manifest's hashes, words against texts, and look for files that it does not name."""
+        """Yield damaged, missing and unknown files, and documents whose words do not match their text."""
         named = {file.path for file in self.manifest.files}
         if fingerprint(self.manifest.made_from) != self.manifest.fingerprint:
-            yield Damage(MANIFEST, "its fingerprint is not that of what it was made from")
+            yield Damage(MANIFEST, "its fingerprint does not match `made_from`")
         for path in sorted(path for folder in (DOCUMENTS, REJECTS) for path in self.folder.glob(f"{folder}/*")):
             if path.relative_to(self.folder).as_posix() not in named:
-                yield Damage(path.relative_to(self.folder).as_posix(), "is no file of this corpus")
+                yield Damage(path.relative_to(self.folder).as_posix(), "is not a file of this corpus")
         for file in self.manifest.files:
             if damage := find_damage(self.folder / file.path, file.sha256):
                 yield Damage(file.path, damage)
             elif file.folder == DOCUMENTS:
-                yield from self._unlawful(file)
+                yield from self._mismatched_words(file)
 
-    def _unlawful(self, part: Output) -> Iterator[Damage]:
+    def _mismatched_words(self, part: Output) -> Iterator[Damage]:
         for doc in read_rows(self.folder, part, Document, ["id", "text", "words"]):
             if doc.words.translate(UNMARK) != doc.text:
-                yield Damage(part.path, f"{doc.id}: its words are not its text")
+                yield Damage(part.path, f"{doc.id}: its words do not match its text")
 
 
-def _sentences(doc: Document, between: Callable[[str], str]) -> str:
+def _sentence_lines(doc: Document, form: Callable[[str], str]) -> str:
+    """Return the sentences of a document, each formatted and on its own line."""
     lines = doc.words.replace(SENTENCE, "\n").split("\n")
-    return "".join(f"{line}\n" for line in map(between, lines) if line) + "\n"
+    return "".join(f"{line}\n" for line in map(form, lines) if line) + "\n"
 
 
 def _as_text(doc: Document) -> str:
-    return _sentences(doc, lambda sentence: sentence.replace(WORD, "").strip())
+    return _sentence_lines(doc, lambda sentence: sentence.replace(WORD, "").strip())
 
 
 def _as_words(doc: Document) -> str:
-    return _sentences(doc, lambda sentence: " ".join(sentence.replace(WORD, " ").split()))
+    return _sentence_lines(doc, lambda sentence: " ".join(sentence.replace(WORD, " ").split()))
 
 
 def _as_json(doc: Document) -> str:

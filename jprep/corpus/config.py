@@ -31,10 +31,10 @@ class RemoteFile(_Section, frozen=True):
     """A file that `jprep corpus fetch` downloads.
 
     Attributes:
-        url: where it lies.
-        checksums: the mirror's checksum file, where there is one.
-        sha256: its hash, where it is known beforehand.
-        name: the name to give it; by default the URL's last part.
+        url: address of the file.
+        checksums: address of the mirror's checksum file, or "".
+        sha256: expected hash, or "".
+        name: name of the downloaded file; by default the last part of the URL.
     """
 
     url: str
@@ -44,18 +44,18 @@ class RemoteFile(_Section, frozen=True):
 
 
 class Source(_Section, frozen=True):
-    """Where documents come from.
+    """A source of documents.
 
     Attributes:
-        name: goes into each document's `source` and `id`.
+        name: name of the source; part of each document's `source` and `id`.
         paths: local paths, globs or URIs; `-` is standard input.
         reader: the reader and its options.
-        licence: the text's licence, for the corpus's manifest.
-        homepage: where to read about the source.
-        files: what to download.
-        filters: filters for this source, instead of the corpus's.
-        shards: read so many shards from the source's beginning, small ones of 1 MiB together counted as one, and leave
-            the rest; 0 reads all.
+        licence: licence of the text, for the manifest of the corpus.
+        homepage: web page of the source.
+        files: files to download.
+        filters: filters for this source; replaces the filters of the corpus.
+        shards: number of shards to read from the beginning of the source, where small shards are counted in groups of
+            1 MiB; 0 reads all.
     """
 
     name: str
@@ -69,12 +69,12 @@ class Source(_Section, frozen=True):
 
 
 class DedupConfig(_Section, frozen=True):
-    """Exact deduplication across the corpus; the first occurrence stays.
+    """Exact deduplication across the corpus. The first occurrence is kept.
 
     Attributes:
-        documents: drop documents whose whole text occurred before.
+        documents: drop documents with the same text as an earlier document.
         lines: drop paragraphs that occurred before.
-        line_min_chars: shorter paragraphs may repeat.
+        line_min_chars: minimum length of the paragraphs that `lines` compares, in characters.
     """
 
     documents: bool = True
@@ -83,15 +83,15 @@ class DedupConfig(_Section, frozen=True):
 
 
 class CorpusConfig(_Section, frozen=True):
-    """The `[corpus]` section: what is done to the documents, in the order of the fields.
+    """The `[corpus]` section. The steps are applied in the order of the fields.
 
     Attributes:
-        sources: where documents come from.
-        normalizers: applied in order.
-        splitter: finds sentences.
-        filters: a document passes them in order; the first that rejects it is counted.
+        sources: sources of documents.
+        normalizers: normalizers, applied in order.
+        splitter: finds sentence boundaries.
+        filters: filters, applied in order; the first one that rejects a document is counted.
         dedup: exact deduplication.
-        segmenter: finds words.
+        segmenter: finds word boundaries.
     """
 
     sources: list[Source] = []
@@ -102,7 +102,7 @@ class CorpusConfig(_Section, frozen=True):
     segmenter: StepRef = "jumandic"
 
     def filters_of(self, source: Source) -> list[StepRef]:
-        """The filters that a source's documents pass: its own, or else the corpus's."""
+        """Return the filters of a source: its own, or else those of the corpus."""
         return self.filters if source.filters is None else source.filters
 
 
@@ -282,7 +282,11 @@ def _value(text: str) -> Any:
 
 
 def step_name(ref: StepRef) -> str:
-    """The name that a reference gives."""
+    """Return the name of the step that a reference names.
+
+    Raises:
+        ConfigError: the reference is a table without `use`.
+    """
     if isinstance(ref, str):
         return ref
     if not isinstance(ref.get("use"), str):
@@ -291,11 +295,15 @@ def step_name(ref: StepRef) -> str:
 
 
 def make_step(kind: str, ref: StepRef) -> Any:
-    """Construct the step that a reference names, its options checked.
+    """Construct the step that a reference names, with its options.
+
+    Args:
+        kind: kind of the step: `reader`, `normalizer`, `splitter`, `filter` or `segmenter`.
+        ref: name of the step, or a table with its name and options.
 
     Raises:
-        ConfigError: no such step, or an option that it does not have.
-        MachineError: what the step needs is not installed.
+        ConfigError: unknown step or option.
+        MachineError: a library or program that the step needs is not installed.
     """
     name = step_name(ref)
     cls = plugins().get(kind, name)
@@ -303,26 +311,26 @@ def make_step(kind: str, ref: StepRef) -> Any:
     return cls(parse_config(options, cls.Config, where=f"{kind} {name!r}"))
 
 
-FILTERS_FOR_WEB: tuple[StepRef, ...] = ("length", "japanese", "symbols", "urls", "repeated_lines")
-"""What our own recipe does to text from the web."""
+WEB_FILTERS: tuple[StepRef, ...] = ("length", "japanese", "symbols", "urls", "repeated_lines")
+"""Filters that the default recipe applies to crawled text."""
 
-_OWN_LICENCES = {"wikipedia": "CC BY-SA 4.0", "cc100": "Common Crawl terms of use"}
+_DEFAULT_LICENCES = {"wikipedia": "CC BY-SA 4.0", "cc100": "Common Crawl terms of use"}
 
 
 def default_recipe(inputs: Mapping[str, Sequence[str]], segmenter: str = "jumandic") -> Recipe:
-    """The recipe of `jprep corpus build` without a recipe.
+    """Return the recipe that `jprep corpus build` uses if it is given inputs instead of a recipe.
 
     Args:
         inputs: paths by reader name (`wikipedia`, `cc100`, `text`, `jsonl`, `parquet`).
-        segmenter: the segmenter's name.
+        segmenter: name of the segmenter.
     """
     sources = [
         Source(
             name=reader,
             paths=list(paths),
             reader=reader,
-            licence=_OWN_LICENCES.get(reader, ""),
-            filters=list(FILTERS_FOR_WEB) if reader == "cc100" else None,
+            licence=_DEFAULT_LICENCES.get(reader, ""),
+            filters=list(WEB_FILTERS) if reader == "cc100" else None,
         )
         for reader, paths in inputs.items()
         if paths

@@ -1,4 +1,4 @@
-"""What flows through the corpus: documents, what was rejected and why, and counts of everything that happened."""
+"""Data types of the corpus: documents, rejects, filter verdicts and counts."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from collections.abc import Iterator
 import msgspec
 
 WORD = "\x1f"
-"""Stands between two words of one sentence."""
+"""Separates two words of a sentence."""
 
 SENTENCE = "\x1e"
-"""Stands between two sentences of one paragraph. A newline stands between two paragraphs."""
+"""Separates two sentences of a paragraph. A newline separates two paragraphs."""
 
 UNMARK = {ord(WORD): None, ord(SENTENCE): None}
-"""`words.translate(UNMARK) == text`, always."""
+"""Translation table that removes both separators: `words.translate(UNMARK) == text` holds for every document."""
 
 
 class Document(msgspec.Struct):
     """One document.
 
     Attributes:
-        id: unique in the corpus, the same in every build, e.g. `jawiki:12`.
-        source: the name of the source it came from.
-        title: its title, or "".
-        url: where it can be read, or "".
-        text: normalised text, one paragraph a line; never altered by splitting or segmenting.
-        words: `text` plus U+001F between words and U+001E between the sentences of a paragraph; "" until it was split.
-        meta: what else its reader knows, e.g. a page's revision and timestamp.
+        id: identifier, unique in the corpus and the same in every build, e.g. `jawiki:12`.
+        source: name of the source it comes from.
+        title: title, or "".
+        url: address of the original, or "".
+        text: normalized text, one paragraph per line. Splitting and segmenting do not change it.
+        words: `text` plus U+001F between words and U+001E between the sentences of a paragraph; "" before splitting.
+        meta: further fields from the reader, e.g. a page's revision and timestamp.
     """
 
     id: str
@@ -40,14 +40,14 @@ class Document(msgspec.Struct):
 
 
 class Reject(msgspec.Struct):
-    """A document, or a part of one, that did not enter the corpus.
+    """A document that is not in the corpus, with the reason.
 
     Attributes:
-        id: the document's id.
-        title: its title, or "".
+        id: identifier of the document.
+        title: title, or "".
         step: the step that rejected it, e.g. `reader.wikipedia`, `filter.length`, `dedup.documents`.
-        reason: one short word of the step's own, e.g. `redirect`, `too_short`.
-        excerpt: its first characters, or what the reason refers to (a redirect's target).
+        reason: short code defined by the step, e.g. `redirect`, `too_short`.
+        excerpt: first characters of the text, or a detail of the reason (e.g. the target of a redirect).
     """
 
     id: str
@@ -58,12 +58,12 @@ class Reject(msgspec.Struct):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """A filter's answer.
+    """The result of a filter for one document.
 
     Attributes:
-        keep: whether the document stays.
-        reason: one short word for why it does not, or why lines do not.
-        lines: indexes of the paragraphs to drop from a document that stays.
+        keep: whether to keep the document.
+        reason: short code that says why the document, or some of its lines, are dropped.
+        lines: indexes of the paragraphs to drop from a document that is kept.
     """
 
     keep: bool
@@ -74,11 +74,11 @@ class Verdict(msgspec.Struct, frozen=True):
 KEEP = Verdict(keep=True)
 
 Tally = Counter[str]
-"""Counts by dotted name, e.g. `normalizer.neologdn.spaces`: sums of characters, lines or documents."""
+"""Counts of characters, lines or documents by dotted name, e.g. `normalizer.neologdn.spaces`."""
 
 
 def sentences(words: str) -> Iterator[str]:
-    """The sentences of a marked text, in order, with their word marks; newlines and empty lines left out."""
+    """Yield the sentences of a text with separators, in order. Word separators are kept, empty lines are skipped."""
     for paragraph in words.split("\n"):
         if paragraph:
             yield from paragraph.split(SENTENCE)

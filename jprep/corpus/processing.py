@@ -1,4 +1,4 @@
-"""The recipe's steps, put together: what happens to one document, and to the sentences of many."""
+"""Apply the steps of a recipe to documents: normalize, split, filter, segment."""
 
 from __future__ import annotations
 
@@ -13,31 +13,34 @@ from jprep.corpus.step import Filter, Normalizer, Segmenter, Splitter, Step
 from jprep.errors import JprepError
 
 _EXCERPT = 80
-_BATCH = 1 << 16  # characters normalised at a time
+_BATCH = 1 << 16  # characters normalized at a time
 
 
 class DocumentProcessor:
-    """What a document passes alone: normalisers, splitter, filters.
+    """Applies the steps that need one document at a time: normalizers, splitter, filters.
 
     Args:
-        normalizers: in order.
-        splitter: marks sentences.
-        filters: in order; the first that rejects a document names the reason.
+        normalizers: applied in order.
+        splitter: marks the sentences.
+        filters: applied in order; the first one that rejects a document gives the reason.
+
+    Attributes:
+        tally: counts of dropped lines and characters.
     """
 
     def __init__(self, normalizers: Sequence[Normalizer], splitter: Splitter, filters: Sequence[Filter]) -> None:
         self._normalizers, self._splitter, self._filters = normalizers, splitter, filters
         self.tally: Tally = Tally()
 
-    def judge(self, items: Iterable[Document | Reject]) -> Iterator[Document | Reject]:
-        """Bring documents to their final text, sentences marked; or say why they go. The order stays."""
+    def process(self, items: Iterable[Document | Reject]) -> Iterator[Document | Reject]:
+        """Yield each document with its final text and marked sentences, or as a reject. The order is kept."""
         for batch in _batches(items):
             self._normalize([item for item in batch if isinstance(item, Document)])
             for item in batch:
-                yield (self._judge(item) or item) if isinstance(item, Document) else item
+                yield (self._split_and_filter(item) or item) if isinstance(item, Document) else item
 
     def _normalize(self, docs: list[Document]) -> None:
-        """Normalise many documents at once: a normaliser works line by line, and short calls cost most."""
+        """Normalize many documents in one call: normalizers work line by line, and short calls are slow."""
         ends = list(accumulate(doc.text.count("\n") + 1 for doc in docs))
         lines = "\n".join(doc.text for doc in docs)
         for normalizer in self._normalizers:
@@ -45,17 +48,18 @@ class DocumentProcessor:
         split = lines.split("\n")
         if ends and len(split) != ends[-1]:
             names = ", ".join(normalizer.name for normalizer in self._normalizers)
-            raise JprepError("a normaliser changed the number of lines", where=names, fix="mend the plugin")
+            raise JprepError("a normalizer changed the number of lines", where=names, fix="correct the plugin")
         for doc, start, end in zip(docs, [0, *ends], ends, strict=False):
-            doc.text = self._without_blank(split[start:end])
+            doc.text = self._remove_blank(split[start:end])
 
-    def _judge(self, doc: Document) -> Reject | None:
+    def _split_and_filter(self, doc: Document) -> Reject | None:
+        """Mark the sentences of a document; return a reject if a filter drops it."""
         if not doc.text:
             return reject(doc, "normalizer", "empty")
         doc.words = self._splitter.mark(doc.text)
         for step in self._filters:
-            if refused := self._filter(step, doc):
-                return refused
+            if rejected := self._filter(step, doc):
+                return rejected
         return None
 
     def _filter(self, step: Filter, doc: Document) -> Reject | None:
@@ -67,7 +71,7 @@ class DocumentProcessor:
             drop_lines(doc, verdict.lines, name, self.tally)
         return None if doc.text else reject(doc, name, verdict.reason)
 
-    def _without_blank(self, lines: list[str]) -> str:
+    def _remove_blank(self, lines: list[str]) -> str:
         kept = [line for line in lines if line and not line.isspace()]
         if len(kept) < len(lines):
             self.tally["lines.blank"] += len(lines) - len(kept)
@@ -87,45 +91,45 @@ def _batches(items: Iterable[Document | Reject]) -> Iterator[list[Document | Rej
 
 
 def reject(doc: Document, step: str, reason: str) -> Reject:
-    """The document as a reject, with its first characters."""
+    """Return a document as a reject, with its first characters as the excerpt."""
     return Reject(doc.id, doc.title, step, reason, doc.text[:_EXCERPT])
 
 
 def drop_lines(doc: Document, lines: Sequence[int], name: str, tally: Tally) -> None:
-    """Take paragraphs out of a document's `text` and `words`, and count them."""
-    gone = set(lines)
+    """Remove paragraphs from the `text` and `words` of a document, and count them in `tally` under `name`."""
+    dropped = set(lines)
     for field in ("text", "words"):
-        kept = [line for number, line in enumerate(getattr(doc, field).split("\n")) if number not in gone]
+        kept = [line for number, line in enumerate(getattr(doc, field).split("\n")) if number not in dropped]
         if field == "text":
             tally[f"{name}.characters_dropped"] += len(doc.text) - sum(map(len, kept)) - doc.text.count("\n")
         setattr(doc, field, "\n".join(kept))
-    tally[f"{name}.lines_dropped"] += len(gone)
+    tally[f"{name}.lines_dropped"] += len(dropped)
 
 
 def segment_documents(docs: Sequence[Document], segmenter: Segmenter) -> None:
-    """Segment all sentences of some documents; a sentence that occurs twice is segmented once."""
+    """Segment all sentences of some documents in place. Equal sentences are segmented once."""
     if not segmenter.marks:
         return
     unique = {sentence: sentence for doc in docs for sentence in sentences(doc.words)}
     originals = list(unique)
     unique.update(zip(originals, segmenter.segment(originals), strict=True))
     for doc in docs:
-        doc.words = "\n".join(_marked(paragraph, unique) for paragraph in doc.words.split("\n"))
+        doc.words = "\n".join(_segmented(paragraph, unique) for paragraph in doc.words.split("\n"))
 
 
-def _marked(paragraph: str, words: dict[str, str]) -> str:
+def _segmented(paragraph: str, words: dict[str, str]) -> str:
     return SENTENCE.join(words.get(sentence, sentence) for sentence in paragraph.split(SENTENCE))
 
 
 def take_tally(kind: str, step: Step) -> Iterator[tuple[str, int]]:
-    """What a step counted since it was last asked, under its full name."""
+    """Yield the counts of a step under their full names, and reset them."""
     for name, count in step.tally.items():
         yield f"{kind}.{step.name}.{name}", count
     step.tally.clear()
 
 
 def describe_step(step: Step) -> dict[str, Any]:
-    """A step as fingerprint and manifest hold it: version, whole config, provenance."""
+    """Return a step as it is stored in fingerprints and manifests: name, version, config, provenance."""
     return {
         "name": step.name,
         "version": step.version,

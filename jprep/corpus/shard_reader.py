@@ -1,4 +1,4 @@
-"""Read a column of a corpus's Parquet shards in batches of bounded size."""
+"""Read columns of a corpus's shards as Arrow record batches, in bounded memory."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from jprep.engine.stage import Output
 from jprep.errors import JprepError
 from jprep.io.verified_files import verify_file
 
-_AT_ONCE = 8 << 20  # bytes of a column per batch: larger batches leave fewer rows to add up
+_BATCH_BYTES = 8 << 20  # decompressed bytes of a column per batch
 
 
 class CorpusShard(msgspec.Struct, frozen=True):
-    """A Parquet file of documents.
+    """A shard of documents.
 
     Attributes:
-        path: path relative to the corpus directory.
-        sha256: SHA-256 of the file.
-        size: uncompressed bytes of the column that is read.
+        path: path relative to the corpus.
+        sha256: hash of the file.
+        size: decompressed size of the column to read, in bytes.
     """
 
     path: str
@@ -34,7 +34,12 @@ class CorpusShard(msgspec.Struct, frozen=True):
 
 
 def shard_of(folder: Path, file: Output, column: str) -> CorpusShard:
-    """Describe a file of a corpus; its size is read from the Parquet footer.
+    """Return a shard of a corpus, with the size of a column from the file's footer.
+
+    Args:
+        folder: directory of the corpus.
+        file: the shard, as named by the manifest.
+        column: the column to read.
 
     Raises:
         JprepError: the file is missing or damaged.
@@ -47,22 +52,27 @@ def shard_of(folder: Path, file: Output, column: str) -> CorpusShard:
         raise
 
 
-def read_batches(folder: Path, shard: CorpusShard, columns: list[str]) -> Iterator[Any]:
-    """Yield record batches of consecutive row groups. The size of the first column decides how many form a batch.
+def read_batches(folder: Path, part: CorpusShard, columns: list[str]) -> Iterator[Any]:
+    """Verify a shard and yield record batches of consecutive row groups.
+
+    Args:
+        folder: directory of the corpus.
+        part: the shard.
+        columns: columns to read; the size of the first one determines the size of the batches.
 
     Raises:
-        DamagedError: the file differs from the corpus's manifest: damaged text can often still be decompressed.
+        DamagedError: the hash of the file differs from the manifest. Damaged text can often still be decompressed.
         JprepError: the file cannot be read.
     """
-    with _opened(verify_file(folder / shard.path, shard.sha256, REBUILD)) as parquet:
-        held, size = list[int](), 0
+    with _opened(verify_file(folder / part.path, part.sha256, REBUILD)) as parquet:
+        groups, size = list[int](), 0
         sizes = _sizes(parquet, columns[0])
-        for group, more in enumerate(sizes):
-            held, size = [*held, group], size + more
-            if size >= _AT_ONCE or group == len(sizes) - 1:
-                table = parquet.read_row_groups(held, columns=columns, use_threads=False)
+        for group, group_size in enumerate(sizes):
+            groups, size = [*groups, group], size + group_size
+            if size >= _BATCH_BYTES or group == len(sizes) - 1:
+                table = parquet.read_row_groups(groups, columns=columns, use_threads=False)
                 yield from table.combine_chunks().to_batches()
-                held, size = [], 0
+                groups, size = [], 0
 
 
 def _sizes(parquet: Any, column: str) -> list[int]:
@@ -77,4 +87,4 @@ def _opened(path: Path) -> Iterator[Any]:
         with pq.ParquetFile(path, pre_buffer=False) as parquet:
             yield parquet
     except (OSError, pa.ArrowException) as error:
-        raise JprepError(f"a shard cannot be read: {error}", where=str(path), fix=REBUILD) from error
+        raise JprepError(f"cannot read a shard: {error}", where=str(path), fix=REBUILD) from error

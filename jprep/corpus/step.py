@@ -1,9 +1,10 @@
-"""What every step of the corpus is: a class with a typed Config, a version and one method.
+"""Base classes of the corpus steps: readers, normalizers, splitters, filters and segmenters.
 
-A whole plugin, for example (the class itself is named in the plugin's hook, see `jprep.plugins.hookspecs`):
+A step is a class with a typed `Config`, an integer `version` and one method. A complete normalizer plugin (its hook
+returns the class, see `jprep.plugins.hookspecs`):
 
     class Shout(Normalizer):
-        "Full-width exclamation marks become two."
+        "Double full-width exclamation marks."
 
         name = "shout"
         version = 1
@@ -28,23 +29,23 @@ from jprep.corpus.document import Document, Reject, Tally, Verdict
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
-"""Types of options: a share of a whole, a number of things, a size."""
+"""Types of options: a fraction from 0 to 1, a non-negative count, a positive size."""
 
 
 class StepConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A step's options as a recipe gives them; every field has a default, an unknown key is an error."""
+    """Options of a step in a recipe. Every field has a default; an unknown key is an error."""
 
 
 class Step(ABC):
-    """What all steps share.
+    """Base class of all steps.
 
     Attributes:
-        name: the name that recipes use.
-        version: raised whenever the step's output can differ; part of the fingerprint.
-        local: options that say where and how the step runs on a machine, and not what comes out: no part of the
-            fingerprint, so that a corpus is the same corpus on another machine.
-        tally: counts of what the step did since the pipeline last took them; it prefixes them with the step's kind
-            and name.
+        name: the name used in recipes.
+        version: increased whenever the output of the step can differ; part of the fingerprint.
+        local: names of options that depend on the machine and do not change the output, such as paths and timeouts.
+            They are left out of the fingerprint.
+        tally: counts of what the step did since the build last collected them. The build prefixes the names with the
+            kind and name of the step.
     """
 
     name: ClassVar[str]
@@ -59,24 +60,24 @@ class Step(ABC):
         self.tally: Tally = Tally()
 
     def provenance(self) -> dict[str, str]:
-        """Version of each library and program, hash of each dictionary, model and table, that the output depends on."""
+        """Return what the output depends on: versions of libraries and programs, hashes of dictionaries and models."""
         return {}
 
-    def close(self) -> None:  # noqa: B027 - most steps hold nothing
-        """Release processes and files; the step is not used afterwards."""
+    def close(self) -> None:  # noqa: B027 - most steps have nothing to release
+        """Release processes and files. The step is not used afterwards."""
 
 
 class Shard(msgspec.Struct, frozen=True):
-    """A part of one input file that one task reads.
+    """A part of one input file, read by one task.
 
     Attributes:
-        path: the input's path or URI, or "-".
-        index: the shard's place in its file, from 0.
-        start: where it begins, in the reader's own unit (bytes; bits for bzip2 blocks).
-        end: where it ends; -1 is the end of the file. A record belongs to the shard in which it begins.
-        weight: compressed bytes, for progress.
-        data: the shard's bytes themselves, where the input cannot be read from the middle (a pipe, gzip, xz, zstd).
-        hints: what the reader learnt from the file's head and its shards need to know.
+        path: path or URI of the input, or "-" for standard input.
+        index: number of the shard in its file, from 0.
+        start: where the shard begins, in a unit of the reader (bytes; bits for bzip2 blocks).
+        end: where the shard ends, or -1 for the end of the file. A record belongs to the shard in which it begins.
+        weight: size in compressed bytes, for progress.
+        data: the bytes of the shard, if the input cannot be read from the middle (a pipe, gzip, xz, zstd).
+        hints: what the reader found at the beginning of the file and needs for each shard.
     """
 
     path: str
@@ -89,62 +90,67 @@ class Shard(msgspec.Struct, frozen=True):
 
 
 class Reader(Step):
-    """Turns an input into documents. Deletes U+001E and U+001F from its input, and counts them."""
+    """Converts an input file to documents. Must delete U+001E and U+001F from the text and count them."""
 
     @property
-    def ids_are_places(self) -> bool:
-        """Whether every id names a place in the input, and so is unique; the ids of other readers are checked."""
+    def ids_are_positions(self) -> bool:
+        """Whether ids are positions in the input and therefore unique. Otherwise the build looks for repeated ids."""
         return False
 
     @abstractmethod
     def shards(self, path: str) -> Iterator[Shard]:
-        """Cut one input into shards: the same ones whenever and wherever it is called."""
+        """Split one input into shards. The result depends on the input only, not on the machine."""
 
     @abstractmethod
     def read(self, shard: Shard, source: str) -> Iterator[Document | Reject]:
-        """Read one shard of the source of that name, in order.
+        """Yield the documents and rejects of one shard, in order.
+
+        Args:
+            shard: one of the shards returned by `shards`.
+            source: name of the source in the recipe, for the ids and the field `source`.
 
         Raises:
-            InputError: the input is damaged, with file, offset and fix.
+            InputError: the input is damaged; the error names the file, the offset and a fix.
         """
 
 
 class Normalizer(Step):
-    """Changes characters, line by line: what it does to a line does not depend on the lines around it."""
+    """Changes characters line by line. The result for a line must not depend on other lines."""
 
     @abstractmethod
     def apply(self, text: str) -> str:
-        """Normalise a text of any number of lines; count in `tally` how many characters changed, per kind of change."""
+        """Normalize a text of any number of lines. Count the changed characters in `tally`, by kind of change."""
 
 
 class Splitter(Step):
-    """Finds the ends of sentences."""
+    """Finds sentence boundaries."""
 
     @abstractmethod
     def mark(self, text: str) -> str:
-        """Put U+001E between the sentences of each paragraph; nothing else changes."""
+        """Insert U+001E between the sentences of each paragraph. Nothing else may change."""
 
 
 class Filter(Step):
-    """Judges documents, after normalising and splitting."""
+    """Decides which documents and lines to keep, after normalizing and splitting."""
 
     @abstractmethod
     def judge(self, doc: Document) -> Verdict:
-        """Keep the document, drop it, or drop some of its lines."""
+        """Return whether to keep the document, drop it, or drop some of its lines."""
 
 
 class Segmenter(Step):
-    """Cuts sentences into words.
+    """Splits sentences into words.
 
     Attributes:
-        marks: whether it ever does; one that leaves sentences whole is not asked.
+        marks: whether the segmenter splits at all; if False, `segment` is not called.
     """
 
     marks: ClassVar[bool] = True
 
     @abstractmethod
     def segment(self, texts: Sequence[str]) -> list[str]:
-        """Put U+001F between the words of each sentence; deleting it gives each one back, spaces included.
+        """Insert U+001F between the words of each sentence. Deleting it must restore the sentence, spaces included.
 
-        A sentence that the analyser cannot take comes back as it was, counted in `tally` as `unsegmented.<reason>`.
+        A sentence that the analyzer cannot process is returned unchanged and counted in `tally` as
+        `unsegmented.<reason>`.
         """

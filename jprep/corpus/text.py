@@ -1,4 +1,4 @@
-"""The steps of the corpus for a text at hand: `normalize`, `split_sentences`, `segment`."""
+"""Apply single corpus steps to a text in memory: `normalize`, `split_sentences`, `segment`."""
 
 from __future__ import annotations
 
@@ -13,45 +13,45 @@ from jprep.corpus.document import SENTENCE, UNMARK, WORD
 
 
 def normalize(text: str, using: str = "neologdn", **options: Any) -> str:
-    """Normalise a text line by line, as the corpus does.
-
-    As in every reader, U+001E and U+001F go.
+    """Normalize a text line by line, as a corpus build does. U+001E and U+001F are removed.
 
     Args:
         text: any number of lines.
-        using: a normaliser's name: `neologdn`, `nfkc`, or a plugin's.
-        options: its options; for neologdn `tilde`, `repeat`, `remove_space`, `max_repeat_substr_length`.
+        using: name of a normalizer: `neologdn`, `nfkc`, or one of a plugin.
+        options: options of the normalizer; for neologdn `tilde`, `repeat`, `remove_space`, `max_repeat_substr_length`.
 
     Returns:
-        the text with as many lines as it had.
+        The normalized text, with the same number of lines.
 
     Raises:
-        TypeError: `text` is no str.
-        ConfigError: no such normaliser, or no such option.
+        TypeError: `text` is not a str.
+        ConfigError: unknown normalizer or option.
 
     >>> normalize("ﾊﾝｶｸとＺｅｎｋａｋｕ　２０２０年〜２０２１年")
     'ハンカクとZenkaku 2020年〜2021年'
     """
-    result: str = _step("normalizer", using, options).apply(_unmarked(text))
+    result: str = _step("normalizer", using, options).apply(_without_separators(text))
     return result
 
 
 def split_sentences(text: str, using: str = "rules") -> list[str]:
-    """Split a text into sentences. Joined, they are the text without its newlines.
+    """Split a text into sentences.
 
-    White space after a sentence stays with it; empty lines are left out. As in every reader, U+001E and U+001F go.
+    The joined sentences are the text without newlines: white space stays at the end of a sentence, empty lines are
+    left out. U+001E and U+001F are removed.
 
     Args:
-        text: any number of paragraphs, one a line.
-        using: a splitter's name.
+        text: any number of paragraphs, one per line.
+        using: name of a splitter.
 
     Raises:
-        TypeError: `text` is no str.
+        TypeError: `text` is not a str.
+        ConfigError: unknown splitter.
 
     >>> split_sentences("「行く。」と言った。本当？")
     ['「行く。」と言った。', '本当？']
     """
-    marked: str = _step("splitter", using, {}).mark(_unmarked(text))
+    marked: str = _step("splitter", using, {}).mark(_without_separators(text))
     return [sentence for sentence in marked.replace("\n", SENTENCE).split(SENTENCE) if sentence]
 
 
@@ -60,36 +60,36 @@ def segment(text: str, using: str = "jumandic", **options: Any) -> list[str]: ..
 @overload
 def segment(text: Sequence[str], using: str = "jumandic", **options: Any) -> list[list[str]]: ...
 def segment(text: str | Sequence[str], using: str = "jumandic", **options: Any) -> list[str] | list[list[str]]:
-    """Cut sentences into words. Joined, the words are the sentence, white space included (but not U+001E and U+001F).
+    """Split sentences into words. The joined words are the sentence, with white space, without U+001E and U+001F.
 
     Args:
-        text: one sentence, or many: many at once are faster.
-        using: a segmenter's name: `jumandic`, `jumanpp`, `sudachi`, `unidic`, or a plugin's.
-        options: its options.
+        text: one sentence, or a sequence of sentences, which is faster than one call per sentence.
+        using: name of a segmenter: `jumandic`, `jumanpp`, `sudachi`, `unidic`, or one of a plugin.
+        options: options of the segmenter.
 
     Returns:
-        the words of the sentence, or a list of them for each sentence.
+        The words of the sentence, or a list of words for each sentence.
 
     Raises:
-        TypeError: `text` is neither a str nor a sequence of them.
-        ConfigError: no such segmenter or option.
-        MachineError: what it needs is not installed.
+        TypeError: `text` is neither a str nor a sequence of str.
+        ConfigError: unknown segmenter or option.
+        MachineError: the segmenter is not installed.
 
     >>> segment("すもももももも。")
     ['すもも', 'も', 'もも', 'も', '。']
     """
     if not isinstance(text, str | Sequence) or isinstance(text, bytes):
-        raise TypeError(f"expected a str or a sequence of them, got {type(text).__name__}")
-    sentences = [_unmarked(sentence) for sentence in ([text] if isinstance(text, str) else text)]
+        raise TypeError(f"expected a str or a sequence of str, got {type(text).__name__}")
+    sentences = [_without_separators(sentence) for sentence in ([text] if isinstance(text, str) else text)]
     words = [marked.split(WORD) for marked in _step("segmenter", using, options).segment(sentences)]
     return words[0] if isinstance(text, str) else words
 
 
-def _unmarked(text: str) -> str:
-    """Return a text without jprep's own marks.
+def _without_separators(text: str) -> str:
+    """Return a text without U+001E and U+001F.
 
     Raises:
-        TypeError: it is no text.
+        TypeError: `text` is not a str.
     """
     if not isinstance(text, str):
         raise TypeError(f"expected a str, got {type(text).__name__}")
@@ -97,12 +97,12 @@ def _unmarked(text: str) -> str:
 
 
 def _step(kind: str, name: str, options: dict[str, Any]) -> Any:
-    return _opened(kind, name, msgspec.json.encode(options, order="sorted"))
+    return _cached_step(kind, name, msgspec.json.encode(options, order="sorted"))
 
 
 @functools.cache
-def _opened(kind: str, name: str, options: bytes) -> Any:
-    """A step, made once and closed when the interpreter ends: a dictionary takes a while to load."""
+def _cached_step(kind: str, name: str, options: bytes) -> Any:
+    """Return a step, made once per process because dictionaries load slowly, and closed at exit."""
     from jprep.corpus.config import make_step
 
     step = make_step(kind, {"use": name} | msgspec.json.decode(options))

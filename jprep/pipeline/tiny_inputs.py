@@ -74,7 +74,7 @@ def _begin(source: Source, folder: Path, say: Say, patience: RetryPolicy) -> Pat
     if not path.exists():
         say(f"{source.name}: downloading the first {HEAD_BYTES / 1e6:.1f} MB of {file.url} (no checksum covers a part)")
     try:
-        return fetch_head(file, folder, reader, patience=patience)
+        return fetch_head(file, folder, reader, retry_policy=patience)
     except MachineError as error:
         if reader not in _SAMPLES:
             raise

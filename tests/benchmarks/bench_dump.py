@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from jprep.corpus.config import CorpusConfig, make_step
-from jprep.corpus.dedup.hashes import HashWriter
+from jprep.corpus.dedup.hashes import DocumentHashWriter
 from jprep.corpus.document import Document
 from jprep.corpus.readers.mediawiki.articles import ArticleExtractor
 from jprep.corpus.readers.mediawiki.xml_export import parse_pages, read_site_info
@@ -100,7 +100,7 @@ def _each(docs: list[Document], source: str, change: Callable[[str], str], targe
 
 
 def _hash(docs: list[Document]) -> None:
-    writer: Any = HashWriter(True, 0)
+    writer: Any = DocumentHashWriter(True, 0)
     for doc in docs:
         writer.add(doc)
 

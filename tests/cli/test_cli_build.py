@@ -155,7 +155,7 @@ class TestRefusals:
         command = ["corpus", "build", "--cc100", "-", "--segmenter", "none", "-o", tmp_path / "out"]
         data = sample.joinpath(samples.CRAWL).read_bytes()
         jprep(*command, stdin=data)
-        assert "cannot be held against a pipe" in jprep(*command, stdin=data, code=2).stderr
+        assert "cannot compare a finished corpus with a pipe" in jprep(*command, stdin=data, code=2).stderr
         jprep(*command, "--restart", stdin=data)
 
 

@@ -52,7 +52,7 @@ def test_verify_finds_the_flipped_byte(corpus: Path, tmp_path: Path, jprep: Run)
     [damage] = json.loads(jprep("corpus", "verify", copy, "--json", code=1).stdout)
     assert damage == {"path": f"documents/{part.name}", "what": "is missing"}
     (copy / "documents" / "stranger.parquet").write_bytes(b"")
-    assert "stranger.parquet: is no file of this corpus" in jprep("corpus", "verify", copy, code=1).stdout
+    assert "stranger.parquet: is not a file of this corpus" in jprep("corpus", "verify", copy, code=1).stdout
 
 
 @pytest.mark.parametrize(

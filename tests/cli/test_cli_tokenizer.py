@@ -105,7 +105,7 @@ def test_text_from_files_and_from_a_pipe_makes_the_same_tokenizer(tmp_path: Path
     jprep("tokenizer", "train", "-", "-o", tmp_path / "pipe", *settings, stdin=text.encode())
     assert digests(tmp_path / "file")["tokenizer.json"] == digests(tmp_path / "pipe")["tokenizer.json"]
     again = jprep("tokenizer", "train", "-", "-o", tmp_path / "pipe", *settings, stdin=text.encode(), code=2)
-    assert "cannot be held against a pipe" in again.stderr
+    assert "cannot compare a finished corpus with a pipe" in again.stderr
 
 
 def test_a_recipe_says_where_its_corpus_is_missing(sample: Path, tmp_path: Path, jprep: Run) -> None:

@@ -106,7 +106,7 @@ def test_too_deep_json_is_a_bad_record(tmp_path: Path, jprep: Run) -> None:
     deep = tmp_path / "deep.jsonl"
     deep.write_text('{"text": "こんにちは。", "m": ' + "[" * 100_000 + "]" * 100_000 + "}\n", encoding="utf-8")
     said = jprep("corpus", "build", "--jsonl", deep, "--segmenter", "none", "-o", tmp_path / "c", code=4).stderr
-    assert "this line is no JSON object" in said and f"{deep}, byte 0" in said
+    assert "not a JSON object" in said and f"{deep}, byte 0" in said
 
 
 def test_docstrings_tell_the_truth() -> None:

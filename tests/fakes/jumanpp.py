@@ -121,7 +121,7 @@ class Analyser:
         if len(comment) > 1024 or len(line) > 65535:
             complain(f"failed to read an example: InvalidParameter: size {max(len(line), len(comment))}")
             return 1
-        answer = self.analyse(line)
+        answer = self.analyze(line)
         self.life -= 1
         if self.life < 0:
             os._exit(134)
@@ -131,7 +131,7 @@ class Analyser:
         sys.stdout.buffer.flush()
         return 0
 
-    def analyse(self, line):
+    def analyze(self, line):
         empty = b"" if self.segment else b"EOS\n"
         if len(line) > 4096:
             complain(

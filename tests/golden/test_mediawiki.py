@@ -1,4 +1,4 @@
-"""MediaWiki's own parser tests, against what the extractor shows.
+"""Compare the extractor with MediaWiki's parser tests.
 
 They are GPL and not part of this repository: set `JPREP_MEDIAWIKI` to the root of a MediaWiki release or checkout.
 docs/wikitext.md says which of them are compared, and why the rest differs.
@@ -22,11 +22,11 @@ ROOT = os.environ.get("JPREP_MEDIAWIKI", "")
 DOCS = Path(__file__).parents[2] / "docs" / "wikitext.md"
 LEAST = 0.95
 LISTED_FOR = "69a081db"
-"""Begins the SHA-256 of the `parserTests.txt` whose differences docs/wikitext.md lists: MediaWiki 1.39.17's."""
+"""Prefix of the SHA-256 of the `parserTests.txt` (MediaWiki 1.39.17) whose differences docs/wikitext.md lists."""
 
 
 def compare(root: Path) -> tuple[list[str], int]:
-    """The places of the tests that differ, and how many were compared."""
+    """Return the positions of the tests that differ, and the number of compared tests."""
     extractor = Extractor(ExtractorConfig(tables=True, code=True))
     articles: dict[str, str] = {}
     different: list[str] = []
@@ -46,12 +46,12 @@ def compare(root: Path) -> tuple[list[str], int]:
 
 
 def same(extractor: Extractor, case: Case, source: str) -> bool:
-    """Whether the extractor shows what a browser does."""
+    """Return whether the extractor shows the same text as a browser."""
     return as_extracted(extractor.extract(source, case.title)) == as_extracted(visible(case.html))
 
 
 def listed() -> set[str]:
-    """The places that docs/wikitext.md names."""
+    """Return the positions listed in docs/wikitext.md."""
     found = set()
     for name, lines in re.findall(r"(\w+\.txt):((?:\d+, )*\d+)", DOCS.read_text(encoding="utf-8")):
         found |= {f"{name}:{line}" for line in lines.split(", ")}

@@ -1,4 +1,4 @@
-"""What must hold of the real dumps that lie beside a checkout; skipped where there are none."""
+"""Properties of real dumps; skipped if the dumps are not available."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ DUMPS = {
     "jawiki-20190601-TRUNCATED": (35, 900_000),
     "dbpedia-minidump-ja-berlin": (1, 50_000),
 }
-"""Documents and bytes of text that there are at least."""
+"""Minimum number of documents and bytes of text."""
 
 MARKUP = re.compile(
     r"\[\[|\]\]|\{\{|\}\}|^\{\||\|\}(?!\})|<ref|thumb\||\d+px\||Category:|カテゴリ:", re.IGNORECASE | re.MULTILINE
 )
 EMPTY_BRACKETS = re.compile(r"（[\s、，,;；:：]*）|\([\s、，,;；:：]*\)|（英: ）")
 ABOUT_MARKUP = "たとえば[[eauxx]]"
-"""What a page shows of markup on purpose, in a nowiki element."""
+"""Mark-up that a page shows on purpose, in a nowiki element."""
 
 
 READER = {"use": "wikipedia", "on_truncated": "keep", "shard_mb": 2}
@@ -62,7 +62,7 @@ def lines_with(pattern: re.Pattern[str], corpus: Corpus) -> Iterator[tuple[str, 
                 yield document.title, line[max(0, found.start() - 60) : found.end() + 60]
 
 
-def test_there_are_documents(built: tuple[str, Corpus]) -> None:
+def test_minimum_number_of_documents(built: tuple[str, Corpus]) -> None:
     name, corpus = built
     documents, size = DUMPS[name]
     assert corpus.manifest.totals["documents"] >= documents
@@ -99,7 +99,7 @@ def test_no_brackets_are_empty(built: tuple[str, Corpus]) -> None:
     assert list(lines_with(EMPTY_BRACKETS, built[1])) == []
 
 
-def test_words_are_the_text(built: tuple[str, Corpus]) -> None:
+def test_words_match_the_text(built: tuple[str, Corpus]) -> None:
     def lawful(document: Document) -> bool:
         return bool(document.text) and document.words.translate(UNMARK) == document.text
 
@@ -107,7 +107,7 @@ def test_words_are_the_text(built: tuple[str, Corpus]) -> None:
     assert list(built[1].verify()) == []
 
 
-def test_sentences_are_split_as_well_as_is_promised(shared_data: Path) -> None:
+def test_sentence_score_matches_the_docs(shared_data: Path) -> None:
     script, gold = SHARED / "tools/sentence_f1.py", shared_data / "gold/kyoto_wiki-A.jsonl.gz"
     if not script.exists() or not gold.exists():
         pytest.skip("the scorer or its gold is not there")

@@ -1,4 +1,4 @@
-"""A tokenizer of real text: what it keeps, what it gives back; and the exported one does the same with raw text."""
+"""Tokenizers on real text: round trip, word boundaries, and the exported tokenizer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def corpus(shared_data: Path, tmp_path_factory: pytest.TempPathFactory, jprep: R
 
 @pytest.fixture(scope="module")
 def trained(corpus: Path, jprep: Run) -> dict[str, Tokenizer]:
-    """Each kind, with the corpus's normaliser and with none."""
+    """Tokenizers of each kind, with the normalizer of the corpus and without one."""
     found = {}
     for model in MODELS:
         for off in (False, True):
@@ -54,16 +54,14 @@ def _lines(shared_data: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_real_text_comes_back(model: str, trained: dict[str, Tokenizer], lines: list[str]) -> None:
+def test_real_text_round_trips(model: str, trained: dict[str, Tokenizer], lines: list[str]) -> None:
     plain, normalising = trained[f"{model}-True"], trained[f"{model}-False"]
     assert plain.decode_batch(*plain.encode_batch(lines)) == lines
     assert normalising.decode_batch(*normalising.encode_batch(lines)) == normalize("\n".join(lines)).split("\n")
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_the_exported_one_gives_the_same_ids_for_raw_text(
-    model: str, trained: dict[str, Tokenizer], lines: list[str]
-) -> None:
+def test_export_gives_the_same_ids_for_raw_text(model: str, trained: dict[str, Tokenizer], lines: list[str]) -> None:
     tokenizer = trained[f"{model}-False"]
     exported = Exported.from_file(str(tokenizer.folder / "tokenizer.json"))
     raw = [line for line in lines if not any(token in line for token in tokenizer.special.tokens)]

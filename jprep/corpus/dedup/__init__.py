@@ -1,1 +1,1 @@
-"""Exact deduplication across a whole corpus; near-deduplication will live beside it."""
+"""Exact deduplication across a whole corpus, and detection of repeated ids."""

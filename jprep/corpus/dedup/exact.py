@@ -1,8 +1,8 @@
-"""The barrier between reading and segmenting: which documents and lines occurred before, anywhere in the corpus.
+"""Find documents and lines that occurred before, anywhere in the corpus.
 
-Hashes fall into buckets by their first bits; one task sorts one bucket, so memory is bounded by a bucket's size, not by
-the corpus's. The first occurrence, in the order of sources, files and documents, stays. Hashes have 128 bits: among
-10¹⁰ lines the chance that any two different ones agree is below 10⁻¹⁸.
+Hashes are divided into buckets by their first bits. One task sorts one bucket, so memory depends on the size of a
+bucket, not of the corpus. The first occurrence, in the order of sources, files and documents, is kept. Hashes have 128
+bits: among 10¹⁰ lines the probability of any collision is below 10⁻¹⁸.
 """
 
 from __future__ import annotations
@@ -12,15 +12,20 @@ from typing import Any
 
 import msgspec
 
-from jprep.corpus.dedup.hashes import WHOLE, BucketStage, between, mapped
+from jprep.corpus.dedup.hashes import WHOLE_DOCUMENT, BucketStage, map_records, slice_between
 from jprep.engine.stage import Output, Result, Task
 from jprep.io.atomic import file_sha256, write_atomic
 
 DROPS = "drops"
 
 
-class Drops(msgspec.Struct):
-    """What goes from one shard: whole documents by row, and lines by row."""
+class ShardDrops(msgspec.Struct):
+    """What to drop from one shard.
+
+    Attributes:
+        documents: rows of the documents to drop.
+        lines: line numbers to drop, by row.
+    """
 
     documents: set[int] = msgspec.field(default_factory=set)
     lines: dict[int, list[int]] = msgspec.field(default_factory=dict)
@@ -36,13 +41,13 @@ def _drop_type() -> Any:
 
 
 class ExactDedup(BucketStage):
-    """Compares the hashes that the documents stage wrote.
+    """The dedup stage: compares the hashes written by the read stage.
 
     Args:
-        hashes: its files of hashes, one a shard in the corpus's order, or None for a shard without any. The caller
-            verifies them: every task reads a part of each.
-        folder: where the outputs go, relative to the corpus, with a slash at its end.
-        made_from: the documents stage's fingerprint.
+        hashes: files of hashes, one per shard in the order of the corpus, or None for a shard without hashes. The
+            caller verifies them, since every task reads a part of each.
+        folder: where to write, relative to the corpus, with a trailing slash.
+        made_from: fingerprint of the read stage.
     """
 
     name = "dedup"
@@ -52,7 +57,7 @@ class ExactDedup(BucketStage):
         self._folder, self._made_from = folder, made_from
 
     def fields(self) -> dict[str, Any]:
-        """What was compared, and how: 128 bits of XXH3."""
+        """Return the fingerprint fields: the documents and the hash function."""
         return {"documents": self._made_from, "hash": "xxh3_128"}
 
     def run(self, task: Task, root: Path) -> Result:
@@ -64,10 +69,10 @@ class ExactDedup(BucketStage):
 
 
 def _repeats(records: Any, shards: Any) -> Any:
-    """Every record but the first of each hash, as drops sorted by place. A line never equals a whole document."""
+    """Return every record except the first of each hash, sorted by position. Lines do not match whole documents."""
     import numpy as np
 
-    whole = records["line"] == WHOLE
+    whole = records["line"] == WHOLE_DOCUMENT
     order = np.lexsort((records["line"], records["row"], shards, whole, records["low"], records["high"]))
     records, shards, whole = records[order], shards[order], whole[order]
     same = (records["high"][1:] == records["high"][:-1]) & (records["low"][1:] == records["low"][:-1])
@@ -78,13 +83,15 @@ def _repeats(records: Any, shards: Any) -> Any:
     return np.sort(drops, order=["shard", "row", "line"])
 
 
-def drops_of(shard: int, root: Path, outputs: list[Output]) -> Drops:
-    """What goes from one shard, gathered from all buckets."""
-    drops = Drops()
+def drops_for_shard(shard: int, root: Path, outputs: list[Output]) -> ShardDrops:
+    """Collect what to drop from one shard, from the outputs of all buckets."""
+    drops = ShardDrops()
     for output in outputs:
         if output.rows:
-            for _, row, line in between(mapped(root / output.path, _drop_type()), "shard", shard, shard + 1).tolist():
-                if line == WHOLE:
+            for _, row, line in slice_between(
+                map_records(root / output.path, _drop_type()), "shard", shard, shard + 1
+            ).tolist():
+                if line == WHOLE_DOCUMENT:
                     drops.documents.add(row)
                 else:
                     drops.lines.setdefault(row, []).append(line)

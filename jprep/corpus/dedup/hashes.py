@@ -1,4 +1,4 @@
-"""Hashes of documents, lines and ids, sorted, one file a task: what is compared across a whole corpus."""
+"""Sorted files of hashes of documents, lines and ids, to compare them across a corpus."""
 
 from __future__ import annotations
 
@@ -15,50 +15,50 @@ from jprep.engine.stage import Output, Stage, Task
 from jprep.io.atomic import file_sha256, write_atomic
 
 HASHES = "hashes"
-WHOLE = -1
-"""The line number that stands for a whole document."""
+WHOLE_DOCUMENT = -1
+"""Line number of the hash of a whole document."""
 
 _PLACE = struct.Struct("<Ii")
-_BUCKET = 2_000_000  # records sorted at a time, some 200 MB
+_BUCKET = 2_000_000  # records sorted at a time, about 200 MB
 
 
 def record_type() -> Any:
-    """The numpy type of one record: a 128-bit hash in two halves, the document's row, the line's number or WHOLE."""
+    """Return the numpy type of a record: a 128-bit hash in two halves, a row, and a line number or WHOLE_DOCUMENT."""
     import numpy as np
 
     return np.dtype([("high", ">u8"), ("low", ">u8"), ("row", "<u4"), ("line", "<i4")])
 
 
-class HashFile:
-    """Collects the hashes of one task and writes them sorted."""
+class HashFileWriter:
+    """Collects the hashes of one task and writes them, sorted, to one file."""
 
     def __init__(self) -> None:
         self._records = bytearray()
 
-    def note(self, text: str, row: int, line: int) -> None:
-        """Note a text's hash and its place."""
+    def add_text(self, text: str, row: int, line: int) -> None:
+        """Add the hash of a text with its position."""
         self._records += xxhash.xxh3_128_digest(text.encode())
         self._records += _PLACE.pack(row, line)
 
     def commit(self, root: Path, path: str) -> Output | None:
-        """Write the records, sorted by hash and then by place."""
+        """Write the records, sorted by hash and position. Return None if there are none."""
         import numpy as np
 
         if not self._records:
             return None
         records = np.frombuffer(self._records, record_type())
         order = np.lexsort((records["line"], records["row"], records["low"], records["high"]))
-        # Not numpy's `tofile`: on a full disk it writes less, and says nothing.
+        # Not numpy's `tofile`: on a full disk it writes a part without an error.
         write_atomic(root / path, records[order].tobytes())
         return Output(path, len(records), file_sha256(root / path))
 
 
-class HashWriter(HashFile):
-    """Notes the hashes of one task's documents.
+class DocumentHashWriter(HashFileWriter):
+    """Collects the hashes of the documents of one task.
 
     Args:
-        documents: whether whole documents are compared.
-        line_min_chars: lines of at least this many characters are compared; 0 compares none.
+        documents: whether to hash whole documents.
+        line_min_chars: minimum length of the lines to hash, in characters; 0 hashes no lines.
     """
 
     def __init__(self, documents: bool, line_min_chars: int) -> None:
@@ -67,21 +67,21 @@ class HashWriter(HashFile):
         self._rows = 0
 
     def add(self, doc: Document) -> None:
-        """Note a document; they come in the order of their rows."""
+        """Add a document. Documents must be added in the order of their rows."""
         if self._documents:
-            self.note(doc.text, self._rows, WHOLE)
+            self.add_text(doc.text, self._rows, WHOLE_DOCUMENT)
         if self._line_min_chars:
             for number, line in enumerate(doc.text.split("\n")):
                 if len(line) >= self._line_min_chars:
-                    self.note(line, self._rows, number)
+                    self.add_text(line, self._rows, number)
         self._rows += 1
 
 
-class Buckets:
-    """Many files of hashes, cut by the hashes' first bits into buckets of bounded size.
+class HashBuckets:
+    """Many files of hashes, divided into buckets of bounded size by the first bits of the hashes.
 
     Args:
-        files: of hashes, in the corpus's order, or None for a shard without any.
+        files: files of hashes in the order of the corpus, or None for a shard without hashes.
     """
 
     def __init__(self, files: Sequence[Output | None]) -> None:
@@ -92,54 +92,54 @@ class Buckets:
         return int(2**self._bits)
 
     def records(self, bucket: int, root: Path) -> tuple[Any, Any]:
-        """All records of a bucket, and for each the number of its file."""
+        """Return all records of a bucket, and the index of the file of each record."""
         import numpy as np
 
         parts, shards = [np.empty(0, record_type())], [np.empty(0, "<u4")]
         width = 64 - self._bits
         for number, output in enumerate(self._files):
             if output:
-                records = mapped(root / output.path, record_type())
-                parts.append(between(records, "high", bucket << width, bucket + 1 << width))
+                records = map_records(root / output.path, record_type())
+                parts.append(slice_between(records, "high", bucket << width, bucket + 1 << width))
                 shards.append(np.full(len(parts[-1]), number, "<u4"))
         return np.concatenate(parts), np.concatenate(shards)
 
 
-def mapped(path: Path, kind: Any) -> Any:
-    """A file of records, memory-mapped."""
+def map_records(path: Path, kind: Any) -> Any:
+    """Return a memory-mapped file of records."""
     import numpy as np
 
     return np.memmap(path, kind, "r")
 
 
-def between(records: Any, field: str, low: int, high: int) -> Any:
-    """The stretch of records, sorted by that field, whose value is at least `low` and below `high`: a copy."""
+def slice_between(records: Any, field: str, low: int, high: int) -> Any:
+    """Return a copy of the records, sorted by `field`, whose value is in the range [`low`, `high`)."""
 
     def value(index: int) -> int:
         return int(records[index][field])
 
-    # `bisect` looks at some twenty records; numpy's own search would first copy the whole column out of the file.
+    # `bisect` reads about twenty records; `numpy.searchsorted` would first copy the whole column from the file.
     start = bisect_left(range(len(records)), low, key=value)
     end = bisect_left(range(len(records)), high, lo=start, key=value)
     return records[start:end].copy()
 
 
 class BucketStage(Stage):
-    """A stage with one task for each bucket of hashes.
+    """A stage with one task per bucket of hashes.
 
     Args:
-        hashes: files of hashes, or None for a shard without any. The caller verifies them: every task reads a part of
-            each.
+        hashes: files of hashes, or None for a shard without hashes. The caller verifies them, since every task reads a
+            part of each.
     """
 
     def __init__(self, hashes: Sequence[Output | None]) -> None:
-        self._buckets = Buckets(hashes)
+        self._buckets = HashBuckets(hashes)
 
     def total(self) -> int:
-        """The number of buckets."""
+        """Return the number of buckets."""
         return len(self._buckets)
 
     def tasks(self) -> Iterator[Task]:
-        """One task a bucket."""
+        """Yield one task per bucket."""
         for bucket in range(len(self._buckets)):
             yield Task(f"{bucket:06d}", bucket, weight=1)

@@ -1,1 +1,1 @@
-"""Downloads of what recipes name: resumed, and checked."""
+"""Download the files that recipes name: resume interrupted downloads, verify checksums."""

@@ -1,7 +1,7 @@
-"""Downloads what a recipe names: resumed after any interruption, checked against the mirror or against the first fetch.
+"""Download the files of a recipe, resume interrupted downloads, and verify them.
 
-A file is written to `NAME.part`, with what is known of it in `NAME.part.json`, and takes its own name only when it is
-whole and its hashes agree. `fetched.json` beside it holds one `FetchedFile` a file, and binds later fetches.
+A download is written to `NAME.part`, with its state in `NAME.part.json`, and renamed once it is complete and its hashes
+match. `fetched.json` in the same folder records each file; later fetches must match it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from jprep.corpus.config import RemoteFile
-from jprep.corpus.download.partial import Part
-from jprep.corpus.download.remote import Answer, RetryPolicy, Unreachable, ask, persist, read_text
+from jprep.corpus.download.partial import PartialFile
+from jprep.corpus.download.remote import Response, RetryPolicy, Unreachable, open_url, read_text, retry
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import DOWNLOADS
 from jprep.errors import ConfigError, InputError, MachineError
@@ -27,23 +27,23 @@ from jprep.io.safe_names import check_name
 
 RECORD = "fetched.json"
 ALGORITHMS = {32: "md5", 40: "sha1", 56: "sha224", 64: "sha256", 96: "sha384", 128: "sha512"}
-"""A checksum file does not say what made it: the number of hex digits does."""
+"""Hash algorithm by the number of hex digits. Checksum files do not name the algorithm."""
 
 ProgressCallback = Callable[[str, int, int], None]
-"""Called with a file's name, the bytes there are of it, and those it will have (-1: not known)."""
+"""Called with the name of a file, the bytes downloaded so far, and its size in bytes (-1 if unknown)."""
 
 
 class FetchedFile(msgspec.Struct, frozen=True):
-    """A file that lies in the downloads folder, whole and checked.
+    """A complete, verified file in the download folder.
 
     Attributes:
-        name: its name in the folder.
-        url: where it came from.
-        size: its bytes.
-        sha256: its hash, which later fetches must agree with.
-        etag: the server's ETag or Last-Modified when it was fetched, or "".
-        checksums: the mirror's checksum file that it was checked against, or "".
-        listed: its line there, `algorithm:digest name`: for `latest`, the name tells the dump's date.
+        name: name in the folder.
+        url: address it was downloaded from.
+        size: size in bytes.
+        sha256: hash, which later fetches must match.
+        etag: ETag or Last-Modified header of the server, or "".
+        checksums: address of the mirror's checksum file that it was verified against, or "".
+        listed: its entry in the checksum file, `algorithm:digest name`; for a `latest` link, the name has the date.
     """
 
     name: str
@@ -60,43 +60,43 @@ def fetch(
     folder: Path,
     *,
     progress: ProgressCallback | None = None,
-    patience: RetryPolicy | None = None,
+    retry_policy: RetryPolicy | None = None,
 ) -> list[FetchedFile]:
-    """Bring files into a folder. What lies there already is checked instead, without the network where it is recorded.
+    """Download files to a folder. Existing files are verified instead; recorded ones without network access.
 
     Args:
-        files: what to fetch; a URL may be http(s), `file://` or a path.
-        folder: where to put the files and `fetched.json`; made if absent.
-        progress: told of every chunk.
-        patience: how often to try again; the default suits a mirror over the internet.
+        files: files to fetch; a URL may be http(s), `file://` or a path.
+        folder: where to store the files and `fetched.json`; created if needed.
+        progress: callback for each chunk.
+        retry_policy: when to retry; the default suits a mirror on the internet.
 
     Returns:
-        What the folder now holds, in the order of `files`.
+        The records of the files, in the order of `files`.
 
     Raises:
-        ConfigError: the recipe names a file that is not on the server, or the folder holds an output of another kind.
-        InputError: a file is not what the recipe, the mirror or an earlier fetch says.
-        MachineError: no network, no disk space, no right to write.
+        ConfigError: a file is not on the server, or the folder holds an output of another kind.
+        InputError: a file does not match the recipe, the mirror's checksum or an earlier fetch.
+        MachineError: no network, no disk space or no permission.
     """
     named = files_by_name(files)
     with _disk(folder), OutputDirectory(folder, DOWNLOADS, shared=True).claim():
         record = _read_record(folder / RECORD)
         for name, file in named.items():
-            job = _Job(file, folder / name, record.get(name), patience or RetryPolicy(), progress or _silent)
+            job = _FileFetch(file, folder / name, record.get(name), retry_policy or RetryPolicy(), progress or _silent)
             record[name] = job.run()
             write_atomic(folder / RECORD, msgspec.json.format(msgspec.json.encode(record, order="sorted")) + b"\n")
     return [record[name] for name in named]
 
 
 def _silent(name: str, done: int, total: int) -> None:
-    """Nobody watches."""
+    """Ignore progress."""
 
 
 def files_by_name(files: Iterable[RemoteFile]) -> dict[str, RemoteFile]:
-    """Files by the names that they get.
+    """Return the files by their names in the download folder.
 
     Raises:
-        ConfigError: one has no name or none that a file may have, or two have the same.
+        ConfigError: a file has no valid name, or two files have the same name.
     """
     named: dict[str, RemoteFile] = {}
     for file in files:
@@ -105,20 +105,25 @@ def files_by_name(files: Iterable[RemoteFile]) -> dict[str, RemoteFile]:
         if name in (RECORD, DOWNLOADS.lock) or name.endswith((".part", ".part.json")):
             fix = 'give it another name: name = "…"'
             raise ConfigError(
-                f"a download cannot be called {name!r}: jprep has files of that name", where=file.url, fix=fix
+                f"a download cannot be called {name!r}: jprep uses this name itself", where=file.url, fix=fix
             )
         if named.setdefault(name, file) != file:
             raise ConfigError(f"two files would be called {name}", where=file.url, fix='give one another: name = "…"')
     return named
 
 
-class _Job:
-    """One file of a fetch."""
+class _FileFetch:
+    """Fetches one file."""
 
     def __init__(
-        self, file: RemoteFile, path: Path, known: FetchedFile | None, patience: RetryPolicy, progress: ProgressCallback
+        self,
+        file: RemoteFile,
+        path: Path,
+        known: FetchedFile | None,
+        retry_policy: RetryPolicy,
+        progress: ProgressCallback,
     ) -> None:
-        self.file, self.path, self.known, self.patience, self.progress = file, path, known, patience, progress
+        self.file, self.path, self.known, self.retry_policy, self.progress = file, path, known, retry_policy, progress
 
     def run(self) -> FetchedFile:
         if not self.path.exists():
@@ -127,9 +132,9 @@ class _Job:
             return self._accept(self.path, etag="", listed=self._listed())
         if self.known.url != self.file.url:
             raise ConfigError(
-                f"{self.path.name} came from another url: {self.known.url}",
+                f"{self.path.name} was downloaded from another url: {self.known.url}",
                 where=str(self.path),
-                fix="move it away, or give the recipe's file another name",
+                fix="move the file away, or set another `name` in the recipe",
             )
         return self._accept(self.path, etag=self.known.etag, listed=self.known.listed)
 
@@ -137,10 +142,10 @@ class _Job:
         listed = self._listed()
         known = self.known if self.known and self.known.url == self.file.url else None
         if known and known.listed and listed and known.listed != listed:
-            raise self._changed(f"the mirror lists {listed}, and {known.listed} was fetched before")
-        part = Part(self.path, self.file.url)
+            raise self._changed(f"the mirror lists {listed}, but {known.listed} was fetched before")
+        part = PartialFile(self.path, self.file.url)
         if not part.complete:
-            persist(lambda: self._receive(part, known), self.file.url, self.patience, lambda: part.state.safe)
+            retry(lambda: self._receive(part, known), self.file.url, self.retry_policy, lambda: part.state.safe)
         try:
             fetched = self._accept(part.path, etag=part.state.validator, listed=listed)
         except InputError:
@@ -149,48 +154,48 @@ class _Job:
         part.commit()
         return fetched
 
-    def _receive(self, part: Part, known: FetchedFile | None) -> None:
-        state, timeout_s = part.state, self.patience.timeout_s
-        with ask(self.file.url, start=state.safe, validator=state.validator, timeout_s=timeout_s) as answer:
-            if known and answer.total not in (-1, known.size):
-                raise self._changed(f"it now has {answer.total:,} bytes, and had {known.size:,} when it was fetched")
-            self._check_space(answer)
-            with part.writing(answer) as write:
-                self.progress(self.path.name, answer.start, answer.total)
-                for chunk in answer.chunks():
-                    self.progress(self.path.name, write(chunk), answer.total)
-        if answer.total not in (-1, state.safe):
-            raise Unreachable(f"the connection closed after {state.safe:,} of {answer.total:,} bytes")
+    def _receive(self, part: PartialFile, known: FetchedFile | None) -> None:
+        state, timeout_s = part.state, self.retry_policy.timeout_s
+        with open_url(self.file.url, start=state.safe, validator=state.validator, timeout_s=timeout_s) as response:
+            if known and response.total not in (-1, known.size):
+                raise self._changed(f"it now has {response.total:,} bytes, but had {known.size:,} when it was fetched")
+            self._check_space(response)
+            with part.writing(response) as write:
+                self.progress(self.path.name, response.start, response.total)
+                for chunk in response.chunks():
+                    self.progress(self.path.name, write(chunk), response.total)
+        if response.total not in (-1, state.safe):
+            raise Unreachable(f"the connection closed after {state.safe:,} of {response.total:,} bytes")
 
-    def _check_space(self, answer: Answer) -> None:
+    def _check_space(self, response: Response) -> None:
         free = shutil.disk_usage(self.path.parent).free
-        if answer.total - answer.start > free:
+        if response.total - response.start > free:
             raise MachineError(
-                f"{answer.total - answer.start:,} bytes are still to come and {free:,} are free",
+                f"not enough disk space: {response.total - response.start:,} bytes to download, {free:,} bytes free",
                 where=str(self.path.parent),
                 fix="free some space, or fetch into another folder",
             )
 
     def _listed(self) -> str:
-        """The mirror's word on the file, `algorithm:digest name`, or "" where it has no checksum file."""
+        """Return the file's entry in the mirror's checksum file, `algorithm:digest name`, or "" without such a file."""
         if not self.file.checksums:
             return ""
-        text = read_text(self.file.checksums, self.patience)
+        text = read_text(self.file.checksums, self.retry_policy)
         return _find_listed(text, unquote(urlsplit(self.file.url).path).rpartition("/")[2], self.file.checksums)
 
     def _accept(self, path: Path, *, etag: str, listed: str) -> FetchedFile:
-        """Hash the file and compare with all that is known of it: the mirror's list, the recipe, the first fetch."""
+        """Hash the file and compare with the mirror's checksum, the recipe and earlier fetches."""
         algorithm, _, digest = listed.partition(" ")[0].partition(":")
         expected = [(algorithm, digest, self.file.checksums), ("sha256", self.file.sha256, "the recipe")]
         if self.known and self.known.url == self.file.url:
             expected.append(("sha256", self.known.sha256, str(self.path.with_name(RECORD))))
         found = _digests(path, {"sha256", *(name for name, value, _ in expected if value)})
-        for name, value, authority in expected:
+        for name, value, origin in expected:
             if value and found[name] != value.lower():
                 raise InputError(
-                    f"the {name} of {self.path.name} is {found[name]}, and {authority} says {value}",
+                    f"the {name} of {self.path.name} is {found[name]}, but {origin} has {value}",
                     where=str(self.path),
-                    fix=self._mend(path),
+                    fix=self._mismatch_fix(path),
                 )
         return FetchedFile(
             self.path.name,
@@ -202,23 +207,23 @@ class _Job:
             listed,
         )
 
-    def _mend(self, path: Path) -> str:
+    def _mismatch_fix(self, path: Path) -> str:
         if path == self.path:
             return "delete or move the file, and fetch again"
-        return f"fetch again; if it was replaced on purpose, first delete its entry in {RECORD}"
+        return f"fetch again; if the file was replaced on purpose, delete its entry in {RECORD} first"
 
     def _changed(self, how: str) -> InputError:
         return InputError(
-            f"{self.path.name} is another file than before: {how}",
+            f"{self.path.name} has changed on the server: {how}",
             where=self.file.url,
-            fix=f"to take the new one, delete its entry in {self.path.with_name(RECORD)}",
+            fix=f"to use the new file, delete its entry in {self.path.with_name(RECORD)}",
         )
 
 
 def _find_listed(text: str, name: str, source: str) -> str:
-    """Find a file in the output of md5sum, sha1sum and kin, as `algorithm:digest name`.
+    """Find a file in the output of a checksum program such as md5sum; return `algorithm:digest name`.
 
-    Wikimedia's `latest` folder lists the dated names of the files that its links point to.
+    The checksum file in Wikimedia's `latest` folder contains the dated names of the linked files.
     """
     pattern = re.compile(re.escape(name).replace(r"\-latest\-", r"-(?:latest|\d{8})-"))
     for line in text.splitlines():
@@ -229,12 +234,12 @@ def _find_listed(text: str, name: str, source: str) -> str:
     raise InputError(
         f"{name} is not in the mirror's checksum file",
         where=source,
-        fix="the mirror may be at work on this dump: choose another date, or fetch again later",
+        fix="the mirror may still be writing this dump: choose another date, or fetch again later",
     )
 
 
 def _digests(path: Path, algorithms: set[str]) -> dict[str, str]:
-    """Hashes of a file in hex, all in one reading."""
+    """Return several hashes of a file in hexadecimal, reading it once."""
     hashes = {name: hashlib.new(name, usedforsecurity=False) for name in algorithms}
     with path.open("rb") as stream:
         while block := stream.read(1 << 20):
@@ -250,9 +255,9 @@ def _read_record(path: Path) -> dict[str, FetchedFile]:
         return {}
     except ValueError as error:  # msgspec's own, or UnicodeDecodeError
         raise InputError(
-            f"the record of what was fetched cannot be read: {error}",
+            f"cannot read the record of downloads: {error}",
             where=str(path),
-            fix="delete it: the files are then checked and recorded again",
+            fix="delete it; the files are then verified and recorded again",
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Reading a URL from any byte on: http(s), `file://` and plain paths give the same answer and the same few errors."""
+"""Read a URL from any offset: http(s), `file://` or a plain path, with the same errors."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ import msgspec
 from jprep.errors import ConfigError, InputError, MachineError
 
 CHUNK = 1 << 18
-TEMPORARY = {408, 425, 429, 500, 502, 503, 504}
-LONGEST_PAUSE_S = 120.0
+RETRYABLE_STATUSES = {408, 425, 429, 500, 502, 503, 504}
+MAX_PAUSE_S = 120.0
 
 T = TypeVar("T")
 
 
 class RetryPolicy(msgspec.Struct, frozen=True):
-    """How long to go on with a server that fails.
+    """When to retry a failed download.
 
     Attributes:
-        tries: attempts in a row that bring not one byte, before giving up.
+        tries: failed attempts in a row, each without a new byte, after which to stop.
         pause_s: seconds before the second attempt; doubled before each further one, up to two minutes.
-        timeout_s: seconds without a byte after which an attempt has failed.
+        timeout_s: seconds without a byte after which an attempt fails.
     """
 
     tries: int = 6
@@ -39,8 +39,8 @@ class RetryPolicy(msgspec.Struct, frozen=True):
     timeout_s: float = 60.0
 
 
-class Unreachable(Exception):  # noqa: N818 - a state of the other side, never shown to a user as it is
-    """The other side did not answer, or stopped in the middle: another attempt may help."""
+class Unreachable(Exception):  # noqa: N818 - internal, never shown to users
+    """The server did not respond, or the connection broke. Another attempt may succeed."""
 
     def __init__(self, reason: str, wait_s: float = 0.0) -> None:
         super().__init__(reason)
@@ -51,14 +51,14 @@ class _Body(Protocol):
     def read1(self, size: int, /) -> bytes: ...
 
 
-class Answer(msgspec.Struct):
-    """What a URL gave.
+class Response(msgspec.Struct):
+    """The content of a URL.
 
     Attributes:
         body: the bytes from `start` on.
-        start: the first byte's offset in the file: what was asked for, or 0 where the other side began anew.
-        total: bytes of the whole file, -1 if not told.
-        validator: what tells this state of the file from any other (strong ETag, or Last-Modified), "" if nothing does.
+        start: offset of the first byte: the requested one, or 0 if the server sends the file from its beginning.
+        total: size of the whole file in bytes, -1 if unknown.
+        validator: identifier of this version of the file (strong ETag, or Last-Modified), or "".
     """
 
     body: _Body
@@ -67,7 +67,7 @@ class Answer(msgspec.Struct):
     validator: str
 
     def chunks(self) -> Iterator[bytes]:
-        """The bytes as they come in, up to 256 KiB at a time.
+        """Yield the bytes as they arrive, up to 256 KiB at a time.
 
         Raises:
             Unreachable: the connection broke.
@@ -77,61 +77,66 @@ class Answer(msgspec.Struct):
 
 
 @contextmanager
-def ask(url: str, *, start: int = 0, end: int = 0, validator: str = "", timeout_s: float) -> Iterator[Answer]:
-    """Open a URL or path from byte `start` on, if it is still in the state that `validator` names; else from byte 0.
+def open_url(url: str, *, start: int = 0, end: int = 0, validator: str = "", timeout_s: float) -> Iterator[Response]:
+    """Open a URL or path at byte `start`, or at byte 0 if its version is no longer `validator`.
 
-    With `end`, a server is asked for no byte from there on; it may send more.
+    Args:
+        url: http(s) or file URL, or a path.
+        start: offset of the first byte.
+        end: offset after the last byte to request, or 0 for the end of the file. The server may send more.
+        validator: version of the file that the first `start` bytes belong to.
+        timeout_s: seconds without a byte after which the attempt fails.
 
     Raises:
-        Unreachable: another attempt may help.
-        ConfigError: none will: there is no such file, or it is refused.
+        Unreachable: the server did not respond; another attempt may succeed.
+        ConfigError: the file does not exist, or access is denied.
     """
     scheme = urlsplit(url).scheme
     if scheme in ("http", "https"):
         response = _request(url, start if validator else 0, validator, timeout_s, end)
         with closing(response):
-            yield _answer(response)
+            yield _to_response(response)
     elif scheme == "file" or "://" not in url:
         with _local(url).open("rb") as stream:
             status = _local(url).stat()
             state = f"{status.st_size}-{status.st_mtime_ns}"
             begin = stream.seek(start if validator == state else 0)
-            yield Answer(stream, begin, status.st_size, state)
+            yield Response(stream, begin, status.st_size, state)
     else:
-        raise ConfigError(f"{scheme}:// cannot be fetched", where=url, fix="fetch it with that service's own tool")
+        raise ConfigError(f"cannot fetch {scheme}:// URLs", where=url, fix="download the file with another tool")
 
 
-def read_text(url: str, patience: RetryPolicy, limit: int = 1 << 24) -> str:
+def read_text(url: str, retry_policy: RetryPolicy, limit: int = 1 << 24) -> str:
     """Read a small text file, such as a list of checksums.
 
     Raises:
-        InputError: it is longer than `limit` bytes.
-        MachineError: it cannot be reached.
+        InputError: the file is longer than `limit` bytes.
+        MachineError: the server cannot be reached.
     """
 
     def attempt() -> str:
         gathered = bytearray()
-        with ask(url, timeout_s=patience.timeout_s) as answer:
-            for chunk in answer.chunks():
+        with open_url(url, timeout_s=retry_policy.timeout_s) as response:
+            for chunk in response.chunks():
                 gathered += chunk
                 if len(gathered) > limit:
-                    raise InputError("this is no list of checksums: it is too long", where=url)
+                    raise InputError("not a list of checksums: the file is too long", where=url)
         return gathered.decode("utf-8", "replace")
 
-    return persist(attempt, url, patience)
+    return retry(attempt, url, retry_policy)
 
 
-def persist(attempt: Callable[[], T], url: str, patience: RetryPolicy, done: Callable[[], int] = lambda: 0) -> T:
-    """Repeat an attempt while the other side is unreachable, with growing pauses.
+def retry(attempt: Callable[[], T], url: str, retry_policy: RetryPolicy, done: Callable[[], int] = lambda: 0) -> T:
+    """Call a function until it does not raise `Unreachable`, with growing pauses.
 
     Args:
-        attempt: what to do.
-        url: for the error.
-        patience: how often and how long.
-        done: bytes there are so far; an attempt that added to them starts the count of failures again.
+        attempt: the function.
+        url: address to show in the error.
+        retry_policy: number of attempts and pauses.
+        done: returns the number of bytes so far. An attempt that adds bytes resets the count of failures.
 
     Raises:
-        MachineError: patience is at its end.
+        MachineError: too many attempts failed.
     """
     failures, before = 0, done()
     while True:
@@ -140,13 +145,13 @@ def persist(attempt: Callable[[], T], url: str, patience: RetryPolicy, done: Cal
         except Unreachable as error:
             failures = 1 if done() > before else failures + 1
             before = done()
-            if failures >= patience.tries:
+            if failures >= retry_policy.tries:
                 raise MachineError(
                     f"the download failed {failures} times in a row: {error}",
                     where=f"{url}, after {before:,} bytes",
-                    fix="run the same command again when the network is back: it goes on where it stopped",
+                    fix="run the same command again to resume when the network works",
                 ) from error
-            time.sleep(min(max(error.wait_s, patience.pause_s * 2 ** (failures - 1)), LONGEST_PAUSE_S))
+            time.sleep(min(max(error.wait_s, retry_policy.pause_s * 2 ** (failures - 1)), MAX_PAUSE_S))
 
 
 def _request(url: str, start: int, validator: str, timeout_s: float, end: int = 0) -> HTTPResponse:
@@ -161,7 +166,7 @@ def _request(url: str, start: int, validator: str, timeout_s: float, end: int = 
         with closing(error):
             if error.code != 416 or not start:
                 raise _refusal(url, error) from None
-        return _request(url, 0, "", timeout_s)  # what is on the disk is no beginning of the file
+        return _request(url, 0, "", timeout_s)  # the downloaded bytes are longer than the file
     if start and response.status == 206 and (_first_byte(response) != start or _validator(response) != validator):
         response.close()
         return _request(url, 0, "", timeout_s)
@@ -169,7 +174,7 @@ def _request(url: str, start: int, validator: str, timeout_s: float, end: int = 
 
 
 def _reachable(call: Callable[[], T]) -> T:
-    """Turn what the network does to a call into `Unreachable`; an answer with an error status stays what it is."""
+    """Convert network errors of a call to `Unreachable`. Responses with an error status are raised unchanged."""
     try:
         return call()
     except HTTPError:
@@ -179,23 +184,23 @@ def _reachable(call: Callable[[], T]) -> T:
 
 
 def _refusal(url: str, error: HTTPError) -> Exception:
-    if error.code in TEMPORARY:
+    if error.code in RETRYABLE_STATUSES:
         wait = error.headers.get("Retry-After", "")
         return Unreachable(f"HTTP {error.code} {error.reason}", float(wait) if wait.isdigit() else 0.0)
     if error.code in (404, 410):
-        fix = "a mirror keeps a dated dump for some months only: put another date, or `latest`, into the recipe's url"
+        fix = "mirrors keep a dated dump for some months only: use another date, or `latest`, in the recipe's url"
         return ConfigError(f"the file is not on the server (HTTP {error.code})", where=url, fix=fix)
     return ConfigError(
-        f"the server refuses the file (HTTP {error.code} {error.reason})",
+        f"the server denies access to the file (HTTP {error.code} {error.reason})",
         where=url,
-        fix="check the recipe's url, or download the file by hand into the same folder",
+        fix="check the recipe's url, or download the file by hand to the same folder",
     )
 
 
-def _answer(response: HTTPResponse) -> Answer:
+def _to_response(response: HTTPResponse) -> Response:
     start = _first_byte(response) if response.status == 206 else 0
     length = response.headers.get("Content-Length", "")
-    return Answer(response, start, start + int(length) if length.isdigit() else -1, _validator(response))
+    return Response(response, start, start + int(length) if length.isdigit() else -1, _validator(response))
 
 
 def _first_byte(response: HTTPResponse) -> int:
@@ -204,7 +209,7 @@ def _first_byte(response: HTTPResponse) -> int:
 
 
 def _validator(response: HTTPResponse) -> str:
-    """A weak ETag may stay while bytes change (RFC 9110, 13.1.5): it cannot guard a resumed download."""
+    """Return a strong ETag, or Last-Modified. A weak ETag may stay when bytes change (RFC 9110, 13.1.5)."""
     tag = response.headers.get("ETag", "")
     return tag if tag and not tag.startswith("W/") else response.headers.get("Last-Modified", "")
 
@@ -212,5 +217,5 @@ def _validator(response: HTTPResponse) -> str:
 def _local(url: str) -> Path:
     path = Path(url2pathname(urlsplit(url).path) if url.startswith("file:") else url)
     if not path.is_file():
-        raise ConfigError("there is no such file", where=str(path), fix="correct the recipe's url")
+        raise ConfigError("file not found", where=str(path), fix="correct the recipe's url")
     return path

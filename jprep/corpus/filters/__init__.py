@@ -1,1 +1,1 @@
-"""Filters: documents and lines that stay or go."""
+"""Filters decide which documents and lines to keep."""

@@ -1,7 +1,7 @@
-"""Filters that look at a document as a whole: its length, its script, its symbols, its addresses.
+"""Filters on whole documents: length, script, symbols, URLs.
 
-The defaults are made for crawled text such as CC-100, and let encyclopaedia articles, reviews, chats and literature
-pass; what each rejects of real text is in `docs/filters.md`.
+The defaults are made for crawled text such as CC-100, and keep encyclopedia articles, reviews, chats and literature.
+`docs/filters.md` lists how much real text each filter rejects.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Annotated
 import msgspec
 
 from jprep.corpus.document import KEEP, SENTENCE, Document, Verdict
-from jprep.corpus.filters.profile import profile
+from jprep.corpus.filters.characters import count_characters
 from jprep.corpus.step import Count, Filter, Share, StepConfig
 
 
 class LengthFilter(Filter):
-    """Rejects what is too short or too long: `too_short`, `too_long`, `few_sentences`."""
+    """Rejects documents that are too short or too long. Reasons: `too_short`, `too_long`, `few_sentences`."""
 
     name = "length"
     version = 1
@@ -26,9 +26,9 @@ class LengthFilter(Filter):
         """Options of the filter `length`.
 
         Attributes:
-            min_chars: characters that a document has at least.
-            max_chars: characters that a document has at most; 0 is no limit.
-            min_sentences: sentences that a document has at least, as the splitter found them.
+            min_chars: minimum number of characters.
+            max_chars: maximum number of characters; 0 is no limit.
+            min_sentences: minimum number of sentences found by the splitter.
         """
 
         min_chars: Count = 10
@@ -36,7 +36,7 @@ class LengthFilter(Filter):
         min_sentences: Count = 1
 
     def judge(self, doc: Document) -> Verdict:
-        """Keep the document or drop it."""
+        """Return whether to keep the document."""
         config = self.config
         if len(doc.text) < config.min_chars:
             return Verdict(False, "too_short")
@@ -48,49 +48,52 @@ class LengthFilter(Filter):
 
 
 def _sentences(doc: Document) -> int:
-    """Sentences of a document; its paragraphs, if it was not split."""
+    """Return the number of sentences, or of paragraphs if the document was not split."""
     marked = doc.words or doc.text
     return marked.count(SENTENCE) + sum(1 for paragraph in marked.split("\n") if paragraph)
 
 
 class JapaneseFilter(Filter):
-    """Rejects what is not Japanese: `few_kana` (Chinese, lists of names) and `foreign` (other scripts, code)."""
+    """Rejects text that is not Japanese.
+
+    Reasons: `few_kana` (Chinese, lists of names), `foreign` (other scripts, code).
+    """
 
     name = "japanese"
     version = 1
 
     class Config(StepConfig, frozen=True):
-        """Options of the filter `japanese`; shares are of all characters but white space.
+        """Options of the filter `japanese`. Fractions are of all characters except white space.
 
         Attributes:
-            min_kana: least share of hiragana and katakana.
-            min_japanese: least share of kana and kanji together.
+            min_kana: minimum fraction of hiragana and katakana.
+            min_japanese: minimum fraction of kana and kanji together.
         """
 
         min_kana: Share = 0.05
         min_japanese: Share = 0.3
 
     def judge(self, doc: Document) -> Verdict:
-        """Keep the document or drop it."""
-        counts = profile(doc.text)
+        """Return whether to keep the document."""
+        counts = count_characters(doc.text)
         if counts.kana + counts.kanji < self.config.min_japanese * counts.visible:
             return Verdict(False, "foreign")
         return KEEP if counts.kana >= self.config.min_kana * counts.visible else Verdict(False, "few_kana")
 
 
 class SymbolFilter(Filter):
-    """Rejects what is mostly signs: `symbols`, `punctuation` and `digits`."""
+    """Rejects text with too many symbols. Reasons: `symbols`, `punctuation`, `digits`."""
 
     name = "symbols"
     version = 1
 
     class Config(StepConfig, frozen=True):
-        """Options of the filter `symbols`; shares are of all characters but white space.
+        """Options of the filter `symbols`. Fractions are of all characters except white space.
 
         Attributes:
-            max_symbols: largest share of symbols and emoji, sentence punctuation and brackets left out.
-            max_punctuation: largest share of sentence punctuation and brackets.
-            max_digits: largest share of digits.
+            max_symbols: maximum fraction of symbols and emoji, without sentence punctuation and brackets.
+            max_punctuation: maximum fraction of sentence punctuation and brackets.
+            max_digits: maximum fraction of digits.
         """
 
         max_symbols: Share = 0.2
@@ -98,8 +101,8 @@ class SymbolFilter(Filter):
         max_digits: Share = 0.5
 
     def judge(self, doc: Document) -> Verdict:
-        """Keep the document or drop it."""
-        config, counts = self.config, profile(doc.text)
+        """Return whether to keep the document."""
+        config, counts = self.config, count_characters(doc.text)
         if counts.symbol > config.max_symbols * counts.visible:
             return Verdict(False, "symbols")
         if counts.punctuation > config.max_punctuation * counts.visible:
@@ -108,7 +111,7 @@ class SymbolFilter(Filter):
 
 
 class UrlFilter(Filter):
-    """Rejects lists of links: `urls`."""
+    """Rejects lists of URLs. Reason: `urls`."""
 
     name = "urls"
     version = 1
@@ -117,21 +120,21 @@ class UrlFilter(Filter):
         """Options of the filter `urls`.
 
         Attributes:
-            max_share: largest share of a document's characters that stand in addresses.
-            max_per_1000: most addresses for each thousand characters; a first one is always allowed.
+            max_share: maximum fraction of characters that belong to URLs.
+            max_per_1000: maximum number of URLs per 1,000 characters; a single URL is always allowed.
         """
 
         max_share: Share = 0.4
         max_per_1000: Annotated[float, msgspec.Meta(ge=0)] = 30.0
 
     def judge(self, doc: Document) -> Verdict:
-        """Keep the document or drop it."""
+        """Return whether to keep the document."""
         if "://" not in doc.text and "www." not in doc.text:
             return KEEP
-        lengths = [len(address) for address in _URL.findall(doc.text)]
-        crowded = len(lengths) > 1 and len(lengths) * 1000 > self.config.max_per_1000 * len(doc.text)
-        too_much = sum(lengths) > self.config.max_share * len(doc.text)
-        return Verdict(False, "urls") if crowded or too_much else KEEP
+        lengths = [len(url) for url in _URL.findall(doc.text)]
+        too_many = len(lengths) > 1 and len(lengths) * 1000 > self.config.max_per_1000 * len(doc.text)
+        too_long = sum(lengths) > self.config.max_share * len(doc.text)
+        return Verdict(False, "urls") if too_many or too_long else KEEP
 
 
 _URL = re.compile(r"(?:https?|ftp)://[!-~]+|www\.[!-~]+")

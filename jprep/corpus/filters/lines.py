@@ -1,4 +1,4 @@
-"""Filters that look at a document's lines, and can drop lines from one that stays."""
+"""Filters on the lines of a document. They reject documents, and can drop lines from documents that are kept."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jprep.corpus.step import Count, Filter, Share, StepConfig
 
 
 class SentenceEndFilter(Filter):
-    """Finds what is no running text, such as menus and lists, by lines that end no sentence: `no_sentence_end`."""
+    """Rejects menus and lists, by the fraction of lines that end a sentence. Reason: `no_sentence_end`."""
 
     name = "sentence_end"
     version = 1
@@ -18,10 +18,11 @@ class SentenceEndFilter(Filter):
         """Options of the filter `sentence_end`.
 
         Attributes:
-            marks: characters that a sentence may end in.
-            min_share: least share of a document's lines that end in one.
-            min_lines: lines that a document must have before `min_share` is asked of it.
-            drop_lines: whether lines that end in none are dropped from documents that stay; headings go too.
+            marks: characters that can end a sentence.
+            min_share: minimum fraction of lines that end in one of the marks.
+            min_lines: minimum number of lines for `min_share` to apply.
+            drop_lines: whether to drop lines that do not end a sentence, including headings, from documents that are
+                kept.
         """
 
         marks: str = '。．｡！？!?…‥.」』）)”"♪☆★笑ｗw'
@@ -34,15 +35,15 @@ class SentenceEndFilter(Filter):
         self._marks = frozenset(self.config.marks)
 
     def judge(self, doc: Document) -> Verdict:
-        """Keep the document, drop it, or drop lines."""
+        """Return whether to keep the document, and which lines to drop."""
         lines = doc.text.split("\n")
         if len(lines) < self.config.min_lines and not self.config.drop_lines:
             return KEEP
         marks = self._marks
-        full = [index for index, line in enumerate(lines) if line]
-        unended = [index for index in full if lines[index].rstrip()[-1:] not in marks]
-        ended = len(full) - len(unended)
-        if len(full) >= self.config.min_lines and ended < self.config.min_share * len(full):
+        nonempty = [index for index, line in enumerate(lines) if line]
+        unended = [index for index in nonempty if lines[index].rstrip()[-1:] not in marks]
+        ended = len(nonempty) - len(unended)
+        if len(nonempty) >= self.config.min_lines and ended < self.config.min_share * len(nonempty):
             return Verdict(False, "no_sentence_end")
         if not self.config.drop_lines or not unended:
             return KEEP
@@ -50,18 +51,18 @@ class SentenceEndFilter(Filter):
 
 
 class RepeatedLinesFilter(Filter):
-    """Finds documents that say the same line again and again: `repeated_lines`."""
+    """Rejects documents that repeat the same lines. Reason: `repeated_lines`."""
 
     name = "repeated_lines"
     version = 1
 
     class Config(StepConfig, frozen=True):
-        """Options of the filter `repeated_lines`. A line counts as repeated from its second time on.
+        """Options of the filter `repeated_lines`. A line is repeated from its second occurrence on.
 
         Attributes:
-            max_lines: largest share of lines that are repeated.
-            max_chars: largest share of characters that stand in repeated lines.
-            drop_repeats: whether repeated lines are dropped from documents that stay.
+            max_lines: maximum fraction of repeated lines.
+            max_chars: maximum fraction of characters in repeated lines.
+            drop_repeats: whether to drop repeated lines from documents that are kept.
         """
 
         max_lines: Share = 0.4
@@ -69,21 +70,21 @@ class RepeatedLinesFilter(Filter):
         drop_repeats: bool = False
 
     def judge(self, doc: Document) -> Verdict:
-        """Keep the document, drop it, or drop lines."""
+        """Return whether to keep the document, and which lines to drop."""
         lines = doc.text.split("\n")
         if len(set(lines)) == len(lines):
             return KEEP
         repeats = _repeats(lines)
-        full = sum(1 for line in lines if line)
+        nonempty = sum(1 for line in lines if line)
         chars = len(doc.text) - len(lines) + 1
         repeated = sum(len(lines[index]) for index in repeats)
-        if len(repeats) > self.config.max_lines * full or repeated > self.config.max_chars * chars:
+        if len(repeats) > self.config.max_lines * nonempty or repeated > self.config.max_chars * chars:
             return Verdict(False, "repeated_lines")
         return Verdict(True, "repeated_lines", tuple(repeats)) if self.config.drop_repeats and repeats else KEEP
 
 
 def _repeats(lines: list[str]) -> list[int]:
-    """Indexes of lines that stood there before; empty lines only separate."""
+    """Return the indexes of lines that occurred before. Empty lines are ignored."""
     seen: set[str] = {""}
-    # `add` answers None: a line is noted the first time it is asked for.
+    # `add` returns None, so the expression is true from the second occurrence of a line on.
     return [index for index, line in enumerate(lines) if line and (line in seen or seen.add(line))]  # type: ignore[func-returns-value]

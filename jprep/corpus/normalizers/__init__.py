@@ -1,1 +1,1 @@
-"""Normalisers: text becomes text."""
+"""Normalizers change characters, line by line."""

@@ -1,8 +1,7 @@
-"""neologdn's normalisation, byte for byte, many times as fast.
+"""neologdn's normalization with the same output, many times faster.
 
-neologdn is a loop over characters. The same result comes from tables and a few rules about neighbours, applied to many
-lines at once; `docs/normalizing.md` lists them. Where the installed neologdn turns out to differ from the tables,
-neologdn itself does the work.
+neologdn loops over characters. This implementation uses tables and a few rules about neighbors on many lines at once;
+`docs/normalizing.md` lists them. If the installed neologdn differs from the tables, neologdn itself is called.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ from jprep.corpus.normalizers.neologdn_tables import CONVERSIONS, TILDES, Charac
 from jprep.corpus.step import Normalizer, StepConfig
 
 VERIFIED_VERSIONS = frozenset({"0.5.6"})
-"""Versions that the tests hold the tables against; another one is held against them when it is first used."""
+"""Versions for which tests compare the tables. Other versions are compared when they are first used."""
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _SPECIAL = re.escape("".join(characters for characters, _ in CONVERSIONS.values()) + TILDES)
 _MAY_CHANGE = re.compile(rf"[{_SPECIAL}\ud800-\udfff](?:(?<!ー)|(?<=ーー))")
-"""Any special character but a lone ー, which is in every other line and stays."""
+"""Any special character except a single ー, which is frequent and never changes."""
 _BLOCK = 1 << 16
-"""Characters that are worked on at once, so that the arrays stay in the processor's cache; a line is never cut."""
+"""Characters processed at once, so that the arrays fit into the processor's cache. Lines are never split."""
 
 
 class NeologdnNormalizer(Normalizer):
-    """What `neologdn.normalize` makes of each line, with counts of every kind of change."""
+    """Applies `neologdn.normalize` to each line, and counts every kind of change."""
 
     name = "neologdn"
     version = 1
@@ -38,11 +37,12 @@ class NeologdnNormalizer(Normalizer):
         """neologdn's options.
 
         Attributes:
-            repeat: how often in a row a string may stand; 0 leaves repeats alone. Anything else is slow.
+            repeat: maximum number of consecutive repetitions of a string; 0 is no limit. Other values are slow.
             remove_space: remove spaces, except between words of Latin letters.
-            max_repeat_substr_length: the longest string that `repeat` looks at, in characters.
-            tilde: what becomes of ~∼∾〜〰～. `ignore`, jprep's own default, leaves them, so that 2020年〜2021年 stays a
-                range; neologdn's own default is `remove`. `normalize` makes them ~, `normalize_zenkaku` 〜.
+            max_repeat_substr_length: maximum length of the strings that `repeat` examines, in characters.
+            tilde: how to treat ~∼∾〜〰～. `ignore` (the default of jprep) keeps them, so that 2020年〜2021年 stays a
+                range; `remove` (the default of neologdn) deletes them; `normalize` replaces them by ~ and
+                `normalize_zenkaku` by 〜.
         """
 
         repeat: int = 0
@@ -54,34 +54,34 @@ class NeologdnNormalizer(Normalizer):
         super().__init__(config)
         self._neologdn = importlib.import_module("neologdn")
         self._tables = CharacterTables(self.config.tilde)
-        self._known = self._neologdn.__version__ in VERIFIED_VERSIONS or self._agrees()
+        self._tables_are_valid = self._neologdn.__version__ in VERIFIED_VERSIONS or self._agrees()
 
     def _agrees(self) -> bool:
-        """Whether the installed neologdn does what the tables say."""
+        """Return whether the installed neologdn gives the same result as the tables."""
         sample = probe_text()
         agrees = self._by_tables(sample) == self._by_neologdn(sample)
         self.tally.clear()
         return agrees
 
     def provenance(self) -> dict[str, str]:
-        """neologdn's version."""
+        """Return the version of neologdn."""
         return {"neologdn": str(self._neologdn.__version__)}
 
     def apply(self, text: str) -> str:
-        """Normalise each line; count changed characters per kind, and changed lines.
+        """Normalize each line. Count changed characters by kind, and changed lines.
 
-        A lone surrogate, at which neologdn raises, becomes U+FFFD.
+        A lone surrogate, for which neologdn raises an error, is replaced by U+FFFD.
         """
         return "\n".join(map(self._apply, _blocks(text)))
 
     def _apply(self, block: str) -> str:
-        normalize = self._by_tables if self._known else self._by_neologdn
+        normalize = self._by_tables if self._tables_are_valid else self._by_neologdn
         try:
             result = normalize(block)
         except UnicodeError:
-            mended, count = _LONE_SURROGATE.subn("\ufffd", block)
+            replaced, count = _LONE_SURROGATE.subn("\ufffd", block)
             self._count("surrogates.replaced", count)
-            result = normalize(mended)
+            result = normalize(replaced)
         if result is not block:
             self._count("lines_changed", sum(map(operator.ne, block.split("\n"), result.split("\n"))))
         return result
@@ -89,7 +89,7 @@ class NeologdnNormalizer(Normalizer):
     def _by_tables(self, block: str) -> str:
         if not _MAY_CHANGE.search(block):
             return self._shorten(block)
-        kept = _without_tildes(block) if self.config.tilde == "remove" else block
+        kept = _remove_tildes(block) if self.config.tilde == "remove" else block
         page = NormalizedText(kept, self._tables, self.config.remove_space)
         result = page.text()
         for name, count in page.counts() if result is not None else ():
@@ -106,7 +106,7 @@ class NeologdnNormalizer(Normalizer):
         return result
 
     def _by_neologdn(self, block: str) -> str:
-        """The slow way, which can only tell by how much the text shrank."""
+        """Call neologdn itself, which is slow and allows to count removed characters only."""
         options = {field: getattr(self.config, field) for field in self.config.__struct_fields__}
         result = "\n".join(self._neologdn.normalize(line, **options) for line in block.split("\n"))
         self._count("characters.removed", len(block) - len(result))
@@ -117,14 +117,14 @@ class NeologdnNormalizer(Normalizer):
             self.tally[name] += count
 
 
-def _without_tildes(text: str) -> str:
+def _remove_tildes(text: str) -> str:
     for tilde in TILDES:
         text = text.replace(tilde, "")
     return text
 
 
 def _blocks(text: str) -> Iterator[str]:
-    """Cut a text at newlines into blocks, most of them of `_BLOCK` characters or a little more."""
+    """Split a text at newlines into blocks of at least `_BLOCK` characters."""
     start = 0
     while (end := text.find("\n", start + _BLOCK)) >= 0:
         yield text[start:end]

@@ -1,7 +1,7 @@
-"""What neologdn 0.5.6 knows of each character, as tables over UTF-16 code units.
+"""Character tables of neologdn 0.5.6, over UTF-16 code units.
 
-None of its characters lies outside the Basic Multilingual Plane, so the two units of a surrogate pair are simply
-characters that it knows nothing of.
+neologdn changes no character outside the Basic Multilingual Plane, so the two units of a surrogate pair need no special
+treatment.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ KINDS = (
     "yen_signs",
     "byte_order_marks",
 )
-"""Kinds of characters that neologdn may change, by number; the names are those of the counts."""
+"""Kinds of characters that neologdn may change, by number. The names are used for the counts."""
 NONE, SPACE, LONG_VOWEL, HYPHEN, TILDE, FULL_WIDTH, HALF_WIDTH_KANA, VOICING, QUOTE, YEN, BYTE_ORDER = range(len(KINDS))
 
 TILDES = "~∼∾〜〰～"
@@ -53,24 +53,24 @@ CONVERSIONS: dict[int, tuple[str, str]] = {
     YEN: ("\u00a5", "\\"),
     BYTE_ORDER: ("\ufeff", "\ufeff"),
 }
-"""Kind → (characters, what each becomes where nothing around it matters)."""
+"""Kind → (characters, replacement of each character without regard to its neighbors)."""
 
 JOINS: dict[str, tuple[str, str]] = {
     "ﾞ": ("カキクケコサシスセソタチツテトハヒフヘホウう", "ガギグゲゴザジズゼゾダヂヅデドバビブベボヴゔ"),
     "ﾟ": ("ハヒフヘホはひふへほ", "パピプペポぱぴぷぺぽ"),
 }
-"""Voicing mark → (the kana that it joins, what they become)."""
+"""Voicing mark → (kana that it combines with, the combined kana)."""
 
 
 class CharacterTables:
-    """The tables under one way of treating tildes.
+    """The tables for one setting of the option `tilde`.
 
     Attributes:
-        kind: the kind of each unit, its place in `KINDS`, (65536,); NONE for a unit that always stays as it is.
-        form: what each unit becomes, (65536,).
-        holds_space: whether a space after this unit can stay, (65536,).
-        ends_space: whether a space before this unit goes, (65536,).
-        joined: voicing mark → what each unit becomes when the mark joins it, 0 where it does not, (65536,) each.
+        kind: kind of each unit as an index of `KINDS`, shape (65536,); NONE for units that never change.
+        form: replacement of each unit, shape (65536,).
+        holds_space: whether a space after this unit can be kept, shape (65536,).
+        ends_space: whether a space before this unit is removed, shape (65536,).
+        joined: voicing mark → combination of each unit with the mark, or 0 if there is none, shape (65536,) each.
     """
 
     def __init__(self, tilde: Tilde) -> None:
@@ -81,35 +81,37 @@ class CharacterTables:
         if tilde.startswith("normalize"):
             self._convert(TILDE, TILDES, ("~" if tilde == "normalize" else "〜") * len(TILDES))
         self.holds_space: Flags = self.form < 0x80
-        self.holds_space[codes("*＊\n")] = False
+        self.holds_space[utf16_units("*＊\n")] = False
         self.ends_space: Flags = _wide()[self.form]
-        # Only a character that neologdn looks up in its plain table drops the space before it.
-        self.ends_space[codes(TILDES + CONVERSIONS[LONG_VOWEL][0] + CONVERSIONS[HYPHEN][0])] = False
+        # neologdn removes the space only before characters of its plain table.
+        self.ends_space[utf16_units(TILDES + CONVERSIONS[LONG_VOWEL][0] + CONVERSIONS[HYPHEN][0])] = False
         self.ends_space[NEWLINE] = True
         self.joined = {ord(mark): self._join(kana, voiced) for mark, (kana, voiced) in JOINS.items()}
 
     def _convert(self, kind: int, characters: str, forms: str) -> None:
-        self.kind[codes(characters)] = kind
-        self.form[codes(characters)] = codes(forms)
+        self.kind[utf16_units(characters)] = kind
+        self.form[utf16_units(characters)] = utf16_units(forms)
 
     def _join(self, kana: str, voiced: str) -> Units:
         plain = np.zeros(UNITS, np.uint16)
-        plain[codes(kana)] = codes(voiced)
+        plain[utf16_units(kana)] = utf16_units(voiced)
         return plain[self.form]
 
 
-def codes(text: str) -> Units:
-    """The UTF-16 code units of a text.
+def utf16_units(text: str) -> Units:
+    """Return the UTF-16 code units of a text.
 
     Raises:
-        UnicodeEncodeError: it holds a lone surrogate.
+        UnicodeEncodeError: the text holds a lone surrogate.
     """
     return np.frombuffer(text.encode("utf-16-le"), np.dtype("<u2"))
 
 
 def probe_text() -> str:
-    """A text that shows whether a neologdn knows what these tables know: every character, and the special ones in turn
-    beside each kind of neighbour."""
+    """Return a text to compare an installed neologdn with these tables.
+
+    It holds every character, and each special character beside each kind of neighbor.
+    """
     special = [c for characters, _ in CONVERSIONS.values() for c in characters] + list(TILDES)
     contexts = [f"{c}{c} {c} é{c} a{c}a {c} a{c} カ{c}あ {c} あ*{c} *{c} は {c}う-{c}ー{c} ー{c}" for c in special]
     planes = (range(start, start + 0x100) for start in (*range(0, 0xD800, 0x100), *range(0xE000, UNITS, 0x100)))
@@ -118,7 +120,7 @@ def probe_text() -> str:
 
 
 def _wide() -> Flags:
-    """Which units stand in the blocks whose characters take no space beside them."""
+    """Return which units belong to blocks whose characters take no space beside them."""
     wide = np.zeros(UNITS, np.bool_)
     for start, end in ((0x3001, 0x3100), (0x4E00, 0xA000), (0xFF00, 0xFFF0)):
         wide[start:end] = True

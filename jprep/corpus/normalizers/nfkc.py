@@ -1,4 +1,4 @@
-"""Unicode's own normalisation form for search and comparison, NFKC."""
+"""Unicode normalization form NFKC."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _PLANES = 0x30000
 
 
 class NfkcNormalizer(Normalizer):
-    """NFKC, line by line, with counts of every kind of change.
+    """Applies NFKC line by line, and counts every kind of change.
 
-    The number of lines stays: no character becomes a line feed, and none joins one. U+2028, U+2029, U+0085 and the
-    other characters that some programs take for line ends stay what they are.
+    The number of lines does not change: NFKC neither creates nor removes a line feed. U+2028, U+2029, U+0085 and other
+    characters that some programs treat as line ends are kept.
     """
 
     name = "nfkc"
     version = 1
 
     def provenance(self) -> dict[str, str]:
-        """The version of the Unicode tables, which come with Python."""
+        """Return the version of Python's Unicode tables."""
         return {"unidata_version": unicodedata.unidata_version}
 
     def apply(self, text: str) -> str:
-        """Normalise each line; count replaced characters per kind of decomposition, composed ones, changed lines."""
+        """Normalize each line. Count replaced characters by kind of decomposition, composed ones, and changed lines."""
         lines = text.split("\n")
         results = [unicodedata.normalize("NFKC", line) for line in lines]
         changed = list(map(operator.ne, lines, results))
@@ -55,12 +55,12 @@ class NfkcNormalizer(Normalizer):
 
 
 class _Tables(NamedTuple):
-    """What NFKC does to single characters.
+    """The effect of NFKC on single characters.
 
     Attributes:
-        tags: the kinds of decomposition; the first stands for none.
-        tag: the place in `tags` of each code point's kind, (0x30000,).
-        growth: by how many characters each grows, (0x30000,).
+        tags: kinds of decomposition; the first one means no decomposition.
+        tag: kind of each code point as an index of `tags`, shape (0x30000,).
+        growth: number of characters that each code point grows by, shape (0x30000,).
     """
 
     tags: list[str]
@@ -70,13 +70,13 @@ class _Tables(NamedTuple):
 
 @cache
 def _tables() -> _Tables:
-    places = {"": 0}
+    indexes = {"": 0}
     tag, growth = np.zeros(_PLANES, np.uint8), np.zeros(_PLANES, np.int8)
     for code, character in enumerate(map(chr, range(_PLANES))):
         form = unicodedata.normalize("NFKC", character)
         if form != character:
             decomposition = unicodedata.decomposition(character)
             kind = decomposition[1:].split(">")[0] if decomposition.startswith("<") else "canonical"
-            tag[code] = places.setdefault(kind, len(places))
+            tag[code] = indexes.setdefault(kind, len(indexes))
             growth[code] = len(form) - 1
-    return _Tables(list(places), tag, growth)
+    return _Tables(list(indexes), tag, growth)

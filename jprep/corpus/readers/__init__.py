@@ -1,1 +1,1 @@
-"""Readers: an input becomes documents."""
+"""Readers convert inputs to documents."""

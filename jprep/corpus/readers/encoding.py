@@ -1,4 +1,4 @@
-"""Text that is not in the encoding that it should be in: where it breaks, and what it looks like."""
+"""Errors for text in a wrong encoding, with a guess of the actual encoding."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _LIKELY = 0.2
 _AROUND = 20
 
 
-def guess(data: bytes) -> str:
-    """The encoding in which bytes make the most kana, by a name that Python and iconv know; "" if none makes sense."""
+def guess_encoding(data: bytes) -> str:
+    """Return the encoding in which the bytes contain the most kana, by a name known to Python and iconv, or ""."""
     for bom in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         if data.startswith(bom):
             return "utf-16"
@@ -26,20 +26,20 @@ def guess(data: bytes) -> str:
 
 def _kana_share(data: bytes, encoding: str) -> float:
     text = data.decode(encoding, "replace")
-    # A wrong guess is full of characters that could not be decoded: they weigh against it.
+    # Undecodable characters count against an encoding.
     return (len(_KANA.findall(text)) - 4 * text.count("\ufffd")) / max(1, len(text))
 
 
 def undecodable(where: str, error: UnicodeDecodeError, *, option: bool) -> InputError:
-    """The error for a record that does not decode.
+    """Return the error for a record that cannot be decoded.
 
     Args:
-        where: the place.
-        error: what decoding it raised.
+        where: position of the record.
+        error: the error raised by decoding.
         option: whether the reader has an option `encoding`.
     """
-    looks = guess(error.object)
-    fix = "mend the file, or let some records be rejected by the reader's option `max_bad = 0.001`"
+    looks = guess_encoding(error.object)
+    fix = "correct the file, or allow some bad records with the reader's option `max_bad = 0.001`"
     if looks not in ("", "utf-8", error.encoding.replace("_", "-")):
         fix = f"it looks like {looks}: convert it (iconv -f {looks} -t utf-8)"
         if option and looks in ("cp932", "euc-jp"):
@@ -48,7 +48,7 @@ def undecodable(where: str, error: UnicodeDecodeError, *, option: bool) -> Input
     return InputError(f"byte 0x{byte:02x} is not valid {error.encoding} here ({error.reason})", where=where, fix=fix)
 
 
-def excerpt(error: UnicodeDecodeError) -> str:
-    """What stands around the place that does not decode, with bytes as `\\x..`, for a reject."""
+def excerpt_around(error: UnicodeDecodeError) -> str:
+    """Return the text around the undecodable byte, with bytes as `\\x..`, for a reject."""
     around = error.object[max(0, error.start - _AROUND) : error.start + _AROUND]
     return around.decode(error.encoding, "backslashreplace")

@@ -1,4 +1,4 @@
-"""Readers of text that is cut at newlines: CC-100, plain text, JSON Lines."""
+"""Readers of line-based text: CC-100, plain text, JSON Lines."""
 
 from __future__ import annotations
 
@@ -10,9 +10,17 @@ from typing import Any, Literal
 import msgspec
 
 from jprep.corpus.document import Document, Reject
-from jprep.corpus.readers import cut, encoding
-from jprep.corpus.readers.fields import FieldConfig, dig, document
-from jprep.corpus.readers.record import MB, Budget, Item, Place, RecordConfig, RecordReader, prefix
+from jprep.corpus.readers import chunking, encoding
+from jprep.corpus.readers.fields import FieldConfig, get_field, make_document
+from jprep.corpus.readers.record_reader import (
+    MB,
+    ErrorBudget,
+    Item,
+    RecordConfig,
+    RecordLocation,
+    RecordReader,
+    id_prefix,
+)
 from jprep.corpus.step import Positive, Shard
 from jprep.errors import ConfigError, InputError
 from jprep.io.inputs.limits import MAX_RATIO
@@ -21,17 +29,17 @@ from jprep.io.inputs.streams import is_plain, open_input
 from jprep.plugins.references import suggest_name
 
 _ONE_DOCUMENT = 8 * MB
-# The longest novels have some 5 MB: a larger file is a collection.
+# The longest novels have about 5 MB: a larger file is a collection of documents.
 _SAMPLE = 1 << 20
 _SAMPLE_LINES = 100
 
 
 class LineConfig(RecordConfig, frozen=True):
-    """Options of every reader of lines.
+    """Options of all line-based readers.
 
     Attributes:
-        max_record_mb: million bytes that one document, or the line that holds it, may have.
-        max_ratio: how far compressed input may expand before it is taken for a decompression bomb.
+        max_record_mb: maximum size of a document, or of the line that holds it, in million bytes.
+        max_ratio: maximum ratio of decompressed to compressed bytes, as protection from decompression bombs.
     """
 
     max_record_mb: Positive = 256.0
@@ -39,42 +47,42 @@ class LineConfig(RecordConfig, frozen=True):
 
 
 class LineReader(RecordReader):
-    """Cuts an input at newlines or blank lines.
+    """Splits an input at newlines or blank lines.
 
-    A local uncompressed file is cut into byte ranges, which tasks read for themselves. Everything else (compressed,
-    remote, a pipe) is read once from its start, and a shard carries its bytes.
+    A local uncompressed file is divided into byte ranges, which the tasks read. Any other input (compressed, remote, a
+    pipe) is read once from its start, and the shards contain its bytes.
     """
 
     encoding = "utf-8"
 
     @property
-    def ids_are_places(self) -> bool:
-        """Yes, unless records bring their own."""
+    def ids_are_positions(self) -> bool:
+        """Whether ids are offsets; True unless the records have ids of their own."""
         return True
 
     class Config(LineConfig, frozen=True):
-        """Options of every reader of lines."""
+        """Options of all line-based readers."""
 
     def shards(self, path: str) -> Iterator[Shard]:
-        """Cut one input into shards: the same ones whenever and wherever it is called."""
+        """Split one input into shards."""
         plain = is_plain(path)
         with open_input(path, max_ratio=self.config.max_ratio) as stream:
-            cutter = cut.Cutter(stream, path, self._limit())
-            hints = self._hints(cutter, path)
+            chunker = chunking.Chunker(stream, path, self._limit())
+            hints = self._hints(chunker, path)
             if plain:
                 yield from self._ranges(path, hints)
                 return
             done = 0
-            for index, piece in enumerate(cutter.pieces(cut.SEPARATORS[hints["documents"]], self._shard_bytes())):
+            for index, chunk in enumerate(chunker.chunks(chunking.SEPARATORS[hints["documents"]], self._shard_bytes())):
                 weight, done = stream.consumed - done, stream.consumed
-                end = piece.start + len(piece.data)
-                yield Shard(path, index, piece.start, end, weight=weight, data=piece.data, hints=hints)
+                end = chunk.start + len(chunk.data)
+                yield Shard(path, index, chunk.start, end, weight=weight, data=chunk.data, hints=hints)
 
     def _ranges(self, path: str, hints: dict[str, str]) -> Iterator[Shard]:
         size = size_of(path) or 0
         step = size if hints["documents"] == "file" else self._shard_bytes()
         if hints["documents"] == "file" and size > self._limit():
-            raise cut.too_large(path, 0, self._limit())
+            raise chunking.record_too_large(path, 0, self._limit())
         for index, start in enumerate(range(0, size, step or 1)):
             end = min(start + step, size)
             yield Shard(path, index, start, end, weight=end - start, hints=hints)
@@ -86,24 +94,26 @@ class LineReader(RecordReader):
         return max(1, int(self.config.shard_mb * MB))
 
     @abstractmethod
-    def _hints(self, cutter: cut.Cutter, path: str) -> dict[str, str]:
-        """What the head of the input tells: `documents`, what separates records, is a key of `cut.SEPARATORS`."""
+    def _hints(self, chunker: chunking.Chunker, path: str) -> dict[str, str]:
+        """Return hints from the head of the input. `documents` is the separator, a key of `chunking.SEPARATORS`."""
 
-    def _items(self, shard: Shard, source: str, budget: Budget) -> Iterator[Item]:
-        separator = cut.SEPARATORS[shard.hints["documents"]]
-        piece = self._piece(shard, separator)
-        start, whole = prefix(shard, source), shard.hints["documents"] == "file"
-        for offset, record in cut.records(piece, separator, shard.path, self._limit()):
+    def _items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[Item]:
+        separator = chunking.SEPARATORS[shard.hints["documents"]]
+        chunk = self._chunk(shard, separator)
+        start, whole = id_prefix(shard, source), shard.hints["documents"] == "file"
+        for offset, record in chunking.split_records(chunk, separator, shard.path, self._limit()):
             data = self._without_bom(record) if offset == 0 else record
             if whole or data.strip(b"\r\n"):
                 identity = start if whole else f"{start}:{offset}"
-                yield self._item(data, Place(shard.path, offset + len(record) - len(data), identity, source), budget)
+                yield self._item(
+                    data, RecordLocation(shard.path, offset + len(record) - len(data), identity, source), budget
+                )
 
-    def _piece(self, shard: Shard, separator: cut.Separator) -> cut.Piece:
+    def _chunk(self, shard: Shard, separator: chunking.RecordSeparator) -> chunking.Chunk:
         if shard.data is not None:
-            return cut.Piece(shard.start, shard.data)
+            return chunking.Chunk(shard.start, shard.data)
         with open_input(shard.path) as stream:
-            return cut.ranged(stream, shard.path, shard.start, shard.end, separator, self._limit())
+            return chunking.read_range(stream, shard.path, shard.start, shard.end, separator, self._limit())
 
     def _without_bom(self, data: bytes) -> bytes:
         if self.encoding == "utf-8" and data.startswith(codecs.BOM_UTF8):
@@ -111,34 +121,34 @@ class LineReader(RecordReader):
             return data.removeprefix(codecs.BOM_UTF8)
         return data
 
-    def _item(self, data: bytes, place: Place, budget: Budget) -> Item:
-        """What one record makes."""
+    def _item(self, data: bytes, location: RecordLocation, budget: ErrorBudget) -> Item:
+        """Convert one record to a document or a reject."""
         try:
             text = data.decode(self.encoding)
         except UnicodeDecodeError as error:
-            return self._undecodable(place, error, budget)
-        return self._document(Document(place.identity, place.source, "", "", text))
+            return self._undecodable(location, error, budget)
+        return self._document(Document(location.identity, location.source, "", "", text))
 
-    def _undecodable(self, place: Place, error: UnicodeDecodeError, budget: Budget) -> Reject:
-        at = place.offset + error.start
+    def _undecodable(self, location: RecordLocation, error: UnicodeDecodeError, budget: ErrorBudget) -> Reject:
+        at = location.offset + error.start
         option = "encoding" in self.config.__struct_fields__
-        budget.spend(encoding.undecodable(f"{place.path}, byte {at}", error, option=option))
+        budget.spend(encoding.undecodable(f"{location.path}, byte {at}", error, option=option))
         reason = f"invalid_{self.encoding.replace('-', '')}"
-        return self._reject(place.identity, reason, f"byte {at}: {encoding.excerpt(error)}")
+        return self._reject(location.identity, reason, f"byte {at}: {encoding.excerpt_around(error)}")
 
 
 class Cc100Reader(LineReader):
-    """CC-100's form: one paragraph a line, a blank line between documents. Ids: `source:file:byte offset`."""
+    """CC-100: one paragraph per line, a blank line between documents. Ids: `source:file:byte offset`."""
 
     name = "cc100"
     version = 1
 
-    def _hints(self, cutter: cut.Cutter, path: str) -> dict[str, str]:
+    def _hints(self, chunker: chunking.Chunker, path: str) -> dict[str, str]:
         return {"documents": "blank_line"}
 
 
 class TextReader(LineReader):
-    """Plain text, one paragraph a line. Ids: `source:file` where a file is a document, else with the byte offset."""
+    """Plain text, one paragraph per line. Ids: `source:file` if a file is a document, else with the byte offset."""
 
     name = "text"
     version = 1
@@ -147,9 +157,9 @@ class TextReader(LineReader):
         """Options of the reader `text`.
 
         Attributes:
-            documents: what is one document. `auto`: a file of up to 8 MB; in a larger one, what stands between blank
-                lines, or each line if its first 8 MB hold no blank line.
-            encoding: the text's encoding.
+            documents: what a document is. `auto`: a whole file of up to 8 MB; in a larger file, the text between blank
+                lines, or each line if the first 8 MB contain no blank line.
+            encoding: encoding of the text.
         """
 
         documents: Literal["auto", "file", "blank_line", "line"] = "auto"
@@ -159,26 +169,26 @@ class TextReader(LineReader):
         super().__init__(config)
         self.encoding = self.config.encoding
 
-    def _hints(self, cutter: cut.Cutter, path: str) -> dict[str, str]:
+    def _hints(self, chunker: chunking.Chunker, path: str) -> dict[str, str]:
         chosen = self.config.documents
-        return {"documents": self._looks(cutter) if chosen == "auto" else chosen}
+        return {"documents": self._detect_separator(chunker) if chosen == "auto" else chosen}
 
     @staticmethod
-    def _looks(cutter: cut.Cutter) -> str:
-        head = cutter.head(_ONE_DOCUMENT + 1)
+    def _detect_separator(chunker: chunking.Chunker) -> str:
+        head = chunker.head(_ONE_DOCUMENT + 1)
         if len(head) <= _ONE_DOCUMENT:
             return "file"
-        return "blank_line" if cut.SEPARATORS["blank_line"].pattern.search(head) else "line"
+        return "blank_line" if chunking.SEPARATORS["blank_line"].pattern.search(head) else "line"
 
 
 class JsonlReader(LineReader):
-    """JSON Lines: one object a line, any fields. Ids: the field `id`, or `source:file:byte offset`."""
+    """JSON Lines: one object per line, any fields. Ids: the field given by `id`, or `source:file:byte offset`."""
 
     name = "jsonl"
     version = 1
 
     class Config(FieldConfig, frozen=True):
-        """Options of the reader `jsonl`: which fields to take, and the limits that `LineConfig` explains."""
+        """Options of the reader `jsonl`: the fields to read, and the limits described in `LineConfig`."""
 
         max_record_mb: Positive = LineConfig().max_record_mb
         max_ratio: Positive = MAX_RATIO
@@ -186,54 +196,54 @@ class JsonlReader(LineReader):
     def __init__(self, config: Any = None) -> None:
         super().__init__(config)
         tops = sorted({name.split(".")[0] for name in self.config.names()})
-        # Only what is needed becomes objects: the decoder skips the rest.
+        # A struct type with the needed fields: the decoder skips all others.
         fields = [(f"f{i}", Any, msgspec.UNSET) for i in range(len(tops))]
         kind = msgspec.defstruct("Record", fields, rename={f"f{i}": top for i, top in enumerate(tops)})
         self._tops = tops
         self._decoder = msgspec.json.Decoder(kind)
 
     @property
-    def ids_are_places(self) -> bool:
-        """Whether no field gives the ids."""
+    def ids_are_positions(self) -> bool:
+        """Whether ids are offsets; False if a field gives the ids."""
         return not self.config.id
 
-    def _hints(self, cutter: cut.Cutter, path: str) -> dict[str, str]:
-        lines = cutter.head(_SAMPLE).split(b"\n", _SAMPLE_LINES)[:_SAMPLE_LINES]
+    def _hints(self, chunker: chunking.Chunker, path: str) -> dict[str, str]:
+        lines = chunker.head(_SAMPLE).split(b"\n", _SAMPLE_LINES)[:_SAMPLE_LINES]
         found = [record for line in lines if isinstance(record := _lenient(line), dict)]
-        if found and all(dig(record, self.config.text) is msgspec.UNSET for record in found):
+        if found and all(get_field(record, self.config.text) is msgspec.UNSET for record in found):
             fix = suggest_name(self.config.text, {name for record in found for name in record})
             raise ConfigError(f"no object has the field {self.config.text!r}", where=path, fix=f"`text = ...`: {fix}")
         return {"documents": "line"}
 
-    def _item(self, data: bytes, place: Place, budget: Budget) -> Item:
+    def _item(self, data: bytes, location: RecordLocation, budget: ErrorBudget) -> Item:
         try:
             record = self._record(data)
         except UnicodeDecodeError as error:
-            return self._undecodable(place, error, budget)
+            return self._undecodable(location, error, budget)
         except (msgspec.DecodeError, RecursionError) as error:
-            return self._malformed(data, place, error, budget)
-        text = dig(record, self.config.text)
+            return self._malformed(data, location, error, budget)
+        text = get_field(record, self.config.text)
         if not isinstance(text, str):
-            return self._reject(place.identity, "no_text", data[:_SAMPLE].decode("utf-8", "replace"))
-        return self._document(document(record, text, self.config, place.identity, place.source))
+            return self._reject(location.identity, "no_text", data[:_SAMPLE].decode("utf-8", "replace"))
+        return self._document(make_document(record, text, self.config, location.identity, location.source))
 
     def _record(self, data: bytes) -> dict[str, Any]:
         try:
             values = self._decoder.decode(data)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-            data.decode("utf-8")  # the better reason and place, if this is what is wrong
+            data.decode("utf-8")  # gives a better error if the encoding is wrong
             raise
         return dict(zip(self._tops, msgspec.structs.astuple(values), strict=True))
 
-    def _malformed(self, data: bytes, place: Place, error: Exception, budget: Budget) -> Reject:
-        where = f"{place.path}, byte {place.offset}"
-        fix = "mend the line, or let some records be rejected by the reader's option `max_bad = 0.001`"
-        budget.spend(InputError(f"this line is no JSON object: {error}", where=where, fix=fix))
-        return self._reject(place.identity, "malformed_json", data[:_SAMPLE].decode("utf-8", "replace"))
+    def _malformed(self, data: bytes, location: RecordLocation, error: Exception, budget: ErrorBudget) -> Reject:
+        where = f"{location.path}, byte {location.offset}"
+        fix = "correct the line, or allow some bad records with the reader's option `max_bad = 0.001`"
+        budget.spend(InputError(f"not a JSON object: {error}", where=where, fix=fix))
+        return self._reject(location.identity, "malformed_json", data[:_SAMPLE].decode("utf-8", "replace"))
 
 
 def _lenient(line: bytes) -> object:
     try:
         return msgspec.json.decode(line.removeprefix(codecs.BOM_UTF8))
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        return None  # reading it will tell
+        return None  # the error is raised when the line is read

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from jprep.corpus.readers import encoding
-from jprep.corpus.readers.fields import FieldConfig, dig, document
-from jprep.corpus.readers.record import MB, Budget, Item, Place, RecordReader, prefix
+from jprep.corpus.readers.fields import FieldConfig, get_field, make_document
+from jprep.corpus.readers.record_reader import MB, ErrorBudget, Item, RecordLocation, RecordReader, id_prefix
 from jprep.corpus.step import Shard
 from jprep.errors import ConfigError, InputError
 from jprep.io.inputs.limits import DOWNLOAD_AGAIN
@@ -20,32 +20,32 @@ from jprep.io.inputs.streams import open_raw
 from jprep.plugins.references import suggest_name
 
 _ROWS = 128
-# Held at a time: long documents must not make memory grow with the row group.
+# Rows in memory at a time, so that memory does not depend on the size of the row groups.
 _BUFFER = 1 << 20
 
 
 class ParquetReader(RecordReader):
-    """Parquet, one document a row. Ids: the column `id`, or `source:file:row`.
+    """Parquet, one document per row. Ids: the column given by `id`, or `source:file:row`.
 
-    A shard's `start` and `end` are row groups: it reads from the middle of local and remote files alike.
+    `start` and `end` of a shard are row groups. Local and remote files are read from the middle.
     """
 
     name = "parquet"
     version = 1
 
     class Config(FieldConfig, frozen=True):
-        """Options of the reader `parquet`: which columns to take."""
+        """Options of the reader `parquet`: the columns to read."""
 
     @property
-    def ids_are_places(self) -> bool:
-        """Whether no column gives the ids."""
+    def ids_are_positions(self) -> bool:
+        """Whether ids are row numbers; False if a column gives the ids."""
         return not self.config.id
 
     def shards(self, path: str) -> Iterator[Shard]:
-        """Cut one input into shards of neighbouring row groups.
+        """Split one input into shards of consecutive row groups.
 
         Raises:
-            ConfigError: a column is not there, or the input is a pipe.
+            ConfigError: a column does not exist, or the input is a pipe.
             InputError: the file is damaged.
         """
         with _opened(path) as file:
@@ -64,33 +64,35 @@ class ParquetReader(RecordReader):
         for name in self.config.names():
             top, *inner = name.split(".")
             if top not in schema.names or (inner and not pa.types.is_struct(schema.field(top).type)):
-                raise ConfigError(f"there is no column {name!r}", where=path, fix=suggest_name(name, schema.names))
+                raise ConfigError(f"column {name!r} not found", where=path, fix=suggest_name(name, schema.names))
 
-    def _items(self, shard: Shard, source: str, budget: Budget) -> Iterator[Item]:
+    def _items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[Item]:
         with _opened(shard.path) as file:
             row = sum(file.metadata.row_group(i).num_rows for i in range(shard.start))
             wanted = list(range(shard.start, shard.end))
             for batch in file.iter_batches(_ROWS, wanted, columns=self.config.names()):
-                start = prefix(shard, source)
-                for place, record in enumerate(_rows(batch), row):
-                    yield self._item(record, Place(shard.path, place, f"{start}:{place}", source), budget)
+                start = id_prefix(shard, source)
+                for row_number, record in enumerate(_rows(batch), row):
+                    yield self._item(
+                        record, RecordLocation(shard.path, row_number, f"{start}:{row_number}", source), budget
+                    )
                 row += batch.num_rows
 
-    def _item(self, record: dict[str, Any], place: Place, budget: Budget) -> Item:
+    def _item(self, record: dict[str, Any], location: RecordLocation, budget: ErrorBudget) -> Item:
         try:
             record = _decoded(record)
         except UnicodeDecodeError as error:
-            where = f"{place.path}, row {place.offset}"
+            where = f"{location.path}, row {location.offset}"
             budget.spend(encoding.undecodable(where, error, option=False))
-            return self._reject(place.identity, "invalid_utf8", encoding.excerpt(error))
-        text = dig(record, self.config.text)
+            return self._reject(location.identity, "invalid_utf8", encoding.excerpt_around(error))
+        text = get_field(record, self.config.text)
         if not isinstance(text, str):
-            return self._reject(place.identity, "no_text")
-        return self._document(document(record, text, self.config, place.identity, place.source))
+            return self._reject(location.identity, "no_text")
+        return self._document(make_document(record, text, self.config, location.identity, location.source))
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    """Rows with their strings as bytes, since a writer may have put bytes there that are no UTF-8."""
+    """Yield rows with strings as bytes, since the strings of some writers are not valid UTF-8."""
     columns = [_as_bytes(batch.column(i)).to_pylist() for i in range(batch.num_columns)]
     return (dict(zip(batch.schema.names, row, strict=True)) for row in zip(*columns, strict=True))
 
@@ -100,7 +102,7 @@ def _as_bytes(column: pa.Array) -> pa.Array:
 
 
 def _byte_type(kind: pa.DataType) -> pa.DataType:
-    """The same type with bytes for strings, at any depth."""
+    """Return the type with strings replaced by bytes, at any depth."""
     if pa.types.is_dictionary(kind):
         return _byte_type(kind.value_type)
     if pa.types.is_struct(kind):
@@ -111,7 +113,7 @@ def _byte_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _decoded(value: Any) -> Any:
-    """The same value with strings for bytes, at any depth."""
+    """Return the value with bytes decoded to strings, at any depth."""
     if isinstance(value, bytes):
         return value.decode("utf-8")
     if isinstance(value, dict):
@@ -125,13 +127,13 @@ def _stored(group: pq.RowGroupMetaData) -> int:
 
 @contextmanager
 def _opened(path: str) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file at any place; what Arrow finds wrong with it names it."""
+    """Open a local or remote Parquet file. Errors of Arrow are raised as `InputError` with its path."""
     if path == STDIN:
-        raise ConfigError("Parquet cannot be read from a pipe: its index is at its end", fix="name a file")
+        raise ConfigError("cannot read Parquet from a pipe: its index is at the end", fix="give a file")
     with open_raw(path) as stream:
         try:
-            # Buffered: else a whole row group's column, of any size, would be read into memory at once.
+            # Buffered; otherwise a whole column of a row group, of any size, would be read into memory at once.
             yield pq.ParquetFile(stream, pre_buffer=False, buffer_size=_BUFFER)
         except (pa.ArrowException, OSError, EOFError) as error:
-            what = f"the Parquet file is damaged, or is none: {error}"
+            what = f"the Parquet file is damaged, or not Parquet: {error}"
             raise InputError(what, where=path, fix=DOWNLOAD_AGAIN) from error

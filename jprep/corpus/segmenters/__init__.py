@@ -1,1 +1,1 @@
-"""Segmenters: sentences become words."""
+"""Segmenters split sentences into words."""

@@ -1,4 +1,4 @@
-"""MeCab through fugashi: `jumandic`, the default, with JUMAN's words, and `unidic`, with UniDic's short units."""
+"""MeCab, through fugashi: `jumandic` (the default, JUMAN's words) and `unidic` (UniDic's short units)."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from jprep.corpus.document import WORD
-from jprep.corpus.segmenters.inprocess import InProcess, library, sha256
+from jprep.corpus.segmenters.library_segmenter import LibrarySegmenter, file_hash, import_library
 
 
-class MecabSegmenter(InProcess):
-    """MeCab with a dictionary that comes as a Python package.
+class MecabSegmenter(LibrarySegmenter):
+    """MeCab with a dictionary from a Python package.
 
-    MeCab skips white space, ends at NUL and counts a word with the spaces before it in 16 bits, so that 64 kB of spaces
-    make it lose what follows; its lattice takes some 300 bytes a byte of text. Before each character of a run of one
-    kind (symbols, katakana, Latin letters, spaces) it looks for the run's end: quadratic, so that long runs are cut.
+    MeCab skips white space and stops at NUL. It stores the length of a word with its preceding spaces in 16 bits, so
+    text after 64 kB of spaces is lost. Its lattice takes about 300 bytes per byte of text. In a run of one kind
+    (symbols, katakana, Latin letters, spaces) it searches the end of the run from each character, which is quadratic:
+    long runs are split.
 
     Attributes:
-        package: the dictionary's distribution; its module holds `DICDIR`.
-        needs: what pip installs to get it.
+        package: distribution of the dictionary; its module has the attribute `DICDIR`.
+        needs: arguments of `pip install` for fugashi and the dictionary.
     """
 
     max_bytes = 16_384
@@ -30,28 +31,28 @@ class MecabSegmenter(InProcess):
 
     def __init__(self, config: Any = None) -> None:
         super().__init__(config)
-        fugashi = library("fugashi", self.needs)
-        self._dictionary = Path(library(self.package.replace("-", "_"), self.needs).DICDIR)
-        # The dictionary brings its own mecabrc: a system without MeCab has none elsewhere.
+        fugashi = import_library("fugashi", self.needs)
+        self._dictionary = Path(import_library(self.package.replace("-", "_"), self.needs).DICDIR)
+        # Use the mecabrc of the dictionary: without an installed MeCab there is no other one.
         options = ["-Owakati", "-d", str(self._dictionary), "-r", str(self._dictionary / "mecabrc")]
         self._parse = fugashi.GenericTagger(shlex.join(options)).parse
 
     def mark(self, text: str) -> str:
-        """The words of one text, as MeCab's own `wakati` output gives them."""
+        """Return the words of a text, as in MeCab's `wakati` output."""
         words: str = self._parse(text)
         return words.replace(" ", WORD)
 
     def provenance(self) -> dict[str, str]:
-        """Versions of fugashi and the dictionary's package, hash of the compiled dictionary."""
+        """Return the versions of fugashi and the dictionary's package, and the hash of the compiled dictionary."""
         return {
             "fugashi": metadata.version("fugashi"),
             self.package: metadata.version(self.package),
-            f"{self.package}/sys.dic": sha256(self._dictionary / "sys.dic"),
+            f"{self.package}/sys.dic": file_hash(self._dictionary / "sys.dic"),
         }
 
 
 class JumandicSegmenter(MecabSegmenter):
-    """MeCab with JUMAN's dictionary: words close to Juman++'s, several times as fast, and pip alone installs it."""
+    """MeCab with JUMAN's dictionary: words similar to Juman++'s, several times faster, installed by pip alone."""
 
     name = "jumandic"
     version = 2
@@ -60,7 +61,7 @@ class JumandicSegmenter(MecabSegmenter):
 
 
 class UnidicSegmenter(MecabSegmenter):
-    """UniDic's short units from MeCab with unidic-lite (the extra `unidic`)."""
+    """MeCab with unidic-lite: UniDic's short units (extra `unidic`)."""
 
     name = "unidic"
     version = 2

@@ -1,4 +1,4 @@
-"""No segmenter: for corpora whose tokenizer wants no word boundaries."""
+"""No segmentation: for corpora whose tokenizer needs no word boundaries."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from jprep.corpus.step import Segmenter
 
 
 class NoSegmenter(Segmenter):
-    """Leaves every sentence whole."""
+    """Keeps every sentence as one word."""
 
     name = "none"
     version = 1
     marks = False
 
     def segment(self, texts: Sequence[str]) -> list[str]:
-        """The texts themselves."""
+        """Return the texts unchanged."""
         return list(texts)

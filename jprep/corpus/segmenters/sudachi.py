@@ -1,4 +1,4 @@
-"""Sudachi through SudachiPy, with its core dictionary (the extra `sudachi`)."""
+"""Sudachi, through SudachiPy with its core dictionary (extra `sudachi`)."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 from jprep.corpus.document import WORD
-from jprep.corpus.segmenters.inprocess import InProcess, library, sha256
+from jprep.corpus.segmenters.library_segmenter import LibrarySegmenter, file_hash, import_library
 from jprep.corpus.step import StepConfig
 
 NEEDS = "'jprep[sudachi]'"
 
 
-class SudachiSegmenter(InProcess):
-    """Sudachi's words, in the split mode of one's choice.
+class SudachiSegmenter(LibrarySegmenter):
+    """Sudachi with a configurable split mode.
 
-    SudachiPy takes 49,149 bytes at most, and 65,535 after its own normalisation, which can make one character twelve
-    times as long (U+FDFA): texts over 4,096 bytes are cut.
+    SudachiPy accepts at most 49,149 bytes, and 65,535 bytes after its own normalization, which can make a character 12
+    times longer (U+FDFA). Texts of more than 4,096 bytes are split.
     """
 
     name = "sudachi"
@@ -28,28 +28,30 @@ class SudachiSegmenter(InProcess):
         """Options.
 
         Attributes:
-            mode: A gives short units (as UniDic's), B middle ones, C whole named entities; C is Sudachi's own default.
+            mode: A gives short units (similar to UniDic's), B medium ones, C named entities. C is Sudachi's default.
         """
 
         mode: Literal["A", "B", "C"] = "C"
 
     def __init__(self, config: Any = None) -> None:
         super().__init__(config)
-        sudachipy = library("sudachipy", NEEDS)
-        self._dictionary = Path(library("sudachidict_core", NEEDS).__file__ or "").parent / "resources" / "system.dic"
+        sudachipy = import_library("sudachipy", NEEDS)
+        self._dictionary = (
+            Path(import_library("sudachidict_core", NEEDS).__file__ or "").parent / "resources" / "system.dic"
+        )
         dictionary = sudachipy.Dictionary(dict="core")
-        # SudachiPy 0.7 calls `tokenizer` what 0.6 called `create`.
+        # SudachiPy 0.7 renamed `create` to `tokenizer`.
         make = getattr(dictionary, "tokenizer", None) or dictionary.create
         self._tokenize = make(getattr(sudachipy.SplitMode, self.config.mode)).tokenize
 
     def mark(self, text: str) -> str:
-        """The surfaces of one text's morphemes."""
+        """Return the surfaces of the morphemes of a text."""
         return WORD.join([morpheme.surface() for morpheme in self._tokenize(text)])
 
     def provenance(self) -> dict[str, str]:
-        """Versions of SudachiPy and the dictionary's package, hash of the dictionary."""
+        """Return the versions of SudachiPy and the dictionary's package, and the hash of the dictionary."""
         return {
             "sudachipy": metadata.version("sudachipy"),
             "sudachidict-core": metadata.version("sudachidict-core"),
-            "sudachidict-core/system.dic": sha256(self._dictionary),
+            "sudachidict-core/system.dic": file_hash(self._dictionary),
         }

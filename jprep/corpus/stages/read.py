@@ -1,4 +1,4 @@
-"""The stage that reads: inputs become documents, normalised, split and filtered."""
+"""The first stage: read the inputs as documents, normalize, split and filter them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import msgspec
 import xxhash
 
 from jprep.corpus.config import CorpusConfig, Source, StepRef, make_step
-from jprep.corpus.dedup.hashes import HashWriter
-from jprep.corpus.inputs import Input, contents_of, refuse_changed
+from jprep.corpus.dedup.hashes import DocumentHashWriter
+from jprep.corpus.input_files import InputFile, contents_by_path, refuse_changed
 from jprep.corpus.processing import DocumentProcessor, describe_step, take_tally
-from jprep.corpus.sink import sink
+from jprep.corpus.stages.task_output import open_task_output
 from jprep.corpus.step import Filter, Normalizer, Reader, Segmenter, Shard, Splitter, Step
 from jprep.corpus.store import FORMAT
 from jprep.engine.stage import Output, Result, Stage, Task
@@ -25,40 +25,40 @@ from jprep.io.inputs.content_check import ContentHash, expect_contents, forget_c
 from jprep.io.inputs.paths import short_names
 
 _GROUP_SHARDS = 1000
-_GROUP = 1 << 20  # bytes: smaller shards share a task, or a folder of little files would become as many little files
+_GROUP = 1 << 20  # bytes: smaller shards share a task, so that many small inputs do not become many small shards
 
 
-def deduplicates(config: CorpusConfig) -> bool:
-    """Whether a corpus needs the barrier."""
+def needs_dedup(config: CorpusConfig) -> bool:
+    """Return whether a corpus is deduplicated, which needs all documents to be read first."""
     return config.dedup.documents or config.dedup.lines
 
 
-def task_prefix(index: int, source: Source) -> str:
-    """Begins the ids of a source's tasks, so that they sort in the order of the sources."""
+def task_id_prefix(index: int, source: Source) -> str:
+    """Return the prefix of the task ids of a source. Ids sort in the order of the sources."""
     return f"{index:04d}-{source.name}-"
 
 
-def source_number(part: Output) -> int:
-    """The number of the source that a file of documents belongs to."""
+def source_index(part: Output) -> int:
+    """Return the index of the source that a file of documents belongs to."""
     return int(Path(part.path).name[:4])
 
 
 def licences(config: CorpusConfig) -> dict[str, str]:
-    """The licence of each source, by the source's name."""
+    """Return the licence of each source, by the name of the source."""
     return {source.name: source.licence for source in config.sources}
 
 
-def shards_of(source: Source) -> dict[str, int]:
-    """What a manifest says of how much of a source is read: nothing, where it is all of it."""
+def shard_limit(source: Source) -> dict[str, int]:
+    """Return the manifest entry for a source that is read in part, or an empty dictionary."""
     return {"shards": source.shards} if source.shards else {}
 
 
 class CorpusSteps:
-    """A process's own steps for a recipe; made when first asked for, because they load dictionaries and tables.
+    """The constructed steps of a recipe. They load dictionaries and tables, so each process makes its own.
 
     Args:
-        config: the recipe's `[corpus]`.
-        segmenter: the segmenter of the stage at hand.
+        config: the `[corpus]` section of the recipe.
+        segmenter: the segmenter to use, which is `none` in the stage before deduplication.
     """
 
     def __init__(self, config: CorpusConfig, segmenter: StepRef) -> None:
@@ -71,12 +71,12 @@ class CorpusSteps:
             [make_step("filter", ref) for ref in config.filters_of(source)] for source in config.sources
         ]
 
-    def chain(self, source: int) -> DocumentProcessor:
-        """What the documents of a source pass."""
+    def processor(self, source: int) -> DocumentProcessor:
+        """Return the processor for the documents of a source."""
         return DocumentProcessor(self.normalizers, self.splitter, self.filters[source])
 
     def of_source(self, source: int) -> list[tuple[str, Step]]:
-        """The steps that a source's documents pass, each with its kind."""
+        """Return the steps applied to the documents of a source, each with its kind."""
         return [
             ("reader", self.readers[source]),
             *(("normalizer", step) for step in self.normalizers),
@@ -86,44 +86,45 @@ class CorpusSteps:
         ]
 
     def close(self) -> None:
-        """Close all of them."""
+        """Close all steps."""
         for source in range(len(self.readers)):
             for _, step in self.of_source(source):
                 step.close()
 
 
 class ReadStage(Stage):
-    """Reads, normalises, splits and filters; segments too where nothing has to be deduplicated first.
+    """Reads, normalizes, splits and filters documents; segments them too if the corpus is not deduplicated.
 
     Args:
-        config: the recipe's `[corpus]`.
-        inputs: each source's files.
-        folder: where its outputs go, relative to the corpus, with a slash at its end, or "".
-        corpus: the name of the corpus.
+        config: the `[corpus]` section of the recipe.
+        inputs: the files of each source.
+        folder: where to write, relative to the corpus: a path with a trailing slash, or "".
+        corpus: name of the corpus.
 
     Attributes:
-        about: metadata of the files, which needs the fingerprint of all stages; set it before the stage runs.
+        metadata: metadata of the Parquet schema. It contains the fingerprint of all stages: set it before the stage
+            runs.
     """
 
     name = "documents"
 
-    def __init__(self, config: CorpusConfig, inputs: list[list[Input]], folder: str, corpus: str) -> None:
+    def __init__(self, config: CorpusConfig, inputs: list[list[InputFile]], folder: str, corpus: str) -> None:
         self._config, self._inputs, self._folder, self._corpus = config, inputs, folder, corpus
-        self.about: dict[str, str] = {}
+        self.metadata: dict[str, str] = {}
 
     @cached_property
     def _steps(self) -> CorpusSteps:
-        """This process's steps; while they are open, what they read of the inputs is compared with the hashes."""
-        steps = CorpusSteps(self._config, "none" if deduplicates(self._config) else self._config.segmenter)
+        """The steps of this process. While they are open, every byte read from an input is checked against its hash."""
+        steps = CorpusSteps(self._config, "none" if needs_dedup(self._config) else self._config.segmenter)
         expect_contents(self._contents)
         return steps
 
     @property
     def _contents(self) -> dict[str, ContentHash]:
-        return contents_of(file for files in self._inputs for file in files)
+        return contents_by_path(file for files in self._inputs for file in files)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Another process opens its own steps."""
+        """Return the state without the steps: each process makes its own."""
         return {name: value for name, value in self.__dict__.items() if name != "_steps"}
 
     @cached_property
@@ -141,12 +142,12 @@ class ReadStage(Stage):
         }
 
     def fields(self) -> dict[str, Any]:
-        """Inputs, steps and libraries."""
+        """Return the fingerprint fields: inputs, steps and libraries."""
         return self._fields
 
     def sources_with_own_ids(self) -> set[int]:
-        """The numbers of the sources whose ids come from the input, and so may not be unique."""
-        return {number for number, reader in enumerate(self._steps.readers) if not reader.ids_are_places}
+        """Return the indexes of the sources whose ids come from the input and may not be unique."""
+        return {number for number, reader in enumerate(self._steps.readers) if not reader.ids_are_positions}
 
     def _source_fields(self, index: int, source: Source) -> dict[str, Any]:
         return {
@@ -154,27 +155,27 @@ class ReadStage(Stage):
             "reader": describe_step(self._steps.readers[index]),
             "files": [file.public() for file in self._inputs[index]],
             "filters": [describe_step(step) for step in self._steps.filters[index]],
-        } | shards_of(source)
+        } | shard_limit(source)
 
     def _line_min_chars(self) -> int:
         return max(1, self._config.dedup.line_min_chars) if self._config.dedup.lines else 0
 
     def total(self) -> int:
-        """Bytes of all inputs on disk; 0 where one is a pipe, or is not read to its end."""
+        """Return the size of all inputs in bytes; 0 if an input is a pipe or is read in part."""
         if any(source.shards for source in self._config.sources):
             return 0
         sizes = [file.size for files in self._inputs for file in files]
         return sum(sizes) if all(sizes) else 0
 
     def tasks(self) -> Iterator[Task]:
-        """Each shard a task; small ones together, and as one of those that a source is cut to."""
+        """Yield one task per shard, or per group of small shards. A group counts as one for `Source.shards`."""
         for index, source in enumerate(self._config.sources):
             for number, group in enumerate(islice(_grouped(self._shards(index)), source.shards or None)):
                 weight = sum(shard.weight for shard in group)
-                yield Task(f"{task_prefix(index, source)}{number:06d}", (index, group), weight, _digest(group))
+                yield Task(f"{task_id_prefix(index, source)}{number:06d}", (index, group), weight, _digest(group))
 
     def _shards(self, source: int) -> Iterator[Shard]:
-        """All shards of a source; each knows a short name that tells its file from the source's others."""
+        """Yield all shards of a source, with a short name that is unique among its files as the hint `name`."""
         reader, files = self._steps.readers[source], self._inputs[source]
         short = short_names([file.path for file in files])
         for file in files:
@@ -183,25 +184,27 @@ class ReadStage(Stage):
             refuse_changed(file)
 
     def run(self, task: Task, root: Path) -> Result:
-        """Make a task's shards one file of documents, one of rejects, and one of hashes."""
+        """Convert the shards of a task to a file of documents, one of rejects, and one of hashes."""
         index, group = task.payload
         steps, dedup = self._steps, self._config.dedup
-        reader, chain = steps.readers[index], steps.chain(index)
-        hashes = HashWriter(dedup.documents, self._line_min_chars()) if deduplicates(self._config) else None
-        with sink(root, self._folder, f"{self.name}/{task.id}", steps.segmenter, self.about, hashes) as taken:
+        reader, processor = steps.readers[index], steps.processor(index)
+        hashes = DocumentHashWriter(dedup.documents, self._line_min_chars()) if needs_dedup(self._config) else None
+        with open_task_output(
+            root, self._folder, f"{self.name}/{task.id}", steps.segmenter, self.metadata, hashes
+        ) as task_output:
             for shard in group:
-                for item in chain.judge(reader.read(shard, self._config.sources[index].name)):
-                    taken.take(item)
+                for item in processor.process(reader.read(shard, self._config.sources[index].name)):
+                    task_output.add(item)
             self._refuse_changed(index, group)
-        taken.counts.update(chain.tally)
+        task_output.counts.update(processor.tally)
         if (source := self._config.sources[index]).shards:
-            taken.counts[f"source.{source.name}.bytes_read"] = task.weight
+            task_output.counts[f"source.{source.name}.bytes_read"] = task.weight
         for kind, step in steps.of_source(index):
-            taken.counts.update(dict(take_tally(kind, step)))
-        return taken.result()
+            task_output.counts.update(dict(take_tally(kind, step)))
+        return task_output.result()
 
     def _refuse_changed(self, source: int, group: list[Shard]) -> None:
-        """See that a task's inputs are still what was hashed, before anything that was made of them is committed."""
+        """Check that the inputs of a task have not changed since they were hashed, before its outputs are committed."""
         paths = {shard.path for shard in group}
         for file in self._inputs[source]:
             if file.path in paths:
@@ -218,7 +221,7 @@ def _grouped(shards: Iterator[Shard]) -> Iterator[list[Shard]]:
     group: list[Shard] = []
     total = 0
     for shard in shards:
-        # Bytes on disk, or in memory where they are more: a shard may carry what a few compressed bytes made.
+        # The larger of the bytes on disk and in memory: few compressed bytes may expand to a large shard.
         size = max(shard.weight, len(shard.data or b""))
         if group and (total + size > _GROUP or len(group) == _GROUP_SHARDS):
             yield group

@@ -113,7 +113,7 @@ def test_only_whole_records_of_the_beginning_are_stored(
         name = f"{reader}.data{suffix}"
         mirror.files[name] = compress(data)
         size = SIZE if len(mirror.files[name]) > 2 * SIZE else len(mirror.files[name]) // 2
-        path = fetch_head(RemoteFile(url=mirror.url(name)), tmp_path, reader, size=size, patience=QUICK)
+        path = fetch_head(RemoteFile(url=mirror.url(name)), tmp_path, reader, size=size, retry_policy=QUICK)
         found = path.read_bytes()
         assert path.name == name.removesuffix(f".{suffix.rpartition('.')[2]}" if suffix else "")
         if reader == "wikipedia":
@@ -128,7 +128,7 @@ def test_only_whole_records_of_the_beginning_are_stored(
 def test_a_server_without_ranges_sends_little_more(mirror: Mirror, tmp_path: Path) -> None:
     mirror.ranges = False
     mirror.files["big"] = "行である。\n\n".encode() * 4_000_000
-    fetch_head(RemoteFile(url=mirror.url("big")), tmp_path, "cc100", size=SIZE, patience=QUICK)
+    fetch_head(RemoteFile(url=mirror.url("big")), tmp_path, "cc100", size=SIZE, retry_policy=QUICK)
     assert mirror.sent < len(mirror.files["big"]) // 2
 
 
@@ -136,7 +136,7 @@ def test_a_small_file_is_stored_whole_and_only_once(mirror: Mirror, tmp_path: Pa
     mirror.files["small.txt.gz"] = gzip.compress("一行だけ".encode())
     file = RemoteFile(url=mirror.url("small.txt.gz"))
     for _ in range(2):
-        path = fetch_head(file, tmp_path, "text", size=SIZE, patience=QUICK)
+        path = fetch_head(file, tmp_path, "text", size=SIZE, retry_policy=QUICK)
         assert path.read_text(encoding="utf-8") == "一行だけ"
     assert len(mirror.asked) == 1
 
@@ -146,10 +146,10 @@ def test_what_cannot_be_used_is_refused(mirror: Mirror, tmp_path: Path) -> None:
     mirror.files["broken.gz"] = b"\x1f\x8b" + b"not gzip" * SIZE
     for name, reader in {"endless": "jsonl", "broken.gz": "text"}.items():
         with pytest.raises(InputError) as caught:
-            fetch_head(RemoteFile(url=mirror.url(name)), tmp_path, reader, size=SIZE, patience=QUICK)
+            fetch_head(RemoteFile(url=mirror.url(name)), tmp_path, reader, size=SIZE, retry_policy=QUICK)
         assert mirror.url(name) == caught.value.where
     with pytest.raises(ConfigError, match="not on the server"):
-        fetch_head(RemoteFile(url=mirror.url("nothing")), tmp_path, "text", patience=QUICK)
+        fetch_head(RemoteFile(url=mirror.url("nothing")), tmp_path, "text", retry_policy=QUICK)
     assert not list(tmp_path.iterdir())
 
 

@@ -1,1 +1,1 @@
-"""MediaWiki dumps: the XML export format, its pages, and the wikiextractor program."""
+"""MediaWiki dumps: the XML export format, its pages, and the program wikiextractor."""

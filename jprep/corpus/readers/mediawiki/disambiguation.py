@@ -1,28 +1,28 @@
-"""Recognising disambiguation pages by the templates that mark them."""
+"""Detect disambiguation pages by the templates that mark them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 
-# Text that MediaWiki does not expand. One that is never closed hides the rest of the page, which keeps this linear.
+# Text that MediaWiki does not expand. An unclosed element hides the rest of the page, which keeps the search linear.
 _LITERAL = re.compile(
     r"<!--.*?(?:-->|\Z)|<(nowiki|pre|syntaxhighlight|source)\b[^<>]*+>.*?(?:</\1\s*+>|\Z)", re.I | re.S
 )
 _PREFIX = r"(?:(?:template|テンプレート|t)[ _]*+:)?"
-# What may precede the template on its line: other templates, links (to categories, other wikis), switches.
+# What may precede the template on its line: other templates, links (to categories, other wikis), behavior switches.
 _BEFORE = r"(?:[ \t\u3000]++|\{\{[^{}\n]*+\}\}|\[\[[^\[\]\n]*+\]\]|__[^\W_]++__)"
 
 
-class Disambiguation:
-    """Tells disambiguation pages from articles.
+class DisambiguationDetector:
+    """Distinguishes disambiguation pages from articles.
 
-    A page is one if a marking template begins a line of it, with nothing before it on that line but other templates and
-    links, or if it holds `__DISAMBIG__`. A template inside a sentence, a comment or `<nowiki>` marks nothing: notices
-    such as `{{要曖昧さ回避}}` (link needs disambiguation) stand in the middle of articles.
+    A disambiguation page contains `__DISAMBIG__`, or a marking template at the beginning of a line, after other
+    templates and links at most. A template inside a sentence, a comment or `<nowiki>` has no effect, since notices such
+    as `{{要曖昧さ回避}}` (link needs disambiguation) occur in articles.
 
     Args:
-        names: the marking templates' names and redirects; case is free, as are spaces and underscores.
+        names: names and redirects of the marking templates. Case is ignored; spaces and underscores are equal.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -32,7 +32,7 @@ class Disambiguation:
         self._as_block = re.compile(rf"^(?>(?:(?!{template}){_BEFORE})*)({template})|(__DISAMBIG__)", re.I | re.M)
 
     def marker(self, wikitext: str) -> str:
-        """Return the template (its beginning) or the switch that marks a page, or "" for an article."""
+        """Return the beginning of the template, or the switch, that marks a page; "" for an article."""
         if not self._somewhere.search(wikitext):
             return ""
         found = self._as_block.search(_LITERAL.sub("", wikitext))

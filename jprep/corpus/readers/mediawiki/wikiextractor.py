@@ -1,4 +1,4 @@
-"""The outside program wikiextractor, for those who want its output. It is AGPL: called, and never imported."""
+"""Run the external program wikiextractor. It is licensed under the AGPL and therefore never imported."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from jprep.io.inputs.paths import is_local, size_of
 _PROGRAM = "wikiextractor"
 
 
-class _Line(msgspec.Struct):
-    """A line of its `--json` output."""
+class _ExtractedArticle(msgspec.Struct):
+    """A line of wikiextractor's `--json` output."""
 
     id: str
     url: str = ""
@@ -29,10 +29,10 @@ class _Line(msgspec.Struct):
 
 
 def shard(path: str) -> Shard:
-    """A whole file.
+    """Return a shard for a whole file.
 
     Raises:
-        ConfigError: it is none that the program could open.
+        ConfigError: the input is not a local file.
     """
     if not is_local(path) or size_of(path) is None:
         raise ConfigError("wikiextractor reads local files only", where=path, fix="fetch the dump first")
@@ -40,13 +40,18 @@ def shard(path: str) -> Shard:
 
 
 def articles(path: str, namespaces: list[int], source: str) -> Iterator[Document | Reject]:
-    """Run the program on a local dump and read what it prints.
+    """Run the program on a local dump and yield its articles.
 
-    It drops redirects itself, and does not say how many.
+    The program drops redirects without counting them.
+
+    Args:
+        path: path of the dump.
+        namespaces: numbers of the namespaces to read.
+        source: name of the source.
 
     Raises:
         MachineError: the program is not installed.
-        InputError: it failed; with the last line that it wrote.
+        InputError: the program failed; the error contains the last line of its standard error.
     """
     numbers = ",".join(map(str, namespaces))
     options = ["--json", "-o", "-", "-q", "--no-templates", "--html-safe", "", "-ns", numbers]
@@ -59,20 +64,20 @@ def articles(path: str, namespaces: list[int], source: str) -> Iterator[Document
                 yield _document(_decoded(line, path), source)
         if process.returncode:
             errors.seek(0)
-            last = (errors.read().strip().splitlines() or ["it said nothing"])[-1]
+            last = (errors.read().strip().splitlines() or ["no error message"])[-1]
             fix = "use jprep's own extractor"
-            raise InputError(f"wikiextractor ended with code {process.returncode}: {last}", where=path, fix=fix)
+            raise InputError(f"wikiextractor exited with code {process.returncode}: {last}", where=path, fix=fix)
 
 
-def _decoded(line: bytes, path: str) -> _Line:
+def _decoded(line: bytes, path: str) -> _ExtractedArticle:
     try:
-        return msgspec.json.decode(line, type=_Line)
+        return msgspec.json.decode(line, type=_ExtractedArticle)
     except msgspec.DecodeError as error:
-        what = f"wikiextractor wrote what is no JSON: {line[:80]!r}"
+        what = f"the output of wikiextractor is not JSON: {line[:80]!r}"
         raise InputError(what, where=path, fix="use jprep's own extractor") from error
 
 
-def _document(line: _Line, source: str) -> Document | Reject:
+def _document(line: _ExtractedArticle, source: str) -> Document | Reject:
     identity, text = f"{source}:{line.id}", "\n".join(part for part in line.text.split("\n") if part.strip())
     if not text:
         return Reject(identity, line.title, "reader.wikipedia", "empty")
@@ -81,7 +86,7 @@ def _document(line: _Line, source: str) -> Document | Reject:
 
 @cache
 def program_version() -> str:
-    """What the program says of itself."""
+    """Return the version line of the program."""
     answer = subprocess.run([_program(), "--version"], capture_output=True, text=True, check=False)
     return (answer.stdout or answer.stderr).strip()
 
@@ -89,5 +94,5 @@ def program_version() -> str:
 def _program() -> str:
     if found := shutil.which(_PROGRAM):
         return found
-    fix = "pip install wikiextractor==3.1.0 in an environment of its own, or use extractor = 'jprep'"
+    fix = "run `pip install wikiextractor==3.1.0` in a separate environment, or set extractor = 'jprep'"
     raise MachineError("the program wikiextractor is not on PATH", where='extractor = "wikiextractor"', fix=fix)

@@ -1,7 +1,7 @@
-"""MediaWiki's XML export format, versions 0.3 to 0.11: its head, and its pages from any stretch of it.
+"""Read MediaWiki's XML export format, versions 0.3 to 0.11: the head, and the pages of any part of a dump.
 
-(Format: https://www.mediawiki.org/wiki/Help:Export#Export_format.) Text is escaped inside it, so that `<page>` is
-always the element: a stretch of a dump needs nothing of what came before to be read from its first `<page>` on.
+The format is described at https://www.mediawiki.org/wiki/Help:Export#Export_format. Since text is escaped, `<page>` is
+always the element, so a part of a dump can be parsed from its first `<page>` on.
 """
 
 from __future__ import annotations
@@ -16,20 +16,26 @@ import msgspec
 from jprep.errors import InputError, TruncatedError
 from jprep.io.inputs.limits import DOWNLOAD_AGAIN, MIB
 
-PAGE = b"<page>"
+PAGE_TAG = b"<page>"
 _REVISION = b"<revision>"
 _ROOT = b"<mediawiki>"
 _HEAD_LIMIT = MIB
-_TAG_LIMIT = MIB  # bytes of one tag or comment: expat keeps it whole, and begins it anew with each piece
-_DEPTH_LIMIT = 100  # elements within one another; MediaWiki's are five
+_TAG_LIMIT = MIB  # bytes of one tag or comment, which expat keeps in memory and parses again with each chunk
+_DEPTH_LIMIT = 100  # nested elements; MediaWiki's exports have five
 
 
 class Page(msgspec.Struct):
-    """One page, with the newest of its revisions that the export holds.
+    """One page with its newest revision in the export.
 
     Attributes:
-        namespace: its number, or None where the export does not tell it.
-        text: its source, or None where the revision was deleted.
+        title: title of the page.
+        id: page number.
+        namespace: number of the namespace, or None if the export does not contain it.
+        redirect: target of the redirect, or None.
+        revision: number of the revision.
+        timestamp: time of the revision.
+        model: content model, `wikitext` for articles.
+        text: wikitext of the page, or None if the revision was deleted.
     """
 
     title: str = ""
@@ -43,11 +49,11 @@ class Page(msgspec.Struct):
 
 
 class SiteInfo(msgspec.Struct, frozen=True):
-    """What the head of an export says.
+    """The head of an export.
 
     Attributes:
-        version: the format's, e.g. `0.11`.
-        base: the main page's URL.
+        version: version of the format, e.g. `0.11`.
+        base: URL of the main page.
         namespaces: namespace numbers by local name.
     """
 
@@ -57,7 +63,7 @@ class SiteInfo(msgspec.Struct, frozen=True):
 
     @property
     def prefixes(self) -> dict[str, int]:
-        """Namespace numbers by what begins a title, in lower case."""
+        """Namespace numbers by the prefix of a title, in lower case."""
         return {name.lower(): number for name, number in self.namespaces.items() if name}
 
 
@@ -65,20 +71,20 @@ def read_site_info(chunks: Iterator[bytes], path: str) -> tuple[SiteInfo, bytes]
     """Read an export up to its first page.
 
     Returns:
-        what its head says, and all the bytes that were read for it.
+        The head of the export, and all bytes read.
 
     Raises:
-        InputError: it is not a MediaWiki export, or it defines entities.
+        InputError: not a MediaWiki export, or an export that defines entities.
     """
     data = b""
     for chunk in chunks:
         data += chunk
-        if PAGE in data or len(data) > _HEAD_LIMIT:
+        if PAGE_TAG in data or len(data) > _HEAD_LIMIT:
             break
     if not data:
         raise InputError("the file is empty", where=path, fix=DOWNLOAD_AGAIN)
-    head = data.partition(PAGE)[0]
-    if b"<mediawiki" not in head and PAGE not in data:
+    head = data.partition(PAGE_TAG)[0]
+    if b"<mediawiki" not in head and PAGE_TAG not in data:
         fix = "give a pages-articles or pages-meta-history dump, or a file from Special:Export"
         raise InputError("this is not a MediaWiki export", where=path, fix=fix)
     return _parse_head(head, path), data
@@ -113,11 +119,11 @@ def _parse_head(head: bytes, path: str) -> SiteInfo:
 
 
 class PageParser:
-    """Parses stretches of an export, fed in pieces that begin at a `<page>`.
+    """Parses a part of an export, fed in chunks, the first of which begins at a `<page>`.
 
     Args:
-        path: for errors.
-        max_bytes: the largest revision that is sound.
+        path: path of the export, for errors.
+        max_bytes: maximum size of a revision.
     """
 
     def __init__(self, path: str, max_bytes: int) -> None:
@@ -133,19 +139,19 @@ class PageParser:
 
     @property
     def inside_page(self) -> bool:
-        """Whether a page was begun and not ended."""
+        """Whether the parser is inside a page."""
         return len(self._open) > 1
 
     @property
     def title(self) -> str:
-        """The title of the page that was begun last."""
+        """Title of the last page that began."""
         return self._page.title
 
     def feed(self, data: bytes) -> list[Page]:
-        """Parse some bytes; return the pages that they ended.
+        """Parse some bytes, and return the pages completed by them.
 
         Raises:
-            InputError: malformed XML, invalid UTF-8, an unknown entity, or an endless tag or page.
+            InputError: malformed XML, invalid UTF-8, an unknown entity, or a tag or page that is too large.
         """
         try:
             self._parser.Parse(data, False)
@@ -164,7 +170,7 @@ class PageParser:
         return _malformed(what, self._path, at - len(_ROOT))
 
     def close(self) -> None:
-        """Let go of expat's parser: it holds megabytes, and it and this object hold each other."""
+        """Release expat's parser, which uses megabytes and forms a reference cycle with this object."""
         del self._parser
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
@@ -197,7 +203,7 @@ class PageParser:
             self._done.append(self._page)
 
     def _take_newer(self) -> None:
-        """Of two revisions the later stands; exports are oldest first, most of the time."""
+        """Keep the newer of two revisions. Most exports are ordered from old to new, but not all."""
         page, revision = self._page, self._revision
         if revision.timestamp >= page.timestamp:
             page.revision, page.timestamp = revision.id, revision.timestamp
@@ -209,17 +215,17 @@ _PARENTS = ("page", "revision")
 
 
 def parse_pages(chunks: Iterator[tuple[bytes, bool]], path: str, max_bytes: int) -> Iterator[Page]:
-    """The pages that begin in a stretch of an export.
+    """Yield the pages that begin in a part of an export.
 
     Args:
-        chunks: the stretch's bytes, each with True, and after them what follows in the file, each with False: the last
+        chunks: the bytes of the part, each with True, followed by the rest of the file, each with False, since the last
             page may end there.
-        path: for errors.
-        max_bytes: the largest page that is sound.
+        path: path of the export, for errors.
+        max_bytes: maximum size of a page.
 
     Raises:
         InputError: malformed XML, or a page larger than `max_bytes`.
-        TruncatedError: the last page has no end.
+        TruncatedError: the file ends inside the last page.
     """
     parser = PageParser(path, max_bytes)
     with contextlib.closing(parser):
@@ -231,41 +237,46 @@ def parse_pages(chunks: Iterator[tuple[bytes, bool]], path: str, max_bytes: int)
 
 
 def _from_first_to_last(chunks: Iterator[tuple[bytes, bool]]) -> Iterator[bytes]:
-    """From the stretch's first `<page>` to the first one that begins after it."""
+    """Yield the bytes from the first `<page>` of the part to the first one after it."""
     held, begun, was_inside = b"", False, True
     for chunk, inside in chunks:
         data = held + chunk
         if inside and not begun:
-            begun = PAGE in data
-            data = data[data.find(PAGE) :] if begun else data
+            begun = PAGE_TAG in data
+            data = data[data.find(PAGE_TAG) :] if begun else data
         if not inside:
-            if was_inside and held and len(data) < len(PAGE):
-                held = data  # too little to say whether a tag straddles the border
+            if was_inside and held and len(data) < len(PAGE_TAG):
+                held = data  # too few bytes to decide whether a tag crosses the border
                 continue
-            # A tag that straddles the border began inside: its page is the stretch's last.
-            straddles = was_inside and bool(held) and data.startswith(PAGE)
-            begun, was_inside = begun or straddles, False
-            next_page = data.find(PAGE, int(straddles))
+            # A tag that crosses the border began inside: its page is the last one of the part.
+            crosses_border = was_inside and bool(held) and data.startswith(PAGE_TAG)
+            begun, was_inside = begun or crosses_border, False
+            next_page = data.find(PAGE_TAG, int(crosses_border))
             if next_page >= 0 or not begun:
                 yield from [data[:next_page]] * begun
                 return
-        whole = len(data) - _straddling(data)
+        whole = len(data) - _partial_tag(data)
         held = data[whole:]
         if begun:
             yield data[:whole]
     yield from [held] * begun
 
 
-def page_chunks(chunks: Iterator[bytes], size: int, max_bytes: int, path: str) -> Iterator[bytes]:
-    """Cut an export that is read from its beginning into pieces of about `size` bytes, at pages.
+def split_at_pages(chunks: Iterator[bytes], size: int, max_bytes: int, path: str) -> Iterator[bytes]:
+    """Split an export, read from its beginning, into chunks of about `size` bytes that begin at pages.
 
-    A page larger than that (a history) loses all but its first revision's head and its last revision. Time is linear in
-    the input.
+    A page larger than that (a long history) keeps only its last revision. Time is linear in the input.
+
+    Args:
+        chunks: the bytes of the export, from the first page on.
+        size: approximate size of the chunks.
+        max_bytes: maximum size of a page.
+        path: path of the export, for errors.
 
     Raises:
         InputError: a page is larger than `max_bytes`.
     """
-    held = _HeldPages()
+    held = _PageBuffer()
     for chunk in chunks:
         held.add(chunk)
         if held.size < size:
@@ -277,8 +288,8 @@ def page_chunks(chunks: Iterator[bytes], size: int, max_bytes: int, path: str) -
     yield held.take_all()
 
 
-class _HeldPages:
-    """Bytes of an export that were read and not handed over; tags are searched in what was added, not in all of it."""
+class _PageBuffer:
+    """Bytes of an export that were read but not returned yet. Tags are searched only in newly added bytes."""
 
     def __init__(self) -> None:
         self._data = bytearray()
@@ -292,28 +303,28 @@ class _HeldPages:
     def add(self, chunk: bytes) -> None:
         seen = len(self._data)
         self._data += chunk
-        self._look_from(seen)
+        self._find_tags(seen)
 
-    def _look_from(self, seen: int) -> None:
-        """Note the tags that end after `seen`."""
-        self._last_page = max(self._last_page, self._data.rfind(PAGE, max(0, seen - len(PAGE) + 1)))
+    def _find_tags(self, seen: int) -> None:
+        """Find the tags that end after the offset `seen`."""
+        self._last_page = max(self._last_page, self._data.rfind(PAGE_TAG, max(0, seen - len(PAGE_TAG) + 1)))
         start = max(0, seen - len(_REVISION) + 1)
         if self._first_revision < 0:
             self._first_revision = self._data.find(_REVISION, start)
         self._last_revision = max(self._last_revision, self._data.rfind(_REVISION, start))
 
     def take_whole_pages(self) -> bytes:
-        """What stands before the last page that has begun; nothing if that is the first."""
+        """Return the bytes before the last page that began; nothing if that is the only page."""
         if self._last_page <= 0:
             return b""
         piece = bytes(memoryview(self._data)[: self._last_page])
         del self._data[: self._last_page]
         self._last_page = self._first_revision = self._last_revision = -1
-        self._look_from(0)
+        self._find_tags(0)
         return piece
 
     def drop_older_revisions(self) -> int:
-        """Delete what lies between the first revision's tag and the last one's; the size of what stays."""
+        """Delete the bytes from the first `<revision>` to the last one, and return the remaining size."""
         del self._data[self._first_revision : self._last_revision]
         self._last_revision = self._first_revision
         return len(self._data)
@@ -322,13 +333,13 @@ class _HeldPages:
         return bytes(self._data)
 
 
-def _straddling(data: bytes) -> int:
-    """How many bytes at the end could be the beginning of `<page>`."""
-    return next((n for n in range(len(PAGE) - 1, 0, -1) if data.endswith(PAGE[:n])), 0)
+def _partial_tag(data: bytes) -> int:
+    """Return how many bytes at the end could be the beginning of `<page>`."""
+    return next((n for n in range(len(PAGE_TAG) - 1, 0, -1) if data.endswith(PAGE_TAG[:n])), 0)
 
 
 def _too_large(max_bytes: int, path: str) -> InputError:
-    fix = "if it is sound, raise the reader's `max_page_mb`"
+    fix = "if the page is valid, raise the reader's `max_page_mb`"
     return InputError(f"a page is larger than {max_bytes // MIB} MiB", where=path, fix=fix)
 
 
@@ -336,11 +347,11 @@ def _parser(path: str) -> Any:
     parser = expat.ParserCreate("UTF-8")
     parser.buffer_text = True
     parser.buffer_size = 1 << 16
-    if hasattr(parser, "SetReparseDeferralEnabled"):  # newer ones put the end of what they are given off
+    if hasattr(parser, "SetReparseDeferralEnabled"):  # newer versions of expat delay incomplete tokens
         parser.SetReparseDeferralEnabled(False)
 
     def refuse(*_: object) -> None:
-        fix = "MediaWiki writes none: take the dump from a place you trust"
+        fix = "MediaWiki does not write any: download the dump from a trusted mirror"
         raise InputError("the XML has a document type declaration, which can hold an entity bomb", where=path, fix=fix)
 
     parser.StartDoctypeDeclHandler = refuse
@@ -351,9 +362,9 @@ def _number(text: str, path: str) -> int:
     try:
         return int(text)
     except ValueError as error:
-        raise InputError(f"a namespace's number is {text[:40]!r}", where=path, fix=DOWNLOAD_AGAIN) from error
+        raise InputError(f"invalid namespace number {text[:40]!r}", where=path, fix=DOWNLOAD_AGAIN) from error
 
 
 def _malformed(what: str, path: str, offset: int) -> InputError:
-    where = f"{path}, byte {offset:,} from where its reading began"
+    where = f"{path}, byte {offset:,} after the start of this shard"
     return InputError(f"malformed XML ({what})", where=where, fix=DOWNLOAD_AGAIN)

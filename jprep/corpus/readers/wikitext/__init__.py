@@ -1,4 +1,4 @@
-"""The wikitext extractor: the source of a wiki page becomes the text that its reader reads (see docs/wikitext.md)."""
+"""Extract the readable text of a wiki page from its wikitext. See docs/wikitext.md."""
 
 from jprep.corpus.readers.wikitext.config import ExtractorConfig
 from jprep.corpus.readers.wikitext.extractor import Extractor

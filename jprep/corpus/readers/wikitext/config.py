@@ -1,4 +1,4 @@
-"""The options of the wikitext extractor."""
+"""Options of the wikitext extractor."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from jprep.corpus.step import StepConfig
 
 
 class ExtractorConfig(StepConfig, frozen=True):
-    """What is kept of a page.
+    """What to keep of a page.
 
     Attributes:
-        headings: `keep` makes each heading of a section that holds text a paragraph of its own, `drop` leaves all out.
-        lists: whether the items of lists (`*`, `#`, `;`) are kept, one a paragraph. Indented lines (`:`) always are.
-        tables: whether the rows of tables are kept, one a paragraph, cells separated by tabs.
-        captions: whether the captions of pictures and galleries are kept, one a paragraph.
-        links: what a link shows: its `label`, which a reader reads, or its `target`, the linked article's full title
+        headings: `keep` makes a paragraph of each heading whose section contains text; `drop` removes all headings.
+        lists: keep list items (`*`, `#`, `;`), one per paragraph. Indented lines (`:`) are always kept.
+        tables: keep the rows of tables, one per paragraph, cells separated by tabs.
+        captions: keep the captions of pictures and galleries, one per paragraph.
+        links: text of a link: its `label`, as displayed, or its `target`, the full title of the linked article
             (`[[貞観 (日本)|貞観]]13年` becomes 貞観 (日本)13年).
-        math: whether formulas are kept, as the TeX that the page holds; a reader sees them typeset.
-        code: whether blocks of program code are kept; code inside a sentence always is.
-        drop_sections: titles of sections that are left out with everything under them, e.g. `["脚注", "外部リンク"]`.
-        templates: paths of further tables of templates (TOML), which extend and override the built-in ones.
+        math: keep formulas as TeX source.
+        code: keep blocks of program code. Code inside a sentence is always kept.
+        drop_sections: titles of sections to remove with their subsections, e.g. `["脚注", "外部リンク"]`.
+        templates: paths of further template tables (TOML), which extend and override the built-in ones.
     """
 
     headings: Literal["keep", "drop"] = "keep"

@@ -1,4 +1,4 @@
-"""The extractor: the source of a wiki page becomes the paragraphs that its reader reads."""
+"""Convert the wikitext of a page to paragraphs of readable text."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import re
 from collections.abc import Mapping
 
 from jprep.corpus.document import Tally
-from jprep.corpus.readers.wikitext.brackets import Mender
+from jprep.corpus.readers.wikitext.blocks.paragraphs import ParagraphBuilder
 from jprep.corpus.readers.wikitext.config import ExtractorConfig
-from jprep.corpus.readers.wikitext.elements import Elements
-from jprep.corpus.readers.wikitext.entities import without_entities
-from jprep.corpus.readers.wikitext.lines import Lines
-from jprep.corpus.readers.wikitext.links import FLAT, Links
-from jprep.corpus.readers.wikitext.marks import EQUALS, PIPE, unmarked, without_marks
-from jprep.corpus.readers.wikitext.nesting import Nesting, has_signs
-from jprep.corpus.readers.wikitext.quotes import without_quotes
-from jprep.corpus.readers.wikitext.table import Table, load_table
-from jprep.corpus.readers.wikitext.templates import Templates
-from jprep.corpus.readers.wikitext.urls import without_urls
+from jprep.corpus.readers.wikitext.html.elements import ElementResolver
+from jprep.corpus.readers.wikitext.html.entities import decode_entities
+from jprep.corpus.readers.wikitext.inline.bold_italic import remove_bold_italic
+from jprep.corpus.readers.wikitext.inline.external_links import replace_external_links
+from jprep.corpus.readers.wikitext.inline.links import SIMPLE_LINKS, LinkResolver
+from jprep.corpus.readers.wikitext.nesting import NestingResolver, has_nesting_signs
+from jprep.corpus.readers.wikitext.placeholders import EQUALS, PIPE, escape_title, remove_placeholders
+from jprep.corpus.readers.wikitext.punctuation import PunctuationRepair
+from jprep.corpus.readers.wikitext.templating.definitions import TemplateTable, load_template_table
+from jprep.corpus.readers.wikitext.templating.expansion import TemplateExpander
 
-# Every pattern begins with characters that `re` can search for: a look-behind or a repeat first is ten times as slow.
+# Each pattern begins with literal characters, which `re` searches ten times faster than a lookbehind or a repetition.
 _SWITCH = re.compile(
     r"__(?:(?:no|force)?toc|no(?:editsection|gallery|titleconvert|tc|contentconvert|cc|global|index)|index|start|end|"
     r"(?:no)?newsectionlink|hiddencat|expectunused(?:category|template)|expected_unconnected_page|staticredirect|disambig|"
@@ -27,7 +27,7 @@ _SWITCH = re.compile(
     re.I,
 )
 _RUN = re.compile(r"[\[\]{}|]{2,}")
-# In front of a category's name where a link shows it.
+# The prefix of a category whose link is displayed.
 _CATEGORY = re.compile("(?:[Cc]ategory|カテゴリ)[:：]")
 _VARIANT = re.compile(r"-\{([^{}]*)\}-")
 _REDIRECT = re.compile(r"\s*[#＃](?:redirect|転送|リダイレクト)\s*:?\s*\[\[[^\[\]\n]+\]\][^\n]*", re.I)
@@ -37,71 +37,71 @@ class Extractor:
     """Extracts the text of wiki pages.
 
     Args:
-        config: what is kept.
-        namespaces: ids of the wiki's namespaces by lower-cased name; None: the Japanese and English names.
+        config: what to keep.
+        namespaces: namespace numbers of the wiki by lower-case name; None uses the Japanese and English names.
 
     Attributes:
-        tally: counts of what was dropped, expanded and mended, by dotted name; to begin anew, clear it.
+        tally: counts of dropped, expanded and repaired mark-up, by dotted name. Clear it to reset the counts.
 
     Raises:
-        ConfigError: a table of templates that the config names cannot be read or is wrong.
+        ConfigError: a template table of the config cannot be read or is invalid.
     """
 
     def __init__(self, config: ExtractorConfig, *, namespaces: Mapping[str, int] | None = None) -> None:
         self.tally: Tally = Tally()
-        self._table = table = load_table(tuple(config.templates))
+        self._table = table = load_template_table(tuple(config.templates))
         languages = table.lookups["language"].keys() | table.lookups["wiki"].keys()
-        links = Links(namespaces or {}, languages, config, self.tally)
-        self._templates = Templates(table, self.tally)
-        self._flat_link = FLAT[config.links]
-        self._elements = Elements(config, self.tally)
-        self._nesting = Nesting(links, self._templates, config.tables, self.tally)
-        self._lines = Lines(config, self.tally)
-        self._mender = Mender(_labels(table), self.tally)
+        links = LinkResolver(namespaces or {}, languages, config, self.tally)
+        self._templates = TemplateExpander(table, self.tally)
+        self._flat_link = SIMPLE_LINKS[config.links]
+        self._elements = ElementResolver(config, self.tally)
+        self._nesting = NestingResolver(links, self._templates, config.tables, self.tally)
+        self._paragraphs = ParagraphBuilder(config, self.tally)
+        self._punctuation = PunctuationRepair(_labels(table), self.tally)
 
     def extract(self, wikitext: str, title: str) -> str:
-        """The text of one page.
+        """Extract the text of one page.
 
         Args:
-            wikitext: the page's source, XML entities resolved.
-            title: the page's title, which some templates show.
+            wikitext: source of the page, with XML entities decoded.
+            title: title of the page, which some templates show.
 
         Returns:
-            One paragraph a line, without blank lines and white space at the edges; "" for a page without text.
+            One paragraph per line, stripped and without blank lines; "" for a page without text.
         """
-        self._templates.title = unmarked(title)
-        text = "\n" + without_marks(wikitext)
+        self._templates.title = escape_title(title)
+        text = "\n" + remove_placeholders(wikitext)
         if "\r" in text:
             text = text.replace("\r\n", "\n").replace("\r", "\n")
         text = _REDIRECT.sub("", text, count=1) if _REDIRECT.match(text) else text
         text = "".join(self._flat_link.split(self._elements.resolve(text)))
-        text = self._lines.unmark(_without_inline(self._nesting.resolve(text)))
+        text = self._paragraphs.remove_line_markup(_resolve_inline(self._nesting.resolve(text)))
         text = text.replace(PIPE, "|").replace(EQUALS, "=")
-        text = _without_signs(self._mender.mend(without_entities(text)))
-        return "\n".join(self._lines.paragraphs(self._elements.restore(text)))
+        text = _remove_nesting_signs(self._punctuation.repair(decode_entities(text)))
+        return "\n".join(self._paragraphs.build(self._elements.restore(text)))
 
     @property
     def disambiguation(self) -> frozenset[str]:
-        """Names of the templates that mark disambiguation pages, from the tables."""
+        """Names of the templates that mark disambiguation pages, from the template tables."""
         return frozenset(self._table.disambiguation)
 
     def provenance(self) -> dict[str, str]:
-        """The SHA-256 of every table of templates, by file name."""
+        """Return the SHA-256 of every template table, by file name."""
         return {f"templates.{name}": digest for name, digest in self._table.hashes.items()}
 
 
-def _labels(table: Table) -> frozenset[str]:
-    """Words that announce a text: those of the table and the names of languages (英語, 英, 独語)."""
+def _labels(table: TemplateTable) -> frozenset[str]:
+    """Return the label words: those of the table and names of languages (英語, 英, 独語)."""
     short = table.lookups["short"].values()
     return frozenset(table.labels).union(table.lookups["language"].values(), short, (f"{name}語" for name in short))
 
 
-def _without_inline(text: str) -> str:
-    """Resolve what does not nest: bold and italic, external links, switches, language variants."""
+def _resolve_inline(text: str) -> str:
+    """Resolve mark-up that does not nest: bold and italic, external links, switches, language variants."""
     if "[" in text:
-        text = without_urls(text)
+        text = replace_external_links(text)
     if "''" in text:
-        text = without_quotes(text)
+        text = remove_bold_italic(text)
     if "__" in text:
         text = _SWITCH.sub("", text)
     if "-{" in text:
@@ -112,11 +112,11 @@ def _without_inline(text: str) -> str:
 
 
 def _variant(match: re.Match[str]) -> str:
-    """The first variant of `-{zh-hans:…; zh-hant:…}-`, or all of it where it names none."""
+    """Return the first variant of `-{zh-hans:…; zh-hant:…}-`, or the whole content if it has no variants."""
     first, semicolon, _ = match[1].partition(";")
     return first.partition(":")[2].strip() if semicolon and ":" in first else match[1]
 
 
-def _without_signs(text: str) -> str:
-    """Take away signs of nesting that only came about when what was around them was resolved."""
-    return _RUN.sub(lambda run: "" if has_signs(run[0]) else run[0], text) if has_signs(text) else text
+def _remove_nesting_signs(text: str) -> str:
+    """Remove brackets and braces that became adjacent when the mark-up around them was resolved."""
+    return _RUN.sub(lambda run: "" if has_nesting_signs(run[0]) else run[0], text) if has_nesting_signs(text) else text

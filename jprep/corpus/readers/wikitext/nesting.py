@@ -1,19 +1,20 @@
-"""The three things that nest, templates, links and tables, taken apart in one pass with a stack of our own."""
+"""Resolve nested mark-up (templates, links and tables) in one pass with an explicit stack."""
 
 from __future__ import annotations
 
 import re
 
 from jprep.corpus.document import Tally
-from jprep.corpus.readers.wikitext.links import Links
-from jprep.corpus.readers.wikitext.marks import DROP, EQUALS, LINKED, PIPE
-from jprep.corpus.readers.wikitext.tables import rows
-from jprep.corpus.readers.wikitext.templates import Templates
+from jprep.corpus.readers.wikitext.blocks.tables import table_rows
+from jprep.corpus.readers.wikitext.inline.links import LinkResolver
+from jprep.corpus.readers.wikitext.placeholders import DROPPED, EQUALS, LINKED, PIPE
+from jprep.corpus.readers.wikitext.templating.expansion import TemplateExpander
 
 MAX_DEPTH = 100
-"""What is nested deeper shows nothing: MediaWiki's own limit is 40, and it bounds how often a text is copied."""
+"""Mark-up nested deeper is dropped. MediaWiki's own limit is 40. The limit bounds how often a text is copied."""
 
-# Nine tenths of all hold nothing nested: these are resolved in bulk, then what holds nothing more, and once again.
+# 90 % of templates and links contain no nested ones. They are resolved in bulk, then those that contained only these,
+# and once again.
 _FLAT_TEMPLATE = re.compile(r"\{\{(?<!\{\{\{)([^{}\[\]]*)\}\}(?!\})")
 _FLAT_LINK = re.compile(r"\[\[([^{}\[\]]*)\]\]")
 _BULK_PASSES = 3
@@ -23,7 +24,7 @@ _HEADER = re.compile(r"\n[ \t]*!.*")
 
 
 class _Frame:
-    """What was opened and is not yet closed, with the pieces of text inside."""
+    """An open template, link or table, with the pieces of text inside it."""
 
     __slots__ = ("kind", "pieces")
 
@@ -32,31 +33,37 @@ class _Frame:
         self.pieces: list[str] = []
 
 
-class Nesting:
-    """Resolves templates, links and tables, however they are nested, in time linear in the text.
+class NestingResolver:
+    """Resolves nested templates, links and tables in time linear in the text.
 
-    `}}` and `|}` close the nearest open template or table, and what was opened inside and never closed is broken; `]]`
-    closes a link only where nothing else was opened since. A closing sign with nothing to close is taken away.
-    Of a broken template, table or file link the rest of its line goes with the sign, of another link the sign alone.
+    `}}` and `|}` close the nearest open template or table. Mark-up opened inside it and not closed is broken. `]]`
+    closes a link only if no other mark-up was opened since. A closing sign without an opening one is removed. Of a
+    broken template, table or file link, the rest of the line is removed; of another link, only the opening sign.
+
+    Args:
+        links: resolves links.
+        templates: expands templates.
+        keep_tables: whether to keep the rows of tables.
+        tally: receives the counts of tables and broken mark-up.
     """
 
-    def __init__(self, links: Links, templates: Templates, keep_tables: bool, tally: Tally) -> None:
+    def __init__(self, links: LinkResolver, templates: TemplateExpander, keep_tables: bool, tally: Tally) -> None:
         self._links, self._templates, self._tally = links, templates, tally
         self._keep_tables = keep_tables
         self._stack: list[_Frame] = []
         self._open = {"{{": 0, "{|": 0, "[[": 0}
 
     def resolve(self, text: str) -> str:
-        """The text with nothing nested left."""
+        """Return the text with all nested mark-up resolved."""
         for _ in range(_BULK_PASSES):
             before = len(text)
             if "{{" in text:
-                text = _FLAT_TEMPLATE.sub(lambda match: _guarded(self._templates.expand(match[1])), text)
+                text = _FLAT_TEMPLATE.sub(lambda match: _escape_arguments(self._templates.expand(match[1])), text)
             if "[[" in text:
-                text = _FLAT_LINK.sub(lambda match: _guarded(self._links.resolve(match[1])), text)
+                text = _FLAT_LINK.sub(lambda match: _escape_arguments(self._links.resolve(match[1])), text)
             if len(text) == before:
                 break
-        text = self._parse(text) if has_signs(text) else text
+        text = self._parse(text) if has_nesting_signs(text) else text
         return text.replace(LINKED, "") if self._keep_tables else text
 
     def _parse(self, text: str) -> str:
@@ -91,14 +98,14 @@ class Nesting:
         return "".join(frame.pieces)
 
     def _show(self, text: str) -> None:
-        """Hand a resolved text to what is around it."""
-        self._stack[-1].pieces.append(_guarded(text) if len(self._stack) > 1 else text)
+        """Add a resolved text to the enclosing frame."""
+        self._stack[-1].pieces.append(_escape_arguments(text) if len(self._stack) > 1 else text)
 
     def _close_link(self) -> None:
         if self._stack[-1].kind == "[[":
             deep = len(self._stack) > MAX_DEPTH
             content = self._pop()
-            self._show(DROP if deep else self._links.resolve(content))
+            self._show(DROPPED if deep else self._links.resolve(content))
 
     def _open_braces(self, count: int) -> None:
         for _ in range(count // 2 - count % 2):
@@ -113,9 +120,9 @@ class Nesting:
             content = self._pop()
             count -= 3 if parameter else 2
             if deep:
-                self._show(DROP)
+                self._show(DROPPED)
             else:
-                self._show(_default(content) if parameter else self._templates.expand(content))
+                self._show(_parameter_default(content) if parameter else self._templates.expand(content))
         if count == 1:
             self._stack[-1].pieces.append("}")
 
@@ -126,10 +133,10 @@ class Nesting:
             deep = len(self._stack) > MAX_DEPTH
             content = self._pop()
             self._tally["tables"] += 1
-            self._show(rows(content) if self._keep_tables and not deep else f"\n{DROP}")
+            self._show(table_rows(content) if self._keep_tables and not deep else f"\n{DROPPED}")
 
     def _break_to(self, kind: str) -> bool:
-        """Break what was opened since the nearest open thing of this kind; False where none is open."""
+        """Break the frames above the nearest open frame of this kind; return False if there is none."""
         if not self._open[kind]:
             return False
         at = len(self._stack) - 1
@@ -139,7 +146,7 @@ class Nesting:
         return True
 
     def _break_above(self, at: int) -> None:
-        """Turn what is open above a place of the stack into text; each piece is moved once, in its order."""
+        """Convert the frames above an index of the stack to text. Each piece is moved once, in order."""
         for frame in self._stack[at + 1 :]:
             self._open[frame.kind[:2]] -= 1
             self._tally[f"unclosed.{_NAMES[frame.kind]}"] += 1
@@ -150,29 +157,29 @@ class Nesting:
         text = "".join(frame.pieces)
         line, _, rest = text.partition("\n")
         if frame.kind == "[[" and not self._links.is_invisible(line):
-            return DROP + (line.partition("|")[2] or line) + text[len(line) :]
-        return f"{DROP}\n" + (_HEADER.sub("", "\n" + rest) if frame.kind == "{|" else rest)
+            return DROPPED + (line.partition("|")[2] or line) + text[len(line) :]
+        return f"{DROPPED}\n" + (_HEADER.sub("", "\n" + rest) if frame.kind == "{|" else rest)
 
 
 _NAMES = {"[[": "links", "{{": "templates", "{{{": "parameters", "{|": "tables"}
 
 
-def has_signs(text: str) -> bool:
-    """Whether a text holds a sign that opens or closes something that nests."""
-    # One character is found far faster than two.
+def has_nesting_signs(text: str) -> bool:
+    """Return whether a text contains a sign that opens or closes nested mark-up."""
+    # Searching one character is much faster than searching two.
     if ("{" in text or "}" in text) and any(map(text.__contains__, _BRACES)):
         return True
     return "[[" in text or "]]" in text
 
 
-def _default(parameter: str) -> str:
-    """What `{{{name|default}}}` shows on a page that nobody includes."""
+def _parameter_default(parameter: str) -> str:
+    """Return what `{{{name|default}}}` shows on a page that is not a template."""
     return "".join(parameter.split("|")[1:2])
 
 
-def _guarded(text: str) -> str:
-    """Keep a resolved text's signs from being taken for those of what is around it."""
-    if text is DROP:
+def _escape_arguments(text: str) -> str:
+    """Replace `|` and `=` in a resolved text, which would be read as mark-up of the enclosing template."""
+    if text is DROPPED:
         return text
     if "|" in text or "=" in text:
         return text.replace("|", PIPE).replace("=", EQUALS)

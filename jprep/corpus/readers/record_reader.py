@@ -1,0 +1,132 @@
+"""Base class of readers of records (lines, JSON objects, rows): cleaning, ids, and the budget of bad records."""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from collections.abc import Iterator
+
+import msgspec
+
+from jprep.corpus.document import Document, Reject
+from jprep.corpus.step import Positive, Reader, Shard, Share, StepConfig
+from jprep.errors import InputError
+from jprep.io.inputs.paths import short_names
+
+MB = 1_000_000
+_EXCERPT = 80
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]+")
+# ASCII control characters except tab and newline. U+001E and U+001F are jprep's separators, the others have no meaning.
+
+Item = Document | Reject
+
+
+class RecordConfig(StepConfig, frozen=True):
+    """Options of all readers of records.
+
+    Attributes:
+        shard_mb: approximate size of a shard in million decompressed bytes; does not change the documents.
+        max_bad: maximum fraction of malformed records (invalid UTF-8, broken JSON) in a shard.
+    """
+
+    shard_mb: Positive = 32.0
+    max_bad: Share = 0.0
+
+
+class RecordLocation(msgspec.Struct, frozen=True):
+    """The position of a record.
+
+    Attributes:
+        path: path of the input.
+        offset: offset of its first byte in the decompressed input, or its row.
+        identity: id of the document, unless the record has one of its own.
+        source: name of the source.
+    """
+
+    path: str
+    offset: int
+    identity: str
+    source: str
+
+
+class ErrorBudget:
+    """Counts the records of a shard and limits the bad ones.
+
+    Args:
+        share: maximum fraction of bad records.
+
+    Attributes:
+        total: number of records read, set by the reader.
+    """
+
+    def __init__(self, share: float) -> None:
+        self._share = share
+        self._first: InputError | None = None
+        self._bad = 0
+        self.total = 0
+
+    def spend(self, error: InputError) -> None:
+        """Count a bad record. Raise its error if no bad records are allowed."""
+        if not self._share:
+            raise error
+        self._first = self._first or error
+        self._bad += 1
+
+    def settle(self) -> None:
+        """Raise the error of the first bad record if there were too many."""
+        if self._first and self._bad > self._share * self.total:
+            first = self._first
+            what = f"{self._bad} of {self.total} records are bad, over max_bad = {self._share:g}; first: {first.what}"
+            raise InputError(what, where=first.where, fix=first.fix)
+
+
+class RecordReader(Reader):
+    """A reader of records, each of which becomes a document or a reject."""
+
+    class Config(RecordConfig, frozen=True):
+        """Options of all readers of records."""
+
+    def read(self, shard: Shard, source: str) -> Iterator[Item]:
+        """Yield the documents and rejects of one shard, in order.
+
+        Raises:
+            InputError: too many records are malformed, or the input is damaged.
+        """
+        budget = ErrorBudget(self.config.max_bad)
+        for item in self._items(shard, source, budget):
+            budget.total += 1
+            yield item
+        budget.settle()
+
+    @abstractmethod
+    def _items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[Item]:
+        """Yield the records of a shard. Report bad records to the budget, and yield them as rejects."""
+
+    def _document(self, doc: Document) -> Item:
+        """Return the document with cleaned text and title, or a reject if the text is empty."""
+        text = self._clean(doc.text).strip("\n")
+        if not text or text.isspace():
+            return self._reject(doc.id, "empty", title=doc.title)
+        return msgspec.structs.replace(doc, text=text, title=self._clean(doc.title))
+
+    def _reject(self, identity: str, reason: str, excerpt: str = "", title: str = "") -> Reject:
+        return Reject(identity, title, f"reader.{self.name}", reason, excerpt[:_EXCERPT])
+
+    def _clean(self, text: str) -> str:
+        """Convert CRLF to LF and delete control characters; count both."""
+        if crlf := text.count("\r\n"):
+            self.tally["crlf.to_lf"] += crlf
+            text = text.replace("\r\n", "\n")
+        if _CONTROL.search(text):
+            before = len(text)
+            text = _CONTROL.sub("", text)
+            self.tally["control.deleted"] += before - len(text)
+        return text
+
+
+def id_prefix(shard: Shard, source: str) -> str:
+    """Return the prefix of the ids of a shard: the names of the source and the file.
+
+    The build sets the hint `name` to a name that is unique among the inputs (`jprep.io.inputs.paths.short_names`).
+    """
+    return f"{source}:{shard.hints.get('name') or short_names([shard.path])[shard.path]}"

@@ -1,0 +1,1 @@
+"""Resolve mark-up of lines and blocks: headings, lists, paragraphs, tables."""

@@ -1,0 +1,1 @@
+"""Resolve HTML in wikitext: comments, elements, tags and character references."""

@@ -1,0 +1,1 @@
+"""Resolve mark-up within a paragraph: links, external links, bold and italic."""

@@ -1,0 +1,1 @@
+"""Expand templates by tables in TOML files."""

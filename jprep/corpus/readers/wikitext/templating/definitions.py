@@ -1,0 +1,152 @@
+"""Template tables: load from TOML files what templates show."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from jprep.corpus.readers.wikitext.templating.eras import format_year_with_era
+from jprep.corpus.readers.wikitext.templating.formats import Lookup, TemplateFormat
+from jprep.errors import ConfigError
+
+BUILTIN_FILES = (Path(__file__).parent / "templates.toml", Path(__file__).parent / "names.toml")
+
+WILDCARD_KEY = "*"
+"""Key of the text that `*` in the name of a template matched."""
+
+TITLE_KEY = "@title"
+"""Key of the title of the page."""
+
+TemplateEntry = tuple[str, list[TemplateFormat]]
+"""The text matched by `*` in the name of a template, and its formats. The first format with a result is used."""
+
+
+class TemplateRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One entry of a table: what the templates with these names show.
+
+    Attributes:
+        format: a format, or several, of which the first one with a result is used; "" shows nothing.
+        names: names of the templates. Case is ignored unless two names differ in it only, and always for the first
+            letter. `*` matches any text.
+        names_from: name of a lookup whose keys are further names.
+    """
+
+    format: str | list[str]
+    names: list[str] = []
+    names_from: str = ""
+
+
+class TemplateFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table file.
+
+    Attributes:
+        show: what templates show.
+        lookup: values by key, for use in formats, e.g. languages by code.
+        labels: words that are removed if the text after their colon was dropped.
+        disambiguation: names and redirects of the templates that mark disambiguation pages; they show nothing.
+    """
+
+    show: list[TemplateRule] = []
+    lookup: dict[str, dict[str, str]] = {}
+    labels: list[str] = []
+    disambiguation: list[str] = []
+
+
+class TemplateTable:
+    """What templates show, by their names.
+
+    Args:
+        paths: further table files. A later entry replaces an earlier one of the same name.
+
+    Attributes:
+        hashes: SHA-256 of every file, by its name or path.
+        lookups: the lookups, by name.
+        labels: words that are removed if the text after their colon was dropped.
+        disambiguation: names of the templates that mark disambiguation pages.
+
+    Raises:
+        ConfigError: a file cannot be read, or an entry is invalid.
+    """
+
+    def __init__(self, paths: Iterable[str] = ()) -> None:
+        self.hashes: dict[str, str] = {}
+        self.lookups: dict[str, dict[str, str]] = {}
+        self.labels: set[str] = set()
+        self.disambiguation: set[str] = set()
+        self._formats: dict[str, list[TemplateFormat]] = {}
+        self._patterns: list[tuple[re.Pattern[str], list[TemplateFormat]]] = []
+        files = [(path, self._read(path)) for path in (*BUILTIN_FILES, *map(Path, paths))]
+        for _, file in files:
+            self.labels.update(file.labels)
+            self.disambiguation.update(file.disambiguation)
+            for name, values in file.lookup.items():
+                self.lookups.setdefault(name, {}).update(values)
+        lookups = {name: _lookup(values) for name, values in self.lookups.items()} | {"era": format_year_with_era}
+        self._formats.update((canonical_name(name), []) for name in self.disambiguation)
+        for path, file in files:
+            for number, show in enumerate(file.show, 1):
+                self._enter(show, lookups, f"{path}, [[show]] number {number}")
+        self._folded = {name.casefold(): formats for name, formats in self._formats.items()}
+
+    def find(self, name: str) -> TemplateEntry | None:
+        """Return the entry of a template by its canonical name, or None for an unknown template."""
+        formats = self._formats.get(name, self._folded.get(name.casefold()))
+        if formats is not None:
+            return name, formats
+        head, colon, rest = name.partition(":")
+        if colon and (formats := self._folded.get(f"{head.casefold()}:*")) is not None:
+            return rest.strip(), formats
+        for pattern, formats in self._patterns:
+            if match := pattern.fullmatch(name):
+                return match[1].strip(), formats
+        return None
+
+    def _read(self, path: Path) -> TemplateFile:
+        try:
+            data = path.read_bytes()
+            file = msgspec.toml.decode(data, type=TemplateFile)
+        except OSError as error:
+            raise ConfigError("cannot read a template table", where=str(path), fix=str(error)) from error
+        except (msgspec.DecodeError, ValueError) as error:
+            raise ConfigError(f"invalid template table: {error}", where=str(path), fix=_SEE) from error
+        self.hashes[path.name if path in BUILTIN_FILES else str(path)] = hashlib.sha256(data).hexdigest()
+        return file
+
+    def _enter(self, show: TemplateRule, lookups: Mapping[str, Lookup], where: str) -> None:
+        sources = [show.format] if isinstance(show.format, str) else show.format
+        try:
+            formats = [TemplateFormat(source, lookups) for source in sources if source]
+            names = [*show.names, *(self.lookups[show.names_from] if show.names_from else ())]
+        except (ValueError, KeyError) as error:
+            raise ConfigError(f"invalid entry: {error}", where=where, fix=_SEE) from error
+        for name in names:
+            if "*" in name and not name.endswith(":*"):
+                pattern = re.escape(name).replace(r"\*", "(.*)", 1)
+                self._patterns.insert(0, (re.compile(pattern, re.I | re.S), formats))
+            else:
+                self._formats[canonical_name(name)] = formats
+
+
+@cache
+def load_template_table(paths: tuple[str, ...]) -> TemplateTable:
+    """Return the table of these files, read once per process; see `TemplateTable`."""
+    return TemplateTable(paths)
+
+
+_SEE = "see docs/wikitext.md for the format"
+
+
+def canonical_name(name: str) -> str:
+    """Return the name of a template as MediaWiki normalizes it: spaces for underscores, first letter in upper case."""
+    name = " ".join(name.replace("_", " ").split())
+    return name[:1].upper() + name[1:]
+
+
+def _lookup(values: Mapping[str, str]) -> Lookup:
+    folded = {key.casefold(): value for key, value in values.items()}
+    return lambda key: folded.get(key.casefold(), "")

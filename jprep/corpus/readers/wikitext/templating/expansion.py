@@ -1,0 +1,113 @@
+"""Expand templates, parser functions and variables (`{{…}}`) to the text that they show."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from jprep.corpus.document import Tally
+from jprep.corpus.readers.wikitext.placeholders import DROPPED, LINKED
+from jprep.corpus.readers.wikitext.templating.definitions import (
+    TITLE_KEY,
+    WILDCARD_KEY,
+    TemplateEntry,
+    TemplateTable,
+    canonical_name,
+)
+
+_PREFIX = re.compile(r"(?:(?:safesubst|subst|msg|msgnw|template|テンプレート)\s*:\s*)+", re.I)
+_EDGE = " \t\n" + DROPPED + LINKED
+_NOT_CACHED: TemplateEntry = ("", [])
+_MAX_CACHED_NAMES = 20_000  # limits memory: names repeat, but a dump contains very many
+
+
+class TemplateExpander:
+    """Expands templates by a table. Unknown templates are dropped and counted.
+
+    Args:
+        table: what templates show.
+        tally: receives the counts `templates.expanded`, `.hidden` (known to show no text) and `.unknown`.
+
+    Attributes:
+        title: title of the current page, set by the caller.
+    """
+
+    def __init__(self, table: TemplateTable, tally: Tally) -> None:
+        self._table, self._tally = table, tally
+        self._cache: dict[str, TemplateEntry | None] = {}
+        self.title = ""
+
+    def expand(self, content: str) -> str:
+        """Return the text that `{{content}}` shows. Templates and links in it must be resolved already."""
+        name, _, rest = content.partition("|")
+        name = name.strip(_EDGE)
+        if name[:1] == "#":
+            self._tally["templates.functions"] += 1
+            return _call(name, rest) or DROPPED
+        entry = self._cache.get(name, _NOT_CACHED)
+        if entry is _NOT_CACHED:
+            entry = self._find(name)
+        if entry is None:
+            self._tally["templates.unknown"] += 1
+            return DROPPED
+        star, formats = entry
+        if formats:
+            arguments = _arguments(rest)
+            arguments[WILDCARD_KEY], arguments[TITLE_KEY] = star, self.title
+            for format in formats:
+                if shown := format.fill(arguments):
+                    self._tally["templates.expanded"] += 1
+                    return shown
+        self._tally["templates.hidden"] += 1
+        return DROPPED
+
+    def _find(self, name: str) -> TemplateEntry | None:
+        if prefix := _PREFIX.match(name):
+            name = name[prefix.end() :]
+        entry = self._table.find(canonical_name(name.replace(DROPPED, "")))
+        if ":" not in name:  # `DEFAULTSORT:…` is a different name on every page
+            if len(self._cache) >= _MAX_CACHED_NAMES:
+                self._cache.clear()
+            self._cache[name] = entry
+        return entry
+
+
+def _arguments(rest: str) -> dict[str, str]:
+    arguments: dict[str, str] = {}
+    count = 0
+    for part in rest.split("|"):
+        key, equals, value = part.partition("=")
+        if equals:
+            arguments[key.strip()] = value.strip(_EDGE)
+        else:
+            count += 1
+            arguments[str(count)] = part.strip(_EDGE)
+    return arguments
+
+
+def _call(name: str, rest: str) -> str:
+    """Return what a parser function shows, if its arguments are sufficient to compute it."""
+    function, _, first = name.partition(":")
+    compute = _FUNCTIONS.get(function.strip().lower())
+    return compute(first.strip(_EDGE), [part.strip(_EDGE) for part in rest.split("|")]) if compute else ""
+
+
+def _if(condition: str, branches: list[str]) -> str:
+    return branches[0] if condition else "".join(branches[1:2])
+
+
+def _ifeq(left: str, branches: list[str]) -> str:
+    return "".join(branches[1:2] if left == branches[0] else branches[2:3])
+
+
+def _switch(value: str, cases: list[str]) -> str:
+    matched = False
+    for case in cases:
+        key, equals, shown = case.partition("=")
+        matched = matched or key.strip() in (value, "#default")
+        if matched and equals:
+            return shown.strip()
+    return "" if "=" in cases[-1] else cases[-1]
+
+
+_FUNCTIONS: dict[str, Callable[[str, list[str]], str]] = {"#if": _if, "#ifeq": _ifeq, "#switch": _switch}

@@ -1,0 +1,119 @@
+"""The stage after deduplication: remove duplicates, segment the remaining text, write the final shards."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from jprep.corpus.config import StepRef, make_step
+from jprep.corpus.dedup.exact import drops_for_shard
+from jprep.corpus.document import Document
+from jprep.corpus.processing import describe_step, drop_lines, reject, take_tally
+from jprep.corpus.stages.task_output import open_task_output
+from jprep.corpus.step import Segmenter
+from jprep.corpus.store import DOCUMENTS, TOTALS_PREFIX, read_rows
+from jprep.engine.stage import Output, Receipt, Result, Stage, Task
+from jprep.io.atomic import atomic_path
+from jprep.io.verified_files import RUN_AGAIN, verify_file
+
+
+class SegmentStage(Stage):
+    """Removes duplicates and marks words.
+
+    Args:
+        read: receipts of the read stage.
+        drops: outputs of the dedup stage. The caller verifies them, since every task reads a part of each.
+        segmenter: the segmenter of the recipe.
+        made_from: fingerprint fields: the fingerprint of the read stage and the description of the segmenter.
+        metadata: metadata of the Parquet schema.
+    """
+
+    name = "words"
+
+    def __init__(
+        self,
+        read: list[Receipt],
+        drops: list[Output],
+        segmenter: StepRef,
+        made_from: dict[str, Any],
+        metadata: dict[str, str],
+    ) -> None:
+        self._read, self._drops, self._segmenter, self._made_from = read, drops, segmenter, made_from
+        self._metadata = metadata
+
+    @cached_property
+    def _step(self) -> Segmenter:
+        step: Segmenter = make_step("segmenter", self._segmenter)
+        return step
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without the segmenter: each process opens its own."""
+        return {name: value for name, value in self.__dict__.items() if name != "_step"}
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fingerprint fields: the documents and the segmenter."""
+        return self._made_from
+
+    def total(self) -> int:
+        """Return the number of characters of all documents."""
+        return sum(receipt.counts.get("total.characters", 0) for receipt in self._read)
+
+    def tasks(self) -> Iterator[Task]:
+        """Yield one task per file of documents."""
+        for shard, receipt in enumerate(self._read):
+            for output in receipt.outputs:
+                if output.folder == DOCUMENTS:
+                    payload = (shard, output, receipt.counts)
+                    yield Task(receipt.task, payload, receipt.counts["total.characters"], output.sha256)
+
+    def run(self, task: Task, root: Path) -> Result:
+        """Rewrite a file of documents without duplicates and with words."""
+        shard, output, counts = task.payload
+        drops = drops_for_shard(shard, root, self._drops)
+        if not drops and not self._step.marks:
+            verify_file(root / output.path, output.sha256)
+            return _link_unchanged(root, output, counts)
+        with open_task_output(root, "", f"{self.name}/{task.id}", self._step, self._metadata) as task_output:
+            for row, doc in enumerate(read_rows(root, output, Document, fix=RUN_AGAIN)):
+                if row in drops.documents:
+                    task_output.add(reject(doc, "dedup.documents", "duplicate"))
+                    continue
+                if row in drops.lines:
+                    drop_lines(doc, drops.lines[row], "dedup.lines", task_output.counts)
+                task_output.add(doc if doc.text else reject(doc, "dedup.lines", "empty"))
+        task_output.counts.update(dict(take_tally("segmenter", self._step)))
+        return task_output.result()
+
+    def close(self) -> None:
+        """Close the segmenter of this process."""
+        if step := self.__dict__.pop("_step", None):
+            step.close()
+
+
+def describe_segmenter(ref: StepRef) -> dict[str, Any]:
+    """Return the description of a segmenter for the manifest.
+
+    Raises:
+        MachineError: the segmenter is not installed.
+    """
+    step = make_step("segmenter", ref)
+    try:
+        return describe_step(step)
+    finally:
+        step.close()
+
+
+def _link_unchanged(root: Path, output: Output, counts: dict[str, int]) -> Result:
+    """Put a file that needs no change in its final place: as a hard link if possible, else as a copy."""
+    path = f"{DOCUMENTS}/{Path(output.path).name}"
+    with atomic_path(root / path) as temporary:
+        try:
+            os.link(root / output.path, temporary)
+        except OSError:
+            shutil.copyfile(root / output.path, temporary)
+    totals = {name: count for name, count in counts.items() if name.startswith(TOTALS_PREFIX)}
+    return Result([Output(path, output.rows, output.sha256)], totals)

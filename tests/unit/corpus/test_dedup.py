@@ -1,0 +1,182 @@
+"""Exact deduplication, compared with a naive implementation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from jprep.corpus.api import Corpus
+from jprep.corpus.config import decode_recipe
+from jprep.corpus.dedup import exact
+from jprep.corpus.dedup import hashes as hash_files
+from jprep.corpus.dedup.hashes import WHOLE_DOCUMENT, DocumentHashWriter
+from jprep.corpus.document import Document
+
+Texts = list[list[str]]
+"""Documents by source, one paragraph per line."""
+
+
+def naive(texts: Texts, min_chars: int) -> tuple[list[tuple[str, str]], list[tuple[str, str, str]], int]:
+    """Kept documents as (id, text), rejects as (id, step, reason), and the lines dropped."""
+    whole: set[str] = set()
+    seen: set[str] = set()
+    kept, rejects, dropped = [], [], 0
+    for source, docs in enumerate(texts):
+        for number, text in enumerate(docs):
+            name = f"s{source}:{number}"
+            if text in whole:
+                rejects.append((name, "dedup.documents", "duplicate"))
+                continue
+            whole.add(text)
+            lines = []
+            for line in text.split("\n"):
+                if len(line) < min_chars or line not in seen:
+                    lines.append(line)
+                seen.add(line)
+            dropped += text.count("\n") + 1 - len(lines)
+            if lines:
+                kept.append((name, "\n".join(lines)))
+            else:
+                rejects.append((name, "dedup.lines", "empty"))
+    return kept, rejects, dropped
+
+
+def built(folder: Path, texts: Texts, min_chars: int = 3, shards: int = 1, **dedup: bool) -> Corpus:
+    """Build a corpus of these texts, with several shards per source."""
+    folder.mkdir(exist_ok=True)
+    sources = []
+    for source, docs in enumerate(texts):
+        rows = [msgspec.json.encode({"id": str(n), "text": text}) + b"\n" for n, text in enumerate(docs)]
+        size = -(-len(rows) // shards) or 1
+        names = []
+        for part in range(0, len(rows), size):
+            names.append(str(folder / f"{source}-{part:04}.jsonl"))
+            Path(names[-1]).write_bytes(b"".join(rows[part : part + size]))
+        if names:
+            sources.append({"name": f"s{source}", "paths": names, "reader": {"use": "jsonl", "id": "id"}})
+    options = {"documents": True, "lines": True, "line_min_chars": min_chars} | dedup
+    corpus = {"sources": sources, "normalizers": [], "splitter": "none", "segmenter": "none", "dedup": options}
+    return Corpus.build(decode_recipe({"name": "dedup", "corpus": corpus}), folder / "corpus")
+
+
+def rows(corpus: Corpus) -> list[tuple[str, str]]:
+    return [(doc.id, doc.text) for doc in corpus]
+
+
+def rejected(corpus: Corpus) -> list[tuple[str, str, str]]:
+    return [(each.id, each.step, each.reason) for each in corpus.rejects()]
+
+
+lines = st.sampled_from(["あ", "いろ", "はにほ", "へとちり", "ぬるをわか", "よたれそつね"])
+documents = st.lists(lines, min_size=1, max_size=4).map("\n".join)
+
+
+def drops(folder: Path, texts: Texts, min_chars: int) -> set[tuple[int, int, int]]:
+    """Return what is dropped as (shard, row, line); the line is WHOLE_DOCUMENT for a document."""
+    hashes = []
+    for shard, docs in enumerate(texts):
+        writer = DocumentHashWriter(True, min_chars)
+        for text in docs:
+            writer.add(Document("", "", "", "", text))
+        hashes.append(writer.commit(folder, f"hashes/{shard}"))
+    stage = exact.ExactDedup(hashes, "", "")
+    outputs = [output for task in stage.tasks() for output in stage.run(task, folder).outputs]
+    found = [(shard, exact.drops_for_shard(shard, folder, outputs)) for shard in range(len(texts))]
+    whole = {(shard, row, WHOLE_DOCUMENT) for shard, drop in found for row in drop.documents}
+    return whole | {(shard, row, n) for shard, drop in found for row, lines in drop.lines.items() for n in lines}
+
+
+lines = st.sampled_from(["あ", "いろ", "はにほ", "へとちり", "ぬるをわか", "よたれそつね"])
+documents = st.lists(lines, min_size=1, max_size=4).map("\n".join)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    texts=st.lists(st.lists(documents, max_size=6), min_size=1, max_size=4),
+    min_chars=st.integers(1, 5),
+    bucket=st.sampled_from([8, 2_000_000]),
+)
+@example(texts=[["あ"]], min_chars=1, bucket=1)  # most buckets are empty
+def test_first_occurrence_is_kept(
+    texts: Texts, min_chars: int, bucket: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    seen: set[str] = set()
+    whole: set[str] = set()
+    expected = set()
+    for shard, row, text in [(s, r, text) for s, docs in enumerate(texts) for r, text in enumerate(docs)]:
+        if text in whole:
+            expected.add((shard, row, WHOLE_DOCUMENT))
+        whole.add(text)
+        for number, line in enumerate(text.split("\n")):
+            if len(line) >= min_chars and line in seen:
+                expected.add((shard, row, number))
+            seen.add(line)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hash_files, "_BUCKET", bucket)
+        assert drops(tmp_path_factory.mktemp("law"), texts, min_chars) == expected
+
+
+TEXTS = [["初めの行\n次の行", "別の文書"], ["次の行\n自分の行", "別の文書"], ["初めの行", "終わり\n終わり"]]
+
+
+def test_first_occurrence_is_kept_across_sources(tmp_path: Path) -> None:
+    corpus = built(tmp_path / "a", TEXTS)
+    assert rows(corpus) == [
+        ("s0:0", "初めの行\n次の行"), ("s0:1", "別の文書"), ("s1:0", "自分の行"), ("s2:1", "終わり"),
+    ]  # fmt: skip
+    assert rejected(corpus) == [("s1:1", "dedup.documents", "duplicate"), ("s2:0", "dedup.lines", "empty")]
+    assert [each.excerpt for each in corpus.rejects()] == ["別の文書", ""]
+    counts = corpus.manifest.counts
+    assert (counts["dedup.lines.lines_dropped"], counts["dedup.lines.characters_dropped"]) == (3, 10)
+    assert corpus.manifest.rejects == {"dedup.documents/duplicate": 1, "dedup.lines/empty": 1}
+
+
+def test_dedup_lines_only(tmp_path: Path) -> None:
+    corpus = built(tmp_path / "a", TEXTS, documents=False)
+    assert [each[1] for each in rows(corpus)] == ["初めの行\n次の行", "別の文書", "自分の行", "終わり"]
+    assert {each[1:] for each in rejected(corpus)} == {("dedup.lines", "empty")}
+
+
+def test_dedup_documents_only(tmp_path: Path) -> None:
+    corpus = built(tmp_path / "a", TEXTS, lines=False)
+    assert [each[0] for each in rows(corpus)] == ["s0:0", "s0:1", "s1:0", "s2:0", "s2:1"]
+
+
+def test_dedup_disabled(tmp_path: Path) -> None:
+    corpus = built(tmp_path / "a", TEXTS, documents=False, lines=False)
+    assert len(corpus) == 6
+    assert not list(corpus.rejects())
+
+
+def test_any_number_of_buckets_gives_the_same_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [[f"{n % 17}番目の文書\n{n % 5}番目の行" for n in range(start, start + 40)] for start in (0, 20)]
+    expected = built(tmp_path / "one", texts)
+    monkeypatch.setattr(hash_files, "_BUCKET", 30)
+    many = built(tmp_path / "many", texts)
+    assert exact.ExactDedup([exact.Output("x", 240, "")], "", "").total() == 16
+    assert (many.manifest.parts, many.manifest.reject_parts) == (
+        expected.manifest.parts,
+        expected.manifest.reject_parts,
+    )
+
+
+@pytest.mark.parametrize("group", [1_000, 8_000, 1 << 20])
+def test_any_shard_size_gives_the_same_rows(group: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from jprep.corpus.stages import read as stage
+
+    texts = [[f"{n % 170}番目の文書\n{n % 50}番目の行" for n in range(start, start + 400)] for start in (0, 200)]
+    kept, rejects, _ = naive(texts, 3)
+    monkeypatch.setattr(stage, "_GROUP", group)
+    corpus = built(tmp_path / "a", texts, shards=13)
+    assert rows(corpus) == kept
+    assert sorted(rejected(corpus)) == sorted(rejects)
+
+
+@pytest.mark.parametrize("texts", [[["短い"]], [["あ"], ["あ"]]])
+def test_shards_without_hashes(texts: Texts, tmp_path: Path) -> None:
+    corpus = built(tmp_path / "a", texts, min_chars=20, documents=False)
+    assert len(corpus) == len(texts)

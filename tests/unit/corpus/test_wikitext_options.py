@@ -1,0 +1,159 @@
+"""Options, counts and template tables of the wikitext extractor."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from jprep.corpus.readers.wikitext import Extractor, ExtractorConfig
+from jprep.corpus.readers.wikitext.templating.definitions import BUILTIN_FILES, TemplateTable
+from jprep.corpus.readers.wikitext.templating.formats import TemplateFormat
+from jprep.errors import ConfigError
+
+DOCS = Path(__file__).parents[3] / "docs" / "wikitext.md"
+
+
+def extract(source: str, **options: object) -> str:
+    return Extractor(ExtractorConfig(**options)).extract(source, "鴨川")
+
+
+def test_headings_can_be_dropped() -> None:
+    assert extract("== 地理 ==\n川。", headings="drop") == "川。"
+
+
+def test_lists_can_be_dropped_but_not_indented_text() -> None:
+    assert extract("前\n* 一\n; 二: 三\n: 四", lists=False) == "前\n四"
+
+
+def test_sections_can_be_dropped_with_subsections() -> None:
+    source = "前\n== 脚注 ==\n一\n=== 注 ===\n二\n== 川 ==\n三"
+    assert extract(source, drop_sections=["脚注"]) == "前\n川\n三"
+
+
+def test_tables_can_be_kept() -> None:
+    source = '{| class="a"\n|+ 題\n|-\n! 川 !! 長さ\n|-\n| style="b" | [[鴨川|鴨]] || 31\n|}\n後'
+    assert extract(source, tables=True) == "題\n川\t長さ\n鴨\t31\n後"
+
+
+def test_captions_can_be_kept() -> None:
+    source = (
+        "[[ファイル:A.jpg|thumb|200px|[[鴨川|川]]の春|alt=x]]前[[ファイル:B.png|20px]]\n<gallery>\nC.jpg|秋\n</gallery>"
+    )
+    assert extract(source, captions=True) == "川の春\n前\n秋"
+
+
+def test_links_can_show_their_targets() -> None:
+    source = "[[貞観 (日本)|貞観]]13年、[[沿革#戦後|戦後]]、[[#節|この節]]、[[塔|{{small|旧塔}}]]、[[鴨川]]"
+    assert extract(source, links="target") == "貞観 (日本)13年、沿革、この節、塔、鴨川"
+
+
+def test_apostrophes_of_targets_are_text() -> None:
+    assert extract("''[[Rock ''n'' Roll|曲]]''と''[[B's]]''", links="target") == "Rock ''n'' RollとB's"
+
+
+def test_formulas_and_code_can_be_kept() -> None:
+    source = "<math>a\n+b</math>\n<syntaxhighlight>\nx = [[1]]\n</syntaxhighlight>"
+    assert extract(source, math=True, code=True) == "a +b\nx = [[1]]"
+
+
+def test_the_namespaces_of_a_wiki() -> None:
+    extractor = Extractor(ExtractorConfig(), namespaces={"datei": 6, "kategorie": 14})
+    assert extractor.extract("前[[Datei:A.jpg|x]][[Kategorie:B]][[File:C]]後", "題") == "前後"
+
+
+def test_counts() -> None:
+    extractor = Extractor(ExtractorConfig())
+    source = "{{small|a}}{{sfn|a}}{{未知}}<ref>b</ref>[[File:a]][[Category:b]][[en:c]]（{{未知}}）\n{|\n|}\n[[x"
+    extractor.extract(source, "題")
+    expected = {"templates.expanded": 1, "templates.hidden": 1, "templates.unknown": 2, "refs": 1, "files": 1}
+    expected |= {"categories": 1, "interlanguage": 1, "brackets.emptied": 1, "tables": 1, "unclosed.links": 1}
+    assert {name: extractor.tally[name] for name in expected} == expected
+
+
+def test_pages_are_independent() -> None:
+    extractor = Extractor(ExtractorConfig())
+    extractor.extract("<nowiki>x</nowiki>[[{{{|", "一")
+    assert extractor.extract("{{PAGENAME}}<nowiki>y</nowiki>", "二") == "二y"
+
+
+def test_user_table_extends_and_overrides(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text(
+        'labels = ["川名"]\n[lookup.language]\nxx = "某語"\n'
+        '[[show]]\nformat = "<{1}>"\nnames = ["small"]\n[[show]]\nformat = "{1:river}"\nnames = ["川名"]\n'
+        '[lookup.river]\nkamo = "鴨川"\n',
+        encoding="utf-8",
+    )
+    source = "{{small|a}}、{{川名|kamo}}、{{lang-xx|b}}、川（川名: {{未知}}）"
+    assert extract(source, templates=[str(mine)]) == "<a>、鴨川、某語: b、川"
+
+
+def test_provenance_names_every_table(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text("", encoding="utf-8")
+    names = Extractor(ExtractorConfig(templates=[str(mine)])).provenance()
+    assert set(names) == {"templates.templates.toml", "templates.names.toml", f"templates.{mine}"}
+    assert all(len(digest) == 64 for digest in names.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[[show]]\nnames = []", "format"),
+        ('[[show]]\nformat = "{1"\nnames = ["a"]', "syntax error|unexpected end"),
+        ('[[show]]\nformat = "{1:nowhere}"\nnames = ["a"]', "nowhere"),
+        ('[[show]]\nformat = "[{1}"\nnames = ["a"]', "unexpected end"),
+        ('[[show]]\nformat = ""\nnames_from = "nowhere"', "nowhere"),
+        ('[[shows]]\nformat = ""', "shows"),
+        ("= 1", "invalid template table"),
+    ],
+)
+def test_invalid_table_error_names_the_entry(tmp_path: Path, text: str, message: str) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=message) as raised:
+        TemplateTable([str(mine)])
+    assert str(mine) in raised.value.where
+
+
+def test_missing_table_error_names_the_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot read"):
+        TemplateTable([str(tmp_path / "none.toml")])
+
+
+@pytest.mark.parametrize(
+    ("source", "arguments", "shown"),
+    [
+        ("{1}", {"1": "a"}, "a"),
+        ("{1}", {}, ""),
+        ("{1|2}", {"2": "b"}, "b"),
+        ("{1}（{2}）", {"1": "a"}, ""),
+        ("{1}[（{2}）]", {"1": "a"}, "a"),
+        ("{1}[（{2}）]", {"1": "a", "2": "b"}, "a（b）"),
+        ("{2+、}", {"1": "a", "2": "b", "3": "c", "x": "y"}, "b、c"),
+        (r"\[{1}\]", {"1": "a"}, "[a]"),
+        ("{1:up}", {"1": "a"}, "A"),
+        ("–", {}, "–"),
+    ],
+)
+def test_formats(source: str, arguments: dict[str, str], shown: str) -> None:
+    assert TemplateFormat(source, {"up": str.upper}).fill(arguments) == shown
+
+
+def test_built_in_tables_have_no_duplicate_entries() -> None:
+    shown = tomllib.loads(BUILTIN_FILES[0].read_text(encoding="utf-8"))["show"]
+    names = [name for entry in shown for name in entry.get("names", [])]
+    assert sorted({name for name in names if names.count(name) > 1}) == []
+
+
+def test_every_feature_of_a_table_is_documented() -> None:
+    docs = DOCS.read_text(encoding="utf-8")
+    words = ("[[show]]", "format", "names", "names_from", "[lookup.", "labels", "{1}", "{*}", "{@title}", "{2+", "\\[")
+    for word in words:
+        assert word in docs, f"{word} is not in docs/wikitext.md"
+    for lookup in TemplateTable().lookups:
+        assert f"`{lookup}`" in docs
+    for option in ExtractorConfig.__struct_fields__:
+        assert f"`{option}`" in docs
