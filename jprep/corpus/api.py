@@ -17,7 +17,7 @@ from jprep.errors import ConfigError
 from jprep.io.verified_files import find_damage
 
 if TYPE_CHECKING:  # what building needs is loaded when something is built: `import jprep` stays fast
-    from jprep.corpus.config import Recipe
+    from jprep.corpus.config import CorpusRecipe
     from jprep.engine.runner import ProgressReporter
     from jprep.engine.stage import Output, Receipt
 
@@ -56,7 +56,8 @@ class SearchHit(msgspec.Struct, frozen=True):
 class Corpus:
     """A finished corpus in a folder.
 
-        corpus = Corpus.build("data_recipes/jawiki.toml", "work/jawiki/corpus", workers=8)
+        recipe = jprep.load_recipe("data_recipes/jawiki.toml")
+        corpus = Corpus.build(recipe, "work/jawiki/corpus", workers=8)
         for document in corpus:
             print(document.title, len(document.text))
 
@@ -74,7 +75,7 @@ class Corpus:
     @classmethod
     def build(
         cls,
-        recipe: Recipe | str | Path,
+        recipe: CorpusRecipe,
         folder: str | Path,
         *,
         workers: int = 1,
@@ -84,7 +85,7 @@ class Corpus:
         """Build a corpus, or go on with one; see `jprep.corpus.build.build`.
 
         Args:
-            recipe: a recipe, or the path of one.
+            recipe: a recipe, e.g. from `jprep.load_recipe`.
             folder: where to build it.
             workers: processes; the bytes are the same for any number.
             progress: is told of each task.
@@ -94,10 +95,8 @@ class Corpus:
             JprepError: its kinds say what to mend; the same call then goes on.
         """
         from jprep.corpus.build import build
-        from jprep.corpus.config import load_recipe
         from jprep.engine.local import Local
 
-        recipe = load_recipe(Path(recipe)) if isinstance(recipe, str | Path) else recipe
         with closing(Local(workers)) as executor:
             build(recipe, Path(folder), executor, progress or SilentProgress(), restart=restart)
         return cls(folder)

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from jprep.corpus.config import Recipe
+from jprep.corpus.config import CorpusRecipe
 from jprep.corpus.dedup.exact import ExactDedup
 from jprep.corpus.dedup.hashes import HASHES
 from jprep.corpus.dedup.ids import FindRepeatedIds, IdHashes, RepeatedIds, repeated_ids
@@ -47,7 +47,7 @@ _NAMED = 3  # input files that a signature names
 
 
 def build(
-    recipe: Recipe, folder: Path, executor: Executor, progress: ProgressReporter, *, restart: bool = False
+    recipe: CorpusRecipe, folder: Path, executor: Executor, progress: ProgressReporter, *, restart: bool = False
 ) -> Manifest:
     """Build a corpus, or bring one that was begun to its end, or see that it is whole.
 
@@ -75,7 +75,7 @@ def output_directory(folder: Path) -> OutputDirectory:
     return OutputDirectory(folder, CORPUS, files=_FILES)
 
 
-def expected_made_from(recipe: Recipe, cache: Path) -> dict[str, Any]:
+def expected_made_from(recipe: CorpusRecipe, cache: Path) -> dict[str, Any]:
     """What the manifest's `made_from` will be, known before anything is built.
 
     Args:
@@ -90,7 +90,7 @@ def expected_made_from(recipe: Recipe, cache: Path) -> dict[str, Any]:
         return _made_from(recipe, reading)
 
 
-def _made_from(recipe: Recipe, reading: ReadStage) -> dict[str, Any]:
+def _made_from(recipe: CorpusRecipe, reading: ReadStage) -> dict[str, Any]:
     made_from: dict[str, Any] = {"documents": plain(reading.fields())}
     if deduplicates(recipe.corpus):
         made_from["words"] = plain({"segmenter": describe_segmenter(recipe.corpus.segmenter)})
@@ -108,7 +108,9 @@ def _in_format(made_from: dict[str, Any], form: int) -> dict[str, Any]:
 class _Build:
     """One run of `build`, under the folder's lock."""
 
-    def __init__(self, recipe: Recipe, out: OutputDirectory, executor: Executor, progress: ProgressReporter) -> None:
+    def __init__(
+        self, recipe: CorpusRecipe, out: OutputDirectory, executor: Executor, progress: ProgressReporter
+    ) -> None:
         self._recipe, self._out, self._folder = recipe, out, out.path
         self._executor, self._progress = executor, progress
         self._barrier = deduplicates(recipe.corpus)

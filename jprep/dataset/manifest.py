@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from jprep.corpus.config import parse_config
+from jprep.config import parse_config
 from jprep.engine.manifest import read_manifest, write_manifest
 from jprep.engine.stage import Output
 from jprep.errors import ConfigError, DamagedError
@@ -130,9 +130,18 @@ def dataset_config(section: Mapping[str, Any], where: str) -> DatasetConfig:
         ConfigError: an unknown key, a value of the wrong type or out of its range.
     """
     config = parse_config(dict(section), DatasetConfig, where=where)
+    check_dataset_config(config, where)
+    return config
+
+
+def check_dataset_config(config: DatasetConfig, where: str) -> None:
+    """Check the values of a `[dataset]` section.
+
+    Raises:
+        ConfigError: a value out of its range.
+    """
     if not 0 <= config.validation < 1:
         raise ConfigError("dataset.validation is a share", where=where, fix="give a number from 0 to below 1")
-    return config
 
 
 def read_dataset(folder: Path) -> DatasetManifest:

@@ -11,16 +11,10 @@ from pathlib import Path
 
 from jprep.engine.output_kinds import STATE, OutputKind, find_outputs, is_unused
 from jprep.errors import ConfigError, Interrupted
-from jprep.io.atomic import (
-    final_name,
-    missing_folders,
-    remove_contents,
-    remove_empty_folders,
-    remove_temporary_files,
-    write_error,
-)
+from jprep.io.atomic import final_name, missing_folders, remove_contents, remove_empty_folders, remove_temporary_files
 from jprep.io.inputs.paths import is_local
 from jprep.io.lock import hold_lock
+from jprep.io.os_errors import write_error
 
 _OTHER_PLACE = "choose another output directory, or move this one away"
 _NAMED = 3  # files that a message names

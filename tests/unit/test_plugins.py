@@ -7,13 +7,13 @@ from importlib.metadata import EntryPoint
 from types import ModuleType, SimpleNamespace
 
 import pytest
+from jprep.plugins.references import load_class, suggest_name
 
 from jprep.corpus import builtin
 from jprep.corpus.readers.lines import TextReader
 from jprep.errors import ConfigError
 from jprep.plugins import PluginRegistry, hookimpl, hookspecs
 from jprep.plugins.manager import PLUGIN_KINDS
-from jprep.plugins.references import load_class, suggest_name
 
 BUILTIN = EntryPoint("builtin", "jprep.corpus.builtin", "jprep")
 

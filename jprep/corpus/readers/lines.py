@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from jprep.config import suggest_name
 from jprep.corpus.document import Document, Reject
 from jprep.corpus.readers import cut, encoding
 from jprep.corpus.readers.fields import FieldConfig, dig, document
@@ -18,7 +19,6 @@ from jprep.errors import ConfigError, InputError
 from jprep.io.inputs.limits import MAX_RATIO
 from jprep.io.inputs.paths import size_of
 from jprep.io.inputs.streams import is_plain, open_input
-from jprep.plugins.references import suggest_name
 
 _ONE_DOCUMENT = 8 * MB
 # The longest novels have some 5 MB: a larger file is a collection.
