@@ -67,7 +67,8 @@ def segment(using: str, separator: str, overrides: tuple[str, ...]) -> None:
 
 
 def _step(kind: str, name: str, overrides: tuple[str, ...]) -> Any:
-    from jprep.corpus.config import apply_overrides, make_step
+    from jprep.config import apply_overrides
+    from jprep.corpus.config import make_step
 
     return make_step(kind, apply_overrides({"use": name}, overrides))
 

@@ -82,7 +82,7 @@ class RunPlan(NamedTuple):
         """Return the output directory of a step; `*` stands for the number of a fold."""
         if step == "export":
             return self.run / ("" if self.runs == [self.run] else "fold-*") / EXPORT
-        return self.run if step == "train" else getattr(self.paths, step)  # type: ignore[no-any-return]
+        return self.run if step == "train" else getattr(self.paths, step)
 
     def pending_downloads(self) -> dict[Path, str]:
         """Return what will be downloaded: URLs by path. At scale tiny these are the first megabytes of files."""
