@@ -25,13 +25,12 @@ from jprep.corpus.store import (
     Manifest,
     metadata,
     read_manifest,
-    write_manifest,
 )
 from jprep.corpus.words import WordsStage, describe_segmenter
 from jprep.engine.fingerprint import fingerprint, plain
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import CORPUS, HASH_CACHE, STATE
-from jprep.engine.runner import Executor, ProgressReporter, list_outputs, refuse_mismatch, run_stage, sum_counts
+from jprep.engine.runner import Executor, ProgressReporter, list_outputs, sum_counts
 from jprep.engine.stage import Output, Receipt, Stage
 from jprep.errors import ConfigError, MismatchError
 from jprep.io.failpoints import failpoint
@@ -124,11 +123,10 @@ class _Build:
             return self._run(restart)
         finally:
             if self._out.finished:
-                self._out.remove_state()
+                self._out.clean()
 
     def _run(self, restart: bool) -> Manifest:
         self._out.refuse_foreign_files()
-        self._out.remove_leftovers()
         corpus, cache = self._recipe.corpus, self._folder / HASH_CACHE
         self._inputs = [find_inputs(source, cache, fresh=restart) for source in corpus.sources]
         folder = f"{STATE}/documents/" if self._barrier else ""
@@ -152,13 +150,12 @@ class _Build:
         if any(file.is_pipe for files in self._inputs for file in files):
             fix = "give another -o, or --restart to build it again"
             raise MismatchError("a finished corpus cannot be held against a pipe", where=str(self._folder), fix=fix)
-        refuse_mismatch(_in_format(self._made_from, manifest.format), manifest.made_from, self._folder)
-        for file in manifest.files:
-            verify_file(self._folder / file.path, file.sha256, "--restart builds the corpus again")
+        expected = _in_format(self._made_from, manifest.format)
+        self._out.verify(expected, manifest.made_from, manifest.files, "--restart builds the corpus again")
         return manifest
 
     def _stage(self, stage: Stage) -> list[Receipt]:
-        return run_stage(stage, self._folder, self._out.state / stage.name, self._executor, self._progress)
+        return self._out.run_stage(stage, self._executor, self._progress)
 
     def _deduplicate(self, read: list[Receipt], about: dict[str, str]) -> list[Receipt]:
         read_from = fingerprint(self._made_from["documents"])
@@ -204,14 +201,9 @@ class _Build:
             parts=_in_folder(DOCUMENTS, stages[-1]),
             reject_parts=_in_folder(REJECTS, receipts),
         )
-        self._tidy(manifest)
-        write_manifest(self._folder, manifest)
+        # Files of an interrupted run go: people read whole folders.
+        self._out.seal(manifest, keep={file.path for file in manifest.files})
         return manifest
-
-    def _tidy(self, manifest: Manifest) -> None:
-        """Delete what an earlier, interrupted run left among the corpus's own files: people read whole folders."""
-        self._out.remove_leftovers()
-        self._out.remove_files(keep={file.path for file in manifest.files})
 
     def _sources(self, read: list[Receipt], repeated: dict[int, RepeatedIds]) -> list[dict[str, Any]]:
         """Each source with its files; a pipe, which cannot be hashed beforehand, by the hash of its shards' hashes."""

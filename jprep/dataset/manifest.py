@@ -23,7 +23,7 @@ FORMAT = 1
 TRAIN, VALIDATION = "train", "validation"
 SPLITS = (TRAIN, VALIDATION)
 
-_PACK_AGAIN = "`jprep dataset pack … --restart` packs the corpus again"
+PACK_AGAIN = "`jprep dataset pack … --restart` packs the corpus again"
 
 WORD_START, SENTENCE_START = 1, 2
 """A token's two marks: its first byte stands at a word's, at a sentence's start. See `Split` for where they lie."""
@@ -163,7 +163,7 @@ def verify_split(folder: Path, split: Split) -> None:
         MachineError: one cannot be read.
     """
     for file in split.files:
-        verify_file(folder / file.path, file.sha256, _PACK_AGAIN)
+        verify_file(folder / file.path, file.sha256, PACK_AGAIN)
 
 
 def stored_size(folder: Path, split: Split) -> int:
@@ -175,7 +175,7 @@ def stored_size(folder: Path, split: Split) -> int:
     try:
         return sum((folder / file.path).stat().st_size for file in split.files)
     except FileNotFoundError as error:
-        raise DamagedError("this file is missing", where=str(error.filename), fix=_PACK_AGAIN) from error
+        raise DamagedError("this file is missing", where=str(error.filename), fix=PACK_AGAIN) from error
 
 
 def write_dataset(folder: Path, dataset: DatasetManifest) -> None:

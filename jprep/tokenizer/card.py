@@ -16,6 +16,9 @@ from jprep.tokenizer.config import TokenizerConfig
 
 CARD_JSON = "card.json"
 
+TRAIN_AGAIN = "`jprep tokenizer train … --restart` trains the tokenizer again"
+"""The fix for a damaged tokenizer."""
+
 FORMAT = 1
 """Raised whenever directories written before could not be read as those written now."""
 
@@ -89,8 +92,7 @@ def verify_files(folder: Path, card: TokenizerCard, names: Iterable[str] | None 
         MachineError: one cannot be read.
     """
     for name in card.files if names is None else card.files.keys() & set(names):
-        fix = "`jprep tokenizer train … --restart` trains the tokenizer again"
-        verify_file(folder / name, card.files[name], fix)
+        verify_file(folder / name, card.files[name], TRAIN_AGAIN)
 
 
 def write_card(folder: Path, card: TokenizerCard) -> None:

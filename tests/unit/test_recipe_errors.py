@@ -139,7 +139,8 @@ def test_our_own_recipe_takes_what_is_there() -> None:
 def test_what_lies_beside_a_recipe_is_found_from_anywhere(tmp_path: Path) -> None:
     path = tmp_path / "r.toml"
     source = '[[corpus.sources]]\nname = "a"\nreader = "text"\npaths = ["{recipe}/a.txt", "b.txt"]\n'
-    section = '[train]\ntask = "regress"\nmodel = { preset = "bert-tiny" }\nsteps = 1\ndata = ["{recipe}/c.jsonl"]\nlabelled = { text = "{recipe}" }\n'
+    head = '[train]\ntask = "regress"\nmodel = { preset = "bert-tiny" }\nsteps = 1\n'
+    section = f'{head}data = ["{{recipe}}/c.jsonl"]\nlabelled = {{ text = "{{recipe}}" }}\n'
     path.write_text('name = "r"\n' + source + section)
     recipe = load_recipe(path)
     assert recipe.corpus.sources[0].paths == [str(tmp_path / "a.txt"), "b.txt"]

@@ -65,14 +65,13 @@ def export_dataset(
     _refuse_form(form, out)
     writer.check(job)
     with place.claim():
-        (out / EXPORT).unlink(missing_ok=True)
-        place.remove_leftovers()
+        place.remove_manifest()
         job.begin()
         splits, others = writer.write(job)
         written = [out / file.path for split in splits for file in split.files] + others
-        place.remove_files(keep={path.relative_to(out).as_posix() for path in written})
         further = [job.output(path, 0) for path in others]
-        write_atomic(out / EXPORT, _manifest(dataset, form, chosen, splits, further))
+        manifest = _manifest(dataset, form, chosen, splits, further)
+        place.seal(manifest, keep={path.relative_to(out).as_posix() for path in written})
     return [*written, out / EXPORT]
 
 
@@ -118,8 +117,8 @@ def _refuse_form(form: str, out: Path) -> None:
 
 def _manifest(
     dataset: DatasetManifest, form: str, options: ExportOptions, splits: list[ExportedSplit], further: list[Output]
-) -> bytes:
-    manifest = DatasetExportManifest(
+) -> DatasetExportManifest:
+    return DatasetExportManifest(
         jprep=version("jprep"),
         form=form,
         options=options.given(),
@@ -131,4 +130,3 @@ def _manifest(
         splits=splits,
         further=further,
     )
-    return encode_checksummed(manifest, indent=1)
