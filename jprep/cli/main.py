@@ -35,7 +35,7 @@ from jprep.io.os_errors import translate_os_error
 
 
 class _Group(click.Group):
-    """Treats a broken pipe as the end of the output; click itself would treat it as a failure."""
+    """A group that treats a broken pipe as the end of the output; click would treat it as a failure."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
@@ -46,7 +46,7 @@ class _Group(click.Group):
 
 
 def _end_of_pipe() -> int:
-    """Discard what is still buffered once the reader is gone (`jprep … | head`); return the exit code."""
+    """Discard buffered output after the reader has closed the pipe (`jprep … | head`); return the exit code."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
@@ -54,10 +54,10 @@ def _end_of_pipe() -> int:
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="jprep")
 def cli() -> None:
-    """Japanese text, from raw dumps to a trained model."""
+    """Turn raw Japanese text into a corpus, a tokenizer, a dataset and a trained model."""
 
 
-_SHOWN = 200  # characters of an argument, in an error
+_MAX_ARGUMENT = 200  # characters of an argument that an error shows
 
 _DATA, _MODELS = (corpus, tokenizer, dataset, text), (train, export, infer, backends)
 
@@ -66,8 +66,8 @@ for command in (run, recipes, *_DATA, *_MODELS, list_plugins, quickstart, doctor
 add_verbosity(cli)
 
 
-def _speak_utf8() -> None:
-    """A corpus goes out as UTF-8 whatever the locale says; a message is never lost for want of a character."""
+def _set_encodings() -> None:
+    """Write standard output as UTF-8 in any locale, and escape characters that standard error cannot encode."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", newline="\n")
     if isinstance(sys.stderr, io.TextIOWrapper):
@@ -77,9 +77,9 @@ def _speak_utf8() -> None:
 def main() -> None:
     """Run the command line and exit with its code.
 
-    0 done, 1 failed, 2 usage or config, 3 environment, 4 input worse than its budget, 130 interrupted.
+    0 done, 1 failed, 2 usage or config, 3 environment, 4 damaged input, 130 interrupted.
     """
-    _speak_utf8()
+    _set_encodings()
     logging.getLogger("jprep").addHandler(output.LogHandler(logging.WARNING))
     code = _run()
     _discard_unwritable()
@@ -87,7 +87,7 @@ def main() -> None:
 
 
 def _discard_unwritable() -> None:
-    """Drop messages that cannot be written (a closed terminal, a full disk): Python would exit with 120 for them."""
+    """Discard messages that cannot be written (a closed terminal, a full disk): Python would exit with code 120."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -96,7 +96,7 @@ def _discard_unwritable() -> None:
 
 
 def _run() -> int:
-    """Run the command line; return the exit code. Only a fault of jprep itself is reported with a traceback."""
+    """Run the command line; return the exit code. Only bugs of jprep are reported with a traceback."""
     try:
         _refuse_undecoded(sys.argv[1:])
         code = cli.main(standalone_mode=False)
@@ -118,11 +118,11 @@ def _run() -> int:
     except Exception:
         if not output.verbose():
             output.error(traceback.format_exc())
-        return _report("jprep: this is a fault in jprep; please report it with the lines above", 1)
+        return _report("jprep: internal error; please report it with the lines above", 1)
 
 
 def _refuse_undecoded(arguments: list[str]) -> None:
-    """Raise ConfigError for an argument that is not UTF-8: manifests, ids and other programs could not hold it."""
+    """Raise ConfigError for an argument that is not UTF-8: manifests, ids and other programs cannot store it."""
     for argument in arguments:
         try:
             argument.encode()
@@ -131,8 +131,8 @@ def _refuse_undecoded(arguments: list[str]) -> None:
 
 
 def _undecoded(text: str) -> ConfigError:
-    fix = "give it in UTF-8; rename a file, or give it through a link with another name"
-    return ConfigError("this file name or argument is not UTF-8", where=text[:_SHOWN], fix=fix)
+    fix = "give it in UTF-8; rename the file, or use a link with another name"
+    return ConfigError("this file name or argument is not UTF-8", where=text[:_MAX_ARGUMENT], fix=fix)
 
 
 _RESTARTABLE = {("corpus", "build"), ("tokenizer", "train"), ("dataset", "pack")}
@@ -142,7 +142,7 @@ _RESTART_OF = re.compile(r"`jprep (\w+) (\w+) … --restart`")
 
 
 def _message(problem: JprepError) -> str:
-    """Return what happened, where, and the fix. Only the first may have several lines, e.g. a program's output."""
+    """Return an error's text: what happened, where, and the fix. Only the first may have several lines."""
     place = f"\n  where: {one_line(problem.where)}" if problem.where else ""
     fix = f"\n  fix:   {problem.fix}" if problem.fix else ""
     if isinstance(problem, MismatchError) and _is_restart_of_this(problem.fix):
@@ -151,20 +151,20 @@ def _message(problem: JprepError) -> str:
 
 
 def _is_restart_of_this(fix: str) -> bool:
-    """Return whether a fix is `--restart` of the command that was given, and not of one whose output it reads."""
-    named, given = _RESTART_OF.search(fix), tuple(sys.argv[1:3])
-    return "--restart" in fix and given in _RESTARTABLE and (named is None or named.groups() == given)
+    """Return whether a fix is `--restart` of the present command, not of one whose output it reads."""
+    named, present = _RESTART_OF.search(fix), tuple(sys.argv[1:3])
+    return "--restart" in fix and present in _RESTARTABLE and (named is None or named.groups() == present)
 
 
 def _click_message(problem: click.ClickException) -> str:
-    """Return what click would print."""
+    """Return the message that click would print."""
     shown = io.StringIO()
     problem.show(shown)
     return shown.getvalue().rstrip("\n")
 
 
 def _report(message: str, code: int) -> int:
-    """Print an error, with its traceback if details are wanted; return the exit code."""
+    """Print an error, with its traceback under `--verbose`; return the exit code."""
     with contextlib.suppress(OSError):  # standard error may be a file on a full disk
         if output.verbose() and sys.exc_info()[0]:
             output.error(traceback.format_exc())

@@ -1,4 +1,4 @@
-"""`jprep text`: the corpus's steps as pipes, from standard input to standard output."""
+"""`jprep text`: the steps of a corpus as filters from standard input to standard output."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _BATCH = 1 << 20  # bytes read at a time
 
 @click.group()
 def text() -> None:
-    """Normalise, split or segment standard input, a paragraph a line, to standard output."""
+    """Normalize, split or segment standard input, one paragraph per line, to standard output."""
 
 
 def _options(command: Callable[..., None]) -> Callable[..., None]:
-    option = click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="An option of the step.")
+    option = click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Set an option of the step.")
     return option(command)
 
 
@@ -28,7 +28,7 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--using", default="neologdn", show_default=True, metavar="NAME")
 @_options
 def normalize(using: str, overrides: tuple[str, ...]) -> None:
-    """Normalise each line."""
+    """Normalize each line."""
     step = _step("normalizer", using, overrides)
     _pipe(step.apply)
 
@@ -37,7 +37,7 @@ def normalize(using: str, overrides: tuple[str, ...]) -> None:
 @click.option("--using", default="rules", show_default=True, metavar="NAME")
 @_options
 def split(using: str, overrides: tuple[str, ...]) -> None:
-    """Write one sentence a line; blank lines stay."""
+    """Split each line into sentences, one per line; blank lines are kept."""
     from jprep.corpus.document import SENTENCE
 
     step = _step("splitter", using, overrides)
@@ -46,10 +46,10 @@ def split(using: str, overrides: tuple[str, ...]) -> None:
 
 @text.command()
 @click.option("--using", default="jumandic", show_default=True, metavar="NAME")
-@click.option("--separator", default=" ", help="What stands between words; white space of the text stays beside it.")
+@click.option("--separator", default=" ", help="Text between words; white space of the text is kept.")
 @_options
 def segment(using: str, separator: str, overrides: tuple[str, ...]) -> None:
-    """Cut each line into words; a line stays a line."""
+    """Split each line into words."""
     from jprep.corpus.document import SENTENCE, WORD, Document
     from jprep.corpus.processing import segment_documents
 
@@ -67,7 +67,8 @@ def segment(using: str, separator: str, overrides: tuple[str, ...]) -> None:
 
 
 def _step(kind: str, name: str, overrides: tuple[str, ...]) -> Any:
-    from jprep.corpus.config import apply_overrides, make_step
+    from jprep.config import apply_overrides
+    from jprep.corpus.config import make_step
 
     return make_step(kind, apply_overrides({"use": name}, overrides))
 
@@ -80,7 +81,7 @@ def _pipe(change: Callable[[str], str]) -> None:
 
 
 def read_stdin_lines() -> Iterator[str]:
-    """Standard input in pieces that end at line ends; a line's own newline stays where it is.
+    """Yield standard input in blocks that end at line ends; newlines are kept.
 
     Raises:
         InputError: invalid UTF-8, with its offset.
@@ -92,9 +93,9 @@ def read_stdin_lines() -> Iterator[str]:
 
 
 def read_stdin_blocks() -> Iterator[bytes]:
-    """Standard input in pieces that end at line ends, whatever the bytes are."""
+    """Yield the bytes of standard input in blocks that end at line ends."""
     held = b""
-    # Unbuffered: what is there is answered at once, a line typed on a terminal too.
+    # Unbuffered: a line that is typed on a terminal is processed at once.
     pipe = os.fdopen(sys.stdin.fileno(), "rb", buffering=0, closefd=False)
     while block := pipe.read(_BATCH):
         whole, newline, rest = (held + block).rpartition(b"\n")

@@ -17,7 +17,7 @@ from jprep.errors import ConfigError
 from jprep.io.verified_files import find_damage
 
 if TYPE_CHECKING:  # imported when a corpus is built, to keep `import jprep` fast
-    from jprep.corpus.config import Recipe
+    from jprep.corpus.config import CorpusRecipe
     from jprep.engine.runner import ProgressReporter
     from jprep.engine.stage import Output, Receipt
 
@@ -61,7 +61,8 @@ class SearchHit(msgspec.Struct, frozen=True):
 class Corpus:
     """A finished corpus.
 
-        corpus = Corpus.build("data_recipes/jawiki.toml", "work/jawiki/corpus", workers=8)
+        recipe = jprep.load_recipe("data_recipes/jawiki.toml")
+        corpus = Corpus.build(recipe, "work/jawiki/corpus", workers=8)
         for document in corpus:
             print(document.title, len(document.text))
 
@@ -79,7 +80,7 @@ class Corpus:
     @classmethod
     def build(
         cls,
-        recipe: Recipe | str | Path,
+        recipe: CorpusRecipe,
         folder: str | Path,
         *,
         workers: int = 1,
@@ -89,7 +90,7 @@ class Corpus:
         """Build a corpus, or resume an interrupted build; see `jprep.corpus.build.build`.
 
         Args:
-            recipe: a recipe, or the path of one.
+            recipe: a recipe, e.g. from `jprep.load_recipe`.
             folder: output directory.
             workers: number of processes; it does not change the output.
             progress: progress callbacks.
@@ -99,10 +100,8 @@ class Corpus:
             JprepError: the build failed; the error names a fix. Call again to resume.
         """
         from jprep.corpus.build import build
-        from jprep.corpus.config import load_recipe
         from jprep.engine.local import Local
 
-        recipe = load_recipe(Path(recipe)) if isinstance(recipe, str | Path) else recipe
         with closing(Local(workers)) as executor:
             build(recipe, Path(folder), executor, progress or SilentProgress(), restart=restart)
         return cls(folder)

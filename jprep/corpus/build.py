@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from jprep.corpus.config import Recipe
+from jprep.corpus.config import CorpusRecipe
 from jprep.corpus.dedup.exact import ExactDedup
 from jprep.corpus.dedup.hashes import HASHES
 from jprep.corpus.dedup.repeated_ids import FindRepeatedIds, HashIds, RepeatedIds, repeated_ids
@@ -26,12 +26,11 @@ from jprep.corpus.store import (
     Manifest,
     read_manifest,
     schema_metadata,
-    write_manifest,
 )
 from jprep.engine.fingerprint import fingerprint, plain
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import CORPUS, HASH_CACHE, STATE
-from jprep.engine.runner import Executor, ProgressReporter, list_outputs, refuse_mismatch, run_stage, sum_counts
+from jprep.engine.runner import Executor, ProgressReporter, list_outputs, sum_counts
 from jprep.engine.stage import Output, Receipt, Stage
 from jprep.errors import ConfigError, MismatchError
 from jprep.io.failpoints import failpoint
@@ -47,7 +46,7 @@ _SIGNATURE_FILES = 3  # input files named in a signature
 
 
 def build(
-    recipe: Recipe, folder: Path, executor: Executor, progress: ProgressReporter, *, restart: bool = False
+    recipe: CorpusRecipe, folder: Path, executor: Executor, progress: ProgressReporter, *, restart: bool = False
 ) -> Manifest:
     """Build a corpus, resume an interrupted build, or verify a finished corpus.
 
@@ -78,7 +77,7 @@ def output_directory(folder: Path) -> OutputDirectory:
     return OutputDirectory(folder, CORPUS, files=_FILES)
 
 
-def expected_made_from(recipe: Recipe, cache: Path) -> dict[str, Any]:
+def expected_made_from(recipe: CorpusRecipe, cache: Path) -> dict[str, Any]:
     """Return the `made_from` of the manifest that a build would write, without building.
 
     Args:
@@ -93,7 +92,7 @@ def expected_made_from(recipe: Recipe, cache: Path) -> dict[str, Any]:
         return _made_from(recipe, read_stage)
 
 
-def _made_from(recipe: Recipe, read_stage: ReadStage) -> dict[str, Any]:
+def _made_from(recipe: CorpusRecipe, read_stage: ReadStage) -> dict[str, Any]:
     made_from: dict[str, Any] = {"documents": plain(read_stage.fields())}
     if needs_dedup(recipe.corpus):
         made_from["words"] = plain({"segmenter": describe_segmenter(recipe.corpus.segmenter)})
@@ -111,7 +110,9 @@ def _in_format(made_from: dict[str, Any], form: int) -> dict[str, Any]:
 class _Build:
     """One call of `build`. The output directory is locked."""
 
-    def __init__(self, recipe: Recipe, out: OutputDirectory, executor: Executor, progress: ProgressReporter) -> None:
+    def __init__(
+        self, recipe: CorpusRecipe, out: OutputDirectory, executor: Executor, progress: ProgressReporter
+    ) -> None:
         self._recipe, self._out, self._folder = recipe, out, out.path
         self._executor, self._progress = executor, progress
         self._needs_dedup = needs_dedup(recipe.corpus)
@@ -125,11 +126,10 @@ class _Build:
             return self._run(restart)
         finally:
             if self._out.finished:
-                self._out.remove_state()
+                self._out.clean()
 
     def _run(self, restart: bool) -> Manifest:
         self._out.refuse_foreign_files()
-        self._out.remove_leftovers()
         corpus, cache = self._recipe.corpus, self._folder / HASH_CACHE
         self._inputs = [find_inputs(source, cache, fresh=restart) for source in corpus.sources]
         folder = f"{STATE}/documents/" if self._needs_dedup else ""
@@ -153,13 +153,12 @@ class _Build:
         if any(file.is_pipe for files in self._inputs for file in files):
             fix = "choose another -o, or build again with --restart"
             raise MismatchError("cannot compare a finished corpus with a pipe", where=str(self._folder), fix=fix)
-        refuse_mismatch(_in_format(self._made_from, manifest.format), manifest.made_from, self._folder)
-        for file in manifest.files:
-            verify_file(self._folder / file.path, file.sha256, "build the corpus again with --restart")
+        expected = _in_format(self._made_from, manifest.format)
+        self._out.verify(expected, manifest.made_from, manifest.files, "build the corpus again with --restart")
         return manifest
 
     def _stage(self, stage: Stage) -> list[Receipt]:
-        return run_stage(stage, self._folder, self._out.state / stage.name, self._executor, self._progress)
+        return self._out.run_stage(stage, self._executor, self._progress)
 
     def _deduplicate(self, read: list[Receipt], metadata: dict[str, str]) -> list[Receipt]:
         read_from = fingerprint(self._made_from["documents"])
@@ -207,14 +206,9 @@ class _Build:
             parts=_in_folder(DOCUMENTS, stages[-1]),
             reject_parts=_in_folder(REJECTS, receipts),
         )
-        self._tidy(manifest)
-        write_manifest(self._folder, manifest)
+        # Files of interrupted runs are deleted: users read the corpus with patterns such as `*.parquet`.
+        self._out.seal(manifest, keep={file.path for file in manifest.files})
         return manifest
-
-    def _tidy(self, manifest: Manifest) -> None:
-        """Delete files of interrupted runs, since users read the corpus with patterns such as `*.parquet`."""
-        self._out.remove_leftovers()
-        self._out.remove_files(keep={file.path for file in manifest.files})
 
     def _sources(self, read: list[Receipt], repeated: dict[int, RepeatedIds]) -> list[dict[str, Any]]:
         """Return the sources with their files. A pipe has no hash; it is described by a hash of its shards' hashes."""

@@ -1,33 +1,26 @@
-"""A recipe: everything that a corpus depends on, in one TOML file. `docs/recipes.md` documents every key."""
+"""The `[corpus]` section of a recipe, and the steps that it names. `docs/recipes.md` documents every key."""
 
 from __future__ import annotations
 
 import re
-import shlex
-import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+from jprep.config import ConfigSection, apply_overrides, parse_config
 from jprep.errors import ConfigError
 from jprep.io.safe_names import check_name
-from jprep.plugins import plugins, references
+from jprep.plugins import plugins
 
-T = TypeVar("T")
+VERSION = 1
+"""The version of recipes. Raise it when a default changes, and keep the defaults of earlier versions."""
+
 StepRef = str | dict[str, Any]
 """A step in a recipe: its name, or a table `{ use = NAME, option = value, … }`."""
 
-RECIPE_DIRECTORY = "{recipe}/"
-"""What a path in a recipe's file begins with that is relative to the file's folder."""
 
-
-class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A table of a recipe: unknown keys are errors."""
-
-
-class RemoteFile(_Section, frozen=True):
+class RemoteFile(ConfigSection, frozen=True):
     """A file that `jprep corpus fetch` downloads.
 
     Attributes:
@@ -43,7 +36,7 @@ class RemoteFile(_Section, frozen=True):
     name: str = ""
 
 
-class Source(_Section, frozen=True):
+class Source(ConfigSection, frozen=True):
     """A source of documents.
 
     Attributes:
@@ -68,7 +61,7 @@ class Source(_Section, frozen=True):
     shards: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
-class DedupConfig(_Section, frozen=True):
+class DedupConfig(ConfigSection, frozen=True):
     """Exact deduplication across the corpus. The first occurrence is kept.
 
     Attributes:
@@ -82,7 +75,7 @@ class DedupConfig(_Section, frozen=True):
     line_min_chars: int = 20
 
 
-class CorpusConfig(_Section, frozen=True):
+class CorpusConfig(ConfigSection, frozen=True):
     """The `[corpus]` section. The steps are applied in the order of the fields.
 
     Attributes:
@@ -106,77 +99,63 @@ class CorpusConfig(_Section, frozen=True):
         return self.filters if source.filters is None else source.filters
 
 
-class Recipe(_Section, frozen=True):
-    """A whole recipe.
+class CorpusRecipe(ConfigSection, frozen=True):
+    """A recipe as far as a corpus needs it; `jprep.pipeline.recipe.Recipe` has the other sections as well.
 
     Attributes:
-        name: names the folder of what is made; see `jprep.io.safe_names`.
-        corpus: what is built; a recipe for a tokenizer alone has none.
-        tokenizer: what is trained on it; `jprep.tokenizer.config` checks it.
-        dataset: how the two are packed; `jprep.dataset.manifest` checks it.
-        train: what is trained, and how; `jprep.train.job.config` checks it.
+        name: names the output directory; see `jprep.io.safe_names`.
+        version: the format of the recipe. Defaults change only with it, so a recipe keeps its meaning.
         description: one line for readers.
+        corpus: what is built; a recipe that only trains a tokenizer has none.
     """
 
     name: str
-    corpus: CorpusConfig = CorpusConfig()
-    tokenizer: dict[str, Any] = {}
-    dataset: dict[str, Any] = {}
-    train: dict[str, Any] = {}
+    version: int = VERSION
     description: str = ""
+    corpus: CorpusConfig = CorpusConfig()
 
 
-def load_recipe(path: Path, overrides: Iterable[str] = ()) -> Recipe:
-    """Read a recipe file.
+R = TypeVar("R", bound=CorpusRecipe)
+
+
+def decode_recipe(
+    raw: dict[str, Any],
+    overrides: Iterable[str] | Mapping[str, Any] = (),
+    *,
+    where: str = "the recipe",
+    kind: type[R] = CorpusRecipe,  # type: ignore[assignment]
+) -> R:
+    """Convert plain data to a recipe and check its names.
 
     Args:
-        path: a TOML file.
-        overrides: `a.b=value` settings that replace what the file says; list elements by number.
+        raw: the recipe as TOML gives it; overrides are applied to it in place.
+        overrides: see `jprep.config.apply_overrides`.
+        where: the file, for errors.
+        kind: the type of the recipe.
 
     Raises:
-        ConfigError: not TOML, an unknown key, a value of the wrong type, two sources of one name.
+        ConfigError: an unknown version or key, a value of the wrong type, a name that cannot name a folder, two sources
+            of the same name.
     """
-    try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError as error:
-        fix = "check the path; `jprep recipes` lists the recipes that come with jprep"
-        raise ConfigError("there is no such recipe", where=str(path), fix=fix) from error
-    except IsADirectoryError as error:
-        raise ConfigError("expected a recipe file, got a directory", where=str(path), fix=_inside(path)) from error
-    except OSError as error:
-        raise ConfigError(f"cannot read the recipe: {error.strerror}", where=str(path), fix="check the path") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        fix = "docs/recipes.md has an example of each part"
-        raise ConfigError(f"cannot read the recipe: {error}", where=str(path), fix=fix) from error
-    return decode_recipe(_placed(raw, path.parent), overrides, where=str(path))
-
-
-def _inside(folder: Path) -> str:
-    """Return what to give instead of a directory."""
-    if found := sorted(folder.glob("*.toml")):
-        return f"give a recipe in it, e.g. {shlex.quote(str(found[0]))}"
-    if (folder / "job.json").exists():
-        return f"to resume a run, give its recipe again; `jprep export {shlex.quote(str(folder))}` exports its model"
-    return "`jprep recipes` lists the recipes that come with jprep"
-
-
-def _placed(raw: Any, folder: Path) -> Any:
-    """Plain data, with the paths of files that lie beside the recipe."""
-    if isinstance(raw, dict):
-        return {key: _placed(value, folder) for key, value in raw.items()}
-    if isinstance(raw, list):
-        return [_placed(value, folder) for value in raw]
-    beside = isinstance(raw, str) and raw.startswith(RECIPE_DIRECTORY)
-    return (folder / raw.removeprefix(RECIPE_DIRECTORY)).as_posix() if beside else raw
-
-
-def decode_recipe(raw: dict[str, Any], overrides: Iterable[str] = (), *, where: str = "the recipe") -> Recipe:
-    """Check a recipe that is already a dictionary; see `load_recipe`."""
-    recipe = parse_config(apply_overrides(raw, overrides), Recipe, where=where)
-    if [path for source in recipe.corpus.sources for path in source.paths].count("-") > 1:
-        raise ConfigError("standard input is named twice", where=where, fix="it can be read only once")
+    raw = apply_overrides(raw, overrides)
+    _check_version(raw.get("version", VERSION), where)
+    recipe = parse_config(raw, kind, where=where)
     check_name(recipe.name, what="a recipe (key `name`)", where=where, fix='it names a folder: e.g. name = "jawiki"')
-    names = [source.name for source in recipe.corpus.sources]
+    _check_sources(recipe.corpus.sources, where)
+    return recipe
+
+
+def _check_version(version: object, where: str) -> None:
+    if version != VERSION:
+        fix = f"install a newer jprep, or set version = {VERSION}"
+        what = f"this jprep reads recipes of version {VERSION}, got version {version!r}"
+        raise ConfigError(what, where=where, fix=fix)
+
+
+def _check_sources(sources: list[Source], where: str) -> None:
+    if [path for source in sources for path in source.paths].count("-") > 1:
+        raise ConfigError("standard input is named twice", where=where, fix="it can be read only once")
+    names = [source.name for source in sources]
     for number, name in enumerate(names):
         what, fix = f"a source (key `corpus.sources.{number}.name`)", "letters, digits, - _ . only"
         check_name(name, what=what, where=where, fix=fix)
@@ -184,101 +163,6 @@ def decode_recipe(raw: dict[str, Any], overrides: Iterable[str] = (), *, where: 
             raise ConfigError(f"two sources are called {name!r}", where=where, fix="give each its own name")
         if not re.fullmatch(r"[\w.-]+", name):
             raise ConfigError(f"{what} cannot be called {name!r}", where=where, fix=fix)
-    return recipe
-
-
-def apply_overrides(raw: dict[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
-    """Apply `a.b=value` settings to plain data, in place.
-
-    Raises:
-        ConfigError: a setting has no `=`, or its place is not there.
-    """
-    for override in overrides:
-        _override(raw, override)
-    return raw
-
-
-def parse_config(raw: object, kind: type[T], *, where: str) -> T:
-    """Turn plain data into a typed section.
-
-    Raises:
-        ConfigError: naming the failing key, and the nearest one or the values that there are.
-    """
-    try:
-        return msgspec.convert(raw, kind)
-    except msgspec.ValidationError as error:
-        raise ConfigError(str(error).replace("`$.", "`"), where=where, fix=_fix(kind, str(error))) from error
-
-
-def _fix(kind: Any, said: str) -> str:
-    """What may be said instead, after an error in msgspec's words."""
-    found = re.search(r" - at `\$([^`]*)`", said)
-    place = found[1] if found else ""
-    if unknown := re.search(r"unknown field `([^`]*)`", said):
-        return references.suggest_name(unknown[1], next(_sections(_hint(kind, place))).__struct_fields__)
-    if said.startswith("Invalid enum value"):
-        return f"there are: {', '.join(map(str, _choices(_hint(kind, place))))}"
-    return "docs/recipes.md has every key with its values"
-
-
-def _hint(kind: Any, place: str) -> Any:
-    """The type of what a place, as msgspec spells it, leads to."""
-    for name in re.findall(r"[A-Za-z_]\w*", place):
-        kind = get_type_hints(next(_sections(kind)))[name]
-    return kind
-
-
-def _choices(hint: Any) -> Iterator[Any]:
-    """The values that a type's literals have."""
-    for part in get_args(hint):
-        yield from [part] if get_origin(hint) is Literal else _choices(part)
-
-
-def _sections(hint: Any) -> Iterator[type[msgspec.Struct]]:
-    """The sections that a type is made of."""
-    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
-        yield hint
-    for part in get_args(hint):
-        yield from _sections(part)
-
-
-def _override(raw: dict[str, Any], setting: str) -> None:
-    path, equals, value = setting.partition("=")
-    if not equals or not path:
-        raise ConfigError(f"--set wants KEY=VALUE, not {setting!r}", fix="e.g. --set corpus.segmenter=none")
-    *parents, last = path.split(".")
-    here: Any = raw
-    for key in parents:
-        here = here.setdefault(key, {}) if isinstance(here, dict) else _element(here, key, setting)
-    if isinstance(here, list):
-        _element(here, last, setting)
-        here[int(last)] = _value(value)
-    elif isinstance(here, dict):
-        here[last] = _value(value)
-    else:
-        place = ".".join(parents)
-        fix = f"--set '{place}={{use=\"{here}\", {last}={_toml(value)}}}'"
-        raise ConfigError(f"--set {setting}: {place} is a plain value", fix=fix if isinstance(here, str) else "")
-
-
-def _toml(value: str) -> str:
-    """A value as a TOML table wants it."""
-    return f'"{value}"' if _value(value) == value else value
-
-
-def _element(here: Any, key: str, setting: str) -> Any:
-    try:
-        return here[int(key)]
-    except (TypeError, ValueError, IndexError) as error:
-        raise ConfigError(f"--set {setting}: there is no {key!r}", fix="list elements go by number, from 0") from error
-
-
-def _value(text: str) -> Any:
-    """A TOML value; what is none is a string, so that `--set corpus.segmenter=none` needs no quotes."""
-    try:
-        return tomllib.loads(f"v = {text}")["v"]
-    except tomllib.TOMLDecodeError:
-        return text
 
 
 def step_name(ref: StepRef) -> str:
@@ -317,7 +201,7 @@ WEB_FILTERS: tuple[StepRef, ...] = ("length", "japanese", "symbols", "urls", "re
 _DEFAULT_LICENCES = {"wikipedia": "CC BY-SA 4.0", "cc100": "Common Crawl terms of use"}
 
 
-def default_recipe(inputs: Mapping[str, Sequence[str]], segmenter: str = "jumandic") -> Recipe:
+def default_recipe(inputs: Mapping[str, Sequence[str]], segmenter: str = "jumandic") -> CorpusRecipe:
     """Return the recipe that `jprep corpus build` uses if it is given inputs instead of a recipe.
 
     Args:
@@ -335,4 +219,4 @@ def default_recipe(inputs: Mapping[str, Sequence[str]], segmenter: str = "jumand
         for reader, paths in inputs.items()
         if paths
     ]
-    return Recipe(name="corpus", corpus=CorpusConfig(sources=sources, segmenter=segmenter))
+    return CorpusRecipe(name="corpus", corpus=CorpusConfig(sources=sources, segmenter=segmenter))

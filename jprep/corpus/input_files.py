@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -12,10 +11,11 @@ import msgspec
 from jprep.corpus.config import Source
 from jprep.engine.checksummed_json import decode_checksummed, encode_checksummed
 from jprep.io.atomic import write_atomic
-from jprep.io.inputs.content_check import ContentHash, hash_content, input_changed
+from jprep.io.hashing import ContentHash, FileState, cached_sha256, file_state, hash_content
+from jprep.io.inputs.content_check import input_changed
 from jprep.io.inputs.paths import STDIN, expand_patterns, is_local, size_of
 from jprep.io.inputs.streams import open_raw
-from jprep.io.verified_files import FileState, file_state, read_if_exists
+from jprep.io.verified_files import read_if_exists
 
 
 class InputFile(msgspec.Struct, frozen=True):
@@ -85,14 +85,8 @@ def refuse_changed(file: InputFile) -> None:
     if file.state is None:
         return
     then, now = (state._replace(inode=0) for state in (file.state, file_state(Path(file.path))))
-    if now != then and _sha256(file.path, now) != file.sha256:
+    if now != then and cached_sha256(Path(file.path)) != file.sha256:
         raise input_changed(file.path)
-
-
-@lru_cache
-def _sha256(path: str, state: FileState) -> str:
-    """Hash a file, once per state."""
-    return _hash(path).sha256
 
 
 def _describe(path: str, known: dict[str, ContentHash], cache: Path) -> InputFile:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from jprep.corpus.config import parse_config
+from jprep.config import parse_config
 from jprep.engine.manifest import read_manifest, write_manifest
 from jprep.engine.stage import Output
 from jprep.errors import ConfigError, DamagedError
@@ -23,7 +23,7 @@ FORMAT = 1
 TRAIN, VALIDATION = "train", "validation"
 SPLITS = (TRAIN, VALIDATION)
 
-_REPACK = "`jprep dataset pack … --restart` packs the corpus again"
+PACK_AGAIN = "`jprep dataset pack … --restart` packs the corpus again"
 
 WORD_START, SENTENCE_START = 1, 2
 """The two marks of a token: its first byte begins a word, or a sentence. `Split` documents how they are stored."""
@@ -130,9 +130,18 @@ def dataset_config(section: Mapping[str, Any], where: str) -> DatasetConfig:
         ConfigError: an unknown key, or a value of the wrong type or out of range.
     """
     config = parse_config(dict(section), DatasetConfig, where=where)
+    check_dataset_config(config, where)
+    return config
+
+
+def check_dataset_config(config: DatasetConfig, where: str) -> None:
+    """Check the values of a `[dataset]` section.
+
+    Raises:
+        ConfigError: a value out of its range.
+    """
     if not 0 <= config.validation < 1:
         raise ConfigError("dataset.validation must be a share", where=where, fix="use a number from 0 to below 1")
-    return config
 
 
 def read_dataset(folder: Path) -> DatasetManifest:
@@ -154,7 +163,7 @@ def verify_split(folder: Path, split: Split) -> None:
         MachineError: a file cannot be read.
     """
     for file in split.files:
-        verify_file(folder / file.path, file.sha256, _REPACK)
+        verify_file(folder / file.path, file.sha256, PACK_AGAIN)
 
 
 def stored_size(folder: Path, split: Split) -> int:
@@ -166,7 +175,7 @@ def stored_size(folder: Path, split: Split) -> int:
     try:
         return sum((folder / file.path).stat().st_size for file in split.files)
     except FileNotFoundError as error:
-        raise DamagedError("this file is missing", where=str(error.filename), fix=_REPACK) from error
+        raise DamagedError("this file is missing", where=str(error.filename), fix=PACK_AGAIN) from error
 
 
 def write_dataset(folder: Path, dataset: DatasetManifest) -> None:

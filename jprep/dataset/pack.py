@@ -10,6 +10,7 @@ from jprep.corpus.api import Corpus
 from jprep.dataset.indexed.split import SUFFIXES
 from jprep.dataset.manifest import (
     FORMAT,
+    PACK_AGAIN,
     SPLITS,
     TRAIN,
     VALIDATION,
@@ -18,8 +19,6 @@ from jprep.dataset.manifest import (
     ShardRange,
     Split,
     read_dataset,
-    verify_split,
-    write_dataset,
 )
 from jprep.dataset.preprocessing.document_encoder import DocumentEncoder
 from jprep.dataset.preprocessing.encode import EncodeStage, count_name
@@ -30,7 +29,7 @@ from jprep.engine.mismatch import describe_mismatch
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import DATASET as KIND
 from jprep.engine.output_kinds import STATE
-from jprep.engine.runner import Executor, ProgressReporter, refuse_mismatch, run_stage, sum_counts
+from jprep.engine.runner import Executor, ProgressReporter, sum_counts
 from jprep.engine.stage import Output, Receipt, Stage
 from jprep.errors import ConfigError
 from jprep.tokenizer.formats.tokenizer_json import SENTENCEPIECE_MODEL, TOKENIZER_JSON
@@ -182,7 +181,6 @@ class _Packing:
 
     def run(self, *, restart: bool) -> DatasetManifest:
         """Run both stages and write the manifest."""
-        self._out.remove_leftovers()
         if restart:
             self._out.restart()
         if self._out.finished:
@@ -192,19 +190,18 @@ class _Packing:
         encoded = self._stage(EncodeStage(plan.corpus, plan.tokenizer.folder, plan.splitting, plan.made_from, state))
         merged = self._stage(MergeStage(encoded, plan.splits, plan.encoder.dtype, plan.made_from))
         dataset = self._seal(encoded, {receipt.task: receipt.outputs for receipt in merged})
-        self._out.remove_state()
+        self._out.clean()
         return dataset
 
     def _stage(self, stage: Stage) -> list[Receipt]:
-        return run_stage(stage, self._folder, self._out.state / stage.name, self._executor, self._progress)
+        return self._out.run_stage(stage, self._executor, self._progress)
 
     def _finished(self) -> DatasetManifest:
         """Return the manifest of a finished dataset if it is the requested one and its files are intact."""
         dataset = read_dataset(self._folder)
-        refuse_mismatch(self._plan.made_from, dataset.made_from, self._folder)
-        for split in dataset.splits:
-            verify_split(self._folder, split)
-        self._out.remove_state()
+        files = [file for split in dataset.splits for file in split.files]
+        self._out.verify(self._plan.made_from, dataset.made_from, files, PACK_AGAIN)
+        self._out.clean()
         return dataset
 
     def _seal(self, encoded: list[Receipt], files: dict[str, list[Output]]) -> DatasetManifest:
@@ -226,7 +223,7 @@ class _Packing:
             sources=manifest.sources,
             counts=counts,
         )
-        write_dataset(self._folder, dataset)
+        self._out.seal(dataset)
         return dataset
 
 

@@ -1,15 +1,23 @@
-"""Output directories: claimed for one kind of output, locked, and tidied without touching anybody else's files."""
+"""The life of an output directory: claim, lock, resume, restart, verify, seal and clean.
+
+A directory belongs to one kind of output. Files that jprep has not written and outputs of other kinds are not touched.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
+from jprep.engine.checksummed_json import encode_checksummed
+from jprep.engine.manifest import write_manifest
 from jprep.engine.output_kinds import STATE, OutputKind, find_outputs, is_unused
+from jprep.engine.runner import Executor, ProgressReporter, read_claim, refuse_mismatch, run_stage
+from jprep.engine.stage import Output, Receipt, Stage
 from jprep.errors import ConfigError, Interrupted
 from jprep.io.atomic import (
     final_name,
@@ -17,34 +25,44 @@ from jprep.io.atomic import (
     remove_contents,
     remove_empty_folders,
     remove_temporary_files,
-    write_error,
+    write_atomic,
 )
 from jprep.io.inputs.paths import is_local
 from jprep.io.lock import hold_lock
+from jprep.io.os_errors import write_error
+from jprep.io.verified_files import verify_file
 
 _OTHER_PLACE = "choose another output directory, or move this one away"
-_NAMED = 3  # files that a message names
-_DEPTH = 3  # how deep in an output its files lie, at most: checkpoints/step-100/model.safetensors
+_MAX_NAMES = 3  # files that a message names
+_DEPTH = 3  # maximum depth of a file in an output: checkpoints/step-100/model.safetensors
 _PLANS = ("inputs.json", "stage.json", "training.json")
-"""Files in `STATE` that say what is to be done; without others beside them nothing has been done."""
+"""Files in `STATE` that only plan work; if there are no others, nothing has been done."""
 
 _LOST_SLASH = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
-"""How a URL begins once `pathlib` has taken one of its slashes."""
+"""The start of a URL from which `pathlib` has removed a slash."""
 
 
 class OutputDirectory:
-    """A directory that one kind of output is written to.
+    """A directory that one kind of output is written to, from its first file to its manifest.
 
         out = OutputDirectory(Path("work/jawiki/corpus"), CORPUS, files=("documents/*.parquet",))
         with out.claim():
-            ...
+            if restart:
+                out.restart()
+            if out.finished:
+                out.verify(made_from, manifest.made_from, manifest.files, fix)
+            else:
+                out.resume(made_from)
+                out.run_stage(stage, executor, progress)
+                out.seal(manifest)
+            out.clean()
 
     Args:
-        path: where it is, or will be.
-        kind: what is written there.
-        files: patterns of what is written there beside the manifest: `name` or `folder/name`. Nothing else is ever
-            deleted, and no folder of theirs may be a symbolic link.
-        shared: whether files of the user's may lie there before it is claimed.
+        path: the directory; it need not exist.
+        kind: the kind of output.
+        files: patterns of the files that are written there besides the manifest: `name` or `folder/name`. Nothing else
+            is ever deleted, and none of their directories may be a symbolic link.
+        shared: whether the user may have files there before it is claimed.
     """
 
     def __init__(self, path: Path, kind: OutputKind, *, files: tuple[str, ...] = (), shared: bool = False) -> None:
@@ -54,15 +72,15 @@ class OutputDirectory:
 
     @property
     def finished(self) -> bool:
-        """Whether the manifest is there."""
+        """Whether the manifest exists."""
         return (self.path / self.kind.manifest).exists()
 
     def check(self) -> None:
-        """Refuse a directory that may not be written to; nothing is changed.
+        """Refuse a directory that must not be written to; nothing is changed.
 
         Raises:
             ConfigError: it is a file or a URL, it holds another kind of output or files that jprep has not written, or
-                a folder in it is a symbolic link. The message names what was found.
+                a directory in it is a symbolic link. The message names what was found.
             MachineError: it cannot be read.
         """
         _refuse_remote(self.path)
@@ -86,29 +104,31 @@ class OutputDirectory:
 
     @contextlib.contextmanager
     def claim(self) -> Iterator[None]:
-        """Check the directory, make it where it is missing, and hold its lock for the time of the block.
+        """Check the directory, create it if necessary, and hold its lock for the time of the block.
 
-        When the block fails before anything is done, nothing stays behind: neither the directory nor its parents.
+        Temporary files of killed runs are deleted. When the block fails before anything is done, nothing is left:
+        neither the directory nor its parents.
 
         Raises:
             ConfigError: see `check`.
-            MachineError: another process works there, or it cannot be written.
+            MachineError: another process uses the directory, or it cannot be written.
         """
         self.check()
         made = missing_folders(self.path)
         try:
             with self._locked(), self._left_clean():
-                self.check()  # again: it may have been another process's until now
+                self.check()  # again: another process may have used it until now
                 self._mark()
+                self.remove_leftovers()
                 yield
         finally:
             remove_empty_folders(made)
 
     def refuse_foreign_files(self) -> None:
-        """Refuse files that jprep has not written in the folders of outputs that programs read by whole folders.
+        """Refuse files that jprep has not written in directories that programs read as a whole.
 
         Raises:
-            ConfigError: there is one; files whose names begin with a dot are left alone.
+            ConfigError: there is one; files whose names begin with a dot are ignored.
         """
         for folder in self._folders():
             for path in sorted(folder.iterdir()):
@@ -118,7 +138,7 @@ class OutputDirectory:
                     raise self._refusal(f"jprep has not written {name}, which lies in this {self.kind.name}", fix=fix)
 
     def remove_leftovers(self) -> None:
-        """Delete the temporary files of killed runs, as far as they are of this kind of output."""
+        """Delete temporary files of killed runs that belong to this kind of output."""
         for folder in [self.path, *self._folders()]:
             for path in _files_in(folder):
                 if self._is_ours(final_name(path.name), path.parent):
@@ -126,7 +146,7 @@ class OutputDirectory:
         remove_temporary_files(self.state)
 
     def files(self) -> list[Path]:
-        """Return what was written, but for the manifest."""
+        """Return the files that were written, without the manifest."""
         return [
             path
             for folder in [self.path, *self._folders()]
@@ -135,38 +155,94 @@ class OutputDirectory:
         ]
 
     def remove_files(self, keep: Container[str] = ()) -> None:
-        """Delete what was written, but for the manifest.
+        """Delete the files that were written, without the manifest.
 
         Args:
-            keep: paths of files that stay, relative to the directory.
+            keep: paths of files to keep, relative to the directory.
         """
         for path in self.files():
             if path.relative_to(self.path).as_posix() not in keep:
                 path.unlink(missing_ok=True)
 
-    def remove_state(self, last: str = "") -> None:
-        """Delete unfinished work, but for the lock.
+    def resume(self, made_from: dict[str, Any]) -> None:
+        """Record what is made here, or verify that the unfinished work in the directory is the same.
 
         Args:
-            last: the name of the file that goes last.
-        """
-        if self.state.is_dir():
-            remove_contents(self.state, Path(self.kind.lock).name, last)
+            made_from: everything that the output depends on, as plain data.
 
-    def restart(self, last: str = "") -> None:
-        """Delete the manifest, then all that was written; files of the user's stay."""
-        (self.path / self.kind.manifest).unlink(missing_ok=True)
+        Raises:
+            MismatchError: it holds other unfinished work; the message names what differs.
+        """
+        path = self.state / self.kind.claim
+        if begun := read_claim(path):
+            refuse_mismatch(made_from, begun, self.path)
+        else:
+            write_atomic(path, encode_checksummed(made_from))
+
+    def forget_claim(self) -> None:
+        """Let unfinished work be resumed with other settings."""
+        write_atomic(self.state / self.kind.claim, b"")
+
+    def run_stage(self, stage: Stage, executor: Executor, progress: ProgressReporter) -> list[Receipt]:
+        """Run a stage, or the tasks that an earlier run has left; see `jprep.engine.runner.run_stage`."""
+        return run_stage(stage, self.path, self.state / stage.name, executor, progress)
+
+    def restart(self) -> None:
+        """Delete the manifest, then everything that was written; files of the user are kept."""
+        self.remove_manifest()
         self.remove_files()
         for folder in self._folders():
-            with contextlib.suppress(OSError):  # files of the user's are in it
+            with contextlib.suppress(OSError):  # it contains files of the user
                 folder.rmdir()
-        self.remove_state(last)
+        self.clean()
+
+    def remove_manifest(self) -> None:
+        """Delete the manifest: the output is unfinished until it is sealed again."""
+        (self.path / self.kind.manifest).unlink(missing_ok=True)
+
+    def verify(
+        self, made_from: dict[str, Any], found: dict[str, Any], files: Iterable[Output | tuple[str, str]], fix: str
+    ) -> None:
+        """Verify that the finished output is the one that would be made now, and that its files are undamaged.
+
+        Args:
+            made_from: what the output would be made from now.
+            found: what its manifest says that it was made from.
+            files: its files: outputs, or pairs of a path relative to the directory and a SHA-256.
+            fix: the fix for a damaged file.
+
+        Raises:
+            MismatchError: it was made from something else; the message names what differs.
+            DamagedError: a file is missing or damaged.
+        """
+        refuse_mismatch(made_from, found, self.path)
+        for file in files:
+            path, sha256 = (file.path, file.sha256) if isinstance(file, Output) else file
+            verify_file(self.path / path, sha256, fix)
+
+    def seal(self, manifest: object, keep: Container[str] | None = None) -> None:
+        """Write the manifest, which makes the output finished.
+
+        Args:
+            manifest: its content.
+            keep: the files of the output, relative to the directory: those of earlier, interrupted runs are deleted
+                first. None deletes nothing.
+        """
+        if keep is not None:
+            self.remove_leftovers()
+            self.remove_files(keep)
+        write_manifest(self.path / self.kind.manifest, manifest)
+
+    def clean(self) -> None:
+        """Delete unfinished work, except the lock; the claim, which says whose it is, goes last."""
+        if self.state.is_dir():
+            remove_contents(self.state, Path(self.kind.lock).name, self.kind.claim)
 
     def _refusal(self, what: str, fix: str = _OTHER_PLACE) -> ConfigError:
         return ConfigError(what, where=str(self.path), fix=fix)
 
     def _folders(self) -> list[Path]:
-        """The folders that files are written to, as far as they are there."""
+        """Return the existing directories that files are written to."""
         names = {pattern.split("/")[0] for pattern in self._files if "/" in pattern}
         return [self.path / name for name in sorted(names) if (self.path / name).is_dir()]
 
@@ -179,14 +255,14 @@ class OutputDirectory:
         for path in [self.state, *self._folders(), *lock]:
             if path.is_symlink():
                 name = path.relative_to(self.path).as_posix()
-                fix = "replace the link by what it leads to, or choose another output directory"
+                fix = "replace the link with its target, or choose another output directory"
                 raise self._refusal(f"{name} is a symbolic link to {path.readlink()}", fix=fix)
 
     def _locked(self) -> contextlib.AbstractContextManager[None]:
         return hold_lock(self.path / self.kind.lock, where=self.path, keep=not self._shared)
 
     def _mark(self) -> None:
-        """Write the kind's name into the lock file, where nothing else tells the kind."""
+        """Write the kind's name into the lock file, if no other file shows the kind."""
         lock = self.path / self.kind.lock
         if self.kind.marked and not find_outputs(self.path):
             try:
@@ -196,7 +272,7 @@ class OutputDirectory:
 
     @contextlib.contextmanager
     def _left_clean(self) -> Iterator[None]:
-        """When the block fails and nothing was done, delete what says what was to be done, and the lock."""
+        """When the block fails and nothing was done, delete the plans and the lock."""
         try:
             yield
         except Interrupted:
@@ -221,12 +297,12 @@ class OutputDirectory:
 
 
 def check_output_file(path: Path) -> None:
-    """Refuse a path that no file may be written to; nothing is changed.
+    """Refuse a path that no file must be written to; nothing is changed.
 
     Raises:
-        ConfigError: it is a directory, a device, a URL or a symbolic link that leads nowhere; or a file of a corpus, a
-            tokenizer, a dataset, a run or an export.
-        MachineError: it cannot be looked at.
+        ConfigError: it is a directory, a device, a URL or a broken symbolic link; or a file of a corpus, a tokenizer, a
+            dataset, a run or an export.
+        MachineError: it cannot be read.
     """
     _refuse_remote(path)
     try:
@@ -238,13 +314,13 @@ def check_output_file(path: Path) -> None:
 
 
 def _listing(names: list[str]) -> str:
-    """Return the first few of some names, and how many more there are."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+    """Return the first names, and the number of others."""
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return ", ".join(names[:_MAX_NAMES]) + more
 
 
 def refuse_url(text: str) -> None:
-    """Refuse a URL as a place to write to.
+    """Refuse a URL as an output path.
 
     Raises:
         ConfigError: it is one.
@@ -265,7 +341,7 @@ def _remote(text: str) -> ConfigError:
 
 
 def _no_directory(path: Path) -> str:
-    """Return what lies at a path that cannot be a directory, or ""."""
+    """Return what exists at a path that cannot become a directory, or ""."""
     if path.is_dir() or not (path.exists() or path.is_symlink()):
         return ""
     return "a file" if path.exists() else f"a symbolic link to {path.readlink()}, which does not exist"

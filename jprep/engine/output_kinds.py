@@ -1,4 +1,4 @@
-"""The kinds of directories that jprep writes, and how each is recognised, finished or not."""
+"""The kinds of output directories, and how each is recognized, finished or not."""
 
 from __future__ import annotations
 
@@ -9,26 +9,27 @@ import msgspec
 from jprep.io.atomic import final_name
 
 STATE = ".state"
-"""The folder in an output directory that holds unfinished work; only the lock is left once the output is finished."""
+"""The folder of unfinished work in an output directory; of a finished output it has only the lock."""
 
 HASH_CACHE = f"{STATE}/inputs.json"
-"""Remembers hashes of inputs; it says nothing about what kind of output is made of them."""
+"""The cache of input hashes; it does not show which kind of output is made."""
 
 
 class OutputKind(msgspec.Struct, frozen=True, kw_only=True):
     """A kind of output.
 
     Attributes:
-        name: what it is called in messages, and in the lock file of a directory that was claimed for it.
-        manifest: the file that says what the directory holds; written last where the kind is `sealed`.
+        name: its name in messages, and in the lock file of a directory that was claimed for it.
+        manifest: the file that describes the output; written last where the kind is `sealed`.
         sealed: whether a directory with a manifest is finished.
-        field: a field of the manifest that tells it from another kind's manifest of the same name.
+        field: a field of the manifest that distinguishes it from another kind's manifest of the same name.
         lock: the lock file, relative to the directory; "" for a kind that is not locked.
+        claim: the file in `STATE` that says what unfinished work is made from; "" where its stages' manifests do.
         marked: whether the lock file holds the kind's name.
-        container: whether it is a folder of several outputs, beside which files of the user's may lie.
-        contains: names of kinds whose manifests lie in such a directory, too.
-        unfinished: patterns of files that only unfinished work of this kind has; directories of earlier versions,
-            whose lock files are empty, are recognised by them.
+        container: whether it is the parent of several outputs, beside which the user may have files.
+        contains: names of kinds whose manifests exist in such a directory, too.
+        unfinished: patterns of files that only unfinished work of this kind has; they identify directories of earlier
+            versions, whose lock files are empty.
     """
 
     name: str
@@ -36,6 +37,7 @@ class OutputKind(msgspec.Struct, frozen=True, kw_only=True):
     sealed: bool = True
     field: str = ""
     lock: str = f"{STATE}/LOCK"
+    claim: str = ""
     marked: bool = True
     container: bool = False
     contains: tuple[str, ...] = ()
@@ -47,7 +49,9 @@ CORPUS = OutputKind(
     manifest="corpus.json",
     unfinished=(f"{STATE}/documents/*", f"{STATE}/dedup/*", f"{STATE}/words/*"),
 )
-TOKENIZER = OutputKind(name="tokenizer", manifest="card.json", unfinished=(f"{STATE}/training.json",))
+TOKENIZER = OutputKind(
+    name="tokenizer", manifest="card.json", claim="training.json", unfinished=(f"{STATE}/training.json",)
+)
 DATASET = OutputKind(name="dataset", manifest="dataset.json", unfinished=(f"{STATE}/encoding/*", f"{STATE}/joining/*"))
 DATASET_EXPORT = OutputKind(
     name="dataset export", manifest="export.json", field="form", lock=".lock", unfinished=(".lock",)
@@ -97,12 +101,12 @@ KINDS = (
 
 
 class FoundOutput(msgspec.Struct, frozen=True):
-    """An output that a directory holds.
+    """An output in a directory.
 
     Attributes:
         kind: its kind.
         evidence: the file that shows it, relative to the directory.
-        finished: whether that file is the manifest, which is there at the end only.
+        finished: whether that file is the manifest, which is written last.
     """
 
     kind: OutputKind
@@ -117,7 +121,7 @@ class FoundOutput(msgspec.Struct, frozen=True):
 
 
 def find_outputs(path: Path) -> list[FoundOutput]:
-    """Return the outputs that a directory holds; more than one only where an earlier version mixed them."""
+    """Return the outputs in a directory; several only where an earlier version mixed them."""
     found = [each for kind in KINDS if (each := _find(path, kind))]
     inner = {name for each in found for name in each.kind.contains}
     return [each for each in found if each.kind.name not in inner]
@@ -131,11 +135,11 @@ def _find(path: Path, kind: OutputKind) -> FoundOutput | None:
 
 
 def _evidence(path: Path, kind: OutputKind) -> str:
-    """Return what shows that unfinished work of a kind is in a directory, or ""."""
+    """Return the file that shows unfinished work of a kind in a directory, or ""."""
     if is_unused(path):
         return ""
     marker = _read_marker(path / kind.lock) if kind.lock and kind.marked else ""
-    if marker in (each.name for each in KINDS):  # a damaged one says nothing
+    if marker in (each.name for each in KINDS):  # a damaged one is ignored
         return kind.lock if marker == kind.name else ""
     found = (each for pattern in kind.unfinished for each in path.glob(pattern))
     names = (each.relative_to(path).as_posix() for each in found if not _is_foreign_lock(each, path / kind.lock))
@@ -143,12 +147,12 @@ def _evidence(path: Path, kind: OutputKind) -> str:
 
 
 def _is_foreign_lock(path: Path, lock: Path) -> bool:
-    """Return whether a file is called like a lock file, and is another program's: jprep's are empty or hold a kind."""
+    """Return whether a lock file belongs to another program: those of jprep are empty or hold the name of a kind."""
     return path == lock and path.stat().st_size > 0
 
 
 def _read_marker(lock: Path) -> str:
-    """Return the name of the kind that a lock file holds; "" where there is none."""
+    """Return the name of the kind in a lock file, or ""."""
     try:
         return lock.read_text(encoding="utf-8", errors="replace").strip()
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -156,7 +160,7 @@ def _read_marker(lock: Path) -> str:
 
 
 def is_unused(path: Path) -> bool:
-    """Return whether a directory holds nothing that was made: only lock files, hashes of inputs, temporary files."""
+    """Return whether a directory has no outputs: only lock files, hashes of inputs and temporary files."""
     spare = {kind.lock for kind in KINDS if kind.lock} | {HASH_CACHE, STATE}
     held = [each.name for each in path.iterdir()] if path.is_dir() else []
     state = [each.name for each in (path / STATE).iterdir()] if (path / STATE).is_dir() else []

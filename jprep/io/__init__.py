@@ -1,1 +1,1 @@
-"""Files: atomic writes, opening of any compression at any place, limits against hostile input."""
+"""Files: atomic writes, inputs of any compression at any URI, locks, hashes, limits for hostile input."""

@@ -1,7 +1,7 @@
-"""Escapes text from outside, such as titles and file names, before a person sees it on a terminal or in a log.
+"""Escape text from outside, such as titles and file names, before it is shown on a terminal or in a log.
 
-Such text may hold control characters that move the cursor, hide text or type commands (C0, ESC, C1), direction marks
-that show it in another order than it has, line separators, and surrogates, which no output can encode.
+Such text may contain control characters that move the cursor, hide text or run commands (C0, ESC, C1), direction marks
+that change the displayed order, line separators, and surrogates, which no output can encode.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ _UNSAFE = re.compile(
     "]"
 )
 _UNDECODED = range(0xDC80, 0xDD00)
-"""Surrogates that stand for single bytes of a file name or argument that is not UTF-8."""
+"""Surrogates that represent single bytes of a file name or argument that is not UTF-8."""
 
 
 def escaped(text: str) -> str:
-    r"""Return the text with each unsafe character as an escape: `\x1b`, `\u202e`; an undecodable byte as `\xff`.
+    r"""Return the text with each unsafe character escaped, as `\x1b` or `\u202e`, and undecodable bytes as `\xff`.
 
-    Newlines and tabs stay. Text without unsafe characters is returned as it is.
+    Newlines and tabs are kept. Text without unsafe characters is returned unchanged.
     """
     return _UNSAFE.sub(_escape, text)
 
 
 def one_line(text: str) -> str:
-    r"""Return the text escaped, newlines and tabs too: a value inside a line cannot forge another line."""
+    r"""Return the text escaped, newlines and tabs too, so that a value cannot forge another line."""
     return escaped(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def escaped_json(text: str) -> str:
-    r"""Return JSON with each unsafe character as `\u` escape. It means the same: they only occur inside strings."""
+    r"""Return JSON with unsafe characters, which occur in strings only, as `\u` escapes; its meaning is unchanged."""
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

@@ -1,9 +1,8 @@
-"""Named places where a test can make jprep die, fail or run out of disk.
+"""Named points in the code where a test can kill jprep, raise an error or fill the disk.
 
-`JPREP_FAILPOINT=NAME[@N][=ACTION]` arms one: at its N-th passing (default the first) in any one process the action
-happens: `kill` (SIGKILL to this process's whole group; the default), `die` (this process alone), `raise` (an error) or
-`enospc` (OSError, disk full).
-Unarmed, a failpoint costs one look at a module constant.
+`JPREP_FAILPOINT=NAME[@N][=ACTION]` activates one: when a process reaches it for the N-th time (by default the first),
+the action happens: `kill` (SIGKILL to the process group; the default), `die` (SIGKILL to this process), `raise` (an
+error) or `enospc` (OSError, disk full). An inactive failpoint costs one test of a module constant.
 """
 
 from __future__ import annotations
@@ -13,40 +12,40 @@ import os
 import signal
 
 NAMES = (
-    "output.opened",  # a temporary output file was made
-    "output.written",  # it is whole, and not yet under its final name
-    "output.renamed",  # it is under its final name, and no receipt says so
-    "receipt.written",  # the receipt says so
-    "stage.begun",  # a stage's manifest is written, none of its tasks is done
+    "output.opened",  # a temporary output file is open
+    "output.written",  # it is complete, not yet renamed
+    "output.renamed",  # it is renamed, no receipt names it yet
+    "receipt.written",  # the receipt is written
+    "stage.begun",  # a stage's manifest is written, no task is done
     "stage.done",  # the last task of a stage is committed
-    "corpus.sealing",  # all is done but corpus.json
-    "tokenizer.counted",  # words are counted, nothing is learnt
-    "tokenizer.learnt",  # the vocabulary is learnt, nothing of it is written
-    "tokenizer.moved",  # all is done but card.json
+    "corpus.sealing",  # everything but corpus.json is written
+    "tokenizer.counted",  # words are counted, nothing is learned
+    "tokenizer.learnt",  # the vocabulary is learned, nothing is written
+    "tokenizer.moved",  # everything but card.json is in place
     "run.event",  # an event is about to be appended
     "run.filled",  # a checkpoint's files are written, not yet hashed
-    "run.hashed",  # all of it is there but COMMIT.json
-    "run.committed",  # COMMIT.json too, not yet under its final name
-    "run.renamed",  # it stands, nothing older is deleted
-    "run.unnamed",  # an older one has lost its name, and is not yet deleted
+    "run.hashed",  # everything but COMMIT.json is written
+    "run.committed",  # COMMIT.json is written, the checkpoint not yet renamed
+    "run.renamed",  # it is renamed, no older one is deleted yet
+    "run.unnamed",  # an older one is renamed for deletion, not yet deleted
 )
 
-_ARMED = os.environ.get("JPREP_FAILPOINT", "")
+_ACTIVE = os.environ.get("JPREP_FAILPOINT", "")
 _passed = 0
 
 
 def failpoint(name: str) -> None:
-    """Do what `JPREP_FAILPOINT` says, if it names this place."""
-    if _ARMED:
+    """Do the action of `JPREP_FAILPOINT`, if that names this failpoint."""
+    if _ACTIVE:
         _act(name)
 
 
 def _act(name: str) -> None:
     global _passed
-    place, _, action = _ARMED.partition("=")
+    place, _, action = _ACTIVE.partition("=")
     place, _, nth = place.partition("@")
     if place not in NAMES:
-        raise ValueError(f"JPREP_FAILPOINT={_ARMED!r}: no such failpoint; there are {', '.join(NAMES)}")
+        raise ValueError(f"JPREP_FAILPOINT={_ACTIVE!r}: no such failpoint; available: {', '.join(NAMES)}")
     if place != name:
         return
     _passed += 1
@@ -63,7 +62,7 @@ def _die() -> None:
 
 
 def _raise() -> None:
-    raise RuntimeError("a failpoint raised this")
+    raise RuntimeError("raised by a failpoint")
 
 
 def _enospc() -> None:

@@ -1,4 +1,4 @@
-"""One run at a time in a directory."""
+"""Lock a directory for one process at a time."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from jprep.errors import MachineError
-from jprep.io.atomic import write_error
+from jprep.io.os_errors import write_error
 
 _PAUSE = 0.05  # seconds between two attempts
 
 
 @contextlib.contextmanager
-def hold_lock(path: Path, *, patience: float = 5.0, where: Path | None = None, keep: bool = True) -> Iterator[None]:
-    """Hold an exclusive lock on the file for the time of the block; the kernel lets go of it when this process ends.
+def hold_lock(path: Path, *, timeout: float = 5.0, where: Path | None = None, keep: bool = True) -> Iterator[None]:
+    """Hold an exclusive lock on a file for the time of the block; the kernel releases it when this process ends.
 
-    The holder may delete the file: whoever waits for it then locks the file that stands in its place.
+    The holder may delete the file: a process that waits for it then locks the new file in its place.
 
     Args:
-        path: the lock file; it is made.
-        patience: seconds to wait for another holder: workers of a killed run need a moment to notice and leave.
-        where: the output that is locked, for messages; the lock file's folder by default.
-        keep: whether the file stays after the block.
+        path: the lock file; it is created.
+        timeout: seconds to wait for another holder: workers of a killed run need a moment to exit.
+        where: the output that is locked, for messages; by default the lock file's directory.
+        keep: whether to keep the file after the block.
 
     Raises:
-        MachineError: another process holds it, or it cannot be made.
+        MachineError: another process holds it, or it cannot be created.
     """
     where = where or path.parent
-    handle = _lock(path, where, time.monotonic() + patience)
+    handle = _lock(path, where, time.monotonic() + timeout)
     try:
         yield
     finally:
@@ -42,7 +42,7 @@ def hold_lock(path: Path, *, patience: float = 5.0, where: Path | None = None, k
 
 
 def _lock(path: Path, where: Path, deadline: float) -> int:
-    """Return a locked handle of the file that lies at the path."""
+    """Return a locked handle of the file at the path."""
     while True:
         try:
             if (handle := _attempt(path)) is not None:
@@ -50,8 +50,8 @@ def _lock(path: Path, where: Path, deadline: float) -> int:
         except OSError as error:
             raise write_error(error, where) from error
         if time.monotonic() > deadline:
-            fix = "wait for it, or choose another output directory"
-            raise MachineError("another jprep is at work here", where=str(where), fix=fix)
+            fix = "wait until it ends, or choose another output directory"
+            raise MachineError("another jprep is running here", where=str(where), fix=fix)
         time.sleep(_PAUSE)
 
 
@@ -60,7 +60,7 @@ def _attempt(path: Path) -> int | None:
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    except FileNotFoundError:  # the folder was deleted in between
+    except FileNotFoundError:  # the directory was deleted in between
         return None
     os.set_inheritable(handle, True)
     try:

@@ -1,4 +1,4 @@
-"""What this machine has, as far as this process may use it."""
+"""CPU cores and memory that this process may use."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import socket
 from pathlib import Path
 
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-"""Where the kernel says what a container may take: control groups, version 2 and 1."""
+"""Memory limits of a container: control groups, version 2 and 1."""
 
 
 def cpu_count() -> int:
-    """The processor cores that this process may use."""
+    """Return the number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def memory() -> int:
-    """The machine's memory in bytes, or what a container or `ulimit -v` leaves of it; 0 where it is not known."""
+    """Return the memory in bytes that the machine, the container and `ulimit -v` allow; 0 where it is unknown."""
     known = [limit for path in _LIMITS if (limit := _number(Path(path)))]
     with contextlib.suppress(OSError, ValueError):
         known.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
@@ -30,9 +30,9 @@ def memory() -> int:
 
 
 def process_namespace() -> str:
-    """Return what a process id is unique in: the host's name, its start, and the namespace of its processes.
+    """Return a name of the scope in which process ids are unique: host name, boot id and process namespace.
 
-    A host's name would not do: containers on one host may share it, and their process ids are equal.
+    The host name is not enough: containers on one host may share it and have equal process ids.
     """
     try:
         start = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -45,5 +45,5 @@ def process_namespace() -> str:
 def _number(path: Path) -> int:
     try:
         return int(path.read_text())
-    except (OSError, ValueError):  # there is none, or it says "max"
+    except (OSError, ValueError):  # it does not exist, or it is "max"
         return 0

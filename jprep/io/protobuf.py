@@ -1,10 +1,10 @@
-"""Writes the little of Protocol Buffers' wire format that some files need: numbers, bytes and floats by field."""
+"""Encode fields in the wire format of Protocol Buffers."""
 
 from __future__ import annotations
 
 
 def encode_varint(value: int) -> bytes:
-    """A number from 0 in base 128, its lowest digits first."""
+    """Encode a non-negative integer in base 128, least significant digits first."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -14,10 +14,10 @@ def encode_varint(value: int) -> bytes:
 
 
 def number(field: int, value: int) -> bytes:
-    """An integer; a negative one travels as 64 bits."""
+    """Encode an integer field; a negative value is stored as 64 bits."""
     return encode_varint(field << 3) + encode_varint(value % 2**64)
 
 
 def data(field: int, value: bytes) -> bytes:
-    """Bytes, a text's UTF-8, or a message."""
+    """Encode a field of bytes: a string's UTF-8, or a message."""
     return encode_varint(field << 3 | 2) + encode_varint(len(value)) + value

@@ -1,15 +1,15 @@
-"""Names and relative paths that come from outside and become parts of paths: what they may be."""
+"""Check names and relative paths that come from recipes and manifests before they become parts of paths."""
 
 from __future__ import annotations
 
 from jprep.errors import ConfigError
 
 MAX_BYTES = 150
-"""Of a name in UTF-8. File systems take 255, and endings are added to it."""
+"""Maximum length of a name in UTF-8. File systems allow 255 bytes, and suffixes are added."""
 
 
 def name_problem(name: str) -> str:
-    """Return why a text cannot name a file or a folder, or ""."""
+    """Return why a text cannot name a file or a directory, or ""."""
     if not name.strip():
         return "it is empty"
     if any(separator in name for separator in "/\\"):
@@ -25,28 +25,28 @@ def name_problem(name: str) -> str:
 
 
 def check_name(name: str, *, what: str, where: str, fix: str) -> None:
-    """Refuse a text that cannot name a file or a folder.
+    """Refuse a text that cannot name a file or a directory.
 
     Args:
-        name: the text; letters of any language are fine.
-        what: what is called so, e.g. `a recipe`.
-        where: the file and the key that it is from.
+        name: the text; letters of any language are allowed.
+        what: what it names, e.g. `a recipe`.
+        where: the file and the key.
         fix: e.g. `name = "jawiki"`.
 
     Raises:
-        ConfigError: naming what is wrong with it.
+        ConfigError: it cannot; the message says why.
     """
     if problem := name_problem(name):
         raise ConfigError(f"{what} cannot be called {name!r}: {problem}", where=where, fix=fix)
 
 
 def inner_path(path: str) -> str:
-    """Return a path that a manifest gives, if it leads to a file below the manifest's folder.
+    """Return a path of a manifest if it is that of a file below the manifest's directory.
 
     Raises:
-        ValueError: it is empty, absolute, or has a part that is no name: `msgspec` turns this into its own error.
+        ValueError: it is empty, absolute, or has a part like `..`; `msgspec` turns this into its own error.
     """
     parts = path.split("/")
     if "\\" in path or "\0" in path or any(part in ("", ".", "..") for part in parts):
-        raise ValueError(f"{path!r} is no path of a file below this folder")
+        raise ValueError(f"{path!r} is not the path of a file below this directory")
     return path

@@ -1,4 +1,4 @@
-"""Where a recipe's outputs lie."""
+"""Paths of a recipe's outputs."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import shlex
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from jprep.corpus.config import Recipe
 from jprep.corpus.store import MANIFEST
 from jprep.dataset.manifest import DATASET_JSON
 from jprep.errors import ConfigError
 from jprep.io.safe_names import check_name
+from jprep.pipeline.recipe import Recipe
 from jprep.tokenizer.card import CARD_JSON
 
 WORK = Path("work")
-"""Where outputs go unless `--work` says otherwise."""
+"""The directory of all recipes' outputs unless `--work` names another."""
 
 MadeStep = Literal["corpus", "tokenizer", "dataset"]
 
@@ -23,15 +23,17 @@ _MADE: dict[MadeStep, tuple[str, str]] = {
     "tokenizer": (CARD_JSON, "tokenizer train"),
     "dataset": (DATASET_JSON, "dataset pack"),
 }
-"""What is in each folder once it is finished, and the command that makes it."""
+"""The file that a finished output has, and the command that makes it."""
 
 
 class OutputPaths(NamedTuple):
-    """The folders of a recipe's outputs, whether they are there or not.
+    """Directories of a recipe's outputs, existing or not.
 
     Attributes:
-        corpus, tokenizer, dataset: of `jprep corpus build`, `tokenizer train`, `dataset pack`.
-        runs: the folder of its run directories.
+        corpus: of `jprep corpus build`.
+        tokenizer: of `jprep tokenizer train`.
+        dataset: of `jprep dataset pack`.
+        runs: the parent of its run directories.
     """
 
     corpus: Path
@@ -41,39 +43,44 @@ class OutputPaths(NamedTuple):
 
 
 def output_paths(work: Path, name: str) -> OutputPaths:
-    """Where the outputs of a recipe of this name lie.
+    """Return the directories of a recipe's outputs.
 
     Args:
-        work: the folder of all recipes' outputs.
-        name: the recipe's.
+        work: the directory of all recipes' outputs.
+        name: the recipe's name.
 
     Raises:
-        ConfigError: the name cannot be a folder's.
+        ConfigError: the name cannot name a folder.
     """
     check_name(name, what="a recipe", where="name", fix='e.g. name = "jawiki"')
-    return OutputPaths(*(work / name / each for each in OutputPaths._fields))
+    return paths_in(work / name)
 
 
-def find_finished(kind: MadeStep, recipe: Recipe, path: Path, work: Path, given: Path | None = None) -> Path:
-    """The folder of an earlier step's output, which a later step takes.
+def paths_in(folder: Path) -> OutputPaths:
+    """Return the directories of the outputs of one recipe, given their common parent."""
+    return OutputPaths(*(folder / each for each in OutputPaths._fields))
+
+
+def find_finished(step: MadeStep, recipe: Recipe, path: Path, work: Path, given: Path | None = None) -> Path:
+    """Return the directory of an earlier step's finished output.
 
     Args:
-        kind: of which step.
+        step: the step.
         recipe: the recipe.
-        path: its file, for the command that makes what is missing.
-        work: the folder of all recipes' outputs.
-        given: the folder, if it is not the usual one.
+        path: its file, for the command in the error.
+        work: the directory of all recipes' outputs.
+        given: the output's directory, if it is not the default one.
 
     Raises:
-        ConfigError: it is not there, or not finished.
+        ConfigError: the output does not exist or is not finished; the fix is the command that makes it.
     """
-    manifest, command = _MADE[kind]
-    place: Path = given or getattr(output_paths(work, recipe.name), kind)
+    manifest, command = _MADE[step]
+    place: Path = given or getattr(output_paths(work, recipe.name), step)
     if (place / manifest).exists():
         return place
     own = bool(recipe.corpus.sources)
     options = ("" if own else " --corpus DIR") + ("" if work == WORK else f" --work {shlex.quote(str(work))}")
-    fix = f"`jprep {command} {shlex.quote(str(path))}{options}` makes it; or give its folder as --{kind}"
-    if kind == "corpus" and not own:
+    fix = f"run `jprep {command} {shlex.quote(str(path))}{options}`, or give its directory as --{step}"
+    if step == "corpus" and not own:
         fix = "this recipe has no corpus of its own: name one with --corpus DIR"
-    raise ConfigError(f"the recipe's {kind} is not there", where=str(place), fix=fix)
+    raise ConfigError(f"the recipe's {step} does not exist yet", where=str(place), fix=fix)

@@ -1,50 +1,86 @@
-"""Reads a recipe and checks all of it, whichever part a command uses: a typo is found before hours of work."""
+"""The whole recipe as one typed object, read from a TOML file and checked once."""
 
 from __future__ import annotations
 
 import difflib
 import logging
+import shlex
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from jprep.corpus import config as corpus_recipe
-from jprep.corpus.config import CorpusConfig, Recipe, StepRef, parse_config, step_name
-from jprep.dataset.manifest import DatasetConfig
+from jprep.config import apply_overrides, parse_config
+from jprep.corpus import config as corpus_config
+from jprep.corpus.config import CorpusConfig, CorpusRecipe, StepRef, step_name
+from jprep.dataset.manifest import DatasetConfig, check_dataset_config
 from jprep.errors import ConfigError, JprepError
 from jprep.pipeline.unused_keys import find_unused_keys
 from jprep.plugins import plugins
-from jprep.tokenizer.config import TokenizerConfig
-from jprep.train.job.config import TrainConfig
+from jprep.tokenizer.config import TokenizerConfig, check_tokenizer_config
+from jprep.train.job.config import TrainConfig, check_train_config
 from jprep.train.models import check_model
+
+RECIPE_DIRECTORY = "{recipe}/"
+"""What a path in a recipe's file begins with that is relative to the file's directory."""
+
+_SECTIONS = ("tokenizer", "dataset", "train")
 
 _log = logging.getLogger(__name__)
 
 
-def load_recipe(path: Path, overrides: Iterable[str] = (), tokenizer: Mapping[str, Any] | None = None) -> Recipe:
-    """Read a recipe file and check every section, without loading a framework.
+class Recipe(CorpusRecipe, frozen=True, omit_defaults=True):
+    """A whole recipe. A section that the recipe leaves out, or that is empty, is None.
+
+    Attributes:
+        tokenizer: the tokenizer to train on the corpus.
+        dataset: how the corpus is packed with the tokenizer.
+        train: the model to train, and how.
+    """
+
+    tokenizer: TokenizerConfig | None = None
+    dataset: DatasetConfig | None = None
+    train: TrainConfig | None = None
+
+
+def load_recipe(
+    path: str | Path,
+    overrides: Iterable[str] | Mapping[str, Any] = (),
+    tokenizer: Mapping[str, Any] | None = None,
+) -> Recipe:
+    """Read a recipe file and check every section, without importing a framework.
+
+    Keys that have no effect are logged as warnings.
 
     Args:
         path: a TOML file.
-        overrides: `a.b=value` settings that replace what the file says.
+        overrides: `a.b=value` strings, or a mapping of `a.b` to values, that replace what the file says; elements of
+            lists are named by their numbers, from 0.
         tokenizer: keys of `[tokenizer]` that replace what the file says.
 
     Raises:
-        ConfigError: not TOML; an unknown key or a value of the wrong type in any section.
+        ConfigError: not TOML, another version, an unknown key, or a value of the wrong type or out of its range in any
+            section; the message names the key.
     """
-    recipe = corpus_recipe.load_recipe(path, overrides)
+    path = Path(path)
+    raw = apply_overrides(_resolve_paths(_read_toml(path), path.parent), overrides)
     if tokenizer:
-        recipe = msgspec.structs.replace(recipe, tokenizer={**recipe.tokenizer, **tokenizer})
+        raw["tokenizer"] = {**raw.get("tokenizer", {}), **tokenizer}
+    recipe = decode_recipe(raw, where=str(path))
     check_recipe(recipe, str(path))
     return recipe
 
 
-def check_recipe(recipe: Recipe, where: str) -> None:
-    """Check the sections that `jprep.corpus.config` leaves to other packages, and the options of steps and backends.
+def decode_recipe(
+    raw: dict[str, Any], overrides: Iterable[str] | Mapping[str, Any] = (), *, where: str = "the recipe"
+) -> Recipe:
+    """Convert plain data to a recipe; see `load_recipe`. Steps, backends and ranges are left to `check_recipe`."""
+    raw = {key: value for key, value in apply_overrides(raw, overrides).items() if key not in _SECTIONS or value}
+    return corpus_config.decode_recipe(raw, where=where, kind=Recipe)
 
-    Keys that have no effect are logged as warnings.
+
+def check_recipe(recipe: Recipe, where: str) -> None:
+    """Check the values of every section, and the options of steps and backends.
 
     What only some machines can know, such as a plugin that is not installed here, is left to the command that needs it.
 
@@ -55,17 +91,53 @@ def check_recipe(recipe: Recipe, where: str) -> None:
     Raises:
         ConfigError: see `load_recipe`.
     """
-    tokenizer = parse_config(recipe.tokenizer, TokenizerConfig, where=f"{where}, [tokenizer]")
-    parse_config(recipe.dataset, DatasetConfig, where=f"{where}, [dataset]")
-    train = parse_config(recipe.train, TrainConfig, where=f"{where}, [train]")
+    tokenizer, train = recipe.tokenizer or TokenizerConfig(), recipe.train
+    check_tokenizer_config(tokenizer, f"{where}, [tokenizer]")
+    check_dataset_config(recipe.dataset or DatasetConfig(), f"{where}, [dataset]")
     for kind, ref in _steps(recipe.corpus, tokenizer):
         _check_step(kind, ref, where)
-    for name, options in train.backend.items():
-        _check_backend(name, options, where)
-    if recipe.train:
+    if train:
+        check_train_config(train, f"{where}, [train]")
+        for name, options in train.backend.items():
+            _check_backend(name, options, where)
         check_model(train.model, train.task)
-    for warning in find_unused_keys(recipe.corpus, tokenizer, train if recipe.train else None):
+    for warning in find_unused_keys(recipe.corpus, tokenizer, train):
         _log.warning("%s: %s", where, warning)
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError as error:
+        fix = "check the path; `jprep recipes` lists the recipes that come with jprep"
+        raise ConfigError("there is no such recipe", where=str(path), fix=fix) from error
+    except IsADirectoryError as error:
+        fix = _directory_fix(path)
+        raise ConfigError("expected a recipe file, got a directory", where=str(path), fix=fix) from error
+    except OSError as error:
+        raise ConfigError(f"cannot read the recipe: {error.strerror}", where=str(path), fix="check the path") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        fix = "docs/recipes.md has an example of each section"
+        raise ConfigError(f"cannot read the recipe: {error}", where=str(path), fix=fix) from error
+
+
+def _directory_fix(folder: Path) -> str:
+    """Return what to give instead of a directory."""
+    if found := sorted(folder.glob("*.toml")):
+        return f"give a recipe in it, e.g. {shlex.quote(str(found[0]))}"
+    if (folder / "job.json").exists():
+        return f"to resume a run, give its recipe again; `jprep export {shlex.quote(str(folder))}` exports its model"
+    return "`jprep recipes` lists the recipes that come with jprep"
+
+
+def _resolve_paths(raw: Any, folder: Path) -> Any:
+    """Return plain data with the paths that begin with `RECIPE_DIRECTORY` resolved."""
+    if isinstance(raw, dict):
+        return {key: _resolve_paths(value, folder) for key, value in raw.items()}
+    if isinstance(raw, list):
+        return [_resolve_paths(value, folder) for value in raw]
+    relative = isinstance(raw, str) and raw.startswith(RECIPE_DIRECTORY)
+    return (folder / raw.removeprefix(RECIPE_DIRECTORY)).as_posix() if relative else raw
 
 
 def _steps(corpus: CorpusConfig, tokenizer: TokenizerConfig) -> Iterator[tuple[str, StepRef]]:
@@ -83,7 +155,7 @@ def _check_step(kind: str, ref: StepRef, where: str) -> None:
         return
     try:
         step = plugins().get(kind, name)
-    except JprepError:  # it needs what is not installed here
+    except JprepError:  # it needs a package that is not installed here
         return
     options = {key: value for key, value in ref.items() if key != "use"}
     parse_config(options, step.Config, where=f"{where}, {kind} {name!r}")
@@ -100,7 +172,7 @@ def _check_backend(name: str, options: Mapping[str, Any], where: str) -> None:
 
 
 def _is_known(kind: str, name: str, where: str) -> bool:
-    """Return whether a plugin here has the name. One that is nearly that of another is a typo."""
+    """Return whether an installed plugin has the name. A name that is similar to an installed one is a typo."""
     known = plugins().names(kind)
     if name not in known and (close := difflib.get_close_matches(name, known, n=1)):
         raise ConfigError(f"no {kind} is called {name!r}", where=where, fix=f"did you mean {close[0]!r}?")

@@ -1,16 +1,16 @@
-"""The recipes that come with jprep."""
+"""Recipes that come with jprep."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from jprep.corpus.config import Recipe, load_recipe
+from jprep.pipeline.recipe import Recipe, load_recipe
 
 _FOLDER = "data_recipes"
 
 
 def recipes_folder() -> Path:
-    """Return the folder of the recipes: inside the installed package, or in the checkout that it runs from."""
+    """Return the directory of the recipes: in the installed package, or in the checkout that it runs from."""
     package = Path(__file__).parents[1]
     return next((path for path in (package / _FOLDER, package.parent / _FOLDER) if path.is_dir()), package / _FOLDER)
 

@@ -1,4 +1,4 @@
-"""Inputs of a recipe at scale tiny: beginnings of what would be downloaded, or the embedded sample."""
+"""Inputs of a recipe at scale tiny: the first megabytes of each download, or the embedded sample."""
 
 from __future__ import annotations
 
@@ -8,46 +8,47 @@ from pathlib import Path
 import msgspec
 
 from jprep import samples
-from jprep.corpus.config import Recipe, Source, step_name
+from jprep.corpus.config import Source, step_name
 from jprep.corpus.download.head import HEAD_BYTES, SUPPORTED_READERS, fetch_head, head_path
 from jprep.corpus.download.remote import RetryPolicy
 from jprep.errors import MachineError
 from jprep.io.atomic import write_atomic
 from jprep.io.inputs.paths import all_exist
+from jprep.pipeline.recipe import Recipe
 
 FOLDER = "beginnings"
-"""Below the folder of downloads."""
+"""The folder of partial downloads, below that of downloads."""
 
-Say = Callable[[str], None]
+Note = Callable[[str], None]
 
-_PATIENCE = RetryPolicy(tries=2, pause_s=1.0, timeout_s=20.0)
+_RETRY = RetryPolicy(tries=2, pause_s=1.0, timeout_s=20.0)
 _VOCABULARY, _ALPHABET, _VALIDATION = 1_500, 800, 0.2
-"""What the sample carries."""
+"""Sizes that suit the sample."""
 
 
 def pending_partial_downloads(recipe: Recipe, downloads: Path) -> dict[Path, str]:
-    """Return which beginnings would be downloaded: their paths, and their URLs."""
+    """Return the partial downloads that are missing: URLs by path."""
     folder = downloads / FOLDER
-    wanted = {head_path(source.files[0], folder): source.files[0].url for source in _cut(recipe)}
+    wanted = {head_path(source.files[0], folder): source.files[0].url for source in _partial(recipe)}
     return {path: url for path, url in wanted.items() if not path.exists()}
 
 
-def with_tiny_inputs(recipe: Recipe, downloads: Path, say: Say, patience: RetryPolicy = _PATIENCE) -> Recipe:
-    """Return the recipe with beginnings of those inputs that are not there and would be downloaded.
+def with_tiny_inputs(recipe: Recipe, downloads: Path, note: Note, retry: RetryPolicy = _RETRY) -> Recipe:
+    """Return the recipe with inputs that do not exist replaced by the first megabytes of their downloads.
 
-    Where no server can be reached, the embedded sample is used, now and in later calls.
+    Where no server can be reached, the embedded sample is used instead, by later calls too.
 
     Args:
         recipe: the recipe.
-        downloads: the folder of downloads.
-        say: called with what is done, a line each.
-        patience: how often to try a server again.
+        downloads: the directory of downloads.
+        note: called with a line for each download.
+        retry: how often to retry a download.
 
     Raises:
-        MachineError: no server can be reached, and the sample has no form for the reader.
+        MachineError: no server can be reached, and there is no sample for the reader.
         ConfigError, InputError: see `fetch_head`.
     """
-    places = {source.name: _begin(source, downloads / FOLDER, say, patience) for source in _cut(recipe)}
+    places = {source.name: _fetch_part(source, downloads / FOLDER, note, retry) for source in _partial(recipe)}
     sources = [
         msgspec.structs.replace(source, paths=[str(places[source.name])], files=[]) if source.name in places else source
         for source in recipe.corpus.sources
@@ -56,8 +57,8 @@ def with_tiny_inputs(recipe: Recipe, downloads: Path, say: Say, patience: RetryP
     return _for_sample(replaced) if any(map(_is_sample, places.values())) else replaced
 
 
-def _cut(recipe: Recipe) -> list[Source]:
-    """The sources whose inputs are not there, and can be cut."""
+def _partial(recipe: Recipe) -> list[Source]:
+    """Return the sources whose inputs do not exist, and whose reader accepts a partial file."""
     return [
         source
         for source in recipe.corpus.sources
@@ -65,21 +66,21 @@ def _cut(recipe: Recipe) -> list[Source]:
     ]
 
 
-def _begin(source: Source, folder: Path, say: Say, patience: RetryPolicy) -> Path:
+def _fetch_part(source: Source, folder: Path, note: Note, retry: RetryPolicy) -> Path:
     file, reader = source.files[0], step_name(source.reader)
     path, sample = head_path(file, folder), folder / f"sample-{reader}"
     if not path.exists() and sample.exists():
-        say(f"{source.name}: the embedded sample, as before; delete {sample} to try the download again")
+        note(f"{source.name}: using the embedded sample, as before; delete {sample} to try the download again")
         return sample
     if not path.exists():
-        say(f"{source.name}: downloading the first {HEAD_BYTES / 1e6:.1f} MB of {file.url} (no checksum covers a part)")
+        note(f"{source.name}: downloading the first {HEAD_BYTES / 1e6:.1f} MB of {file.url} (without a checksum)")
     try:
-        return fetch_head(file, folder, reader, retry_policy=patience)
+        return fetch_head(file, folder, reader, retry_policy=retry)
     except MachineError as error:
         if reader not in _SAMPLES:
             raise
         write_atomic(sample, _SAMPLES[reader]())
-        say(f"{source.name}: {error.what}; using the embedded sample instead, which is not from {source.name}")
+        note(f"{source.name}: {error.what}; using the embedded sample instead, which is not from {source.name}")
         return sample
 
 
@@ -88,14 +89,13 @@ def _is_sample(path: Path) -> bool:
 
 
 def _for_sample(recipe: Recipe) -> Recipe:
-    """Return the recipe with no more ids than a sample of 29 documents can teach, and enough of them for validation."""
-    tokenizer, dataset = dict(recipe.tokenizer), dict(recipe.dataset)
-    if "vocab_size" in tokenizer:
-        tokenizer["vocab_size"] = min(tokenizer["vocab_size"], _VOCABULARY)
-    if "alphabet" in tokenizer:
-        tokenizer["alphabet"] = min(tokenizer["alphabet"], _ALPHABET)
-    if dataset.get("validation"):
-        dataset["validation"] = max(dataset["validation"], _VALIDATION)
+    """Return the recipe with a vocabulary that the sample's 29 documents can fill, and a larger validation split."""
+    tokenizer, dataset = recipe.tokenizer, recipe.dataset
+    if tokenizer:
+        sizes = {"vocab_size": min(tokenizer.vocab_size, _VOCABULARY), "alphabet": min(tokenizer.alphabet, _ALPHABET)}
+        tokenizer = msgspec.structs.replace(tokenizer, **sizes)
+    if dataset and dataset.validation:
+        dataset = msgspec.structs.replace(dataset, validation=max(dataset.validation, _VALIDATION))
     return msgspec.structs.replace(recipe, tokenizer=tokenizer, dataset=dataset)
 
 
@@ -104,4 +104,4 @@ _SAMPLES: dict[str, Callable[[], bytes]] = {
     "cc100": samples.crawl_bytes,
     "text": samples.crawl_bytes,
 }
-"""The embedded sample in a reader's form."""
+"""The embedded sample, by reader."""

@@ -1,4 +1,4 @@
-"""The same recipe, small: its model, steps and data are cut, and nothing else, to see anywhere that all of it works."""
+"""Scale a recipe down: cut its model, steps and data, and nothing else, to try all of it on any machine."""
 
 from __future__ import annotations
 
@@ -6,65 +6,63 @@ from typing import Any
 
 import msgspec
 
-from jprep.corpus.config import CorpusConfig, Recipe, Source, step_name
+from jprep.corpus.config import CorpusConfig, Source, step_name
 from jprep.dataset.labelled.reader import LabelledConfig
-from jprep.dataset.manifest import dataset_config
+from jprep.dataset.manifest import DatasetConfig
 from jprep.engine.fingerprint import differences, plain
+from jprep.pipeline.recipe import Recipe
 from jprep.pipeline.steps import wanted_steps
 from jprep.plugins import plugins
-from jprep.tokenizer.config import tokenizer_config
-from jprep.train.job.config import CheckpointConfig, ModelConfig, TrainConfig, ValidationConfig, parse_train_config
+from jprep.tokenizer.config import TokenizerConfig
+from jprep.train.job.config import CheckpointConfig, ModelConfig, TrainConfig, ValidationConfig
 from jprep.train.models import FAMILIES, PRESETS
 from jprep.train.models.config import INTEGER_KEYS
 
 SUFFIX = "-tiny"
 
 STEPS, BATCH, LENGTH = 20, 8, 128
-_WARMUP = STEPS // 10  # where only the data tells how many steps the recipe has
-_OFTEN, _SELDOM = STEPS // 4, STEPS // 2  # whatever a run does now and then it does two to four times
+_WARMUP = STEPS // 10  # where the number of steps depends on the data
+_MIN_INTERVAL, _MAX_INTERVAL = STEPS // 4, STEPS // 2  # periodic actions happen two to four times
 _VALIDATION_BATCHES = 4
 _VOCABULARY, _ALPHABET = 3_000, 1_000
-_HELD_OUT = 0.1  # of a few hundred documents; a recipe's usual share would leave none
+_VALIDATION_SHARE = 0.1  # of a few hundred documents; a recipe's usual share would select none
 _SHARD_MB = 1
 
 _SIZES = INTEGER_KEYS - {"type_vocab_size"}
-"""Keys of a model's config that say how large it is, and not what it computes."""
+"""Keys of a model's config that set its size, not what it computes."""
 
 
 def scale_down(recipe: Recipe) -> Recipe:
     """Cut a recipe's model, steps and data; kinds, packing, masking, special tokens and segmenter stay.
 
     - corpus: the first shard of each source, of a megabyte;
-    - tokenizer: as many ids as a small text carries;
-    - dataset: a share for validation that is not empty;
-    - train: the family's tiny preset with whatever the recipe changes but sizes, 20 steps, at most 8 rows of 128
-      tokens; the warm-up in proportion, and checkpoints, validation and figures often enough to be seen; the backend
-      chooses how many rows go through the model at a time.
-
-    Raises:
-        ConfigError: a section is not valid as it is.
+    - tokenizer: a vocabulary that a small text can fill;
+    - dataset: a validation split that is not empty;
+    - train: the family's tiny preset with the recipe's changes other than sizes, 20 steps, at most 8 rows of 128
+      tokens; the warm-up in proportion, and checkpoints, validation and logging at intervals that 20 steps show; the
+      backend chooses the micro-batch.
     """
     wanted = wanted_steps(recipe)
     return msgspec.structs.replace(
         recipe,
         name=recipe.name + SUFFIX,
         corpus=_corpus(recipe.corpus),
-        tokenizer=_tokenizer(recipe.tokenizer) if "tokenizer" in wanted else {},
-        dataset=_dataset(recipe.dataset) if "dataset" in wanted else {},
-        train=_train(recipe.train) if recipe.train else {},
+        tokenizer=_tokenizer(recipe.tokenizer or TokenizerConfig()) if "tokenizer" in wanted else None,
+        dataset=_dataset(recipe.dataset or DatasetConfig()) if "dataset" in wanted else None,
+        train=_train(recipe.train) if recipe.train else None,
     )
 
 
 def list_changes(recipe: Recipe, other: Recipe) -> list[str]:
-    """Every key in which two recipes differ, a line each; what a recipe leaves out has its default."""
-    return list(differences(_whole(other), _whole(recipe)))
+    """Return a line for each key in which two recipes differ; a key that a recipe leaves out has its default."""
+    return list(differences(_with_defaults(other), _with_defaults(recipe)))
 
 
-def _whole(recipe: Recipe) -> dict[str, Any]:
+def _with_defaults(recipe: Recipe) -> dict[str, Any]:
     sections: dict[str, Any] = {
-        "tokenizer": tokenizer_config(recipe.tokenizer, "[tokenizer]"),
-        "dataset": dataset_config(recipe.dataset, "[dataset]"),
-        "train": parse_train_config(recipe.train, "[train]") if recipe.train else {},
+        "tokenizer": recipe.tokenizer or TokenizerConfig(),
+        "dataset": recipe.dataset or DatasetConfig(),
+        "train": recipe.train or {},
     }
     return plain(msgspec.structs.asdict(recipe) | sections)
 
@@ -74,7 +72,7 @@ def _corpus(corpus: CorpusConfig) -> CorpusConfig:
 
 
 def _source(source: Source) -> Source:
-    """Readers cut an input into shards of `shard_mb` megabytes; a plugin's may not."""
+    """Return the source cut to its first shard, which is small where the reader has an option for the size."""
     reader = source.reader
     if "shard_mb" in plugins().get("reader", step_name(reader)).Config.__struct_fields__:
         options = {"use": reader} if isinstance(reader, str) else reader
@@ -82,57 +80,58 @@ def _source(source: Source) -> Source:
     return msgspec.structs.replace(source, reader=reader, shards=1)
 
 
-def _tokenizer(section: dict[str, Any]) -> dict[str, Any]:
-    config = tokenizer_config(section, "[tokenizer]")
-    cut: dict[str, Any] = {"vocab_size": min(config.vocab_size, _VOCABULARY)}
-    if config.model != "byte-bpe":
-        cut["alphabet"] = min(config.alphabet or _ALPHABET, _ALPHABET)
-    return section | cut
+def _tokenizer(config: TokenizerConfig) -> TokenizerConfig:
+    alphabet = 0 if config.model == "byte-bpe" else min(config.alphabet or _ALPHABET, _ALPHABET)
+    return msgspec.structs.replace(config, vocab_size=min(config.vocab_size, _VOCABULARY), alphabet=alphabet)
 
 
-def _dataset(section: dict[str, Any]) -> dict[str, Any]:
-    share = dataset_config(section, "[dataset]").validation
-    return section | {"validation": max(share, _HELD_OUT) if share else 0.0}
+def _dataset(config: DatasetConfig) -> DatasetConfig:
+    share = max(config.validation, _VALIDATION_SHARE) if config.validation else 0.0
+    return msgspec.structs.replace(config, validation=share)
 
 
-def _train(section: dict[str, Any]) -> dict[str, Any]:
-    train = parse_train_config(section, "[train]")
-    cut: dict[str, Any] = {
-        "model": _model(train.model),
-        "batch": min(train.batch, BATCH),
-        "length": min(train.length, LENGTH),
-        "schedule": section.get("schedule", {}) | {"warmup": _warmup(train)},
-        "checkpoint": section.get("checkpoint", {}) | _checkpoint(train.checkpoint, train.steps),
-        "validation": section.get("validation", {}) | _validation(train.validation, train.steps),
-        "log_every": _often(train.log_every, train.steps),
-    }
-    if train.data:
-        cut["labelled"] = section.get("labelled", {}) | _labelled(train.labelled)
-    if train.backend:
-        cut["backend"] = {name: _without(options, "rows") for name, options in train.backend.items()}
-    kept = _without(section, "steps", "epochs")
-    return kept | cut | {"steps": min(train.steps or STEPS, STEPS)}
+def _train(train: TrainConfig) -> TrainConfig:
+    replace = msgspec.structs.replace
+    return replace(
+        train,
+        model=_model(train.model),
+        batch=min(train.batch, BATCH),
+        length=min(train.length, LENGTH),
+        steps=min(train.steps or STEPS, STEPS),
+        epochs=0.0,
+        schedule=replace(train.schedule, warmup=_warmup(train)),
+        checkpoint=_checkpoint(train.checkpoint, train.steps),
+        validation=_validation(train.validation, train.steps),
+        log_every=_interval(train.log_every, train.steps),
+        labelled=_labelled(train.labelled) if train.data else train.labelled,
+        backend={name: _without(options, *_MICRO_BATCH) for name, options in train.backend.items()},
+    )
+
+
+_MICRO_BATCH = ("micro_batch", "rows")  # `rows` was its name before
 
 
 def _without(section: dict[str, Any], *keys: str) -> dict[str, Any]:
     return {key: value for key, value in section.items() if key not in keys}
 
 
-def _labelled(labelled: LabelledConfig) -> dict[str, Any]:
+def _labelled(labelled: LabelledConfig) -> LabelledConfig:
     length = min(labelled.length, LENGTH)
-    return {"length": length, "buckets": [bucket for bucket in labelled.buckets if bucket < length]}
+    buckets = [bucket for bucket in labelled.buckets if bucket < length]
+    return msgspec.structs.replace(labelled, length=length, buckets=buckets)
 
 
-def _model(model: ModelConfig) -> dict[str, Any]:
-    """The tiny preset, and all that the model differs in from it but sizes. Given weights would not fit it."""
+def _model(model: ModelConfig) -> ModelConfig:
+    """Return the family's tiny preset with the model's own changes other than sizes, and without initial weights."""
     chosen = PRESETS.get(model.preset, {}) | model.config
     kind = str(chosen.get("model_type"))
     preset = f"{kind}{SUFFIX}"
     if kind not in FAMILIES or preset not in PRESETS:
-        return plain(msgspec.structs.asdict(model))  # whoever makes the job says what is wrong with it
+        return model  # building the job reports what is wrong with it
     small = FAMILIES[kind].defaults | PRESETS[preset]
     kept = _without(FAMILIES[kind].defaults | chosen, *_SIZES)
-    return {"preset": preset, "config": {key: value for key, value in kept.items() if small.get(key) != value}}
+    changed = {key: value for key, value in kept.items() if small.get(key) != value}
+    return ModelConfig(preset=preset, config=changed)
 
 
 def _warmup(train: TrainConfig) -> int:
@@ -143,17 +142,17 @@ def _warmup(train: TrainConfig) -> int:
     return min(share, warmup, STEPS // 2)
 
 
-def _checkpoint(checkpoint: CheckpointConfig, steps: int) -> dict[str, Any]:
-    return {"every_steps": _often(checkpoint.every_steps, steps)}
+def _checkpoint(checkpoint: CheckpointConfig, steps: int) -> CheckpointConfig:
+    return msgspec.structs.replace(checkpoint, every_steps=_interval(checkpoint.every_steps, steps))
 
 
-def _validation(validation: ValidationConfig, steps: int) -> dict[str, Any]:
+def _validation(validation: ValidationConfig, steps: int) -> ValidationConfig:
     batches = min(validation.batches or _VALIDATION_BATCHES, _VALIDATION_BATCHES)
-    return {"every_steps": _often(validation.every_steps, steps), "batches": batches}
+    return msgspec.structs.replace(validation, every_steps=_interval(validation.every_steps, steps), batches=batches)
 
 
-def _often(every: int, steps: int) -> int:
-    """A number of steps in proportion; 0 is never, and stays it."""
+def _interval(every: int, steps: int) -> int:
+    """Return an interval in proportion to the steps; 0, for never, stays 0."""
     if not every or 0 < steps <= STEPS:
         return every
-    return min(max(every * STEPS // steps if steps else _SELDOM, _OFTEN), _SELDOM)
+    return min(max(every * STEPS // steps if steps else _MAX_INTERVAL, _MIN_INTERVAL), _MAX_INTERVAL)

@@ -1,4 +1,4 @@
-"""Where steps, executors and backends of other distributions join in."""
+"""Steps, executors and backends of other distributions, registered through hooks."""
 
 from jprep.plugins.hookspecs import hookimpl
 from jprep.plugins.manager import PluginRegistry, plugins

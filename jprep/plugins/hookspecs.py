@@ -1,6 +1,7 @@
-"""Every hook that jprep calls. A plugin is a module or object named by an entry point of the group `jprep`.
+"""The hooks that jprep calls. A plugin is a module or object that an entry point of the group `jprep` names.
 
-Each hook answers with names and references: a class, or the string `module:Class`, imported only when a recipe uses it.
+Each hook returns a mapping of names to classes, or to strings `module:Class`, which are imported when a recipe uses
+them.
 
     from jprep.plugins import hookimpl
 
@@ -25,36 +26,40 @@ Named = Mapping[str, str | type]
 
 @hookspec
 def jprep_readers() -> Named:  # type: ignore[empty-body]
-    """Readers, `jprep.corpus.step.Reader`: an input's bytes become documents."""
+    """Return readers, `jprep.corpus.step.Reader`, which turn an input's bytes into documents."""
 
 
 @hookspec
 def jprep_normalizers() -> Named:  # type: ignore[empty-body]
-    """Normalisers, `jprep.corpus.step.Normalizer`: text becomes text."""
+    """Return normalizers, `jprep.corpus.step.Normalizer`, which turn text into text."""
 
 
 @hookspec
 def jprep_splitters() -> Named:  # type: ignore[empty-body]
-    """Sentence splitters, `jprep.corpus.step.Splitter`."""
+    """Return sentence splitters, `jprep.corpus.step.Splitter`."""
 
 
 @hookspec
 def jprep_filters() -> Named:  # type: ignore[empty-body]
-    """Filters, `jprep.corpus.step.Filter`: documents and lines that stay or go."""
+    """Return filters, `jprep.corpus.step.Filter`, which keep or drop documents and lines."""
 
 
 @hookspec
 def jprep_segmenters() -> Named:  # type: ignore[empty-body]
-    """Segmenters, `jprep.corpus.step.Segmenter`: sentences become words."""
+    """Return segmenters, `jprep.corpus.step.Segmenter`, which split sentences into words."""
 
 
 @hookspec
 def jprep_executors() -> Named:  # type: ignore[empty-body]
-    """Executors, `jprep.engine.runner.Executor`: where tasks run. Constructed with the number of workers and a
-    function that returns whether the user asked to stop."""
+    """Return executors, `jprep.engine.runner.Executor`, which run tasks.
+
+    An executor is constructed with the number of workers and a function that returns whether the user asked to stop.
+    """
 
 
 @hookspec
 def jprep_backends() -> Named:  # type: ignore[empty-body]
-    """Backends, `jprep.train.backend.Backend`: how a job is trained. Constructed without arguments, and without the
-    framework."""
+    """Return backends, `jprep.train.backend.Backend`, which plan how a job is trained.
+
+    A backend is constructed without arguments, and without importing its framework.
+    """

@@ -16,6 +16,9 @@ from jprep.tokenizer.config import TokenizerConfig
 
 CARD_JSON = "card.json"
 
+TRAIN_AGAIN = "train the tokenizer again with `jprep tokenizer train … --restart`"
+"""The fix for a damaged tokenizer."""
+
 FORMAT = 1
 """Increased when this version could not read earlier directories as its own."""
 
@@ -89,8 +92,7 @@ def verify_files(folder: Path, card: TokenizerCard, names: Iterable[str] | None 
         MachineError: a file cannot be read.
     """
     for name in card.files if names is None else card.files.keys() & set(names):
-        fix = "train the tokenizer again with `jprep tokenizer train … --restart`"
-        verify_file(folder / name, card.files[name], fix)
+        verify_file(folder / name, card.files[name], TRAIN_AGAIN)
 
 
 def write_card(folder: Path, card: TokenizerCard) -> None:

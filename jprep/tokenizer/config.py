@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from jprep.corpus.config import StepRef, parse_config
+from jprep.config import parse_config
+from jprep.corpus.config import StepRef
 from jprep.errors import ConfigError
 
 ModelType = Literal["bpe", "byte-bpe", "unigram", "wordpiece"]
@@ -71,6 +72,16 @@ def tokenizer_config(section: Mapping[str, Any], where: str) -> TokenizerConfig:
         ConfigError: an unknown key, a value of the wrong type or out of range, or two keys that exclude each other.
     """
     config = parse_config(dict(section), TokenizerConfig, where=where)
+    check_tokenizer_config(config, where)
+    return config
+
+
+def check_tokenizer_config(config: TokenizerConfig, where: str) -> None:
+    """Check the values of a `[tokenizer]` section.
+
+    Raises:
+        ConfigError: a value out of its range, or two keys that exclude each other.
+    """
     for key, minimum in _MINIMUM.items():
         if getattr(config, key) < minimum:
             raise ConfigError(f"tokenizer.{key} must be at least {minimum}", where=where, fix=f"use {minimum} or more")
@@ -82,4 +93,3 @@ def tokenizer_config(section: Mapping[str, Any], where: str) -> TokenizerConfig:
     if config.model == "byte-bpe" and config.alphabet:
         fix = 'remove `alphabet`, or use model = "bpe"'
         raise ConfigError("the alphabet of byte-bpe is the 256 bytes", where=where, fix=fix)
-    return config

@@ -15,16 +15,15 @@ import msgspec
 from jprep.corpus.config import make_step
 from jprep.corpus.document import WORD
 from jprep.corpus.processing import describe_step
-from jprep.engine.checksummed_json import encode_checksummed
 from jprep.engine.fingerprint import fingerprint, plain
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import TOKENIZER
-from jprep.engine.runner import Executor, ProgressReporter, read_claim, refuse_mismatch
+from jprep.engine.runner import Executor, ProgressReporter
 from jprep.errors import ConfigError
 from jprep.io.atomic import file_sha256, remove_tree, write_atomic
 from jprep.io.failpoints import failpoint
 from jprep.tokenizer import learning
-from jprep.tokenizer.card import CARD_JSON, FORMAT, TokenizerCard, read_card, verify_files, write_card
+from jprep.tokenizer.card import CARD_JSON, FORMAT, TRAIN_AGAIN, TokenizerCard, read_card, write_card
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.counting import UnitCounts, units
 from jprep.tokenizer.evaluation import score_tokenizer
@@ -36,7 +35,7 @@ from jprep.tokenizer.tokenizer import Tokenizer
 from jprep.tokenizer.training_data import TrainingData
 from jprep.tokenizer.vocabulary import Vocabulary
 
-_CLAIM, _STAGED = "training.json", "staged"
+_STAGED = "staged"
 _LIBRARIES = ("sentencepiece", "tokenizers", "pyarrow", "regex")
 _SCORED_EVERY = 2  # every n-th paragraph of the sample is scored: a quick check, not an evaluation
 _COMPARED = 1_000  # paragraphs on which the ids of the exported tokenizer are compared with ours
@@ -111,19 +110,18 @@ class _Training:
 
     def run(self, *, restart: bool) -> TokenizerCard:
         """Run all steps of the training."""
-        self._out.remove_leftovers()
         if restart:  # a model of another type would leave files that loaders prefer
-            self._out.restart(last=_CLAIM)
+            self._out.restart()
         if self._out.finished:
             return self._finished()
-        self._claim()
+        self._out.resume(self._made_from)
         counted = self._data.count(self._config, self._state, self._executor, self._progress)
         failpoint("tokenizer.counted")
         self._progress.begin("learning", 0)
         vocabulary = self._learn(counted)
         failpoint("tokenizer.learnt")
         card = self._publish(self._stage(vocabulary, counted))
-        self._remove_state()
+        self._out.clean()
         return card
 
     def _learn(self, counted: UnitCounts) -> Vocabulary:
@@ -131,24 +129,15 @@ class _Training:
         try:
             return _in_thread(lambda: learning.learn(counted, self._config, self._special, self._state / "learning"))
         except ConfigError:
-            write_atomic(self._state / _CLAIM, b"")
+            self._out.forget_claim()
             raise
-
-    def _claim(self) -> None:
-        """Record what is being trained, or check it against an earlier run."""
-        path = self._state / _CLAIM
-        if begun := read_claim(path):
-            refuse_mismatch(self._made_from, begun, self._folder)
-        else:
-            write_atomic(path, encode_checksummed(self._made_from))
 
     def _finished(self) -> TokenizerCard:
         """Return the card of a finished tokenizer if it is the requested one and its files are intact."""
         self._data.check_comparable(self._folder)
         card = read_card(self._folder)
-        refuse_mismatch(self._made_from, card.made_from, self._folder)
-        verify_files(self._folder, card)
-        self._remove_state()
+        self._out.verify(self._made_from, card.made_from, card.files.items(), TRAIN_AGAIN)
+        self._out.clean()
         return card
 
     def _stage(self, vocabulary: Vocabulary, counted: UnitCounts) -> TokenizerCard:
@@ -190,12 +179,8 @@ class _Training:
         for name in files:
             (staged / name).replace(self._folder / name)
         failpoint("tokenizer.moved")
-        write_card(self._folder, card)
+        self._out.seal(card)
         return card
-
-    def _remove_state(self) -> None:
-        """Delete intermediate files, except the lock; the claim is deleted last."""
-        self._out.remove_state(last=_CLAIM)
 
 
 def _in_thread(work: Callable[[], Vocabulary]) -> Vocabulary:

@@ -9,12 +9,13 @@ from typing import Any
 
 from jprep.corpus.api import Corpus
 from jprep.corpus.build import build, expected_made_from
-from jprep.corpus.config import Recipe
+from jprep.corpus.config import CorpusRecipe
 from jprep.corpus.store import MANIFEST, segmenter_of
 from jprep.engine.fingerprint import fingerprint
 from jprep.engine.runner import Executor, ProgressReporter
 from jprep.errors import ConfigError, DamagedError, InputError, MismatchError
-from jprep.io.inputs.content_check import expect_contents, forget_contents, hash_content
+from jprep.io.hashing import hash_content
+from jprep.io.inputs.content_check import expect_contents, forget_contents
 from jprep.io.inputs.streams import open_raw
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.counting import UnitCounts, count_corpus, read_counts
@@ -83,7 +84,7 @@ class InputTrainingData(TrainingData):
         cache: a file that caches the hashes of the inputs.
     """
 
-    def __init__(self, recipe: Recipe, cache: Path) -> None:
+    def __init__(self, recipe: CorpusRecipe, cache: Path) -> None:
         self._recipe, self._cache, self.name = recipe, cache, recipe.name
         self.sources = [
             {"name": source.name, "licence": source.licence, "homepage": source.homepage}

@@ -25,7 +25,7 @@ from jprep.dataset.manifest import DatasetConfig
 from jprep.dataset.pack import pack
 from jprep.engine import manifest, runner
 from jprep.engine.local import Local
-from jprep.io import failpoints, verified_files
+from jprep.io import failpoints, hashing, verified_files
 from jprep.io.inputs import content_check
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.train import train
@@ -33,11 +33,11 @@ from jprep.tokenizer.training_data import CorpusTrainingData
 from tests.benchmarks.measure import SHARED
 
 CHECKS: list[tuple[Any, str]] = [
-    (verified_files, "_sha256_once"),
+    (hashing, "cached_sha256"),
     (verified_files, "read_verified"),
     (verified_files, "copy_verified"),
-    (content_check._Compared, "read"),
-    (content_check.xxhash, "xxh3_128_digest"),
+    (content_check._ComparedFile, "read"),
+    (hashing.xxhash, "xxh3_128_digest"),
     (read, "refuse_changed"),
     (runner, "encode_checksummed"),
     (runner, "decode_checksummed"),

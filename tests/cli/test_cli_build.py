@@ -167,7 +167,7 @@ WRONG = {
         "did you mean 'namespaces'?",
     ),
     "list index": (["recipe.toml", "--set", "corpus.sources.7.name=x"], "list elements go by number, from 0"),
-    "no equals sign": (["recipe.toml", "--set", "corpus.segmenter"], "--set wants KEY=VALUE"),
+    "no equals sign": (["recipe.toml", "--set", "corpus.segmenter"], "--set expects KEY=VALUE"),
     "wrong type": (["recipe.toml", "--set", "corpus.dedup.lines=maybe"], "corpus.dedup.lines"),
     "unknown step": (["recipe.toml", "--set", "corpus.segmenter=jumandik"], "did you mean 'jumandic'?"),
     "no recipe": (["nowhere.toml"], "there is no such recipe"),

@@ -57,7 +57,7 @@ class TestPipes:
         assert process.wait(timeout=60) == 0
 
     def test_an_unknown_step_names_the_nearest(self, command: str, jprep: Run) -> None:
-        assert "there are: " in jprep("text", command, "--using", "zzzz", code=2).stderr
+        assert "available: " in jprep("text", command, "--using", "zzzz", code=2).stderr
 
 
 def test_an_unknown_option_names_the_nearest(jprep: Run) -> None:

@@ -97,5 +97,5 @@ def test_one_build_at_a_time(work: Work) -> None:
     process = work.start(1, PAUSE="2")
     await_true((work.folder / ".state" / "documents").exists)
     refused = work.finish(code=3)
-    assert "another jprep is at work here" in refused.stderr and str(work.folder) in refused.stderr
+    assert "another jprep is running here" in refused.stderr and str(work.folder) in refused.stderr
     assert process.poll() is None

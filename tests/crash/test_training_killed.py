@@ -226,7 +226,7 @@ def test_a_second_command_is_refused_and_one_that_is_asked_twice_leaves_at_once(
     await_true(lambda: training.step() > EVERY, PATIENCE)
     os.kill(live_ranks(training.run)[0], signal.SIGSTOP)  # it stays where it is, and hears nothing
     said = training.train(code=3)
-    assert "another jprep is at work here" in said and str(training.run.relative_to(training.folder)) in said
+    assert "another jprep is running here" in said and str(training.run.relative_to(training.folder)) in said
     process.send_signal(signal.SIGINT)
     time.sleep(0.3)
     assert process.poll() is None

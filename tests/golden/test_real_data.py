@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from jprep import Corpus
-from jprep.corpus.config import Recipe, decode_recipe
+from jprep.corpus.config import CorpusRecipe, decode_recipe
 from jprep.corpus.document import UNMARK, Document
 from tests.conftest import SHARED
 
@@ -40,7 +40,7 @@ ABOUT_MARKUP = "たとえば[[eauxx]]"
 READER = {"use": "wikipedia", "on_truncated": "keep", "shard_mb": 2}
 
 
-def recipe(dump: Path, reader: dict[str, Any]) -> Recipe:
+def recipe(dump: Path, reader: dict[str, Any]) -> CorpusRecipe:
     source = {"name": "jawiki", "paths": [str(dump)], "reader": reader}
     return decode_recipe({"name": "real", "corpus": {"sources": [source], "segmenter": "none"}})
 

@@ -56,7 +56,7 @@ def test_whole_pages_of_a_cut_dump_can_be_kept(kind: str, build: Build, put: Put
 def test_a_cut_between_two_pages_is_counted_too(build: Build, put: Put) -> None:
     border = DUMP.index(b"  <page>", len(DUMP) // 2)
     path = put("cut.xml.gz", gzip.compress(DUMP[:border])[:-8])
-    build("--wikipedia", path, code=4, says=["cut short"])
+    build("--wikipedia", path, code=4, says=["truncated"])
     kept = build("--wikipedia", path, more=[*reader("wikipedia", on_truncated="keep"), "--restart"])
     assert kept.manifest.counts["reader.wikipedia.files.truncated"] == 1
     assert kept.manifest.totals["documents"] == DUMP[:border].count(b"<page>")
@@ -66,7 +66,7 @@ def test_a_cut_between_two_pages_is_counted_too(build: Build, put: Put) -> None:
 def test_cut_web_text_is_told(kind: str, build: Build, put: Put) -> None:
     whole = COMPRESS[kind](CRAWL)
     path = put(f"cut.txt.{kind}", whole[: len(whole) // 2])
-    build("--cc100", path, code=4, says=["cut short", "compressed byte", "cut.txt"])
+    build("--cc100", path, code=4, says=["truncated", "compressed byte", "cut.txt"])
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -286,7 +286,7 @@ def test_a_directory_without_rights(command: str, mode: int, inputs: Path, tmp_p
     with unprivileged():
         said = call(command, inputs, out)
     out.chmod(0o755)
-    assert "may not write here" in said and "closed" in said, said
+    assert "no permission to write" in said and "closed" in said, said
     assert snapshot(tmp_path) == (before or {"closed": "directory"})
 
 

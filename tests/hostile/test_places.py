@@ -71,13 +71,13 @@ def test_an_input_without_rights(option: str, as_nobody: list[str], put: Put, tm
 def test_an_output_without_rights(as_nobody: list[str], dump: Path, tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o555)
-    without_rights(as_nobody, "--wikipedia", dump, closed / "corpus", 3, "may not write here", "closed", "output")
+    without_rights(as_nobody, "--wikipedia", dump, closed / "corpus", 3, "no permission to write", "closed", "output")
 
 
 def test_an_output_folder_that_may_only_be_read(as_nobody: list[str], dump: Path, tmp_path: Path) -> None:
     closed = tmp_path / "corpus"
     closed.mkdir(mode=0o555)
-    without_rights(as_nobody, "--wikipedia", dump, closed, 3, "may not write here", "corpus", "output")
+    without_rights(as_nobody, "--wikipedia", dump, closed, 3, "no permission to write", "corpus", "output")
 
 
 @pytest.mark.parametrize("data", [b"", b"\n", b"\n\n\n\n", b" \r\n\r\n", b"\xef\xbb\xbf"])

@@ -15,8 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jprep.errors import InputError
+from jprep.io import hashing
+from jprep.io.hashing import hash_content
 from jprep.io.inputs import content_check
-from jprep.io.inputs.content_check import compare_on_read, expect_contents, forget_contents, hash_content
+from jprep.io.inputs.content_check import compare_on_read, expect_contents, forget_contents
 from jprep.io.inputs.streams import open_input, open_raw
 
 DATA = random.Random(4).randbytes(3_300_000)
@@ -24,7 +26,7 @@ DATA = random.Random(4).randbytes(3_300_000)
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(content_check, "BLOCK", 16)
+    monkeypatch.setattr(hashing, "BLOCK", 16)
 
 
 @pytest.fixture(params=["", "gz", "bz2"])
@@ -76,13 +78,13 @@ def test_whole_blocks_that_follow_are_told(tmp_path: Path, small_blocks: None) -
     with pytest.raises(InputError):
         grown.read(1)
     forget_contents({"x": content})
-    assert not isinstance(compare_on_read(io.BytesIO(b""), "x"), content_check._Compared)
+    assert not isinstance(compare_on_read(io.BytesIO(b""), "x"), content_check._ComparedFile)
 
 
 @given(st.binary(max_size=100), st.lists(st.tuples(st.integers(0, 120), st.integers(1, 40)), max_size=12))
 def test_any_order_of_reads_gives_the_files_bytes(data: bytes, reads: list[tuple[int, int]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(content_check, "BLOCK", 16)
+        patch.setattr(hashing, "BLOCK", 16)
         expect_contents({"x": hash_content(io.BytesIO(data))})
         file = compare_on_read(io.BytesIO(data), "x")
         for offset, size in reads:

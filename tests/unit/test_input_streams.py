@@ -67,7 +67,7 @@ class TestCompressed:
         whole = PACKED[kind]
         cut = max(10, int(len(whole) * left))
         path = put(tmp_path, whole[:cut])
-        with pytest.raises(TruncatedError, match=f"(?s)cut short.*{path}, compressed byte {cut}.*jprep corpus fetch"):
+        with pytest.raises(TruncatedError, match=f"(?s)truncated.*{path}, compressed byte {cut}.*jprep corpus fetch"):
             read(path)
 
     def test_a_cut_in_the_last_checksum_is_told(self, kind, tmp_path):
@@ -167,7 +167,7 @@ def test_errors_have_their_kinds(tmp_path):
         open_input(str(tmp_path / "none"))
     with pytest.raises(MachineError, match=r"directory"):
         open_input(str(tmp_path))
-    with pytest.raises(ConfigError, match="no usable path"):
+    with pytest.raises(ConfigError, match="not a valid path"):
         open_input("nosuchscheme://x")
 
 

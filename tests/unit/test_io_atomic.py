@@ -23,9 +23,9 @@ from jprep.io.atomic import (
     remove_tree,
     temporary_name,
     write_atomic,
-    write_error,
 )
 from jprep.io.lock import hold_lock
+from jprep.io.os_errors import write_error
 
 
 def names(folder: Path) -> list[str]:
@@ -57,8 +57,8 @@ def test_after_an_exception_the_old_file_stands(fault: type[BaseException], tmp_
 
 @pytest.mark.parametrize(
     ("number", "said"),
-    [(errno.ENOSPC, "the disk is full"), (errno.EDQUOT, "the disk is full"), (errno.EACCES, "may not write here"),
-     (errno.EROFS, "may not write here"), (errno.EIO, "cannot write: ")],
+    [(errno.ENOSPC, "the disk is full"), (errno.EDQUOT, "the disk is full"), (errno.EACCES, "no permission to write"),
+     (errno.EROFS, "no permission to write"), (errno.EIO, "cannot write: ")],
 )  # fmt: skip
 def test_a_failed_write_is_told_in_the_user_s_terms(number: int, said: str, tmp_path: Path) -> None:
     error = write_error(OSError(number, os.strerror(number)), tmp_path / "file")
@@ -154,13 +154,13 @@ def test_a_lock_is_held_by_one_process_and_freed_by_its_death(tmp_path: Path) ->
     lock = tmp_path / "folder" / "LOCK"
     other = subprocess.Popen([sys.executable, "-c", HOLD, lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert other.stdout and other.stdout.readline() == b"held\n"
-    with pytest.raises(MachineError, match="another jprep is at work here"), hold_lock(lock, patience=0.1):
+    with pytest.raises(MachineError, match="another jprep is running here"), hold_lock(lock, timeout=0.1):
         raise AssertionError("not reached")
     other.kill()
     other.communicate()
-    with hold_lock(lock, patience=5), pytest.raises(JprepError), hold_lock(lock, patience=0):
+    with hold_lock(lock, timeout=5), pytest.raises(JprepError), hold_lock(lock, timeout=0):
         raise AssertionError("not reached")
-    with hold_lock(lock, patience=0):
+    with hold_lock(lock, timeout=0):
         assert lock.exists()
 
 
@@ -170,7 +170,7 @@ def test_a_lock_that_was_deleted_while_it_was_waited_for_is_made_again(tmp_path:
     held, done = threading.Event(), threading.Event()
 
     def wait() -> None:
-        with hold_lock(lock, patience=600):
+        with hold_lock(lock, timeout=600):
             held.set()
             done.wait(600)
 
@@ -179,7 +179,7 @@ def test_a_lock_that_was_deleted_while_it_was_waited_for_is_made_again(tmp_path:
         waiting.start()
         assert not held.wait(0.2)
     assert held.wait(600)
-    with pytest.raises(MachineError, match="another jprep"), hold_lock(lock, patience=0):
+    with pytest.raises(MachineError, match="another jprep"), hold_lock(lock, timeout=0):
         raise AssertionError("not reached")
     done.set()
     waiting.join()

@@ -8,12 +8,12 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from jprep.config import suggest_name
 from jprep.corpus import builtin
 from jprep.corpus.readers.lines import TextReader
 from jprep.errors import ConfigError
 from jprep.plugins import PluginRegistry, hookimpl, hookspecs
-from jprep.plugins.manager import PLUGIN_KINDS
-from jprep.plugins.references import load_class, suggest_name
+from jprep.plugins.manager import PLUGIN_KINDS, load_class
 
 BUILTIN = EntryPoint("builtin", "jprep.corpus.builtin", "jprep")
 
@@ -100,8 +100,8 @@ def test_an_unknown_name_brings_the_nearest() -> None:
     with pytest.raises(ConfigError) as caught:
         PluginRegistry([BUILTIN]).get("segmenter", "jumandik")
     assert caught.value.fix == "did you mean 'jumandic'?"
-    assert suggest_name("zzz", ["b", "a"]) == "there are: a, b"
-    assert suggest_name("zzz", []) == "there are: none"
+    assert suggest_name("zzz", ["b", "a"]) == "available: a, b"
+    assert suggest_name("zzz", []) == "available: none"
 
 
 @pytest.mark.parametrize("reference", ["no_such_module:X", "jprep.errors:X", "jprep.errors"])

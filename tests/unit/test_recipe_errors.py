@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jprep.corpus.config import apply_overrides, decode_recipe, default_recipe, load_recipe, make_step, step_name
+from jprep.config import apply_overrides
+from jprep.corpus.config import default_recipe, make_step, step_name
 from jprep.errors import ConfigError
 from jprep.io.safe_names import name_problem
 from jprep.pipeline.output_paths import output_paths
+from jprep.pipeline.recipe import decode_recipe, load_recipe
 
 SOURCE = {"name": "a", "paths": ["x"], "reader": "text"}
 
@@ -90,7 +92,7 @@ def test_a_file_that_is_no_toml(data: bytes, tmp_path: Path) -> None:
         ("corpus.sources.1.name=x", "there is no '1'"),
         ("corpus.sources.one.name=x", "there is no 'one'"),
         ("corpus.sources.1=x", "there is no '1'"),
-        ("corpus.segmenter.mode=C", "corpus.segmenter is a plain value"),
+        ("corpus.segmenter.mode=C", "corpus.segmenter is not a table"),
         ("corpus", "KEY=VALUE"),
         ("=x", "KEY=VALUE"),
     ],
@@ -101,7 +103,7 @@ def test_a_setting_without_a_place(setting: str, said: str) -> None:
 
 
 def test_a_setting_below_a_plain_value() -> None:
-    with pytest.raises(ConfigError, match=r"corpus\.dedup\.documents is a plain value"):
+    with pytest.raises(ConfigError, match=r"corpus\.dedup\.documents is not a table"):
         apply_overrides(raw(dedup={"documents": True}), ["corpus.dedup.documents.x=1"])
 
 
@@ -137,10 +139,30 @@ def test_our_own_recipe_takes_what_is_there() -> None:
 def test_what_lies_beside_a_recipe_is_found_from_anywhere(tmp_path: Path) -> None:
     path = tmp_path / "r.toml"
     source = '[[corpus.sources]]\nname = "a"\nreader = "text"\npaths = ["{recipe}/a.txt", "b.txt"]\n'
-    section = '[train]\ndata = ["{recipe}/c.jsonl"]\nlabelled = { text = "{recipe}" }\n'
+    head = '[train]\ntask = "regress"\nmodel = { preset = "bert-tiny" }\nsteps = 1\n'
+    section = f'{head}data = ["{{recipe}}/c.jsonl"]\nlabelled = {{ text = "{{recipe}}" }}\n'
     path.write_text('name = "r"\n' + source + section)
     recipe = load_recipe(path)
     assert recipe.corpus.sources[0].paths == [str(tmp_path / "a.txt"), "b.txt"]
-    assert recipe.train == {"data": [str(tmp_path / "c.jsonl")], "labelled": {"text": "{recipe}"}}
+    assert recipe.train and recipe.train.data == [str(tmp_path / "c.jsonl")]
+    assert recipe.train.labelled.text == "{recipe}"
     changed = load_recipe(path, ['train.data=["mine.jsonl"]'])
-    assert changed.train["data"] == ["mine.jsonl"]
+    assert changed.train and changed.train.data == ["mine.jsonl"]
+
+
+def test_a_recipe_of_another_version_is_refused() -> None:
+    for version in (2, 0, "1", 1.5):
+        with pytest.raises(ConfigError, match=f"reads recipes of version 1, got version {version!r}") as caught:
+            decode_recipe({"name": "r", "version": version, "a key of later versions": 1}, where="r.toml")
+        assert caught.value.where == "r.toml" and "version = 1" in caught.value.fix
+    assert decode_recipe({"name": "r"}) == decode_recipe({"name": "r", "version": 1})
+
+
+def test_settings_may_be_a_mapping() -> None:
+    recipe = decode_recipe({"name": "r"}, {"train.steps": 3, "corpus.segmenter": "none", "tokenizer.special": ["bert"]})
+    assert recipe.train and recipe.train.steps == 3 and recipe.corpus.segmenter == "none"
+    assert recipe.tokenizer and recipe.tokenizer.special == ["bert"]
+
+
+def test_an_empty_section_is_none() -> None:
+    assert decode_recipe({"name": "r", "tokenizer": {}, "dataset": {}, "train": {}}) == decode_recipe({"name": "r"})

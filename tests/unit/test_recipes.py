@@ -9,13 +9,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from jprep.corpus.config import CorpusConfig, DedupConfig, Recipe, RemoteFile, Source, decode_recipe, load_recipe
+from jprep.corpus.config import CorpusConfig, DedupConfig, RemoteFile, Source
 from jprep.dataset.labelled.dataset import fold_of
 from jprep.dataset.labelled.reader import LabelledConfig, read_labelled_rows
-from jprep.dataset.manifest import DatasetConfig, dataset_config
+from jprep.dataset.manifest import DatasetConfig
 from jprep.dataset.sampling.masking import MaskingConfig
 from jprep.io.inputs.paths import expand_patterns
-from jprep.tokenizer.config import TokenizerConfig, tokenizer_config
+from jprep.pipeline.recipe import Recipe, check_recipe, decode_recipe, load_recipe
+from jprep.tokenizer.config import TokenizerConfig
 from jprep.train.job import config
 from jprep.train.job.schedule import check_schedule
 from jprep.train.models import TokenizerInfo, model_config
@@ -30,7 +31,7 @@ def test_a_recipe_reads_what_it_fetches(path: Path) -> None:
     recipe = load_recipe(path)
     assert recipe.name == path.stem
     assert recipe.description
-    assert tokenizer_config(recipe.tokenizer, recipe.name)
+    assert recipe.version == 1 and tomllib.loads(path.read_text())["version"] == 1
     for source in recipe.corpus.sources:
         assert source.licence
         if not source.files:  # it comes with the recipe
@@ -44,11 +45,12 @@ def test_a_recipe_reads_what_it_fetches(path: Path) -> None:
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_a_recipe_says_a_training_that_could_begin(path: Path) -> None:
     recipe = load_recipe(path)
-    train = config.parse_train_config(recipe.train, recipe.name)
+    train = recipe.train
+    assert train
     check_schedule(train.schedule, train.steps or train.schedule.warmup + 1)
     made = model_config(train.model, train.task, TokenizerInfo(32_000, train.length, bos=0, eos=2, pad=1))
     assert made["model_type"]
-    assert not train.validation.every_steps or train.labelled.folds or dataset_config(recipe.dataset, "").validation
+    assert not train.validation.every_steps or train.labelled.folds or (recipe.dataset or DatasetConfig()).validation
     if train.masking.whole_word:
         assert recipe.corpus.segmenter != "none"
 
@@ -60,7 +62,8 @@ def test_the_list_of_recipes_is_whole(path: Path) -> None:
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_labelled_rows_come_with_their_recipe_and_can_be_read(path: Path) -> None:
-    train = config.parse_train_config(load_recipe(path).train, path.stem)
+    train = load_recipe(path).train
+    assert train
     for file in train.data:
         rows = list(
             read_labelled_rows(Path(file), train.labelled, "regress" if train.task == "regress" else "classify")
@@ -93,5 +96,6 @@ def test_the_documented_example_is_a_recipe() -> None:
     examples = re.findall(r"```toml\n(.*?)```", DOCUMENTATION, re.DOTALL)
     recipe = decode_recipe(tomllib.loads("\n".join(examples)))
     assert recipe.name == "example"
-    assert tokenizer_config(recipe.tokenizer, "the example").special == ["roberta", "<sep2>"]
-    assert config.parse_train_config(recipe.train, "the example").backend == {"torch": {"compile": True}}
+    check_recipe(recipe, "the example")
+    assert recipe.tokenizer and recipe.tokenizer.special == ["roberta", "<sep2>"]
+    assert recipe.train and recipe.train.backend == {"torch": {"compile": True}}

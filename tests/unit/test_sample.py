@@ -13,8 +13,9 @@ from xml.etree import ElementTree
 import pytest
 
 from jprep import samples
-from jprep.corpus.config import load_recipe, make_step
+from jprep.corpus.config import make_step
 from jprep.corpus.document import Document
+from jprep.pipeline.recipe import load_recipe
 
 SPACE = "{http://www.mediawiki.org/xml/export-0.11/}"
 

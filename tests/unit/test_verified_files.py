@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from jprep.engine.checksummed_json import decode_checksummed, encode_checksummed
 from jprep.engine.stage import Output, Receipt
 from jprep.errors import DamagedError, MachineError, MismatchError
-from jprep.io import verified_files as module
+from jprep.io import hashing as module
 from jprep.io.verified_files import copy_verified, find_damage, read_verified, verify_file
 
 DATA = bytes(range(256)) * 9000

@@ -1,4 +1,4 @@
-"""What commands that work for long have in common: processes, a bar, and a Ctrl-C that loses nothing."""
+"""Run tasks with a progress bar and graceful interruption."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def open_executor(workers: int | None, executor: str = "local") -> Iterator[tuple[Executor, ProgressReporter]]:
-    """Where tasks run, and what is told of them, for the time of the block.
+    """Give an executor and a progress reporter for the time of the block.
 
     Args:
-        workers: how many processes; None takes the cores.
+        workers: number of processes; None for the number of cores.
         executor: the executor's name.
 
     Raises:
-        ConfigError: no such executor.
-        Interrupted: with the command that goes on, once the block has let go after a Ctrl-C.
+        ConfigError: there is no such executor.
+        Interrupted: the user pressed Ctrl-C; the message has the command that resumes.
     """
     from jprep.cli.common.interrupt import graceful_interrupt
     from jprep.cli.common.progress import show_progress
@@ -30,15 +30,15 @@ def open_executor(workers: int | None, executor: str = "local") -> Iterator[tupl
     from jprep.io.machine import cpu_count
     from jprep.plugins import plugins
 
-    where = plugins().get("executor", executor)
+    kind = plugins().get("executor", executor)
     with (
         graceful_interrupt() as stopping,
         show_progress() as progress,
-        closing(where(workers or cpu_count(), stopping)) as running,
+        closing(kind(workers or cpu_count(), stopping)) as running,
     ):
         yield running, progress or SilentProgress()
 
 
 def limit_blas_threads() -> None:
-    """Before numpy is loaded: it would start a thread a core for linear algebra that nothing here does."""
+    """Keep numpy, not imported yet, from starting a thread per core for linear algebra that jprep does not use."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

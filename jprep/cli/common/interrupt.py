@@ -1,4 +1,4 @@
-"""Ctrl-C: the first time finish what is under way, the second time stop at once."""
+"""Handle Ctrl-C: the first one finishes the tasks that are running, the second one stops at once."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from jprep.errors import Interrupted
 
 @contextlib.contextmanager
 def graceful_interrupt() -> Iterator[Callable[[], bool]]:
-    """For the time of the block SIGINT and SIGTERM ask to stop; give a function that tells whether one came.
+    """Turn SIGINT and SIGTERM into a request to stop; give a function that returns whether there was one.
 
     Raises:
-        Interrupted: with the command that goes on, once the block has let go.
+        Interrupted: after the block, with the command that resumes.
     """
-    asked = False
+    requested = False
 
-    def ask(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        if asked:
+    def request(number: int, frame: FrameType | None) -> None:
+        nonlocal requested
+        if requested:
             raise KeyboardInterrupt
-        asked = True
-        note("\nfinishing the work under way; a second interrupt stops now")
+        requested = True
+        note("\nfinishing the tasks that are running; interrupt again to stop at once")
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield lambda: asked
+        yield lambda: requested
     except (Interrupted, KeyboardInterrupt) as stop:
-        raise Interrupted("stopped; finished work is kept", fix=f"to resume:  {current_command()}") from stop
+        raise Interrupted("interrupted; finished work is kept", fix=f"to resume:  {current_command()}") from stop
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -1,10 +1,10 @@
-"""The command that usually follows one that has made a corpus, a tokenizer or a dataset."""
+"""The command that usually follows `jprep corpus build`, `tokenizer train` or `dataset pack`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jprep.cli.common.shell_command import shell_command
 from jprep.corpus.api import Corpus
@@ -12,10 +12,10 @@ from jprep.dataset.manifest import DatasetConfig
 from jprep.pipeline.output_paths import WORK, MadeStep, OutputPaths, output_paths
 from jprep.tokenizer.config import TokenizerConfig
 
-_VALIDATION_DOCUMENTS, _MOST_VALIDATION = 20, 0.2
-"""How many documents a small dataset keeps for validation, about, and their share at most."""
-_LEAST_IDS, _CHARACTERS_PER_ID = 1500, 8
-"""How many ids a small corpus carries, at least and about."""
+_VALIDATION_DOCUMENTS, _MAX_VALIDATION = 20, 0.2
+"""About how many documents of a small dataset are suggested for validation, and their maximum share."""
+_MIN_IDS, _CHARACTERS_PER_ID = 1500, 8
+"""The smallest vocabulary that is suggested, and about how many characters of a corpus each id needs."""
 
 
 class CommandContext(NamedTuple):
@@ -23,7 +23,7 @@ class CommandContext(NamedTuple):
 
     Attributes:
         recipe: the recipe's file; None where there is none.
-        name: the recipe's name, or what stands for it.
+        name: the recipe's name, or that of the output.
         overrides: `--set` settings.
         work: `--work`.
     """
@@ -34,66 +34,72 @@ class CommandContext(NamedTuple):
     work: Path
 
     @property
-    def usual(self) -> OutputPaths:
-        """Where outputs are without `-o`."""
+    def defaults(self) -> OutputPaths:
+        """The output directories without `-o`."""
         return output_paths(self.work, self.name)
 
     def settings(self) -> list[object]:
-        """Return the options that a later step of the same recipe needs to be of the same recipe."""
+        """Return the options that a later step needs to use the same recipe."""
         settings = [part for each in self.overrides for part in ("--set", each)]
         return [*settings, *([] if self.work == WORK else ["--work", self.work])]
 
-    def place(self, kind: MadeStep, folder: Path) -> list[object]:
-        """Return the option that names an output of an earlier step, where it is not in its usual place."""
-        return [] if folder == getattr(self.usual, kind) else [f"--{kind}", folder]
+    def input(self, step: MadeStep, folder: Path) -> list[object]:
+        """Return the option that names an earlier step's output, unless that is the default one."""
+        return [] if folder == getattr(self.defaults, step) else [f"--{step}", folder]
 
-    def output(self, kind: MadeStep, beside: Path, earlier: MadeStep) -> list[object]:
-        """Return `-o` for a step: beside an earlier step's output, where that is not in its usual place."""
-        return [] if beside == getattr(self.usual, earlier) else ["-o", beside.parent / kind]
+    def output(self, step: MadeStep, beside: Path, earlier: MadeStep) -> list[object]:
+        """Return `-o` for a step, unless the output of the earlier step, which it lies beside, is the default one."""
+        return [] if beside == getattr(self.defaults, earlier) else ["-o", beside.parent / step]
 
 
-def after_corpus(given: CommandContext, corpus: Path, totals: Mapping[str, int], section: Mapping[str, Any]) -> str:
-    """Return what trains a tokenizer on a corpus.
+def after_corpus(
+    context: CommandContext, corpus: Path, totals: Mapping[str, int], section: TokenizerConfig | None
+) -> str:
+    """Return the command that trains a tokenizer on a corpus.
 
     Args:
-        given: how the corpus was built.
-        corpus: its folder.
-        totals: what it holds, which may be too little for the defaults.
+        context: how the corpus was built.
+        corpus: its directory.
+        totals: its totals; where they are too small for the defaults, the command has smaller values.
         section: the recipe's `[tokenizer]`.
     """
-    words = totals.get("words", 0) or "boundaries" in section
-    ids = max(_LEAST_IDS, totals["characters"] // _CHARACTERS_PER_ID // 100 * 100)
-    fitting: list[object] = [] if words else ["--boundaries", "none"]
-    fitting += ["--vocab-size", ids] if ids < TokenizerConfig().vocab_size and "vocab_size" not in section else []
-    output = given.output("tokenizer", corpus, "corpus")
-    if given.recipe is None:
+    default = TokenizerConfig()
+    config = section or default
+    ids = max(_MIN_IDS, totals["characters"] // _CHARACTERS_PER_ID // 100 * 100)
+    without_words = not totals.get("words", 0) and config.boundaries == default.boundaries
+    fitting: list[object] = ["--boundaries", "none"] if without_words else []
+    fitting += ["--vocab-size", ids] if ids < config.vocab_size == default.vocab_size else []
+    output = context.output("tokenizer", corpus, "corpus")
+    if context.recipe is None:
         return shell_command("tokenizer", "train", corpus, *fitting, *output)
-    own = [given.recipe, *given.settings(), *given.place("corpus", corpus)]
+    own = [context.recipe, *context.settings(), *context.input("corpus", corpus)]
     return shell_command("tokenizer", "train", *own, *fitting, *output)
 
 
-def after_tokenizer(given: CommandContext, corpus: Corpus, tokenizer: Path, section: Mapping[str, Any]) -> str:
-    """Return what packs a corpus with its tokenizer.
+def after_tokenizer(context: CommandContext, corpus: Corpus, tokenizer: Path, section: DatasetConfig | None) -> str:
+    """Return the command that packs a corpus with its tokenizer.
 
     Args:
-        given: how the tokenizer was trained.
-        corpus: the corpus; of a small one the default share for validation may hold no document.
-        tokenizer: the tokenizer's folder.
+        context: how the tokenizer was trained.
+        corpus: the corpus; where it is so small that the default share for validation may select no document, the
+            command has a larger one.
+        tokenizer: the tokenizer's directory.
         section: the recipe's `[dataset]`.
     """
-    share = min(_MOST_VALIDATION, round(_VALIDATION_DOCUMENTS / max(1, len(corpus)), 3))
-    larger = share > DatasetConfig().validation and "validation" not in section
+    default = DatasetConfig().validation
+    share = min(_MAX_VALIDATION, round(_VALIDATION_DOCUMENTS / max(1, len(corpus)), 3))
+    larger = share > default and (section is None or section.validation == default)
     output: list[object] = ["--set", f"dataset.validation={share}"] if larger else []
-    output += given.output("dataset", tokenizer, "tokenizer")
-    if given.recipe is None:
+    output += context.output("dataset", tokenizer, "tokenizer")
+    if context.recipe is None:
         return shell_command("dataset", "pack", corpus.folder, "--tokenizer", tokenizer, *output)
-    places = [*given.place("corpus", corpus.folder), *given.place("tokenizer", tokenizer)]
-    return shell_command("dataset", "pack", given.recipe, *given.settings(), *places, *output)
+    inputs = [*context.input("corpus", corpus.folder), *context.input("tokenizer", tokenizer)]
+    return shell_command("dataset", "pack", context.recipe, *context.settings(), *inputs, *output)
 
 
-def after_dataset(given: CommandContext, tokenizer: Path, dataset: Path, *, trains: bool) -> str:
-    """Return what plans the training of a recipe's model; without one, what shows where a token came from."""
-    if given.recipe is None or not trains:
+def after_dataset(context: CommandContext, tokenizer: Path, dataset: Path, *, trains: bool) -> str:
+    """Return the command that plans the training of a recipe; without one, the command that inspects a token."""
+    if context.recipe is None or not trains:
         return shell_command("dataset", "inspect", dataset, "--token", 0)
-    places = [*given.place("tokenizer", tokenizer), *given.place("dataset", dataset)]
-    return shell_command("train", given.recipe, *given.settings(), *places, "--dry-run")
+    inputs = [*context.input("tokenizer", tokenizer), *context.input("dataset", dataset)]
+    return shell_command("train", context.recipe, *context.settings(), *inputs, "--dry-run")

@@ -1,4 +1,4 @@
-"""All that commands print goes through here: text from outside is escaped, and `--quiet` is heeded.
+"""Print results, notes and errors: text from outside is escaped, and `--quiet` is respected.
 
 Results go to standard output, notes and errors to standard error.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any, TextIO, cast
 
@@ -16,7 +17,7 @@ from jprep.io.escaping import escaped, escaped_json, one_line
 
 
 class Level(IntEnum):
-    """How much a command says besides its results and errors."""
+    """How much a command prints besides its results and errors."""
 
     QUIET = -1
     NORMAL = 0
@@ -27,33 +28,33 @@ _level = Level.NORMAL
 
 
 def set_level(level: Level) -> None:
-    """Choose how much this process says."""
+    """Set how much this process prints."""
     global _level
     _level = level
 
 
 def quiet() -> bool:
-    """Return whether only results, warnings and errors are wanted."""
+    """Return whether only results, warnings and errors are printed."""
     return _level is Level.QUIET
 
 
 def verbose() -> bool:
-    """Return whether details are wanted: tracebacks of errors, each line of an installer."""
+    """Return whether details are printed: tracebacks of errors, each line of an installer."""
     return _level is Level.VERBOSE
 
 
 def live() -> bool:
-    """Return whether progress may redraw a line: standard error is a terminal, and nobody asked for quiet."""
+    """Return whether progress may redraw a line: standard error is a terminal, and `--quiet` is not given."""
     return sys.stderr.isatty() and not quiet()
 
 
 def echo(text: str = "") -> None:
-    """Print a result for people."""
+    """Print a line of a result."""
     click.echo(escaped(text))
 
 
 def echo_json(value: Any) -> None:
-    """Print a result for programs: one line of JSON."""
+    """Print a result as one line of JSON."""
     import msgspec
 
     try:
@@ -71,42 +72,52 @@ def error(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """Print what a user should know besides the result; nothing under `--quiet`."""
+    """Print a note to standard error; nothing under `--quiet`."""
     if not quiet():
         click.echo(escaped(text), err=True)
 
 
 def hint(text: str) -> None:
-    """Print what to do next, after a result for people; nothing under `--quiet`."""
+    """Print a hint after a result; nothing under `--quiet`."""
     if not quiet():
         echo(text)
 
 
 def next_steps(*commands: str) -> None:
-    """Print commands that a user may want to run next, a line each."""
+    """Print the commands that usually follow, one per line."""
     hint("\n".join(["\nnext:", *(f"  {command}" for command in commands)]))
 
 
+def table(title: str, figures: Mapping[str, float]) -> None:
+    """Print figures by name: counts with separators of thousands, other numbers with four decimals."""
+    if figures:
+        echo(f"\n{title}")
+        named = [(one_line(name), figure) for name, figure in figures.items()]
+        width = max(len(name) for name, _ in named)
+        for name, figure in named:
+            echo(f"  {name:<{width}}  {figure:>15{',' if isinstance(figure, int) else ',.4f'}}")
+
+
 def redraw(text: str, *, done: bool = False) -> None:
-    """Replace the terminal's current line; `done` ends it."""
+    """Replace the current line of the terminal; end it if `done`."""
     click.echo(f"\r\x1b[K{escaped(text)}", nl=done, err=True)
 
 
 def content_stream() -> TextIO:
-    """Return where a product goes, such as a corpus as text: raw into a pipe or file, escaped on a terminal."""
+    """Return the stream for content such as a corpus as text: raw for a pipe or file, escaped for a terminal."""
     return cast(TextIO, _Escaping()) if sys.stdout.isatty() else sys.stdout
 
 
 class _Escaping:
-    """Writes text to standard output, escaped."""
+    """Write text to standard output, escaped."""
 
     def write(self, text: str) -> int:
         return sys.stdout.write(escaped(text))
 
 
 class LogHandler(logging.Handler):
-    """Prints the library's warnings like errors: escaped, a line each."""
+    """Print warnings of the library to standard error, escaped, one per line."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print one."""
+        """Print a warning."""
         error(f"warning: {one_line(record.getMessage())}")

@@ -1,4 +1,4 @@
-"""The type of options that name a place to write to."""
+"""The type of options that name an output path."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 
 class OutputPath(click.Path):
-    """A local path to write to; a URL is refused, before `pathlib` makes a local folder of it."""
+    """A local path to write to. URLs are refused, because `pathlib` would turn one into a local directory."""
 
     def __init__(self) -> None:
         super().__init__(path_type=Path)

@@ -1,4 +1,4 @@
-"""Progress on standard error: a bar on a terminal, else a line every half minute; nothing under `--quiet`."""
+"""Show progress on standard error: a bar on a terminal, else a line every half minute; nothing under `--quiet`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from jprep.engine.runner import ProgressReporter
 from jprep.engine.stage import Receipt
 
 INTERVAL = 30.0
-"""Seconds between two lines, off a terminal."""
+"""Seconds between two lines, without a terminal."""
 
 _NAMES = {"documents": "reading", "dedup": "comparing", "words": "segmenting"}
 _MB = 1e6
 
 
 class ProgressBar:
-    """Shows a build as a bar; see `jprep.engine.runner.ProgressReporter`."""
+    """Show stages as a progress bar; see `jprep.engine.runner.ProgressReporter`."""
 
     def __init__(self, progress: Any) -> None:
         self._progress = progress
@@ -30,12 +30,12 @@ class ProgressBar:
         self._bar: Any = None
 
     def begin(self, stage: str, total: int) -> None:
-        """Begin a bar for a stage; without a total it only pulses."""
+        """Begin a bar for a stage; without a total it pulses."""
         self._documents = 0
         self._bar = self._progress.add_task(_NAMES.get(stage, stage), total=total or None, documents=0)
 
     def advance(self, weight: int, receipt: Receipt, *, fresh: bool) -> None:
-        """Move it. Work of an earlier run moves the bar's beginning, or the rate would be too good."""
+        """Advance the bar. Work of an earlier run also moves the start time, so that it does not count for the rate."""
         self._documents += receipt.counts.get("total.documents", 0)
         self._progress.update(self._bar, advance=weight, documents=self._documents)
         if not fresh:
@@ -43,15 +43,15 @@ class ProgressBar:
 
 
 class ProgressLines:
-    """Describes a build in a line; see `jprep.engine.runner.ProgressReporter`.
+    """Describe the progress of a stage in a line; see `jprep.engine.runner.ProgressReporter`.
 
     Args:
-        clock: seconds that only grow.
+        clock: returns monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._began = clock, clock()
-        self._stage, self._total = "looking at the inputs", 0
+        self._stage, self._total = "hashing the inputs", 0
         self._done = self._fresh = self._documents = 0
         self._stage_began = self._began
 
@@ -61,13 +61,13 @@ class ProgressLines:
         self._done = self._fresh = self._documents = 0
 
     def advance(self, weight: int, receipt: Receipt, *, fresh: bool) -> None:
-        """Count a task. Work of an earlier run counts as done, and not for the rate."""
+        """Count a task. Work of an earlier run counts as done, but not for the rate."""
         self._done += weight
         self._fresh += weight if fresh else 0
         self._documents += receipt.counts.get("total.documents", 0)
 
     def line(self) -> str:
-        """Return how far the build is: stage, share, bytes, documents, rate, time left and time spent."""
+        """Return the progress: stage, share, bytes, documents, rate, time left and time spent."""
         now = self._clock()
         rate = self._fresh / (now - self._stage_began) if now > self._stage_began else 0.0
         parts = [self._stage]
@@ -84,7 +84,7 @@ class ProgressLines:
 
 @contextlib.contextmanager
 def show_progress() -> Iterator[ProgressReporter | None]:
-    """Show progress for the time of the block: give what is told of it, or None under `--quiet`."""
+    """Show progress for the time of the block; give its reporter, or None under `--quiet`."""
     if quiet():
         yield None
     elif not sys.stderr.isatty():
@@ -98,12 +98,12 @@ def show_progress() -> Iterator[ProgressReporter | None]:
 
 @contextlib.contextmanager
 def call_periodically(seconds: float, call: Callable[[], object]) -> Iterator[None]:
-    """Call a function at intervals, in a thread, for the time of the block."""
-    over = threading.Event()
+    """Call a function at intervals in a thread for the time of the block."""
+    stop = threading.Event()
 
     def repeat() -> None:
-        while not over.wait(seconds):
-            with contextlib.suppress(OSError):  # nobody reads it: the work goes on
+        while not stop.wait(seconds):
+            with contextlib.suppress(OSError):  # standard error is closed; the work continues
                 call()
 
     thread = threading.Thread(target=repeat, name="jprep-progress", daemon=True)
@@ -111,15 +111,15 @@ def call_periodically(seconds: float, call: Callable[[], object]) -> Iterator[No
     try:
         yield
     finally:
-        over.set()
+        stop.set()
         thread.join()
 
 
 @contextlib.contextmanager
 def show_status(what: str) -> Iterator[Callable[[str], None]]:
-    """Show that something without a known length goes on; give a function that takes its newest line of output.
+    """Show the status of work of unknown length; give a function that takes its newest line of output.
 
-    On a terminal one line is redrawn; else a line is printed at intervals, and under `--verbose` each one.
+    On a terminal one line is redrawn; otherwise a line is printed at intervals, and under `--verbose` every line.
     """
     from jprep.cli.common.output import verbose
 

@@ -1,4 +1,4 @@
-"""Readers' errors name options that would help; this says where to write them, as the user gave the inputs."""
+"""Complete errors that name an option of a reader with where to set it: in the recipe, or on the command line."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from jprep.cli.common.shell_command import current_command, shell_quote
 from jprep.errors import ConfigError, JprepError
 
 if TYPE_CHECKING:
-    from jprep.corpus.config import Recipe, Source, StepRef
+    from jprep.corpus.config import CorpusRecipe, Source, StepRef
 
 _FIELD = "corpus.sources.{}.reader"
 
 
 @contextlib.contextmanager
-def explain_reader_options(recipe: Recipe, file: Path | None) -> Iterator[None]:
-    """Complete the fix of an error in an input with the reader's table that sets the option.
+def explain_reader_options(recipe: CorpusRecipe, file: Path | None) -> Iterator[None]:
+    """Add the reader's table, with the option set, to the fix of an error in an input.
 
     Args:
-        recipe: the recipe at work.
-        file: its file; None where the inputs were options of the command.
+        recipe: the recipe.
+        file: its file; None where the inputs are options of the command.
     """
     try:
         yield
     except JprepError as error:
-        if place := _where(recipe, error, file):
-            raise type(error)(error.what, where=error.where, fix=f"{error.fix}\n         {place}") from error
+        if hint := _hint(recipe, error, file):
+            raise type(error)(error.what, where=error.where, fix=f"{error.fix}\n         {hint}") from error
         raise
 
 
-def _where(recipe: Recipe, error: JprepError, file: Path | None) -> str:
+def _hint(recipe: CorpusRecipe, error: JprepError, file: Path | None) -> str:
     """Return where to set the option that an error's fix names; "" if it names none."""
     for number, source in enumerate(recipe.corpus.sources):
         if _reads(source, error.where) and (option := _option(source.reader, error.fix)):
@@ -47,7 +47,7 @@ def _where(recipe: Recipe, error: JprepError, file: Path | None) -> str:
 
 
 def _reads(source: Source, where: str) -> bool:
-    """Return whether an error's place is in one of a source's inputs."""
+    """Return whether an error happened in one of a source's inputs."""
     from jprep.io.inputs.paths import expand_patterns
 
     with contextlib.suppress(ConfigError):
@@ -56,7 +56,7 @@ def _reads(source: Source, where: str) -> bool:
 
 
 def _option(reader: StepRef, fix: str) -> tuple[str, Any] | None:
-    """Return the reader's option that a fix names, with the value that it gives, or twice the present one."""
+    """Return the reader's option that a fix names, with the value that it gives, or twice the present value."""
     from jprep.corpus.config import step_name
     from jprep.plugins import plugins
 

@@ -1,4 +1,4 @@
-"""Commands as they are printed: as they can be typed, whatever the shell's PATH is."""
+"""Format commands so that they run as printed, whatever the shell's PATH is."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COMMANDS = (
     "backends", "corpus", "dataset", "doctor", "export", "infer", "plugins", "quickstart", "recipes", "run", "text",
     "tokenizer", "train",
 )  # fmt: skip
-"""The commands' names. Messages hold them as `jprep NAME …`; importing the commands to ask them would be slow."""
+"""The commands' names, for `make_runnable`; importing the commands to list them would be slow."""
 
 _JPREP = re.compile(rf"(?<![\w./'\"-])jprep(?= (?:{'|'.join(COMMANDS)})\b)")
 _PIP = re.compile(r"(?<![\w./'\"-])pip(?= install )")
@@ -23,7 +23,7 @@ _PIP = re.compile(r"(?<![\w./'\"-])pip(?= install )")
 
 @functools.cache
 def program_name() -> str:
-    """Return how this program is called in a shell: `jprep` if that finds it, else its path, quoted."""
+    """Return how a shell calls this program: `jprep` if it is on PATH, else its path, quoted."""
     called = sys.argv[0]
     found = shutil.which("jprep")
     if "/" not in called or (found and Path(found).resolve() == Path(called).resolve()):
@@ -32,7 +32,7 @@ def program_name() -> str:
 
 
 def shell_quote(word: object) -> str:
-    """Return a word quoted for the shell; where escaping would change it on its way to a terminal, as bash's `$'…'`."""
+    """Return a word quoted for the shell; as bash's `$'…'` where terminal escaping would change it."""
     text = str(word)
     if one_line(text) == text:
         return shlex.quote(text)
@@ -40,12 +40,12 @@ def shell_quote(word: object) -> str:
 
 
 def shell_command(*words: object) -> str:
-    """Return a command of this program with its arguments quoted."""
+    """Return a command of this program, its arguments quoted."""
     return " ".join([program_name(), *map(shell_quote, words)])
 
 
 def current_command(without: str | None = None) -> str:
-    """Return this process's command as it was typed, except for an option and its value."""
+    """Return the command line of this process, without an option and its value."""
     words = sys.argv[1:]
     while without in words:
         place = words.index(without)
@@ -54,13 +54,13 @@ def current_command(without: str | None = None) -> str:
 
 
 def make_runnable(text: str) -> str:
-    """Return a message in which `jprep COMMAND` and `pip install` are called so that they run as printed."""
+    """Return a message with `jprep COMMAND` and `pip install` replaced by commands that run as printed."""
     return _PIP.sub(lambda _: _pip(), _JPREP.sub(lambda _: program_name(), text))
 
 
 @functools.cache
 def _pip() -> str:
-    """Return how this environment's pip is called: another one would install into another environment."""
+    """Return how to call this environment's pip; the one on PATH may belong to another environment."""
     found = shutil.which("pip")
     if found and Path(found).parent == Path(sys.executable).parent:
         return "pip"

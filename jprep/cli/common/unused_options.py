@@ -1,4 +1,4 @@
-"""Options that the others make pointless are refused, so that nobody relies on them."""
+"""Refuse options that have no effect in combination with others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def refuse_unused(reason: str, *names: str) -> None:
         names: the parameters' names, e.g. `top_k`.
     """
     context = click.get_current_context()
-    spelt = {param.name: max(param.opts, key=len) for param in context.command.params}
+    spelled = {param.name: max(param.opts, key=len) for param in context.command.params}
     for name in names:
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"{spelt[name]} has no effect here: {reason}")
+            raise click.UsageError(f"{spelled[name]} has no effect: {reason}")

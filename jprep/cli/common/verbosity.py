@@ -1,4 +1,4 @@
-"""The options `--quiet` and `--verbose`, which every command has."""
+"""The options `--quiet` and `--verbose` of every command."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def _choose(context: click.Context, option: click.Parameter, value: bool) -> Non
 
 
 def add_verbosity(command: click.Command) -> None:
-    """Add the two options to a command, and to the commands below it."""
+    """Add both options to a command and its subcommands."""
     flag: dict[str, Any] = {"is_flag": True, "expose_value": False, "is_eager": True, "callback": _choose}
     command.params.append(click.Option(["-q", "--quiet"], help="Print only results, warnings and errors.", **flag))
-    command.params.append(click.Option(["-v", "--verbose"], help="Print details, tracebacks among them.", **flag))
+    command.params.append(click.Option(["-v", "--verbose"], help="Print details, including tracebacks.", **flag))
     for child in command.commands.values() if isinstance(command, click.Group) else ():
         add_verbosity(child)

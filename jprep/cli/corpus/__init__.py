@@ -1,4 +1,4 @@
-"""`jprep corpus`: from dumps to a corpus."""
+"""`jprep corpus`."""
 
 import click
 
@@ -12,7 +12,7 @@ from jprep.cli.corpus.why import why
 
 @click.group()
 def corpus() -> None:
-    """From raw dumps to clean, sentence-split, word-segmented text."""
+    """Build clean, sentence-split, word-segmented text from raw dumps."""
 
 
 for command in (build, fetch, stats, export, verify, why):

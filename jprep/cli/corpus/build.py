@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from jprep.cli.common.execution import limit_blas_threads, open_executor
+from jprep.cli.common.options import DRY_RUN, EXECUTOR, OUTPUT, OVERRIDES, RESTART, WORK_FOLDER, WORKERS
 from jprep.cli.common.output import echo, next_steps
-from jprep.cli.common.output_path import OUTPUT_PATH
 from jprep.io.machine import cpu_count
+
+if TYPE_CHECKING:
+    from jprep.pipeline.recipe import Recipe
 
 _READERS = ("wikipedia", "cc100", "text", "jsonl", "parquet")
 
@@ -20,17 +23,17 @@ _READERS = ("wikipedia", "cc100", "text", "jsonl", "parquet")
 @click.option("--wikipedia", multiple=True, metavar="DUMP", help="A MediaWiki dump: .xml, .bz2, .gz, .xz or .zst.")
 @click.option("--cc100", multiple=True, metavar="FILE", help="A CC-100 file: blank lines between documents.")
 @click.option("--text", multiple=True, metavar="GLOB", help="Text files.")
-@click.option("--jsonl", multiple=True, metavar="GLOB", help="JSON lines with a field `text`.")
+@click.option("--jsonl", multiple=True, metavar="GLOB", help="JSON Lines files with a field `text`.")
 @click.option("--parquet", multiple=True, metavar="GLOB", help="Parquet files with a column `text`.")
 @click.option("--segmenter", metavar="NAME", help="jumandic (the default), jumanpp, sudachi, unidic or none.")
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key of the recipe.")
-@click.option("--workers", type=click.IntRange(1), help="Processes; the cores by default.")
-@click.option("--executor", default="local", show_default=True, metavar="NAME", help="Where the work runs.")
-@click.option("-o", "--output", type=OUTPUT_PATH, help="The folder to build in.")
-@click.option("--work", type=OUTPUT_PATH, default=Path("work"), help="Where outputs go without -o.")
-@click.option("--restart", is_flag=True, help="Delete what an earlier build left in the folder, and start again.")
-@click.option("--dry-run", is_flag=True, help="Print the plan, and do nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print the manifest's figures as JSON.")
+@OVERRIDES
+@WORKERS
+@EXECUTOR
+@OUTPUT
+@WORK_FOLDER
+@RESTART
+@DRY_RUN
+@click.option("--json", "as_json", is_flag=True, help="Output the corpus's figures as JSON.")
 def build(
     recipe: Path | None,
     segmenter: str | None,
@@ -46,7 +49,7 @@ def build(
 ) -> None:
     """Build a corpus from a RECIPE, or from the inputs that the options name.
 
-    Interrupt at any time and rerun to resume; the output is the same, byte for byte. `-` is standard input.
+    Interrupt at any time and rerun to resume; the output is identical. `-` is standard input.
 
     \b
     jprep corpus build data_recipes/jawiki.toml
@@ -62,49 +65,50 @@ def build(
     from jprep.engine.worker import reduce_gc
 
     if output:
-        refuse_unused("-o says where the corpus goes", "work")
+        refuse_unused("-o names the output directory", "work")
     if dry_run:
-        refuse_unused("--dry-run prints a plan and builds nothing", "as_json")
-    plan = _recipe(recipe, inputs, segmenter, overrides)
-    folder = output or work / plan.name / "corpus"
+        refuse_unused("--dry-run builds nothing", "as_json")
+    loaded = _recipe(recipe, inputs, segmenter, overrides)
+    folder = output or work / loaded.name / "corpus"
     if dry_run:
         output_directory(folder).check()
-        show_plan(plan, folder, workers or cpu_count())
+        _show_plan(loaded, folder, workers or cpu_count())
         return
     reduce_gc()
-    with explain_reader_options(plan, recipe), open_executor(workers, executor) as (place, progress):
-        manifest = build_corpus(plan, folder, place, progress, restart=restart)
+    with explain_reader_options(loaded, recipe), open_executor(workers, executor) as (running, progress):
+        manifest = build_corpus(loaded, folder, running, progress, restart=restart)
     show(manifest, folder, as_json=as_json)
     if not as_json and manifest.totals:
-        given = CommandContext(recipe, plan.name, overrides, work)
-        next_steps(after_corpus(given, folder, manifest.totals, plan.tokenizer))
+        context = CommandContext(recipe, loaded.name, overrides, work)
+        next_steps(after_corpus(context, folder, manifest.totals, loaded.tokenizer))
 
 
-def _recipe(path: Path | None, inputs: dict[str, tuple[str, ...]], segmenter: str | None, overrides: Any) -> Any:
+def _recipe(
+    path: Path | None, inputs: dict[str, tuple[str, ...]], segmenter: str | None, overrides: tuple[str, ...]
+) -> Recipe:
     import msgspec
 
-    from jprep.corpus.config import decode_recipe, default_recipe
-    from jprep.pipeline.recipe import check_recipe, load_recipe
+    from jprep.corpus.config import default_recipe
+    from jprep.pipeline.recipe import check_recipe, decode_recipe, load_recipe
 
-    named = any(inputs.values())
-    if (path is None) != named:
+    if (path is None) != any(inputs.values()):
         raise click.UsageError("give either a RECIPE or inputs such as --wikipedia DUMP")
     if path:
         return load_recipe(path, [*overrides, *([f"corpus.segmenter={segmenter}"] if segmenter else [])])
-    recipe = default_recipe({name: inputs[name] for name in _READERS}, segmenter or "jumandic")
-    made = decode_recipe(msgspec.to_builtins(recipe), overrides, where="the options")
-    check_recipe(made, "the options")
-    return made
+    default = default_recipe({name: inputs[name] for name in _READERS}, segmenter or "jumandic")
+    recipe = decode_recipe(msgspec.to_builtins(default), overrides, where="the options")
+    check_recipe(recipe, "the options")
+    return recipe
 
 
-def show_plan(recipe: Any, folder: Path, workers: int) -> None:
+def _show_plan(recipe: Recipe, folder: Path, workers: int) -> None:
     """Print what would be built."""
     from jprep.corpus.config import step_name
     from jprep.corpus.stages.read import CorpusSteps
     from jprep.io.inputs.paths import expand_patterns, size_of
 
     corpus = recipe.corpus
-    CorpusSteps(corpus, corpus.segmenter).close()  # what is misspelt or not installed is found out now
+    CorpusSteps(corpus, corpus.segmenter).close()  # report now what is misspelt or not installed
     echo(f"{recipe.name}: {folder} with {workers} workers")
     for source in corpus.sources:
         paths = expand_patterns(source.paths)
@@ -113,7 +117,7 @@ def show_plan(recipe: Any, folder: Path, workers: int) -> None:
         filters = corpus.filters_of(source)
         echo(f"  read       {source.name}: {len(paths)} files, {size:,} bytes, by {reader}")
         echo(f"  filter     {source.name}: {', '.join(map(step_name, filters)) or 'nothing'}")
-    echo(f"  normalise  {', '.join(map(step_name, corpus.normalizers)) or 'nothing'}")
+    echo(f"  normalize  {', '.join(map(step_name, corpus.normalizers)) or 'nothing'}")
     echo(f"  split      {step_name(corpus.splitter)}")
     kinds = [kind for kind in ("documents", "lines") if getattr(corpus.dedup, kind)]
     echo(f"  dedup      {', '.join(kinds) or 'nothing'}")

@@ -6,23 +6,23 @@ from pathlib import Path
 
 import click
 
+from jprep.cli.common.options import FOLDER
 from jprep.cli.common.output import content_stream, note
 from jprep.cli.common.output_path import OUTPUT_PATH
-from jprep.cli.corpus.stats import FOLDER
 
 
 @click.command()
 @FOLDER
 @click.option("--format", "form", type=click.Choice(["text", "words", "jsonl"]), default="text", show_default=True)
-@click.option("-o", "--output", type=OUTPUT_PATH, help="A file, which is replaced; standard output by default.")
-@click.option("--limit", type=click.IntRange(1), help="Stop after so many documents.")
+@click.option("-o", "--output", type=OUTPUT_PATH, help="Output file, which is replaced. Default: standard output.")
+@click.option("--limit", type=click.IntRange(1), help="Stop after this number of documents.")
 def export(folder: Path, form: str, output: Path | None, limit: int | None) -> None:
     """Write a corpus as text.
 
     \b
-    text   one sentence a line, a blank line between documents
-    words  the same with spaces between words, the form of published recipes; it loses the text's own spaces
-    jsonl  whole documents; nothing is lost
+    text   one sentence per line, a blank line between documents
+    words  the same with spaces between words, the form of published recipes; loses the text's own spaces
+    jsonl  whole documents, lossless
     """
     from jprep.corpus.api import Corpus
     from jprep.engine.output_directory import check_output_file
@@ -36,4 +36,4 @@ def export(folder: Path, form: str, output: Path | None, limit: int | None) -> N
         return
     with atomic_path(output.resolve()) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as out:
         written = corpus.export(out, form, limit=limit)
-    note(f"{written:,} documents in {output}")
+    note(f"wrote {written:,} documents to {output}")

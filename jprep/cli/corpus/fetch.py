@@ -6,18 +6,20 @@ from pathlib import Path
 
 import click
 
+from jprep.cli.common.options import OVERRIDES, RECIPE
 from jprep.cli.common.output import echo, live, redraw
 from jprep.cli.common.output_path import OUTPUT_PATH
 
 
 @click.command()
-@click.argument("recipe", type=click.Path(path_type=Path))
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key of the recipe.")
-@click.option("--folder", type=OUTPUT_PATH, default=Path("downloads"), show_default=True)
+@RECIPE
+@OVERRIDES
+@click.option("--folder", type=OUTPUT_PATH, default=Path("downloads"), show_default=True, help="Download directory.")
 def fetch(recipe: Path, overrides: tuple[str, ...], folder: Path) -> None:
-    """Download what a RECIPE reads; resume a broken download; check what came.
+    """Download the input files of a RECIPE, resume interrupted downloads, and verify checksums.
 
-    A file is held against the mirror's checksum file where there is one, else its hash is recorded on the first fetch.
+    A file is compared with the mirror's checksum file if there is one; otherwise its hash is recorded on the first
+    download and compared on later ones.
     """
     from jprep.corpus.download.fetch import fetch as fetch_files
     from jprep.errors import ConfigError
@@ -25,14 +27,20 @@ def fetch(recipe: Path, overrides: tuple[str, ...], folder: Path) -> None:
 
     files = [file for source in load_recipe(recipe, overrides).corpus.sources for file in source.files]
     if not files:
-        fix = "a source names them in its `files`; docs/recipes.md has an example"
+        fix = "name them in a source's `files`; docs/recipes.md has an example"
         raise ConfigError("the recipe names no files to download", where=str(recipe), fix=fix)
-    for fetched in fetch_files(files, folder, progress=show if live() else None):
-        checked = f"agrees with {fetched.checksums}" if fetched.checksums else "hash recorded"
+    for fetched in fetch_files(files, folder, progress=show_download if live() else None):
+        checked = f"matches {fetched.checksums}" if fetched.checksums else "hash recorded"
         echo(f"{folder / fetched.name}  {fetched.size:,} bytes  sha256 {fetched.sha256}  {checked}")
 
 
-def show(name: str, done: int, total: int) -> None:
-    """Show how far a download is."""
+def show_download(name: str, done: int, total: int) -> None:
+    """Redraw the progress of a download.
+
+    Args:
+        name: the file's name.
+        done: bytes so far.
+        total: bytes of the file; not positive where the size is unknown.
+    """
     share = f" of {total / 1e6:,.0f} MB, {done / total:.0%}" if total > 0 else " MB"
     redraw(f"{name}  {done / 1e6:,.0f}{share}", done=done == total)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from jprep.cli.common.options import AS_JSON, FOLDER
 from jprep.cli.common.output import echo, echo_json
-from jprep.cli.corpus.stats import AS_JSON, FOLDER
 from jprep.io.escaping import one_line
 
 
@@ -15,7 +15,7 @@ from jprep.io.escaping import one_line
 @FOLDER
 @AS_JSON
 def verify(folder: Path, as_json: bool) -> None:
-    """Check each file against its hash, and each document's words against its text."""
+    """Compare each file with its hash, and each document's words with its text."""
     from jprep.corpus.api import Corpus
 
     corpus = Corpus(folder)
@@ -27,5 +27,4 @@ def verify(folder: Path, as_json: bool) -> None:
     if damage:
         raise click.exceptions.Exit(1)
     if not as_json:
-        files = len(corpus.manifest.files)
-        echo(f"files: {files:,}, documents: {len(corpus):,}; all as they were written")
+        echo(f"verified {len(corpus.manifest.files):,} files and {len(corpus):,} documents: no damage")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
+from jprep.cli.common.options import AS_JSON, FOLDER
 from jprep.cli.common.output import echo, echo_json
 from jprep.cli.common.shell_command import shell_command
-from jprep.cli.corpus.stats import AS_JSON, FOLDER
 from jprep.io.escaping import one_line
 
 
@@ -17,7 +17,10 @@ from jprep.io.escaping import one_line
 @click.argument("query")
 @AS_JSON
 def why(folder: Path, query: str, as_json: bool) -> None:
-    """Say what became of all documents with this id, page number or title, and where they stand."""
+    """Show whether the documents with an id, page number or title were kept or rejected, why, and in which file.
+
+    QUERY is the id, page number or title, spelled exactly.
+    """
     import msgspec
 
     from jprep.corpus.api import Corpus
@@ -36,5 +39,5 @@ def why(folder: Path, query: str, as_json: bool) -> None:
             echo(one_line(f"{item.id}  {item.title}  {rejected}  ({where})"))
     if not found:
         lists = shell_command("corpus", "export", folder, "--format", "jsonl")
-        fix = f"give it exactly as it is in the output of:  {lists}"
+        fix = f"spell it exactly as in the output of:  {lists}"
         raise ConfigError(f"no document has the id, page number or title {query!r}", where=str(folder), fix=fix)

@@ -1,4 +1,4 @@
-"""`jprep dataset`: from a corpus and a tokenizer to tokens on disk."""
+"""`jprep dataset`."""
 
 import click
 
@@ -9,7 +9,7 @@ from jprep.cli.dataset.pack import pack
 
 @click.group()
 def dataset() -> None:
-    """Pack a corpus as tokens, see where a token came from, write further formats."""
+    """Pack a corpus as tokens, inspect the result, export it to other formats."""
 
 
 for command in (pack, inspect, export):

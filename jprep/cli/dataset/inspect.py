@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jprep.cli.common.output import echo, echo_json
-from jprep.cli.corpus.stats import AS_JSON, FOLDER, table
+from jprep.cli.common.options import AS_JSON, FOLDER
+from jprep.cli.common.output import echo, echo_json, table
 from jprep.io.escaping import one_line
 
 if TYPE_CHECKING:
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @click.command()
 @FOLDER
-@click.option("--token", type=int, metavar="N", help="Where the N-th token of the split came from.")
-@click.option("--document", type=int, metavar="N", help="Where the N-th document of the split came from.")
+@click.option("--token", type=int, metavar="N", help="Show the origin of token N of the split.")
+@click.option("--document", type=int, metavar="N", help="Show the origin of document N of the split.")
 @click.option("--split", default="train", show_default=True, help="train or validation.")
-@click.option("--corpus", type=click.Path(path_type=Path), help="Its corpus, if it is not nearby.")
+@click.option("--corpus", type=click.Path(path_type=Path), help="The corpus of the dataset, if it is not beside it.")
 @click.option(
     "--tokenizer",
     type=click.Path(path_type=Path),
-    help="Its tokenizer, if it is not nearby.",
+    help="The tokenizer of the dataset, if it is not beside it.",
 )
 @AS_JSON
 def inspect(
@@ -36,14 +36,14 @@ def inspect(
     tokenizer: Path | None,
     as_json: bool,
 ) -> None:
-    """What a dataset holds; or where one of its tokens, or documents, came from. Numbers begin at 0."""
+    """Show the size of a dataset, or the origin of one of its tokens or documents. Numbers begin at 0."""
     from jprep.cli.common.unused_options import refuse_unused
     from jprep.dataset.manifest import read_dataset
 
     if token is not None and document is not None:
         raise click.UsageError("give either --token or --document")
     if token is None and document is None:
-        refuse_unused("it is for --token and --document", "split", "corpus", "tokenizer")
+        refuse_unused("it needs --token or --document", "split", "corpus", "tokenizer")
     dataset = read_dataset(folder)
     if token is None and document is None:
         show(dataset, folder, as_json=as_json)
@@ -61,7 +61,7 @@ def _found(
     asked: tuple[str, int | None, int | None],
     given: tuple[Path | None, Path | None],
 ) -> dict[str, Any]:
-    """Return all that is known of a token or a document; without its corpus or its tokenizer that is less."""
+    """Return the origin of a token or a document, and its text if its corpus and tokenizer are found."""
     import msgspec
 
     from jprep.dataset.lineage import find_corpus, find_origin, find_tokenizer, locate_document, text_around
@@ -95,21 +95,21 @@ def _show_found(found: dict[str, Any], dataset: DatasetManifest) -> None:
             digest = file.get("sha256") or file.get("shards", "")
             echo(one_line(f"  {'one of' if len(files) > 1 else 'file  '}  {file['name']}  sha256 {digest}"))
     else:
-        echo(f"for its id, title and source, give {_option('corpus', dataset)}")
+        echo(f"for its id, title and source, add {_option('corpus', dataset)}")
     if text:
         echo(f"text      {text['before']}⟦{text['token']}⟧{text['after']}")
     else:
-        echo(f"for its text, give {_option('tokenizer', dataset)}")
+        echo(f"for its text, add {_option('tokenizer', dataset)}")
 
 
 def _option(kind: str, dataset: DatasetManifest) -> str:
-    """Return which corpus or tokenizer to name: none near the dataset has the fingerprint of its own."""
+    """Return the option that names the corpus or tokenizer: none beside the dataset has the right fingerprint."""
     called = f" {dataset.name!r}" if kind == "corpus" else ""
     return f"--{kind} DIR: none nearby is the {kind}{called} with fingerprint {dataset.made_from[kind]['fingerprint']}"
 
 
 def show(dataset: DatasetManifest, folder: Path, *, as_json: bool) -> None:
-    """Print what a dataset holds."""
+    """Print the figures of a dataset."""
     import msgspec
 
     figures = _figures(dataset, folder)
@@ -124,12 +124,12 @@ def show(dataset: DatasetManifest, folder: Path, *, as_json: bool) -> None:
         start = f"{split.name}."
         held = {name[len(start) :]: count for name, count in dataset.counts.items() if name.startswith(start)}
         table(split.name, held)
-    table("as a whole", {"parts of the corpus": len(dataset.parts)} | figures)
+    table("as a whole", {"corpus shards": len(dataset.parts)} | figures)
     echo(f"\n{one_line(dataset.signature)}")
 
 
 def _figures(dataset: DatasetManifest, folder: Path) -> dict[str, float]:
-    """Sizes on disk, and by byte of text."""
+    """Return sizes in bytes, and their ratios."""
     from jprep.dataset.manifest import stored_size
 
     text = sum(dataset.counts[f"{split.name}.bytes"] for split in dataset.splits)

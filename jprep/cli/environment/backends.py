@@ -9,20 +9,20 @@ from typing import Any
 
 import click
 
+from jprep.cli.common.options import AS_JSON
 from jprep.cli.common.output import echo, echo_json
 from jprep.cli.common.shell_command import make_runnable
-from jprep.cli.corpus.stats import AS_JSON
 
 
 @click.group()
 def backends() -> None:
-    """List backends, which train models, and make the environments that they run in."""
+    """List the backends that train models, and install their environments."""
 
 
 @backends.command("list")
 @AS_JSON
 def list_backends(as_json: bool) -> None:
-    """List backends, where each one runs, and what it finds on this machine."""
+    """List backends with their versions, environments and checks of this machine."""
     from jprep.plugins import plugins
     from jprep.train.launcher.backend_packages import install_command
 
@@ -33,7 +33,7 @@ def list_backends(as_json: bool) -> None:
     for about in found:
         _show(about)
     if not found:
-        echo(make_runnable(f"no backend is installed; this installs torch's:  {install_command('torch')}"))
+        echo(make_runnable(f"no backend is installed; to install torch:  {install_command('torch')}"))
 
 
 @backends.command()
@@ -41,20 +41,20 @@ def list_backends(as_json: bool) -> None:
 @click.argument("options", nargs=-1, metavar="[-- PIP_OPTION...]")
 @click.option(
     "--constraint", "constraints", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
-    help="Versions to keep to.",
+    help="A constraints file, as for pip.",
 )  # fmt: skip
-@click.option("--restart", is_flag=True, help="Make the environment again.")
+@click.option("--restart", is_flag=True, help="Delete the environment and create it again.")
 @click.option(
     "--set", "overrides", multiple=True, metavar="OPTION=VALUE",
-    help="A setting of the backend's own: some devices have an environment of their own.",
+    help="An option of the backend, e.g. device=xla: some devices need another environment.",
 )  # fmt: skip
 def install(
     name: str, options: tuple[str, ...], constraints: tuple[Path, ...], restart: bool, overrides: tuple[str, ...]
 ) -> None:
-    """Make a backend's environment: jprep, the backend, and the framework that it needs.
+    """Create the environment of a backend: jprep, the backend, and its framework.
 
-    An environment that is already as asked for stays as it is. uv installs where it is on PATH; pip where options of
-    pip's follow --, where pip's configuration names package sources, and where uv fails.
+    An environment that matches the request is left as it is. Packages are installed with uv if it is on PATH, and with
+    pip if pip options follow --, if pip's configuration names package indexes, or if uv fails.
 
     \b
     jprep backends install torch
@@ -91,7 +91,7 @@ def install(
 
 
 def _about(name: str, overrides: tuple[str, ...] = ()) -> dict[str, Any]:
-    """A backend, where it runs, and what it finds."""
+    """Return a backend's version, Python and findings."""
     import importlib.metadata
 
     import msgspec

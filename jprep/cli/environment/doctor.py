@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from jprep.cli.common.options import AS_JSON
 from jprep.cli.common.output import echo, echo_json
 from jprep.cli.common.shell_command import make_runnable
-from jprep.cli.corpus.stats import AS_JSON
 
 if TYPE_CHECKING:
     from jprep.doctor import CheckGroup
@@ -22,10 +22,9 @@ _ENVIRONMENT = 3
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="An option of the backend.")
 @AS_JSON
 def doctor(backend: str | None, overrides: tuple[str, ...], as_json: bool) -> int:
-    """Look at this machine: Python, memory, disk, accelerators, segmenters, backends; and how to fix what is missing.
+    """Check this machine: Python, memory, disk, accelerators, segmenters, plugins, backends; suggest fixes.
 
-    A line begins with `-` for a note, and with `!` for a problem: the exit code is
-    then 3.
+    Notes are marked with `-`. Problems are marked with `!`, and make the exit code 3.
 
     \b
     jprep doctor

@@ -8,9 +8,9 @@ from jprep.cli.common.output import echo, echo_json
 
 
 @click.command("plugins")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Output JSON.")
 def list_plugins(as_json: bool) -> None:
-    """List plugins, what each one brings, and why one could not be loaded."""
+    """List plugins, the steps that they register, and errors of those that failed to load."""
     from jprep.plugins import plugins
 
     found = plugins().found

@@ -15,14 +15,14 @@ _EXAMPLES = {"clm": "日本の首都は", "mlm": "日本の首都は<mask>であ
 
 @click.command()
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=OUTPUT_PATH, help="The folder to write; by default RUN/export.")
-@click.option("--which", default="last", show_default=True, metavar="last|best|STEP", help="Which checkpoint.")
+@click.option("-o", "--output", type=OUTPUT_PATH, help="Output directory. Default: RUN/export.")
+@click.option("--which", default="last", show_default=True, metavar="last|best|STEP", help="The checkpoint to export.")
 @click.option("--dtype", type=click.Choice(["fp32", "bf16", "fp16"]), default="fp32", show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Output JSON.")
 def export(run: Path, output: Path | None, which: str, dtype: str, as_json: bool) -> None:
-    """Write a run's checkpoint as a directory that transformers' AutoModel and AutoTokenizer load.
+    """Export a checkpoint of a run as a directory that AutoModel and AutoTokenizer of transformers load.
 
-    `best` is the checkpoint with the lowest validation loss. The run may be under way.
+    `best` is the checkpoint with the lowest validation loss. The run may still be training.
 
     \b
     jprep export work/jawiki/runs/jawiki
@@ -46,7 +46,7 @@ def export(run: Path, output: Path | None, which: str, dtype: str, as_json: bool
 
 
 def example_infer_command(folder: Path) -> str:
-    """Return a command that asks an exported model something of its task."""
+    """Return an example command that runs an exported model on a text."""
     from jprep.train.exporting.manifest import read_export
 
     exported = read_export(folder)

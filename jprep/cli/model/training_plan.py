@@ -1,4 +1,4 @@
-"""What `jprep train --dry-run` prints."""
+"""Print the plan of a training, for `jprep train --dry-run`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ENVIRONMENT = 3
 
 
 def show_plan(prepared: PreparedRun, *, as_json: bool) -> int:
-    """Print what a run would be; the exit code: 3 where it does not fit the devices that it is planned for."""
+    """Print the plan of a run; return the exit code: 3 where it does not fit into the devices' memory."""
     import msgspec
 
     from jprep.train.planning.duration import duration_warnings, estimate_duration
@@ -31,14 +31,14 @@ def show_plan(prepared: PreparedRun, *, as_json: bool) -> int:
 
     backend, job = prepared.backend, prepared.job
     findings = backend.check(msgspec.convert(job.options, backend.Options))
-    verdict = judge_plan(prepared.plan, prepared.host)
-    code = _ENVIRONMENT if verdict.fits is False else 0
+    fit = judge_plan(prepared.plan, prepared.host)
+    code = _ENVIRONMENT if fit.fits is False else 0
     time = estimate_duration(job, prepared.plan, prepared.host)
     if as_json:
-        echo_json(_fields(prepared, findings, verdict, time))
+        echo_json(_fields(prepared, findings, fit, time))
         return code
     echo(f"{job.name}: {prepared.run} with {job.backend}")
-    for name, line in _lines(prepared, verdict, time).items():
+    for name, line in _lines(prepared, fit, time).items():
         echo(f"  {name:<11}{line}")
     for warning in duration_warnings(job, time):
         echo(f"  {'warning':<11}{warning}")
@@ -51,20 +51,20 @@ def show_plan(prepared: PreparedRun, *, as_json: bool) -> int:
 
 
 def show_findings(findings: list[Finding]) -> None:
-    """Print what a backend found out."""
+    """Print the findings of a backend."""
     for finding in findings:
         echo(f"  {finding.level:<11}{finding.what}")
         if finding.fix:
             echo(f"  {'fix:':<11}{make_runnable(finding.fix)}")
 
 
-def _lines(prepared: PreparedRun, verdict: MemoryFit, time: Duration) -> dict[str, str]:
+def _lines(prepared: PreparedRun, fit: MemoryFit, time: Duration) -> dict[str, str]:
     job, plan, keep = prepared.job, prepared.plan, prepared.job.train.checkpoint
     every = [f"every {keep.every_steps:,} steps"] if keep.every_steps else []
     every += [f"every {keep.every_minutes:g} minutes"] if keep.every_minutes else []
     kept = f"the last {keep.keep_last}" + (f" and the best {keep.keep_best}" if keep.keep_best else "")
     several = "process" if plan.processes == 1 else "processes"
-    where = f"{plan.processes} {several} × {plan.rows} rows × {plan.accumulate} times"
+    where = f"{plan.processes} {several} × {plan.rows} rows × {plan.accumulate} micro-batches"
     tokens, model = _tokens(prepared), job.train.model.preset or job.model["model_type"]
     return {
         "model": f"{model}, {job.parameters:,} parameters, for {job.train.task}",
@@ -73,13 +73,13 @@ def _lines(prepared: PreparedRun, verdict: MemoryFit, time: Duration) -> dict[st
         "time": time.text,
         "batch": f"{job.train.batch:,} rows = {where}",
         "precision": job.train.precision,
-        "memory": verdict.text,
-        "saved": f"{', '.join([*every, 'at the end'])}; kept: {kept}",
+        "memory": fit.text,
+        "checkpoint": f"{', '.join([*every, 'at the end'])}; kept: {kept}",
         "command": shlex.join(plan.argv),
     }
 
 
-def _fields(prepared: PreparedRun, findings: list[Finding], verdict: MemoryFit, time: Duration) -> dict[str, Any]:
+def _fields(prepared: PreparedRun, findings: list[Finding], fit: MemoryFit, time: Duration) -> dict[str, Any]:
     from jprep.train.planning.duration import duration_warnings
 
     job, plan = prepared.job, prepared.plan
@@ -96,8 +96,8 @@ def _fields(prepared: PreparedRun, findings: list[Finding], verdict: MemoryFit, 
         "epochs": _epochs(job),
         "train": job.train,
         "plan": plan,
-        "fits": verdict.fits,
-        "verdict": verdict.text,
+        "fits": fit.fits,
+        "verdict": fit.text,
         "seconds": time.seconds,
         "duration": time.text,
         "warnings": duration_warnings(job, time),
@@ -115,10 +115,10 @@ def _epochs(job: Job) -> float:
 
 
 def _tokens(prepared: PreparedRun) -> int:
-    """Tokens of the training split; 0 for labelled data."""
+    """Return the tokens of the training split; 0 for labelled data."""
     from jprep.dataset.manifest import TRAIN, read_dataset
 
     if not prepared.job.dataset:
         return 0
-    folder = Path(os.path.normpath(prepared.run.resolve() / prepared.job.dataset))  # the run need not be there yet
+    folder = Path(os.path.normpath(prepared.run.resolve() / prepared.job.dataset))  # the run may not exist yet
     return sum(split.tokens for split in read_dataset(folder).splits if split.name == TRAIN)

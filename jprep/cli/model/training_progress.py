@@ -1,4 +1,4 @@
-"""A training's progress on standard error: a bar on a terminal, else lines; step, loss, pace and time left."""
+"""Show the progress of a training on standard error: a bar on a terminal, else lines."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ if TYPE_CHECKING:
     from jprep.train.run.events import Event
     from jprep.train.run.status import RunStatus
 
-_EVERY = 0.5  # seconds between two looks at the events
-_TOLD = {"start": "training from", "validation": "validated at", "checkpoint": "saved"}
+_INTERVAL = 0.5  # seconds between two reads of the events
+_MESSAGES = {"start": "training from", "validation": "validated at", "checkpoint": "saved"}
 
 
 @contextlib.contextmanager
 def show_training_progress(run: Path, job: Job) -> Iterator[Callable[[str], None]]:
-    """Follow a run's events for the time of the block; give a function that tells the user something.
+    """Show a run's progress for the time of the block; give a function that prints a note.
 
-    Off a terminal a line tells of each start, validation and checkpoint.
+    Without a terminal a line is printed for each start, validation and checkpoint.
     """
     from jprep.train.run.log import on_stderr
 
     if quiet():
         yield on_stderr
         return
-    with _bar(run, job) if sys.stderr.isatty() else _lines(run, job) as say:
-        yield say
+    with _bar(run, job) if sys.stderr.isatty() else _lines(run, job) as note:
+        yield note
 
 
 @contextlib.contextmanager
 def _lines(run: Path, job: Job) -> Iterator[Callable[[str], None]]:
     from jprep.train.run.log import on_stderr
 
-    with _following(run, _by_lines(job, on_stderr)) as look:
+    with _following(run, _by_lines(job, on_stderr)) as show_new:
 
-        def say(text: str) -> None:
-            look()  # earlier events are shown before it
+        def note(text: str) -> None:
+            show_new()  # earlier events are shown before it
             on_stderr(text)
 
-        yield say
+        yield note
 
 
 @contextlib.contextmanager
@@ -63,14 +63,14 @@ def _bar(run: Path, job: Job) -> Iterator[Callable[[str], None]]:
     )
     progress = rich.Progress(*columns, console=Console(stderr=True))
 
-    def tell(text: str) -> None:
-        with contextlib.suppress(OSError):  # the terminal was closed: the worker still saves
+    def note(text: str) -> None:
+        with contextlib.suppress(OSError):  # the terminal was closed; the worker still saves a checkpoint
             progress.console.print(escaped(text), markup=False, highlight=False)
 
     progress.start()
     try:
         with _following(run, _by_bar(job, progress)):
-            yield tell
+            yield note
     finally:
         with contextlib.suppress(OSError):
             progress.stop()
@@ -79,68 +79,68 @@ def _bar(run: Path, job: Job) -> Iterator[Callable[[str], None]]:
 def _by_bar(job: Job, progress: Any) -> Callable[[list[Event]], None]:
     from jprep.train.run.status import RunStatus
 
-    standing, bar = RunStatus(), progress.add_task(one_line(job.name), total=job.steps, figures="starting")
+    status, bar = RunStatus(), progress.add_task(one_line(job.name), total=job.steps, figures="starting")
 
     def show(events: list[Event]) -> None:
-        standing.add(events)
-        progress.update(bar, completed=standing.step, figures="  ".join(_figures(standing, job)) or "starting")
+        status.add(events)
+        progress.update(bar, completed=status.step, figures="  ".join(_figures(status, job)) or "starting")
 
     return show
 
 
-def _by_lines(job: Job, tell: Callable[[str], None]) -> Callable[[list[Event]], None]:
+def _by_lines(job: Job, note: Callable[[str], None]) -> Callable[[list[Event]], None]:
     from jprep.train.run.status import RunStatus
 
-    standing = RunStatus()
+    status = RunStatus()
 
     def show(events: list[Event]) -> None:
         for event in events:
-            standing.add([event])
-            if told := _TOLD.get(event.kind):
-                figures = [] if event.kind == "start" else _figures(standing, job)
-                tell("  ".join([f"{job.name}: {told} step {event.step:,} of {job.steps:,}", *figures]))
+            status.add([event])
+            if message := _MESSAGES.get(event.kind):
+                figures = [] if event.kind == "start" else _figures(status, job)
+                note("  ".join([f"{job.name}: {message} step {event.step:,} of {job.steps:,}", *figures]))
 
     return show
 
 
 @contextlib.contextmanager
 def _following(run: Path, show: Callable[[list[Event]], None]) -> Iterator[Callable[[], None]]:
-    """A thread that shows new events, for the supervisor has the main one for its signals; give what shows them now."""
+    """Show new events in a thread, for the supervisor needs the main one; give a function that shows them at once."""
     from jprep.train.run.events import EventReader
 
-    follower, done, looking = EventReader(run), threading.Event(), threading.Lock()
-    follower.new()  # those of earlier calls
+    reader, done, lock = EventReader(run), threading.Event(), threading.Lock()
+    reader.new()  # skip those of earlier calls
 
-    def look() -> None:
-        with looking:
-            show(follower.new())
+    def show_new() -> None:
+        with lock:
+            show(reader.new())
 
     def follow() -> None:
-        while not done.wait(_EVERY):
-            look()
+        while not done.wait(_INTERVAL):
+            show_new()
 
     thread = threading.Thread(target=follow, name="jprep-progress", daemon=True)
     thread.start()
     try:
-        yield look
+        yield show_new
     finally:
         done.set()
         thread.join()
-        look()
+        show_new()
 
 
-def _figures(standing: RunStatus, job: Job) -> list[str]:
-    shown = [] if standing.loss is None else [f"loss {standing.loss:.4f}"]
-    if (held := standing.validation.get("loss")) is not None:
+def _figures(status: RunStatus, job: Job) -> list[str]:
+    shown = [] if status.loss is None else [f"loss {status.loss:.4f}"]
+    if (held := status.validation.get("loss")) is not None:
         shown.append(f"validation loss {held:.4f}")
-    if standing.rate:
-        shown.append(format_throughput(standing.rate, job))
-    if left := standing.seconds_left(job.steps):
+    if status.rate:
+        shown.append(format_throughput(status.rate, job))
+    if left := status.seconds_left(job.steps):
         shown.append(f"{timedelta(seconds=round(left))} left")
     return shown
 
 
 def format_throughput(rate: float, job: Job) -> str:
-    """Updates a second, as what a user counts: tokens, or rows where these are not all full."""
+    """Return the throughput in tokens per second, or in rows per second where rows are not all full."""
     rows, full = rate * job.train.batch, job.train.packing == "stream" and not job.train.data
     return f"{rows * job.train.length:,.0f} tokens/s" if full else f"{rows:,.1f} rows/s"

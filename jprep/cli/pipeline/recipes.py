@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import click
 
+from jprep.cli.common.options import AS_JSON
 from jprep.cli.common.output import echo, echo_json, next_steps
 from jprep.cli.common.shell_command import shell_command
-from jprep.cli.corpus.stats import AS_JSON
 
 _FIRST = "jawiki"
-"""The recipe that a newcomer should look at."""
+"""The recipe that is suggested first."""
 
 
 @click.command()
 @AS_JSON
 def recipes(as_json: bool) -> None:
-    """List the recipes that come with jprep, and where their files are.
+    """List the recipes that come with jprep, with the paths of their files.
 
     Copy one to change it, or change single keys with --set.
     """

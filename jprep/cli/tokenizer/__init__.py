@@ -1,4 +1,4 @@
-"""`jprep tokenizer`: from a corpus to a tokenizer."""
+"""`jprep tokenizer`."""
 
 import click
 
@@ -9,7 +9,7 @@ from jprep.cli.tokenizer.train import train
 
 @click.group()
 def tokenizer() -> None:
-    """Train a tokenizer, evaluate it, write it in further formats."""
+    """Train a tokenizer, evaluate it, export it to other formats."""
 
 
 for command in (train, evaluate, export):

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.argument("corpus")
-@click.option("--against", "others", multiple=True, type=click.Path(path_type=Path), help="Another to measure beside.")
-@click.option("--limit-mb", type=click.FloatRange(0), default=20, show_default=True, help="Text to take; 0 is all.")
-@click.option("--segmenter", metavar="NAME", help="Finds the words of a text; by default a corpus's own are taken.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--signature", "only_signature", is_flag=True, help="Print a line to cite for each tokenizer, no more.")
+@click.option("--against", "others", multiple=True, type=click.Path(path_type=Path), help="Another tokenizer.")
+@click.option("--limit-mb", type=click.FloatRange(0), default=20, show_default=True, help="Text to use; 0 for all.")
+@click.option("--segmenter", metavar="NAME", help="Segmenter for a text file. Default for a corpus: its own words.")
+@click.option("--json", "as_json", is_flag=True, help="Output JSON.")
+@click.option("--signature", "only_signature", is_flag=True, help="Print only a signature to cite for each tokenizer.")
 def evaluate(
     folder: Path,
     corpus: str,
@@ -33,12 +33,12 @@ def evaluate(
     as_json: bool,
     only_signature: bool,
 ) -> None:
-    """Measure the tokenizer in DIR on a CORPUS: what it costs, what it loses, which words it keeps.
+    """Evaluate the tokenizer in DIR on a CORPUS: tokens per character, losses, agreement with word boundaries, speed.
 
-    CORPUS is a corpus's folder, a text file with a paragraph a line, or `-`. Text of a file is normalised as the
-    tokenizer's card says; its words are not known unless a --segmenter finds them.
+    CORPUS is a corpus directory, a text file with one paragraph per line, or `-` for standard input. Text of a file is
+    normalized as the tokenizer's card says; word figures need a --segmenter.
 
-    OTHER tokenizers are folders of jprep's, a tokenizer.json of Hugging Face's or its folder, and sentencepiece's
+    --against takes tokenizer directories of jprep, a Hugging Face tokenizer.json or its directory, and sentencepiece
     .model files. Nothing is downloaded.
 
     \b
@@ -76,11 +76,11 @@ _ROWS = {
     "renyi_efficiency": ".4f",
     "speed": ".1f",
 }
-"""Figures by the names that they have everywhere: in `card.json`, in JSON and in docs/tokenizer.md."""
+"""Formats of the figures, by the names that `card.json`, JSON output and docs/tokenizer.md use."""
 
 
 def _table(scores: Sequence[Scores]) -> Iterator[str]:
-    """A column for each tokenizer; many of them go by letters, that the table may fit a terminal."""
+    """Yield the lines of a table with a column per tokenizer; several are named by letters, to fit a terminal."""
     heads = [f"{each.tokenizer}: {each.model}, {each.vocab_size:,} ids" for each in scores]
     letters = string.ascii_uppercase[: len(scores)] if 1 < len(scores) <= len(string.ascii_uppercase) else ""
     yield from (f"{letter}  {head}" for letter, head in zip(letters, heads, strict=True)) if letters else heads
@@ -97,14 +97,14 @@ def _table(scores: Sequence[Scores]) -> Iterator[str]:
 def _details(scores: Sequence[Scores]) -> Iterator[str]:
     for each in scores:
         if each.longest:
-            yield from ("", f"{each.tokenizer}: the longest of the frequent words")
+            yield from ("", f"{each.tokenizer}: the frequent words with the most pieces")
             yield from (f"  {pieces}" for pieces in each.longest.values())
         if each.differing:
-            yield from ("", f"{each.tokenizer}: paragraphs that do not come back, the first")
+            yield from ("", f"{each.tokenizer}: the first paragraphs that decode to other text")
             for found in each.differing:
                 yield f"  {found.paragraph:,} at {found.at:,}: {found.text!r} became {found.decoded!r}"
             yield from _characters("characters lost", each.lost)
-            yield from _characters("characters that were not there", each.gained)
+            yield from _characters("characters added", each.gained)
 
 
 def _characters(title: str, counts: dict[str, int]) -> Iterator[str]:

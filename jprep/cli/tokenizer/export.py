@@ -6,17 +6,17 @@ from pathlib import Path
 
 import click
 
+from jprep.cli.common.options import FOLDER
 from jprep.cli.common.output import echo
 from jprep.cli.common.output_path import OUTPUT_PATH
-from jprep.cli.corpus.stats import FOLDER
 
 
 @click.command()
 @FOLDER
 @click.option("--format", "form", type=click.Choice(["fairseq", "bert", "gpt2", "sentencepiece"]), required=True)
-@click.option("-o", "--output", type=OUTPUT_PATH, required=True, help="The folder to write to.")
+@click.option("-o", "--output", type=OUTPUT_PATH, required=True, help="Output directory.")
 def export(folder: Path, form: str, output: Path) -> None:
-    """Write a tokenizer's vocabulary as other programs want it.
+    """Write a tokenizer's vocabulary in the format of another program.
 
     \b
     fairseq        dict.txt

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jprep.cli.common.execution import limit_blas_threads, open_executor
-from jprep.cli.common.output import echo, echo_json, next_steps
-from jprep.cli.common.output_path import OUTPUT_PATH
-from jprep.cli.corpus.stats import AS_JSON, table
+from jprep.cli.common.options import AS_JSON, EXECUTOR, OUTPUT, OVERRIDES, RESTART, WORK_FOLDER, WORKERS
+from jprep.cli.common.output import echo, echo_json, next_steps, table
 from jprep.io.escaping import one_line
 
 if TYPE_CHECKING:
-    from jprep.corpus.config import Recipe
+    from jprep.pipeline.recipe import Recipe
     from jprep.tokenizer.card import TokenizerCard
     from jprep.tokenizer.training_data import TrainingData
 
@@ -27,26 +26,20 @@ _KEYS = ("model", "vocab_size", "alphabet", "boundaries", "special")
 
 @click.command()
 @click.argument("inputs", nargs=-1, metavar="CORPUS|RECIPE|FILE...")
-@click.option("--model", type=click.Choice(["bpe", "byte-bpe", "unigram", "wordpiece"]), help="bpe by default.")
-@click.option("--vocab-size", type=int, metavar="N", help="All ids, special tokens and bytes among them; 32000.")
-@click.option("--alphabet", type=int, metavar="N", help="Characters with a piece of their own; what covers 99.95 %.")
-@click.option(
-    "--boundaries", type=click.Choice(["train", "hard", "none"]), help="What words are for; train by default."
-)
+@click.option("--model", type=click.Choice(["bpe", "byte-bpe", "unigram", "wordpiece"]), help="Default: bpe.")
+@click.option("--vocab-size", type=int, metavar="N", help="All ids, special tokens and bytes included. Default: 32000.")
+@click.option("--alphabet", type=int, metavar="N", help="Characters with their own piece. Default: cover 99.95 %.")
+@click.option("--boundaries", type=click.Choice(["train", "hard", "none"]), help="Use of words. Default: train.")
 @click.option("--special", multiple=True, metavar="SET|TOKEN", help="roberta, bert, gpt, t5, none; or a further token.")
-@click.option("--segmenter", metavar="NAME", help="Finds words in FILEs; jumandic by default.")
-@click.option("--counts", is_flag=True, help="The input is a file of lines: word, tab, count.")
-@click.option(
-    "--corpus", type=click.Path(path_type=Path), help="The corpus of a RECIPE, if it is not in its usual place."
-)
-@click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key, e.g. tokenizer.digits=split."
-)
-@click.option("--workers", type=click.IntRange(1), help="Processes that count; the cores by default.")
-@click.option("--executor", default="local", show_default=True, metavar="NAME", help="Where the counting runs.")
-@click.option("-o", "--output", type=OUTPUT_PATH, help="The tokenizer's folder.")
-@click.option("--work", type=OUTPUT_PATH, default=Path("work"), help="Where outputs go without -o.")
-@click.option("--restart", is_flag=True, help="Delete what an earlier training left in the folder, and start again.")
+@click.option("--segmenter", metavar="NAME", help="Segmenter for FILEs. Default: jumandic.")
+@click.option("--counts", is_flag=True, help="The input is a file of `word<TAB>count` lines.")
+@click.option("--corpus", type=click.Path(path_type=Path), help="The corpus of a RECIPE. Default: its own.")
+@OVERRIDES
+@WORKERS
+@EXECUTOR
+@OUTPUT
+@WORK_FOLDER
+@RESTART
 @AS_JSON
 def train(
     inputs: tuple[str, ...],
@@ -58,10 +51,10 @@ def train(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Train a tokenizer on a corpus, on a recipe's corpus, or on files: Parquet, JSON lines, text; `-` is text from
+    """Train a tokenizer on a corpus, on a recipe's corpus, or on files: Parquet, JSON Lines, text, or `-` for text from
     standard input.
 
-    Interrupt at any time and rerun to resume; the output is the same, byte for byte.
+    Interrupt at any time and rerun to resume; the output is identical.
 
     \b
     jprep tokenizer train data_recipes/jawiki.toml
@@ -70,26 +63,26 @@ def train(
     limit_blas_threads()
     from jprep.cli.common.next_commands import CommandContext, after_tokenizer
     from jprep.cli.common.reader_hints import explain_reader_options
-    from jprep.tokenizer.config import tokenizer_config
+    from jprep.tokenizer.config import TokenizerConfig
     from jprep.tokenizer.train import train as train_tokenizer
 
     recipe = _recipe(inputs, options)
-    config = tokenizer_config(recipe.tokenizer, "[tokenizer]")
     folder = output or work / recipe.name / "tokenizer"
     file = Path(inputs[0]) if _is_recipe(inputs) else None
     with explain_reader_options(recipe, file), open_executor(workers, executor) as (running, progress):
-        material = _material(inputs, recipe, options, folder, work)
+        data = _training_data(inputs, recipe, options, folder, work)
         with _options_explained():
-            card = train_tokenizer(material, config, folder, running, progress, restart=restart)
+            config = recipe.tokenizer or TokenizerConfig()
+            card = train_tokenizer(data, config, folder, running, progress, restart=restart)
     show(card, folder, as_json=as_json)
-    if material.corpus and not as_json:
-        called = CommandContext(file, recipe.name, options["overrides"], work)
-        next_steps(after_tokenizer(called, material.corpus, folder, recipe.dataset))
+    if data.corpus and not as_json:
+        context = CommandContext(file, recipe.name, options["overrides"], work)
+        next_steps(after_tokenizer(context, data.corpus, folder, recipe.dataset))
 
 
 @contextlib.contextmanager
 def _options_explained() -> Iterator[None]:
-    """Complete fixes that give a key of the recipe with the option that sets it."""
+    """Add the command's option to fixes that name a key of the recipe."""
     from jprep.errors import ConfigError
 
     try:
@@ -102,43 +95,44 @@ def _options_explained() -> Iterator[None]:
 
 
 def _recipe(inputs: tuple[str, ...], options: dict[str, Any]) -> Recipe:
-    """The recipe that is named, or one that says how files become a corpus."""
+    """Return the recipe that is named, or one that makes a corpus from the files."""
     import msgspec
 
-    from jprep.corpus.config import DedupConfig, decode_recipe, default_recipe
-    from jprep.pipeline.recipe import check_recipe, load_recipe
+    from jprep.config import apply_overrides
+    from jprep.corpus.config import DedupConfig, default_recipe
+    from jprep.pipeline.recipe import check_recipe, decode_recipe, load_recipe
 
-    _refuse_idle(inputs, options)
+    _check_inputs(inputs, options)
     given = {key: options[key] for key in _KEYS if options[key] is not None and options[key] != ()}
     if _is_recipe(inputs):
-        return load_recipe(Path(inputs[0]), options["overrides"], given)
+        return load_recipe(inputs[0], options["overrides"], given)
     files = {} if _is_corpus(inputs) or options["counts"] else _by_reader(inputs)
     if not files and any(setting.startswith("corpus.") for setting in options["overrides"]):
-        raise click.UsageError("there is no corpus to build here, so nothing of it can be set")
+        raise click.UsageError("no corpus is built here, so --set corpus.… has no effect")
     own = default_recipe(files, options["segmenter"] or ("none" if _needs_no_words(options) else "jumandic"))
-    corpus = msgspec.structs.replace(own.corpus, dedup=DedupConfig(documents=False))  # a text given twice counts twice
+    corpus = msgspec.structs.replace(own.corpus, dedup=DedupConfig(documents=False))  # repeated texts count repeatedly
     raw = msgspec.to_builtins(msgspec.structs.replace(own, name=_name(inputs), corpus=corpus))
-    recipe = decode_recipe(raw, options["overrides"], where="the options")
-    recipe = msgspec.structs.replace(recipe, tokenizer={**recipe.tokenizer, **given})
+    raw = apply_overrides(raw, options["overrides"])
+    recipe = decode_recipe(raw, {f"tokenizer.{key}": value for key, value in given.items()}, where="the options")
     check_recipe(recipe, "the options")
     return recipe
 
 
-def _refuse_idle(inputs: tuple[str, ...], options: dict[str, Any]) -> None:
-    """Refuse what would do nothing: an input or an option that is passed over has lost something."""
+def _check_inputs(inputs: tuple[str, ...], options: dict[str, Any]) -> None:
+    """Refuse inputs and options that would be ignored."""
     if not inputs:
-        raise click.UsageError("give a corpus's folder, a recipe, or files")
+        raise click.UsageError("give a corpus directory, a recipe, or files")
     if len(inputs) > 1 and any(_is_recipe((each,)) or _is_corpus((each,)) for each in inputs):
-        raise click.UsageError("give one recipe or one corpus's folder, and nothing beside it; or files")
+        raise click.UsageError("give one recipe, one corpus directory, or files")
     if options["counts"] and (len(inputs) > 1 or _is_recipe(inputs) or _is_corpus(inputs)):
-        raise click.UsageError("--counts takes one file: word, tab, count; words that repeat add up")
+        raise click.UsageError("--counts takes one file of `word<TAB>count` lines; counts of repeated words are added")
     if options["segmenter"] and (options["counts"] or _is_recipe(inputs) or _is_corpus(inputs)):
-        raise click.UsageError("--segmenter is for FILEs: recipes name their own, corpora and counts have words")
+        raise click.UsageError("--segmenter is for FILEs: a recipe names its own, corpora and counts have words")
     if options["corpus"] and not _is_recipe(inputs):
         raise click.UsageError("--corpus is for a RECIPE")
 
 
-def _material(
+def _training_data(
     inputs: tuple[str, ...], recipe: Recipe, options: dict[str, Any], folder: Path, work: Path
 ) -> TrainingData:
     from jprep.corpus.api import Corpus
@@ -168,7 +162,7 @@ def _is_corpus(inputs: tuple[str, ...]) -> bool:
 
 
 def _by_reader(inputs: tuple[str, ...]) -> dict[str, list[str]]:
-    """Files by the reader that their names speak for."""
+    """Return the files by reader, judged by their suffixes."""
     files: dict[str, list[str]] = {}
     for path in inputs:
         suffixes = Path(path).suffixes
@@ -178,7 +172,7 @@ def _by_reader(inputs: tuple[str, ...]) -> dict[str, list[str]]:
 
 
 def _name(inputs: tuple[str, ...]) -> str:
-    """What the tokenizer is called: as its input is."""
+    """Return the tokenizer's name: that of its input."""
     from jprep.corpus.api import Corpus
     from jprep.io.safe_names import name_problem
 
@@ -190,12 +184,12 @@ def _name(inputs: tuple[str, ...]) -> str:
 
 
 def show(card: TokenizerCard, folder: Path, *, as_json: bool) -> None:
-    """Print what a tokenizer is, and how it scores."""
+    """Print a tokenizer's figures."""
     if as_json:
         names = ("name", "signature", "fingerprint", "counts", "figures")
         echo_json({"folder": str(folder)} | {name: getattr(card, name) for name in names})
         return
     echo(one_line(f"{card.name}  {folder}"))
-    table("counted while training", card.counts)
-    table("on a sample of its corpus", card.figures)
+    table("counts", card.counts)
+    table("figures on a sample of the corpus", card.figures)
     echo(f"\n{one_line(card.signature)}")

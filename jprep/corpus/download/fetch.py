@@ -22,7 +22,8 @@ from jprep.corpus.download.remote import Response, RetryPolicy, Unreachable, ope
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import DOWNLOADS
 from jprep.errors import ConfigError, InputError, MachineError
-from jprep.io.atomic import write_atomic, write_error
+from jprep.io.atomic import write_atomic
+from jprep.io.os_errors import write_error
 from jprep.io.safe_names import check_name
 
 RECORD = "fetched.json"

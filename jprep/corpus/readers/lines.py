@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from jprep.config import suggest_name
 from jprep.corpus.document import Document, Reject
 from jprep.corpus.readers import chunking, encoding
 from jprep.corpus.readers.fields import FieldConfig, get_field, make_document
@@ -26,7 +27,6 @@ from jprep.errors import ConfigError, InputError
 from jprep.io.inputs.limits import MAX_RATIO
 from jprep.io.inputs.paths import size_of
 from jprep.io.inputs.streams import is_plain, open_input
-from jprep.plugins.references import suggest_name
 
 _ONE_DOCUMENT = 8 * MB
 # The longest novels have about 5 MB: a larger file is a collection of documents.

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from jprep.config import suggest_name
 from jprep.corpus.readers import encoding
 from jprep.corpus.readers.fields import FieldConfig, get_field, make_document
 from jprep.corpus.readers.record_reader import MB, ErrorBudget, Item, RecordLocation, RecordReader, id_prefix
@@ -17,7 +18,6 @@ from jprep.errors import ConfigError, InputError
 from jprep.io.inputs.limits import DOWNLOAD_AGAIN
 from jprep.io.inputs.paths import STDIN
 from jprep.io.inputs.streams import open_raw
-from jprep.plugins.references import suggest_name
 
 _ROWS = 128
 # Rows in memory at a time, so that memory does not depend on the size of the row groups.

@@ -21,7 +21,8 @@ from jprep.corpus.stages.task_output import open_task_output
 from jprep.corpus.step import Filter, Normalizer, Reader, Segmenter, Shard, Splitter, Step
 from jprep.corpus.store import FORMAT
 from jprep.engine.stage import Output, Result, Stage, Task
-from jprep.io.inputs.content_check import ContentHash, expect_contents, forget_contents
+from jprep.io.hashing import ContentHash
+from jprep.io.inputs.content_check import expect_contents, forget_contents
 from jprep.io.inputs.paths import short_names
 
 _GROUP_SHARDS = 1000

@@ -65,14 +65,13 @@ def export_dataset(
     _reject_other_format(format, out)
     writer.check(job)
     with directory.claim():
-        (out / EXPORT).unlink(missing_ok=True)
-        directory.remove_leftovers()
+        directory.remove_manifest()
         job.begin()
         splits, others = writer.write(job)
         written = [out / file.path for split in splits for file in split.files] + others
-        directory.remove_files(keep={path.relative_to(out).as_posix() for path in written})
         other_files = [job.output(path, 0) for path in others]
-        write_atomic(out / EXPORT, _manifest(dataset, format, chosen, splits, other_files))
+        manifest = _manifest(dataset, format, chosen, splits, other_files)
+        directory.seal(manifest, keep={path.relative_to(out).as_posix() for path in written})
     return [*written, out / EXPORT]
 
 
@@ -122,8 +121,8 @@ def _manifest(
     options: ExportOptions,
     splits: list[ExportedSplit],
     other_files: list[Output],
-) -> bytes:
-    manifest = DatasetExportManifest(
+) -> DatasetExportManifest:
+    return DatasetExportManifest(
         jprep=version("jprep"),
         form=format,
         options=options.given(),
@@ -135,4 +134,3 @@ def _manifest(
         splits=splits,
         further=other_files,
     )
-    return encode_checksummed(manifest, indent=1)

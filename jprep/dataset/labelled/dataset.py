@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from jprep.config import suggest_name
 from jprep.dataset.labelled.reader import LabelledConfig, LabelledRow, LabelledTask, read_labelled_rows
 from jprep.dataset.sampling.masking import Flags, Ids
 from jprep.dataset.sampling.sample_index import Integers
 from jprep.dataset.sampling.sampler import SampleOrder, length_mask
 from jprep.dataset.sampling.special_ids import SpecialIds, VocabularyLike, special_ids
 from jprep.errors import ConfigError, InputError
-from jprep.plugins.references import suggest_name
 from jprep.random.counter_bits import below
 
 _BLOCK = 1024  # rows encoded at a time

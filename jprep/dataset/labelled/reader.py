@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from jprep.config import suggest_name
 from jprep.errors import ConfigError, InputError
-from jprep.plugins.references import suggest_name
 
 LabelledTask = Literal["classify", "regress"]
 

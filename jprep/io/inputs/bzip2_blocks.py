@@ -1,9 +1,9 @@
-"""Random access into bzip2: a file is cut at its blocks, without being decompressed first.
+"""Random access to bzip2 files: split a file at its blocks without decompressing it.
 
 A bzip2 stream is a header, blocks of up to 900 kB that decode independently, and a footer; blocks begin at any bit.
 Each begins with the 48 bits 0x314159265359 and each footer with 0x177245385090. One block, moved to a byte boundary and
-given a header and a footer of its own, is a whole bzip2 file: so it is decoded by whatever library is fastest, which
-checks the block's CRC. (Format: https://en.wikipedia.org/wiki/Bzip2#File_format.)
+given a header and a footer of its own, is a complete bzip2 file: so the fastest library can decode it and check its
+CRC. (Format: https://en.wikipedia.org/wiki/Bzip2#File_format.)
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from jprep.errors import InputError, TruncatedError
 from jprep.io.inputs import codecs
 from jprep.io.inputs.limits import DOWNLOAD_AGAIN
 
-_indexed = codecs.indexed_bzip2  # some 1.3 times the bz2 module's pace
+_indexed = codecs.indexed_bzip2  # about 1.3 times as fast as the bz2 module
 _BLOCK, _FOOTER = 0x314159265359, 0x177245385090
 _BITS = 48
 _HEADER = 32  # bits of "BZh9"
 _PIECE = 1 << 20  # bytes searched at a time
-_LONGEST = 8 << 20  # bits, 1 MiB, of a compressed block: 900 kB that do not compress take 904 kB
-_OVERLAP = 15  # bytes that hold a magic and its check bits wherever they begin
+_LONGEST = 8 << 20  # bits (1 MiB) of a compressed block: incompressible 900 kB take 904 kB
+_OVERLAP = 15  # bytes that contain a magic and its check bits at any bit offset
 
 
 def _needles(magic: int) -> list[tuple[int, bytes]]:
-    """For each of the eight ways that the magic can lie across bytes: the bits before it, and its five whole bytes."""
+    """Return, for each of the eight bit offsets of a magic, the offset and the five bytes that it fills."""
     return [(shift, (magic << 8 - shift).to_bytes(7, "big")[1:6]) for shift in range(8)]
 
 
@@ -35,7 +35,7 @@ _NEEDLES = [(magic, shift, needle) for magic in (_BLOCK, _FOOTER) for shift, nee
 
 
 def find_magics(file: BinaryIO, start: int = 0) -> Iterator[tuple[int, bool]]:
-    """The bit offset of each block and footer from byte `start` on, in order; True for a block.
+    """Yield the bit offset of each block and footer from byte `start` on, in order, and whether it is a block.
 
     Between two results the caller may move the file's position.
     """
@@ -44,7 +44,7 @@ def find_magics(file: BinaryIO, start: int = 0) -> Iterator[tuple[int, bool]]:
         file.seek(base + len(held))
         piece = file.read(_PIECE)
         data = held + piece
-        # What begins in the last bytes is found next time, when all of it and its check bits are here.
+        # A magic in the last bytes is found in the next round, when all of it and its check bits are available.
         limit = len(data) - _OVERLAP if len(piece) == _PIECE else len(data)
         yield from _magics_in(data, base, limit)
         if limit == len(data):
@@ -65,7 +65,7 @@ def _magics_in(data: bytes, base: int, limit: int) -> list[tuple[int, bool]]:
 
 
 def _is_magic(data: bytes, bit: int, magic: int) -> bool:
-    """All 48 bits; and for a block an origin pointer that can be, so that chance finds one in 10⁵ files, not in 10³."""
+    """Check all 48 bits and a block's origin pointer: so a false match occurs in one of 10⁵ files, not of 10³."""
     byte, shift = divmod(bit, 8)
     window = data[byte : byte + _OVERLAP]
     bits = len(window) * 8 - shift
@@ -77,7 +77,7 @@ def _is_magic(data: bytes, bit: int, magic: int) -> bool:
 
 
 class Bzip2Block(NamedTuple):
-    """One block: the bits at which it begins and ends, and its decompressed bytes."""
+    """A block: the bits at which it begins and ends, and its decompressed bytes."""
 
     begin: int
     end: int
@@ -85,11 +85,11 @@ class Bzip2Block(NamedTuple):
 
 
 def read_blocks(file: BinaryIO, start_bit: int, path: str) -> Iterator[Bzip2Block]:
-    """Each block from the one at `start_bit` on.
+    """Yield the blocks from the one at `start_bit` on.
 
     Raises:
         TruncatedError: the file ends inside a stream.
-        InputError: a block's checksum is wrong, or there is something between streams.
+        InputError: a block's checksum is wrong, or other data lies between streams.
     """
     begun, due = -1, start_bit or _HEADER
     for bit, is_block in find_magics(file, start_bit // 8):
@@ -97,7 +97,7 @@ def read_blocks(file: BinaryIO, start_bit: int, path: str) -> Iterator[Bzip2Bloc
             continue
         if begun >= 0:
             yield Bzip2Block(begun, bit, _decode(file, begun, bit, path))
-        elif bit != due:  # a magic was damaged: its block must not be passed over
+        elif bit != due:  # a magic is damaged: its block must not be skipped
             raise _damaged("a stream does not begin where it should", path, due // 8)
         begun, due = bit if is_block else -1, _after_footer(bit)
     if begun >= 0:
@@ -106,12 +106,12 @@ def read_blocks(file: BinaryIO, start_bit: int, path: str) -> Iterator[Bzip2Bloc
 
 
 def _after_footer(bit: int) -> int:
-    """Where the next stream's first block or footer begins: streams are padded to whole bytes."""
+    """Return the bit at which the next stream's first block or footer begins: streams are padded to whole bytes."""
     return (bit + _BITS + 32 + 7) // 8 * 8 + _HEADER
 
 
 def _check_rest(file: BinaryIO, end: int, path: str) -> None:
-    """Nothing may follow the last stream but zeros."""
+    """Refuse data other than zeros after the last stream."""
     if file.seek(0, io.SEEK_END) < end:
         raise _cut_off(path, end)
     file.seek(end)
@@ -124,7 +124,7 @@ def _check_rest(file: BinaryIO, end: int, path: str) -> None:
 
 def _cut_off(path: str, byte: int) -> TruncatedError:
     where = f"{path}, in the block at compressed byte {byte:,}"
-    return TruncatedError("the bzip2 file is cut off", where=where, fix=DOWNLOAD_AGAIN)
+    return TruncatedError("the bzip2 file is truncated", where=where, fix=DOWNLOAD_AGAIN)
 
 
 def _damaged(detail: object, path: str, byte: int) -> InputError:
@@ -133,10 +133,10 @@ def _damaged(detail: object, path: str, byte: int) -> InputError:
 
 
 def _decode(file: BinaryIO, begin: int, end: int, path: str) -> bytes:
-    """Give the bits from `begin` to `end` a header and a footer, and decompress them."""
+    """Decompress the bits from `begin` to `end`, with a header and a footer added."""
     first, last = begin // 8, (end + 7) // 8
     length = end - begin
-    if length > _LONGEST:  # the magics between were damaged, or it is no bzip2: it must not be read whole
+    if length > _LONGEST:  # magics in between are damaged, or it is not bzip2: it must not be read as a whole
         raise _damaged("a block is longer than blocks can be", path, first)
     file.seek(first)
     block = int.from_bytes(file.read(last - first), "big") >> last * 8 - end & (1 << length) - 1
@@ -152,7 +152,7 @@ def _decode(file: BinaryIO, begin: int, end: int, path: str) -> bytes:
 def _decompress(stream: bytes) -> bytes:
     if _indexed is None:
         return bz2.decompress(stream)
-    # The library never lets go of the file that it was given; closed, that one holds no bytes any more.
+    # The library keeps a reference to the file that it was given; closing that file frees its memory.
     with io.BytesIO(stream) as source, _indexed.IndexedBzip2File(source, parallelization=1) as file:
         data: bytes = file.read()
     return data

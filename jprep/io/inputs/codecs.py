@@ -1,4 +1,4 @@
-"""One face for gzip, bzip2, xz and Zstandard: output in bounded pieces, ends of streams seen and not guessed."""
+"""One interface for gzip, bzip2, xz and Zstandard decoders, with bounded output and exact ends of streams."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ import zstandard
 
 try:
     import indexed_bzip2 as indexed_bzip2
-except ImportError:  # it has no wheel everywhere; the standard library's module gives the same bytes, more slowly
+except ImportError:  # no wheel for this platform: the standard library's module gives the same bytes, more slowly
     indexed_bzip2 = None
 
 MAGIC_BYTES = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 HEAD_BYTES = 6
-"""Bytes that tell a compression by its magic."""
+"""Number of bytes that identify a compression."""
 
 DECODER_ERRORS = (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError, EOFError, ValueError)
-"""What the decompressors raise on corrupt data (`bz2` raises a bare OSError)."""
+"""Errors that the decoders raise for corrupt data (`bz2` raises a plain OSError)."""
 
 _ZSTD_PIECE = 2048
-# A block of three bytes and a symbol can stand for 128 KiB, so this piece expands to 64 MiB at most.
+# A block of three bytes and a symbol can expand to 128 KiB, so this piece expands to 64 MiB at most.
 
 
 class Decoder(Protocol):
-    """A decompressor of one stream (gzip member, bzip2 or xz stream, Zstandard frame)."""
+    """A decoder of one stream (gzip member, bzip2 or xz stream, Zstandard frame)."""
 
     @property
     def eof(self) -> bool:
-        """Whether the stream's end, with its checksum, was seen."""
+        """Whether the end of the stream, with its checksum, was reached."""
 
     @property
     def needs_input(self) -> bool:
@@ -39,10 +39,10 @@ class Decoder(Protocol):
 
     @property
     def unused_data(self) -> bytes:
-        """What follows the end of the stream."""
+        """Input after the end of the stream."""
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        """Decompress, to about `max_length` bytes."""
+        """Decompress to about `max_length` bytes."""
 
 
 class _Gzip:
@@ -83,7 +83,7 @@ class _Zstd:
         return self._frame.unused_data + self._pending
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        # The library has no bound of its own on output: small pieces of input bound it.
+        # The library cannot limit its output, so its input is limited.
         self._pending += data
         parts, size = [], 0
         while self._pending and size < max_length and not self._frame.eof:
@@ -102,7 +102,7 @@ DECODERS: dict[str, Callable[[], Decoder]] = {
 
 
 def detect_compression(head: bytes) -> str:
-    """The compression that a file's first bytes tell: "", "gzip", "bzip2", "xz" or "zstd"."""
+    """Return the compression that a file's first bytes identify: "", "gzip", "bzip2", "xz" or "zstd"."""
     if head[1:4] == b"\x2a\x4d\x18" and head[0] & 0xF0 == 0x50:  # a skippable frame, as pzstd writes first
         return "zstd"
     return next((name for magic, name in MAGIC_BYTES.items() if head.startswith(magic)), "")

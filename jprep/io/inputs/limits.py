@@ -1,4 +1,4 @@
-"""Limits against hostile and damaged input."""
+"""Limits for hostile and damaged input."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from jprep.errors import InputError, TruncatedError
 MIB = 1 << 20
 
 UNCHECKED_BYTES = 64 * MIB
-"""Output that any input may expand to, before its ratio is looked at."""
+"""Size that any input may expand to before its ratio is checked."""
 
 MAX_RATIO = 250.0
-"""Decompressed bytes a compressed byte may stand for; Japanese text reaches 5 to 12, page histories about 100."""
+"""Maximum ratio of decompressed to compressed bytes. Japanese text has 5 to 12, page histories about 100."""
 
 DOWNLOAD_AGAIN = "download it again; `jprep corpus fetch` resumes and checks"
-"""What to do about damaged files."""
+"""The fix for damaged input files."""
 
 
 class BombGuard:
-    """Watches how far a compressed input expands.
+    """Checks the expansion of a compressed input.
 
     Args:
         name: the file's path or URI, for the error.
-        max_ratio: decompressed bytes that one compressed byte may stand for.
+        max_ratio: maximum ratio of decompressed to compressed bytes.
     """
 
     def __init__(self, name: str, max_ratio: float = MAX_RATIO) -> None:
         self._name, self._max_ratio = name, max_ratio
 
     def check(self, consumed: int, produced: int) -> None:
-        """Look at the totals so far, in bytes.
+        """Check the totals so far, in bytes.
 
         Raises:
             InputError: the input expands like a decompression bomb.
@@ -42,14 +42,14 @@ class BombGuard:
 
 
 def truncated_error(name: str, offset: int) -> TruncatedError:
-    """The error for compressed data that ends too early; `offset` counts compressed bytes."""
+    """Return the error for truncated compressed data; `offset` counts compressed bytes."""
     return TruncatedError(
-        "the compressed data is cut short", where=f"{name}, compressed byte {offset}", fix=DOWNLOAD_AGAIN
+        "the compressed data is truncated", where=f"{name}, compressed byte {offset}", fix=DOWNLOAD_AGAIN
     )
 
 
 def corrupt_error(name: str, offset: int, detail: object) -> InputError:
-    """The error for compressed data that is damaged; `offset` counts compressed bytes."""
+    """Return the error for corrupt compressed data; `offset` counts compressed bytes."""
     return InputError(
         f"the compressed data is corrupt ({detail})", where=f"{name}, compressed byte {offset}", fix=DOWNLOAD_AGAIN
     )

@@ -1,32 +1,32 @@
-"""Where inputs are: patterns, sizes and names of local paths, fsspec URIs and standard input."""
+"""Patterns, sizes and short names of inputs: local paths, fsspec URIs and standard input."""
 
 from __future__ import annotations
 
 import glob
 import os
 import stat
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jprep.errors import ConfigError, JprepError, MachineError
+from jprep.errors import ConfigError
+from jprep.io.os_errors import translate_read_errors
 
 STDIN = "-"
 SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 
 
 def is_local(path: str) -> bool:
-    """Whether it is a path of this machine's file system: no URI, not standard input."""
+    """Return whether this is a path of the local file system, not a URI or standard input."""
     return path != STDIN and "://" not in path
 
 
 def size_of(path: str) -> int | None:
-    """An input's size in bytes, as it is stored; None for a pipe and where the place does not tell.
+    """Return the stored size of an input in bytes; None for a pipe and where the server does not tell.
 
     Raises:
         ConfigError: there is no such file.
-        MachineError: it cannot be looked at.
+        MachineError: it cannot be read.
     """
     if path == STDIN:
         return None
@@ -40,10 +40,10 @@ def size_of(path: str) -> int | None:
 
 
 def expand_patterns(patterns: Sequence[str]) -> list[str]:
-    """Paths that patterns stand for: each pattern's matches sorted, "-" as it is.
+    """Return the paths that match patterns: each pattern's matches sorted, "-" as it is.
 
     Raises:
-        ConfigError: a pattern matches nothing or names a folder, an input is named twice, or its name is not UTF-8.
+        ConfigError: a pattern matches nothing or names a directory, an input is named twice, or its name is not UTF-8.
     """
     paths: dict[str, str] = {}
     for pattern in patterns:
@@ -57,16 +57,16 @@ def expand_patterns(patterns: Sequence[str]) -> list[str]:
 
 
 def refuse_undecodable(path: str) -> None:
-    """Raise ConfigError where a name is not UTF-8: it goes into manifests and ids, which are."""
+    """Raise ConfigError for a name that is not UTF-8: manifests and ids, which are UTF-8, contain it."""
     try:
         path.encode()
     except UnicodeEncodeError as error:
-        fix = "rename the file, e.g. with `convmv -f cp932 -t utf-8`, or give it through a link with another name"
+        fix = "rename the file, e.g. with `convmv -f cp932 -t utf-8`, or use a link with another name"
         raise ConfigError("the file's name is not UTF-8", where=path, fix=fix) from error
 
 
 def all_exist(patterns: Sequence[str]) -> bool:
-    """Return whether each pattern matches something."""
+    """Return whether every pattern matches a file."""
     try:
         return bool(expand_patterns(patterns))
     except ConfigError:
@@ -74,10 +74,10 @@ def all_exist(patterns: Sequence[str]) -> bool:
 
 
 def short_names(paths: Sequence[str]) -> dict[str, str]:
-    """A short name for each of several inputs: the file's own, after as many of its folders as tell them all apart.
+    """Return a short name for each input: the file's name, with as many parent directories as make all names different.
 
-    Names say neither a compression (`a.txt.gz` is `a.txt`) nor where on a machine the files lie: identifiers made of
-    them are the same in every build. Standard input is `stdin`.
+    Names contain neither the compression (`a.txt.gz` is `a.txt`) nor the location, so identifiers that are made of them
+    are the same in every build. Standard input is `stdin`.
     """
     bare = {path: _bare(path) for path in paths}
     if len(set(bare.values())) < len(bare):  # a.txt and a.txt.gz, side by side
@@ -123,27 +123,8 @@ def _remote_matches(pattern: str) -> list[str]:
 
 
 def open_filesystem(path: str) -> tuple[Any, str]:
-    """The fsspec file system of a URI, and the path inside it."""
+    """Return the fsspec file system of a URI, and the path inside it."""
     import fsspec
 
     files, inside = fsspec.core.url_to_fs(path)
     return files, str(inside)
-
-
-@contextmanager
-def translate_read_errors(path: str) -> Iterator[None]:
-    """Turn what looking at, opening and reading a file raise into errors that name it."""
-    try:
-        yield
-    except JprepError:
-        raise
-    except FileNotFoundError as error:
-        raise ConfigError("there is no such file", where=path, fix="check the path") from error
-    except ImportError as error:
-        fix = "pip install 'jprep[remote]', or what the message names"
-        raise MachineError(f"this kind of URI needs another package: {error}", where=path, fix=fix) from error
-    except ValueError as error:
-        raise ConfigError(f"this is no usable path: {error}", where=path, fix="check the path") from error
-    except OSError as error:
-        fix = "check its rights, and the disk or the network that it is on"
-        raise MachineError(f"cannot read the file: {error.strerror or error}", where=path, fix=fix) from error

@@ -1,4 +1,4 @@
-"""Raw streams: a file's own bytes, counted, and what they decompress to."""
+"""Raw streams of an input: its stored bytes, counted, and their decompression."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, BinaryIO
 from jprep.io.inputs import codecs
 from jprep.io.inputs.content_check import compare_on_read
 from jprep.io.inputs.limits import BombGuard, corrupt_error, truncated_error
-from jprep.io.inputs.paths import STDIN, is_local, open_filesystem, translate_read_errors
+from jprep.io.inputs.paths import STDIN, is_local, open_filesystem
+from jprep.io.os_errors import translate_read_errors
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -19,14 +20,14 @@ if TYPE_CHECKING:
 indexed_bzip2 = codecs.indexed_bzip2
 _BLOCK = 1 << 16
 _NO_MORE_BITS = "std::exception"
-# All that indexed_bzip2 says where its input ends too early; a wrong checksum or block it does name.
+# The message of indexed_bzip2 for truncated input; other errors have messages of their own.
 
 
 class RawInput(io.RawIOBase):
-    """A file's own bytes, counted.
+    """The stored bytes of an input, counted.
 
     Attributes:
-        path: what it was opened by.
+        path: its path or URI.
         consumed: the offset that it was read to.
 
     Raises:
@@ -53,7 +54,7 @@ class RawInput(io.RawIOBase):
         return file
 
     def head(self) -> bytes:
-        """The first bytes, which stay to be read."""
+        """Return the first bytes without consuming them."""
         while len(self._head) < codecs.HEAD_BYTES and (more := self._take(codecs.HEAD_BYTES - len(self._head))):
             self._head += more
         return self._head
@@ -74,19 +75,19 @@ class RawInput(io.RawIOBase):
         return len(data)
 
     def readable(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def tell(self) -> int:
-        """The offset that it was read to."""
+        """Return the offset that it was read to."""
         return self.consumed
 
     def seekable(self) -> bool:
-        """Whether it can be read again from its start."""
+        """Return whether it can be read again from its start."""
         return self.path != STDIN and self._file.seekable()
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Go to a byte of the file."""
+        """Set the position in the file."""
         if whence == io.SEEK_CUR:
             offset, whence = self.consumed + offset, io.SEEK_SET
         self._head = b""
@@ -102,10 +103,10 @@ class RawInput(io.RawIOBase):
 
 
 class DecompressedInput(io.RawIOBase):
-    """Any number of compressed streams, one after another, as their decompressed bytes.
+    """The decompressed bytes of any number of concatenated compressed streams.
 
     Raises:
-        InputError: the data is cut short or corrupt, or expands beyond the guard's limit; raised by reading.
+        InputError: on reading, where the data is truncated or corrupt, or expands beyond the limit.
     """
 
     def __init__(self, source: RawInput, kind: str, guard: BombGuard) -> None:
@@ -116,7 +117,7 @@ class DecompressedInput(io.RawIOBase):
         self._produced = 0
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
-        """Fill the buffer, or a part of it; 0 when the last stream has ended."""
+        """Fill the buffer or a part of it; return 0 after the last stream."""
         view = memoryview(buffer)
         while not self._output and self._advance(len(view)):
             pass
@@ -126,7 +127,7 @@ class DecompressedInput(io.RawIOBase):
         return size
 
     def _advance(self, size: int) -> bool:
-        """One step towards more output; False at the end of the input."""
+        """Decompress more; return False at the end of the input."""
         if self._decoder.eof:
             return self._next_stream()
         if self._decoder.needs_input and not self._input and not self._fill():
@@ -158,11 +159,11 @@ class DecompressedInput(io.RawIOBase):
         return corrupt_error(self._source.path, self._source.consumed, detail)
 
     def readable(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def tell(self) -> int:
-        """Decompressed bytes read so far."""
+        """Return the number of decompressed bytes read so far."""
         return self._produced
 
     def close(self) -> None:
@@ -172,7 +173,7 @@ class DecompressedInput(io.RawIOBase):
 
 
 class IndexedBzip2(io.RawIOBase):
-    """A seekable bzip2 file, read by a faster decoder than the standard library's.
+    """The decompressed bytes of a seekable bzip2 file, by a faster decoder than the standard library's.
 
     Raises:
         InputError: as `DecompressedInput`.
@@ -182,11 +183,11 @@ class IndexedBzip2(io.RawIOBase):
         self._source, self._guard = source, guard
         source.seek(0)
         self._file = indexed_bzip2.open(source, parallelization=1)
-        # Its thread aborts the interpreter at exit unless it was closed before.
+        # Its thread aborts the interpreter at exit unless it is closed before.
         self._release = weakref.finalize(self, self._file.close)
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
-        """Fill the buffer, or a part of it; 0 at the end."""
+        """Fill the buffer or a part of it; return 0 at the end."""
         try:
             size: int = self._file.readinto(buffer)
             if not size:
@@ -203,18 +204,18 @@ class IndexedBzip2(io.RawIOBase):
         return corrupt_error(self._source.path, at, error)
 
     def _check_rest(self) -> None:
-        # The library stops with a warning where something else than a stream follows.
+        # The library only warns where something else follows the last stream.
         self._source.seek(self._file.raw.bz2reader.tell_compressed() // 8)
         while rest := self._source.read(_BLOCK):
             if rest.strip(b"\0"):
                 raise corrupt_error(self._source.path, self._source.consumed, "other data follows it")
 
     def readable(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def tell(self) -> int:
-        """Decompressed bytes read so far."""
+        """Return the number of decompressed bytes read so far."""
         return int(self._file.tell())
 
     def close(self) -> None:
@@ -225,7 +226,7 @@ class IndexedBzip2(io.RawIOBase):
 
 
 def decompress_input(source: RawInput, kind: str, guard: BombGuard) -> io.RawIOBase:
-    """What a source of that compression holds."""
+    """Return a stream of the decompressed bytes of an input."""
     if kind == "bzip2" and indexed_bzip2 and source.seekable():
         return IndexedBzip2(source, guard)
     return DecompressedInput(source, kind, guard)

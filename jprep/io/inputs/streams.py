@@ -1,4 +1,4 @@
-"""Inputs at any place (local, standard input, any fsspec URI) in any compression, read in bounded memory."""
+"""Open inputs at any path, URI or standard input, in any compression, and read them in bounded memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BUFFER = 1 << 18
 
 
 class InputStream(io.BufferedReader):
-    """An open input that knows how far it was read: `tell()` is the offset in its decompressed bytes.
+    """An open input; `tell()` is the offset in its decompressed bytes.
 
     Attributes:
         compression: "", "gzip", "bzip2", "xz" or "zstd".
@@ -25,17 +25,17 @@ class InputStream(io.BufferedReader):
 
     @property
     def consumed(self) -> int:
-        """Bytes taken from the file as it is stored, for progress and for the place of an error."""
+        """Stored bytes read so far, for progress and for the location of errors."""
         return self._source.consumed
 
 
 def open_input(path: str, *, start: int = 0, max_ratio: float = MAX_RATIO) -> InputStream:
-    """Open an input; its compression is told by its first bytes, whatever it is called.
+    """Open an input; its compression is detected from its first bytes, not from its name.
 
     Args:
         path: a local path, an fsspec URI, or "-" for standard input.
-        start: the byte to begin at, for what `is_plain` says yes to.
-        max_ratio: how far compressed data may expand, see `jprep.io.inputs.limits`.
+        start: the byte to begin at; only for inputs for which `is_plain` is true.
+        max_ratio: maximum expansion of compressed data, see `jprep.io.inputs.limits`.
 
     Raises:
         ConfigError: there is no such file.
@@ -49,7 +49,7 @@ def open_input(path: str, *, start: int = 0, max_ratio: float = MAX_RATIO) -> In
 
 
 def open_raw(path: str) -> InputStream:
-    """Open an input as it is stored, not decompressed.
+    """Open an input without decompressing it.
 
     Raises:
         ConfigError: there is no such file.
@@ -60,7 +60,7 @@ def open_raw(path: str) -> InputStream:
 
 
 def compression_of(path: str) -> str:
-    """What a file is compressed with: "", "gzip", "bzip2", "xz" or "zstd". Not for pipes: it takes their first bytes.
+    """Return the compression of a file: "", "gzip", "bzip2", "xz" or "zstd". Not for pipes: it reads their first bytes.
 
     Raises:
         ConfigError: there is no such file.
@@ -71,5 +71,5 @@ def compression_of(path: str) -> str:
 
 
 def is_plain(path: str) -> bool:
-    """Whether it can be read from the middle at no cost: a local regular file that is not compressed."""
+    """Return whether reading can begin anywhere: a local regular file that is not compressed."""
     return is_local(path) and size_of(path) is not None and not compression_of(path)

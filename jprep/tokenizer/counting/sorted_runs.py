@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jprep.io.atomic import atomic_path, temporary_name, write_error
+from jprep.io.atomic import atomic_path, temporary_name
+from jprep.io.os_errors import write_error
 from jprep.tokenizer.counting.units import BYTES, views
 
 FAN_IN = 256

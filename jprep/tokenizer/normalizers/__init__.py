@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from jprep.corpus.config import parse_config
+from jprep.config import parse_config
 from jprep.corpus.normalizers.neologdn import VERIFIED_VERSIONS, NeologdnNormalizer
 from jprep.corpus.normalizers.neologdn_rules import NormalizedText
 from jprep.corpus.normalizers.neologdn_tables import CharacterTables, probe_text

@@ -9,8 +9,9 @@ from pathlib import Path
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import MODEL_EXPORT
 from jprep.errors import ConfigError
-from jprep.io.atomic import file_sha256, fsync_path, missing_folders, remove_contents, remove_empty_folders, write_error
+from jprep.io.atomic import file_sha256, fsync_path, missing_folders, remove_contents, remove_empty_folders
 from jprep.io.lock import hold_lock
+from jprep.io.os_errors import write_error
 from jprep.io.verified_files import find_damage
 from jprep.train.exporting.manifest import MANIFEST, read_export
 from jprep.train.run.checkpoints import PARTIAL

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from jprep.corpus.config import parse_config
+from jprep.config import parse_config
 from jprep.errors import InputError, JprepError, MachineError
 from jprep.io.atomic import remove_tree
 from jprep.io.safetensors_file import DTYPE_BYTES, Floats, Shape, TensorEntry, read_blocks, read_header, write_tensors

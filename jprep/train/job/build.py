@@ -73,6 +73,7 @@ def build_job(
         ConfigError: a number that is out of its range, or parts that do not fit together.
         InputError: a labelled row that cannot be used, or a damaged file of weights.
     """
+    train = msgspec.structs.replace(train, fold=train.fold or 0)
     _check_numbers(train)
     loaded = load_tokenizer(tokenizer)
     special = _special(train, loaded, run)

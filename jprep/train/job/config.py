@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from jprep.corpus.config import parse_config
+from jprep.config import parse_config
 from jprep.dataset.labelled.reader import LabelledConfig
 from jprep.dataset.sampling.masking import MaskingConfig
 from jprep.dataset.sampling.sample_index import Packing
@@ -119,7 +119,8 @@ class TrainConfig(_Config, frozen=True):
         data: files of labelled rows (`classify`, `regress`).
         validation_data: and those to validate on; empty takes a fold where there are folds.
         labelled: the columns of these files.
-        fold: the fold that is held out and validated on, from 0.
+        fold: the fold that is held out and validated on, from 0; None is 0 in a job, and each fold in
+            turn for `jprep run`.
         steps: how many; 0 where `epochs` says it.
         epochs: passes over the training split; 0 where `steps` says it.
         seed: of weights, order, masks and dropout.
@@ -141,7 +142,7 @@ class TrainConfig(_Config, frozen=True):
     data: list[str] = []
     validation_data: list[str] = []
     labelled: LabelledConfig = LabelledConfig()
-    fold: int = 0
+    fold: int | None = None
     steps: int = 0
     epochs: float = 0.0
     seed: int = 1
@@ -202,20 +203,29 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     earlier: list[str] = []
 
 
-def parse_train_config(section: Mapping[str, Any], where: str) -> TrainConfig:
+def parse_train_config(section: TrainConfig | Mapping[str, Any], where: str) -> TrainConfig:
     """Check a `[train]` section.
 
     Raises:
         ConfigError: an unknown key, a value of the wrong type or out of its range, keys that exclude each other.
     """
-    config = parse_config(dict(section), TrainConfig, where=where)
+    config = section if isinstance(section, TrainConfig) else parse_config(dict(section), TrainConfig, where=where)
+    check_train_config(config, where)
+    return config
+
+
+def check_train_config(config: TrainConfig, where: str) -> None:
+    """Check the values of a `[train]` section.
+
+    Raises:
+        ConfigError: a value out of its range, or keys that exclude each other.
+    """
     for key, least in (("batch", 1), ("length", 2), ("steps", 0), ("log_every", 1), ("max_restarts", 0)):
         if getattr(config, key) < least:
             raise ConfigError(f"train.{key} must be at least {least}", where=where, fix=f"e.g. {key} = {least}")
     _check_end(config, where)
     _check_data(config, where)
     _check_fold(config, where)
-    return config
 
 
 def _check_end(config: TrainConfig, where: str) -> None:
@@ -237,9 +247,9 @@ def _check_data(config: TrainConfig, where: str) -> None:
 
 
 def _check_fold(config: TrainConfig, where: str) -> None:
-    folds = config.labelled.folds
-    if config.fold and (not folds or config.validation_data):
+    folds, fold = config.labelled.folds, config.fold or 0
+    if fold and (not folds or config.validation_data):
         fix = "labelled.folds = 5, without validation_data"
         raise ConfigError("train.fold is held out of folds, and there are none", where=where, fix=fix)
-    if not 0 <= config.fold < max(1, folds):
-        raise ConfigError(f"there is no fold {config.fold}", where=where, fix=f"train.fold = 0 to {max(1, folds) - 1}")
+    if not 0 <= fold < max(1, folds):
+        raise ConfigError(f"there is no fold {fold}", where=where, fix=f"train.fold = 0 to {max(1, folds) - 1}")

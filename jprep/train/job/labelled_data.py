@@ -54,7 +54,7 @@ def read_labelled_splits(
         other = encode_labelled(files, tokenizer, train.labelled, task, data.names)
         found = LabelledSplits(data, everything, other, np.arange(len(other)))
     elif train.labelled.folds:
-        rows, held = data.split(train.fold)
+        rows, held = data.split(train.fold or 0)
         found = LabelledSplits(data, rows, data, held)
     else:
         found = LabelledSplits(data, everything, data, everything[:0])

@@ -14,7 +14,7 @@ from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import FOLDS as KIND
 from jprep.errors import ConfigError
 from jprep.io.atomic import write_atomic
-from jprep.train.job.config import parse_train_config
+from jprep.train.job.config import TrainConfig, parse_train_config
 from jprep.train.launcher.launch import PreparedRun, prepare_run, train
 from jprep.train.run.directory import read_job
 from jprep.train.run.events import read_events
@@ -50,7 +50,7 @@ class FoldsSummary(msgspec.Struct, frozen=True):
     figures: dict[str, MetricSummary]
 
 
-def fold_count(section: Mapping[str, Any]) -> int:
+def fold_count(section: TrainConfig | Mapping[str, Any]) -> int:
     """How many folds a recipe's raw `[train]` is trained for, one after the other.
 
     Returns:
@@ -60,7 +60,7 @@ def fold_count(section: Mapping[str, Any]) -> int:
         ConfigError: nothing is measured on them, or a value is wrong.
     """
     train = parse_train_config(section, "[train]")
-    if "fold" in section or train.validation_data or not train.labelled.folds:
+    if train.fold is not None or train.validation_data or not train.labelled.folds:
         return 0
     if not train.validation.every_steps:
         fix = "train.validation.every_steps = 100; it is measured at the last step in any case"
@@ -74,7 +74,7 @@ def fold_directories(run: Path, number: int) -> list[Path]:
 
 
 def train_folds(
-    section: Mapping[str, Any],
+    section: TrainConfig | Mapping[str, Any],
     name: str,
     backend: str,
     run: Path,
@@ -101,10 +101,11 @@ def train_folds(
         ConfigError: there are no folds, nothing is measured on them, or the folder holds something else.
         JprepError: see `jprep.train.launcher.launch.prepare_run` and `train`.
     """
-    places = fold_directories(run, _number(section))
+    train_config = parse_train_config(section, "[train]")
+    places = fold_directories(run, _number(train_config))
     OutputDirectory(run, KIND).check()
     for fold, place in enumerate(places):
-        one = {**section, "fold": fold}
+        one = msgspec.structs.replace(train_config, fold=fold)
         if code := through(prepare_run(one, f"{name}/{place.name}", backend, place, tokenizer, None)):
             return code
     write_atomic(run / FOLDS, encode_checksummed(summarize_folds(name, places), indent=1))
@@ -142,8 +143,8 @@ def _figure(each: list[float | None]) -> MetricSummary:
     return MetricSummary(mean, statistics.stdev(known) if len(known) > 1 else None, each)
 
 
-def _number(section: Mapping[str, Any]) -> int:
-    number = fold_count({key: value for key, value in section.items() if key != "fold"})
+def _number(section: TrainConfig) -> int:
+    number = fold_count(msgspec.structs.replace(section, fold=None))
     if not number:
         fix = "labelled.folds = 5, without validation_data"
         raise ConfigError("there are no folds to train", where="train.labelled.folds", fix=fix)

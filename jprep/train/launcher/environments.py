@@ -17,8 +17,9 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from jprep.errors import ConfigError, MachineError
-from jprep.io.atomic import remove_tree, write_atomic, write_error
+from jprep.io.atomic import remove_tree, write_atomic
 from jprep.io.lock import hold_lock
+from jprep.io.os_errors import write_error
 from jprep.io.safe_names import check_name
 from jprep.plugins.hookspecs import PROJECT
 from jprep.train.backend import Backend, Environment, environment_of

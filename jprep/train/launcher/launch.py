@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from jprep.corpus.config import apply_overrides, parse_config
+from jprep.config import apply_overrides, parse_config
 from jprep.errors import ConfigError
 from jprep.io.atomic import file_sha256, write_atomic
 from jprep.plugins import plugins
@@ -50,10 +50,9 @@ class PreparedRun(NamedTuple):
     host: Host
 
 
-def backend_name(section: Mapping[str, Any]) -> str:
-    """The backend of a `[train]` section: the one that it has options for, if it is one; else `torch`."""
-    named = section.get("backend")
-    return next(iter(named)) if isinstance(named, Mapping) and len(named) == 1 else DEFAULT_BACKEND
+def backend_name(train: TrainConfig | None) -> str:
+    """Return the backend of a `[train]` section: the only one that it has options for; else `torch`."""
+    return next(iter(train.backend)) if train and len(train.backend) == 1 else DEFAULT_BACKEND
 
 
 def load_backend(name: str) -> Backend:
@@ -85,7 +84,7 @@ def load_backend_and_options(name: str, overrides: Iterable[str]) -> tuple[Backe
 
 
 def prepare_run(
-    section: Mapping[str, Any],
+    section: TrainConfig | Mapping[str, Any] | None,
     name: str,
     backend: str,
     run: Path,
@@ -97,7 +96,7 @@ def prepare_run(
     """Work out a run, and write nothing but lists of the dataset's samples; if `dry`, nothing at all.
 
     Args:
-        section: the recipe's `[train]`, as it stands there. Its paths are relative to the working directory.
+        section: the recipe's `[train]`, typed or as plain data. Its paths are relative to the working directory.
         name: the run's.
         backend: the backend's name.
         run: the run directory.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from jprep.config import suggest_name
 from jprep.errors import ConfigError
-from jprep.plugins.references import suggest_name
 from jprep.train.job.config import ModelConfig, Task
 from jprep.train.models.presets import FAMILIES, PRESETS, ModelFamily, TransformersConfig
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from jprep.config import suggest_name
 from jprep.errors import ConfigError
 from jprep.io.atomic import atomic_path
 from jprep.io.safetensors_file import DTYPE_BYTES, Floats, TensorEntry, read_blocks, read_header, write_tensors
-from jprep.plugins.references import suggest_name
 from jprep.random.counter_bits import UInt64Array, bits, key
 from jprep.train.models.presets import FAMILIES, TransformersConfig
 from jprep.train.models.weights import BASE_PREFIXES, TensorSpec, parameters

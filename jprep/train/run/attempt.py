@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jprep.errors import JprepError, MachineError
-from jprep.io.atomic import write_error
 from jprep.io.machine import process_namespace
+from jprep.io.os_errors import write_error
 from jprep.io.retry import retry_transient
 
 ATTEMPT, RESUME = "JPREP_ATTEMPT", "JPREP_RESUME"

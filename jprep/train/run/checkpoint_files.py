@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from jprep.errors import InputError
-from jprep.io.atomic import write_error
+from jprep.io.os_errors import write_error
 from jprep.io.retry import retry_transient
 from jprep.io.safetensors_file import Floats, Shape, TensorFiles, write_tensors
 

@@ -17,8 +17,9 @@ from typing import NamedTuple
 import msgspec
 
 from jprep.errors import ConfigError, JprepError, MachineError, MismatchError
-from jprep.io.atomic import file_sha256, fsync_path, remove_tree, write_error
+from jprep.io.atomic import file_sha256, fsync_path, remove_tree
 from jprep.io.failpoints import failpoint
+from jprep.io.os_errors import write_error
 from jprep.io.retry import retry_transient
 from jprep.train.run.commit import (
     COMMIT,

@@ -15,8 +15,8 @@ from jprep.engine.checksummed_json import decode_checksummed, encode_checksummed
 from jprep.engine.runner import refuse_mismatch
 from jprep.errors import ConfigError, MachineError, MismatchError
 from jprep.io.atomic import file_sha256, write_atomic
+from jprep.io.hashing import FileState
 from jprep.io.retry import retry_transient
-from jprep.io.verified_files import FileState
 from jprep.tokenizer.card import CARD_JSON, read_card
 from jprep.train.job.config import Job
 from jprep.train.run.log import Say, on_stderr

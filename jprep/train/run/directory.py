@@ -56,12 +56,11 @@ def open_run(run: Path, job: Job, say: Say = on_stderr) -> None:
     """
     out = output_directory(run)
     with out.claim():
-        out.remove_leftovers()
         if (run / JOB).exists():
             job = _continued(job, run, say)
         else:
             write_data_lock(run, job, say)
-        write_atomic(run / JOB, encode_checksummed(job, indent=1))
+        out.seal(job)
 
 
 def read_job(run: Path) -> Job:

@@ -13,8 +13,8 @@ from typing import Literal
 import msgspec
 import xxhash
 
-from jprep.io.atomic import write_error
 from jprep.io.failpoints import failpoint
+from jprep.io.os_errors import write_error
 
 EVENTS = "events.jsonl"
 

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from jprep.io.atomic import write_error
 from jprep.io.escaping import escaped
+from jprep.io.os_errors import write_error
 
 LOG = "log.txt"
 

@@ -17,7 +17,7 @@ from types import FrameType
 from jprep.dataset.labelled.dataset import LabelledBatch
 from jprep.dataset.sampling.sampler import Batch
 from jprep.errors import ConfigError, InputError, JprepError, MachineError
-from jprep.io.atomic import write_error
+from jprep.io.os_errors import write_error
 from jprep.train.job.config import Job
 from jprep.train.run.attempt import ATTEMPT, RESUME, AttemptWatch, Decision, RankLock, RankSync, is_current_attempt
 from jprep.train.run.checkpoints import Rank

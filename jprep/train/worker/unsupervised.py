@@ -17,8 +17,8 @@ from pathlib import Path
 import msgspec
 
 from jprep.errors import MachineError
-from jprep.io.atomic import write_error
 from jprep.io.lock import hold_lock
+from jprep.io.os_errors import write_error
 from jprep.train.run.attempt import NO_ATTEMPT, RANKS, announce_attempt, is_lock_free
 from jprep.train.run.checkpoints import CheckpointStore
 from jprep.train.run.directory import LOCK

@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from jprep import Corpus
-from jprep.corpus.config import load_recipe
 from jprep.corpus.document import SENTENCE, UNMARK, WORD
 from jprep.corpus.store import FORMAT, MANIFEST, read_manifest
 from jprep.engine.checksummed_json import encode_checksummed
 from jprep.engine.fingerprint import fingerprint
 from jprep.errors import ConfigError, DamagedError, MismatchError
+from jprep.pipeline.recipe import load_recipe
 from tests.conftest import digests
 
 
@@ -115,7 +115,7 @@ def test_format_1_is_readable_and_not_rebuilt(
     assert list(opened.verify()) == [] and list(opened.why(next(now.rejects()).id))
     before = digests(old)
     monkeypatch.chdir(sample)
-    assert Corpus.build(sample / "recipe.toml", old).manifest.format == 1
+    assert Corpus.build(load_recipe(sample / "recipe.toml"), old).manifest.format == 1
     assert digests(old).items() >= before.items()
     with pytest.raises(MismatchError, match="name"):
         Corpus.build(load_recipe(sample / "recipe.toml", ["name=other"]), corpus)

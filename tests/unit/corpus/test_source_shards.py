@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from jprep import Corpus
-from jprep.corpus.config import Recipe, decode_recipe
+from jprep.corpus.config import CorpusRecipe, decode_recipe
 from jprep.errors import ConfigError, MismatchError
 
 SHARD = 0.01  # megabytes
 
 
-def recipe(paths: list[Path], shards: int, **reader: Any) -> Recipe:
+def recipe(paths: list[Path], shards: int, **reader: Any) -> CorpusRecipe:
     source = {"name": "lines", "paths": [str(path) for path in paths], "shards": shards}
     source["reader"] = {"use": "text", "documents": "line", "shard_mb": SHARD} | reader
     corpus = {"sources": [source], "segmenter": "none", "filters": [], "dedup": {"documents": False}}

@@ -10,9 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from jprep.corpus.config import decode_recipe
 from jprep.errors import ConfigError
-from jprep.pipeline.recipe import check_recipe, load_recipe
+from jprep.pipeline.recipe import check_recipe, decode_recipe, load_recipe
 from jprep.plugins import plugins
 from tests.conftest import ROOT, Run, environment
 

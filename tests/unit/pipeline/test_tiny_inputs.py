@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from jprep.corpus.config import RemoteFile, decode_recipe
+from jprep.corpus.config import RemoteFile
 from jprep.corpus.download.head import fetch_head
 from jprep.corpus.download.remote import RetryPolicy
 from jprep.errors import ConfigError, InputError
+from jprep.pipeline.recipe import decode_recipe
 from jprep.pipeline.tiny_inputs import pending_partial_downloads, with_tiny_inputs
 from tests.hostile.conftest import article, dump
 

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from jprep.corpus.config import Recipe, decode_recipe, load_recipe
+from jprep.pipeline.recipe import Recipe, decode_recipe, load_recipe
 from jprep.pipeline.steps import wanted_steps
 from jprep.pipeline.tiny_scale import BATCH, LENGTH, STEPS, list_changes, scale_down
-from jprep.train.job.config import TrainConfig, parse_train_config
+from jprep.train.job.config import TrainConfig
 from jprep.train.job.schedule import check_schedule
 from jprep.train.models import PRESETS, TokenizerInfo, model_config
 from tests.conftest import ROOT
@@ -46,28 +46,32 @@ def recipe(train: dict[str, Any] = TRAIN, **more: Any) -> Recipe:
 def trained(**other: Any) -> TrainConfig:
     """The tiny recipe's `[train]`."""
     section = {key: value for key, value in (TRAIN | other).items() if value is not None}
-    return parse_train_config(scale_down(recipe(section)).train, "[train]")
+    train = scale_down(recipe(section)).train
+    assert train
+    return train
 
 
 def test_model_steps_and_data_are_cut() -> None:
     small = scale_down(recipe())
-    train = parse_train_config(small.train, "[train]")
+    train = small.train
+    assert train and small.tokenizer
     assert small.name == "big-tiny"
     assert (train.steps, train.batch, train.length) == (STEPS, BATCH, LENGTH)
     assert train.model.preset == "roberta-tiny"
-    assert small.tokenizer["vocab_size"] < 32_000
+    assert small.tokenizer.vocab_size < 32_000
     assert [source.shards for source in small.corpus.sources] == [1, 1]
 
 
 def test_everything_else_stays() -> None:
     before, small = recipe(), scale_down(recipe())
-    train, was = parse_train_config(small.train, "[train]"), parse_train_config(before.train, "[train]")
+    train, was = small.train, before.train
+    assert train and was and small.tokenizer
     for key in ("task", "packing", "masking", "precision", "optimizer", "seed", "trackers"):
         assert getattr(train, key) == getattr(was, key)
     assert (train.schedule.kind, train.schedule.floor, train.checkpoint.keep_best) == ("cosine", 0.1, 1)
     assert train.model.config == {"hidden_dropout_prob": 0.2}
     assert train.backend == {"torch": {"compile": True}}
-    assert {key: small.tokenizer[key] for key in ("model", "special")} == {"model": "unigram", "special": ["roberta"]}
+    assert (small.tokenizer.model, small.tokenizer.special) == ("unigram", ["roberta"])
     assert small.corpus.sources[0].reader == {"use": "wikipedia", "namespaces": [0, 100], "shard_mb": 1}
     assert small.corpus.sources[1].filters == ["japanese"]
     assert small.corpus.segmenter == "none"
@@ -152,4 +156,4 @@ def test_our_own_recipes_have_a_small_form(path: Any) -> None:
     small = scale_down(load_recipe(path))
     assert decode_recipe(msgspec.to_builtins(small)) == small
     if small.train:
-        assert parse_train_config(small.train, "[train]").steps == STEPS
+        assert small.train.steps == STEPS

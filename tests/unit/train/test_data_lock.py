@@ -11,7 +11,7 @@ import pytest
 
 from jprep.dataset.manifest import read_dataset, write_dataset
 from jprep.errors import MismatchError
-from jprep.io import verified_files
+from jprep.io import hashing
 from jprep.io.atomic import file_sha256
 from jprep.tokenizer.card import read_card, write_card
 from jprep.train.launcher.supervisor import supervise
@@ -48,7 +48,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files that are read whole; those that have just been written count as settled."""
     seen: list[str] = []
     monkeypatch.setattr(data_lock, "file_sha256", lambda path: seen.append(path.name) or file_sha256(path))
-    monkeypatch.setattr(verified_files, "_SETTLED", -(10**9))
+    monkeypatch.setattr(hashing, "_SETTLED", -(10**9))
     return seen
 
 

@@ -51,9 +51,9 @@ def test_two_exports_to_one_folder_wait_for_one_another(tmp_path: Path) -> None:
 
 
 def test_an_export_beside_a_running_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder_of_exports, "hold_lock", functools.partial(hold_lock, patience=0.1))
+    monkeypatch.setattr(folder_of_exports, "hold_lock", functools.partial(hold_lock, timeout=0.1))
     with atomic_export(tmp_path / "out") as new:
-        with pytest.raises(MachineError, match="another jprep is at work") as caught, atomic_export(tmp_path / "out"):
+        with pytest.raises(MachineError, match="another jprep is running") as caught, atomic_export(tmp_path / "out"):
             raise AssertionError("not reached")
         assert caught.value.where == str(tmp_path / "out")
         finish(new)

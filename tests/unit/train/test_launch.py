@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from jprep.errors import ConfigError, MachineError, MismatchError
 from jprep.io import machine
 from jprep.train.backend import Backend, Host
+from jprep.train.job.config import TrainConfig
 from jprep.train.launcher import launch
 from jprep.train.launcher.import_probe import NotInstalledError
 from jprep.train.launcher.launch import PreparedRun, backend_name, create_run, prepare_run
@@ -159,7 +161,8 @@ def test_a_recipe_that_says_nothing_of_training_is_told_what_to_say(work: Path) 
     [({}, "torch"), ({"backend": {"flax": {}}}, "flax"), ({"backend": {"flax": {}, "torch": {}}}, "torch")],
 )
 def test_the_backend_is_the_recipe_s_only_one_or_torch(section: dict[str, Any], name: str) -> None:
-    assert backend_name(section) == name
+    assert backend_name(msgspec.convert(section, TrainConfig)) == name
+    assert backend_name(None) == "torch"
 
 
 DEVICES = "0, GPU-aa11, 81920, NVIDIA A100\n1, GPU-bb22, 40960, NVIDIA A100, small\n2, GPU-cc33, [N/A], NVIDIA GB10\n"

@@ -181,7 +181,7 @@ def test_one_trainer_at_a_time(tmp_path: Path) -> None:
     code = "import sys; from pathlib import Path; from jprep.train.worker.session import run_worker\n"
     code += "sys.exit(run_worker(print, Path(sys.argv[1])))"
     done = subprocess.run([sys.executable, "-c", code, str(run)], env=environment(), capture_output=True, text=True)
-    assert done.returncode == 3 and "another jprep is at work here" in done.stderr
+    assert done.returncode == 3 and "another jprep is running here" in done.stderr
     assert [event.kind for event in read_events(run)] == ["start"]
     session.close()
 

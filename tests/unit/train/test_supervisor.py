@@ -259,7 +259,7 @@ def test_one_supervisor_at_a_time(tmp_path: Path, started: list[subprocess.Popen
     run = small_run(tmp_path)
     process = start(started, run, PAUSE="0.2")
     await_true(lambda: "start" in kinds(run))
-    with pytest.raises(MachineError, match="another jprep is at work"):
+    with pytest.raises(MachineError, match="another jprep is running"):
         supervise(run, plan_of(run))
     assert process.poll() is None
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from jprep.config import suggest_name
 from jprep.errors import ConfigError
-from jprep.plugins.references import suggest_name
 from jprep.train.job.config import Job
 from jprep_deepspeed.options import SECTION, Layout, Options
 from jprep_deepspeed.planning.config_keys import FP16_SCALE, KNOWN_KEYS, REFUSED_KEYS

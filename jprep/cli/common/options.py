@@ -1,0 +1,24 @@
+"""Arguments and options that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from jprep.cli.common.output_path import OUTPUT_PATH
+
+FOLDER = click.argument("folder", type=click.Path(path_type=Path))
+RECIPE = click.argument("recipe", type=click.Path(path_type=Path))
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Output JSON.")
+OVERRIDES = click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Set a key of the recipe, e.g. train.batch=64."
+)
+WORKERS = click.option("--workers", type=click.IntRange(1), help="Number of processes. Default: the number of cores.")
+EXECUTOR = click.option("--executor", default="local", show_default=True, metavar="NAME", help="Where tasks run.")
+WORK_FOLDER = click.option(
+    "--work", type=OUTPUT_PATH, default=Path("work"), show_default=True, help="Parent directory of a recipe's outputs."
+)
+OUTPUT = click.option("-o", "--output", type=OUTPUT_PATH, help="Output directory. Default: below --work.")
+RESTART = click.option("--restart", is_flag=True, help="Delete earlier work in the output directory and start again.")
+DRY_RUN = click.option("--dry-run", is_flag=True, help="Print the plan and do nothing.")

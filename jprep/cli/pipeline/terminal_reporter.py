@@ -1,0 +1,67 @@
+"""Print the progress of a recipe's steps to the terminal."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jprep.cli.common.execution import open_executor
+from jprep.cli.common.output import echo, live, note
+from jprep.cli.corpus.fetch import show_download
+from jprep.cli.model.train import run_training, show_figures, show_folds
+from jprep.pipeline.run import RunPlan, RunReporter
+from jprep.pipeline.steps import Step
+
+if TYPE_CHECKING:
+    from jprep.engine.runner import Executor, ProgressReporter
+    from jprep.train.launcher.launch import PreparedRun
+
+
+class TerminalReporter(RunReporter):
+    """Results go to standard output, progress and notes to standard error."""
+
+    def step_started(self, plan: RunPlan, step: Step) -> None:
+        """Print the step's number, name and output directory."""
+        echo(f"[{plan.steps.index(step) + 1}/{len(plan.steps)}] {step}: {plan.output(step)}")
+
+    def step_finished(self, step: Step, seconds: float) -> None:
+        """Print how long the step took."""
+        note(f"      done in {seconds:.1f} s")
+
+    def result(self, text: str) -> None:
+        """Print what the step made."""
+        echo(f"      {text}")
+
+    def note(self, text: str) -> None:
+        """Print a note."""
+        note(text)
+
+    def download_started(self, url: str, size: int, path: Path) -> None:
+        """Print what is downloaded, and how large it is."""
+        known = f"{size:,} bytes" if size >= 0 else "size unknown"
+        echo(f"      downloading {url}, {known}, to {path}")
+
+    def downloading(self, name: str, done: int, total: int) -> None:
+        """Redraw how far a download is."""
+        if live():
+            show_download(name, done, total)
+
+    @contextlib.contextmanager
+    def executor(self, workers: int | None) -> Iterator[tuple[Executor, ProgressReporter]]:
+        """Give the local executor, with a progress bar and graceful interruption."""
+        with open_executor(workers) as running:
+            yield running
+
+    def train(self, prepared: PreparedRun) -> int:
+        """Train with a progress bar."""
+        return run_training(prepared)
+
+    def trained(self, prepared: PreparedRun) -> None:
+        """Print the run's figures."""
+        show_figures(prepared)
+
+    def folds_trained(self, run: Path) -> None:
+        """Print the mean of the folds' figures."""
+        show_folds(run, as_json=False)

@@ -1,0 +1,136 @@
+"""Parse typed configuration from TOML data; an error names the key and suggests what to write instead."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from jprep.errors import ConfigError
+
+T = TypeVar("T")
+
+
+class ConfigSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A table of a recipe. Unknown keys are errors."""
+
+
+def parse_config(raw: object, kind: type[T], *, where: str) -> T:
+    """Convert plain data to a typed section.
+
+    Args:
+        raw: what TOML or JSON gives: dictionaries, lists, strings, numbers.
+        kind: the section's type.
+        where: the file and table, for the error.
+
+    Raises:
+        ConfigError: an unknown key or a value of the wrong type; the message names the key and suggests a fix.
+    """
+    try:
+        return msgspec.convert(raw, kind)
+    except msgspec.ValidationError as error:
+        raise ConfigError(str(error).replace("`$.", "`"), where=where, fix=_fix(kind, str(error))) from error
+
+
+def apply_overrides(raw: dict[str, Any], overrides: Iterable[str] | Mapping[str, Any]) -> dict[str, Any]:
+    """Apply settings to plain data, in place.
+
+    Args:
+        raw: the data.
+        overrides: `a.b=value` strings whose values are written as in TOML, or a mapping of `a.b` to values. Elements
+            of lists are named by their numbers, from 0.
+
+    Raises:
+        ConfigError: a setting has no `=`, or the data has no such list element or table.
+    """
+    if isinstance(overrides, Mapping):
+        for key, value in overrides.items():
+            _override(raw, key, value, f"{key}={value}")
+        return raw
+    for setting in overrides:
+        key, equals, text = setting.partition("=")
+        if not equals or not key:
+            fix = "e.g. --set corpus.segmenter=none"
+            raise ConfigError(f"--set expects KEY=VALUE, got {setting!r}", fix=fix)
+        _override(raw, key, _value(text), setting)
+    return raw
+
+
+def suggest_name(name: str, known: Iterable[str]) -> str:
+    """Return `did you mean X?` for a misspelt name, or the list of known names where none is similar."""
+    choices = sorted(known)
+    close = difflib.get_close_matches(name, choices, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"available: {', '.join(choices) or 'none'}"
+
+
+def _fix(kind: Any, message: str) -> str:
+    """Return what to write instead, for an error message of msgspec's."""
+    found = re.search(r" - at `\$([^`]*)`", message)
+    path = found[1] if found else ""
+    if unknown := re.search(r"unknown field `([^`]*)`", message):
+        return suggest_name(unknown[1], next(_sections(_type_at(kind, path))).__struct_fields__)
+    if message.startswith("Invalid enum value"):
+        return f"available: {', '.join(map(str, _choices(_type_at(kind, path))))}"
+    return "docs/recipes.md lists every key and its values"
+
+
+def _type_at(kind: Any, path: str) -> Any:
+    """Return the type at a path such as `.train.model[...]`, as msgspec spells it."""
+    for name in re.findall(r"[A-Za-z_]\w*", path):
+        kind = get_type_hints(next(_sections(kind)))[name]
+    return kind
+
+
+def _choices(hint: Any) -> Iterator[Any]:
+    """Yield the values of a type's literals."""
+    for part in get_args(hint):
+        yield from [part] if get_origin(hint) is Literal else _choices(part)
+
+
+def _sections(hint: Any) -> Iterator[type[msgspec.Struct]]:
+    """Yield the sections that a type consists of."""
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        yield hint
+    for part in get_args(hint):
+        yield from _sections(part)
+
+
+def _override(raw: dict[str, Any], key: str, value: Any, setting: str) -> None:
+    *parents, last = key.split(".")
+    here: Any = raw
+    for parent in parents:
+        here = here.setdefault(parent, {}) if isinstance(here, dict) else _element(here, parent, setting)
+    if isinstance(here, list):
+        _element(here, last, setting)
+        here[int(last)] = value
+    elif isinstance(here, dict):
+        here[last] = value
+    else:
+        table = f'{{use="{here}", {last}={_toml(value)}}}'
+        fix = f"--set '{'.'.join(parents)}={table}'" if isinstance(here, str) else ""
+        raise ConfigError(f"--set {setting}: {'.'.join(parents)} is not a table", fix=fix)
+
+
+def _element(here: Any, key: str, setting: str) -> Any:
+    try:
+        return here[int(key)]
+    except (TypeError, ValueError, IndexError) as error:
+        fix = "elements of a list are numbered from 0"
+        raise ConfigError(f"--set {setting}: there is no {key!r}", fix=fix) from error
+
+
+def _toml(value: Any) -> str:
+    """Return a value as it is written in a TOML table."""
+    return msgspec.json.encode(value).decode()
+
+
+def _value(text: str) -> Any:
+    """Return a TOML value; a text that is none is a string, so that `--set corpus.segmenter=none` needs no quotes."""
+    try:
+        return tomllib.loads(f"v = {text}")["v"]
+    except tomllib.TOMLDecodeError:
+        return text

@@ -1,0 +1,367 @@
+"""Run a whole recipe: fetch its inputs, build the corpus, train the tokenizer, pack the dataset, train and export."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from jprep.corpus.api import Corpus, SilentProgress
+from jprep.corpus.build import build
+from jprep.corpus.download.fetch import fetch
+from jprep.corpus.store import read_manifest
+from jprep.dataset.manifest import DatasetConfig
+from jprep.dataset.pack import pack
+from jprep.engine.local import Local
+from jprep.engine.output_directory import OutputDirectory
+from jprep.engine.output_kinds import RECIPE
+from jprep.engine.runner import Executor, ProgressReporter
+from jprep.errors import ConfigError, MismatchError
+from jprep.io.machine import cpu_count
+from jprep.pipeline.output_paths import WORK, OutputPaths, output_paths
+from jprep.pipeline.recipe import Recipe, check_recipe, decode_recipe, load_recipe
+from jprep.pipeline.steps import Step, check_steps, missing_section, pending_downloads, select_steps
+from jprep.pipeline.tiny_inputs import pending_partial_downloads, with_tiny_inputs
+from jprep.pipeline.tiny_scale import list_changes, scale_down
+from jprep.tokenizer.config import TokenizerConfig
+from jprep.tokenizer.train import train as train_tokenizer
+from jprep.tokenizer.training_data import CorpusTrainingData
+from jprep.train.exporting import export, newest_export
+from jprep.train.launcher.cross_validation import fold_count, fold_directories, train_folds
+from jprep.train.launcher.launch import PreparedRun, backend_name, prepare_run
+from jprep.train.launcher.launch import train as train_model
+from jprep.train.run.directory import EXPORT
+
+DOWNLOADS = Path("downloads")
+"""The directory that inputs are downloaded to."""
+
+Scale = Literal["tiny"]
+
+
+class RunPlan(NamedTuple):
+    """Everything that is known about a run before its first step.
+
+    Attributes:
+        recipe: the recipe, scaled down if a scale was asked for.
+        steps: its steps, in order.
+        paths: the directories of their outputs.
+        run: the run directory, or the parent of those of the folds.
+        backend: the backend that trains.
+        workers: processes; None for as many as there are cores.
+        corpus_given: whether a finished corpus was given.
+        downloads: the directory of downloads.
+        scale: the scale, or None.
+        changes: a line for each key that the scale changed.
+        missing_section: the section whose absence ends the steps early, or "".
+    """
+
+    recipe: Recipe
+    steps: list[Step]
+    paths: OutputPaths
+    run: Path
+    backend: str
+    workers: int | None = None
+    corpus_given: bool = False
+    downloads: Path = DOWNLOADS
+    scale: Scale | None = None
+    changes: tuple[str, ...] = ()
+    missing_section: str = ""
+
+    @property
+    def runs(self) -> list[Path]:
+        """The run directories: one for each fold, or the only one."""
+        folds = fold_count(self.recipe.train) if self.recipe.train else 0
+        return fold_directories(self.run, folds) or [self.run]
+
+    def output(self, step: Step) -> Path:
+        """Return the output directory of a step; `*` stands for the number of a fold."""
+        if step == "export":
+            return self.run / ("" if self.runs == [self.run] else "fold-*") / EXPORT
+        return self.run if step == "train" else getattr(self.paths, step)
+
+    def pending_downloads(self) -> dict[Path, str]:
+        """Return what will be downloaded: URLs by path. At scale tiny these are the first megabytes of files."""
+        if self.corpus_given:
+            return {}
+        partial = pending_partial_downloads(self.recipe, self.downloads) if self.scale else {}
+        whole = {self.downloads / name: file.url for name, file in self._pending().items()}
+        return partial | {path: url for path, url in whole.items() if url not in partial.values()}
+
+    def _pending(self) -> dict[str, Any]:
+        return pending_downloads(self.recipe, self.downloads)
+
+
+class RunResult(NamedTuple):
+    """The outputs of a run.
+
+    Attributes:
+        steps: the steps of the recipe.
+        paths: the directories of corpus, tokenizer and dataset.
+        runs: the run directories; several where the recipe trains several folds.
+        exports: the exported models.
+        exit_code: 0; or that of a training that ended early, and the same call resumes it.
+    """
+
+    steps: list[Step]
+    paths: OutputPaths
+    runs: list[Path]
+    exports: list[Path]
+    exit_code: int
+
+
+class RunReporter:
+    """What a run tells its caller. The methods print nothing; override those that interest you."""
+
+    def step_started(self, plan: RunPlan, step: Step) -> None:
+        """A step begins."""
+
+    def step_finished(self, step: Step, seconds: float) -> None:
+        """A step is done, after so many seconds."""
+
+    def result(self, text: str) -> None:
+        """A line that summarizes what a step made."""
+
+    def note(self, text: str) -> None:
+        """Something that a user should know."""
+
+    def download_started(self, url: str, size: int, path: Path) -> None:
+        """A download begins; its size in bytes, negative where the server does not tell."""
+
+    def downloading(self, name: str, done: int, total: int) -> None:
+        """So many bytes of a file are downloaded."""
+
+    @contextlib.contextmanager
+    def executor(self, workers: int | None) -> Iterator[tuple[Executor, ProgressReporter]]:
+        """Give the executor of a step's tasks, and what is told of their progress.
+
+        Args:
+            workers: processes; None for as many as there are cores.
+        """
+        with closing(Local(workers or cpu_count())) as executor:
+            yield executor, SilentProgress()
+
+    def train(self, prepared: PreparedRun) -> int:
+        """Train a prepared run; return its exit code."""
+        return train_model(prepared, say=self.note)
+
+    def trained(self, prepared: PreparedRun) -> None:
+        """A training is finished."""
+
+    def folds_trained(self, run: Path) -> None:
+        """The trainings of all folds are finished."""
+
+
+def run(
+    recipe: Recipe | str | Path,
+    *,
+    set: Iterable[str] | Mapping[str, Any] = (),
+    scale: Scale | None = None,
+    backend: str | None = None,
+    corpus: str | Path | None = None,
+    tokenizer: str | Path | None = None,
+    until: Step = "export",
+    workers: int | None = None,
+    work: str | Path = WORK,
+    downloads: str | Path = DOWNLOADS,
+    reporter: RunReporter | None = None,
+) -> RunResult:
+    """Do every step of a recipe: fetch, corpus, tokenizer, dataset, training, export; the library form of `jprep run`.
+
+    Finished steps are not repeated. A run that was interrupted is resumed by the same call.
+
+        result = jprep.run("data_recipes/jawiki.toml", set={"train.batch": 64}, scale="tiny")
+        tokenizer = jprep.load_tokenizer(result.paths.tokenizer)
+
+    Args:
+        recipe: a recipe, or the path of its file.
+        set: keys to change: `a.b=value` strings, or a mapping of `a.b` to values.
+        scale: `tiny` cuts model, steps and data, to try the recipe anywhere.
+        backend: the backend that trains; by default the one that the recipe has options for, else `torch`.
+        corpus: a finished corpus, for a recipe without sources.
+        tokenizer: a finished tokenizer, instead of the recipe's own.
+        until: the last step.
+        workers: processes; by default as many as there are cores.
+        work: the parent of the recipe's output directory.
+        downloads: the directory that inputs are downloaded to.
+        reporter: what is told of the progress; by default nobody.
+
+    Returns:
+        the directories of all outputs, and the exit code of the training.
+
+    Raises:
+        ConfigError: the recipe is wrong, or an output directory holds something else.
+        JprepError: a step failed; see its kinds. Finished work stays, and the same call resumes.
+    """
+    plan = plan_run(
+        recipe,
+        set=set,
+        scale=scale,
+        backend=backend,
+        corpus=corpus,
+        tokenizer=tokenizer,
+        until=until,
+        workers=workers,
+        work=work,
+        downloads=downloads,
+    )
+    return execute_plan(plan, reporter or RunReporter())
+
+
+def plan_run(
+    recipe: Recipe | str | Path,
+    *,
+    set: Iterable[str] | Mapping[str, Any] = (),
+    scale: Scale | None = None,
+    backend: str | None = None,
+    corpus: str | Path | None = None,
+    tokenizer: str | Path | None = None,
+    until: Step = "export",
+    workers: int | None = None,
+    work: str | Path = WORK,
+    downloads: str | Path = DOWNLOADS,
+) -> RunPlan:
+    """Read and check a recipe, and work out its steps and outputs; nothing is written. See `run`.
+
+    Raises:
+        ConfigError: the recipe is wrong, it has neither sources nor a given corpus, or an output directory holds
+            something else.
+    """
+    loaded, changes = _load(recipe, set, scale)
+    steps = select_steps(loaded, until, corpus=bool(corpus), tokenizer=bool(tokenizer))
+    paths = output_paths(Path(work), loaded.name)
+    for folder in (Path(work), Path(work) / loaded.name):
+        OutputDirectory(folder, RECIPE, shared=True).check()
+    chosen = backend or backend_name(loaded.train)
+    given = {name: Path(path) for name, path in (("corpus", corpus), ("tokenizer", tokenizer)) if path}
+    return RunPlan(
+        recipe=loaded,
+        steps=steps,
+        paths=paths._replace(**given),
+        run=paths.runs / chosen,
+        backend=chosen,
+        workers=workers,
+        corpus_given=bool(corpus),
+        downloads=Path(downloads),
+        scale=scale,
+        changes=changes,
+        missing_section=missing_section(loaded, steps, until),
+    )
+
+
+def execute_plan(plan: RunPlan, reporter: RunReporter) -> RunResult:
+    """Do the steps of a plan, one after another, until one fails; see `run`."""
+    check_steps(plan.recipe, plan.steps, plan.backend, corpus=plan.corpus_given)
+    if plan.scale and "corpus" in plan.steps and not plan.corpus_given:
+        plan = plan._replace(recipe=with_tiny_inputs(plan.recipe, plan.downloads, reporter.note))
+    code = next((code for step in plan.steps if (code := run_step(plan, step, reporter))), 0)
+    done = not code and "export" in plan.steps
+    exports = [folder for each in plan.runs if (folder := newest_export(each))] if done else []
+    return RunResult(plan.steps, plan.paths, plan.runs if "train" in plan.steps else [], exports, code)
+
+
+def run_step(plan: RunPlan, step: Step, reporter: RunReporter) -> int:
+    """Do one step of a plan, or verify that it is done; return the exit code.
+
+    Raises:
+        MismatchError: the output directory holds other work.
+    """
+    begun = time.monotonic()
+    reporter.step_started(plan, step)
+    try:
+        if code := _STEPS[step](plan, reporter):
+            return code
+    except MismatchError as error:
+        fix = f"{error.fix} (with the step's own command); here another --work, or delete the directory"
+        raise MismatchError(error.what, where=error.where, fix=fix) from error
+    reporter.step_finished(step, time.monotonic() - begun)
+    return 0
+
+
+def _load(
+    recipe: Recipe | str | Path, overrides: Iterable[str] | Mapping[str, Any], scale: Scale | None
+) -> tuple[Recipe, tuple[str, ...]]:
+    """Return the recipe with its settings, scaled down if that is asked for; settings hold at any scale."""
+    overrides = overrides if isinstance(overrides, Mapping) else list(overrides)
+    where = "the recipe" if isinstance(recipe, Recipe) else str(recipe)
+    if isinstance(recipe, Recipe):
+        loaded = decode_recipe(msgspec.to_builtins(recipe), overrides)
+        check_recipe(loaded, where)
+    else:
+        loaded = load_recipe(recipe, overrides)
+    if not scale:
+        return loaded, ()
+    small = decode_recipe(msgspec.to_builtins(scale_down(loaded)), overrides, where=where)
+    return small, tuple(list_changes(loaded, small))
+
+
+def _corpus(plan: RunPlan, reporter: RunReporter) -> int:
+    if not plan.corpus_given:
+        _fetch(plan, reporter)
+        with reporter.executor(plan.workers) as (executor, progress):
+            build(plan.recipe, plan.paths.corpus, executor, progress)
+    totals = read_manifest(plan.paths.corpus).totals
+    reporter.result(f"{totals.get('documents', 0):,} documents, {totals.get('bytes', 0):,} bytes of text")
+    return 0
+
+
+def _fetch(plan: RunPlan, reporter: RunReporter) -> None:
+    """Download missing inputs; each is announced, with its size, before its first byte."""
+    files = pending_downloads(plan.recipe, plan.downloads)
+    announced: list[str] = []
+
+    def progress(name: str, done: int, total: int) -> None:
+        if name not in announced:
+            announced.append(name)
+            reporter.download_started(files[name].url, total, plan.downloads / name)
+        reporter.downloading(name, done, total)
+
+    if files:
+        fetch(files.values(), plan.downloads, progress=progress)
+
+
+def _tokenizer(plan: RunPlan, reporter: RunReporter) -> int:
+    config = plan.recipe.tokenizer or TokenizerConfig()
+    material = CorpusTrainingData(Corpus(plan.paths.corpus))
+    with reporter.executor(plan.workers) as (executor, progress):
+        card = train_tokenizer(material, config, plan.paths.tokenizer, executor, progress)
+    reporter.result(card.signature)
+    return 0
+
+
+def _dataset(plan: RunPlan, reporter: RunReporter) -> int:
+    paths, config = plan.paths, plan.recipe.dataset or DatasetConfig()
+    with reporter.executor(plan.workers) as (executor, progress):
+        dataset = pack(Corpus(paths.corpus), paths.tokenizer, config, paths.dataset, executor, progress)
+    reporter.result(", ".join(f"{split.name} {split.tokens:,} tokens" for split in dataset.splits))
+    return 0
+
+
+def _train(plan: RunPlan, reporter: RunReporter) -> int:
+    recipe, tokenizer = plan.recipe, plan.paths.tokenizer
+    if recipe.train is None:
+        raise ConfigError("the recipe has no [train]", where=recipe.name)
+    if plan.runs != [plan.run]:
+        code = train_folds(recipe.train, recipe.name, plan.backend, plan.run, tokenizer, through=reporter.train)
+        if not code:
+            reporter.folds_trained(plan.run)
+        return code
+    dataset = plan.paths.dataset if "dataset" in plan.steps else None
+    prepared = prepare_run(recipe.train, recipe.name, plan.backend, plan.run, tokenizer, dataset)
+    code = reporter.train(prepared)
+    if not code:
+        reporter.trained(prepared)
+    return code
+
+
+def _export(plan: RunPlan, reporter: RunReporter) -> int:
+    for each in plan.runs:
+        reporter.result(str(newest_export(each) or export(each)))
+    return 0
+
+
+_STEPS = {"corpus": _corpus, "tokenizer": _tokenizer, "dataset": _dataset, "train": _train, "export": _export}

@@ -1,0 +1,88 @@
+"""`jprep.run`: every step of a recipe by one call of the library."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import jprep
+from jprep import samples
+from jprep.errors import ConfigError, JprepError
+from jprep.pipeline.run import RunPlan, RunReporter, execute_plan, plan_run
+from jprep.pipeline.steps import Step
+from tests.conftest import digests, environment
+
+
+class Recorder(RunReporter):
+    """Records what a run reports."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+        self.results: list[str] = []
+
+    def step_started(self, plan: RunPlan, step: Step) -> None:
+        self.steps.append(step)
+
+    def result(self, text: str) -> None:
+        self.results.append(text)
+
+
+@pytest.fixture
+def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return samples.write_sample(tmp_path)
+
+
+SMALL = {"corpus.segmenter": "none", "tokenizer.boundaries": "none", "tokenizer.vocab_size": 1000}
+
+
+def test_it_makes_the_outputs_and_repeats_nothing(recipe: Path) -> None:
+    reporter = Recorder()
+    result = jprep.run(recipe, set=SMALL, until="dataset", workers=1, reporter=reporter)
+    assert (result.exit_code, result.steps, result.exports) == (0, ["corpus", "tokenizer", "dataset"], [])
+    assert reporter.steps == result.steps and "documents" in reporter.results[0]
+    assert result.paths.corpus == Path("work/quickstart/corpus") and len(jprep.Corpus(result.paths.corpus)) > 20
+    assert (
+        jprep.load_tokenizer(result.paths.tokenizer).decode(
+            jprep.load_tokenizer(result.paths.tokenizer).encode("文です")
+        )
+        == "文です"
+    )
+    before = digests(Path("work"))
+    assert jprep.run(jprep.load_recipe(recipe), set=SMALL, until="dataset", workers=1) == result
+    assert digests(Path("work")) == before
+
+
+def test_a_plan_writes_nothing_and_names_every_output(recipe: Path) -> None:
+    plan = plan_run(recipe, set=["train.steps=7"], scale="tiny", backend="numpy", work="out")
+    assert plan.recipe.name == "quickstart-tiny" and plan.recipe.train and plan.recipe.train.steps == 7
+    assert plan.output("train") == Path("out/quickstart-tiny/runs/numpy")
+    assert plan.output("export") == Path("out/quickstart-tiny/runs/numpy/export")
+    assert any("train.batch: was 48, is 8" in change for change in plan.changes)
+    assert not Path("out").exists() and not plan.pending_downloads()
+
+
+def test_what_is_wrong_is_found_before_the_first_step(recipe: Path) -> None:
+    with pytest.raises(ConfigError, match="bach"):
+        jprep.run(recipe, set={"train.bach": 3}, until="corpus")
+    with pytest.raises(JprepError, match="no-such"):
+        execute_plan(plan_run(recipe, backend="no-such"), RunReporter())
+    assert not Path("work").exists()
+
+
+def test_another_output_is_refused_with_the_way_out(recipe: Path) -> None:
+    jprep.run(recipe, set=SMALL, until="corpus", workers=1)
+    with pytest.raises(ConfigError, match="other work") as caught:
+        jprep.run(recipe, set=SMALL | {"corpus.filters": []}, until="corpus", workers=1)
+    assert "another --work" in caught.value.fix
+
+
+def test_run_is_imported_on_first_use() -> None:
+    code = "import sys, jprep; assert 'numpy' not in sys.modules; print(jprep.run.__module__, 'numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True)
+    assert done.stdout == "jprep.pipeline.run True\n"
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        jprep.nothing  # type: ignore[attr-defined]  # noqa: B018
