@@ -128,7 +128,7 @@ def _answer(asked: InferencePipeline, text: str, wish: GenerationConfig, pair: s
     shown = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     if shown != text:
         return Prediction(shown, error="it is not UTF-8")
-    return asked.ask(text, wish, pair)
+    return asked.predict(text, wish, pair)
 
 
 def _show(reply: Prediction, *, as_json: bool) -> None:
