@@ -22,7 +22,7 @@ from jprep.train.exporting import export, weights
 from jprep.train.exporting.manifest import read_export, verify_export
 from jprep.train.job.build import build_job
 from jprep.train.job.config import Job, parse_train_config
-from jprep.train.launcher.launch import _initial
+from jprep.train.launcher.launch import _ensure_initial_weights
 from jprep.train.run.checkpoints import Checkpoint
 from jprep.train.run.directory import checkpoints_of, open_run, read_job, read_plan, write_plan
 from jprep.train.run.events import metric_curve, read_events
@@ -48,7 +48,7 @@ def job_of(folder: Path, run: Path) -> Job:
 
 def train(run: Path, until: int = STEPS) -> None:
     """Train in this process: the weights are those of the beginning plus a sum over all batches."""
-    _initial(run, read_job(run), lambda text: None)
+    _ensure_initial_weights(run, read_job(run), lambda text: None)
     session = Session(run)
     source = session.resume or run
     data = bytearray((source / ("model.safetensors" if session.resume else "init.safetensors")).read_bytes())

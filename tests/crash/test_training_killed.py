@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from jprep.io import failpoints
-from jprep.train.run.attempt import live_ranks
+from jprep.train.run.ranks import live_ranks
 from tests.crash.conftest import await_true
 from tests.fakes.torch_work import EVERY, Ending, Training, need_torch
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from jprep.testing.backend_suite.runner import FinishedRun, SuiteRunner, wait_until
-from jprep.train.run.attempt import live_ranks
+from jprep.train.run.ranks import live_ranks
 
 OPTIONS = {"device": "cpu", "threads": 1, "stage": 2, "processes": 2}
 CASE = "gpt2-clm"

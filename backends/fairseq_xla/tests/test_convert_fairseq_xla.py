@@ -231,7 +231,7 @@ def test_raw_text_with_a_mask_gets_the_same_answer_everywhere(
     monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
     monkeypatch.setattr(pipeline, "InferenceClient", Answering)
     with pipeline.InferencePipeline(roberta / "export", "fairseq-xla") as model:
-        [ours] = model.ask(text, pipeline.GenerationConfig(top=8)).masks
+        [ours] = model.predict(text, pipeline.GenerationConfig(top=8)).masks
     shares = pytest.approx([guess.probability for guess in ours], rel=1e-4)
 
     hub = RobertaModel.from_pretrained(str(roberta / "out"), "model.pt", bpe="sentencepiece").eval()

@@ -63,7 +63,12 @@ def install(
     """
     from jprep.cli.common.progress import show_status
     from jprep.train.backend import environment_of
-    from jprep.train.launcher.environments import environment_path, local_distributions, no_deps_requirements, requires
+    from jprep.train.launcher.environments import (
+        environment_path,
+        local_distributions,
+        no_deps_requirements,
+        worker_requirements,
+    )
     from jprep.train.launcher.environments import install_environment as make
     from jprep.train.launcher.launch import load_backend_and_options
 
@@ -78,7 +83,7 @@ def install(
 
         make(
             home.name,
-            requires(home),
+            worker_requirements(home),
             own=local_distributions(home.distribution),
             bare=no_deps_requirements(home),
             constraints=constraints,

@@ -127,7 +127,7 @@ def _predict(pipeline: InferencePipeline, text: str, settings: GenerationConfig,
     shown = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     if shown != text:
         return Prediction(shown, error="it is not UTF-8")
-    return pipeline.ask(text, settings, pair)
+    return pipeline.predict(text, settings, pair)
 
 
 def _show(prediction: Prediction, *, as_json: bool) -> None:

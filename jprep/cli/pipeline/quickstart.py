@@ -122,7 +122,7 @@ def _show_model(plan: RunPlan, corpus: Corpus) -> None:
     echo(f"{len(corpus)} documents are too few to learn Japanese: the model has memorized them. It continues titles:\n")
     with InferencePipeline(plan.output("export"), _BACKEND) as model:
         for title in _titles(plan, corpus):
-            prediction = model.ask(title, GenerationConfig(tokens=_TOKENS))
+            prediction = model.predict(title, GenerationConfig(tokens=_TOKENS))
             echo(f"  {title} → {''.join((prediction.continuation or '').splitlines()[:1])}{prediction.error}")
 
 

@@ -18,8 +18,8 @@ from jprep.testing.backend_suite.runner import FinishedRun, SuiteRunner, partial
 from jprep.train.launcher.environments import worker_python
 from jprep.train.launcher.launch import load_backend
 from jprep.train.models import parameters
-from jprep.train.run.attempt import signal_ranks
 from jprep.train.run.directory import read_job
+from jprep.train.run.ranks import signal_ranks
 
 PARITY = 1e-4
 """Relative: between a backend's curve and the golden one, all 50 steps."""

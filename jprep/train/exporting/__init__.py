@@ -1,4 +1,4 @@
-"""From a checkpoint to a directory that `AutoModel` and `AutoTokenizer` load. `docs/models.md` describes it."""
+"""Export a checkpoint to a directory that `AutoModel` and `AutoTokenizer` load. `docs/models.md` describes it."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ README = "README.md"
 
 
 def export(run: Path, folder: Path | None = None, *, which: str = "last", dtype: Dtype = "fp32") -> Path:
-    """Write a checkpoint as a directory that transformers loads: weights, config, tokenizer, model card.
+    """Export a checkpoint as a directory that transformers loads: weights, config, tokenizer and model card.
 
-    It is written whole or not at all, in the place of what was exported there before; the same bytes from the same
-    checkpoint. The run may be under way.
+    The directory is replaced atomically, and the same checkpoint gives the same bytes. The run may be training
+    meanwhile.
 
     Args:
         run: the run directory.
-        folder: where to; by default `export/` in the run directory.
-        which: `last`; `best`, of the lowest validation loss; or a step.
-        dtype: of the weights.
+        folder: the directory to write; by default `export/` in the run directory.
+        which: `last`; `best`, with the lowest validation loss; or a step.
+        dtype: the dtype of the weights.
 
     Returns:
-        the folder.
+        The exported directory.
 
     Raises:
-        ConfigError: there is no run or no such checkpoint, or something else lies in the folder.
-        MismatchError: the dataset or the tokenizer is not what the run read.
-        InputError: the checkpoint is damaged, or its weights are not the job's model.
-        MachineError: the backend is not installed, the disk is full or not writable.
+        ConfigError: there is no run or no such checkpoint, or the directory holds something else.
+        MismatchError: the dataset or the tokenizer differs from that of the run.
+        InputError: the checkpoint is damaged, or its weights do not fit the job's model.
+        MachineError: the backend is not installed, or the disk is full or not writable.
     """
     job = read_job(run)
     checkpoint = select_checkpoint(run, job, which)
@@ -57,18 +57,18 @@ def export(run: Path, folder: Path | None = None, *, which: str = "last", dtype:
         except BaseException as error:
             if checkpoint.folder.exists():
                 raise
-            what, fix = "the checkpoint was deleted while it was exported", "run the same command again"
+            what, fix = "the checkpoint was deleted during the export", "run the same command again"
             raise MachineError(what, where=str(checkpoint.folder), fix=fix) from error
-        _write_about(run, job, checkpoint, partial, dtype)
+        _write_other_files(run, job, checkpoint, partial, dtype)
     return folder
 
 
 def export_of(run: Path, step: int | None = None) -> Path | None:
-    """The run's own export, if there is one.
+    """Return `export/` of a run, if it holds an export of this run.
 
     Args:
         run: the run directory.
-        step: whether it has to be of this one.
+        step: the step that it has to be of; None for any.
 
     Raises:
         ConfigError: there is no run.
@@ -81,7 +81,7 @@ def export_of(run: Path, step: int | None = None) -> Path | None:
 
 
 def newest_export(run: Path) -> Path | None:
-    """The run's own export, if it is of its newest checkpoint.
+    """Return `export/` of a run, if it holds an export of its newest checkpoint.
 
     Raises:
         ConfigError: there is no run, or no checkpoint.
@@ -89,13 +89,13 @@ def newest_export(run: Path) -> Path | None:
     return export_of(run, newest_checkpoint(run, read_job(run)).step)
 
 
-def _write_about(run: Path, job: Job, checkpoint: Checkpoint, folder: Path, dtype: Dtype) -> None:
-    """Write all but the weights, the manifest last."""
+def _write_other_files(run: Path, job: Job, checkpoint: Checkpoint, folder: Path, dtype: Dtype) -> None:
+    """Write everything except the weights, the manifest last."""
     dataset, lock = _dataset_of(run, job), read_data_lock(run)
-    about = _described(job, checkpoint.step, dataset, dtype)
+    about = _manifest_of(job, checkpoint.step, dataset, dtype)
     exported, card = write_config_files(folder, about, job.model, run / job.tokenizer if job.tokenizer else None)
     marks = {"dataset": exported.dataset, "tokenizer": exported.tokenizer}
-    fix = "bring back the dataset and the tokenizer that the run began with"
+    fix = "restore the dataset and the tokenizer that the run began with"
     refuse_mismatch(marks, {name: getattr(lock, name) for name in marks}, run, fix)
     events = [event for event in read_events(run) if event.step <= checkpoint.step]
     files = {Path(path).name: lock.files[f"data/{number}"] for number, path in enumerate(job.train.data)}
@@ -104,8 +104,8 @@ def _write_about(run: Path, job: Job, checkpoint: Checkpoint, folder: Path, dtyp
     write_export(folder, msgspec.structs.replace(exported, files=dict(sorted(every.items()))))
 
 
-def _described(job: Job, step: int, dataset: DatasetManifest | None, dtype: Dtype) -> ModelExportManifest:
-    """What is exported, but for its tokenizer and its files."""
+def _manifest_of(job: Job, step: int, dataset: DatasetManifest | None, dtype: Dtype) -> ModelExportManifest:
+    """Return the manifest, without tokenizer and files."""
     labelled = job.train.labelled
     return ModelExportManifest(
         jprep=version("jprep"),
@@ -136,7 +136,6 @@ def _dataset_of(run: Path, job: Job) -> DatasetManifest | None:
     try:
         return read_dataset(run / job.dataset) if job.dataset else None
     except ConfigError as error:
-        fix = "bring it back; or give the same `jprep train` its new place by --dataset: a finished run only notes that"
-        raise ConfigError(
-            "the run's dataset, whose lineage goes with the model, is not here", where=error.where, fix=fix
-        ) from error
+        fix = "restore it; or, if it was moved, repeat `jprep train` with --dataset, which only stores the new path"
+        what = "the run's dataset, whose sources the model card lists, was not found"
+        raise ConfigError(what, where=error.where, fix=fix) from error

@@ -1,4 +1,4 @@
-"""Which checkpoint is exported. It is only read: a trainer may be at work beside it."""
+"""Select the checkpoint to export. Checkpoints are only read, so the run may be training meanwhile."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jprep.train.run.directory import checkpoints_of
 
 
 def newest_checkpoint(run: Path, job: Job) -> Checkpoint:
-    """The newest committed checkpoint; its files are not looked at.
+    """Return the newest committed checkpoint, without checking its files.
 
     Raises:
         ConfigError: there is none.
@@ -26,38 +26,38 @@ def newest_checkpoint(run: Path, job: Job) -> Checkpoint:
 
 
 def select_checkpoint(run: Path, job: Job, which: str) -> Checkpoint:
-    """The checkpoint that is asked for, all of its hashes checked.
+    """Return a checkpoint, after checking all of its hashes.
 
     Args:
         run: the run directory.
         job: its job.
-        which: `last`; `best`, of the lowest validation loss; or a step.
+        which: `last`; `best`, with the lowest validation loss; or a step.
 
     Raises:
         ConfigError: there is no such checkpoint.
         InputError: it is damaged.
-        MismatchError: it is another job's.
+        MismatchError: it belongs to another job.
     """
     _refuse_doubt(run, job, which)
     found = newest_checkpoint(run, job) if which == "last" else _named(run, job, which)
     if not checkpoints_of(run, job).owns(found):
-        fix = "take it out of this run's folder"
-        raise MismatchError("this checkpoint is another job's", where=str(found.folder), fix=fix)
+        fix = "move it out of this run's directory"
+        raise MismatchError("this checkpoint belongs to another job", where=str(found.folder), fix=fix)
     if problem := find_checkpoint_damage(found.folder, found.commit):
         others = [str(one.step) for one in checkpoints_of(run, job).committed() if one.step != found.step]
-        fix = f"--which {others[-1]}, or train on: damaged ones are set aside" if others else "train on from the start"
+        fix = f"--which {others[-1]}, or resume training, which sets it aside" if others else "train the run again"
         raise InputError(f"the checkpoint is damaged: {problem}", where=str(found.folder), fix=fix)
     return found
 
 
 def _refuse_doubt(run: Path, job: Job, which: str) -> None:
-    """Raise InputError where a checkpoint with a damaged COMMIT might be the one that is asked for."""
+    """Raise InputError if a checkpoint with a damaged `COMMIT.json` could be the requested one."""
     store = checkpoints_of(run, job)
     steps = [one.step for one in store.committed()]
     for folder, problem in store.damaged():
         step = step_of(folder)
         if which == "best" or (which == "last" and step > max(steps, default=-1)) or which == str(step):
-            fix = f"--which {steps[-1]}, or train on: damaged ones are set aside" if steps else "train on"
+            fix = f"--which {steps[-1]}, or resume training, which sets it aside" if steps else "resume training"
             raise InputError(f"the checkpoint is damaged: {problem}", where=str(folder), fix=fix)
 
 
@@ -72,5 +72,5 @@ def _named(run: Path, job: Job, which: str) -> Checkpoint:
     for one in committed:
         if which.isdecimal() and one.step == int(which):
             return one
-    fix = f"there are: last, best, {', '.join(str(one.step) for one in committed)}" if committed else "train first"
+    fix = f"choose last, best, {', '.join(str(one.step) for one in committed)}" if committed else "train first"
     raise ConfigError(f"there is no checkpoint {which!r}", where=str(run), fix=fix)

@@ -1,4 +1,4 @@
-"""What transformers reads beside the weights: the model's config, how it generates, the tokenizer's files."""
+"""The files that transformers reads besides the weights: config, generation config and tokenizer."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from jprep.train.exporting.tokenizer_files import first_id, write_tokenizer
 from jprep.train.models import max_positions
 from jprep.train.models.presets import TransformersConfig
 
-_SPELT = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+_DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 
 
 def write_config_files(
     folder: Path, about: ModelExportManifest, model: TransformersConfig, tokenizer: Path | None
 ) -> tuple[ModelExportManifest, TokenizerCard | None]:
-    """Write all that transformers reads beside the weights, which are there already.
+    """Write all files that transformers reads besides the weights, which exist already.
 
     Args:
-        folder: where to.
-        about: what is exported, but for its tokenizer and its files.
+        folder: the exported directory.
+        about: the manifest, without tokenizer and files.
         model: transformers' config.
         tokenizer: the tokenizer's folder, if there is one.
 
     Returns:
-        what is exported, whole; and the tokenizer's card.
+        The complete manifest, and the tokenizer's card.
 
     Raises:
         ConfigError: there is no finished tokenizer.
-        MismatchError: a file of it is not what was written.
+        MismatchError: a file of the tokenizer has changed.
     """
     _write_config(model, about, folder)
     card = write_tokenizer(tokenizer, folder, about, model) if tokenizer else None
@@ -44,13 +44,13 @@ def write_config_files(
 def _write_config(model: TransformersConfig, about: ModelExportManifest, folder: Path) -> None:
     """Write `config.json`, and `generation_config.json` for `clm`."""
     ids = {"bos_token_id": first_id(about), "eos_token_id": about.end} if about.task == "clm" and about.end >= 0 else {}
-    _write(folder / "config.json", {**model, **ids, "dtype": _SPELT[about.dtype]})
+    _write(folder / "config.json", {**model, **ids, "dtype": _DTYPES[about.dtype]})
     if ids:
         _write(folder / "generation_config.json", ids | _generation(model, about))
 
 
 def _generation(model: TransformersConfig, about: ModelExportManifest) -> dict[str, Any]:
-    """What `generate` does by default: it stops where positions end, and writes no special token, as `jprep infer`."""
+    """Return the defaults of `generate`: stop at the last position, suppress special tokens, as `jprep infer` does."""
     pad, never = model.get("pad_token_id"), [number for number in about.special.special if number != about.end]
     limits = {"max_length": max_positions(model), "pad_token_id": about.end if pad is None else pad}
     return limits | ({"suppress_tokens": never} if never else {})

@@ -1,6 +1,4 @@
-"""A model that was trained elsewhere, as a directory like those of `jprep export`: `jprep infer` answers from it, and
-its weights are what `train.model.init` takes.
-"""
+"""Write a model that another program trained as an exported directory, for `jprep infer` and `train.model.init`."""
 
 from __future__ import annotations
 
@@ -26,14 +24,14 @@ from jprep.train.models.presets import TransformersConfig
 
 
 class ExternalModel(NamedTuple):
-    """What is known of such a model.
+    """A model that another program trained.
 
     Attributes:
-        backend: that it is of.
-        task: what it was trained for.
-        model: as a recipe's `[train.model]` would have it.
-        length: tokens of the longest row.
-        step: how many updates it has had; 0 where nobody knows.
+        backend: the backend that converted it.
+        task: the task that it was trained for.
+        model: the model, as in a recipe's `[train.model]`.
+        length: tokens in the longest row.
+        step: the number of updates done; 0 if unknown.
     """
 
     backend: str
@@ -43,41 +41,41 @@ class ExternalModel(NamedTuple):
     step: int
 
 
-def external_config(foreign: ExternalModel, tokenizer: Path) -> TransformersConfig:
-    """transformers' whole config of it.
+def external_config(model: ExternalModel, tokenizer: Path) -> TransformersConfig:
+    """Return transformers' complete config of the model.
 
     Raises:
         ConfigError: there is no such model, or no finished tokenizer.
     """
     loaded = load_tokenizer(tokenizer)
-    about = TokenizerInfo(loaded.vocab_size, foreign.length, loaded.bos, loaded.eos, loaded.pad)
-    return model_config(foreign.model, foreign.task, about)
+    about = TokenizerInfo(loaded.vocab_size, model.length, loaded.bos, loaded.eos, loaded.pad)
+    return model_config(model.model, model.task, about)
 
 
 def export_external(
-    foreign: ExternalModel, config: TransformersConfig, tokenizer: Path, folder: Path, read: Callable[[str], Floats]
+    model: ExternalModel, config: TransformersConfig, tokenizer: Path, folder: Path, read: Callable[[str], Floats]
 ) -> None:
-    """Write its weights in fp32, config and tokenizer; whole or not at all, in the place of what was exported before.
+    """Write weights in fp32, config and tokenizer atomically, replacing an earlier export.
 
     Args:
-        foreign: what is known of it.
+        model: the model.
         config: from `external_config`.
         tokenizer: the tokenizer's folder.
-        folder: where to.
-        read: gives a tensor by transformers' name, of the shape that `parameters` says.
+        folder: the directory to write.
+        read: returns a tensor by transformers' name, in the shape given by `parameters`.
 
     Raises:
-        ConfigError: something else lies in the folder.
-        InputError: a weight is no number.
+        ConfigError: the directory holds something else.
+        InputError: a weight is NaN or infinite.
         MachineError: the disk is full or not writable.
     """
-    tensors, loaded = parameters(config, foreign.task), load_tokenizer(tokenizer)
+    tensors, loaded = parameters(config, model.task), load_tokenizer(tokenizer)
 
     def blocks(name: str) -> Iterator[Floats]:
         array = read(name)
         if not np.isfinite(array).all():
-            fix = "take a checkpoint from before its training failed"
-            raise InputError(f"the tensor {name!r} holds a number that is none", fix=fix)
+            fix = "use a checkpoint from before its training failed"
+            raise InputError(f"the tensor {name!r} contains NaN or infinity", fix=fix)
         yield array
 
     with atomic_export(folder) as partial:
@@ -86,12 +84,12 @@ def export_external(
             jprep=version("jprep"),
             format=FORMAT,
             name=folder.absolute().name,
-            task=foreign.task,
-            backend=foreign.backend,
-            step=foreign.step,
+            task=model.task,
+            backend=model.backend,
+            step=model.step,
             dtype="fp32",
-            parameters=parameter_count(config, foreign.task),
-            special=special_ids_for_task(special_ids(loaded), foreign.task, "stream"),
+            parameters=parameter_count(config, model.task),
+            special=special_ids_for_task(special_ids(loaded), model.task, "stream"),
             end=end_of_document_id(loaded),
             files={},
         )

@@ -1,4 +1,4 @@
-"""The loss over a run's steps as a drawing: SVG, the same bytes from the same figures."""
+"""Plot the loss of a run as SVG. The same values give the same bytes."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Iterator, Sequence
 from xml.sax.saxutils import escape
 
 Curve = tuple[Sequence[int], Sequence[float]]
-"""Steps in order, and the loss at each."""
+"""Steps in ascending order, and the loss at each."""
 
 _WIDTH, _HEIGHT = 720, 360
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 44, 34, 44  # margins
-_POINTS = 400  # of a curve that are drawn: means of neighbours stand for more
+_POINTS = 400  # per curve; more are averaged in groups
 _TICKS = 6
-_COLOURS = ("#1f6fb2", "#d1582b")  # told apart by colour-blind readers too
+_COLOURS = ("#1f6fb2", "#d1582b")  # distinguishable by colour-blind readers
 
 
 def plot_losses(curves: dict[str, Curve]) -> str:
-    """Draw losses over steps.
+    """Return an SVG plot of losses over steps.
 
     Args:
-        curves: by name, at most two; those without a point are left out. One has a point at least.
+        curves: at most two curves by name, at least one of them not empty; empty ones are left out.
     """
     shown = {name: _thinned(curve) for name, curve in curves.items() if curve[0]}
     steps = [step for curve in shown.values() for step in curve[0]]
@@ -73,12 +73,12 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _place(value: float, axis: Sequence[float], first: int, last: int) -> str:
-    """Where a value lies between an axis's ends, to a tenth of a pixel."""
+    """Return the coordinate of a value between the ends of an axis, to a tenth of a pixel."""
     return f"{first + (last - first) * (value - axis[0]) / (axis[-1] - axis[0]):.1f}"
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Round numbers from at most `low` to at least `high`, evenly spaced, and two at least."""
+    """Return at least two evenly spaced round numbers that cover `low` to `high`."""
     span = max(high - low, abs(high) * 1e-3, 1e-6)
     rough = span / _TICKS
     power = 10.0 ** math.floor(math.log10(rough))

@@ -1,4 +1,4 @@
-"""`export.json`: what an exported model is, where it came from, and how text becomes its rows."""
+"""`export.json`: the manifest of an exported model, with its origin and how its inputs are built from text."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from jprep.train.job.config import Task
 MANIFEST = "export.json"
 
 FORMAT = 1
-"""Raised whenever directories written before could not be read as those written now."""
+"""The version of the directory's layout: raised when earlier directories can no longer be read."""
 
 Dtype = Literal["fp32", "bf16", "fp16"]
 
 
 class ModelExportManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What an exported model is. It is written last: a directory without it is none.
+    """The manifest of an exported model. It is written last: a directory without it is incomplete.
 
     Attributes:
         jprep: the version that wrote it.
-        format: of the directory, see `FORMAT`.
-        name: the run's.
-        task: the job's.
-        backend: that trained it.
-        step: how many updates the weights have had.
-        job: the job's fingerprint; "" where it was trained elsewhere.
-        dataset: the dataset's; "" for labelled data, and where it was trained elsewhere.
-        tokenizer: the tokenizer's; "" where there is none.
-        dtype: of the weights.
-        parameters: how many there are.
-        special: ids around a text.
-        end: the id that ends a document; -1 where documents have no end.
-        length: most tokens of a labelled row; 0 for `clm` and `mlm`.
-        pair: whether a labelled row has two texts.
-        files: SHA-256 by name of each other file of the directory.
+        format: the layout of the directory, see `FORMAT`.
+        name: the run's name.
+        task: the task of the job.
+        backend: the backend that trained the model.
+        step: the number of updates done.
+        job: the job's fingerprint; "" if another program trained the model.
+        dataset: the dataset's fingerprint; "" for labelled data, or if another program trained the model.
+        tokenizer: the tokenizer's fingerprint; "" without a tokenizer.
+        dtype: the dtype of the weights.
+        parameters: the number of weights.
+        special: the special ids around a text.
+        end: the id at the end of a document; -1 if there is none.
+        length: the maximum number of tokens in a labelled row; 0 for `clm` and `mlm`.
+        pair: whether labelled rows have two texts.
+        files: the SHA-256 of every other file in the directory, by name.
     """
 
     jprep: str
@@ -64,16 +64,16 @@ class ModelExportManifest(msgspec.Struct, frozen=True, kw_only=True):
     files: dict[str, str]
 
     def __post_init__(self) -> None:
-        """Refuse files outside the folder."""
+        """Refuse file names outside the folder."""
         for name in self.files:
             inner_path(name)
 
 
 def read_export(folder: Path) -> ModelExportManifest:
-    """Read what an exported model is.
+    """Read the manifest of an exported model.
 
     Raises:
-        ConfigError: there is none, its manifest is damaged, or it is one of a later jprep's.
+        ConfigError: there is none, it is damaged, or a later version of jprep wrote it.
         MachineError: it cannot be read.
     """
     path = folder / MANIFEST
@@ -82,24 +82,24 @@ def read_export(folder: Path) -> ModelExportManifest:
             retry_transient(path.read_bytes, path, "repair the file system, then try again"), ModelExportManifest
         )
     except OSError as error:
-        fix = "give the folder of `jprep export RUN -o`; if the export was stopped, run it again"
+        fix = "give the directory of `jprep export RUN -o`; if the export was interrupted, run it again"
         raise ConfigError("there is no finished exported model here", where=str(folder), fix=fix) from error
     except ValueError as error:
         fix = "move this folder away: `jprep export` writes it again"
         raise ConfigError(f"{MANIFEST} is damaged: {error}", where=str(folder), fix=fix) from error
     if found.format > FORMAT:
-        what = f"this model was exported in format {found.format}; this jprep knows formats up to {FORMAT}"
+        what = f"this model was exported in format {found.format}; this jprep reads formats up to {FORMAT}"
         raise ConfigError(what, where=str(folder), fix=f"install jprep {found.jprep} or later")
     return found
 
 
 def write_export(folder: Path, exported: ModelExportManifest) -> None:
-    """Commit the manifest: from now on the export is complete."""
+    """Write the manifest, which completes the export."""
     write_atomic(folder / MANIFEST, encode_checksummed(exported, indent=1))
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """Return an exported model's config, as transformers has it.
+    """Read transformers' config of an exported model.
 
     Raises:
         ConfigError: it cannot be read.
@@ -113,7 +113,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def verify_export(folder: Path, exported: ModelExportManifest) -> None:
-    """See that what is loaded of an exported model is what was written; its README is its users' own.
+    """Check that the files of an exported model are unchanged, except README and plots, which users may edit.
 
     Raises:
         DamagedError: a file is missing, or its content is another.

@@ -1,4 +1,4 @@
-"""An exported model's README: what it is, what it was trained on and how, and how it did."""
+"""The README of an exported model: how to load it, its training data, hyperparameters and metrics."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from jprep.train.run.events import Event, metric_curve
 
 CURVE = "loss.svg"
 
-_MADE = {
+_TASKS = {
     "clm": ("text-generation", "AutoModelForCausalLM", "predicts the next token"),
     "mlm": ("fill-mask", "AutoModelForMaskedLM", "predicts hidden tokens"),
     "classify": ("text-classification", "AutoModelForSequenceClassification", "tells classes of texts"),
     "regress": ("text-classification", "AutoModelForSequenceClassification", "gives texts a score"),
 }
 _HUB = re.compile(r"(apache|mit|cc0|cc-by|cc-by-sa|cc-by-nc|cc-by-nc-sa|odc-by|odbl)(-\d\.\d)?")
-"""Licences that model hubs have a name for."""
+"""Licences with an identifier on model hubs."""
 
 _SHOWN = 20  # files of a source, or labels
 
 
 class CardContent(NamedTuple):
-    """What a card tells.
+    """The content of a model card.
 
     Attributes:
         job: the job.
-        exported: what is exported of it.
-        events: of the run up to the checkpoint.
+        exported: the manifest of the exported model.
+        events: the events of the run up to the checkpoint.
         dataset: the dataset's manifest; None for labelled data.
-        tokenizer: the tokenizer's card; None where there is none.
-        files: labelled files, by their place.
+        tokenizer: the tokenizer's card; None without a tokenizer.
+        files: the files of labelled rows, by name.
     """
 
     job: Job
@@ -51,52 +51,52 @@ class CardContent(NamedTuple):
 
     @property
     def curves(self) -> dict[str, Curve]:
-        """The losses over steps, by what they are measured on."""
+        """The training and validation losses over steps."""
         return {"training": metric_curve(self.events), "validation": metric_curve(self.events, "validation")}
 
 
-def model_card(story: CardContent) -> str:
-    """The README of an exported model, in Markdown, with the head that model hubs read."""
-    return "\n".join(_lines(story)) + "\n"
+def model_card(content: CardContent) -> str:
+    """Return the README of an exported model in Markdown, with the YAML header that model hubs read."""
+    return "\n".join(_lines(content)) + "\n"
 
 
-def _lines(story: CardContent) -> Iterator[str]:
-    job, exported = story.job, story.exported
-    yield from _head(story)
+def _lines(content: CardContent) -> Iterator[str]:
+    job, exported = content.job, content.exported
+    yield from _head(content)
     about = f"{job.model['architectures'][0]}, {exported.parameters:,} parameters in {exported.dtype}"
     start = "from given weights" if job.train.model.init else "from scratch"
-    yield f"A Japanese model that {_MADE[exported.task][2]}: {about}, trained {start} with jprep {exported.jprep}"
+    yield f"A Japanese model that {_TASKS[exported.task][2]}: {about}, trained {start} with jprep {exported.jprep}"
     yield from (f"({exported.backend}) for {exported.step:,} of {job.steps:,} steps.", "")
-    yield from _loading(story)
-    yield from _data(story)
+    yield from _loading(content)
+    yield from _data(content)
     yield from table("Training", _training(job))
-    yield from table("Figures", _figures(story))
-    if any(steps for steps, _ in story.curves.values()):
+    yield from table("Figures", _figures(content))
+    if any(steps for steps, _ in content.curves.values()):
         yield from (f"![Loss over steps]({CURVE})", "")
     yield "Nothing else was measured. What its texts say, errors and prejudices among it, the model may repeat."
     yield ""
-    yield from table("Provenance", _provenance(story))
+    yield from table("Provenance", _provenance(content))
     yield "`export.json` has the SHA-256 of each file."
 
 
-def _head(story: CardContent) -> Iterator[str]:
-    job, pipeline = story.job, _MADE[story.exported.task][0]
+def _head(content: CardContent) -> Iterator[str]:
+    job, pipeline = content.job, _TASKS[content.exported.task][0]
     yield from ("---", "language: ja", "library_name: transformers")
-    yield f"license: {_licences(_sources(story))}"
+    yield f"license: {_licences(_sources(content))}"
     yield f"pipeline_tag: {pipeline}"
     yield f"tags: [japanese, jprep, {job.model['model_type']}]"
     yield from ("---", "", f"# {job.name}", "")
 
 
 def _licences(sources: Iterable[Mapping[str, Any]]) -> str:
-    """The sources' licences as model hubs call them."""
+    """Return the licences of the sources by their identifiers on model hubs."""
     slugs = {re.sub(r"[^a-z0-9.]+", "-", source["licence"].lower()).strip("-") for source in sources}
     named = sorted({slug if _HUB.fullmatch(slug) else "other" if slug else "unknown" for slug in slugs})
     return (named[0] if len(named) == 1 else f"[{', '.join(named)}]") if named else "unknown"
 
 
-def _sources(story: CardContent) -> Sequence[Mapping[str, Any]]:
-    return story.dataset.sources if story.dataset else ()
+def _sources(content: CardContent) -> Sequence[Mapping[str, Any]]:
+    return content.dataset.sources if content.dataset else ()
 
 
 _SNIPPETS = {
@@ -119,32 +119,32 @@ print(classify("日本の文章"))""",
 classify = pipeline("text-classification", model=".")  # this folder
 print(classify({"text": "日本の文章", "text_pair": "もう一つの文章"}))""",
 }
-"""How plain transformers uses a model, by task."""
+"""Examples with plain transformers, by task."""
 
 
-def _loading(story: CardContent) -> Iterator[str]:
-    yield from ("```python", *_snippet(story).split("\n"), "```", "")
-    if not story.tokenizer:
+def _loading(content: CardContent) -> Iterator[str]:
+    yield from ("```python", *_snippet(content).split("\n"), "```", "")
+    if not content.tokenizer:
         yield from ("It comes without a tokenizer, as it was trained without one.", "")
-    elif story.tokenizer.config.boundaries == "hard":
+    elif content.tokenizer.config.boundaries == "hard":
         yield "Its tokenizer takes words separated by U+001F; `jprep infer` and `jprep.load_tokenizer` find them in raw"
         yield from ("text by themselves.", "")
     else:
         yield from ("Raw text is all it needs. `jprep infer .` asks it from the command line.", "")
 
 
-def _snippet(story: CardContent) -> str:
-    task, kind = story.exported.task, _MADE[story.exported.task][1]
-    if not story.tokenizer:
+def _snippet(content: CardContent) -> str:
+    task, kind = content.exported.task, _TASKS[content.exported.task][1]
+    if not content.tokenizer:
         return f'from transformers import {kind}\n\nmodel = {kind}.from_pretrained(".")  # this folder'
     if task in ("classify", "regress"):
-        return _SNIPPETS["pair" if story.exported.pair else "classify"]
+        return _SNIPPETS["pair" if content.exported.pair else "classify"]
     return _SNIPPETS[task]
 
 
-def _data(story: CardContent) -> Iterator[str]:
+def _data(content: CardContent) -> Iterator[str]:
     yield from ("## What it was trained on, and its licences", "")
-    for source in _sources(story):
+    for source in _sources(content):
         yield from source_list([source])
         files = source.get("files", [])
         yield from (
@@ -154,16 +154,16 @@ def _data(story: CardContent) -> Iterator[str]:
             yield f"  - and {len(files) - _SHOWN:,} more files"
     yield from (
         f"- `{place}` sha256 `{file.sha256}`; its licence is for its owner to say"
-        for place, file in story.files.items()
+        for place, file in content.files.items()
     )
     yield ""
-    if story.dataset:
-        for split in story.dataset.splits:
+    if content.dataset:
+        for split in content.dataset.splits:
             yield f"{split.name}: {split.documents:,} documents, {split.tokens:,} tokens.  "
         yield ""
-    elif story.job.labels:
-        more = " …" if len(story.job.labels) > _SHOWN else ""
-        yield from (f"Classes: {', '.join(story.job.labels[:_SHOWN])}{more}", "")
+    elif content.job.labels:
+        more = " …" if len(content.job.labels) > _SHOWN else ""
+        yield from (f"Classes: {', '.join(content.job.labels[:_SHOWN])}{more}", "")
 
 
 def _training(job: Job) -> dict[str, object]:
@@ -182,35 +182,35 @@ def _training(job: Job) -> dict[str, object]:
         "samples in an epoch": job.samples,
         "seed": str(train.seed),
         "precision": train.precision,
-        "optimizer": f"AdamW, {_spelt(optimizer)}",
-        "schedule": _spelt(schedule),
+        "optimizer": f"AdamW, {_format_values(optimizer)}",
+        "schedule": _format_values(schedule),
     }
 
 
-def _spelt(section: Any) -> str:
+def _format_values(section: Any) -> str:
     values = ((key, getattr(section, key)) for key in section.__struct_fields__)
     return ", ".join(f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}" for key, value in values)
 
 
-def _figures(story: CardContent) -> dict[str, object]:
+def _figures(content: CardContent) -> dict[str, object]:
     rows: dict[str, object] = {}
-    for name, (steps, losses) in story.curves.items():
+    for name, (steps, losses) in content.curves.items():
         if steps:
             rows[f"{name} loss at step {steps[-1]:,}"] = float(losses[-1])
-    validated = [event for event in story.events if event.kind == "validation"]
+    validated = [event for event in content.events if event.kind == "validation"]
     figures = validated[-1].figures if validated else {}
     rows |= {f"validation {name}": value for name, value in figures.items() if name != "loss" and value is not None}
     loss = figures.get("loss")
-    if story.exported.task in ("clm", "mlm") and loss is not None and loss < 100:
+    if content.exported.task in ("clm", "mlm") and loss is not None and loss < 100:
         rows["validation perplexity"] = math.exp(loss)
     return rows
 
 
-def _provenance(story: CardContent) -> dict[str, object]:
-    job, exported = story.job, story.exported
+def _provenance(content: CardContent) -> dict[str, object]:
+    job, exported = content.job, content.exported
     rows: dict[str, object] = {"job": f"`{job.fingerprint}`", "checkpoint": f"step {exported.step}"}
-    if story.dataset:
-        rows["dataset"] = f"`{story.dataset.signature}`, `{story.dataset.fingerprint}`"
-    if story.tokenizer:
-        rows["tokenizer"] = f"`{story.tokenizer.signature}`, `{story.tokenizer.fingerprint}`"
+    if content.dataset:
+        rows["dataset"] = f"`{content.dataset.signature}`, `{content.dataset.fingerprint}`"
+    if content.tokenizer:
+        rows["tokenizer"] = f"`{content.tokenizer.signature}`, `{content.tokenizer.fingerprint}`"
     return rows | {"weights": f"sha256 `{exported.files['model.safetensors']}`"}

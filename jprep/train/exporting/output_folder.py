@@ -1,4 +1,4 @@
-"""The folder of an exported model: whole or not there, and never in the place of what is somebody else's."""
+"""Write the directory of an exported model atomically, without ever replacing something else."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _LOCK, _NEW, _OLD = ".lock", "new", "old"
 
 @contextlib.contextmanager
 def atomic_export(folder: Path) -> Iterator[Path]:
-    """Give an empty folder to fill; at the end it stands in the place of the one that was exported before.
+    """Yield an empty folder to write into; after the block it replaces an earlier export.
 
     Raises:
-        ConfigError: something else lies there, or an export that somebody has changed.
-        MachineError: another export goes there at this time, the disk is full or not writable.
+        ConfigError: the directory holds something else, or an export with changed or added files.
+        MachineError: another export is being written there, or the disk is full or not writable.
     """
     with atomic_folder(folder, _refuse_others) as new:
         yield new
@@ -34,17 +34,17 @@ def atomic_export(folder: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def atomic_folder(folder: Path, check: Callable[[Path], None]) -> Iterator[Path]:
-    """Give an empty folder to fill; at the end it stands in the place of this one.
+    """Yield an empty folder to write into; after the block it replaces a directory.
 
-    It is filled in a folder beside this one, which has the lock: what is locked is not renamed.
+    It is written inside a hidden sibling folder that also holds the lock, because a locked folder is not renamed.
 
     Args:
-        folder: a directory, which need not be there; where it is a symbolic link, what that leads to is replaced.
-        check: raises ConfigError for a directory that may not be replaced.
+        folder: the directory, which need not exist; the target of a symbolic link is replaced instead.
+        check: raises ConfigError for a directory that must not be replaced.
 
     Raises:
         ConfigError: from `check`.
-        MachineError: another export goes there at this time, the disk is full or not writable.
+        MachineError: another export is being written there, or the disk is full or not writable.
     """
     check(folder)
     target = folder.resolve()
@@ -71,7 +71,7 @@ def atomic_folder(folder: Path, check: Callable[[Path], None]) -> Iterator[Path]
 
 @contextlib.contextmanager
 def _removed(folder: Path) -> Iterator[None]:
-    """Delete a folder after the block, and its parents that were not there before, as far as they are empty."""
+    """Delete a folder after the block, and those of its parents that did not exist before, if they are empty."""
     made = [folder, *missing_folders(folder.parent)]
     try:
         yield
@@ -80,44 +80,44 @@ def _removed(folder: Path) -> Iterator[None]:
 
 
 def _refuse_unknown(aside: Path) -> None:
-    """Refuse what lies where the new folder is filled, if no earlier export has left it."""
+    """Raise ConfigError if the sibling folder exists and was not left by an earlier export."""
     if aside.is_symlink() or (aside.exists() and not (aside.is_dir() and _is_leftover(aside))):
-        what = "jprep needs this path, and it holds files that jprep did not write"
-        raise ConfigError(what, where=str(aside), fix="move it away, or give another -o")
+        what = "jprep needs this path, but it holds files that jprep did not write"
+        raise ConfigError(what, where=str(aside), fix="move it away, or use another -o")
 
 
 def _is_leftover(aside: Path) -> bool:
-    """Whether a folder is empty, or was left by an export: there is the lock, or a run around it, or a whole export."""
+    """Return whether a folder is empty or was left by an export: it has the lock or a manifest, or is in a run."""
     held = {path.name for path in aside.iterdir()}
     return not held or bool(held & {_LOCK, MANIFEST}) or (aside.parent / JOB).exists()
 
 
 def _tidy(aside: Path, target: Path) -> None:
-    """Bring the old export back if a killed run has moved it away, then delete all but the lock."""
+    """Restore the old export if a killed process moved it away, then delete everything except the lock."""
     if (aside / _OLD).exists() and not target.exists():
         (aside / _OLD).rename(target)
     remove_contents(aside, keep=_LOCK)
 
 
 def file_hashes(folder: Path, known: Container[str] = ()) -> dict[str, str]:
-    """The SHA-256 of a folder's files by name, but for those that are known: weights are large."""
+    """Return the SHA-256 of a folder's files by name, without the known ones: hashing weights takes long."""
     names = sorted(path.name for path in folder.iterdir())
     return {name: file_sha256(folder / name) for name in names if name not in known}
 
 
 def _refuse_others(folder: Path) -> None:
-    """Raise ConfigError where something would be lost that an export does not give back."""
+    """Raise ConfigError if files would be lost that another export does not restore."""
     OutputDirectory(folder, MODEL_EXPORT).check()
-    if own := _of_others(folder):
-        fix = "move it away, or give another -o"
-        raise ConfigError(f"{own} is not as jprep exported it, and would be lost", where=str(folder), fix=fix)
+    if own := _changed_file(folder):
+        fix = "move it away, or use another -o"
+        raise ConfigError(f"{own} was changed after the export and would be lost", where=str(folder), fix=fix)
 
 
-def _of_others(folder: Path) -> str:
-    """Return the name of a file that somebody has added to an export, or changed; "" for none.
+def _changed_file(folder: Path) -> str:
+    """Return the name of a file that was added to an export or changed; "" if there is none.
 
     Raises:
-        ConfigError: the manifest is damaged, so that nobody knows.
+        ConfigError: the manifest is damaged, so that it is unknown.
         MachineError: a file cannot be read.
     """
     if not (folder / MANIFEST).exists():

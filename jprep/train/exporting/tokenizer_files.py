@@ -1,4 +1,4 @@
-"""The tokenizer's files of an exported model: by default they put around a text what the model was trained on."""
+"""Write an exported model's tokenizer, which by default adds the special tokens that the model was trained with."""
 
 from __future__ import annotations
 
@@ -24,17 +24,20 @@ Json = dict[str, Any]
 def write_tokenizer(
     tokenizer: Path, folder: Path, about: ModelExportManifest, model: TransformersConfig
 ) -> TokenizerCard:
-    """Write a tokenizer's files and its card, which then names those that are here: not its README.
+    """Write a tokenizer's files without its README, and a card that lists them.
 
     Args:
         tokenizer: the tokenizer's folder.
-        folder: where to.
-        about: what is exported.
+        folder: the exported directory.
+        about: the manifest of the exported model.
         model: transformers' config.
+
+    Returns:
+        The original card of the tokenizer.
 
     Raises:
         ConfigError: there is no finished tokenizer.
-        MismatchError: a file of it is not what was written.
+        MismatchError: a file of the tokenizer has changed.
     """
     card = read_card(tokenizer)
     verify_files(tokenizer, card, FILES)
@@ -53,12 +56,12 @@ def write_tokenizer(
 
 
 def first_id(about: ModelExportManifest) -> int:
-    """The id that a `clm` model's text begins with: a document begins where another ends."""
+    """Return the first id of a text of a `clm` model: the end token, if no other, as documents follow each other."""
     return about.special.before[0] if about.special.before else about.end
 
 
 def _limits(about: ModelExportManifest, model: TransformersConfig, card: TokenizerCard) -> Json:
-    """No more tokens than the model has positions for, and no token types that it has no embeddings for."""
+    """Return the settings that limit inputs to the model's positions and to token types that it has embeddings for."""
     typed = about.special.types and about.task != "clm" and model.get("type_vocab_size", 0) >= 2
     types = ["token_type_ids"] if typed else []
     most = min(max_positions(model), card.config.model_max_length or max_positions(model))
@@ -66,7 +69,7 @@ def _limits(about: ModelExportManifest, model: TransformersConfig, card: Tokeniz
 
 
 def _before_prompts(about: ModelExportManifest, card: TokenizerCard, pieces: Sequence[str]) -> Json | None:
-    """Before a prompt what rows began with in training, and nothing behind it: that would end the document."""
+    """Return a post-processor that adds what rows began with in training, and nothing at the end of a prompt."""
     before = tuple(pieces[number] for number in about.special.before)
     tokens = special_tokens(card.config)
     alone = msgspec.structs.replace(tokens, before=before, after=(), between=(), pair_after=())
@@ -74,7 +77,7 @@ def _before_prompts(about: ModelExportManifest, card: TokenizerCard, pieces: Seq
 
 
 def _change(path: Path, fields: Json, indent: int = 2) -> None:
-    """Set some fields of a JSON file, where there is one."""
+    """Set fields of a JSON file, if it exists."""
     if path.exists():
         changed = _read(path) | fields
         path.write_bytes(msgspec.json.format(msgspec.json.encode(changed), indent=indent))

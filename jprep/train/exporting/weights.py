@@ -1,4 +1,4 @@
-"""A model's weights: what a backend's worker wrote, checked, as one canonical file."""
+"""Export weights: have a backend's worker extract them from a checkpoint, check them, and write the canonical file."""
 
 from __future__ import annotations
 
@@ -6,33 +6,40 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from jprep.config import parse_config
 from jprep.errors import InputError, JprepError, MachineError
 from jprep.io.atomic import remove_tree
 from jprep.io.safetensors_file import DTYPE_BYTES, Floats, Shape, TensorEntry, read_blocks, read_header, write_tensors
 from jprep.plugins import plugins
 from jprep.train.exporting.manifest import Dtype
 from jprep.train.job.config import Job
+from jprep.train.job.renamed import parse_options
 from jprep.train.launcher.environments import worker_command
 from jprep.train.models import parameters
 from jprep.train.run.checkpoints import disk_full_error
 
 WEIGHTS = "model.safetensors"
 
-_SPELT = {"fp32": "F32", "bf16": "BF16", "fp16": "F16"}
+_DTYPES = {"fp32": "F32", "bf16": "BF16", "fp16": "F16"}
 _KINDS = {kind.exit_code: kind for kind in (MachineError, InputError)}
-_TAIL = 1500  # characters of a worker's complaint that are shown
+_TAIL = 1500  # characters of the worker's stderr to show
 
 
 def write_weights(run: Path, job: Job, checkpoint: Path, folder: Path, dtype: Dtype) -> None:
-    """Have the job's backend take the weights out of a checkpoint, and write `model.safetensors`.
+    """Extract the weights from a checkpoint with the job's backend, and write `model.safetensors`.
 
-    The file does not depend on how the backend lays out its own: it has the tensors in the order of their names.
+    The tensors are sorted by name, so the file does not depend on the backend's own layout.
+
+    Args:
+        run: the run directory.
+        job: its job.
+        checkpoint: the checkpoint's folder.
+        folder: the exported directory.
+        dtype: the dtype to write.
 
     Raises:
         MachineError: the backend is not installed.
         JprepError: its worker failed.
-        InputError: what it wrote is not the job's model, or holds a number that is none.
+        InputError: the weights do not fit the job's model, or contain NaN or infinity.
         OSError: the disk is full.
     """
     raw = folder / "raw"
@@ -46,26 +53,25 @@ def write_weights(run: Path, job: Job, checkpoint: Path, folder: Path, dtype: Dt
     def blocks(name: str) -> Iterator[Floats]:
         return read_blocks(source, name, entries[name])
 
-    write_tensors(folder / WEIGHTS, {name: tensors[name].shape for name in sorted(tensors)}, blocks, _SPELT[dtype])
+    write_tensors(folder / WEIGHTS, {name: tensors[name].shape for name in sorted(tensors)}, blocks, _DTYPES[dtype])
     remove_tree(raw)
 
 
 def _run_worker(job: Job, run: Path, checkpoint: Path, folder: Path) -> None:
-    half = plugins().get("backend", job.backend)()
-    options = parse_config(job.options, half.Options, where=f"[train.backend.{job.backend}]")
-    command = worker_command(half, options, "export", run, checkpoint, folder)
+    planner = plugins().get("backend", job.backend)()
+    command = worker_command(planner, parse_options(planner, job.options), "export", run, checkpoint, folder)
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
     if done.returncode or not (folder / WEIGHTS).exists():
         if full := disk_full_error(folder):
             raise full
-        said = done.stderr.strip()[-_TAIL:] or f"it ended with {done.returncode} and wrote no {WEIGHTS}"
+        reason = done.stderr.strip()[-_TAIL:] or f"it exited with code {done.returncode} and wrote no {WEIGHTS}"
         kind = _KINDS.get(done.returncode, JprepError)
-        raise kind(f"the backend {job.backend} could not export the checkpoint: {said}", where=str(checkpoint))
+        raise kind(f"the backend {job.backend} could not export the checkpoint: {reason}", where=str(checkpoint))
 
 
 def _check(entries: Mapping[str, TensorEntry], shapes: Mapping[str, Shape], backend: str) -> None:
     found = {name: entry.shape for name, entry in entries.items()}
     for name in sorted(found.keys() | shapes.keys()):
         if found.get(name) != shapes.get(name) or entries[name].dtype not in DTYPE_BYTES:
-            what = f"the backend {backend} exported {name!r} as {found.get(name)}, and the model has {shapes.get(name)}"
-            raise InputError(what, where=name, fix="report it to the backend's makers")
+            what = f"the backend {backend} exported {name!r} as {found.get(name)}; the model has {shapes.get(name)}"
+            raise InputError(what, where=name, fix="report it to the backend's authors")

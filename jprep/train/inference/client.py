@@ -1,4 +1,4 @@
-"""The inference client: starts a backend's inference server and exchanges messages with it."""
+"""The client of an inference server: a backend's worker that has loaded an exported model."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from jprep.plugins import plugins
 from jprep.train.inference.protocol import Request, Response
 from jprep.train.launcher.environments import worker_command
 
-_TAIL = 1500  # characters of a worker's last words that are shown
-_PATIENCE = 10.0  # seconds that it has to leave
+_TAIL = 1500  # characters of the worker's stderr to show
+_CLOSE_TIMEOUT = 10.0  # seconds
 
 
 class InferenceClient:
-    """A worker that has loaded an exported model.
+    """Starts a worker that serves an exported model, and sends it requests.
 
-        with Answering(folder, "torch") as worker:
-            answer = worker.ask(FillMask(ids=ids, mask=4))
+        with InferenceClient(folder, "torch") as client:
+            response = client.send(FillMask(ids=ids, mask=4))
 
     Args:
         folder: the exported directory.
@@ -35,11 +35,11 @@ class InferenceClient:
     """
 
     def __init__(self, folder: Path, backend: str) -> None:
-        found = plugins().get("backend", backend)()
+        planner = plugins().get("backend", backend)()
         self._name, self._folder = backend, folder
-        command = worker_command(found, None, "infer", folder)
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said)
+        command = worker_command(planner, None, "infer", folder)
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr)
 
     def __enter__(self) -> InferenceClient:
         return self
@@ -49,45 +49,46 @@ class InferenceClient:
     ) -> None:
         self.close()
 
-    def ask(self, request: Request) -> Response:
-        """The answer to a request; it waits for it.
+    def send(self, request: Request) -> Response:
+        """Send a request, and wait for the response.
 
         Raises:
-            MachineError: the worker has died, or could not load the model; with its last words.
-            JprepError: what it says is no answer.
+            MachineError: the worker died, or could not load the model; the message ends with its stderr.
+            JprepError: the worker wrote something that is not a response.
         """
-        questions, answers = self._process.stdin, self._process.stdout
-        assert questions and answers
+        requests, responses = self._process.stdin, self._process.stdout
+        assert requests and responses
         line = b""
         with contextlib.suppress(BrokenPipeError):
-            questions.write(msgspec.json.encode(request) + b"\n")
-            questions.flush()
-            line = answers.readline()
+            requests.write(msgspec.json.encode(request) + b"\n")
+            requests.flush()
+            line = responses.readline()
         if not line.endswith(b"\n"):
-            raise self._died()
+            raise self._death()
         try:
             return msgspec.json.decode(line, type=Response)
         except ValueError as error:
-            what = f"the worker of {self._name} gave no answer but {line[:80]!r}"
-            raise JprepError(what, where=str(self._folder), fix="report it to the backend's makers") from error
+            what = f"the worker of {self._name} sent an invalid response: {line[:80]!r}"
+            raise JprepError(what, where=str(self._folder), fix="report it to the backend's authors") from error
 
     def close(self) -> None:
-        """Have the worker leave."""
+        """Stop the worker."""
         with contextlib.suppress(BrokenPipeError):
             if self._process.stdin:
                 self._process.stdin.close()
         try:
-            self._process.wait(_PATIENCE)
+            self._process.wait(_CLOSE_TIMEOUT)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
         if self._process.stdout:
             self._process.stdout.close()
-        self._said.close()
+        self._stderr.close()
 
-    def _died(self) -> MachineError:
+    def _death(self) -> MachineError:
+        """Return the error of a worker that died."""
         code = self._process.wait()
-        self._said.seek(0)
-        said = self._said.read().decode(errors="replace").strip()[-_TAIL:]
-        what = f"the worker of {self._name} ended with {code}: {said or 'it said nothing'}"
-        return MachineError(what, where=str(self._folder), fix="mend what it says, then ask again")
+        self._stderr.seek(0)
+        stderr = self._stderr.read().decode(errors="replace").strip()[-_TAIL:]
+        what = f"the worker of {self._name} exited with code {code}: {stderr or 'its stderr is empty'}"
+        return MachineError(what, where=str(self._folder), fix="fix what it reports, then try again")

@@ -1,4 +1,4 @@
-"""The next token from a model's logits: the same one in every backend, up to rounding."""
+"""Select the next token from a model's logits, in the same way for every backend."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _ONE = 2.0**-64
 
 
 def next_token(logits: npt.NDArray[np.float64], request: Generate, place: int) -> int:
-    """Take the likeliest token, or sample one.
+    """Return the most likely token, or a sampled one.
 
-    What is drawn is a function of (seed, place) and the logits: no other request and no generator's state has a part.
+    Sampling is a pure function of the seed, `place` and the logits: there is no generator state.
 
     Args:
-        logits: of all ids, (vocab_size,).
-        request: how to choose.
-        place: the number of the token among those that are generated, from 0.
+        logits: the logits of all ids, (vocab_size,).
+        request: how to select.
+        place: the index of the token among the generated ones, from 0.
     """
     logits = logits.copy()
     logits[request.never] = -np.inf
@@ -27,7 +27,7 @@ def next_token(logits: npt.NDArray[np.float64], request: Generate, place: int) -
         return int(logits.argmax())
     order = np.argsort(-logits, kind="stable")[: request.top_k or None]
     order = order[logits[order] > -np.inf]
-    with np.errstate(over="ignore"):  # at the lowest temperatures
+    with np.errstate(over="ignore"):  # at very low temperatures
         weights = np.exp((logits[order] - logits[order[0]]) / request.temperature)
     shares = np.cumsum(weights) / weights.sum()
     if request.top_p < 1:

@@ -1,4 +1,4 @@
-"""Raw text to an exported model, and its answer in words."""
+"""The inference pipeline: raw text in, predictions in text out."""
 
 from __future__ import annotations
 
@@ -21,18 +21,21 @@ from jprep.train.inference.protocol import Classify, FillMask, Generate, Request
 from jprep.train.models import max_positions
 
 MASKS = ("<mask>", "[MASK]")
-"""How a mask may be spelt, beside the tokenizer's own way."""
+"""Spellings of a mask that are accepted besides the tokenizer's own."""
 
-_TOKENS = 64  # that a text is continued with
+_NEW_TOKENS = 64  # by default
 
 
 class GenerationConfig(NamedTuple):
-    """What is wanted of a model.
+    """Options of predictions.
 
     Attributes:
-        top: tokens for each mask.
-        tokens: to continue with, at most; 0 for 64, or half of the model's positions if that is less.
-        temperature, top_k, top_p, seed: of the sampling, see `Generate`.
+        top: the number of tokens to return for each mask.
+        tokens: the maximum number of new tokens; 0 is 64, or half of the model's positions if that is less.
+        temperature: the sampling temperature; 0 always selects the most likely token.
+        top_k: sample among the `top_k` most likely tokens; 0 is all.
+        top_p: sample among the most likely tokens whose probabilities add up to `top_p`.
+        seed: the seed of sampling.
     """
 
     top: int = 5
@@ -43,8 +46,11 @@ class GenerationConfig(NamedTuple):
     seed: int = 1
 
 
+_DEFAULT = GenerationConfig()
+
+
 class TokenCandidate(msgspec.Struct, frozen=True):
-    """A token that could stand at a mask."""
+    """A candidate for a masked token."""
 
     token: str
     id: int
@@ -52,18 +58,18 @@ class TokenCandidate(msgspec.Struct, frozen=True):
 
 
 class Prediction(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A model's answer to a text.
+    """A model's prediction for a text.
 
     Attributes:
-        text: what was given.
-        masks: for each mask, the likeliest tokens.
-        filled: the text with the likeliest token at each mask.
-        continuation: what follows the text.
-        label: the likeliest class.
-        probabilities: of each class.
-        score: what a model of task `regress` gives.
-        note: what was done to the text that a user should know.
-        error: why there is no answer.
+        text: the input.
+        masks: for each mask, the most likely tokens.
+        filled: the text with each mask replaced by the most likely token.
+        continuation: the generated continuation of the text.
+        label: the most likely class.
+        probabilities: the probability of each class.
+        score: the score of a model for `regress`.
+        note: how the input was changed, if it was, e.g. truncated.
+        error: why there is no prediction.
     """
 
     text: str
@@ -78,30 +84,33 @@ class Prediction(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class InferencePipeline:
-    """An exported model that is asked in raw text; `with` ends its worker.
+    """Predictions of an exported model for raw text. Use it in a `with` block, which stops the worker at its end.
+
+        with InferencePipeline(Path("export")) as pipeline:
+            print(pipeline.predict("吾輩は").continuation)
 
     Args:
         folder: the exported directory.
-        backend: the backend whose worker answers.
+        backend: the backend to run on.
 
     Attributes:
-        exported: what it is.
+        exported: the manifest of the exported model.
 
     Raises:
         ConfigError: there is no exported model, it has no tokenizer, or there is no such backend.
-        MismatchError: its files are not what was written.
+        MismatchError: a file differs from what was exported.
         MachineError: the backend is not installed.
     """
 
     def __init__(self, folder: Path, backend: str = "torch") -> None:
         self.exported: ModelExportManifest = read_export(folder)
         if TOKENIZER_JSON not in self.exported.files:
-            fix = "load it with AutoModel, and give it ids"
+            fix = "load it with AutoModel, which takes token ids"
             raise ConfigError("this model was exported without a tokenizer", where=str(folder), fix=fix)
         verify_export(folder, self.exported)
         self._config = read_config(folder)
         self._tokenizer: Tokenizer = load_tokenizer(folder)
-        self._worker = InferenceClient(folder, backend)
+        self._client = InferenceClient(folder, backend)
 
     def __enter__(self) -> InferencePipeline:
         return self
@@ -109,87 +118,99 @@ class InferencePipeline:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._worker.close()
+        self._client.close()
 
-    def ask(self, text: str, wish: GenerationConfig, pair: str | None = None) -> Prediction:
-        """Fill its masks, continue it, or tell its class or score, as the model's task is.
+    def predict(self, text: str, config: GenerationConfig = _DEFAULT, pair: str | None = None) -> Prediction:
+        """Fill the masks of a text, continue it, classify it or score it, depending on the model's task.
 
-        A text that cannot be answered gets a reply with an error.
+        An invalid text gets a prediction with an error.
 
         Args:
             text: raw text.
-            wish: what is wanted.
-            pair: the second text, for a model that judges two.
+            config: the options.
+            pair: the second text, for a model of text pairs.
 
         Raises:
             MachineError: the worker died.
         """
         try:
-            request, note = self._request(text, wish, pair)
+            request, note = self._request(text, config, pair)
         except InputError as error:
             return Prediction(text, error=error.what)
-        answer = self._worker.ask(request)
-        if answer.error:
-            return Prediction(text, note=note, error=answer.error)
-        return msgspec.structs.replace(self._reply(text, answer), note=note)
+        response = self._client.send(request)
+        if response.error:
+            return Prediction(text, note=note, error=response.error)
+        return msgspec.structs.replace(self._prediction(text, response), note=note)
 
-    def _request(self, text: str, wish: GenerationConfig, pair: str | None) -> tuple[Request, str]:
+    def _request(self, text: str, config: GenerationConfig, pair: str | None) -> tuple[Request, str]:
         if self.exported.task == "clm":
-            return self._to_continue(text, wish)
+            return self._generate_request(text, config)
         if self.exported.task == "mlm":
-            return masked_request(text, self._tokenizer, self.exported, wish.top, max_positions(self._config)), ""
-        return self._to_judge(text, pair)
+            positions = max_positions(self._config)
+            return masked_request(text, self._tokenizer, self.exported, config.top, positions), ""
+        return self._classify_request(text, pair)
 
-    def _to_continue(self, text: str, wish: GenerationConfig) -> tuple[Generate, str]:
+    def _generate_request(self, text: str, config: GenerationConfig) -> tuple[Generate, str]:
         special, end = self.exported.special, self.exported.end
         ids = self._tokenizer.encode(text)
-        most = max_positions(self._config)
-        tokens = wish.tokens or min(_TOKENS, most // 2)
-        room = most - tokens - len(special.before)
-        if room < 1:
-            raise InputError(f"the model has {most} positions: no room for {tokens} more tokens")
-        note = "" if len(ids) <= room else f"only its last {room} of {len(ids)} tokens were read"
-        row = [*special.before, *ids[-room:]] or [max(end, 0)]  # a document begins where another ends
+        positions = max_positions(self._config)
+        tokens = config.tokens or min(_NEW_TOKENS, positions // 2)
+        available = positions - tokens - len(special.before)
+        if available < 1:
+            raise InputError(f"the model has {positions} positions: no room for {tokens} more tokens")
+        note = "" if len(ids) <= available else f"truncated to its last {available} of {len(ids)} tokens"
+        row = [*special.before, *ids[-available:]] or [max(end, 0)]  # a document begins where another one ends
         never = [number for number in special.special if number != end]
         ends = [end] if end >= 0 else []
-        sampling = tokens, wish.temperature, wish.top_k, wish.top_p, wish.seed
+        sampling = tokens, config.temperature, config.top_k, config.top_p, config.seed
         return Generate(row, *sampling, end=ends, never=never), note
 
-    def _to_judge(self, text: str, pair: str | None) -> tuple[Classify, str]:
+    def _classify_request(self, text: str, pair: str | None) -> tuple[Classify, str]:
         special, length = self.exported.special, self.exported.length
         texts = [text] if pair is None else [text, pair]
         ids, offsets = self._tokenizer.encode_batch(texts)
         first, second = ids[: offsets[1]], None if pair is None else ids[offsets[1] :]
-        row, told = encode_row(first, second, special, LabelledConfig(length=length))
-        types = [0] * (len(row) - told) + [1] * told if self._takes_types else []
+        row, second_length = encode_row(first, second, special, LabelledConfig(length=length))
+        types = [0] * (len(row) - second_length) + [1] * second_length if self._has_token_types else []
         whole = len(ids) + (special.around if pair is None else special.around_pair)
-        note = "" if len(row) == whole else f"cut from {whole} tokens to {length}, as in training"
+        note = "" if len(row) == whole else f"truncated from {whole} to {length} tokens, as in training"
         return Classify(row.tolist(), types), note
 
     @property
-    def _takes_types(self) -> bool:
+    def _has_token_types(self) -> bool:
         return self.exported.special.types and self._config.get("type_vocab_size", 0) >= 2
 
-    def _reply(self, text: str, answer: Response) -> Prediction:
+    def _prediction(self, text: str, response: Response) -> Prediction:
         if self.exported.task == "clm":
-            return Prediction(text, continuation=self._tokenizer.decode(answer.ids))
+            return Prediction(text, continuation=self._tokenizer.decode(response.ids))
         if self.exported.task == "mlm":
-            masks = [[self._token(guess) for guess in guesses] for guesses in answer.masks]
+            masks = [[self._candidate(one) for one in candidates] for candidates in response.masks]
             return Prediction(text, masks=masks, filled=_filled(text, self._tokenizer, masks))
         if self.exported.task == "regress":
-            return Prediction(text, score=answer.scores[0])
-        names = [self._config["id2label"][str(number)] for number in range(len(answer.scores))]
-        shares = dict(zip(names, answer.scores, strict=True))
-        return Prediction(text, label=max(shares, key=lambda name: shares[name]), probabilities=shares)
+            return Prediction(text, score=response.scores[0])
+        names = [self._config["id2label"][str(number)] for number in range(len(response.scores))]
+        probabilities = dict(zip(names, response.scores, strict=True))
+        label = max(probabilities, key=lambda name: probabilities[name])
+        return Prediction(text, label=label, probabilities=probabilities)
 
-    def _token(self, guess: TokenProbability) -> TokenCandidate:
-        spelt = self._tokenizer.decode([guess.id])
-        whole = "\ufffd" not in spelt  # else a byte of a character
-        return TokenCandidate(spelt if whole else self._tokenizer.piece_of(guess.id), guess.id, guess.probability)
+    def _candidate(self, found: TokenProbability) -> TokenCandidate:
+        decoded = self._tokenizer.decode([found.id])
+        complete = "\ufffd" not in decoded  # otherwise it is one byte of a character
+        token = decoded if complete else self._tokenizer.piece_of(found.id)
+        return TokenCandidate(token, found.id, found.probability)
 
 
-def masked_request(text: str, tokenizer: Tokenizer, exported: ModelExportManifest, top: int, room: int) -> FillMask:
-    """A text with masks as a row: the ids that `AutoTokenizer` gives for it with its own spelling of the mask.
+def masked_request(
+    text: str, tokenizer: Tokenizer, exported: ModelExportManifest, top: int, positions: int
+) -> FillMask:
+    """Return the request for a text with masks; its ids are those that `AutoTokenizer` gives for the text.
+
+    Args:
+        text: raw text, with masks in any accepted spelling.
+        tokenizer: the model's tokenizer.
+        exported: the manifest of the exported model.
+        top: the number of tokens to return for each mask.
+        positions: the model's number of positions.
 
     Raises:
         InputError: there is no mask, or the row is longer than the model's positions.
@@ -197,25 +218,25 @@ def masked_request(text: str, tokenizer: Tokenizer, exported: ModelExportManifes
     special, mask = exported.special, exported.special.mask
     parts = _mask_pattern(tokenizer).split(text)
     if mask is None or len(parts) < 2:
-        raise InputError(f"there is no {tokenizer.special.mask or MASKS[0]} in it")
+        raise InputError(f"the text contains no {tokenizer.special.mask or MASKS[0]}")
     ids, offsets = tokenizer.encode_batch(parts)
     row = list(special.before)
     for number in range(len(parts)):
         row += [mask] if number else []
         row += ids[offsets[number] : offsets[number + 1]].tolist()
     row += special.after
-    if len(row) > room:
-        raise InputError(f"it has {len(row)} tokens, and the model takes {room} at once")
+    if len(row) > positions:
+        raise InputError(f"the text has {len(row)} tokens, but the model has {positions} positions")
     return FillMask(row, mask, top)
 
 
 def _mask_pattern(tokenizer: Tokenizer) -> Any:
-    """A mask, in any spelling; white space before it is its own, as in the published tokenizers."""
+    """Return a pattern of a mask in any spelling, with the white space before it, as published tokenizers treat it."""
     spellings = sorted({tokenizer.special.mask or MASKS[0], *MASKS})
     return regex.compile(rf"\p{{White_Space}}*(?:{'|'.join(map(regex.escape, spellings))})")
 
 
 def _filled(text: str, tokenizer: Tokenizer, masks: list[list[TokenCandidate]]) -> str:
     parts: list[str] = _mask_pattern(tokenizer).split(text)
-    tokens = [guesses[0].token for guesses in masks]
+    tokens = [candidates[0].token for candidates in masks]
     return parts[0] + "".join(token + part for token, part in zip(tokens, parts[1:], strict=True))

@@ -1,7 +1,7 @@
-"""What an exported model is asked, and what it answers: tokens only, for text is the tokenizer's affair.
+"""The requests and responses of an inference server. They hold token ids; the client side tokenizes and decodes.
 
-`python -m <backend>.worker infer FOLDER` reads one JSON `Request` per line from standard input, and writes its
-`Response` as a line to standard output, in order, each as soon as it is known.
+`python -m <backend>.worker infer FOLDER` reads one `Request` per line from standard input, as JSON, and writes one
+`Response` per line to standard output, in the same order.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import msgspec
 
 
 class FillMask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="fill-mask", tag_field="task"):
-    """Which tokens stand at the masks?
+    """Predict the masked tokens of a row.
 
     Attributes:
-        ids: a row, with the special tokens around it and the mask's id where something is hidden.
+        ids: the row, with the special tokens around it and the mask's id at each mask.
         mask: the mask's id.
-        top: how many tokens for each mask.
+        top: the number of tokens to return for each mask.
     """
 
     ids: list[int]
@@ -24,17 +24,17 @@ class FillMask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="fil
 
 
 class Generate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="generate", tag_field="task"):
-    """How does it go on?
+    """Continue a row.
 
     Attributes:
-        ids: a row to continue; at least one id.
-        tokens: how many more at most; it ends earlier at `end`.
-        temperature: 0 takes the likeliest token each time.
-        top_k: sample among so many tokens; 0 for all.
-        top_p: sample among the likeliest tokens that have this share of the probability together.
-        seed: of the sampling.
-        end: ids that end it; they are not part of the answer.
-        never: ids that are never taken, e.g. padding.
+        ids: the row to continue; at least one id.
+        tokens: the maximum number of new tokens.
+        temperature: the sampling temperature; 0 always selects the most likely token.
+        top_k: sample among the `top_k` most likely tokens; 0 is all.
+        top_p: sample among the most likely tokens whose probabilities add up to `top_p`.
+        seed: the seed of sampling.
+        end: ids that end the generation; they are not part of the response.
+        never: ids that are never generated, such as padding.
     """
 
     ids: list[int]
@@ -48,11 +48,11 @@ class Generate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="gen
 
 
 class Classify(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="judge", tag_field="task"):
-    """Which class, or what score? (`classify`, `regress`)
+    """Predict the class or the score of a row (`classify`, `regress`).
 
     Attributes:
-        ids: a row with the special tokens around it.
-        token_types: 0 and 1 for the first and the second text; empty where the model has none.
+        ids: the row, with the special tokens around it.
+        token_types: 0 and 1 for the first and the second text; empty if the model has no token types.
     """
 
     ids: list[int]
@@ -63,20 +63,20 @@ Request = FillMask | Generate | Classify
 
 
 class TokenProbability(msgspec.Struct, frozen=True):
-    """A token and its probability."""
+    """A token id and its probability."""
 
     id: int
     probability: float
 
 
 class Response(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The answer to one request.
+    """The response to one request.
 
     Attributes:
-        masks: to `FillMask`: for each mask of the row, from left to right, tokens from the likeliest on.
-        ids: to `Generate`: the tokens that follow.
+        masks: to `FillMask`: for each mask of the row, the most likely tokens first.
+        ids: to `Generate`: the new tokens.
         scores: to `Classify`: the probability of each class in the order of the job's labels, or one score.
-        error: why there is no answer, or "".
+        error: why the request failed, or "".
     """
 
     masks: list[list[TokenProbability]] = []

@@ -1,4 +1,4 @@
-"""The worker's side of `jprep.train.inference.protocol`: requests from standard input, answers to standard output."""
+"""The inference server of a worker: requests from standard input, responses to standard output."""
 
 from __future__ import annotations
 
@@ -17,49 +17,49 @@ Predict = Callable[[Request], Response]
 
 
 def serve(load: Callable[[], Predict]) -> None:
-    """Answer requests until standard input ends; a request that cannot be answered gets an error.
+    """Respond to requests until standard input ends. A request that fails gets a response with an error.
 
     Args:
-        load: loads a model, and gives what answers one request.
+        load: loads the model, and returns the function that responds to a request.
     """
-    out = _answers_only()
-    answer_to = load()
+    out = _reserve_stdout()
+    predict = load()
     for line in sys.stdin.buffer:
-        out.write(msgspec.json.encode(_answered(answer_to, line)) + b"\n")
+        out.write(msgspec.json.encode(_respond(predict, line)) + b"\n")
         out.flush()
 
 
 def check_request(config: dict[str, Any], request: Request) -> None:
-    """An index out of range would leave a GPU unusable, or be answered with nonsense, so it never gets to a model.
+    """Check a request before it gets to the model: an index out of range can make a GPU unusable.
 
     Args:
         config: transformers' config of the model.
-        request: what it is asked.
+        request: the request.
 
     Raises:
-        InputError: an id that the model does not have, or more of them than it has positions for.
+        InputError: an id that the model does not have, or more tokens than it has positions.
     """
     size = config["vocab_size"]
     if not request.ids or any(not 0 <= number < size for number in request.ids):
-        raise InputError(f"ids are one or more numbers from 0 to below {size}")
+        raise InputError(f"ids must be one or more numbers from 0 to {size - 1}")
     if isinstance(request, Classify) and request.token_types:
         types = config["type_vocab_size"]
         if len(request.token_types) != len(request.ids) or any(not 0 <= one < types for one in request.token_types):
-            raise InputError(f"token types are one for each id, from 0 to below {types}")
+            raise InputError(f"token_types must be one number for each id, from 0 to {types - 1}")
     new = request.tokens if isinstance(request, Generate) else 0
     if len(request.ids) + new > (most := max_positions(config)):
-        raise InputError(f"{len(request.ids) + new} tokens, and the model has {most} positions")
+        raise InputError(f"the request has {len(request.ids) + new} tokens, but the model has {most} positions")
 
 
-def _answered(answer_to: Predict, line: bytes) -> Response:
+def _respond(predict: Predict, line: bytes) -> Response:
     try:
-        return answer_to(msgspec.json.decode(line, type=Request))
-    except Exception as error:  # whatever one request meets, the next is another one
+        return predict(msgspec.json.decode(line, type=Request))
+    except Exception as error:  # a failed request must not end the server
         return Response(error=str(error) or type(error).__name__)
 
 
-def _answers_only() -> BinaryIO:
-    """Standard output for answers; what libraries print there goes to standard error instead."""
+def _reserve_stdout() -> BinaryIO:
+    """Return standard output for responses; what libraries print goes to standard error instead."""
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     return out

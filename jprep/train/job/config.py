@@ -1,4 +1,4 @@
-"""What is trained, and how: the recipe's `[train]` section, and the job that a run directory holds."""
+"""The recipe's `[train]` section, and the job of a run (`job.json`) that is built from it."""
 
 from __future__ import annotations
 
@@ -18,24 +18,23 @@ Task = Literal["clm", "mlm", "classify", "regress"]
 Precision = Literal["fp32", "bf16", "fp16"]
 
 FORMAT = 1
-"""Raised whenever run directories written before could not be gone on with."""
-
+"""The version of the run directory's layout: raised when earlier runs can no longer be resumed."""
 
 UNFINGERPRINTED_KEYS = ("log_every", "trackers", "max_restarts", "silent_minutes", "checkpoint", "validation")
-"""Keys of `[train]` that no weight depends on: a run that has begun may go on with other ones."""
+"""Keys of `[train]` that no weight depends on: a run may be resumed with other values."""
 
 
 class _Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A table of the recipe: unknown keys are errors."""
+    """A table of the recipe. Unknown keys are errors."""
 
 
 class ModelConfig(_Config, frozen=True):
-    """Which model.
+    """The model.
 
     Attributes:
-        preset: a name of `jprep.train.models.PRESETS`, or "" where `config` says everything.
-        config: values of transformers' config, on top of the preset's; `model_type` among them.
-        init: a safetensors file of initial weights under transformers' names; "": made from the seed.
+        preset: a name in `jprep.train.models.PRESETS`; "" if `config` defines the model.
+        config: values of transformers' config that override the preset's, `model_type` among them.
+        init: a safetensors file with initial weights under transformers' names; "" initializes from the seed.
     """
 
     preset: str = ""
@@ -44,13 +43,15 @@ class ModelConfig(_Config, frozen=True):
 
 
 class OptimizerConfig(_Config, frozen=True):
-    """AdamW as in docs/training.md: ε after bias correction, decay on tensors of two or more dimensions only.
+    """AdamW as in docs/training.md: ε after bias correction, decay of tensors with two or more dimensions only.
 
     Attributes:
-        lr: the highest learning rate.
-        beta1, beta2, eps: Adam's.
-        weight_decay: the share of a weight, times the learning rate, that goes each step.
-        clip: the largest global norm of the gradient; 0 leaves it.
+        lr: the peak learning rate.
+        beta1: the decay rate of the average of gradients.
+        beta2: the decay rate of the average of squared gradients.
+        eps: added to the denominator.
+        weight_decay: decoupled weight decay, multiplied by the learning rate.
+        clip: the maximum global norm of the gradient; 0 disables clipping.
     """
 
     lr: float = 3e-4
@@ -62,13 +63,13 @@ class OptimizerConfig(_Config, frozen=True):
 
 
 class ScheduleConfig(_Config, frozen=True):
-    """The learning rate over time.
+    """The learning rate schedule.
 
     Attributes:
-        kind: how it falls after the warm-up, to `floor`.
-        warmup: steps in which it rises from 0.
-        floor: the share of `lr` that it ends at.
-        steps: at which step it reaches `floor`, where it stays; 0 for the end of the run.
+        kind: how the rate decays to `floor` after the warm-up.
+        warmup: steps of linear warm-up from 0.
+        floor: the final rate as a fraction of `lr`.
+        steps: the step at which the rate reaches `floor`, where it stays; 0 is the end of the run.
     """
 
     kind: Literal["linear", "cosine", "constant"] = "linear"
@@ -78,14 +79,14 @@ class ScheduleConfig(_Config, frozen=True):
 
 
 class CheckpointConfig(_Config, frozen=True):
-    """When a run is saved, and what is kept. It is saved at its end and on SIGTERM as well.
+    """When checkpoints are saved, and which are kept. One is saved at the end of the run and on SIGTERM as well.
 
     Attributes:
-        every_steps: 0 never.
-        every_minutes: 0 never.
-        keep_last: the newest ones.
-        keep_best: and those with the lowest validation loss, which are saved when they are measured, whatever
-            `every_steps` is.
+        every_steps: save every so many steps; 0 is never.
+        every_minutes: save every so many minutes; 0 is never.
+        keep_last: how many of the newest checkpoints to keep.
+        keep_best: how many others to keep, those with the lowest validation loss. They are saved right after their
+            validation, independent of `every_steps`.
     """
 
     every_steps: int = 1000
@@ -95,11 +96,11 @@ class CheckpointConfig(_Config, frozen=True):
 
 
 class ValidationConfig(_Config, frozen=True):
-    """When the loss on the validation split is measured.
+    """When metrics on the validation split are measured.
 
     Attributes:
-        every_steps: 0 never.
-        batches: how many; 0 for all of the split once.
+        every_steps: validate every so many steps, and at the end; 0 is never.
+        batches: the number of batches; 0 is the whole split.
     """
 
     every_steps: int = 0
@@ -111,26 +112,28 @@ class TrainConfig(_Config, frozen=True):
 
     Attributes:
         task: `clm`, `mlm`, `classify` or `regress`.
-        model: which model.
-        batch: rows of a global batch, whatever the number of devices.
-        length: tokens of a row.
+        model: the model.
+        batch: rows in a global batch, independent of the number of devices.
+        length: tokens per row.
         packing: how documents become rows (`clm`, `mlm`).
-        masking: what `mlm` hides.
-        data: files of labelled rows (`classify`, `regress`).
-        validation_data: and those to validate on; empty takes a fold where there are folds.
+        masking: how tokens are masked (`mlm`).
+        data: files with labelled rows (`classify`, `regress`).
+        validation_data: files with labelled rows to validate on; empty uses a fold, if there are folds.
         labelled: the columns of these files.
-        fold: the fold that is held out and validated on, from 0; None is 0 in a job, and each fold in
-            turn for `jprep run`.
-        steps: how many; 0 where `epochs` says it.
-        epochs: passes over the training split; 0 where `steps` says it.
-        seed: of weights, order, masks and dropout.
-        precision: of the arithmetic; weights and optimizer stay in fp32.
-        optimizer, schedule, checkpoint, validation: see there.
-        log_every: steps between two lines of figures.
-        trackers: what figures are written for, beside events.jsonl: `tensorboard`, `wandb`; an empty list for nothing.
-        max_restarts: how often a dead or silent worker is started again before the run fails.
-        silent_minutes: a worker that says nothing for so long is taken for dead.
-        backend: backend → its own options, checked by its schema.
+        fold: the fold to validate on, from 0; None is 0 in a job, and each fold in turn for `jprep run`.
+        steps: the number of steps; 0 if `epochs` is given.
+        epochs: passes over the training split; 0 if `steps` is given.
+        seed: seed of initial weights, sample order, masks and dropout.
+        precision: of the computation; weights and optimizer state stay in fp32.
+        optimizer: the optimizer.
+        schedule: the learning rate schedule.
+        checkpoint: when checkpoints are saved.
+        validation: when the validation split is measured.
+        log_every: steps between two logged steps.
+        trackers: trackers besides events.jsonl: `tensorboard`, `wandb`; an empty list for none.
+        max_restarts: how often a dead or hung worker is restarted without progress before the run fails.
+        silent_minutes: a worker without a sign of life for so long is taken to hang, and restarted.
+        backend: backend → its own options, checked by the backend.
     """
 
     task: Task = "clm"
@@ -159,28 +162,29 @@ class TrainConfig(_Config, frozen=True):
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """`job.json`: all that a worker has to know.
+    """`job.json`: everything that a worker needs to know.
 
     Attributes:
         jprep: the version that wrote it.
-        format: of the run directory, see `FORMAT`.
-        name: the run's.
-        fingerprint: hash of what the weights depend on: all but paths, the backend, and its options but for `computed`.
+        format: the layout of the run directory, see `FORMAT`.
+        name: the run's name.
+        fingerprint: a hash of everything that the weights depend on; paths, the backend, and options outside of
+            `computed` have no part in it.
         backend: the backend's name.
-        options: the backend's own.
-        computed: of these, those that change what is computed.
-        made_from: what stands for the data in the fingerprint: hashes of the tokenizer, the dataset or labelled rows,
-            and initial weights that were given; empty in jobs of earlier versions.
-        earlier: the fingerprints that the run had before its `steps` were raised; their checkpoints are its own.
-        train: the section, defaults filled in.
-        model: transformers' whole config, as plain data: `model_type`, `vocab_size`, ids of special tokens and all.
-        parameters: how many weights the model has.
-        steps: how many steps the run has.
+        options: the backend's own options.
+        computed: those options that change the result.
+        made_from: hashes of the inputs that are part of the fingerprint: tokenizer, dataset or labelled rows, given
+            initial weights; empty in jobs of earlier versions.
+        earlier: the fingerprints that the run had before `steps` was raised; their checkpoints belong to this job.
+        train: the section, with defaults filled in.
+        model: transformers' complete config as plain data.
+        parameters: the number of weights of the model.
+        steps: the number of steps of the run.
         samples: rows in one epoch of the training split.
-        dataset: the dataset's folder, relative to the run directory where it can be; "" for labelled data.
-        tokenizer: the tokenizer's folder, in the same way.
-        special: special ids, as samples need them.
-        labels: the names of classes in the order of their ids; empty but for `classify`.
+        dataset: the dataset's folder, relative to the run directory if possible; "" for labelled data.
+        tokenizer: the tokenizer's folder, in the same form.
+        special: the special ids that samples need.
+        labels: the class names in the order of their ids; empty unless the task is `classify`.
     """
 
     jprep: str
@@ -204,10 +208,14 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_train_config(section: TrainConfig | Mapping[str, Any], where: str) -> TrainConfig:
-    """Check a `[train]` section.
+    """Parse and check a `[train]` section.
+
+    Args:
+        section: the section, raw or typed.
+        where: its place, for errors.
 
     Raises:
-        ConfigError: an unknown key, a value of the wrong type or out of its range, keys that exclude each other.
+        ConfigError: an unknown key, a value of the wrong type or out of range, or keys that exclude each other.
     """
     config = section if isinstance(section, TrainConfig) else parse_config(dict(section), TrainConfig, where=where)
     check_train_config(config, where)
@@ -230,11 +238,11 @@ def check_train_config(config: TrainConfig, where: str) -> None:
 
 def _check_end(config: TrainConfig, where: str) -> None:
     if config.steps and config.epochs:
-        fix = "`--set train.steps=0` takes one away"
-        raise ConfigError("both steps and epochs are given, and one says how long to train", where=where, fix=fix)
+        fix = "remove one of them, e.g. `--set train.steps=0`"
+        raise ConfigError("both steps and epochs are given", where=where, fix=fix)
     if not config.steps and not config.epochs:
         fix = "steps = 10000, or epochs = 1"
-        raise ConfigError("say how long to train: either steps or epochs", where=where, fix=fix)
+        raise ConfigError("neither steps nor epochs is given", where=where, fix=fix)
 
 
 def _check_data(config: TrainConfig, where: str) -> None:
@@ -242,14 +250,14 @@ def _check_data(config: TrainConfig, where: str) -> None:
     if labelled and not config.data:
         raise ConfigError(f"{config.task} needs labelled data", where=where, fix='add data = ["train.jsonl"]')
     if config.data and not labelled:
-        fix = "leave `data` out; classify and regress have it"
-        raise ConfigError(f"{config.task} reads the dataset, and no labelled data", where=where, fix=fix)
+        fix = "remove `data`; it is for classify and regress"
+        raise ConfigError(f"{config.task} trains on the dataset, not on labelled data", where=where, fix=fix)
 
 
 def _check_fold(config: TrainConfig, where: str) -> None:
     folds, fold = config.labelled.folds, config.fold or 0
     if fold and (not folds or config.validation_data):
         fix = "labelled.folds = 5, without validation_data"
-        raise ConfigError("train.fold is held out of folds, and there are none", where=where, fix=fix)
+        raise ConfigError("train.fold needs folds", where=where, fix=fix)
     if not 0 <= fold < max(1, folds):
         raise ConfigError(f"there is no fold {fold}", where=where, fix=f"train.fold = 0 to {max(1, folds) - 1}")

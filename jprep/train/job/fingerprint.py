@@ -1,4 +1,4 @@
-"""What a run's weights depend on, and when a run may get more steps than it began with."""
+"""The fingerprint of a job, and the extension of a run to more steps."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ _ELSEWHERE = ("model", "data", "validation_data", "backend", "steps", "epochs", 
 def job_fingerprint(
     train: TrainConfig, model: dict[str, Any], steps: int, made_from: dict[str, Any], computed: dict[str, Any]
 ) -> str:
-    """Return the hash of what the weights depend on: all but paths, the backend, and what is only logged or kept.
+    """Return a hash of everything that the weights depend on: not paths, the backend, logging or what is kept.
 
     Args:
         train: the section.
         model: transformers' config.
-        steps: of the run.
-        made_from: hashes of what it reads.
-        computed: the backend's options that change what is computed.
+        steps: the number of steps of the run.
+        made_from: hashes of the inputs.
+        computed: the backend options that change the result.
     """
     section = {key: value for key, value in plain(msgspec.structs.asdict(train)).items() if key not in _ELSEWHERE}
     if not section["schedule"]["steps"]:
-        del section["schedule"]["steps"]  # jobs of earlier versions keep their fingerprint
+        del section["schedule"]["steps"]  # so that jobs of earlier versions keep their fingerprint
     options = {"options": computed} if computed else {}
     fields = {"format": FORMAT, "train": section, "model": model, "steps": steps, **made_from, **options}
     return fingerprint(plain(fields))
 
 
 def extend_job(job: Job, before: Job, where: str) -> Job | None:
-    """Return a job as the continuation of one that has fewer steps and is the same otherwise; None for other jobs.
+    """Return a job as the extension of one with fewer steps; None if they differ in anything else.
 
     Args:
-        job: what is asked for.
-        before: what the run directory holds.
+        job: the new job.
+        before: the job of the existing run.
         where: the run directory, for errors.
 
     Raises:
-        MismatchError: up to the end of the shorter run the learning rates would have been others.
+        MismatchError: the new schedule gives steps of the existing run other learning rates.
     """
     if job.steps <= before.steps or not job.made_from:
         return None
@@ -58,11 +58,10 @@ def extend_job(job: Job, before: Job, where: str) -> Job | None:
 def _difference(job: Job, before: Job) -> str:
     kind, old = before.train.schedule.kind, before.train.schedule.steps or before.steps
     new = job.train.schedule.steps or job.steps
-    what = f"this run cannot get {job.steps:,} steps instead of {before.steps:,}"
+    what = f"this run cannot be extended from {before.steps:,} to {job.steps:,} steps"
     if _without_end(job) != _without_end(before):
-        return f"{what}: with another train.schedule, the steps that are done would have had other learning rates"
-    what += f": its learning rate falls ({kind})"
-    return f"{what} until step {old:,}, and with these options it would have fallen until step {new:,}, by other rates"
+        return f"{what}: train.schedule has changed, so the steps already done would have had other learning rates"
+    return f"{what}: its learning rate decays ({kind}) until step {old:,}, and with these options until step {new:,}"
 
 
 def _without_end(job: Job) -> ScheduleConfig:
@@ -71,12 +70,12 @@ def _without_end(job: Job) -> ScheduleConfig:
 
 def _fix(job: Job, before: Job) -> str:
     if _without_end(job) != _without_end(before):
-        return "give the run's first train.schedule, or another -o"
+        return "use the run's first train.schedule, or another -o"
     schedule, end = before.train.schedule, before.train.schedule.steps or before.steps
     rate = before.train.optimizer.lr * schedule.floor
     if rate:
-        return f"--set train.schedule.steps={end} trains on at {rate:g}, the rate that it ends at; or give another -o"
+        return f"--set train.schedule.steps={end} continues at the final rate, {rate:g}; or use another -o"
     return (
-        "give another -o; to train on from these weights: `jprep export` this run, then model.init = "
-        '"EXPORT/model.safetensors" in a new run (the rate of this one has reached 0)'
+        "use another -o; to continue from these weights: `jprep export` this run, then set model.init = "
+        '"EXPORT/model.safetensors" in a new run (the learning rate of this one has reached 0)'
     )

@@ -1,4 +1,4 @@
-"""A labelled job's rows: which are trained on, and which are held out."""
+"""The labelled rows of a job: those to train on, and those to validate on."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from jprep.train.job.config import TrainConfig
 
 
 class LabelledSplits(NamedTuple):
-    """The rows of a labelled job, encoded.
+    """The encoded rows of a labelled job.
 
     Attributes:
         data: the rows of `train.data`.
-        rows: which of them are trained on, (rows,).
-        validation: what is validated on: rows of the files named for it, or of `data`.
-        validation_rows: which rows of that, (rows,); none where nothing is.
+        rows: the indices of the rows to train on, (rows,).
+        validation: the rows of `train.validation_data`; without it, `data`.
+        validation_rows: the indices of the rows of `validation` to validate on, (rows,); may be empty.
     """
 
     data: LabelledDataset
@@ -34,17 +34,17 @@ class LabelledSplits(NamedTuple):
 def read_labelled_splits(
     train: TrainConfig, tokenizer: TokenizerLike, base: Path = Path(), names: Sequence[str] = ()
 ) -> LabelledSplits:
-    """Read and encode a labelled job's rows: those to train on, and those to validate on.
+    """Read and encode the labelled rows of a job.
 
     Args:
         train: the section of a `classify` or a `regress` job.
-        tokenizer: encodes them.
-        base: the folder that its paths lead from.
-        names: the labels in order, where they are known; by default those that are found, in sorted order.
+        tokenizer: encodes the texts.
+        base: the folder that the section's paths are relative to.
+        names: the labels in order, if known; by default those found, sorted.
 
     Raises:
-        ConfigError: there is no such file or nothing in it, no such fold, or a number is out of its range.
-        InputError: a row that cannot be used, or a label to validate on that is not there to train on.
+        ConfigError: a file does not exist or is empty, there is no such fold, or a number is out of its range.
+        InputError: a row that cannot be used, or a label in the validation rows that no training row has.
     """
     task: LabelledTask = "classify" if train.task == "classify" else "regress"
     data = encode_labelled([base / path for path in train.data], tokenizer, train.labelled, task, names)
@@ -59,6 +59,6 @@ def read_labelled_splits(
     else:
         found = LabelledSplits(data, everything, data, everything[:0])
     if not len(found.rows):
-        fix = "name files with rows, or take more folds"
-        raise ConfigError("there is no row to train on", where=", ".join(train.data), fix=fix)
+        fix = "use files with more rows, or more folds"
+        raise ConfigError("there are no rows to train on", where=", ".join(train.data), fix=fix)
     return found

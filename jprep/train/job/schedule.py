@@ -1,4 +1,4 @@
-"""The learning rate of each step. `docs/training.md` has the formulas and test vectors."""
+"""Learning rate schedules. `docs/training.md` has the formulas and test vectors."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from jprep.train.job.config import ScheduleConfig
 
 
 def learning_rate(step: int, steps: int, peak: float, schedule: ScheduleConfig) -> float:
-    """The learning rate of a step's update: a pure function.
+    """Return the learning rate of a step's update.
 
     Args:
-        step: from 0 to below `steps`: the number of updates before this one.
-        steps: how many the run has.
-        peak: the highest rate.
-        schedule: how it rises and falls.
+        step: the number of updates before this one, from 0 to below `steps`.
+        steps: the number of steps of the run.
+        peak: the peak rate.
+        schedule: the schedule.
     """
     steps = schedule.steps or steps
     if step < schedule.warmup:
@@ -32,10 +32,9 @@ def learning_rate(step: int, steps: int, peak: float, schedule: ScheduleConfig) 
 
 
 def gives_same_rates(old: ScheduleConfig, old_steps: int, new: ScheduleConfig, new_steps: int) -> bool:
-    """Return whether two schedules give each step of the shorter run, the old one, the same learning rate.
+    """Return whether two schedules give every step of the old, shorter run the same learning rate.
 
-    They may be written differently: the end that a schedule names may be the end of the run, and a constant rate has
-    no end.
+    They may differ in notation: `steps = 0` means the end of the run, and a constant rate has no end.
     """
     ends = (0, 0) if new.kind == "constant" else (old.steps or old_steps, new.steps or new_steps)
     first, second = (msgspec.structs.replace(one, steps=end) for one, end in zip((old, new), ends, strict=True))
@@ -43,16 +42,17 @@ def gives_same_rates(old: ScheduleConfig, old_steps: int, new: ScheduleConfig, n
 
 
 def check_schedule(schedule: ScheduleConfig, steps: int) -> None:
-    """Refuse what is no schedule.
+    """Check a schedule.
 
     Raises:
-        ConfigError: a warm-up longer than the schedule, or a floor that is no share.
+        ConfigError: the warm-up is longer than the schedule, or a number is out of its range.
     """
     where, total = "train.schedule", schedule.steps or steps
     if schedule.steps < 0:
-        raise ConfigError("a schedule cannot end before it begins", where=f"{where}.steps", fix="give 0 or more")
+        raise ConfigError("schedule.steps is negative", where=f"{where}.steps", fix="give 0 or more")
     if not 0 <= schedule.warmup <= total:
-        fix = f"a number from 0 to {total}, the steps of the schedule"
+        fix = f"give a number from 0 to {total}, the steps of the schedule"
         raise ConfigError(f"a warm-up cannot take {schedule.warmup} steps", where=f"{where}.warmup", fix=fix)
     if not 0 <= schedule.floor <= 1:
-        raise ConfigError("the floor is a share of the rate", where=f"{where}.floor", fix="a number from 0 to 1")
+        fix = "give a number from 0 to 1, a fraction of the peak rate"
+        raise ConfigError("the floor is out of its range", where=f"{where}.floor", fix=fix)

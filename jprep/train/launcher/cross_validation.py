@@ -1,4 +1,4 @@
-"""A labelled job once for each fold, and what the folds come to."""
+"""Cross-validation: train a labelled job once for each fold, and summarize the metrics."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ FOLDS = "folds.json"
 
 
 class MetricSummary(msgspec.Struct, frozen=True):
-    """A figure of validation over all folds.
+    """A validation metric over all folds.
 
     Attributes:
-        mean: of the folds where it is defined; None where it is in none.
-        deviation: their standard deviation, of a sample (n - 1); None for fewer than two.
-        each: of each fold in order; None where it is not defined.
+        mean: the mean of the folds in which it is defined; None if there are none.
+        deviation: the sample standard deviation (n - 1); None for fewer than two folds.
+        each: the value of each fold, in order; None if undefined.
     """
 
     mean: float | None
@@ -37,12 +37,12 @@ class MetricSummary(msgspec.Struct, frozen=True):
 
 
 class FoldsSummary(msgspec.Struct, frozen=True):
-    """`folds.json`.
+    """`folds.json`: the result of cross-validation.
 
     Attributes:
-        name: the run's.
+        name: the run's name.
         jobs: the fingerprint of each fold's job.
-        figures: by name, at the last step of each fold; `loss` among them.
+        figures: validation metrics at the last step of each fold by name, `loss` among them.
     """
 
     name: str
@@ -51,25 +51,25 @@ class FoldsSummary(msgspec.Struct, frozen=True):
 
 
 def fold_count(section: TrainConfig | Mapping[str, Any]) -> int:
-    """How many folds a recipe's raw `[train]` is trained for, one after the other.
+    """Return for how many folds a recipe's `[train]` is trained.
 
     Returns:
-        0 where it divides no rows, has others to validate on, or names the one fold that is held out.
+        0 if the section has no folds, has validation data, or selects a single fold.
 
     Raises:
-        ConfigError: nothing is measured on them, or a value is wrong.
+        ConfigError: the folds are not validated, or a value is wrong.
     """
     train = parse_train_config(section, "[train]")
     if train.fold is not None or train.validation_data or not train.labelled.folds:
         return 0
     if not train.validation.every_steps:
-        fix = "train.validation.every_steps = 100; it is measured at the last step in any case"
-        raise ConfigError("nothing would be measured on the folds", where="train.validation.every_steps", fix=fix)
+        fix = "set train.validation.every_steps, e.g. to 100; the last step is measured in any case"
+        raise ConfigError("the folds would not be validated", where="train.validation.every_steps", fix=fix)
     return train.labelled.folds
 
 
 def fold_directories(run: Path, number: int) -> list[Path]:
-    """The run directories of so many folds."""
+    """Return the run directories of all folds."""
     return [run / f"fold-{fold}" for fold in range(number)]
 
 
@@ -82,23 +82,23 @@ def train_folds(
     *,
     through: Callable[[PreparedRun], int] = train,
 ) -> int:
-    """Train a section once for each of its folds, in RUN/fold-0 and so on, and sum them up in RUN/folds.json.
+    """Train a job for each of its folds in RUN/fold-0, RUN/fold-1, …, and write the summary RUN/folds.json.
 
-    A fold that is finished is not trained again, one that was stopped goes on.
+    Finished folds are skipped, and interrupted ones are resumed.
 
     Args:
-        section: the recipe's raw `[train]`; its `fold` is left out.
-        name: the run's.
+        section: the recipe's raw `[train]`, without `fold`.
+        name: the run's name.
         backend: the backend's name.
         run: the folder of the folds' run directories.
         tokenizer: the tokenizer's folder.
-        through: brings one run to its end, and returns its exit code.
+        through: trains one run, and returns its exit code.
 
     Returns:
-        0; or the code that a fold's training ended with, and the same call goes on.
+        0; or the exit code of a fold that did not finish, after which the same call resumes it.
 
     Raises:
-        ConfigError: there are no folds, nothing is measured on them, or the folder holds something else.
+        ConfigError: there are no folds, they are not validated, or the folder holds something else.
         JprepError: see `jprep.train.launcher.launch.prepare_run` and `train`.
     """
     train_config = parse_train_config(section, "[train]")
@@ -113,20 +113,20 @@ def train_folds(
 
 
 def read_folds(run: Path) -> FoldsSummary:
-    """What the folds of a run came to.
+    """Read the summary of cross-validation.
 
     Raises:
-        ConfigError: they are not finished, or the file is damaged.
+        ConfigError: not all folds are finished, or the file is damaged.
     """
     try:
         return decode_checksummed((run / FOLDS).read_bytes(), FoldsSummary)
     except (OSError, ValueError) as error:
-        fix = "`jprep train … --all-folds` trains what is missing and writes it"
-        raise ConfigError("there is no finished training of all folds here", where=str(run), fix=fix) from error
+        fix = "run `jprep train … --all-folds`, which trains the remaining folds"
+        raise ConfigError("there is no finished cross-validation here", where=str(run), fix=fix) from error
 
 
 def summarize_folds(name: str, runs: Iterable[Path]) -> FoldsSummary:
-    """Mean and standard deviation of each figure that was measured at the last step of finished runs."""
+    """Return mean and standard deviation of each metric measured at the last step of finished runs."""
     jobs, figures = [], []
     for run in runs:
         job = read_job(run)
@@ -146,6 +146,6 @@ def _figure(each: list[float | None]) -> MetricSummary:
 def _number(section: TrainConfig) -> int:
     number = fold_count(msgspec.structs.replace(section, fold=None))
     if not number:
-        fix = "labelled.folds = 5, without validation_data"
+        fix = "set labelled.folds, e.g. to 5, without validation_data"
         raise ConfigError("there are no folds to train", where="train.labelled.folds", fix=fix)
     return number

@@ -1,4 +1,4 @@
-"""An environment of its own for each backend, so that one's old pins and another's new ones never meet."""
+"""A separate Python environment for each backend, so that the pinned versions of one never conflict with another's."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ ENVIRONMENTS_VARIABLE = "JPREP_BACKENDS"
 STAMP = "jprep-backend.json"
 
 _CACHE = ("XDG_CACHE_HOME", ".cache", "Library/Caches")
-"""Where earlier versions of jprep made environments."""
-_BARE = "-no-deps"
+"""Where earlier versions of jprep created environments."""
+_NO_DEPS = "-no-deps"
 _EXTRA, _NAME = re.compile(r";.*\bextra\b"), re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _ORIGIN = "direct_url.json"
 _ALWAYS = 'python_version > "3"'
 
 
 class InstalledEnvironment(msgspec.Struct, frozen=True, kw_only=True):
-    """`jprep-backend.json`, written last: an environment without it is not finished.
+    """`jprep-backend.json`, written last: without it, an environment is incomplete.
 
     Attributes:
-        name: its own.
-        requires: what was asked for, as pip was given it.
+        name: the environment's name.
+        requires: the requirements given to pip.
         python: the version of Python.
-        packages: the version of every distribution that is there.
-        constraints: the versions that pip was held to.
-        bare: what was asked for after that, without what it requires itself.
+        packages: the version of every installed distribution.
+        constraints: the constraints given to pip.
+        bare: the requirements that were installed with `--no-deps`.
     """
 
     name: str
@@ -58,16 +58,16 @@ class InstalledEnvironment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def default_environment_folder() -> Path:
-    """Return where environments are made.
+    """Return the folder in which environments are created.
 
-    What `JPREP_BACKENDS` says; else `backends` in the virtual environment that jprep runs in, so that any shell finds
-    them; else, where there is none or it is read-only, the user's data folder.
+    It is `JPREP_BACKENDS` if set; else `backends` in the virtual environment that jprep runs in, so that every shell
+    finds them; else, without a writable virtual environment, the user's data folder.
     """
     return environment_folders()[0]
 
 
 def environment_folders() -> list[Path]:
-    """Return where environments are looked for, the folder of new ones first."""
+    """Return the folders in which environments are searched, the one for new environments first."""
     if given := os.environ.get(ENVIRONMENTS_VARIABLE):
         return [Path(given).expanduser()]
     own = Path(sys.prefix)
@@ -95,28 +95,29 @@ def install_environment(
     restart: bool = False,
     say: Callable[[str], None] = lambda line: None,
 ) -> Path:
-    """Make a backend's environment, or leave it if it is the one that was asked for.
+    """Create a backend's environment, unless one with the same requirements exists.
 
     Args:
-        name: its own.
-        requires: what pip installs, e.g. what `requires` gives.
-        folder: of all environments; by default `default_environment_folder()`.
-        own: distributions of this environment that go there as they are here: jprep, and the backend's package.
-        bare: what pip installs after that, without what it requires itself: see `no_deps_requirements`.
-        constraints: files of versions that pip keeps to.
-        options: options of pip's, e.g. `--no-index`; see `install_packages`.
-        restart: make it anew whatever is there.
+        name: the environment's name.
+        requires: the requirements, such as the result of `worker_requirements`.
+        folder: the folder of all environments; by default `default_environment_folder()`.
+        own: distributions of this environment to install there from the same source: jprep and the backend's package.
+        bare: requirements to install with `--no-deps`, see `no_deps_requirements`.
+        constraints: constraints files for pip.
+        options: pip options, such as `--no-index`; see `install_packages`.
+        restart: create it again even if it exists.
         say: called with each line that pip or uv prints.
 
     Returns:
-        its interpreter.
+        The environment's interpreter.
 
     Raises:
-        ConfigError: the name is none, a distribution of `own` is not installed here, or a file cannot be read.
+        ConfigError: the name is invalid, a distribution of `own` is not installed here, or a constraints file cannot be
+            read.
         MachineError: pip fails, the disk is full, or another process installs there.
     """
     if not name.replace("-", "_").isidentifier():
-        raise ConfigError(f"{name!r} is no name of a backend", fix="`jprep backends list` has the names")
+        raise ConfigError(f"{name!r} is not a valid backend name", fix="see `jprep backends list`")
     place = environment_path(name, folder)
     wanted = [requirement for one in own for requirement in pip_requirements(one)] + list(requires)
     pins = _pins(constraints)
@@ -124,7 +125,7 @@ def install_environment(
         stamp = read_stamp(place)
         if restart or stamp is None or (stamp.requires, stamp.constraints, stamp.bare) != (wanted, pins, list(bare)):
             more = [part for path in constraints for part in ("--constraint", str(path.absolute()))]
-            with _in_its_place(place):
+            with _replacing(place):
                 _make(place)
                 install_packages(interpreter(place), [*more, *wanted], options, say)
                 if bare:
@@ -135,8 +136,10 @@ def install_environment(
 
 
 def local_distributions(distribution: str) -> list[str]:
-    """What goes to a backend's environment as it is here: jprep, the backend's package, and of what that one builds on
-    whatever was not installed from an index, e.g. the checkout of another backend.
+    """Return the distributions that a backend's environment gets from the same source as this environment.
+
+    They are jprep, the backend's package, and those of its requirements that are plugins of jprep and were not
+    installed from an index, such as the checkout of another backend.
 
     Raises:
         ConfigError: it is not installed.
@@ -145,36 +148,37 @@ def local_distributions(distribution: str) -> list[str]:
     for one in found:
         for requirement in _distribution(one).requires or []:
             name, extra = _NAME.match(requirement), _EXTRA.search(requirement)
-            if name and not extra and name[0] not in found and _from_elsewhere(name[0]):
+            if name and not extra and name[0] not in found and _is_local_plugin(name[0]):
                 found.append(name[0])
     return found
 
 
-def requires(home: Environment) -> list[str]:
-    """What a backend's heavy half needs: extras of a distribution, as the installed metadata says.
+def worker_requirements(environment: Environment) -> list[str]:
+    """Return the requirements of a backend's worker: extras of a distribution, from its installed metadata.
 
     Raises:
         ConfigError: the distribution is not installed.
     """
-    return [one for extra in home.extras for one in _extra(home.distribution, extra)]
+    return [one for extra in environment.extras for one in _extra(environment.distribution, extra)]
 
 
-def no_deps_requirements(home: Environment) -> list[str]:
-    """What it needs besides, installed without its own requirements: the extras that end in `-no-deps`.
+def no_deps_requirements(environment: Environment) -> list[str]:
+    """Return the requirements of a worker that are installed with `--no-deps`: the extras ending in `-no-deps`.
 
-    Of a package whose requirements no pip of today can meet, the other extras name those that it really has.
+    They are packages whose declared requirements current versions of pip cannot satisfy; the other extras list what
+    they really need.
 
     Raises:
         ConfigError: the distribution is not installed.
     """
-    return [one for extra in home.extras for one in _extra(home.distribution, extra + _BARE)]
+    return [one for extra in environment.extras for one in _extra(environment.distribution, extra + _NO_DEPS)]
 
 
 def environment_path(name: str, folder: Path | None = None) -> Path:
-    """Return where an environment is, or would be made.
+    """Return the path of an environment, or where it would be created.
 
     Raises:
-        ConfigError: the name cannot be a folder's.
+        ConfigError: the name is not a valid folder name.
     """
     check_name(name, what="a backend's environment", where=name, fix="the backend's authors have to rename it")
     places = [place / name for place in _places(folder)]
@@ -185,52 +189,58 @@ def _places(folder: Path | None) -> list[Path]:
     return [place.expanduser().absolute() for place in ([folder] if folder else environment_folders())]
 
 
-def worker_python(half: Backend, options: Any = None, folder: Path | None = None) -> Path:
-    """The interpreter that runs a backend: its own environment's, or this one where its worker can be imported here.
+def worker_python(backend: Backend, options: Any = None, folder: Path | None = None) -> Path:
+    """Return the interpreter for a backend's worker: of its environment, or this one if it can import the worker.
 
     Args:
-        half: the backend's light half.
-        options: its own options; by default what they are if nobody says anything.
-        folder: of all environments.
+        backend: the backend.
+        options: the backend's own options; by default their default values.
+        folder: the folder of all environments.
 
     Raises:
-        NotInstalledError: there is neither.
-        SlowError: it is not known, because importing the worker takes too long.
-        MachineError: the worker can be found here, and not imported.
+        NotInstalledError: neither can run the worker.
+        ImportTimeoutError: importing the worker here takes too long.
+        MachineError: the worker is installed here, but cannot be imported.
     """
-    home = environment_of(half, half.Options() if options is None else options)
-    for place in (environment_path(name, folder) for name in (home.name, *home.also)):
+    environment = environment_of(backend, backend.Options() if options is None else options)
+    for place in (environment_path(name, folder) for name in (environment.name, *environment.also)):
         if read_stamp(place) is not None and interpreter(place).exists():
             return interpreter(place)
     try:
-        check_importable(Path(sys.executable), f"{half.module}.worker", home.needs)
+        check_importable(Path(sys.executable), f"{backend.module}.worker", environment.needs)
     except NotInstalledError as error:
-        what = f"the backend {half.name} is not installed: {error.what}"
-        fix = f"jprep backends install {home.install}"
-        raise NotInstalledError(what, where=str(environment_path(home.name, folder)), fix=fix) from error
+        what = f"the backend {backend.name} is not installed: {error.what}"
+        fix = f"jprep backends install {environment.install}"
+        raise NotInstalledError(what, where=str(environment_path(environment.name, folder)), fix=fix) from error
     except MachineError as error:
-        raise type(error)(f"the backend {half.name}: {error.what}", where=error.where, fix=error.fix) from error
+        raise type(error)(f"the backend {backend.name}: {error.what}", where=error.where, fix=error.fix) from error
     return Path(sys.executable)
 
 
-def worker_command(half: Backend, options: Any, verb: str, *paths: Path) -> list[str]:
-    """The command of a backend's worker. No file of the working directory is taken for a library (`-P`).
+def worker_command(backend: Backend, options: Any, command: str, *paths: Path) -> list[str]:
+    """Return the command of a backend's worker. Files in the working directory are not imported (`-P`).
+
+    Args:
+        backend: the backend.
+        options: the backend's own options; None for the default values.
+        command: the subcommand: `train`, `export` or `infer`.
+        paths: its arguments.
 
     Raises:
         MachineError: see `worker_python`.
     """
-    python = str(worker_python(half, options))
-    return [python, "-P", "-m", f"{half.module}.worker", verb, *(str(path.absolute()) for path in paths)]
+    python = str(worker_python(backend, options))
+    return [python, "-P", "-m", f"{backend.module}.worker", command, *(str(path.absolute()) for path in paths)]
 
 
 def installed_environments(folder: Path | None = None) -> list[InstalledEnvironment]:
-    """The finished environments, by name."""
+    """Return the complete environments, sorted by name."""
     found = [path.parent for place in _places(folder) for path in place.glob(f"*/{STAMP}")]
     return sorted((stamp for place in found if (stamp := read_stamp(place))), key=lambda stamp: stamp.name)
 
 
 def read_stamp(place: Path) -> InstalledEnvironment | None:
-    """What is installed in an environment; None where it is not finished."""
+    """Return what is installed in an environment; None if it is incomplete."""
     try:
         return msgspec.json.decode((place / STAMP).read_bytes(), type=InstalledEnvironment)
     except (OSError, ValueError):
@@ -238,12 +248,12 @@ def read_stamp(place: Path) -> InstalledEnvironment | None:
 
 
 def interpreter(place: Path) -> Path:
-    """An environment's Python."""
+    """Return the path of an environment's Python."""
     return place / "bin" / "python"
 
 
 def pip_requirements(distribution: str) -> list[str]:
-    """What pip has to be given for a distribution as it is here: its checkout, its file, or its version.
+    """Return the pip arguments that install a distribution from its source here: checkout, file or version.
 
     Raises:
         ConfigError: it is not installed.
@@ -261,7 +271,7 @@ def pip_requirements(distribution: str) -> list[str]:
 
 
 def _extra(distribution: str, extra: str) -> list[str]:
-    """The requirements of an extra, with what else their markers say."""
+    """Return the requirements of an extra, with the rest of their markers."""
     asked = re.compile(rf"""extra\s*==\s*(['"]){extra}\1""")
     found = []
     for one in _distribution(distribution).requires or []:
@@ -272,8 +282,8 @@ def _extra(distribution: str, extra: str) -> list[str]:
     return found
 
 
-def _from_elsewhere(name: str) -> bool:
-    """Whether it is a plugin of jprep's that no index has: a checkout or a file."""
+def _is_local_plugin(name: str) -> bool:
+    """Return whether a distribution is a plugin of jprep that was installed from a checkout or a file."""
     with contextlib.suppress(ConfigError):
         found = _distribution(name)
         return found.read_text(_ORIGIN) is not None and any(point.group == PROJECT for point in found.entry_points)
@@ -289,25 +299,25 @@ def _distribution(name: str) -> importlib.metadata.Distribution:
 
 
 def _pins(constraints: Sequence[Path]) -> list[str]:
-    """The lines of constraints files, without comments."""
+    """Return the lines of constraints files, without comments."""
     try:
         lines = [line.partition("#")[0].strip() for path in constraints for line in path.read_text().splitlines()]
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the constraints cannot be read: {error}", fix="check --constraint") from error
+        raise ConfigError(f"a constraints file cannot be read: {error}", fix="check --constraint") from error
     return [line for line in lines if line]
 
 
 @contextlib.contextmanager
-def _in_its_place(place: Path) -> Iterator[None]:
-    """Keep the environment that stands until another one has taken its place; bring it back if none does.
+def _replacing(place: Path) -> Iterator[None]:
+    """Keep the existing environment until a new one has replaced it; restore it after an exception.
 
-    Environments hold their own path, so the new one cannot be made elsewhere and moved.
+    Environments contain their own path, so the new one cannot be created elsewhere and moved.
     """
     if place.is_symlink():
-        fix = f"delete the link, or set {ENVIRONMENTS_VARIABLE} to a folder where environments shall be"
-        raise ConfigError("a link stands where the environment would be made anew", where=str(place), fix=fix)
+        fix = f"delete the link, or set {ENVIRONMENTS_VARIABLE} to another folder"
+        raise ConfigError("the path of the environment is a symbolic link", where=str(place), fix=fix)
     kept = place.with_name(f".{place.name}.before")
-    if not kept.exists():  # else a killed installation has left it there, and half an environment in its place
+    if not kept.exists():  # otherwise a killed installation left it, and half an environment in its place
         with contextlib.suppress(FileNotFoundError):
             place.rename(kept)
     try:
@@ -328,7 +338,7 @@ def _make(place: Path) -> None:
         if isinstance(error, OSError):
             raise write_error(error, place) from error
         raise MachineError(
-            "this Python cannot make environments", where=sys.executable, fix="install python3-venv"
+            "this Python cannot create environments", where=sys.executable, fix="install python3-venv"
         ) from error
 
 

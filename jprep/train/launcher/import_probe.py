@@ -1,4 +1,4 @@
-"""Asks the Python of a backend's environment what it can import, in a process of its own."""
+"""Check what the Python of a backend's environment can import, in a separate process."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
-from signal import Signals
 
 from jprep.errors import MachineError
+from jprep.train.launcher.signals import signal_name
 from jprep.train.run.log import Say, on_stderr
 
 IMPORT_TIMEOUT = 300.0
-"""Seconds for a framework to be imported. A cold or busy disk takes more than one minute."""
+"""Seconds for importing a framework. With a cold or busy disk it takes more than a minute."""
 
 _NOTICE = 20.0  # seconds before the user is told what takes so long
 _MISSING, _EXITED, _FAILED = 91, 92, 93  # exit codes of `_IMPORT`
 
-# The last line of standard error is the reason; a worker may print lines of its own before.
+# The last line of stderr is the reason; a worker may print other lines before.
 _IMPORT = """
 import importlib.metadata, sys
 def leave(code, error):
@@ -38,26 +38,26 @@ except BaseException as error:
 
 
 class NotInstalledError(MachineError):
-    """A backend, or something that it needs, is not installed."""
+    """A backend, or a module that it needs, is not installed."""
 
 
 class ImportTimeoutError(MachineError):
-    """An import did not end in time, so nothing is known about what is installed."""
+    """An import did not finish in time, so it is unknown what is installed."""
 
 
 def run_probe(
     python: Path, code: str, limit: float | None = None, say: Say = on_stderr
 ) -> subprocess.CompletedProcess[str]:
-    """Run Python code in an environment. Files of the working directory are not imported (`-P`).
+    """Run Python code in an environment. Files in the working directory are not imported (`-P`).
 
     Args:
         python: the environment's interpreter.
         code: the code.
-        limit: seconds that it may take; `IMPORT_TIMEOUT` by default.
-        say: called with a message when it takes long.
+        limit: the time limit in seconds; `IMPORT_TIMEOUT` by default.
+        say: called with a message if it takes long.
 
     Raises:
-        SlowError: it takes longer.
+        ImportTimeoutError: it takes longer.
         MachineError: the interpreter cannot be started.
     """
     limit = IMPORT_TIMEOUT if limit is None else limit
@@ -79,7 +79,7 @@ def run_probe(
 
 
 def _await(process: subprocess.Popen[str], limit: float, say: Say) -> tuple[str, str]:
-    """Return what the process writes, after a notice if that takes long."""
+    """Return the output of the process, after a notice if that takes long."""
     started = time.monotonic()
     for seconds in (min(_NOTICE, limit), limit):
         left = max(0.0, started + seconds - time.monotonic())
@@ -87,18 +87,23 @@ def _await(process: subprocess.Popen[str], limit: float, say: Say) -> tuple[str,
             return process.communicate(timeout=left)
         except subprocess.TimeoutExpired:
             if seconds < limit:
-                say(f"importing the backend's framework takes long here; jprep waits for up to {limit:g} seconds")
+                say(f"importing the backend's framework takes long; waiting for up to {limit:g} seconds")
     what = f"importing the backend's framework took more than {limit:g} seconds: this machine is slow or busy"
-    fix = "run the same command again: a second import reads from memory what the first one read from disk"
+    fix = "run the same command again: the second import is faster, as the files are in the disk cache"
     raise ImportTimeoutError(f"{what}, or the import hangs", where=str(process.args[0]), fix=fix)  # type: ignore[index]
 
 
 def probe_output(python: Path, code: str, limit: float | None = None) -> str:
     """Return what Python code prints in an environment.
 
+    Args:
+        python: the environment's interpreter.
+        code: the code.
+        limit: the time limit in seconds; `IMPORT_TIMEOUT` by default.
+
     Raises:
-        SlowError: it takes longer than `limit` seconds, `IMPORT_TIMEOUT` by default.
-        MachineError: it fails, with its last line.
+        ImportTimeoutError: it takes longer.
+        MachineError: it fails; the message is its last line.
     """
     done = run_probe(python, code, limit)
     if done.returncode:
@@ -107,18 +112,18 @@ def probe_output(python: Path, code: str, limit: float | None = None) -> str:
 
 
 def check_importable(python: Path, worker: str, needs: str, say: Say = on_stderr) -> None:
-    """Import a backend's worker, and the framework that it needs.
+    """Check that a backend's worker can be imported, and with it the framework.
 
     Args:
         python: the interpreter.
-        worker: the worker's module.
-        needs: another module that has to be importable, or "".
-        say: called with a message when it takes long.
+        worker: the worker's module. It is imported, so its `main` must be guarded by `if __name__ == "__main__":`.
+        needs: another module that must be importable, or "".
+        say: called with a message if it takes long.
 
     Raises:
         NotInstalledError: a module is missing.
-        SlowError: the import takes longer than `IMPORT_TIMEOUT` seconds.
-        MachineError: the module is there, and cannot be imported; the message says why.
+        ImportTimeoutError: the import takes longer than `IMPORT_TIMEOUT` seconds.
+        MachineError: a module is installed but cannot be imported; the message has the reason.
     """
     names = [name for name in (worker, needs) if name]
     code = _IMPORT.format(names=names, missing=_MISSING, exited=_EXITED, failed=_FAILED)
@@ -130,7 +135,7 @@ def check_importable(python: Path, worker: str, needs: str, say: Say = on_stderr
 
 def _last_line(done: subprocess.CompletedProcess[str]) -> str:
     if done.returncode < 0:
-        return f"it was killed by {Signals(-done.returncode).name}"
+        return f"it was killed by {signal_name(-done.returncode)}"
     return (done.stderr.strip().splitlines() or ["no message"])[-1]
 
 
@@ -145,15 +150,15 @@ def _exited(worker: str, reason: str) -> MachineError:
 
 
 def _failed(worker: str, reason: str) -> MachineError:
-    by_hand = f'run python -c "import {worker}" to see where'
+    retry = f'run python -c "import {worker}" to see where'
     guard = 'if its last lines run the worker, put them under `if __name__ == "__main__":`'
-    what = f"{worker} is installed, and importing it fails: {reason}"
-    return MachineError(what, where=worker, fix=f"{by_hand}; {guard}")
+    what = f"{worker} is installed, but importing it fails: {reason}"
+    return MachineError(what, where=worker, fix=f"{retry}; {guard}")
 
 
 def _killed(worker: str, reason: str) -> MachineError:
     fix = "free memory if SIGKILL came from the kernel (see `dmesg`), then run the same command again"
-    return MachineError(f"importing {worker} ended early: {reason}", where=worker, fix=fix)
+    return MachineError(f"importing {worker} failed: {reason}", where=worker, fix=fix)
 
 
 _REASONS: dict[int, Callable[[str, str], MachineError]] = {_MISSING: _missing, _EXITED: _exited}

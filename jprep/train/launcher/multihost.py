@@ -1,7 +1,7 @@
-"""Takes part in a run whose first process is on another machine: `python -m jprep.train.launcher.multihost RUN NUMBER`.
+"""Join a run from another host: `python -m jprep.train.launcher.multihost RUN NUMBER`.
 
-`jprep train` on the first machine starts attempts; this starts a worker for each, and waits for the next where one is
-over. Only the run directory says so, and `plan.json` there what the worker is started with.
+`jprep train` on the first host starts the attempts. This program starts one worker for each attempt, as `plan.json` in
+the run directory says, and waits for the next attempt when one is over. All it knows comes from the run directory.
 """
 
 from __future__ import annotations
@@ -20,51 +20,49 @@ from types import FrameType
 
 from jprep.errors import ConfigError, JprepError
 from jprep.train.backend import Plan
-from jprep.train.run.attempt import (
-    ATTEMPT,
-    FATAL_EXIT_CODES,
-    NO_ATTEMPT,
-    claim_process,
-    is_current_attempt,
-    stop_signals,
-)
+from jprep.train.launcher.signals import stop_signals
+from jprep.train.run.attempt import ATTEMPT, FATAL_EXIT_CODES, NO_ATTEMPT, is_current_attempt
 from jprep.train.run.directory import LOCK, read_plan
 from jprep.train.run.events import Event, EventReader, last_end
 from jprep.train.run.log import on_stderr
+from jprep.train.run.ranks import claim_process
 
-_LOOK = 0.25  # seconds between two looks at the run
+_MODULE = "jprep.train.launcher.multihost"
+_POLL_SECONDS = 0.25
 _STOPPED = 130
 
 
-def multihost_note(run: Path, machines: int) -> str:
-    """What a plan says of the other machines.
+def multihost_note(run: Path, machines: int, python: str = "python") -> str:
+    """Return the note of a plan about the command for the other hosts.
 
     Args:
         run: the run directory.
-        machines: how many there are, with a process on each.
+        machines: the number of hosts, with one process each.
+        python: the interpreter of the backend's environment.
     """
     numbers = "1" if machines == 2 else f"1 to {machines - 1}"
-    command = f"python -m jprep.train.launcher.multihost {shlex.quote(str(run))} NUMBER"
-    return f"on each other machine, in the backend's environment, NUMBER is {numbers}: {command}"
+    command = f"{shlex.quote(python)} -m {_MODULE} {shlex.quote(str(run))} NUMBER"
+    return f"on each other host, in the backend's environment, run (NUMBER is {numbers}): {command}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Take part until the run is finished, or fails for good; 0, or the run's exit code; 130 where this was ended.
+    """Take part in a run until it is finished or has failed.
 
-    The first SIGTERM, SIGINT or SIGHUP has it leave when the attempt is over, which the first machine decides: no
-    checkpoint is made without its worker. The second ends both at once.
+    After the first SIGTERM, SIGINT or SIGHUP it exits at the end of the attempt, which the first host decides, because
+    no checkpoint can be made without its worker. The second one kills the worker and exits at once.
+
+    Returns:
+        The exit code of the run; 130 if this process was stopped.
     """
-    parser = argparse.ArgumentParser(
-        prog="jprep.train.launcher.multihost", description="Take part in a run of several machines."
-    )
-    parser.add_argument("run", type=Path, help="the run directory, under the path that the first machine has it at")
-    parser.add_argument("number", type=int, help="of this process: from 1, each machine another")
+    parser = argparse.ArgumentParser(prog=f"python -m {_MODULE}", description="Join a run from another host.")
+    parser.add_argument("run", type=Path, help="the run directory, at the same path as on the first host")
+    parser.add_argument("number", type=int, help="the number of this host's process, from 1; different on each host")
     given = parser.parse_args(arguments)
     joined = _JoinedHost(given.run.absolute(), given.number)
     for number in stop_signals():
-        signal.signal(number, joined.ask)
+        signal.signal(number, joined.request_stop)
     try:
-        return joined.to_the_end()
+        return joined.take_part()
     except JprepError as error:
         on_stderr(f"jprep: {error}")
         return error.exit_code
@@ -73,68 +71,68 @@ def main(arguments: Sequence[str] | None = None) -> int:
 class _JoinedHost:
     def __init__(self, run: Path, number: int) -> None:
         self._run, self._number, self._attempt = run, number, ""
-        self._works = self._asked = False
-        self._follower = EventReader(run)
-        before = last_end(self._follower.new())
-        self._end = None if before and before.figures.get("code") else before  # what failed may be begun again
+        self._working = self._stop_requested = False
+        self._events = EventReader(run)
+        before = last_end(self._events.new())
+        self._end = None if before and before.figures.get("code") else before  # a failed run may be started again
 
-    def ask(self, number: int, frame: FrameType | None) -> None:
-        """Hear a signal."""
-        if self._asked or not self._works:
-            sys.exit(_STOPPED)  # and the worker is ended
-        self._asked = True
+    def request_stop(self, number: int, frame: FrameType | None) -> None:
+        """Handle a stop signal."""
+        if self._stop_requested or not self._working:
+            sys.exit(_STOPPED)  # which kills the worker
+        self._stop_requested = True
 
-    def to_the_end(self) -> int:
-        """Take part in each attempt."""
+    def take_part(self) -> int:
+        """Take part in every attempt, and return the exit code."""
         while True:
             plan = None
-            with contextlib.suppress(OSError):  # a network file system's bad moment: it looks again
-                self._end = last_end(self._follower.new(), self._end)
-                plan = None if self._end else self._begun()
+            with contextlib.suppress(OSError):  # a transient error of a network file system: try again
+                self._end = last_end(self._events.new(), self._end)
+                plan = None if self._end else self._next_attempt()
             if self._end:
-                return self._told_to_leave(self._end)
+                return self._exit_code(self._end)
             if not plan:
-                time.sleep(_LOOK)
-            elif (code := self._take_part(plan)) in FATAL_EXIT_CODES and self._goes_on():  # not come too late
+                time.sleep(_POLL_SECONDS)
+            elif (code := self._run_worker(plan)) in FATAL_EXIT_CODES and self._is_current():  # it did not join late
                 return code
-            elif self._asked:
+            elif self._stop_requested:
                 return _STOPPED
 
-    def _told_to_leave(self, end: Event) -> int:
+    def _exit_code(self, end: Event) -> int:
         if code := int(end.figures.get("code") or 0):
             on_stderr(f"jprep: the run failed: {end.note}")
         return code
 
-    def _begun(self) -> Plan | None:
-        """The plan of another attempt than the last, where one is going on that this is to take part in."""
+    def _next_attempt(self) -> Plan | None:
+        """Return the plan of the current attempt, if it is a new one in which this process can take part."""
         name = (self._run / LOCK).read_text().strip()
         if name in (NO_ATTEMPT, self._attempt) or not is_current_attempt(self._run, name):
             return None
         plan = read_plan(self._run)
-        if plan.env.get(ATTEMPT) != name:  # a network file system may give that of the attempt before
+        if plan.env.get(ATTEMPT) != name:  # a network file system may still show the previous one
             return None
         if not 0 < self._number < plan.machines:
-            what = f"there is no process {self._number} to join a run of {plan.machines}"
-            raise ConfigError(what, where=str(self._run), fix="a number from 1 to one less than there are machines")
-        mine, self._attempt = claim_process(self._run, name, self._number), name
-        if not mine:
-            on_stderr(f"jprep: another process has joined this attempt as {self._number}; this one waits for the next")
-        return plan if mine else None
+            what = f"there is no process {self._number} in a run of {plan.machines} hosts"
+            raise ConfigError(what, where=str(self._run), fix=f"use a number from 1 to {plan.machines - 1}")
+        claimed, self._attempt = claim_process(self._run, name, self._number), name
+        if not claimed:
+            on_stderr(f"jprep: another process has joined this attempt as {self._number}; waiting for the next one")
+        return plan if claimed else None
 
-    def _goes_on(self) -> bool:
+    def _is_current(self) -> bool:
         with contextlib.suppress(OSError):
             return is_current_attempt(self._run, self._attempt)
         return False
 
-    def _take_part(self, plan: Plan) -> int:
-        """Run a worker of this attempt; its exit code."""
+    def _run_worker(self, plan: Plan) -> int:
+        """Run the worker of this attempt, and return its exit code."""
         command = [sys.executable, *plan.argv[1:], "--process", str(self._number)]
-        self._works = True
-        try:  # the worker ends its whole group where its attempt is over
+        self._working = True
+        try:  # at the end of its attempt the worker kills its whole process group
             done = subprocess.run(command, env=os.environ | plan.env, stdin=subprocess.DEVNULL, start_new_session=True)
             return done.returncode
         finally:
-            self._works = False
+            self._working = False
 
 
 if __name__ == "__main__":

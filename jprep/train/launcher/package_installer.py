@@ -1,36 +1,35 @@
-"""Installs packages into an environment: by uv where it is on PATH, else by the environment's own pip."""
+"""Install packages into an environment with uv if it is on PATH, else with the environment's pip."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from jprep.errors import MachineError
+from jprep.train.run.log import Say
 
 _TAIL = 15  # lines of the installer's output that an error shows
 _SOURCES = ("index-url", "extra-index-url", "find-links", "no-index", "constraint", "trusted-host", "cert")
-"""Settings of pip's configuration that say where packages come from. uv reads none of them."""
-
-Say = Callable[[str], None]
+"""pip settings for package sources. uv ignores them."""
 
 
 def install_packages(python: Path, wanted: Sequence[str], options: Sequence[str], say: Say) -> None:
     """Install packages.
 
-    uv is much faster. pip is used instead where the user gives options of pip's or pip's configuration names package
-    sources, e.g. a company's index, and where uv fails.
+    uv is much faster than pip. pip is used if the user gives pip options, if pip is configured with package sources
+    such as a company's index, and if uv fails.
 
     Args:
         python: the environment's interpreter.
-        wanted: requirements and options that both programs have.
-        options: options of pip's, from the user.
+        wanted: requirements, and options that both programs know.
+        options: pip options from the user.
         say: called with each line that the program prints.
 
     Raises:
-        MachineError: pip fails; with the end of its output.
+        MachineError: pip fails; the message ends with its output.
     """
     if uv := _uv(python, options, say):
         if not _failed([uv, "pip", "install", "--python", str(python), *wanted], say):
@@ -44,7 +43,7 @@ def install_packages(python: Path, wanted: Sequence[str], options: Sequence[str]
 
 
 def _uv(python: Path, options: Sequence[str], say: Say) -> str | None:
-    """Return uv's path, or None where it is not there or pip has to be used."""
+    """Return uv's path; None if it is not installed or pip has to be used."""
     uv = shutil.which("uv")
     if not uv or options:
         return None
@@ -55,7 +54,7 @@ def _uv(python: Path, options: Sequence[str], say: Say) -> str | None:
 
 
 def pip_sources(python: Path) -> list[str]:
-    """Return the settings of pip's configuration files and environment variables that say where packages come from."""
+    """Return the settings for package sources in pip's configuration files and environment variables."""
     command = [str(python), "-m", "pip", "config", "list"]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
     named = {line.partition("=")[0].rpartition(".")[2].strip() for line in done.stdout.splitlines() if "=" in line}
@@ -63,7 +62,7 @@ def pip_sources(python: Path) -> list[str]:
 
 
 def _failed(command: Sequence[str], say: Say) -> str:
-    """Run a program; return the end of its output if it fails, else ""."""
+    """Run a program. Return the end of its output if it fails, else ""."""
     program = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     )

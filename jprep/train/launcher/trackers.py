@@ -1,4 +1,4 @@
-"""Trackers follow a run's events: TensorBoard's files, written without TensorBoard, and wandb where it is there."""
+"""Experiment trackers: TensorBoard files, written without TensorBoard, and Weights & Biases if it is installed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jprep.train.job.config import Job
 from jprep.train.run.events import Event, EventReader
 
 TENSORBOARD = "tensorboard/events.out.tfevents.0000000000.jprep"
-"""Named so that TensorBoard finds it when it is given the run directory, or the folder of many."""
+"""A name that TensorBoard finds in a run directory, or in a folder of many."""
 
 _NAMES = {"log": "train", "validation": "validation"}
 _DOUBLE, _FLOAT = 1, 5  # protobuf's wire types
@@ -24,22 +24,22 @@ _START = 1  # SessionLog.START
 
 
 class Tracker(Protocol):
-    """Is told of events."""
+    """Receives the events of a run."""
 
     def add(self, events: list[Event]) -> None:
-        """Take more events, in order."""
+        """Log further events, in order."""
 
     def close(self) -> None:
-        """There are no more."""
+        """Finish logging."""
 
 
 class Trackers:
-    """The trackers that a job asks for. One that fails is given up, with a word; training goes on.
+    """The trackers of a job. One that fails is disabled with a message, and training goes on.
 
     Args:
         run: the run directory.
         job: the job.
-        say: is told what a user should know.
+        say: called with a message for the user.
     """
 
     def __init__(self, run: Path, job: Job, say: Callable[[str], None]) -> None:
@@ -52,20 +52,20 @@ class Trackers:
                 with self._trying("wandb"):
                     self._trackers["wandb"] = Wandb(run, job)
             else:
-                say("wandb is asked for and not installed: `pip install wandb`, or leave it out of train.trackers")
+                say("wandb is not installed: run `pip install wandb`, or remove it from train.trackers")
 
     def update(self) -> None:
-        """Tell them what has happened."""
+        """Pass on new events."""
         try:
             events = self._follower.new()
-        except OSError:  # a bad moment of its disk: the next call tells more
+        except OSError:  # a transient error: the next call reads the events again
             return
         for name, tracker in list(self._trackers.items() if events else ()):
             with self._trying(name):
                 tracker.add(events)
 
     def close(self) -> None:
-        """Tell them the rest."""
+        """Pass on the remaining events, and finish."""
         self.update()
         for name, tracker in list(self._trackers.items()):
             with self._trying(name):
@@ -77,17 +77,17 @@ class Trackers:
             yield
         except Exception as error:  # whatever a tracker's library raises
             self._trackers.pop(name, None)
-            self._say(f"{name} is given up for this start: {error}")
+            self._say(f"{name} failed and is disabled until the next start: {error}")
 
 
 class TensorBoard:
-    """A file of scalars. It is a function of the events: begun anew by each supervisor, and the same as before."""
+    """Writes a file of scalars. It depends on the events only: each supervisor writes it again, with the same bytes."""
 
     def __init__(self, run: Path) -> None:
         self._path, self._begun = run / TENSORBOARD, False
 
     def add(self, events: list[Event]) -> None:
-        """Append events; the first time the file is written anew."""
+        """Append events; the first call starts a new file."""
         data = b"".join(map(_record, events))
         if self._begun:
             with self._path.open("ab") as file:
@@ -99,11 +99,11 @@ class TensorBoard:
             self._begun = True
 
     def close(self) -> None:
-        """Nothing is left to do."""
+        """Do nothing: the file is complete after each call of `add`."""
 
 
 class Wandb:
-    """Weights & Biases: one run there for the run directory, gone on with when the run is."""
+    """Logs to Weights & Biases: one of its runs for each run directory, resumed with it."""
 
     def __init__(self, run: Path, job: Job) -> None:
         import msgspec
@@ -116,13 +116,13 @@ class Wandb:
         )
 
     def add(self, events: list[Event]) -> None:
-        """Log figures; steps that it has it leaves as they are."""
+        """Log metrics; steps that are already logged stay as they are."""
         for event in events:
             if figures := dict(_scalars(event)):
                 self._run.log(figures, step=event.step)
 
     def close(self) -> None:
-        """End the run there."""
+        """Finish its run."""
         self._run.finish()
 
 
@@ -133,7 +133,7 @@ def _scalars(event: Event) -> Iterator[tuple[str, float]]:
 
 
 def _record(event: Event) -> bytes:
-    """The `Event` messages of one of ours: its scalars; or, where a run goes on, that later steps are forgotten."""
+    """Return TensorBoard's record of an event: its scalars, or at a start that later steps are discarded."""
     head = _double(1, event.time)
     if event.kind == "start":
         return tfrecord_frame(head + protobuf.number(2, event.step + 1) + protobuf.data(7, protobuf.number(1, _START)))
@@ -143,7 +143,7 @@ def _record(event: Event) -> bytes:
 
 
 def tfrecord_frame(record: bytes) -> bytes:
-    """A record as TFRecord files hold it: its length, the length's checksum, the record, its checksum."""
+    """Return a record in TFRecord format: its length, the length's checksum, the record, its checksum."""
     length = struct.pack("<Q", len(record))
     return length + _checksum(length) + record + _checksum(record)
 
@@ -163,5 +163,5 @@ def _float(field: int, value: float) -> bytes:
 def _packed(value: float) -> bytes:
     try:
         return struct.pack("<f", value)
-    except OverflowError:  # beyond a float's range
+    except OverflowError:  # beyond the range of a 32-bit float
         return struct.pack("<f", float("inf") if value > 0 else float("-inf"))

@@ -1,4 +1,4 @@
-"""Which models there are: their configs as plain data, and the names and shapes of their weights."""
+"""Supported models: their configs as plain data, the names and shapes of their weights, memory and FLOPs."""
 
 from jprep.train.models.config import TokenizerInfo, check_model, max_positions, model_config
 from jprep.train.models.memory import training_memory

@@ -1,4 +1,4 @@
-"""From a recipe's `[train.model]` to transformers' whole config: presets, what the tokenizer says, checks."""
+"""Build transformers' complete config from the recipe's `[train.model]`, a preset and the tokenizer, and check it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from jprep.train.models.presets import FAMILIES, PRESETS, ModelFamily, Transform
 WHERE = "train.model"
 
 ACTIVATIONS = ("gelu", "gelu_new", "relu", "silu")
-"""Those that docs/training.md defines."""
+"""The activation functions, as defined in docs/training.md."""
 
 INTEGER_KEYS = {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "type_vocab_size",
             "embedding_size", "n_embd", "n_layer", "n_head", "n_inner", "num_key_value_heads", "head_dim",
             "n_positions", "max_position_embeddings"}  # fmt: skip
-"""Keys whose values are whole numbers."""
+"""Keys with integer values."""
 
-_SAID = {"vocab_size", "pad_token_id", "bos_token_id", "eos_token_id", "num_labels", "id2label", "label2id",
+_DERIVED_KEYS = {"vocab_size", "pad_token_id", "bos_token_id", "eos_token_id", "num_labels", "id2label", "label2id",
          "problem_type", "architectures"}  # fmt: skip
 
 
@@ -28,10 +28,12 @@ class TokenizerInfo(NamedTuple):
     """What a model's config takes from the tokenizer and the job.
 
     Attributes:
-        vocab_size: all ids.
-        length: tokens of the longest row.
-        bos, eos, pad: special ids; None where the tokenizer has no such token.
-        labels: names of classes; empty but for `classify`.
+        vocab_size: the number of ids.
+        length: tokens in the longest row.
+        bos: the id of the beginning-of-sequence token; None if the tokenizer has none.
+        eos: the id of the end-of-sequence token; None if the tokenizer has none.
+        pad: the id of the padding token; None if the tokenizer has none.
+        labels: the class names; empty unless the task is `classify`.
     """
 
     vocab_size: int
@@ -43,15 +45,15 @@ class TokenizerInfo(NamedTuple):
 
 
 def model_config(section: ModelConfig, task: Task, about: TokenizerInfo) -> TransformersConfig:
-    """The whole config of a model: what the section says, over its preset, over transformers' defaults.
+    """Return the complete config of a model: the section's values override the preset's, and these the defaults.
 
     Args:
-        section: the recipe's.
-        task: what the model is for.
-        about: what the tokenizer and the job say.
+        section: the recipe's section.
+        task: the task of the model.
+        about: the values that the tokenizer and the job determine.
 
     Raises:
-        ConfigError: an unknown preset, kind or key, a value that makes no model, or one that the job does not fit.
+        ConfigError: an unknown preset, model type or key, an invalid value, or a model that does not fit the job.
     """
     chosen = _preset(section.preset) | section.config
     kind, family = _family(chosen, task)
@@ -68,10 +70,14 @@ def model_config(section: ModelConfig, task: Task, about: TokenizerInfo) -> Tran
 
 
 def check_model(section: ModelConfig, task: Task) -> None:
-    """Check what is known of a model before there is a tokenizer, if one is named: its type, its keys, their values.
+    """Check the section as far as possible without a tokenizer: the model type, its keys and their values.
+
+    Args:
+        section: the recipe's section.
+        task: the task of the model.
 
     Raises:
-        ConfigError: an unknown preset, kind or key, or a value that makes no model.
+        ConfigError: an unknown preset, model type or key, or an invalid value.
     """
     chosen = _preset(section.preset) | section.config
     if "model_type" in chosen:
@@ -81,14 +87,14 @@ def check_model(section: ModelConfig, task: Task) -> None:
 
 
 def max_positions(config: TransformersConfig) -> int:
-    """Return how many tokens a model takes at once.
+    """Return the maximum length of a model's input in tokens.
 
     Raises:
-        ConfigError: its type is none of ours, or its config lacks the key.
+        ConfigError: the model type is not supported, or the config lacks the key.
     """
     kind = config.get("model_type")
     if kind not in FAMILIES or not isinstance(config.get(FAMILIES[kind].positions), int):
-        what = f"jprep runs no model of type {kind!r} with this config"
+        what = f"jprep cannot run a model of type {kind!r} with this config"
         raise ConfigError(
             what, where="config.json", fix=f"{suggest_name(str(kind), FAMILIES)}; or load it with AutoModel"
         )
@@ -106,14 +112,16 @@ def _family(chosen: TransformersConfig, task: Task) -> tuple[str, ModelFamily]:
     kind = chosen.get("model_type")
     if kind is None:
         fix = f'preset = "gpt2-small", or config.model_type; {suggest_name("", PRESETS)}'
-        raise ConfigError("which model is to be trained", where=WHERE, fix=fix)
+        raise ConfigError("no model is given", where=WHERE, fix=fix)
     if kind not in FAMILIES:
         where = f"{WHERE}.config.model_type"
-        raise ConfigError(f"jprep trains no model of type {kind!r}", where=where, fix=suggest_name(str(kind), FAMILIES))
+        raise ConfigError(
+            f"jprep cannot train a model of type {kind!r}", where=where, fix=suggest_name(str(kind), FAMILIES)
+        )
     if task not in FAMILIES[kind].classes:
         able = [name for name, preset in PRESETS.items() if task in FAMILIES[preset["model_type"]].classes]
-        fix = f"these do: {', '.join(able)}"
-        raise ConfigError(f"a model of type {kind!r} has no task {task!r}", where=WHERE, fix=fix)
+        fix = f"use one of {', '.join(able)}"
+        raise ConfigError(f"a model of type {kind!r} does not support the task {task!r}", where=WHERE, fix=fix)
     return kind, FAMILIES[kind]
 
 
@@ -121,10 +129,9 @@ def _check_keys(given: TransformersConfig, family: ModelFamily) -> None:
     known = {*family.defaults, "model_type"}
     for key in given:
         where = f"{WHERE}.config.{key}"
-        if key in _SAID:
-            raise ConfigError(
-                f"{key} is not set here", where=where, fix="leave it out: the tokenizer or the data say it"
-            )
+        if key in _DERIVED_KEYS:
+            fix = "remove it: the tokenizer or the data determine it"
+            raise ConfigError(f"{key} cannot be set here", where=where, fix=fix)
         if key not in known:
             raise ConfigError(f"unknown key {key!r}", where=where, fix=suggest_name(key, known))
 
@@ -135,16 +142,16 @@ def _check_values(config: TransformersConfig, family: ModelFamily) -> None:
             raise ConfigError(f"{key} cannot be {value!r}", where=f"{WHERE}.config.{key}", fix=f"give {wanted}")
     width, heads = config[family.width], config[family.heads]
     if width % heads and config.get("head_dim") is None:
-        fix = f"{family.width} is a multiple of {family.heads}"
+        fix = f"make {family.width} a multiple of {family.heads}"
         raise ConfigError(f"{width} cannot be divided among {heads} heads", where=f"{WHERE}.config", fix=fix)
     shared = config.get("num_key_value_heads") or heads
     if heads % shared:
-        fix = "num_attention_heads is a multiple of num_key_value_heads"
+        fix = "make num_attention_heads a multiple of num_key_value_heads"
         raise ConfigError(f"{heads} heads cannot share {shared}", where=f"{WHERE}.config", fix=fix)
 
 
 def _wrong(key: str, value: Any, default: Any) -> str | None:
-    """What the value should be, if it is not that."""
+    """Return what the value should be; None if it is valid."""
     if value is None and default is None:
         return None
     if key in INTEGER_KEYS:
@@ -155,40 +162,40 @@ def _wrong(key: str, value: Any, default: Any) -> str | None:
         return None if value in ACTIVATIONS else f"one of {', '.join(ACTIVATIONS)}"
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if "drop" in key:
-        return None if number and 0 <= value < 1 else "a share from 0 to below 1"
+        return None if number and 0 <= value < 1 else "a number from 0 to below 1"
     return None if number and 0 < value < float("inf") else "a number above 0"
 
 
 def _derive(config: TransformersConfig, kind: str) -> None:
-    """Say what transformers would work out."""
+    """Set the values that transformers would derive."""
     if kind == "gpt2" and config["n_inner"] is None:
         config["n_inner"] = 4 * config["n_embd"]
     if kind == "llama":
         config["num_key_value_heads"] = config["num_key_value_heads"] or config["num_attention_heads"]
         config["head_dim"] = config["head_dim"] or config["hidden_size"] // config["num_attention_heads"]
         if config["head_dim"] % 2:
-            fix = "rotary positions turn pairs of numbers"
+            fix = "use an even number: rotary embeddings rotate pairs"
             raise ConfigError("head_dim must be even", where=f"{WHERE}.config.head_dim", fix=fix)
 
 
 def _pad(kind: str, task: Task, about: TokenizerInfo) -> int | None:
-    """The id that pads, as the config has it.
+    """Return the padding id for the config.
 
-    transformers neither starts nor trains the row of a padding token. Where that token also ends documents, as in
-    GPT-2's set, a language model must learn it: its config then has none, and rows are padded all the same.
+    transformers neither initializes nor trains the embedding of the padding token. If that token also ends documents,
+    as in GPT-2's set, a language model must learn it: the config then has no padding id, but rows are padded with it.
     """
     needs = kind == "roberta" or (kind in ("gpt2", "llama") and task != "clm")
     if about.pad is None and needs:
         fix = 'train a tokenizer with special = ["roberta"], ["bert"] or ["gpt"]'
-        raise ConfigError(f"{kind} needs a padding token for this, and the tokenizer has none", where=WHERE, fix=fix)
+        raise ConfigError(f"{kind} needs a padding token, but the tokenizer has none", where=WHERE, fix=fix)
     return None if task == "clm" and about.pad in (about.bos, about.eos) else about.pad
 
 
 def _fill_positions(config: TransformersConfig, family: ModelFamily, needed: int, *, fixed: bool) -> None:
     key = family.positions
     if fixed and config[key] < needed:
-        fix = f"{key} = {needed}, or leave it out; or shorter rows"
-        what = f"rows need {needed} positions, and the model has {config[key]}"
+        fix = f"{key} = {needed}, or remove it; or use shorter rows"
+        what = f"rows need {needed} positions, but the model has {config[key]}"
         raise ConfigError(what, where=f"{WHERE}.config.{key}", fix=fix)
     config[key] = max(config[key], needed)
 

@@ -1,4 +1,4 @@
-"""How much arithmetic a training takes, and how much a device does."""
+"""FLOPs of training, and peak FLOP/s of GPUs."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from jprep.train.models.presets import FAMILIES
 
-# 10¹² multiplications and additions a second, dense, as makers publish them: in bf16 with sums in fp32, and in fp32.
-# Names are parts of those that the driver has; the first that is found counts.
+# Dense TFLOP/s as published by NVIDIA: in bf16 with fp32 accumulation, and in fp32.
+# Keys are parts of the driver's device names; the first one that matches counts.
 _PEAKS = {
     "B200": (2250, 75), "H100 PCIE": (756, 51), "H100 NVL": (835, 60), "H100": (989, 67), "H200": (989, 67),
     "A100": (312, 19.5), "A800": (312, 19.5), "L40S": (362, 91.6), "L40": (181, 90.5), "L4": (121, 30.3),
@@ -19,12 +19,12 @@ _PEAKS = {
 
 
 def peak_flops(name: str, given: str = "", *, half: bool = True) -> float | None:
-    """Return what a GPU can do at most, in FLOP/s; None where its maker's figure is not in the table.
+    """Return the peak FLOP/s of a GPU; None if it is not in the table.
 
     Args:
-        name: as the driver has it, or as a user writes it (`A100-40GB`, `rtx4090`).
-        given: 10¹² FLOP/s, for a GPU that is not in the table.
-        half: whether products are of numbers of two bytes, else of fp32.
+        name: the name as reported by the driver or written by a user (`A100-40GB`, `rtx4090`).
+        given: TFLOP/s for a GPU that is not in the table; "" for none.
+        half: whether matrices are multiplied in 16 bits, else in fp32.
     """
     if given:
         return float(given) * 1e12
@@ -36,13 +36,13 @@ def peak_flops(name: str, given: str = "", *, half: bool = True) -> float | None
 def flops_per_token(model: Mapping[str, Any], parameters: int, length: int) -> int:
     """Return 6 · parameters + 12 · layers · width · length.
 
-    Each weight is multiplied once on the way forward and twice on the way back; attention's two products are counted
-    whole, although a causal model needs half of them. What is computed again for want of memory does not count.
+    Each weight is used once in the forward pass and twice in the backward pass. The two matrix products of attention
+    count in full, although a causal model needs half of them. Gradient checkpointing is not included.
 
     Args:
         model: transformers' config.
-        parameters: how many weights, tied ones once.
-        length: tokens of a row.
+        parameters: the number of weights, tied ones counted once.
+        length: tokens per row.
     """
     layers: int = model.get("n_layer") or model["num_hidden_layers"]
     return 6 * parameters + 12 * layers * int(model[FAMILIES[model["model_type"]].width]) * length

@@ -1,4 +1,4 @@
-"""Initial weights: the same bits on every machine, or those that a file gives. `docs/training.md` has the formulas."""
+"""Initial weights: from the seed, bit-identical on every machine, or from a file. See `docs/training.md`."""
 
 from __future__ import annotations
 
@@ -17,38 +17,36 @@ from jprep.train.models.presets import FAMILIES, TransformersConfig
 from jprep.train.models.weights import BASE_PREFIXES, TensorSpec, parameters
 
 MEAN = 12 * 65535 // 2
-"""Of the sum of twelve 16-bit integers. Its variance is 2**32 - 1, so 65,536 is one standard deviation."""
+"""The mean of the sum of twelve 16-bit integers. Its variance is 2**32 - 1, so 65,536 is one standard deviation."""
 
-_BLOCK = 1 << 14  # numbers made at a time: what they are made of stays in a core's cache
+_BLOCK = 1 << 14  # numbers generated at a time, so that intermediate arrays stay in a core's cache
 _LANES = np.uint64(0x0000FFFF0000FFFF)
 _S16, _S32, _LOW = np.uint64(16), np.uint64(32), np.uint64(0xFFFFFFFF)
 
 _TIED = ("lm_head.weight", "lm_head.decoder.weight", "lm_head.decoder.bias", "cls.predictions.decoder.weight",
          "cls.predictions.decoder.bias", "generator_lm_head.weight")  # fmt: skip
 _OTHERS = re.compile(
-    r"(.*\.)?(attn\.(masked_)?bias|position_ids|rotary_emb\.inv_freq)"  # no weights: constants that old files hold
-    r"|cls\.seq_relationship\..*|discriminator_predictions\..*"  # heads of tasks that jprep does not have
+    r"(.*\.)?(attn\.(masked_)?bias|position_ids|rotary_emb\.inv_freq)"  # constants in older files
+    r"|cls\.seq_relationship\..*|discriminator_predictions\..*"  # heads of tasks that jprep does not support
 )
 
 
 def write_initial_weights(
     config: TransformersConfig, task: str, seed: int, path: Path, given: Path | None = None
 ) -> None:
-    """Write the weights that a run starts from, as safetensors in fp32, whole or not at all.
-
-    Memory does not grow with the model.
+    """Write the initial weights of a run atomically, as safetensors in fp32. Memory use does not grow with the model.
 
     Args:
         config: from `model_config`.
-        task: the job's.
-        seed: the job's.
-        path: where to.
-        given: a safetensors file with weights to start from. What it lacks of the head of `classify` and `regress` is
-            made from the seed, and heads of other tasks in it are left out.
+        task: the task of the job.
+        seed: the seed of the job.
+        path: the file to write.
+        given: a safetensors file with weights to start from. A head of `classify` or `regress` that it lacks is
+            initialized from the seed; heads of other tasks in it are ignored.
 
     Raises:
         ConfigError: there is no such file, or it is of another model.
-        InputError: it is damaged, or holds a number that is none.
+        InputError: it is damaged, or contains a NaN or an infinite number.
         MachineError: the disk is full or not writable.
     """
     tensors = parameters(config, task)
@@ -64,13 +62,18 @@ def write_initial_weights(
 
 
 def check_init_file(config: TransformersConfig, task: str, path: Path) -> dict[str, TensorEntry]:
-    """Check that a file's weights are those of a model; only its header is read.
+    """Check that a file has the weights of a model. Only its header is read.
+
+    Args:
+        config: from `model_config`.
+        task: the task of the job.
+        path: the safetensors file.
 
     Returns:
-        The model's names, and where the file has them; without what is made from the seed.
+        The model's tensor names and their entries in the file, without those to be initialized from the seed.
 
     Raises:
-        ConfigError: there is no such file, a tensor is missing, too many or of another shape; it is named.
+        ConfigError: there is no such file, or a tensor is missing, unknown or of another shape; the message names it.
         InputError: the file is damaged.
     """
     found, tensors, where = read_header(path), parameters(config, task), str(path)
@@ -81,26 +84,31 @@ def check_init_file(config: TransformersConfig, task: str, path: Path) -> dict[s
             raise ConfigError(f"there is no tensor {name!r}", where=where, fix=suggest_name(name, found))
         entry = found.get(names[name])
         if entry and entry.shape != tensor.shape:
-            what = f"the tensor {name!r} is {_spelt(entry.shape)}, and the model's {_spelt(tensor.shape)}"
-            fix = "set train.model.config to the config.json beside the file; a head for other labels is left out of it"
+            shapes = _format_shape(entry.shape), _format_shape(tensor.shape)
+            what = f"the tensor {name!r} has the shape {shapes[0]}; the model needs {shapes[1]}"
+            fix = "set train.model.config to the config.json beside the file; remove a head for other labels from it"
             raise ConfigError(what, where=where, fix=fix)
         if entry and entry.dtype not in DTYPE_BYTES:
-            what = f"the tensor {name!r} is of type {entry.dtype}"
+            what = f"the tensor {name!r} has the dtype {entry.dtype}"
             raise ConfigError(what, where=where, fix=f"save it as one of {', '.join(DTYPE_BYTES)}")
     _refuse_strangers(config, found.keys() - set(names.values()), where)
     return {name: found[other] for name, other in names.items() if other in found}
 
 
 def normal_values(keys: UInt64Array, start: int, stop: int, std: float) -> Floats:
-    """Numbers `start` to below `stop` of a tensor: normal, all but the last tails, and the same bits everywhere.
+    """Return values `start` to below `stop` of a tensor, approximately normal and bit-identical everywhere.
 
-    Each is `std * (s - MEAN) / 65536` for the sum `s` of the twelve 16-bit parts of three random words: one product
-    in doubles, rounded once to fp32. None is further out than six standard deviations.
+    Each is `std * (s - MEAN) / 65536`, where `s` is the sum of the twelve 16-bit parts of three random words: one
+    multiplication in float64, rounded once to fp32. No value is beyond six standard deviations.
 
     Args:
         keys: the tensor's key, (1,).
-        start, stop: places in the tensor, its last dimension running fastest.
+        start: the first row-major index in the tensor.
+        stop: the index after the last.
         std: the standard deviation.
+
+    Returns:
+        fp32, (stop - start,).
     """
     words = bits(keys, np.arange(3 * start, 3 * stop, dtype=np.uint64))
     pairs = (words >> _S16) & _LANES
@@ -136,5 +144,5 @@ def _refuse_strangers(config: TransformersConfig, left: set[str], where: str) ->
             raise ConfigError(f"the model has no tensor {name!r}", where=where, fix=suggest_name(name, known))
 
 
-def _spelt(shape: tuple[int, ...]) -> str:
+def _format_shape(shape: tuple[int, ...]) -> str:
     return " × ".join(map(str, shape)) or "one number"

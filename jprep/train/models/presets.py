@@ -1,4 +1,4 @@
-"""Kinds of models and published sizes of them, as values of transformers' configs."""
+"""Model families, and presets of published sizes, as values of transformers' configs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ TransformersConfig = dict[str, Any]
 
 
 class ModelFamily(NamedTuple):
-    """A kind of model.
+    """A model family.
 
     Attributes:
         classes: task → transformers' class.
-        defaults: every key that may be set, with the value that transformers gives it; None where others decide.
-        positions: the key that says how many positions there are.
-        width, heads: the keys of the size of a layer's output and of its attention heads.
+        defaults: every key that may be set, with transformers' default; None if it is derived from other keys.
+        positions: the key of the maximum number of positions.
+        width: the key of the hidden size.
+        heads: the key of the number of attention heads.
     """
 
     classes: dict[str, str]
@@ -97,7 +98,7 @@ FAMILIES = {
         },
     ),
 }
-"""`model_type` → the kind of model."""
+"""`model_type` → the model family."""
 
 
 def _gpt2(width: int, layers: int, heads: int, positions: int = 1024) -> TransformersConfig:
@@ -134,4 +135,4 @@ PRESETS: dict[str, TransformersConfig] = {
     "llama-160m": _llama(768, 12, 12, 12, 2048),
     "llama-1b": _llama(2048, 22, 32, 4, 5632),
 }
-"""Name → config, without what the tokenizer and the job say."""
+"""Name → config, without the values that the tokenizer and the job determine."""

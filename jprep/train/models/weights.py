@@ -1,4 +1,4 @@
-"""The names and shapes of a model's weights: those of transformers' `state_dict`, tied ones once."""
+"""Names, shapes and initialization of a model's weights, as in transformers' `state_dict`, tied ones once."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class TensorSpec(NamedTuple):
     """One tensor of a model.
 
     Attributes:
-        shape: its dimensions.
-        kind: what it starts as.
+        shape: its shape.
+        kind: its initialization.
         std: the standard deviation of `normal`.
-        zero_row: a row of `normal` that starts as zeros; -1 for none.
-        trained: whether it is; what is not stays as it started, and has no part in clipping or decay.
-        head: whether it belongs to the head of one task only, which other models' files do not hold.
+        zero_row: a row of `normal` that is initialized with zeros; -1 for none.
+        trained: whether it is trained; otherwise it has no part in clipping and decay either.
+        head: whether it belongs to a classification head, which files of pretrained models lack.
     """
 
     shape: tuple[int, ...]
@@ -32,7 +32,7 @@ class TensorSpec(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many numbers it holds."""
+        """The number of elements."""
         return math.prod(self.shape)
 
 
@@ -46,11 +46,11 @@ BASE_PREFIXES = {
     "electra": "electra.",
     "llama": "model.",
 }
-"""`model_type` → what stands before the names of the part that all tasks share."""
+"""`model_type` → the prefix of the tensors that all tasks share."""
 
 
 def parameters(config: TransformersConfig, task: str) -> TensorSpecs:
-    """The tensors of the class that serves a task, in the order of the data's way through the model.
+    """Return the tensors of the model class for a task, in the order of the forward pass.
 
     Args:
         config: from `model_config`.
@@ -67,7 +67,7 @@ def parameters(config: TransformersConfig, task: str) -> TensorSpecs:
 
 
 def parameter_count(config: TransformersConfig, task: str) -> int:
-    """How many weights a model has."""
+    """Return the number of weights of a model."""
     return sum(tensor.size for tensor in parameters(config, task).values())
 
 
@@ -88,7 +88,7 @@ def _norm(name: str, width: int, bias: bool = True) -> TensorSpecs:
 
 def _gpt2(config: TransformersConfig) -> TensorSpecs:
     width, inner, std = config["n_embd"], config["n_inner"], config["initializer_range"]
-    residual = std / math.sqrt(2 * config["n_layer"])  # each layer adds to the sum twice
+    residual = std / math.sqrt(2 * config["n_layer"])  # each layer adds to the residual stream twice
 
     def conv(name: str, inputs: int, outputs: int, spread: float = std) -> TensorSpecs:
         weight = TensorSpec((inputs, outputs), std=spread)  # transformers' Conv1D: inputs first
@@ -127,7 +127,7 @@ def _embeddings(config: TransformersConfig) -> TensorSpecs:
         pad if config["model_type"] == "roberta" else None,
     )
     types = _table("embeddings.token_type_embeddings", config["type_vocab_size"], wide, config)
-    if config["type_vocab_size"] == 1:  # the same for every token: fairseq has none, so ours stays what it is
+    if config["type_vocab_size"] == 1:  # the same for every token: not trained, as fairseq has none
         types = {name: TensorSpec(tensor.shape, "zeros", trained=False) for name, tensor in types.items()}
     words = _table("embeddings.word_embeddings", config["vocab_size"], wide, config, pad)
     tensors = words | positions | types | _norm("embeddings.LayerNorm", wide)
@@ -137,7 +137,7 @@ def _embeddings(config: TransformersConfig) -> TensorSpecs:
 
 
 def _wide(config: TransformersConfig) -> int:
-    """How wide the embeddings are: ELECTRA's are narrower than its layers."""
+    """Return the embedding size, which in ELECTRA is smaller than the hidden size."""
     wide: int = config["embedding_size"] if "embedding_size" in config else config["hidden_size"]
     return wide
 
@@ -161,13 +161,13 @@ def _llama(config: TransformersConfig) -> TensorSpecs:
 
 
 def _untied(config: TransformersConfig) -> TensorSpecs:
-    """The output's own weights, where the input's do not serve."""
+    """Return the output projection, unless it is tied to the input embeddings."""
     width = config[FAMILIES[config["model_type"]].width]
     return {} if config["tie_word_embeddings"] else _linear("lm_head", width, config["vocab_size"], config, bias=False)
 
 
 def _predictions(dense: str, norm: str, bias: str) -> Head:
-    """A head that predicts tokens through the input's weights; all that it has of its own."""
+    """Return a function for the tensors of a masked-language-modeling head whose projection is tied to the input."""
 
     def head(config: TransformersConfig) -> TensorSpecs:
         width, wide = config["hidden_size"], _wide(config)

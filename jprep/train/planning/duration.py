@@ -1,4 +1,4 @@
-"""Estimates how long a run takes, and warns where that or the number of epochs is absurd."""
+"""Estimate the duration of a run, and warn if it or the number of epochs is unreasonable."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from jprep.train.models.flops import flops_per_token, peak_flops
 from jprep.train.planning.memory_fit import default_target
 
 MANY_DAYS, MANY_EPOCHS = 30, 100
-"""A longer run, or one that sees its data more often, gets a warning."""
+"""Limits above which a run gets a warning."""
 
 _GPU_SHARE, _CPU_SHARE = 0.35, 0.5
-"""Of the peak, and of a matrix product's rate: what training was seen to reach with models that fill the device."""
+"""The measured share of a GPU's peak, and of a CPU's matrix multiplication rate, that training reaches."""
 
-_RECOMPUTED = 4 / 3  # one way forward more
-_SIDE, _MEASURED = 256, 0.05  # of the matrices; CPU seconds
+_CHECKPOINTING_FACTOR = 4 / 3  # one more forward pass
+_MATRIX_SIZE, _MEASURE_SECONDS = 256, 0.05
 _DAY = 86_400
 _UNITS = ((_DAY, "days"), (3600, "hours"), (60, "minutes"), (1, "seconds"))
 
 
 class Duration(NamedTuple):
-    """How long a run takes.
+    """The estimated duration of a run.
 
     Attributes:
-        seconds: about; None where the device's speed is not known.
-        text: the same in words, with what it is computed from.
+        seconds: the duration; None if the device's speed is unknown.
+        text: the duration as text, with what it is computed from.
     """
 
     seconds: float | None
@@ -37,11 +37,11 @@ class Duration(NamedTuple):
 
 
 class Speed(NamedTuple):
-    """What the devices of a run do.
+    """The speed of a run's devices.
 
     Attributes:
-        rate: FLOP/s of all of them together, as far as training uses it.
-        source: what that is computed from.
+        rate: the FLOP/s that training reaches on all devices together.
+        source: what that is computed from, as text.
     """
 
     rate: float
@@ -49,31 +49,36 @@ class Speed(NamedTuple):
 
 
 def estimate_duration(job: Job, plan: Plan, host: Host) -> Duration:
-    """Estimate how long a run takes from its beginning to its end: its arithmetic divided by the devices' speed.
+    """Estimate the duration of a whole run: its FLOPs divided by the devices' speed.
 
-    Reading data, validation, checkpoints and restarts do not count.
+    Reading data, validation, checkpoints and restarts are not included.
+
+    Args:
+        job: the job.
+        plan: the backend's plan.
+        host: the host that it was made on.
     """
     target = plan.target or default_target(plan, host)
     speed = _speed(target, host, half=job.train.precision != "fp32")
     if speed is None or job.model.get("model_type") not in FAMILIES:
-        return Duration(None, f"not known: jprep has no figure for the speed of {target.name}")
-    again = _RECOMPUTED if job.options.get("recompute") is True else 1.0
-    seconds = again * _flops(job) / speed.rate
+        return Duration(None, f"unknown: jprep has no speed of {target.name}")
+    factor = _CHECKPOINTING_FACTOR if job.options.get("gradient_checkpointing") is True else 1.0
+    seconds = factor * _flops(job) / speed.rate
     return Duration(seconds, f"about {format_duration(seconds)} on {speed.source}")
 
 
 def duration_warnings(job: Job, found: Duration) -> list[str]:
-    """Return what is absurd about a run, each with the option that changes it.
+    """Return warnings about an unreasonable duration or number of epochs, with the option to change.
 
     Args:
         job: the job.
-        found: its duration.
+        found: its estimated duration.
     """
     epochs, each = job.steps * job.train.batch / job.samples, math.ceil(job.samples / job.train.batch)
     warned = []
     if found.seconds and found.seconds > MANY_DAYS * _DAY:
         ways = "fewer steps (train.steps), a smaller model (train.model.preset), or a faster device"
-        warned.append(f"the run would take about {format_duration(found.seconds)}: take {ways}")
+        warned.append(f"the run would take about {format_duration(found.seconds)}: use {ways}")
     if epochs > MANY_EPOCHS:
         what = f"{job.steps:,} steps go through the training data {epochs:,.0f} times"
         warned.append(f"{what}: --set train.steps={each} is one epoch; or add data to the corpus")
@@ -81,7 +86,7 @@ def duration_warnings(job: Job, found: Duration) -> list[str]:
 
 
 def format_duration(seconds: float) -> str:
-    """Return a duration in the largest unit of which it has at least two, with two digits."""
+    """Return a duration with two digits, in the largest unit that gives at least 2."""
     size, unit = next(((size, unit) for size, unit in _UNITS if seconds >= 2 * size), _UNITS[-1])
     number = seconds / size
     rounded = max(1, round(number, 1 - math.floor(math.log10(max(number, 1)))))
@@ -108,15 +113,15 @@ def _speed(target: Target, host: Host, *, half: bool) -> Speed | None:
 
 
 def core_rate() -> float:
-    """Measure FLOP/s of one core in fp32: the best of many products of matrices, by CPU time.
+    """Measure the fp32 FLOP/s of one core: the best of many matrix multiplications, by CPU time.
 
-    Other programs can only make a product slower, so the best is what the core does. The command line limits NumPy to
-    one thread; with more, this is what they do together.
+    Other programs can only slow a multiplication down, so the best one counts. The command line limits NumPy to one
+    thread; with more, this is the rate of all of them.
     """
     import numpy as np
 
-    matrix, begun, best = np.ones((_SIDE, _SIDE), np.float32), time.thread_time(), math.inf
-    while (now := time.thread_time()) - begun < _MEASURED or best == math.inf:
+    matrix, begun, best = np.ones((_MATRIX_SIZE, _MATRIX_SIZE), np.float32), time.thread_time(), math.inf
+    while (now := time.thread_time()) - begun < _MEASURE_SECONDS or best == math.inf:
         _ = matrix @ matrix
         best = min(best, max(time.thread_time() - now, 1e-9))
-    return 2 * _SIDE**3 / best
+    return 2 * _MATRIX_SIZE**3 / best

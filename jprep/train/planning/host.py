@@ -1,4 +1,4 @@
-"""The machine that a plan is made for: cores, memory, accelerators."""
+"""Detect the CPU cores, memory and accelerators of this host."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _QUERY = ("nvidia-smi", "--query-gpu=index,uuid,memory.total,name", "--format=cs
 _MIB = 1 << 20
 _GOOGLE, _PCI = "0x1ae0", Path("/sys/bus/pci/devices")
 _CORES = {"0x0027": 2, "0x0056": 1, "0x005e": 1, "0x0062": 1, "0x0063": 1, "0x006f": 1, "0x0076": 1}
-"""Google's TPUs by their number → devices that a program sees of each chip: of v2 and v3 two."""
+"""PCI device id of a Google TPU → devices per chip that programs see; two for v2 and v3."""
 
 
 class Accelerator(NamedTuple):
     """One accelerator.
 
     Attributes:
-        number: the driver's, from 0.
-        uuid: its name for programs.
-        memory: bytes; 0 where it does not say.
-        name: its name for people.
+        number: the driver's index, from 0.
+        uuid: its unique id.
+        memory: its memory in bytes; 0 if unknown.
+        name: its product name.
     """
 
     number: str
@@ -36,7 +36,7 @@ class Accelerator(NamedTuple):
 
 
 def this_host(python: Path) -> Host:
-    """This machine.
+    """Return a description of this host.
 
     Args:
         python: the interpreter of the backend's environment.
@@ -47,7 +47,7 @@ def this_host(python: Path) -> Host:
 
 
 def accelerators() -> list[Accelerator]:
-    """NVIDIA's devices as their driver names them, those that `CUDA_VISIBLE_DEVICES` leaves; none without a driver."""
+    """Return the NVIDIA GPUs that `CUDA_VISIBLE_DEVICES` allows; none without a driver."""
     try:
         done = subprocess.run(_QUERY, capture_output=True, text=True, errors="replace", timeout=30)
     except (OSError, subprocess.TimeoutExpired):
@@ -58,7 +58,7 @@ def accelerators() -> list[Accelerator]:
 
 
 def tpu_count() -> int:
-    """How many devices programs see of this machine's TPUs."""
+    """Return how many TPU devices programs see on this host."""
 
     def about(device: Path, what: str) -> str:
         return (device / what).read_text().strip()
@@ -75,7 +75,7 @@ def _accelerator(line: str) -> Accelerator:
 
 
 def _visible(found: list[Accelerator], wanted: str) -> list[Accelerator]:
-    """Those that are named, up to the first name that is none: as CUDA reads it."""
+    """Return the devices named in `CUDA_VISIBLE_DEVICES`, up to the first invalid name, as CUDA does."""
     chosen = []
     for name in map(str.strip, wanted.split(",")):
         match = [one for one in found if name and (one.number == name or one.uuid.startswith(name))]

@@ -1,9 +1,9 @@
-"""What every backend saves, in the same files: weights, AdamW's averages, progress. None is a pickle.
+"""The files of a checkpoint, the same for every backend: weights, AdamW's averages and progress. None is a pickle.
 
-A checkpoint holds `model.safetensors` (weights as an export has them), `optimizer.safetensors` (`m.NAME` and `v.NAME`
-of each trained weight) and `state.json`. Where several processes write, each has files of its own with some of the
-tensors, `model-00003-of-00008.safetensors`. Nothing depends on how many they were or on what they run, so a run may go
-on with another number of processes, other options or another backend.
+A checkpoint holds `model.safetensors` (the weights as in an export), `optimizer.safetensors` (`m.NAME` and `v.NAME` for
+each trained weight) and `state.json`. If several processes write, each writes files of its own with whole tensors, such
+as `model-00003-of-00008.safetensors`. Nothing depends on the number of processes or on the framework, so a run can
+resume with another number of processes, other options, or on another backend.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from jprep.io.safetensors_file import Floats, Shape, TensorFiles, write_tensors
 
 WEIGHTS, OPTIMIZER, STATE = "model", "optimizer", "state.json"
 AVERAGES = ("m", "v")
-"""AdamW's: of the gradient, and of its square."""
+"""AdamW's running averages: of the gradient, and of its square."""
 
 _REPAIR = "repair the file system, then run the same command again"
 
 Blocks = Callable[[str], Iterable[Floats]]
-"""Gives a tensor's numbers by its name, its last dimension running fastest."""
+"""Yields a tensor's numbers by its name, in row-major order."""
 
 
 class TrainProgress(msgspec.Struct, frozen=True):
-    """What else the next update needs.
+    """The rest of the training state.
 
     Attributes:
-        updates: how many the averages have seen; fewer than steps where fp16 has passed over some.
-        scale: of the loss; 1 but for fp16.
-        good: steps since that scale was changed, or since a gradient was not finite.
+        updates: the optimizer's update count; less than the step if fp16 skipped updates.
+        scale: the loss scale; 1 except in fp16.
+        good: steps since the loss scale changed or a gradient was not finite.
     """
 
     updates: int
@@ -47,18 +47,18 @@ class TrainProgress(msgspec.Struct, frozen=True):
 
 
 def tensor_file_name(kind: str, part: int = 0, parts: int = 1) -> str:
-    """The name of the file that a process writes of `WEIGHTS` or `OPTIMIZER`, or of the only one."""
+    """Return the name of the file of `WEIGHTS` or `OPTIMIZER` that one of `parts` processes writes."""
     return f"{kind}.safetensors" if parts == 1 else f"{kind}-{part:05d}-of-{parts:05d}.safetensors"
 
 
 def average_shapes(shapes: Mapping[str, Shape], trained: Iterable[str]) -> dict[str, Shape]:
-    """The tensors of `OPTIMIZER`: two of the shape of each trained weight."""
+    """Return the names and shapes of the tensors of `OPTIMIZER`: two for each trained weight."""
     own = list(trained)
     return {f"{mark}.{name}": shapes[name] for mark in AVERAGES for name in own}
 
 
 def tensors_of_part(shapes: Mapping[str, Shape], part: int, parts: int) -> dict[str, Shape]:
-    """The tensors that one of several processes writes, about as many numbers as the others; the largest go first."""
+    """Return the tensors that one of several processes writes; all processes write about as many numbers."""
     piles = [(0, number) for number in range(parts)]
     own = set()
     for name in sorted(shapes, key=lambda name: (-math.prod(shapes[name]), name)):
@@ -71,7 +71,15 @@ def tensors_of_part(shapes: Mapping[str, Shape], part: int, parts: int) -> dict[
 def write_part(
     folder: Path, kind: str, shapes: Mapping[str, Shape], blocks: Blocks, part: int = 0, parts: int = 1
 ) -> None:
-    """Write a process's tensors of `WEIGHTS` or `OPTIMIZER`.
+    """Write one process's tensors of `WEIGHTS` or `OPTIMIZER`.
+
+    Args:
+        folder: the checkpoint's folder.
+        kind: `WEIGHTS` or `OPTIMIZER`.
+        shapes: the names and shapes of the tensors to write.
+        blocks: yields a tensor's numbers by its name.
+        part: the number of this process among those that write.
+        parts: the number of processes that write.
 
     Raises:
         OSError: the disk is full or not writable.
@@ -80,8 +88,17 @@ def write_part(
 
 
 def write_from_first(folder: Path, kind: str, shapes: Mapping[str, Shape], blocks: Blocks, *, first: bool) -> None:
-    """Have the first of several processes write tensors, one at a time. The others read them as well: a tensor that is
-    divided is gathered by all, and what one of XLA's hosts has computed all have to.
+    """Write all tensors from the first process, one tensor at a time.
+
+    The other processes iterate over the blocks too: gathering a sharded tensor is a collective operation, and every
+    host of XLA has to run the same computations.
+
+    Args:
+        folder: the checkpoint's folder.
+        kind: `WEIGHTS` or `OPTIMIZER`.
+        shapes: the names and shapes of the tensors.
+        blocks: yields a tensor's numbers by its name.
+        first: whether this is the first process.
 
     Raises:
         OSError: the disk is full or not writable.
@@ -95,43 +112,43 @@ def write_from_first(folder: Path, kind: str, shapes: Mapping[str, Shape], block
 
 
 def write_progress(folder: Path, progress: TrainProgress) -> None:
-    """Write `state.json`; the first process does it."""
+    """Write `state.json`, from the first process only."""
     (folder / STATE).write_bytes(msgspec.json.encode(progress))
 
 
 class CheckpointReader:
-    """A checkpoint whose hashes were checked.
+    """Reads a checkpoint whose hashes were checked.
 
     Args:
-        folder: where it is.
+        folder: the checkpoint's folder.
 
     Attributes:
-        weights: by transformers' names.
+        weights: the weights by transformers' names.
 
     Raises:
-        InputError: it has none of these files: another program wrote it.
+        InputError: it has no weights: another program wrote it.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.weights = TensorFiles(_files(folder, WEIGHTS))
         if not self.weights:
-            fix = "give a checkpoint of one of jprep's backends"
+            fix = "use a checkpoint of one of jprep's backends"
             raise InputError(f"there is no {tensor_file_name(WEIGHTS)} in this checkpoint", where=str(folder), fix=fix)
 
     @cached_property
     def averages(self) -> TensorFiles:
-        """AdamW's, `m.NAME` and `v.NAME`."""
+        """AdamW's running averages, by `m.NAME` and `v.NAME`."""
         return TensorFiles(_files(self._folder, OPTIMIZER))
 
     @cached_property
     def progress(self) -> TrainProgress:
-        """How far it is."""
+        """The rest of the training state."""
         path = self._folder / STATE
         return msgspec.json.decode(retry_transient(path.read_bytes, path, _REPAIR), type=TrainProgress)
 
     def export(self, folder: Path) -> None:
-        """Write `model.safetensors` with all weights. Memory is that of a block.
+        """Write `model.safetensors` with all weights, a block at a time.
 
         Raises:
             MachineError: the disk is full or not writable.
@@ -144,7 +161,7 @@ class CheckpointReader:
 
 
 def _files(folder: Path, kind: str) -> list[Path]:
-    """All files of a kind, of one process or of several."""
+    """Return all files of a kind, written by one process or several."""
     paths = retry_transient(lambda: list(folder.iterdir()), folder, _REPAIR)
     pattern = re.compile(rf"{kind}(-\d+-of-\d+)?\.safetensors")
     return sorted(path for path in paths if pattern.fullmatch(path.name))

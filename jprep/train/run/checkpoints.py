@@ -1,4 +1,4 @@
-"""Checkpoints: whole and told by `COMMIT.json`, or not there. `docs/runs.md` has the protocol."""
+"""Write, read, prune and set aside checkpoints. Each is complete once it has `COMMIT.json`, see `docs/runs.md`."""
 
 from __future__ import annotations
 
@@ -33,30 +33,41 @@ from jprep.train.run.commit import (
 )
 
 PARTIAL, DAMAGED, ASIDE = "partial-", "damaged-", "aside-"
-"""Prefixes of folders that are no checkpoints: being filled or deleted, damaged, set aside by `--resume`.
+"""Prefixes of folders that are not checkpoints: being written or deleted, damaged, set aside by `--resume`.
 
-Of several damaged or set-aside folders of one step the second is `damaged-2-step-…`, the third `damaged-3-step-…`.
+If a step has several damaged or set-aside folders, the second is `damaged-2-step-…`, the third `damaged-3-step-…`.
 """
 
 _NAME = r"step-\d{8,}"
 _NOTE = ".rank-{:05d}.json"
-_SPARE = 16 << 20  # bytes; a disk with less is taken for full where a framework does not say why it cannot write
+_SPARE = 16 << 20  # bytes; with less free space, a failed write is taken for a full disk, whatever the exception says
 
 
 class Checkpoint(NamedTuple):
-    """A committed checkpoint: its folder, and what COMMIT says of it."""
+    """A committed checkpoint.
+
+    Attributes:
+        folder: its folder.
+        commit: the content of its `COMMIT.json`.
+    """
 
     folder: Path
     commit: Commit
 
     @property
     def step(self) -> int:
-        """How many updates were done."""
+        """The number of updates done."""
         return self.commit.step
 
 
 class Rank(NamedTuple):
-    """One of the processes that write a checkpoint together; and how long, in seconds, it waits for the others."""
+    """One of the processes that write a checkpoint together.
+
+    Attributes:
+        rank: its rank.
+        world: the number of ranks.
+        patience: seconds to wait for the other ranks.
+    """
 
     rank: int = 0
     world: int = 1
@@ -67,11 +78,11 @@ SINGLE_RANK = Rank()
 
 
 class BestLosses:
-    """The lowest validation losses of a run: those whose checkpoints `keep_best` keeps.
+    """The lowest validation losses of a run, whose checkpoints `keep_best` keeps.
 
     Args:
-        losses: of the checkpoints that exist.
-        number: how many are kept.
+        losses: the losses of the existing checkpoints.
+        number: how many checkpoints are kept.
     """
 
     def __init__(self, losses: Iterable[float], number: int) -> None:
@@ -79,11 +90,11 @@ class BestLosses:
         self._losses = sorted(losses)[:number]
 
     def beaten_by(self, loss: float) -> bool:
-        """Return whether a checkpoint of this loss would be kept. Of equal losses the first is good enough."""
+        """Return whether a checkpoint with this loss would be kept. Of equal losses the first one is kept."""
         return len(self._losses) < self._number or bool(self._losses and loss < self._losses[-1])
 
     def add(self, loss: float) -> None:
-        """Take the loss of a checkpoint that is going to be saved, or of one that is not and does not count."""
+        """Add the loss of a checkpoint that is going to be saved. A loss that is too high has no effect."""
         self._losses = sorted([*self._losses, loss])[: self._number]
 
 
@@ -91,11 +102,11 @@ class CheckpointStore:
     """The checkpoints of one run.
 
     Args:
-        folder: where they are.
+        folder: the folder of the checkpoints.
         job: the job's fingerprint.
-        keep_last: how many of the newest are kept; at least one.
-        keep_best: how many are kept beside them, those with the lowest validation loss.
-        earlier: fingerprints of jobs that this one continues.
+        keep_last: how many of the newest checkpoints are kept; at least one.
+        keep_best: how many others are kept, those with the lowest validation loss.
+        earlier: the fingerprints of the jobs that this one continues.
     """
 
     def __init__(
@@ -105,68 +116,68 @@ class CheckpointStore:
         self._keep_last, self._keep_best = max(1, keep_last), keep_best
 
     def committed(self) -> list[Checkpoint]:
-        """Return those whose COMMIT is whole, by step; their files are not read.
+        """Return the checkpoints with a valid `COMMIT.json`, by step. Their other files are not read.
 
         Raises:
-            MachineError: a COMMIT or the directory cannot be read.
+            MachineError: a `COMMIT.json` or the directory cannot be read.
         """
         found = ((folder, read_commit(folder)) for folder in self._folders())
         return [Checkpoint(folder, commit) for folder, commit in found if isinstance(commit, Commit)]
 
     def damaged(self) -> list[tuple[Path, str]]:
-        """Return the folders whose COMMIT is missing or damaged, by step, and what is wrong with each.
+        """Return the folders whose `COMMIT.json` is missing or damaged, by step, each with the problem.
 
         Raises:
-            MachineError: a COMMIT or the directory cannot be read.
+            MachineError: a `COMMIT.json` or the directory cannot be read.
         """
         found = ((folder, read_commit(folder)) for folder in self._folders())
         return [(folder, commit) for folder, commit in found if isinstance(commit, str) and folder.exists()]
 
-    def latest(self, told: Callable[[Path, str], None]) -> Checkpoint | None:
-        """Return the newest one, all of its hashes checked; damaged ones are set aside. Only under the run's lock.
+    def latest(self, on_damaged: Callable[[Path, str], None]) -> Checkpoint | None:
+        """Return the newest valid checkpoint, or None. Set damaged ones aside. Requires the run's lock.
 
-        A checkpoint that cannot be read is not taken for a damaged one: the error is raised, and it stays in its place.
+        All hashes are checked. An unreadable checkpoint does not count as damaged: it stays, and the error is raised.
 
         Args:
-            told: is given the new path of each damaged one, and what is wrong with it.
+            on_damaged: called with the new path of each damaged checkpoint, and the problem.
 
         Raises:
-            MismatchError: it is another job's.
-            MachineError: one cannot be read or renamed.
+            MismatchError: the checkpoint belongs to another job.
+            MachineError: a checkpoint cannot be read or renamed.
         """
         for folder in reversed(self._folders()):
             commit = read_commit(folder)
             problem = commit if isinstance(commit, str) else find_checkpoint_damage(folder, commit)
             if not problem and isinstance(commit, Commit):
-                return self._ours(Checkpoint(folder, commit))
-            told(self._set_aside(folder, DAMAGED), problem)
+                return self._check_owner(Checkpoint(folder, commit))
+            on_damaged(self._set_aside(folder, DAMAGED), problem)
         return None
 
     def owns(self, checkpoint: Checkpoint) -> bool:
-        """Return whether a checkpoint is of this job, or of one that it continues."""
+        """Return whether a checkpoint belongs to this job, or to one that it continues."""
         return checkpoint.commit.job in (self._job, *self._earlier)
 
     def best(self) -> BestLosses:
-        """Return the losses that `keep_best` looks at."""
+        """Return the losses that `keep_best` compares."""
         return BestLosses((one.commit.loss or 0.0 for one in _measured(self.committed())), self._keep_best)
 
     def clean(self) -> None:
-        """Delete what killed runs left: folders half filled or half deleted. Only under the lock."""
+        """Delete the incomplete folders that killed runs left. Requires the run's lock."""
         for folder in self._listed():
             if folder.name.startswith(PARTIAL):
                 remove_tree(folder)
 
     def rewind(self, step: int) -> None:
-        """Set aside all that is after a step; 0 sets aside all. Only under the run's lock.
+        """Set aside all checkpoints after a step; 0 sets aside all. Requires the run's lock.
 
-        What is set aside is kept until the run has saved that step or a later one.
+        They are deleted once the run has saved the same step or a later one.
 
         Raises:
             ConfigError: there is no checkpoint of that step.
         """
         steps = [one.step for one in self.committed()]
         if step and step not in steps:
-            fix = f"there are: {', '.join(map(str, steps))}" if steps else "there are none"
+            fix = f"checkpoints: {', '.join(map(str, steps))}" if steps else "this run has no checkpoint"
             raise ConfigError(f"there is no checkpoint of step {step}", where=str(self._folder), fix=fix)
         for folder in self._folders():
             if step_of(folder) > step:
@@ -174,13 +185,18 @@ class CheckpointStore:
 
     @contextlib.contextmanager
     def saving(self, step: int, loss: float | None = None, rank: Rank = SINGLE_RANK) -> Iterator[Path]:
-        """Give a folder to fill; at the end it is the checkpoint of a step, and those no longer kept are gone.
+        """Yield a folder to write into; after the block, commit it as a step's checkpoint and prune old ones.
 
-        Every rank fills the same folder, with files of different names; rank 0 commits when all have arrived. After an
-        exception there is no such checkpoint, and all earlier ones are as they were.
+        Every rank writes files of different names into the same folder. Rank 0 commits once all ranks have finished.
+        After an exception there is no new checkpoint, and the earlier ones are unchanged.
+
+        Args:
+            step: the number of updates done.
+            loss: the validation loss of this step, if measured.
+            rank: this process among those that write.
 
         Raises:
-            MachineError: the disk is full or not writable, or another rank does not arrive.
+            MachineError: the disk is full or not writable, or another rank does not finish in time.
             JprepError: nothing was written, or another rank failed.
         """
         partial = self._folder / f"{PARTIAL}{checkpoint_name(step)}"
@@ -191,26 +207,26 @@ class CheckpointStore:
             if rank.rank:
                 _write_note(partial, rank.rank)
             else:
-                _await(partial, rank)
+                _await_ranks(partial, rank)
                 self._commit(partial, step, loss)
                 self._prune()
         except BaseException as error:
-            known = _disk_is_full(error, partial)
-            if rank.rank and _is_gone(partial, error):
+            disk_error = _as_disk_error(error, partial)
+            if rank.rank and _was_deleted(partial, error):
                 raise JprepError("rank 0 has given up this checkpoint", where=str(partial)) from error
             if rank.rank:
-                _write_note(partial, rank.rank, known or error)
+                _write_note(partial, rank.rank, disk_error or error)
             else:
                 remove_tree(partial)
-            if known:
-                raise known from error
+            if disk_error:
+                raise disk_error from error
             raise
 
     def _commit(self, partial: Path, step: int, loss: float | None) -> None:
         final = self._folder / checkpoint_name(step)
         paths = files_of(partial)
         if not paths:
-            raise JprepError("the worker wrote nothing into its checkpoint", where=str(final), fix="report it")
+            raise JprepError("the worker wrote an empty checkpoint", where=str(final), fix="report it")
         for path in paths.values():
             fsync_path(path)
         files = {name: CheckpointFile(file_sha256(path), path.stat().st_size) for name, path in paths.items()}
@@ -220,7 +236,7 @@ class CheckpointStore:
         for path in [partial / COMMIT, *(path for path in partial.rglob("*") if path.is_dir()), partial]:
             fsync_path(path)
         failpoint("run.committed")
-        if isinstance(read_commit(final), Commit):  # the run was here before: the same step has the same weights
+        if isinstance(read_commit(final), Commit):  # saved before a restart: the same step has the same weights
             remove_tree(partial)
             return
         if final.exists():
@@ -230,7 +246,7 @@ class CheckpointStore:
         failpoint("run.renamed")
 
     def _prune(self) -> None:
-        """Delete those that are no longer kept; each loses its name first, so that no half of one is ever believed."""
+        """Delete the checkpoints that are no longer kept. Each is renamed first, so that no half of one looks valid."""
         found = self.committed()
         best = sorted(_measured(found), key=lambda one: (one.commit.loss, -one.step))[: self._keep_best]
         kept = {one.step for one in [*found[-self._keep_last :], *best]}
@@ -245,12 +261,12 @@ class CheckpointStore:
                 remove_tree(folder)
 
     def _folders(self, mark: str = "") -> list[Path]:
-        """Return the checkpoints by step, or the folders that carry a mark."""
+        """Return the checkpoint folders by step, or those with a prefix (`DAMAGED`, `ASIDE`)."""
         pattern = re.compile(rf"{mark}(\d+-)?{_NAME}" if mark else _NAME)
         return sorted((path for path in self._listed() if pattern.fullmatch(path.name)), key=step_of)
 
     def _listed(self) -> list[Path]:
-        """Return all folders in the directory of checkpoints, which need not exist."""
+        """Return all folders in the directory of checkpoints; none if it does not exist."""
 
         def names() -> list[str]:
             with os.scandir(self._folder) as entries:
@@ -263,7 +279,7 @@ class CheckpointStore:
             return []
 
     def _set_aside(self, folder: Path, mark: str) -> Path:
-        """Rename a folder. Its new name is one that nothing has: nothing is ever deleted by setting aside."""
+        """Rename a folder to an unused name with a prefix, so that setting aside never deletes anything."""
         numbers = itertools.chain([""], (f"{number}-" for number in itertools.count(2)))
         names = (self._folder / f"{mark}{number}{folder.name}" for number in numbers)
         aside = next(path for path in names if not path.exists())
@@ -274,28 +290,28 @@ class CheckpointStore:
             raise write_error(error, folder) from error
         return aside
 
-    def _ours(self, checkpoint: Checkpoint) -> Checkpoint:
+    def _check_owner(self, checkpoint: Checkpoint) -> Checkpoint:
         if not self.owns(checkpoint):
-            fix = "take it out of this run's folder"
-            raise MismatchError("this checkpoint is another job's", where=str(checkpoint.folder), fix=fix)
+            fix = "move it out of this run's directory"
+            raise MismatchError("this checkpoint belongs to another job", where=str(checkpoint.folder), fix=fix)
         return checkpoint
 
 
 def _measured(found: Iterable[Checkpoint]) -> list[Checkpoint]:
-    """Return the checkpoints whose validation loss is known."""
+    """Return the checkpoints with a finite validation loss."""
     return [one for one in found if one.commit.loss is not None and math.isfinite(one.commit.loss)]
 
 
-def _is_gone(partial: Path, error: BaseException) -> bool:
-    """Whether an error is because rank 0 has deleted the folder; frameworks raise errors of their own."""
+def _was_deleted(partial: Path, error: BaseException) -> bool:
+    """Return whether an error is due to rank 0 having deleted the folder. Frameworks raise their own exceptions."""
     other = not isinstance(error, Exception) or (isinstance(error, OSError) and error.errno != errno.ENOENT)
     return not other and not partial.exists()
 
 
 def _write_note(partial: Path, rank: int, error: BaseException | None = None) -> None:
-    """Say that a rank has done its part, or why it could not."""
+    """Record that a rank has written its part, or why it could not."""
     path = partial / _NOTE.format(rank)
-    with contextlib.suppress(OSError):  # the folder is gone: rank 0 has failed before
+    with contextlib.suppress(OSError):  # the folder does not exist: rank 0 has failed before
         note = {
             "rank": rank,
             "error": "" if error is None else str(error) or type(error).__name__,
@@ -305,14 +321,14 @@ def _write_note(partial: Path, rank: int, error: BaseException | None = None) ->
         path.with_suffix(".new").rename(path)
 
 
-def _await(partial: Path, rank: Rank) -> None:
-    """Wait for the other ranks' notes, and take them away."""
+def _await_ranks(partial: Path, rank: Rank) -> None:
+    """Wait for the notes of the other ranks, and delete them."""
     deadline = time.monotonic() + rank.patience
     for other in range(1, rank.world):
         path = partial / _NOTE.format(other)
         while not path.exists():
             if time.monotonic() > deadline:
-                raise MachineError(f"rank {other} did not save its part", where=str(partial), fix="see log.txt")
+                raise MachineError(f"rank {other} did not save its part in time", where=str(partial), fix="see log.txt")
             time.sleep(0.01)
         note = msgspec.json.decode(path.read_bytes())
         if note["error"]:
@@ -321,15 +337,15 @@ def _await(partial: Path, rank: Rank) -> None:
         path.unlink()
 
 
-def _disk_is_full(error: BaseException, partial: Path) -> JprepError | None:
-    """What a failed write means; frameworks raise errors of their own, so the disk itself is asked too."""
+def _as_disk_error(error: BaseException, partial: Path) -> JprepError | None:
+    """Translate the error of a failed write. Frameworks raise their own exceptions, so free space is checked too."""
     if isinstance(error, OSError):
         return write_error(error, partial)
     return disk_full_error(partial) if isinstance(error, Exception) and not isinstance(error, JprepError) else None
 
 
 def disk_full_error(folder: Path) -> JprepError | None:
-    """The error of a full disk, where it has hardly any room left; None where it has, or cannot be asked."""
+    """Return the error of a full disk if hardly any space is left; None if there is space or it is unknown."""
     with contextlib.suppress(OSError):
         if shutil.disk_usage(folder).free < _SPARE:
             return write_error(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), folder)

@@ -1,4 +1,4 @@
-"""`COMMIT.json`: what says that a checkpoint is whole, and whether it still is."""
+"""`COMMIT.json`: the manifest of a checkpoint, written last, and the check that its files are undamaged."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     """`COMMIT.json`.
 
     Attributes:
-        step: how many updates were done.
+        step: the number of updates done.
         job: the job's fingerprint.
-        loss: on the validation split, if it was measured.
-        files: by path below the folder.
-        seal: XXH3 (128 bits) of all of this as JSON with an empty seal.
+        loss: the validation loss, if it was measured.
+        files: the files by their path below the folder.
+        seal: XXH3 (128 bits) of this object as JSON with an empty seal.
     """
 
     step: int
@@ -40,23 +40,23 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     seal: str = ""
 
     def sealed(self) -> Commit:
-        """Itself with its seal."""
+        """Return a copy with its seal."""
         bare = msgspec.structs.replace(self, seal="")
         return msgspec.structs.replace(bare, seal=xxhash.xxh3_128_hexdigest(msgspec.json.encode(bare)))
 
 
 def checkpoint_name(step: int) -> str:
-    """The name of a step's folder."""
+    """Return the name of a step's folder."""
     return f"step-{step:08d}"
 
 
 def step_of(folder: Path) -> int:
-    """The step of a folder of that name, whatever mark stands before it."""
+    """Return the step of a checkpoint folder, whatever prefix its name has."""
     return int(folder.name.rpartition("-")[2])
 
 
 def files_of(folder: Path) -> dict[str, Path]:
-    """Return all files below a folder but COMMIT.json, by their paths relative to it.
+    """Return all files below a folder except `COMMIT.json`, by their relative paths.
 
     Raises:
         OSError: a directory cannot be listed.
@@ -71,10 +71,10 @@ def files_of(folder: Path) -> dict[str, Path]:
 
 
 def read_commit(folder: Path) -> Commit | str:
-    """Return the content of COMMIT.json, or what proves that it is missing or damaged.
+    """Return the content of `COMMIT.json`, or the reason why it is invalid.
 
     Raises:
-        MachineError: it exists and cannot be read, which proves nothing.
+        MachineError: it exists and cannot be read; that does not prove damage.
     """
     try:
         data = retry_transient((folder / COMMIT).read_bytes, folder / COMMIT, _unreadable(folder))
@@ -89,10 +89,10 @@ def read_commit(folder: Path) -> Commit | str:
 
 
 def find_checkpoint_damage(folder: Path, commit: Commit) -> str:
-    """Return what proves that a checkpoint's files are not what was written, or "".
+    """Return how a checkpoint's files differ from what was written, or "".
 
     Raises:
-        MachineError: a file or directory cannot be read, which proves nothing.
+        MachineError: a file or directory cannot be read; that does not prove damage.
     """
     try:
         return retry_transient(lambda: _difference(folder, commit), folder, _unreadable(folder))
@@ -111,7 +111,7 @@ def _difference(folder: Path, commit: Commit) -> str:
 
 
 def _unreadable(folder: Path) -> str:
-    """The fix of a checkpoint that cannot be read."""
+    """Return the fix for a checkpoint that cannot be read."""
     aside = folder.with_name(f"unreadable-{folder.name}")
     return (
         "repair the file system, then run the same command again; or use the checkpoint before this one, after "

@@ -1,4 +1,4 @@
-"""`data.lock.json`: the files that a run reads, and that they are what they were when it began."""
+"""`data.lock.json`: the hashes of all files that a run reads, and the check that they have not changed."""
 
 from __future__ import annotations
 
@@ -24,11 +24,16 @@ from jprep.train.run.log import Say, on_stderr
 DATA_LOCK, VERIFIED = "data.lock.json", "verified.json"
 
 _REPAIR = "repair the file system, then run the same command again"
-_WORTH_A_WORD = 1 << 30  # bytes to be read
+_NOTICE_BYTES = 1 << 30  # tell the user before reading so much
 
 
 class DataFile(msgspec.Struct, frozen=True):
-    """A file that a run reads: its size and its SHA-256."""
+    """A file that a run reads.
+
+    Attributes:
+        bytes: its size.
+        sha256: its SHA-256.
+    """
 
     bytes: int
     sha256: str
@@ -38,9 +43,9 @@ class DataLock(msgspec.Struct, frozen=True):
     """`data.lock.json`: what a run reads.
 
     Attributes:
-        dataset: the dataset's fingerprint; "" where there is none.
-        tokenizer: the tokenizer's.
-        files: by name, e.g. `dataset/train.bin`; of labelled rows by key and number in the job, `data/0`.
+        dataset: the dataset's fingerprint; "" without a dataset.
+        tokenizer: the tokenizer's fingerprint.
+        files: files by name, e.g. `dataset/train.bin`; files of labelled rows by key and index in the job, `data/0`.
     """
 
     dataset: str
@@ -49,24 +54,30 @@ class DataLock(msgspec.Struct, frozen=True):
 
 
 class _Verified(msgspec.Struct, frozen=True):
-    """How a file looked when it was read whole, and the SHA-256 of what was read."""
+    """A file that was hashed: its state (size, times, inode) at that time, and its SHA-256."""
 
     look: FileState
     sha256: str
 
 
-class _Remembered(msgspec.Struct, frozen=True):
-    """`verified.json`."""
+class _VerifiedFiles(msgspec.Struct, frozen=True):
+    """`verified.json`: the files that need no new hash while their state is unchanged."""
 
     files: dict[str, _Verified]
 
 
 class _Source(NamedTuple):
-    """A file, its maker's SHA-256 of it ("" where nobody wrote it down), and what makes it again."""
+    """A file to hash.
+
+    Attributes:
+        path: its path.
+        sha256: the SHA-256 that the command that wrote it recorded; "" if there is none.
+        again: how to get it back, for errors.
+    """
 
     path: Path
     sha256: str = ""
-    again: str = "bring back the file as it was"
+    again: str = "restore the file"
 
 
 class _Sources(NamedTuple):
@@ -75,11 +86,16 @@ class _Sources(NamedTuple):
 
 
 def write_data_lock(run: Path, job: Job, say: Say = on_stderr) -> None:
-    """Write down what the run reads, as it stands now. Every file is read once for it.
+    """Record the hashes of all files that the run reads. Every file is read once.
+
+    Args:
+        run: the run directory.
+        job: the job.
+        say: called with a message for the user.
 
     Raises:
-        MismatchError: a file is not what its maker wrote, or the model's vocabulary is not the dataset's.
-        ConfigError: one is not there.
+        MismatchError: a file differs from what its manifest records, or the model and the dataset differ in vocabulary.
+        ConfigError: a file does not exist.
         MachineError: the disk is full or not writable.
     """
     fingerprints, files = _sources(run, job)
@@ -88,13 +104,13 @@ def write_data_lock(run: Path, job: Job, say: Say = on_stderr) -> None:
 
 
 def read_data_lock(run: Path) -> DataLock:
-    """What the run read when it began.
+    """Read the data lock of a run.
 
     Raises:
         MismatchError: it is missing or damaged.
         MachineError: it cannot be read.
     """
-    fix = "bring it back from a copy, or give `jprep train` another output directory"
+    fix = "restore it from a backup, or give `jprep train` another output directory"
     try:
         return decode_checksummed(retry_transient((run / DATA_LOCK).read_bytes, run / DATA_LOCK, _REPAIR), DataLock)
     except OSError as error:
@@ -104,21 +120,26 @@ def read_data_lock(run: Path) -> DataLock:
 
 
 def check_data(run: Path, job: Job, say: Say = on_stderr) -> None:
-    """See that what the run reads is what it was when it began.
+    """Check that the files that the run reads are those that it began with.
 
-    A file is read only where its size, time or inode is not what it was when it was read last.
+    A file is hashed again only if its size, times or inode have changed since it was hashed last.
+
+    Args:
+        run: the run directory.
+        job: the job.
+        say: called with a message for the user.
 
     Raises:
-        MismatchError: it is not; it says what has changed.
-        ConfigError: it is not there.
+        MismatchError: a file has changed; the message names it.
+        ConfigError: a file does not exist.
     """
-    theirs = read_data_lock(run)
+    lock = read_data_lock(run)
     fingerprints, files = _sources(run, job)
-    fix = "give the dataset and the tokenizer that the run began with, or another output directory"
-    refuse_mismatch(fingerprints, {"dataset": theirs.dataset, "tokenizer": theirs.tokenizer}, run, fix)
+    fix = "use the dataset and the tokenizer that the run began with, or another output directory"
+    refuse_mismatch(fingerprints, {"dataset": lock.dataset, "tokenizer": lock.tokenizer}, run, fix)
     for name, file in _read(run, files, say).items():
-        if file != theirs.files.get(name):
-            fix = "bring back the file as it was, or begin in another directory"
+        if file != lock.files.get(name):
+            fix = "restore the file, or use another output directory"
             raise MismatchError(f"{name} is not what the run began with", where=str(files[name].path), fix=fix)
 
 
@@ -130,10 +151,10 @@ def _sources(run: Path, job: Job) -> _Sources:
         fingerprints["dataset"] = about.fingerprint
         if job.model.get("vocab_size", about.vocab_size) != about.vocab_size:
             what = f"the model has {job.model['vocab_size']} ids, and the dataset {about.vocab_size}"
-            raise MismatchError(what, where=str(folder), fix="begin in another directory")
+            raise MismatchError(what, where=str(folder), fix="use another output directory")
         files[f"dataset/{DATASET_JSON}"] = _Source(folder / DATASET_JSON)
         for file in (file for split in about.splits for file in split.files):
-            again = "bring back the file as it was, or `jprep dataset pack … --restart`"
+            again = "restore the file, or run `jprep dataset pack … --restart`"
             files[f"dataset/{file.path}"] = _Source(folder / file.path, file.sha256, again)
     if job.tokenizer:
         folder = (run / job.tokenizer).resolve()
@@ -149,12 +170,12 @@ def _sources(run: Path, job: Job) -> _Sources:
 
 
 def _read(run: Path, files: Mapping[str, _Source], say: Say) -> dict[str, DataFile]:
-    """Size and hash of each file; those that look as they did when they were read last are not read again."""
-    verified, now = _remembered(run), time.time_ns()
+    """Return size and hash of each file. Files whose state is unchanged since they were hashed are not read again."""
+    verified, now = _verified_files(run), time.time_ns()
     looks = {name: _look(source.path) for name, source in files.items()}
     due = [name for name in files if name not in verified or verified[name].look != looks[name]]
-    if (size := sum(looks[name].size for name in due)) >= _WORTH_A_WORD:
-        say(f"reading {size / 1e9:.1f} GB of data, to see that it is what was written; unchanged files only once")
+    if (size := sum(looks[name].size for name in due)) >= _NOTICE_BYTES:
+        say(f"checking {size / 1e9:.1f} GB of data; unchanged files are not read again next time")
     for name in due:
         verified[name] = _Verified(looks[name], _hash(files[name].path))
     for name, source in files.items():
@@ -162,15 +183,15 @@ def _read(run: Path, files: Mapping[str, _Source], say: Say) -> dict[str, DataFi
             raise MismatchError(f"{name} is not what was written", where=str(source.path), fix=source.again)
     settled = {name: one for name, one in verified.items() if one.look.is_settled(now)}
     if due and settled:
-        with contextlib.suppress(MachineError):  # what is not remembered is read again
-            write_atomic(run / VERIFIED, encode_checksummed(_Remembered(settled), indent=1))
+        with contextlib.suppress(MachineError):  # only a cache: without it, files are hashed again
+            write_atomic(run / VERIFIED, encode_checksummed(_VerifiedFiles(settled), indent=1))
     return {name: DataFile(looks[name].size, verified[name].sha256) for name in files}
 
 
-def _remembered(run: Path) -> dict[str, _Verified]:
+def _verified_files(run: Path) -> dict[str, _Verified]:
     try:
-        return decode_checksummed((run / VERIFIED).read_bytes(), _Remembered).files
-    except (OSError, ValueError):  # then everything is read again
+        return decode_checksummed((run / VERIFIED).read_bytes(), _VerifiedFiles).files
+    except (OSError, ValueError):  # then all files are hashed again
         return {}
 
 

@@ -1,4 +1,4 @@
-"""The run directory: what is where, and its job. `docs/runs.md` describes it."""
+"""The run directory: its files, and its job. `docs/runs.md` describes the layout."""
 
 from __future__ import annotations
 
@@ -21,73 +21,81 @@ from jprep.io.retry import retry_transient
 from jprep.train.backend import Plan
 from jprep.train.job.config import FORMAT, UNFINGERPRINTED_KEYS, Job
 from jprep.train.job.fingerprint import extend_job
-from jprep.train.run.attempt import RANKS
+from jprep.train.job.renamed import rename_job_options
 from jprep.train.run.checkpoints import CheckpointStore
 from jprep.train.run.data_lock import check_data, write_data_lock
 from jprep.train.run.log import Say, on_stderr
+from jprep.train.run.ranks import RANKS
 
-JOB, PLAN, ENVIRONMENT, LOCK = "job.json", "plan.json", "env.json", "LOCK"
+JOB, PLAN, ENVIRONMENT, LOCK, HEARTBEAT = "job.json", "plan.json", "env.json", "LOCK", "heartbeat"
+"""Files of a run. The modification time of the heartbeat shows the supervisor that the worker is alive."""
+
 LISTS = "lists"
-"""The folder of a run for lists of samples, where the dataset's own may not be written to."""
+"""The folder for lists of samples, if the dataset's own folder is not writable."""
+
 CHECKPOINTS, EXPORT, INIT, INIT_HASH = "checkpoints", "export", "init.safetensors", "init.sha256"
 
-_FIELDS = ("format", "model", "steps", "samples", "special", "labels")
-_PLACES = ("data", "validation_data", "backend")
-_OTHER_JOB = "give the first command's options again, or another output directory"
+_COMPARED_FIELDS = ("format", "model", "steps", "samples", "special", "labels")
+_PATH_KEYS = ("data", "validation_data", "backend")
+_OTHER_JOB = "use the options of the first command again, or another output directory"
 
 
 def output_directory(run: Path) -> OutputDirectory:
-    """Return the directory of a run, which knows the names of its files."""
+    """Return the run directory as an `OutputDirectory` that knows the names of a run's files."""
     folders = tuple(f"{folder}/*" for folder in (CHECKPOINTS, LISTS, RANKS))
     return OutputDirectory(run, RUN, files=("*.json", INIT, INIT_HASH, *folders))
 
 
 def open_run(run: Path, job: Job, say: Say = on_stderr) -> None:
-    """Make a run directory for a job, or see that the one that stands is the job's.
+    """Create a run directory for a job, or check that the existing one belongs to the job.
 
-    What no weight depends on (`UNFINGERPRINTED_KEYS`), paths, the backend and its options may have changed, but
-    for options that change what is computed; the new ones are recorded. A job may have more steps than the run
-    began with, if its schedule keeps the rates of the steps that are done: see `jprep.train.job.fingerprint`.
+    Keys that no weight depends on (`UNFINGERPRINTED_KEYS`), paths, the backend, and options that do not change the
+    result may differ from those of the existing run; the new ones are stored. A job may have more steps than the run
+    began with, if its schedule gives the steps already done the same learning rates (`jprep.train.job.fingerprint`).
+
+    Args:
+        run: the run directory.
+        job: the job.
+        say: called with a message for the user.
 
     Raises:
-        MismatchError: it holds another job, or the dataset, the tokenizer or labelled rows have changed.
-        MachineError: another process trains there, or it cannot be written.
-        ConfigError: the directory holds something else than a run, or there is no dataset or no tokenizer.
+        MismatchError: the run belongs to another job, or the dataset, the tokenizer or labelled rows have changed.
+        MachineError: another process trains there, or the directory is not writable.
+        ConfigError: the directory holds something else, or the dataset or the tokenizer does not exist.
     """
     out = output_directory(run)
     with out.claim():
         if (run / JOB).exists():
-            job = _continued(job, run, say)
+            job = _resumed_job(job, run, say)
         else:
             write_data_lock(run, job, say)
         out.seal(job)
 
 
 def read_job(run: Path) -> Job:
-    """Read a run's job.
+    """Read a run's job. Backend options under their former names get the current ones.
 
     Raises:
         ConfigError: there is no run, or its job.json is damaged.
         MachineError: it cannot be read.
-        MismatchError: another version of jprep has made it.
+        MismatchError: another version of jprep wrote it.
     """
     try:
-        job = decode_checksummed(
-            retry_transient((run / JOB).read_bytes, run / JOB, "repair the file system, then try again"), Job
-        )
+        fix = "repair the file system, then try again"
+        job = decode_checksummed(retry_transient((run / JOB).read_bytes, run / JOB, fix), Job)
     except OSError as error:
-        raise ConfigError("there is no run here", where=str(run), fix="`jprep train` makes one") from error
+        raise ConfigError("there is no run here", where=str(run), fix="`jprep train` creates one") from error
     except ValueError as error:
-        fix = "bring job.json back from a copy, or give `jprep train` another output directory"
+        fix = "restore job.json from a backup, or give `jprep train` another output directory"
         raise ConfigError(f"job.json is damaged: {error}", where=str(run), fix=fix) from error
     if job.format != FORMAT:
-        fix = "go on with the jprep that began it, or begin in another directory"
-        raise MismatchError(f"a run of format {job.format}, and this jprep has {FORMAT}", where=str(run), fix=fix)
-    return job
+        fix = "use the version of jprep that began it, or another output directory"
+        raise MismatchError(f"the run has format {job.format}; this jprep reads {FORMAT}", where=str(run), fix=fix)
+    return rename_job_options(job)
 
 
 def write_plan(run: Path, plan: Plan) -> None:
-    """Write `plan.json`: how the worker of an attempt is started, for those that are started on other machines.
+    """Write `plan.json`: how the worker of an attempt is started, for processes on other hosts.
 
     Raises:
         MachineError: it cannot be written.
@@ -96,11 +104,11 @@ def write_plan(run: Path, plan: Plan) -> None:
 
 
 def read_plan(run: Path) -> Plan:
-    """How the worker of the newest attempt is started; the attempt's own variables are among the plan's.
+    """Read how the worker of the newest attempt is started; `Plan.env` holds the attempt's variables.
 
     Raises:
-        OSError: nobody has started one, or it cannot be read.
-        ConfigError: another version of jprep has written it.
+        OSError: there has been no attempt, or the file cannot be read.
+        ConfigError: it is damaged, or another version of jprep wrote it.
     """
     try:
         return decode_checksummed((run / PLAN).read_bytes(), Plan)
@@ -109,7 +117,7 @@ def read_plan(run: Path) -> Plan:
 
 
 def write_environment(run: Path) -> None:
-    """Write `env.json`: this process's Python and the version of every distribution that it could import.
+    """Write `env.json`: this process's Python, and the version of every distribution that it can import.
 
     Raises:
         MachineError: it cannot be written.
@@ -121,22 +129,22 @@ def write_environment(run: Path) -> None:
 
 
 def checkpoints_of(run: Path, job: Job) -> CheckpointStore:
-    """A run's checkpoints."""
+    """Return the checkpoints of a run."""
     keep = job.train.checkpoint
     return CheckpointStore(run / CHECKPOINTS, job.fingerprint, keep.keep_last, keep.keep_best, job.earlier)
 
 
 def sample_lists_folder(dataset: Path, run: Path) -> Path:
-    """Where lists of a dataset's samples go: beside it, or into the run where it may not be written to."""
+    """Return where lists of a dataset's samples are stored: in the dataset, or in the run if that is not writable."""
     return dataset if os.access(dataset, os.W_OK) else run / LISTS
 
 
-def _continued(job: Job, run: Path, say: Say) -> Job:
-    """Return the job as the run that stands goes on with it.
+def _resumed_job(job: Job, run: Path, say: Say) -> Job:
+    """Return the job that an existing run resumes with.
 
     Raises:
-        MismatchError: it is another job's.
-        ConfigError: job.json is damaged, and no checkpoint says that it was the same.
+        MismatchError: the run belongs to another job.
+        ConfigError: job.json is damaged, and no checkpoint shows that the job is the same.
     """
     try:
         before = read_job(run)
@@ -145,34 +153,34 @@ def _continued(job: Job, run: Path, say: Say) -> Job:
         if not any(map(store.owns, store.committed()[-1:])):
             raise
         check_data(run, job, say)
-        say(f"{JOB} is damaged, and is written again: the newest checkpoint is this job's")
+        say(f"{JOB} is damaged and is written again: the newest checkpoint belongs to this job")
         return job
     job = _same_or_longer(job, before, run, say)
     if before.backend != job.backend:
-        say(f"this run was begun with {before.backend}, and goes on with {job.backend}")
+        say(f"this run began on the backend {before.backend} and resumes on {job.backend}")
     return job
 
 
-def _same_or_longer(job: Job, theirs: Job, run: Path, say: Say) -> Job:
-    """Return the job as the run goes on with it.
+def _same_or_longer(job: Job, before: Job, run: Path, say: Say) -> Job:
+    """Return the job that the run resumes with. Data is compared before fingerprints, which name no difference.
 
     Raises:
-        MismatchError: the run is another job's. Data is looked at before fingerprints, which name nothing.
+        MismatchError: the run belongs to another job.
     """
-    if longer := extend_job(job, theirs, str(run)):
+    if longer := extend_job(job, before, str(run)):
         check_data(run, longer, say)
-        say(f"this run had {theirs.steps:,} steps, and goes on to {job.steps:,}")
+        say(f"this run had {before.steps:,} steps and is extended to {job.steps:,}")
         return longer
-    refuse_mismatch(_depends_on(job), _depends_on(theirs), run, _OTHER_JOB)
+    refuse_mismatch(_compared(job), _compared(before), run, _OTHER_JOB)
     check_data(run, job, say)
-    refuse_mismatch({"fingerprint": job.fingerprint}, {"fingerprint": theirs.fingerprint}, run, _OTHER_JOB)
-    return msgspec.structs.replace(job, earlier=theirs.earlier)
+    refuse_mismatch({"fingerprint": job.fingerprint}, {"fingerprint": before.fingerprint}, run, _OTHER_JOB)
+    return msgspec.structs.replace(job, earlier=before.earlier)
 
 
-def _depends_on(job: Job) -> dict[str, Any]:
-    """What can be named of all that a job's weights and the files of its checkpoints depend on."""
+def _compared(job: Job) -> dict[str, Any]:
+    """Return the named values that a job's weights and checkpoint files depend on, for messages about differences."""
     fields = plain(msgspec.structs.asdict(job))
-    train = {key: value for key, value in fields["train"].items() if key not in (*UNFINGERPRINTED_KEYS, *_PLACES)}
+    train = {key: value for key, value in fields["train"].items() if key not in (*UNFINGERPRINTED_KEYS, *_PATH_KEYS)}
     train["model"] = {key: value for key, value in train["model"].items() if key != "init"}  # a path
-    kept = {key: fields[key] for key in _FIELDS}
+    kept = {key: fields[key] for key in _COMPARED_FIELDS}
     return {**kept, "train": train, "options": fields["computed"]}

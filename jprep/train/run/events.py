@@ -1,4 +1,4 @@
-"""`events.jsonl`: what happened in a run, one JSON object a line, for reports, trackers and the supervisor."""
+"""`events.jsonl`: the log of a run, one JSON object per line, read by reports, trackers and the supervisor."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _BLOCK = 1 << 20
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that happened.
+    """One event.
 
     Attributes:
         time: seconds since 1970.
-        step: how many updates were done.
-        kind: `start`, a worker begins after so many steps; `log`, figures of training; `validation`, figures of
-            validation; `checkpoint`, it is committed; `restart`, the worker died or was silent and is started again;
-            `signal`, it was asked to leave and left; `damaged`, a checkpoint was set aside; `rewind`, the user had all
-            later checkpoints set aside; `end`, the run is over, with `code` 0 or that of the error in `note`.
-        figures: by name; null where one is not finite.
-        note: in words.
+        step: the number of updates done.
+        kind: `start`, a worker starts after that step; `log`, training metrics; `validation`, validation metrics;
+            `checkpoint`, one was committed; `restart`, the worker died or hung and is restarted; `signal`, it was
+            stopped by a signal; `damaged`, a checkpoint was set aside; `rewind`, the user had all later checkpoints
+            set aside; `end`, the run is over, with the metric `code`: 0, or the exit code of the error in `note`.
+        figures: metrics by name; null if not finite.
+        note: a message.
     """
 
     time: float
@@ -47,7 +47,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
 _decoder = msgspec.json.Decoder(Event)
 
 _CHECK = b',"check":"%s"}'
-"""The end of each line: the XXH3 (64 bits) of the line without it. Lines of earlier versions have none."""
+"""The end of each line: XXH3 (64 bits) of the rest of the line. Earlier versions wrote none."""
 
 _CHECKED = re.compile(rb'(.*),"check":"([0-9a-f]{16})"}')
 
@@ -55,7 +55,14 @@ _CHECKED = re.compile(rb'(.*),"check":"([0-9a-f]{16})"}')
 def record_event(
     run: Path, kind: EventKind, step: int, figures: Mapping[str, float | None] = {}, note: str = ""
 ) -> None:
-    """Append an event: one write of a whole line, so that several processes may do it at once.
+    """Append an event, by a single write of a whole line: several processes may append at once.
+
+    Args:
+        run: the run directory.
+        kind: see `Event`.
+        step: the number of updates done.
+        figures: metrics by name.
+        note: a message.
 
     Raises:
         MachineError: the disk is full or not writable.
@@ -75,14 +82,14 @@ def record_event(
 
 def _write(handle: int, line: bytes) -> None:
     size = os.fstat(handle).st_size
-    if size and os.pread(handle, 1, size - 1) != b"\n":  # a write was cut short: its line stays alone
+    if size and os.pread(handle, 1, size - 1) != b"\n":  # an earlier write was truncated: start a new line
         line = b"\n" + line
-    if os.write(handle, line) < len(line):  # the disk has become full: writing the rest says so
+    if os.write(handle, line) < len(line):  # the disk is full: the next write raises the error
         os.write(handle, b"\n")
 
 
 class EventReader:
-    """Reads a run's events as they come.
+    """Reads a run's events incrementally.
 
     Args:
         run: the run directory.
@@ -92,12 +99,12 @@ class EventReader:
         self._path, self._offset, self._rest = run / EVENTS, 0, b""
 
     def new(self) -> list[Event]:
-        """Return the events since the last call.
+        """Return the events appended since the last call.
 
-        A line that is not complete yet is left for the next call; those that are damaged are skipped.
+        An incomplete last line is left for the next call; damaged lines are skipped.
 
         Raises:
-            OSError: the file cannot be read; the next call begins where this one did.
+            OSError: the file cannot be read; the next call starts at the same place.
         """
         found: list[Event] = []
         offset, rest = self._offset, self._rest
@@ -112,7 +119,7 @@ class EventReader:
 
 
 def _event(line: bytes) -> Event | None:
-    """The event of a line; None for one that was cut short (a kill, a full disk) or changed."""
+    """Return the event of a line; None if the line is truncated (a kill, a full disk) or damaged."""
     if found := _CHECKED.fullmatch(line):
         line = found[1] + b"}"
         if _digest(line) != found[2]:
@@ -128,16 +135,16 @@ def _digest(event: bytes) -> bytes:
 
 
 def read_events(run: Path) -> list[Event]:
-    """All of a run's events, in order; none where it has not begun."""
+    """Return all events of a run, in order; none if it has not started."""
     return EventReader(run).new()
 
 
 def last_end(events: Iterable[Event], before: Event | None = None) -> Event | None:
-    """The `end` that no `start` came after.
+    """Return the last `end` event that no `start` follows.
 
     Args:
-        events: in order.
-        before: that of earlier events.
+        events: events in order.
+        before: the result for earlier events.
     """
     for event in events:
         if event.kind in ("start", "end"):
@@ -146,7 +153,7 @@ def last_end(events: Iterable[Event], before: Event | None = None) -> Event | No
 
 
 def saved_steps(events: Iterable[Event]) -> set[int]:
-    """Return the steps of all checkpoints that were committed and not given up since by a start at an earlier step."""
+    """Return the steps of all committed checkpoints, except those discarded by a later start at an earlier step."""
     found: set[int] = set()
     for event in events:
         if event.kind in ("start", "rewind"):
@@ -159,9 +166,17 @@ def saved_steps(events: Iterable[Event]) -> set[int]:
 def metric_curve(
     events: Iterable[Event], kind: EventKind = "log", figure: str = "loss"
 ) -> tuple[list[int], list[float]]:
-    """Steps in order, and a figure at each.
+    """Return the values of a metric over the steps.
 
-    What came after step S is forgotten where a `start` goes on from S; of a step told twice the last one counts.
+    A `start` at step S discards the values of later steps. If a step was logged twice, the last value counts.
+
+    Args:
+        events: events in order.
+        kind: `log` or `validation`.
+        figure: the metric's name.
+
+    Returns:
+        The steps in ascending order, and the value at each.
     """
     found: dict[int, float] = {}
     for event in events:

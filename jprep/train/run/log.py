@@ -1,4 +1,4 @@
-"""`log.txt`: what workers print, up to a size; and what the user is told meanwhile."""
+"""`log.txt`: the output of the workers, of limited size; and messages to the user on stderr."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from jprep.io.os_errors import write_error
 LOG = "log.txt"
 
 Say = Callable[[str], None]
+"""Shows a message to the user."""
 
 LOG_BYTES = 64 << 20
-"""A log that is larger is cut; its end is kept."""
+"""A larger log is truncated; its end is kept."""
 
 _KEPT = 1 << 20
 _LINE = 300  # characters
-_TAIL = 6000  # bytes that are shown when a run fails
+_TAIL = 6000  # bytes to show when a run fails
 
 
 def cut_log(run: Path) -> None:
-    """Keep log.txt below `LOG_BYTES`: of one that is larger only the end is kept, after a line that says so."""
+    """Truncate a `log.txt` larger than `LOG_BYTES`: keep its end, after a line that says how much was removed."""
     path = run / LOG
     with contextlib.suppress(OSError), path.open("r+b") as file:
         size = os.fstat(file.fileno()).st_size
@@ -32,23 +33,23 @@ def cut_log(run: Path) -> None:
             return
         file.seek(size - _KEPT)
         kept = file.read()
-        file.truncate(0)  # workers append: they go on behind what is written now
+        file.truncate(0)  # workers append (O_APPEND), so they continue after what is written here
         file.seek(0)
-        file.write(b"[jprep: %d bytes that stood here were cut]\n" % (size - len(kept)) + kept)
+        file.write(b"[jprep: %d bytes were removed here]\n" % (size - len(kept)) + kept)
 
 
 def on_stderr(text: str) -> None:
-    """Print a message to the user, escaped. No run fails because it cannot be printed: the terminal may be closed."""
+    """Print a message on stderr, escaped. A closed terminal is no error: no run may fail because of a message."""
     with contextlib.suppress(OSError):
         sys.stderr.write(escaped(text) + "\n")
 
 
 @contextlib.contextmanager
 def open_log(run: Path) -> Iterator[int]:
-    """A handle to append by, for a worker's output.
+    """Yield a file descriptor that appends to the log, for a worker's output.
 
     Raises:
-        MachineError: it cannot be written.
+        MachineError: the log cannot be written.
     """
     try:
         handle = os.open(run / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -61,13 +62,13 @@ def open_log(run: Path) -> Iterator[int]:
 
 
 def last_log_line(run: Path) -> str:
-    """The last line of the log that says something, or what of it tells enough; launchers end theirs with rules."""
+    """Return the last line of the log with a letter or digit, shortened: launchers end their output with rulers."""
     lines = reversed(log_tail(run).splitlines())
     return next((line.strip() for line in lines if any(map(str.isalnum, line))), "")[:_LINE]
 
 
 def log_tail(run: Path) -> str:
-    """What a worker said last."""
+    """Return the end of the log."""
     try:
         data = (run / LOG).read_bytes()[-_TAIL:]
     except OSError:

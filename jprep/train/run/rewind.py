@@ -1,4 +1,4 @@
-"""Set a run's later checkpoints aside: `python -m jprep.train.run.rewind RUN`, or `jprep train --resume`."""
+"""`python -m jprep.train.run.rewind RUN`: set aside later checkpoints of a run, as `jprep train --resume` does."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from jprep.train.run.directory import LOCK, checkpoints_of, read_job
 from jprep.train.run.log import on_stderr
 from jprep.train.run.resume import rewind
 
+_PROGRAM = "python -m jprep.train.run.rewind"
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Set aside the checkpoints after a step, and return the exit code. The next start begins there."""
-    parser = argparse.ArgumentParser(
-        prog="python -m jprep.train.run.rewind", description="Set later checkpoints aside."
-    )
+    """Set aside the checkpoints after a step, where the next start then resumes. Return the exit code."""
+    parser = argparse.ArgumentParser(prog=_PROGRAM, description="Set aside the checkpoints after a step.")
     parser.add_argument("run", type=Path, help="the run directory")
-    parser.add_argument("--step", type=int, default=0, help="begin after this one; 0, the default, is the beginning")
+    parser.add_argument("--step", type=int, default=0, help="the step to resume from; default: 0, from the beginning")
     given = parser.parse_args(arguments)
     run = given.run.absolute()
     try:

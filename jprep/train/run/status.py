@@ -1,4 +1,4 @@
-"""How far a run has come and how fast it goes, read from its events."""
+"""The progress and throughput of a run, read from its events."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from jprep.train.run.events import Event
 
 
 class RunStatus:
-    """Follows events.
+    """The state of a run after the events given to `add`.
 
     Attributes:
-        step: updates that are done.
-        saved: those that the newest checkpoint has.
-        loss: of the last step that was logged; None before one was.
-        validation: the last figures of the validation split, `loss` among them; none where nothing was measured.
-        rate: updates a second since the last start, the time up to its first figures left out where there are more;
-            None before there are any.
+        step: the number of updates done.
+        saved: the step of the newest checkpoint.
+        loss: the loss logged last; None if none was logged.
+        validation: the last validation metrics, `loss` among them; empty if none were measured.
+        rate: updates per second since the last start, without the time before the first logged step if there are
+            several; None if unknown.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class RunStatus:
         self._warm = False
 
     def add(self, events: Iterable[Event]) -> None:
-        """Take more events, in order."""
+        """Add further events, in order."""
         for event in events:
             if event.kind == "start":
                 self.step = self.saved = event.step
@@ -42,7 +42,7 @@ class RunStatus:
                 self.saved = event.step
 
     def seconds_left(self, steps: int) -> float | None:
-        """How long a run of so many steps still takes at this pace; None where nobody knows."""
+        """Estimate the seconds until a step is reached at the current rate; None if the rate is unknown."""
         return (steps - self.step) / self.rate if self.rate else None
 
     def _measure(self, event: Event) -> None:

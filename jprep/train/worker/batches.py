@@ -1,4 +1,4 @@
-"""A job's batches: of packed text or of labelled rows, to train on and to validate on."""
+"""The batches of a job: packed text or labelled rows, for training and validation."""
 
 from __future__ import annotations
 
@@ -17,15 +17,18 @@ from jprep.train.run.directory import sample_lists_folder
 
 
 class Batches:
-    """What a run trains on and validates on.
+    """The training and validation batches of a run.
 
     Args:
-        run: the run directory, from which the job's paths lead.
+        run: the run directory, which the job's paths are relative to.
         job: the job.
 
+    Attributes:
+        train: the sampler of the training split.
+
     Raises:
-        ConfigError: a split has no sample, or the data cannot be read.
-        MismatchError: the data is not what the job was made for.
+        ConfigError: a split is empty, or the data cannot be read.
+        MismatchError: the data is not that of the job.
     """
 
     def __init__(self, run: Path, job: Job) -> None:
@@ -34,12 +37,12 @@ class Batches:
         self.train = self._split(TRAIN)
         self._validation: Sampler | LabelledSampler | None = None
         if self.train.samples != job.samples:
-            what = f"the job was made for {job.samples} samples an epoch, and there are {self.train.samples}"
+            what = f"an epoch has {self.train.samples} samples, but the job was built for {job.samples}"
             raise MismatchError(what, where=str(run), fix="give `jprep train` another output directory")
 
     @property
     def validation(self) -> Sampler | LabelledSampler:
-        """The validation split.
+        """The sampler of the validation split.
 
         Raises:
             ConfigError: there is none, or it is empty.
@@ -49,9 +52,9 @@ class Batches:
         return self._validation
 
     def validating(self, rank: int, world: int) -> Iterator[Batch | LabelledBatch]:
-        """Each sample of the validation split once, or as many batches of them as the job says.
+        """Yield this rank's rows of each validation batch: the whole split once, or the job's number of batches.
 
-        The last batch may have fewer rows, and none for some ranks.
+        The last batch may have fewer rows, and no row for some ranks.
         """
         sampler = self.validation
         steps = -(-sampler.samples // self._job.train.batch)
@@ -80,12 +83,12 @@ class Batches:
 
 
 def _read(run: Path, job: Job) -> LabelledSplits:
-    from jprep.tokenizer import load_tokenizer  # with libraries that runs on packed text do without
+    from jprep.tokenizer import load_tokenizer  # imports libraries that runs on packed text do not need
 
     return read_labelled_splits(job.train, load_tokenizer(run / job.tokenizer), run, job.labels)
 
 
 def _first_epoch(batch: Any) -> Any:
-    """A batch without the rows that lie beyond the first epoch."""
+    """Return a batch without the rows that belong to the next epoch."""
     inside = batch.epochs == 0
     return type(batch)(*(None if field is None else field[inside] for field in batch))

@@ -1,4 +1,4 @@
-"""A worker's command line: the verbs that every backend has."""
+"""The command line of a worker: the subcommands that every backend has."""
 
 from __future__ import annotations
 
@@ -14,35 +14,39 @@ from jprep.train.worker.out_of_memory import is_out_of_memory
 
 
 def worker_parsers(module: str) -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
-    """The worker's parser, and that of `train`, for a backend's own arguments."""
+    """Return the worker's parser and that of `train`, to which a backend adds its own arguments.
+
+    Args:
+        module: the worker's module, for usage messages.
+    """
     parser = argparse.ArgumentParser(prog=module)
-    verbs = parser.add_subparsers(dest="verb", required=True)
-    train = verbs.add_parser("train", help="a run, to its end")
+    commands = parser.add_subparsers(dest="command", required=True)
+    train = commands.add_parser("train", help="train a run to its end")
     train.add_argument("run", type=Path)
-    export = verbs.add_parser("export", help="a checkpoint's weights as model.safetensors")
+    export = commands.add_parser("export", help="write a checkpoint's weights as model.safetensors")
     export.add_argument("run", type=Path)
     export.add_argument("checkpoint", type=Path)
     export.add_argument("folder", type=Path)
-    infer = verbs.add_parser("infer", help="requests from standard input, answers to standard output")
+    infer = commands.add_parser("infer", help="serve requests: from standard input, to standard output")
     infer.add_argument("folder", type=Path)
     return parser, train
 
 
-def run_command(given: argparse.Namespace, train: Callable[[argparse.Namespace], int], answering: str) -> int:
-    """Do what a verb says; the exit code.
+def run_command(given: argparse.Namespace, train: Callable[[argparse.Namespace], int], server: str) -> int:
+    """Run a subcommand, and return the exit code.
 
     Args:
-        given: what the parser has read.
+        given: the parsed arguments.
         train: trains a run.
-        answering: the module whose `answer` is given an exported folder. It loads what training does not need.
+        server: the module whose `serve_model` is called with an exported folder; imported for `infer` only.
     """
-    if given.verb == "train":
+    if given.command == "train":
         return train(given)
     try:
-        if given.verb == "export":
+        if given.command == "export":
             CheckpointReader(given.checkpoint).export(given.folder)
         else:
-            import_module(answering).answer(given.folder)
+            import_module(server).serve_model(given.folder)
         return 0
     except JprepError as error:
         on_stderr(f"jprep: {error}")
@@ -50,6 +54,6 @@ def run_command(given: argparse.Namespace, train: Callable[[argparse.Namespace],
     except Exception as error:
         if not is_out_of_memory(error):
             raise
-        full = MachineError(f"out of memory: {error}", where=given.verb, fix="use a machine with more memory")
+        full = MachineError(f"out of memory: {error}", where=given.command, fix="use a machine with more memory")
         on_stderr(f"jprep: {full}")
         return full.exit_code

@@ -1,4 +1,4 @@
-"""What is measured on the validation split of `classify` and `regress`; `docs/training.md` has the definitions."""
+"""Validation metrics of `classify` and `regress`. `docs/training.md` has the definitions."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from jprep.train.job.config import Job
 
 Doubles = npt.NDArray[np.float64]
 
-_EACH = 20  # labels; with more of them no F1 of each is told
+_F1_LABELS = 20  # with more labels, F1 per label is left out
 
 
 class Metrics:
-    """Takes a rank's predictions batch by batch, and makes figures of those of all ranks.
+    """Collects a rank's predictions batch by batch, and computes metrics over those of all ranks.
 
     Args:
-        job: the job; under `clm` and `mlm` there are no figures.
-        world: how many ranks take part.
+        job: the job; `clm` and `mlm` have no metrics.
+        world: the number of ranks.
     """
 
     def __init__(self, job: Job, world: int = 1) -> None:
@@ -28,11 +28,11 @@ class Metrics:
         self._rows, self._parts = job.train.batch // world, [np.zeros((0, 2))]
 
     def add(self, outputs: npt.ArrayLike, labels: npt.ArrayLike) -> None:
-        """Take this rank's rows of a batch. Once for each batch, and where it has no row as well.
+        """Add this rank's rows of a batch. Call it once for every batch, even if the rank has no row of it.
 
         Args:
-            outputs: of `classify`, (rows, labels), a row's largest is its class; of `regress`, (rows,) or (rows, 1).
-            labels: the batch's, (rows,).
+            outputs: for `classify`, logits (rows, labels); for `regress`, scores (rows,) or (rows, 1).
+            labels: the labels of the batch, (rows,).
         """
         expected = np.asarray(labels, np.float64)
         found = np.asarray(outputs, np.float64).reshape(len(expected), len(self._labels) if self._classes else 1)
@@ -43,17 +43,17 @@ class Metrics:
 
     @property
     def part(self) -> Doubles:
-        """This rank's predictions and labels, (rows, 2), of one shape on all ranks: what an all-gather takes.
+        """This rank's predictions and labels, (rows, 2), of the same shape on all ranks, as an all-gather needs.
 
-        A row that is missing in the last batch has NaN for its label.
+        Rows missing in the last batch have the label NaN.
         """
         return np.concatenate(self._parts)
 
     def figures(self, parts: Iterable[Doubles] | None = None) -> dict[str, float]:
-        """The figures: the same doubles however the rows were spread over ranks; NaN where one is not defined.
+        """Return the metrics by name. They do not depend on how rows were distributed; undefined ones are NaN.
 
         Args:
-            parts: `part` of every rank; by default this one's only.
+            parts: `part` of every rank; by default only this rank's.
         """
         seen = np.concatenate(list(parts) if parts is not None else [self.part])
         found, expected = seen[~np.isnan(seen[:, 1])].T
@@ -69,36 +69,36 @@ class Metrics:
 def classification_metrics(
     found: npt.NDArray[np.number], expected: npt.NDArray[np.number], labels: list[str]
 ) -> dict[str, float]:
-    """Accuracy, macro F1, Matthews' correlation and F1 of each label.
+    """Return accuracy, macro F1, Matthews' correlation coefficient, and F1 per label.
 
     Args:
-        found: places in `labels`, (rows,).
-        expected: the same, as the rows have them.
-        labels: the names of classes.
+        found: predicted class indices, (rows,).
+        expected: true class indices, (rows,).
+        labels: the class names.
     """
     count = len(labels)
     table = np.bincount((count * expected + found).astype(np.int64), minlength=count * count).reshape(count, count)
-    right, told, true = np.diagonal(table), table.sum(axis=0), table.sum(axis=1)
-    f1 = 2 * right / np.maximum(told + true, 1)
-    macro = math.fsum(f1[told + true > 0]) / int((told + true > 0).sum())
-    accuracy, mcc = int(right.sum()) / len(found), _matthews(int(right.sum()), told.tolist(), true.tolist())
-    each = dict(zip((f"f1/{label}" for label in labels), f1.tolist(), strict=True)) if count <= _EACH else {}
+    right, predicted, true = np.diagonal(table), table.sum(axis=0), table.sum(axis=1)
+    f1 = 2 * right / np.maximum(predicted + true, 1)
+    macro = math.fsum(f1[predicted + true > 0]) / int((predicted + true > 0).sum())
+    accuracy, mcc = int(right.sum()) / len(found), _matthews(int(right.sum()), predicted.tolist(), true.tolist())
+    each = dict(zip((f"f1/{label}" for label in labels), f1.tolist(), strict=True)) if count <= _F1_LABELS else {}
     return {"accuracy": accuracy, "macro_f1": macro, "mcc": mcc, **each}
 
 
-def _matthews(hits: int, told: list[int], true: list[int]) -> float:
+def _matthews(hits: int, predicted: list[int], true: list[int]) -> float:
     rows = sum(true)
-    above = hits * rows - sum(one * other for one, other in zip(told, true, strict=True))
-    below = (rows**2 - sum(one**2 for one in told)) * (rows**2 - sum(one**2 for one in true))
+    above = hits * rows - sum(one * other for one, other in zip(predicted, true, strict=True))
+    below = (rows**2 - sum(one**2 for one in predicted)) * (rows**2 - sum(one**2 for one in true))
     return above / math.sqrt(below) if below else 0.0
 
 
 def regression_metrics(found: Doubles, expected: Doubles) -> dict[str, float]:
-    """Root of the mean squared error, Pearson's and Spearman's correlation.
+    """Return the root mean squared error, and Pearson's and Spearman's correlation coefficients.
 
     Args:
-        found: outputs, (rows,).
-        expected: scores, (rows,).
+        found: predicted scores, (rows,).
+        expected: true scores, (rows,).
     """
     error = math.sqrt(math.fsum((found - expected) ** 2) / len(found))
     return {"rmse": error, "pearson": _pearson(found, expected), "spearman": _pearson(_ranks(found), _ranks(expected))}
@@ -111,6 +111,6 @@ def _pearson(one: Doubles, other: Doubles) -> float:
 
 
 def _ranks(values: Doubles) -> Doubles:
-    """Places in order from 0, equal values at the mean of theirs."""
+    """Return the ranks of values from 0; equal values share the mean of their ranks."""
     _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
     return (np.cumsum(counts) - (counts + 1) / 2)[which]

@@ -1,4 +1,4 @@
-"""What is wanted soon, made in a thread before its turn comes."""
+"""Compute items in a background thread before they are needed."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _AHEAD = 2
 
 
 def prefetch(make: Callable[[int], Item], first: int, end: int) -> Generator[Item, None, None]:
-    """What `make` gives for each number, in order; the next two are made while one is looked at.
+    """Yield `make(first)`, …, `make(end - 1)`, computed in a thread up to two items ahead.
 
     Args:
-        make: is called in one thread, with a number after the other. An error of its is raised where its turn comes.
+        make: called in one thread, with ascending numbers. Its exceptions are raised when that item is due.
         first: the first number.
         end: the number after the last.
     """
-    pool, waiting = ThreadPoolExecutor(1, "jprep-ahead"), deque[Future[Item]]()
+    pool, waiting = ThreadPoolExecutor(1, "jprep-prefetch"), deque[Future[Item]]()
     try:
         for number in range(first, end):
             while len(waiting) <= _AHEAD and number + len(waiting) < end:

@@ -1,4 +1,4 @@
-"""All that a backend's worker needs of jprep. `docs/runs.md` has a whole worker in a page."""
+"""The session of a worker: everything that a backend's worker needs from jprep. `docs/runs.md` shows a whole worker."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -19,33 +18,33 @@ from jprep.dataset.sampling.sampler import Batch
 from jprep.errors import ConfigError, InputError, JprepError, MachineError
 from jprep.io.os_errors import write_error
 from jprep.train.job.config import Job
-from jprep.train.run.attempt import ATTEMPT, RESUME, AttemptWatch, Decision, RankLock, RankSync, is_current_attempt
+from jprep.train.run.attempt import ATTEMPT, RESUME, AttemptWatch, is_current_attempt
 from jprep.train.run.checkpoints import Rank
 from jprep.train.run.commit import step_of
 from jprep.train.run.data_lock import check_data
-from jprep.train.run.directory import CHECKPOINTS, checkpoints_of, read_job, write_environment
+from jprep.train.run.directory import CHECKPOINTS, HEARTBEAT, INIT, checkpoints_of, read_job, write_environment
 from jprep.train.run.events import EventKind, record_event
 from jprep.train.run.log import on_stderr
+from jprep.train.run.ranks import RankLock
 from jprep.train.worker.batches import Batches
+from jprep.train.worker.checkpoint_saver import CheckpointSaver
 from jprep.train.worker.out_of_memory import end_figures, memory_errors
 from jprep.train.worker.prefetch import Item, prefetch
+from jprep.train.worker.rank_sync import Decision, RankSync
 from jprep.train.worker.unsupervised import RunStart, await_start, lead_start
 
-HEARTBEAT = "heartbeat"
-"""A file whose time of change says that a worker is alive; the supervisor looks at it."""
-
-_BEAT = 0.2  # seconds between two of them
+_HEARTBEAT_SECONDS = 0.2
 
 
 @dataclass
 class DueActions:
-    """What is to be done after a step, in this order.
+    """What to do after a step, in this order.
 
     Attributes:
-        log: write figures down.
-        validate: measure the loss on the validation split.
-        checkpoint: save. `validated` sets it where the loss is among the best; so it is read after that.
-        stop: the run was asked to leave; `batches` ends after this step.
+        log: log the metrics.
+        validate: measure the metrics of the validation split.
+        checkpoint: save. `validated` sets it if the loss is among the best, so read it after that.
+        stop: the run is being stopped; `batches` ends after this step.
     """
 
     log: bool
@@ -57,97 +56,99 @@ class DueActions:
 class Session:
     """A worker's part in a run.
 
-    Steps count updates, from 1: step s is over when s updates are done, and its batch is the sampler's number s - 1.
+    Steps count updates, from 1: step s is complete after s updates, and its batch is number s - 1 of the sampler.
 
     Args:
         run: the run directory.
-        rank: this process's number.
-        world: how many processes take part.
-        whole: whether each is given all rows of a batch: they run one program, which divides them.
+        rank: this process's rank.
+        world: the number of ranks.
+        whole: whether every rank gets all rows of a batch, as in a single program that shards its batches itself.
 
     Attributes:
+        run: the run directory, absolute.
         job: the job.
-        start: how many updates are done already.
-        resume: the folder of the checkpoint that they are in; None at the beginning.
+        initial_weights: the safetensors file with the weights of step 0.
+        start: the number of updates already done.
+        resume: the folder of the checkpoint to resume from; None at step 0.
 
     Raises:
-        ConfigError: there is no run, or its data cannot be used by so many processes.
-        MismatchError: its data is not what it was.
-        MachineError: another process trains there, or the supervisor that started this one is gone.
+        ConfigError: there is no run, or its batch cannot be divided among the ranks.
+        MismatchError: its data has changed.
+        MachineError: another process trains there, or the supervisor that started this process is dead.
         JprepError: another process has this rank in the same attempt.
     """
 
     job: Job
 
     def __init__(self, run: Path, rank: int = 0, world: int = 1, *, whole: bool = False) -> None:
-        self._run, self._rank, self._world = Path(run).absolute(), rank, world
+        self.run = Path(run).absolute()
+        self.initial_weights = self.run / INIT
+        self._rank, self._world = rank, world
         self._share = (0, 1) if whole else (rank, world)
-        self._asked, self._beaten = False, 0.0
-        self._open = contextlib.ExitStack()
-        self._main = threading.current_thread() is threading.main_thread()
+        self._signalled, self._last_beat = False, 0.0
+        self._resources = contextlib.ExitStack()
         try:
-            self._begin()
+            self._open()
         except BaseException:
             self.close()
             raise
 
-    def _begin(self) -> None:
-        run, rank, world = self._run, self._rank, self._world
-        self.job = read_job(run)
-        if world < 1 or not 0 <= rank < world or self.job.train.batch % world:
-            what = f"a batch of {self.job.train.batch} rows cannot be divided for rank {rank} of {world}"
-            raise ConfigError(what, fix="take a multiple of the number of processes as train.batch")
-        self._listen()
-        patience = 60 * self.job.train.silent_minutes
-        self._checkpoints = checkpoints_of(run, self.job)
-        started = self._join(os.environ.get(ATTEMPT, ""), patience)
-        self._agreement = RankSync(run, started.attempt, rank, world, patience)
-        self._part = Rank(rank, world, patience)
-        self.resume = run / CHECKPOINTS / started.resume if started.resume else None
+    def _open(self) -> None:
+        self.job = read_job(self.run)
+        _check_ranks(self.job, self._rank, self._world)
+        self._handle_signals()
+        timeout = 60 * self.job.train.silent_minutes
+        self._checkpoints = checkpoints_of(self.run, self.job)
+        start = self._join(os.environ.get(ATTEMPT, ""), timeout)
+        self._sync = RankSync(self.run, start.attempt, self._rank, self._world, timeout)
+        self._saver = CheckpointSaver(self._checkpoints, Rank(self._rank, self._world, timeout), self._record_saved)
+        self._resources.callback(self._saver.close)
+        self.resume = self.run / CHECKPOINTS / start.resume if start.resume else None
         self.start = self._step = step_of(self.resume) if self.resume else 0
-        self._stop, self._saved, self._loss = False, time.monotonic(), (0, math.nan)
+        self._stop, self._loss = False, (0, math.nan)
         self._due, self._best = DueActions(False, False, False, False), self._checkpoints.best()
-        self._saving: Future[None] | None = None
-        self._pool = self._open.enter_context(ThreadPoolExecutor(1, "jprep-save"))  # who lets go of the run waits
-        if not rank:
-            check_data(run, self.job)
-            write_environment(run)
-        self._batches = Batches(run, self.job)
-        if self.job.train.validation.every_steps:
-            _ = self._batches.validation  # what is wrong with it is said now
+        self._open_data()
         self._record("start", self.start)
         self._beat()
 
-    def _listen(self) -> None:
-        """SIGTERM and SIGINT only ask."""
+    def _open_data(self) -> None:
+        if not self._rank:
+            check_data(self.run, self.job)
+            write_environment(self.run)
+        self._batches = Batches(self.run, self.job)
+        if self.job.train.validation.every_steps:
+            _ = self._batches.validation  # so that its errors are raised now
 
-        def ask(number: int, frame: FrameType | None) -> None:
-            self._asked = True
+    def _handle_signals(self) -> None:
+        """Let SIGTERM and SIGINT only set a flag, which is read between steps."""
 
-        if self._main:
+        def note(number: int, frame: FrameType | None) -> None:
+            self._signalled = True
+
+        if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
-                self._open.callback(signal.signal, number, signal.signal(number, ask))
+                self._resources.callback(signal.signal, number, signal.signal(number, note))
 
-    def _join(self, attempt: str, patience: float) -> RunStart:
-        """Take this rank's seat. Where to resume is the supervisor's decision; without one it is rank 0's."""
+    def _join(self, attempt: str, timeout: float) -> RunStart:
+        """Acquire this rank. The supervisor decides where to resume; without one, rank 0 does."""
         if attempt:
             start = RunStart(attempt, os.environ.get(RESUME, ""))
         elif self._rank:
-            start = await_start(self._run, patience)
+            start = await_start(self.run, timeout)
         else:
-            start = self._open.enter_context(lead_start(self._run, self._checkpoints))
-        self._open.enter_context(contextlib.closing(RankLock(self._run, self._rank)))
+            start = self._resources.enter_context(lead_start(self.run, self._checkpoints))
+        self._resources.enter_context(contextlib.closing(RankLock(self.run, self._rank)))
         if attempt:
-            if not is_current_attempt(self._run, attempt):
-                raise MachineError("the supervisor is gone", where=str(self._run), fix="run the same command again")
-            self._open.enter_context(contextlib.closing(AttemptWatch(self._run, attempt)))
+            if not is_current_attempt(self.run, attempt):
+                raise MachineError("the supervisor is dead", where=str(self.run), fix="run the same command again")
+            self._resources.enter_context(contextlib.closing(AttemptWatch(self.run, attempt)))
         return start
 
     def batches(self, from_step: int | None = None) -> Iterator[tuple[int, Batch | LabelledBatch]]:
-        """Each step and this rank's rows of its batch, to the job's last step or until the run is asked to leave.
+        """Yield each step and this rank's rows of its batch, until the last step or until the run is stopped.
 
         Args:
-            from_step: how many updates are done; by default `start`.
+            from_step: the number of updates already done; by default `start`.
         """
         self._step = self.start if from_step is None else from_step
         while self._step < self.job.steps and not self._stop:
@@ -156,30 +157,31 @@ class Session:
             self._step += 1
             yield self._step, batch
 
-    def batches_ahead(self, ready: Callable[[Batch | LabelledBatch], Item]) -> Iterator[tuple[int, Item]]:
-        """As `batches` from `start` on, but batches are made in a thread before their turn comes.
+    def batches_ahead(self, prepare: Callable[[Batch | LabelledBatch], Item]) -> Iterator[tuple[int, Item]]:
+        """Yield as `batches` does from `start` on, with batches prepared ahead of time in a thread.
 
         Args:
-            ready: is given each batch, in that thread; what it makes of it comes in the batch's place.
+            prepare: called in that thread with each batch; its result is yielded instead of the batch.
         """
         self._step = self.start
-        with contextlib.closing(prefetch(lambda step: ready(self._batch(step)), self.start, self.job.steps)) as made:
+        items = prefetch(lambda step: prepare(self._batch(step)), self.start, self.job.steps)
+        with contextlib.closing(items):
             while self._step < self.job.steps and not self._stop:
                 self._beat()
-                found = next(made)
+                item = next(items)
                 self._step += 1
-                yield self._step, found
+                yield self._step, item
 
     def _batch(self, step: int) -> Batch | LabelledBatch:
         return self._batches.train.batch(step, *self._share)
 
     def validation(self) -> Iterator[Batch | LabelledBatch]:
-        """This rank's rows of the validation split, each sample once, or of the job's number of batches.
+        """Yield this rank's rows of each validation batch: the whole split once, or the job's number of batches.
 
-        The last batch may have fewer rows than others, and none for some ranks.
+        The last batch may have fewer rows, and no row for some ranks.
 
         Raises:
-            ConfigError: there is no such split, or nothing is in it.
+            ConfigError: there is no validation split, or it is empty.
         """
         for batch in self._batches.validating(*self._share):
             self._beat()
@@ -187,199 +189,188 @@ class Session:
 
     @property
     def step(self) -> int:
-        """The step of the batch that was given last; `start` before the first."""
+        """The step of the last batch yielded; `start` before the first."""
         return self._step
 
     @property
     def stopping(self) -> bool:
-        """Whether the run was asked to leave: by a signal and, with several ranks, by what rank 0 made of it."""
-        return self._stop or (self._asked and self._world == 1)
+        """Whether the run is being stopped: by a signal or, with several ranks, by rank 0's decision."""
+        return self._stop or (self._signalled and self._world == 1)
 
     def due(self, step: int) -> DueActions:
-        """What is to be done after a step. Every rank asks, after every step, and is told the same.
+        """Return what to do after a step. Every rank calls it after every step, and gets the same answer.
 
         Raises:
-            JprepError: what was saved in a thread could not be.
+            JprepError: a checkpoint that was submitted to a thread could not be saved.
         """
-        if self._saving and self._saving.done():
-            self.settle()
-        section, last = self.job.train, step == self.job.steps
-        keep, wish = section.checkpoint, Decision()
-        if self._world == 1 or last or not step % section.log_every:
-            minutes = (time.monotonic() - self._saved) / 60
-            wish = self._agreement.on(str(step), Decision(0 < keep.every_minutes <= minutes, self._asked))
-        self._stop = self._stop or wish.stop
-        save = last or wish.save or self._stop or _every(keep.every_steps, step)
-        validate = bool(section.validation.every_steps) and (last or _every(section.validation.every_steps, step))
-        self._due = DueActions(save or validate or not step % section.log_every, validate, save, self._stop)
+        self._saver.settle(wait=False)
+        config, last = self.job.train, step == self.job.steps
+        keep, decision = config.checkpoint, Decision()
+        if self._world == 1 or last or not step % config.log_every:
+            save = 0 < keep.every_minutes <= self._saver.minutes_since_last
+            decision = self._sync.decide(str(step), Decision(save, self._signalled))
+        self._stop = self._stop or decision.stop
+        save = last or decision.save or self._stop or _every(keep.every_steps, step)
+        validate = bool(config.validation.every_steps) and (last or _every(config.validation.every_steps, step))
+        self._due = DueActions(save or validate or not step % config.log_every, validate, save, self._stop)
         return self._due
 
     def log(self, step: int, **figures: float) -> None:
-        """Write down figures of training, `loss` among them; rank 0's are kept.
+        """Log training metrics, `loss` among them; only rank 0 writes them.
 
         Raises:
-            InputError: the loss is not finite; nothing more is saved.
+            InputError: the loss is not finite; no further checkpoint is saved.
             MachineError: the disk is full or not writable.
         """
         self.check(step, figures.get("loss", 0.0))
         self._record("log", step, figures)
 
     def validated(self, step: int, loss: float, **figures: float) -> None:
-        """Write down figures of the validation split; the next checkpoint of this step is known by its loss.
+        """Log validation metrics; the checkpoint of this step is stored with this loss.
 
-        Every rank calls it. Where `keep_best` will keep this step, its checkpoint becomes due.
+        Every rank calls it. If `keep_best` keeps this step, its checkpoint becomes due.
 
         Raises:
             InputError: the loss is not finite.
-            MachineError: the disk is full or not writable; rank 0 does not answer.
+            MachineError: the disk is full or not writable, or rank 0 does not answer.
         """
         self.check(step, loss)
         self._loss = step, float(loss)
         self._record("validation", step, {"loss": loss, **figures})
         if self.job.train.checkpoint.keep_best and not self._due.checkpoint:
-            self._due.checkpoint = self._agreement.on(f"best-{step}", Decision(save=self._best.beaten_by(loss))).save
+            best = self._sync.decide(f"best-{step}", Decision(save=self._best.beaten_by(loss)))
+            self._due.checkpoint = best.save
         self._best.add(loss)
 
     def check(self, step: int, value: float, name: str = "loss") -> None:
-        """See that a figure of a step is a number; what is saved is good then. `log` and `validated` do it for losses.
+        """Check that a metric is finite before anything is saved. `log` and `validated` check their losses.
 
         Raises:
-            InputError: it is not; the newest checkpoint is named.
+            InputError: it is not; the message names the newest checkpoint.
         """
         if not math.isfinite(value):
             self.settle()
             found = self._checkpoints.committed()
-            good = f"the newest checkpoint is {found[-1].folder.name}" if found else "there is no checkpoint yet"
-            fix = "take a lower train.optimizer.lr, a longer warm-up or another precision, in another output directory"
-            raise InputError(f"the {name} is {value} at step {step}; {good}", where=str(self._run), fix=fix)
+            newest = f"the newest checkpoint is {found[-1].folder.name}" if found else "there is no checkpoint yet"
+            fix = "use a lower train.optimizer.lr, a longer warm-up or another precision, in another output directory"
+            raise InputError(f"the {name} is {value} at step {step}; {newest}", where=str(self.run), fix=fix)
 
     @contextlib.contextmanager
     def checkpoint(self, step: int, loss: float | None = None) -> Iterator[Path]:
-        """Give a folder to fill; at the end of the block it is the checkpoint of the step.
+        """Yield a folder to write into; after the block it is the checkpoint of the step.
 
-        Every rank comes here and fills the same folder, with files of different names.
+        Every rank calls it, and writes files of different names into the same folder.
 
         Args:
-            step: how many updates are done.
-            loss: on the validation split; by default what `validated` was told of this step.
+            step: the number of updates done.
+            loss: the validation loss; by default the one that `validated` got for this step.
 
         Raises:
             InputError: the loss is not finite.
             MachineError: the disk is full or not writable; earlier checkpoints are kept.
         """
-        loss = self._measured(step) if loss is None else loss
+        loss = self._validation_loss(step) if loss is None else loss
         self.check(step, loss or 0.0)
         self.settle()
         self._beat()
-        with self._committing(step, loss) as folder:
+        with self._saver.saving(step, loss) as folder:
             yield folder
         self._beat()
 
     def save(self, step: int, fill: Callable[[Path], None]) -> None:
-        """Make a checkpoint in a thread, while training goes on. One is made at a time: this waits for the one before.
+        """Save a checkpoint in a thread while training goes on, after the previous one is finished.
 
         Args:
-            step: how many updates are done.
-            fill: is given the folder, in that thread. What it writes must not change meanwhile.
+            step: the number of updates done.
+            fill: called in that thread with the folder to write into. What it writes must not change meanwhile.
 
         Raises:
             InputError: the validation loss of this step is not finite.
-            JprepError: the one before could not be saved. Errors of this one come from what is called next: `due`,
-                `save`, `settle` or `finish`.
+            JprepError: the previous checkpoint could not be saved. Errors of this one are raised by the next call of
+                `due`, `save`, `settle` or `finish`.
         """
-
-        def commit(loss: float | None) -> None:
-            with self._committing(step, loss) as folder:
-                fill(folder)
-
         self.settle()
-        self._saved, loss = time.monotonic(), self._measured(step)
+        loss = self._validation_loss(step)
         self.check(step, loss or 0.0)
-        self._saving = self._pool.submit(commit, loss)
+        self._saver.submit(step, loss, fill)
 
     def settle(self) -> None:
-        """Wait for what is being saved.
+        """Wait for the checkpoint that is being saved.
 
         Raises:
             MachineError: the disk is full or not writable; earlier checkpoints are kept.
         """
-        saving, self._saving = self._saving, None
-        if saving:
-            saving.result()
-
-    def _measured(self, step: int) -> float | None:
-        """The validation loss of a step, where it was measured."""
-        return self._loss[1] if self._loss[0] == step else None
-
-    @contextlib.contextmanager
-    def _committing(self, step: int, loss: float | None) -> Iterator[Path]:
-        begun = time.monotonic()
-        with self._checkpoints.saving(step, loss, self._part) as folder:
-            yield folder
-        self._saved = time.monotonic()
-        self._record("checkpoint", step, {"seconds": round(self._saved - begun, 3)})
+        self._saver.settle()
 
     def finish(self) -> None:
-        """Say how it ended, and let go of the run.
+        """Record how the run ended, and release it.
 
         Raises:
-            JprepError: steps are left, and nobody asked to leave; or what was saved last could not be.
+            JprepError: steps are left although the run was not stopped; or the last checkpoint could not be saved.
         """
         self.settle()
         if self._step < self.job.steps and not self.stopping:
-            raise JprepError(f"the worker left after {self._step} of {self.job.steps} steps", where=str(self._run))
+            what = f"the worker ended after {self._step} of {self.job.steps} steps"
+            raise JprepError(what, where=str(self.run))
         if self._step < self.job.steps:
-            self._record("signal", self._step, note="asked to leave")
+            self._record("signal", self._step, note="stopped by a signal")
         else:
             self._record("end", self._step, {"code": 0})
         self.close()
 
     def close(self) -> None:
-        """Let go of the run, without a word."""
-        self._open.close()
+        """Release the run without recording anything."""
+        self._resources.close()
+
+    def _validation_loss(self, step: int) -> float | None:
+        """Return the validation loss of a step, if it was measured."""
+        return self._loss[1] if self._loss[0] == step else None
+
+    def _record_saved(self, step: int, seconds: float) -> None:
+        self._record("checkpoint", step, {"seconds": round(seconds, 3)})
 
     def _record(self, kind: EventKind, step: int, figures: Mapping[str, float] = {}, note: str = "") -> None:
         if not self._rank:
-            record_event(self._run, kind, step, {name: float(value) for name, value in figures.items()}, note)
+            record_event(self.run, kind, step, {name: float(value) for name, value in figures.items()}, note)
 
     def _beat(self) -> None:
         now = time.monotonic()
-        if not self._rank and now - self._beaten > _BEAT:
-            self._beaten = now
+        if not self._rank and now - self._last_beat > _HEARTBEAT_SECONDS:
+            self._last_beat = now
             try:
-                (self._run / HEARTBEAT).touch()
+                (self.run / HEARTBEAT).touch()
             except OSError as error:
-                raise write_error(error, self._run / HEARTBEAT) from error
+                raise write_error(error, self.run / HEARTBEAT) from error
 
 
 def run_worker(
     train: Callable[[Session], None], run: Path, rank: int = 0, world: int = 1, *, whole: bool = False
 ) -> int:
-    """Run a worker's page: a session is opened, given to `train` and finished; the exit code says how it went.
+    """Open a session, train with it, and finish it. Return the exit code.
 
-    What a restart cannot mend is written down as the run's end, for the supervisor; launchers lose exit codes.
+    An error that no restart can fix is recorded as the run's end for the supervisor, because launchers lose exit codes.
 
     Args:
         train: takes the session through its batches.
         run: the run directory.
-        rank: this process's number.
-        world: how many processes take part.
-        whole: whether each is given all rows of a batch.
+        rank: this process's rank.
+        world: the number of ranks.
+        whole: whether every rank gets all rows of a batch.
 
     Returns:
-        0, or the code of a `JprepError`, which is printed. Other exceptions go on.
+        0, or the exit code of a `JprepError`, which is printed. Other exceptions are raised.
     """
     session = None
     try:
         session = Session(run, rank, world, whole=whole)
-        with memory_errors(run, session):
+        with memory_errors(session):
             train(session)
         session.finish()
         return 0
     except JprepError as error:
         on_stderr(f"jprep: {error}")
         if error.exit_code > JprepError.exit_code and _takes_part(run, session):
-            with contextlib.suppress(JprepError):  # a full disk takes no event
+            with contextlib.suppress(JprepError):  # on a full disk no event can be written
                 record_event(run, "end", session.step if session else 0, end_figures(error), str(error))
         return error.exit_code
     finally:
@@ -387,8 +378,14 @@ def run_worker(
             session.close()
 
 
+def _check_ranks(job: Job, rank: int, world: int) -> None:
+    if world < 1 or not 0 <= rank < world or job.train.batch % world:
+        what = f"a batch of {job.train.batch} rows cannot be divided for rank {rank} of {world}"
+        raise ConfigError(what, fix="set train.batch to a multiple of the number of processes")
+
+
 def _takes_part(run: Path, session: Session | None) -> bool:
-    """Whether this end is the run's: not that of a worker whose supervisor is dead, beside the next one's."""
+    """Return whether this process may end the run; not if its supervisor is dead, as another one may have started."""
     attempt = os.environ.get(ATTEMPT, "")
     return is_current_attempt(run, attempt) if attempt else session is not None
 

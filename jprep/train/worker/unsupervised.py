@@ -1,7 +1,7 @@
-"""Ranks that no supervisor has started (torchrun, Slurm, a debugger): rank 0 decides where the run resumes.
+"""Ranks started without a supervisor (torchrun, Slurm, a debugger): rank 0 decides where the run resumes.
 
-Rank 0 holds the run's lock and writes its decision into `ranks/start`, which it keeps locked while it lives; the others
-wait for it. A decision that nobody has locked is that of an earlier start.
+Rank 0 holds the run's lock and writes its decision into `ranks/start`, which it keeps locked while it lives. The other
+ranks wait for that file; an unlocked one is from an earlier start.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ import msgspec
 from jprep.errors import MachineError
 from jprep.io.lock import hold_lock
 from jprep.io.os_errors import write_error
-from jprep.train.run.attempt import NO_ATTEMPT, RANKS, announce_attempt, is_lock_free
+from jprep.train.run.attempt import NO_ATTEMPT, announce_attempt
 from jprep.train.run.checkpoints import CheckpointStore
 from jprep.train.run.directory import LOCK
+from jprep.train.run.ranks import RANKS, is_lock_free
 from jprep.train.run.resume import checkpoint_to_resume
 
 _START = "start"
-_PAUSE = 0.02  # seconds between two looks
+_POLL_SECONDS = 0.02
 
 
 class RunStart(msgspec.Struct, frozen=True):
-    """What the ranks of one start have to know.
+    """How all ranks of one start begin.
 
     Attributes:
-        attempt: its name, which no other start has.
+        attempt: the attempt's unique name.
         resume: the name of the checkpoint's folder; "" to begin at step 0.
     """
 
@@ -42,14 +43,18 @@ class RunStart(msgspec.Struct, frozen=True):
 
 @contextlib.contextmanager
 def lead_start(run: Path, checkpoints: CheckpointStore) -> Iterator[RunStart]:
-    """Decide, as rank 0, where the run resumes; for the time of the block the run is locked and the decision holds.
+    """Decide, as rank 0, where the run resumes. The run stays locked, and the decision valid, during the block.
+
+    Args:
+        run: the run directory.
+        checkpoints: the run's checkpoints.
 
     Raises:
-        MachineError: another process trains there, a checkpoint cannot be read, the disk is full.
-        InputError: the run has saved steps, and no whole checkpoint is left.
+        MachineError: another process trains there, a checkpoint cannot be read, or the disk is full.
+        InputError: steps were saved, and no valid checkpoint is left.
     """
     with hold_lock(run / LOCK):
-        announce_attempt(run, NO_ATTEMPT)  # workers of a supervisor that is dead leave
+        announce_attempt(run, NO_ATTEMPT)  # workers of a dead supervisor exit
         for stale in (run / RANKS).glob("agreed-*"):
             stale.unlink(missing_ok=True)
         checkpoints.clean()
@@ -59,28 +64,28 @@ def lead_start(run: Path, checkpoints: CheckpointStore) -> Iterator[RunStart]:
             yield start
 
 
-def await_start(run: Path, patience: float) -> RunStart:
-    """Return what rank 0 has decided, as another rank.
+def await_start(run: Path, timeout: float) -> RunStart:
+    """Return what rank 0 has decided; for the other ranks.
 
     Args:
         run: the run directory.
-        patience: seconds to wait for it: rank 0 reads a whole checkpoint before it decides.
+        timeout: seconds to wait for rank 0, which reads a whole checkpoint before it decides.
 
     Raises:
-        MachineError: rank 0 does not start.
+        MachineError: rank 0 does not start in time.
     """
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError), (run / RANKS / _START).open("rb") as file:
             if not is_lock_free(file.fileno()):
                 return msgspec.json.decode(file.read(), type=RunStart)
-        time.sleep(_PAUSE)
-    raise MachineError("rank 0 has not started this run", where=str(run), fix="see what rank 0 printed")
+        time.sleep(_POLL_SECONDS)
+    raise MachineError("rank 0 has not started this run", where=str(run), fix="see the output of rank 0")
 
 
 @contextlib.contextmanager
 def _published(path: Path, data: bytes) -> Iterator[None]:
-    """Hold a locked file for the time of the block; it gets its name when it is whole and locked."""
+    """Hold a locked file during the block. It gets its name only when it is complete and locked."""
     new = path.with_name(f"{path.name}.new")
     try:
         path.parent.mkdir(exist_ok=True)

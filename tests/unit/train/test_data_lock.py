@@ -101,7 +101,7 @@ def test_what_takes_long_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     run, said = small_run(tmp_path), []
     check_data(run, read_job(run), said.append)
     assert said == []
-    monkeypatch.setattr(data_lock, "_WORTH_A_WORD", 1)
+    monkeypatch.setattr(data_lock, "_NOTICE_BYTES", 1)
     (tmp_path / "dataset" / "train.bin").touch()
     check_data(run, read_job(run), said.append)
     assert len(said) == 1 and "reading 0.0 GB" in said[0]

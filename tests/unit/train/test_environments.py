@@ -206,11 +206,14 @@ def test_a_heavy_half_s_needs_are_those_of_extras(tmp_path: Path, monkeypatch: p
     monkeypatch.syspath_prepend(str(tmp_path))
     expected = ["torch>=2.6", "old[x]<2 ; python_version < '3.12' and python_version > \"3\""]
     needy = Environment(name="needy", distribution="jprep-needy", install="needy")
-    assert environments.requires(needy) == expected
+    assert environments.worker_requirements(needy) == expected
     assert environments.no_deps_requirements(needy) == ["older==1"]
-    assert environments.requires(msgspec.structs.replace(needy, extras=("worker", "moon"))) == [*expected, "rare==3"]
+    assert environments.worker_requirements(msgspec.structs.replace(needy, extras=("worker", "moon"))) == [
+        *expected,
+        "rare==3",
+    ]
     with pytest.raises(ConfigError, match="not installed here"):
-        environments.requires(msgspec.structs.replace(needy, distribution="no-such-distribution"))
+        environments.worker_requirements(msgspec.structs.replace(needy, distribution="no-such-distribution"))
 
 
 def test_folders_without_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

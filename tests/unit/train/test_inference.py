@@ -53,10 +53,10 @@ def exported(tmp_path: Path, oracle: None) -> Any:
 
 
 def test_requests_are_answered_in_order(tmp_path: Path, oracle: None) -> None:
-    with InferenceClient(tmp_path, "oracle") as worker:
+    with InferenceClient(tmp_path, "oracle") as client:
         for number in range(20):
-            assert worker.ask(Generate(ids=[number, 5], tokens=2)).ids == [5, number]
-            assert worker.ask(Classify(ids=[1] * 26)).error == "that is too deep"
+            assert client.send(Generate(ids=[number, 5], tokens=2)).ids == [5, number]
+            assert client.send(Classify(ids=[1] * 26)).error == "that is too deep"
 
 
 @pytest.mark.parametrize(
@@ -68,17 +68,17 @@ def test_a_worker_that_fails_is_told_with_its_last_words(
     fault: str, kind: type[JprepError], said: str, tmp_path: Path, oracle: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ORACLE", fault)
-    with InferenceClient(tmp_path, "oracle") as worker, pytest.raises(kind) as caught:
-        worker.ask(FillMask(ids=[1], mask=1))
+    with InferenceClient(tmp_path, "oracle") as client, pytest.raises(kind) as caught:
+        client.send(FillMask(ids=[1], mask=1))
     assert said in caught.value.what
 
 
 def test_masks_are_filled(exported: Any) -> None:
     folder = exported("mlm", "bert")
     with InferencePipeline(folder, "oracle") as model:
-        reply = model.ask("東京は [MASK]と<mask>", GenerationConfig(top=3))
-        none = model.ask("東京", GenerationConfig())
-        long = model.ask("東" * 70 + "[MASK]", GenerationConfig())
+        reply = model.predict("東京は [MASK]と<mask>", GenerationConfig(top=3))
+        none = model.predict("東京", GenerationConfig())
+        long = model.predict("東" * 70 + "[MASK]", GenerationConfig())
     tokens = [token.token for token in reply.masks[0]]
     assert [token.id for token in reply.masks[1]] == [5, 6, 7] and len(reply.masks) == 2
     assert reply.filled == f"東京は{tokens[0]}と{tokens[0]}"
@@ -91,10 +91,10 @@ def test_a_text_is_continued_from_its_end(exported: Any) -> None:
     tokenizer = load_tokenizer(folder)
     ids = tokenizer.encode("東京都は日本")
     with InferencePipeline(folder, "oracle") as model:
-        short = model.ask("東京都は日本", GenerationConfig(tokens=2))
-        long = model.ask("東京" * 40 + "日本", GenerationConfig(tokens=60))
-        empty = model.ask("", GenerationConfig(tokens=4))
-        never = model.ask("日本", GenerationConfig(tokens=64))
+        short = model.predict("東京都は日本", GenerationConfig(tokens=2))
+        long = model.predict("東京" * 40 + "日本", GenerationConfig(tokens=60))
+        empty = model.predict("", GenerationConfig(tokens=4))
+        never = model.predict("日本", GenerationConfig(tokens=64))
     assert short.continuation == tokenizer.decode(ids[:-3:-1]) and not short.note
     assert long.note.startswith("only its last 4 of ") and long.continuation
     assert empty.continuation == "<|endoftext|>"  # the oracle gives back that a document begins here
@@ -104,7 +104,7 @@ def test_a_text_is_continued_from_its_end(exported: Any) -> None:
 def test_special_tokens_are_never_asked_for(exported: Any) -> None:
     folder = exported("clm", "llama")
     with InferencePipeline(folder, "oracle") as model:
-        request, _ = model._to_continue("日本", GenerationConfig())
+        request, _ = model._generate_request("日本", GenerationConfig())
     special = read_export(folder).special
     assert request.tokens == 32  # half of its positions
     assert request.ids[: len(special.before)] == list(special.before) and request.end == [2]
@@ -113,18 +113,18 @@ def test_special_tokens_are_never_asked_for(exported: Any) -> None:
 
 def test_classes_scores_and_pairs(exported: Any) -> None:
     with InferencePipeline(exported("classify", "bert", labelled={"length": 32, "pair": "other"}), "oracle") as model:
-        reply = model.ask("日本", GenerationConfig(), "東京")
-        cut = model.ask("日" * 99, GenerationConfig(), "京" * 99)
+        reply = model.predict("日本", GenerationConfig(), "東京")
+        cut = model.predict("日" * 99, GenerationConfig(), "京" * 99)
         [first, second] = [model._tokenizer.encode(text) for text in ("日本", "東京")]
-        request, _ = model._to_judge("日本", "東京")
+        request, _ = model._classify_request("日本", "東京")
     assert (reply.label, reply.probabilities) == ("b", {"a": 0.25, "b": 0.5, "c": 0.25})
     special = model.exported.special
     assert request.ids == [*special.before, *first, *special.between, *second, *special.pair_after]
     assert request.token_types == [0] * (2 + len(first)) + [1] * (1 + len(second))
     assert cut.note == "cut from 201 tokens to 32, as in training" and cut.error == "that is too deep"
     with InferencePipeline(exported("regress", "roberta"), "oracle") as model:
-        assert model.ask("日本", GenerationConfig()).score == 0.25
-        assert model._to_judge("日本", None)[0].token_types == []
+        assert model.predict("日本", GenerationConfig()).score == 0.25
+        assert model._classify_request("日本", None)[0].token_types == []
 
 
 def test_what_was_changed_or_has_no_tokenizer_is_refused(exported: Any, tmp_path: Path) -> None:

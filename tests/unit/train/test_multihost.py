@@ -17,9 +17,10 @@ from jprep.io.lock import hold_lock
 from jprep.train.backend import Plan
 from jprep.train.launcher.multihost import multihost_note
 from jprep.train.launcher.supervisor import supervise
-from jprep.train.run.attempt import announce_attempt, live_ranks
+from jprep.train.run.attempt import announce_attempt
 from jprep.train.run.directory import write_plan
 from jprep.train.run.events import read_events, record_event
+from jprep.train.run.ranks import live_ranks
 from tests.conftest import environment
 from tests.fakes.small_run import await_true, plan_of, small_run, supervisor_command, weights
 

@@ -13,11 +13,13 @@ import pytest
 
 from jprep.io.machine import memory
 from jprep.train.backend import MicroBatchEstimate, Plan, Target
+from jprep.train.launcher import memory_watch
+from jprep.train.launcher.memory_watch import MemoryWatch
 from jprep.train.launcher.supervisor import supervise
 from jprep.train.run.directory import read_job
 from jprep.train.run.events import read_events
 from jprep.train.worker import cli, out_of_memory
-from jprep.train.worker.out_of_memory import MemoryWatch, is_out_of_memory, memory_advice
+from jprep.train.worker.out_of_memory import is_out_of_memory, memory_advice
 from tests.fakes.small_run import plan_of, small_run
 
 GB = 10**9
@@ -44,7 +46,7 @@ def counter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The kernel's count of processes that it killed, and a machine with much memory."""
     path = tmp_path / "memory.events"
     path.write_text("low 0\noom_kill 3\n")
-    monkeypatch.setattr(out_of_memory, "_COUNTERS", (path,))
+    monkeypatch.setattr(memory_watch, "_COUNTERS", (path,))
     monkeypatch.setattr(out_of_memory, "memory", lambda: 64 * GB)
     return path
 
@@ -153,15 +155,15 @@ def test_a_limit_of_the_process_is_the_machine_s_memory() -> None:
     assert int(done.stdout) == min(3 << 30, memory())
 
 
-@pytest.mark.parametrize("verb", ["export", "infer"])
+@pytest.mark.parametrize("command", ["export", "infer"])
 def test_other_commands_of_a_worker_say_so_too(
-    verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def full(*_: object) -> None:
         raise RuntimeError(TORCH)
 
     monkeypatch.setattr(cli, "CheckpointReader", full)
     monkeypatch.setattr(cli, "import_module", full)
-    given = argparse.Namespace(verb=verb, checkpoint=Path("c"), folder=Path("f"))
+    given = argparse.Namespace(command=command, checkpoint=Path("c"), folder=Path("f"))
     assert cli.run_command(given, lambda _: 0, "answering") == 3
     assert "jprep: out of memory" in capsys.readouterr().err

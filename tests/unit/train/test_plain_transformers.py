@@ -136,11 +136,11 @@ def asked(root: Path, name: str) -> Any:
     """What `jprep infer` makes of the same: the rows that it gives the model, and the tokens that come back."""
     with InferencePipeline(root / name / "model", "torch") as model:
         if name in MASKED:
-            return model.ask(MASKED[name], GenerationConfig(top=5)).masks[0]
+            return model.predict(MASKED[name], GenerationConfig(top=5)).masks[0]
         if name in PAIRS:
-            return model.ask("日本語", GenerationConfig(), "東京").probabilities
-        requests = [model._to_continue(prompt, GenerationConfig(tokens=TOKENS))[0] for prompt in [*PROMPTS, ""]]
-        return [request.ids for request in requests], [model._worker.ask(each).ids for each in requests]
+            return model.predict("日本語", GenerationConfig(), "東京").probabilities
+        requests = [model._generate_request(prompt, GenerationConfig(tokens=TOKENS))[0] for prompt in [*PROMPTS, ""]]
+        return [request.ids for request in requests], [model._client.send(each).ids for each in requests]
 
 
 @pytest.mark.parametrize("name", GENERATING)

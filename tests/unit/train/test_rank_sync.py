@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jprep.errors import MachineError
-from jprep.train.run.attempt import RANKS, Decision, RankSync
+from jprep.train.run.ranks import RANKS
+from jprep.train.worker.rank_sync import Decision, RankSync
 from tests.fakes.small_run import in_thread
 
 
-def ranks(run: Path, patience: float = 20) -> tuple[RankSync, RankSync]:
+def ranks(run: Path, timeout: float = 20) -> tuple[RankSync, RankSync]:
     (run / RANKS).mkdir(exist_ok=True)
-    return RankSync(run, "one", 0, 2, patience), RankSync(run, "one", 1, 2, patience)
+    return RankSync(run, "one", 0, 2, timeout), RankSync(run, "one", 1, 2, timeout)
 
 
 @settings(max_examples=20, deadline=None)
@@ -23,8 +24,8 @@ def ranks(run: Path, patience: float = 20) -> tuple[RankSync, RankSync]:
 def test_both_hear_the_same(wishes: list[tuple[bool, bool]], tmp_path_factory: pytest.TempPathFactory) -> None:
     first, second = ranks(tmp_path_factory.mktemp("run"))
     heard: list[Decision] = []
-    other = in_thread(lambda: heard.extend(second.on(str(step), Decision()) for step in range(len(wishes))))
-    told = [first.on(str(step), Decision(*wish)) for step, wish in enumerate(wishes)]
+    other = in_thread(lambda: heard.extend(second.decide(str(step), Decision()) for step in range(len(wishes))))
+    told = [first.decide(str(step), Decision(*wish)) for step, wish in enumerate(wishes)]
     other.join(20)
     assert heard == told == [Decision(*wish) for wish in wishes]
 
@@ -55,17 +56,17 @@ def test_a_waiting_rank_reads_each_byte_once(tmp_path: Path, monkeypatch: pytest
         Counted(real(path, mode)) if mode == "rb" else real(path, mode, *more, **named)
     ))  # fmt: skip
     for step in range(500):
-        first.on(str(step), Decision())
-        second.on(str(step), Decision())
+        first.decide(str(step), Decision())
+        second.decide(str(step), Decision())
     assert read[0] == path.stat().st_size
 
 
 def test_a_line_that_is_half_written_is_waited_for(tmp_path: Path) -> None:
-    _, second = ranks(tmp_path, patience=0.1)
+    _, second = ranks(tmp_path, timeout=0.1)
     path = tmp_path / RANKS / "agreed-one"
     path.write_bytes(b"1 0 0\n2 1")
-    assert second.on("1", Decision()) == Decision()
+    assert second.decide("1", Decision()) == Decision()
     with pytest.raises(MachineError, match="rank 0 did not answer for step 2"):
-        second.on("2", Decision())
+        second.decide("2", Decision())
     path.write_bytes(b"1 0 0\n2 1 1\n")
-    assert second.on("2", Decision()) == Decision(True, True)
+    assert second.decide("2", Decision()) == Decision(True, True)

@@ -21,9 +21,10 @@ from jprep.dataset.sampling.sampler import Batch, Sampler, SamplerConfig, open_s
 from jprep.errors import ConfigError, InputError, JprepError, MachineError
 from jprep.io.lock import hold_lock
 from jprep.train.job.config import CheckpointConfig, ValidationConfig
-from jprep.train.run.attempt import RankLock, announce_attempt
+from jprep.train.run.attempt import announce_attempt
 from jprep.train.run.directory import checkpoints_of
 from jprep.train.run.events import read_events
+from jprep.train.run.ranks import RankLock
 from jprep.train.worker.session import DueActions, Session, run_worker
 from tests.conftest import environment
 from tests.fakes.small_run import BATCH, LENGTH, SPECIAL, all_ranks, in_thread, small_run
@@ -211,7 +212,7 @@ def test_a_worker_that_comes_late_does_not_end_the_next_start_s_run(
 
 def test_a_second_worker_of_a_rank_leaves_and_the_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = small_run(tmp_path)
-    monkeypatch.setattr("jprep.train.run.attempt._PATIENCE", 0.1)
+    monkeypatch.setattr("jprep.train.run.ranks._LOCK_TIMEOUT", 0.1)
     with hold_lock(run / "LOCK"), contextlib.closing(RankLock(run, 1)):
         announce_attempt(run, "here-0")
         monkeypatch.setenv("JPREP_ATTEMPT", "here-0")

@@ -16,8 +16,8 @@ from jprep.dataset.sampling.sampler import Sampler, SamplerConfig, open_split_da
 from jprep.errors import MachineError
 from jprep.train.job.config import CheckpointConfig, ValidationConfig
 from jprep.train.launcher.supervisor import supervise
-from jprep.train.run.attempt import RankLock, clear_ranks, live_ranks, signal_ranks
 from jprep.train.run.events import read_events
+from jprep.train.run.ranks import RankLock, clear_ranks, live_ranks, signal_ranks
 from tests.conftest import environment
 from tests.fakes.small_run import BATCH, LENGTH, SPECIAL, await_true, plan_of, small_run, supervisor_command, weights
 
@@ -183,7 +183,7 @@ def test_a_rank_of_another_machine_is_not_taken_for_a_process_of_this_one(tmp_pa
         (run / "ranks" / "rank-00000").write_text(f"{bystander.pid} elsewhere\n")
         assert live_ranks(run) == [] and signal_ranks(run, signal.SIGKILL) == 0
         with pytest.raises(MachineError, match="do not leave") as error:
-            clear_ranks(run, patience=0, elsewhere=0.1)
+            clear_ranks(run, timeout=0, remote_timeout=0.1)
     assert "elsewhere" in str(error.value)
     assert bystander.poll() is None
     bystander.kill()

@@ -18,9 +18,9 @@ import pytest
 from jprep.errors import ConfigError, MachineError
 from jprep.train.launcher.supervisor import supervise
 from jprep.train.run import log
-from jprep.train.run.attempt import live_ranks
 from jprep.train.run.checkpoints import Checkpoint
 from jprep.train.run.events import metric_curve, read_events
+from jprep.train.run.ranks import live_ranks
 from jprep.train.run.resume import checkpoint_to_resume
 from tests.conftest import environment
 from tests.fakes.small_run import await_true, plan_of, small_run, supervisor_command, weights

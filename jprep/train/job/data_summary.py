@@ -1,0 +1,105 @@
+"""What a job needs to know about its training data: the number of samples, the labels, and the hashes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jprep.dataset.manifest import TRAIN, VALIDATION, DatasetManifest, read_dataset
+from jprep.dataset.sampling.sampler import Sampler, SamplerConfig, open_split_data
+from jprep.dataset.sampling.special_ids import SpecialIds
+from jprep.errors import ConfigError
+from jprep.io.atomic import file_sha256
+from jprep.train.job.config import TrainConfig
+from jprep.train.job.labelled_data import read_labelled_splits
+
+if TYPE_CHECKING:
+    from jprep.tokenizer.tokenizer import Tokenizer
+
+
+class DataSummary(NamedTuple):
+    """What a job needs to know about its data.
+
+    Attributes:
+        samples: rows in one epoch.
+        labels: the class names; empty unless the task is `classify`.
+        made_from: the hashes that enter the job's fingerprint.
+    """
+
+    samples: int
+    labels: tuple[str, ...]
+    made_from: dict[str, Any]
+
+
+def summarize_labelled(train: TrainConfig, tokenizer: Tokenizer) -> DataSummary:
+    """Read labelled rows and summarize them.
+
+    Raises:
+        ConfigError: the data does not fit the task, has only one label, or has nothing to validate on.
+        InputError: a row that cannot be used.
+    """
+    if train.task not in ("classify", "regress"):
+        fix = "`data` is for classify and regress"
+        raise ConfigError(f"{train.task} does not train on labelled data", where="train.data", fix=fix)
+    found = read_labelled_splits(train, tokenizer)
+    names, files = found.data.names, ", ".join(train.data)
+    if train.task == "classify" and len(names) < 2:
+        fix = f"labels are read from the column {train.labelled.label!r}: set train.labelled.label to another one"
+        raise ConfigError(f"all rows have the same label: {', '.join(names)}", where=files, fix=fix)
+    if train.validation.every_steps and not len(found.validation_rows):
+        fix = "validation.every_steps = 0, or validation_data, or labelled.folds = 5"
+        raise ConfigError("there is nothing to validate on", where=files, fix=fix)
+    return DataSummary(len(found.rows), names, {"data": [file_sha256(Path(path)) for path in train.data]})
+
+
+def summarize_dataset(
+    train: TrainConfig, tokenizer: Tokenizer, special: SpecialIds, folder: Path | None, lists: Path | None
+) -> DataSummary:
+    """Check that a dataset fits the job and the tokenizer, and summarize it.
+
+    Args:
+        train: the section.
+        tokenizer: the tokenizer.
+        special: the special ids of the job's samples.
+        folder: the dataset's folder.
+        lists: where lists of samples are stored; None stores them in the dataset.
+
+    Raises:
+        ConfigError: there is no dataset, it does not fit the tokenizer, or it lacks what the job needs.
+    """
+    if train.task in ("classify", "regress"):
+        fix = 'train.data = ["train.jsonl"]'
+        raise ConfigError(f"{train.task} needs labelled data", where="train.data", fix=fix)
+    if folder is None:
+        fix = "create one with `jprep dataset pack`"
+        raise ConfigError(f"{train.task} needs a dataset", where="train.task", fix=fix)
+    dataset = read_dataset(folder)
+    _check_tokenizer(dataset, folder, tokenizer)
+    masking = _masking(train, dataset, folder, special) if train.task == "mlm" else None
+    if train.validation.every_steps and not any(one.tokens for one in dataset.splits if one.name == VALIDATION):
+        fix = "validation.every_steps = 0, or pack the dataset with [dataset] validation = 0.005"
+        raise ConfigError("there is nothing to validate on", where=str(folder), fix=fix)
+    config = SamplerConfig(batch=train.batch, length=train.length, packing=train.packing, seed=train.seed)
+    sampler = Sampler(open_split_data(folder, TRAIN, lists), config, special, masking)
+    return DataSummary(sampler.samples, (), {"dataset": dataset.fingerprint})
+
+
+def _check_tokenizer(dataset: DatasetManifest, folder: Path, tokenizer: Tokenizer) -> None:
+    if dataset.made_from["tokenizer"]["fingerprint"] != tokenizer.card.fingerprint:
+        fix = f"use the tokenizer that it was packed with, or pack it again with {tokenizer.folder}"
+        raise ConfigError("the dataset was packed with another tokenizer", where=str(folder), fix=fix)
+    if dataset.vocab_size != tokenizer.vocab_size:
+        what = f"the dataset has {dataset.vocab_size} ids, and the tokenizer {tokenizer.vocab_size}"
+        raise ConfigError(what, where=str(folder), fix="pack it again with `jprep dataset pack … --restart`")
+
+
+def _masking(train: TrainConfig, dataset: DatasetManifest, folder: Path, special: SpecialIds) -> Any:
+    from jprep.dataset.sampling.masking import Masking
+
+    if special.mask is None:
+        fix = 'train a tokenizer with special = ["roberta"] or ["bert"], or use task = "clm"'
+        raise ConfigError("mlm needs a mask token, and the tokenizer has none", where="train.task", fix=fix)
+    if train.masking.whole_word and not dataset.made_from.get("segmenter"):
+        fix = "masking.whole_word = false, or build the corpus with a segmenter"
+        raise ConfigError("whole_word needs words, but the corpus is not segmented", where=str(folder), fix=fix)
+    return Masking(train.masking, special, dataset.newline)
