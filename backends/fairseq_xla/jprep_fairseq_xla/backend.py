@@ -15,17 +15,12 @@ from jprep.train.launcher.environments import worker_python
 from jprep.train.launcher.import_probe import run_probe
 from jprep.train.models import training_memory
 from jprep.train.planning.host import tpu_count
-from jprep.train.planning.memory_fit import (
-    DeviceKind,
-    choose_micro_batch,
-    fits_memory,
-    make_target,
-    smaller_micro_batches,
-)
+from jprep.train.planning.memory_fit import DeviceKind, make_target
+from jprep.train.planning.micro_batch import choose_micro_batch, rows_per_device
 from jprep_fairseq_xla.options import RESULT_OPTIONS, SECTION, Device, Options
 from jprep_fairseq_xla.planning.fairseq_options import training_options
-from jprep_torch.backend import torchrun_command, worker_environment
 from jprep_torch.planning import xla
+from jprep_torch.planning.launch import torchrun_command, worker_environment
 
 _ASK = (
     "import sys; from jprep_fairseq_xla.worker.environment_report import print_environment_report; "
@@ -140,26 +135,17 @@ def _ask(python: Path, device: Device) -> str:
 
 
 def _layout(job: Job, options: Options, host: Host) -> Layout:
-    device, batch = _device(options), job.train.batch
+    device = _device(options)
     _check(options, device)
     devices = xla.xla_device_count(options.devices, options.hosts) if device == "xla" else 1
     parts = options.processes * devices
-    if batch % parts:
-        what = f"a batch of {batch} rows cannot be divided among {parts} {'devices' if devices > 1 else 'processes'}"
-        raise ConfigError(
-            what, where=SECTION, fix=f"take a multiple of {parts} as train.batch, or fewer under {SECTION}"
-        )
-    own = batch // parts
+    own = rows_per_device(job.train.batch, parts, SECTION)
     kind: DeviceKind = "tpu" if device == "xla" and tpu_count() else "cpu"
     target = make_target(host, kind, per_host=parts // options.hosts, hosts=options.hosts, given=options.memory)
 
-    def fits(rows: int) -> bool:
-        return fits_memory(target, _memory(job, rows)) is not False
-
-    rows = choose_micro_batch(own, options.rows, fits, SECTION)
-    smaller = smaller_micro_batches(own, rows, lambda fewer: _memory(job, fewer))
-    memory = _memory(job, rows)
-    return Layout(device, options.processes, options.hosts, devices, rows * devices, memory, target, smaller)
+    chosen = choose_micro_batch(own, options.rows, lambda rows: _memory(job, rows), target, SECTION)
+    rows = chosen.rows * devices
+    return Layout(device, options.processes, options.hosts, devices, rows, chosen.memory, target, chosen.smaller)
 
 
 def _check(options: Options, device: Device) -> None:
