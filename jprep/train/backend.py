@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from jprep.corpus.config import parse_config
 from jprep.train.job.config import Job
+from jprep.train.job.renamed import parse_options
 
 WORKER_VARIABLES = {
     "TOKENIZERS_PARALLELISM": "false",
@@ -165,15 +165,12 @@ class Backend(ABC):
         module: the package that contains the module or package `worker`.
         distribution: the distribution that contains the package. Its extra `worker` lists what the worker needs.
         Options: the type of `[train.backend.NAME]`: a msgspec Struct that forbids unknown fields.
-        renamed_options: old name of an option → its present name. Old names are accepted for one release with a
-            warning.
     """
 
     name: ClassVar[str]
     module: ClassVar[str]
     distribution: ClassVar[str]
     Options: ClassVar[type[Any]]
-    renamed_options: ClassVar[Mapping[str, str]] = {}
 
     @abstractmethod
     def check(self, options: Any) -> list[Finding]:
@@ -200,10 +197,12 @@ class Backend(ABC):
     def read_options(self, given: Mapping[str, Any]) -> Any:
         """Return the backend's options from plain data: a recipe's section, or `job.options`.
 
+        Options under an old name are accepted with a warning: see `jprep.train.job.renamed`.
+
         Raises:
-            ConfigError: an unknown option, or a value of the wrong type.
+            ConfigError: an unknown option, a value of the wrong type, or an option given under both names.
         """
-        return parse_config(given, self.Options, where=f"[train.backend.{self.name}]")
+        return parse_options(self, given)
 
     def environment(self, options: Any) -> Environment:
         """Return the environment that the worker runs in: by default one under the backend's name.

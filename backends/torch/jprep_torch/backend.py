@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,7 +23,6 @@ class Torch(Backend):
     module: ClassVar[str] = "jprep_torch"
     distribution: ClassVar[str] = "jprep-torch"
     Options: ClassVar[type[Any]] = Options
-    renamed_options: ClassVar[Mapping[str, str]] = {"rows": "micro_batch", "recompute": "gradient_checkpointing"}
 
     def environment(self, options: Any) -> Environment:
         """Return the environment for the device: torch_xla and torch_tpu need other versions of PyTorch."""
@@ -41,7 +39,7 @@ class Torch(Backend):
         Raises:
             ConfigError: the batch cannot be divided, an option is out of range, or options exclude each other.
         """
-        options = msgspec.convert(job.options, Options)
+        options = self.read_options(job.options)
         layout = choose_layout(job, options, host)
         env = worker_environment(
             host, layout.device, layout.processes, options.threads, deterministic=options.deterministic
