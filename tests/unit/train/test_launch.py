@@ -63,7 +63,11 @@ def test_a_run_begins_with_weights_that_are_written_once(work: Path) -> None:
 def test_what_a_backend_computes_otherwise_is_part_of_the_job(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = prepared(work, backend={"numpy": {"rows": 4}}).job
     assert plain.computed == {} and plain.fingerprint == prepared(work).job.fingerprint
-    monkeypatch.setattr(Numpy, "computed", lambda self, options: {"rows": options.rows} if options.rows else {}, False)
+
+    def rows(self: Numpy, options: Any) -> dict[str, int]:
+        return {"rows": options.rows} if options.rows else {}
+
+    monkeypatch.setattr(Numpy, "result_options", rows)
     changed = prepared(work, backend={"numpy": {"rows": 4}})
     assert changed.job.computed == {"rows": 4} and changed.job.fingerprint != plain.fingerprint
     assert prepared(work).job.fingerprint == plain.fingerprint

@@ -38,18 +38,19 @@ HOSTS = {
 OPTIONS: dict[str, list[dict[str, Any]]] = {
     "torch": [
         {}, {"device": "cpu"}, {"device": "cpu", "processes": 2}, {"device": "cuda"}, {"device": "xla", "devices": 4},
-        {"memory": 24}, {"recompute": True}, {"rows": 1}, {"device": "tpu", "processes": 2, "memory": 16},
-        {"device": "tpu"},
+        {"memory": 24}, {"gradient_checkpointing": True}, {"micro_batch": 1},
+        {"device": "tpu", "processes": 2, "memory": 16}, {"device": "tpu"},
     ],
     "deepspeed": [
         {}, {"device": "cpu", "processes": 2}, {"gpu": "A100-40GB"}, {"gpu": "A100-40GB", "processes": 4},
-        {"gpu": "T4", "rows": 8}, {"gpu": "A100-40GB", "offload_optimizer": "cpu"},
+        {"gpu": "T4", "micro_batch": 8}, {"gpu": "A100-40GB", "offload_optimizer": "cpu"},
         {"gpu": "A100-40GB", "offload_optimizer": "cpu", "host_memory": 8},
         {"gpu": "A100-40GB", "offload_optimizer": "cpu", "host_memory": 512, "processes": 4},
         {"offload_optimizer": "cpu", "stage": 3, "offload_param": "cpu"}, {"gpu": "8", "processes": 2, "stage": 1},
     ],
     "flax": [
-        {}, {"device": "cpu"}, {"device": "cpu", "devices": 4}, {"device": "gpu"}, {"memory": 24}, {"recompute": True},
+        {}, {"device": "cpu"}, {"device": "cpu", "devices": 4}, {"device": "gpu"}, {"memory": 24},
+        {"gradient_checkpointing": True},
         {"device": "tpu"}, {"device": "tpu", "memory": 16, "devices": 4}, {"processes": 2, "device": "cpu"},
     ],
     "fairseq-xla": [
