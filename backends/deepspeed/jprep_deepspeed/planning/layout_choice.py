@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -67,22 +68,8 @@ def choose_layout(job: Job, given: Options, host: Host) -> ChosenLayout:
     check_options(options)
     check_micro_batch(rows, options.micro_batch, SECTION)
 
-    def config_of(layout: Layout) -> dict[str, Any]:
-        return user.merge_into(generate_config(job, layout), job, layout)
-
-    def estimate(layout: Layout) -> MemoryEstimate:
-        return estimate_memory(job, layout, config_of(layout)["zero_optimization"])
-
-    widest = Layout(
-        device=device,
-        world=hosts.world,
-        micro_batch=rows,
-        accumulate=1,
-        stage=0,
-        offload_optimizer=options.offload_optimizer == "cpu",
-        offload_param=options.offload_param == "cpu",
-        gradient_checkpointing=options.gradient_checkpointing,
-    )
+    config_of, estimate = partial(_config, job, user), partial(_estimate, job, user)
+    widest = _widest_layout(options, device, hosts.world, rows)
     selector = StageSelector(widest, estimate, _target(options, host, hosts, device))
     layout = selector.choose(_allowed_stages(options, hosts.world), options.micro_batch)
     user.check_agreement(job, layout)
@@ -95,6 +82,29 @@ def choose_layout(job: Job, given: Options, host: Host) -> ChosenLayout:
         target=selector.target,
         smaller=selector.smaller(layout),
         notes=(*selector.notes(layout), *user.notes(job)),
+    )
+
+
+def _config(job: Job, user: UserConfig, layout: Layout) -> dict[str, Any]:
+    """Return DeepSpeed's configuration for a layout."""
+    return user.merge_into(generate_config(job, layout), job, layout)
+
+
+def _estimate(job: Job, user: UserConfig, layout: Layout) -> MemoryEstimate:
+    return estimate_memory(job, layout, _config(job, user, layout)["zero_optimization"])
+
+
+def _widest_layout(options: Options, device: Device, world: int, rows: int) -> Layout:
+    """Return the layout that the options ask for, unsharded and with all rows of a process as micro-batch."""
+    return Layout(
+        device=device,
+        world=world,
+        micro_batch=rows,
+        accumulate=1,
+        stage=0,
+        offload_optimizer=options.offload_optimizer == "cpu",
+        offload_param=options.offload_param == "cpu",
+        gradient_checkpointing=options.gradient_checkpointing,
     )
 
 
