@@ -166,7 +166,7 @@ def test_an_offload_is_judged_by_the_host_that_is_planned_for(base: tuple[Path, 
 
 
 def test_a_gpu_and_the_cpu_cannot_both_be_planned_for(base: tuple[Path, Job]) -> None:
-    with pytest.raises(Exception, match="says nothing of device cpu"):
+    with pytest.raises(Exception, match="has no effect on device cpu"):
         prepared(base, "deepspeed", "tiny", "plain", {"device": "cpu", "gpu": "A100-40GB"})
 
 

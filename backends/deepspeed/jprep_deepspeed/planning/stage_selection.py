@@ -52,7 +52,7 @@ class StageSelector:
         if chosen.offload_optimizer and not (self.target.on_host or self.target.host_memory):
             needed = self._estimate(chosen).host * self.target.count / _GB
             what = f"the memory of the host is not known: all processes need an estimated {needed:.2f} GB there"
-            notes.append(f"{what}; set {SECTION}.host_memory to its GiB")
+            notes.append(f"{what}; set {SECTION}.host_memory = GiB of each host")
         if not self._may_fit(chosen):
             notes.append(f"what would fit: {'; '.join(self._suggestions(chosen)) or 'nothing known'}")
         return notes
