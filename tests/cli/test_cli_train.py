@@ -260,7 +260,7 @@ def test_the_documented_backend_plans_a_job(place: Place, distribution: Distribu
     [source] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "backends.md").read_text(), re.DOTALL)
     distribution.add("jprep_mine", source)
     arguments = ("train", "small.toml", "--backend", "mine", "--dry-run", "--json", "--set")
-    planned = place.jprep(*arguments, "train.backend.mine.rows=2", cwd=place.folder, env=place.env).stdout
+    planned = place.jprep(*arguments, "train.backend.mine.micro_batch=2", cwd=place.folder, env=place.env).stdout
     assert json.loads(planned)["plan"].items() >= {"processes": 1, "rows": 2, "accumulate": 4}.items()
-    refused = place.jprep(*arguments, "train.backend.mine.rows=3", cwd=place.folder, env=place.env, code=2)
-    assert "take a divisor of 8" in refused.stderr
+    refused = place.jprep(*arguments, "train.backend.mine.micro_batch=3", cwd=place.folder, env=place.env, code=2)
+    assert "use a divisor of 8" in refused.stderr

@@ -9,23 +9,18 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 
 from jprep.errors import ConfigError, JprepError
-from jprep.train.backend import Environment, Finding, Host, MicroBatchEstimate, Plan, Target
+from jprep.train.backend import Backend, Environment, Finding, Host, MicroBatchEstimate, Plan, Target
 from jprep.train.job.config import Job
 from jprep.train.launcher.environments import worker_python
 from jprep.train.launcher.import_probe import run_probe
 from jprep.train.models import training_memory
 from jprep.train.planning.host import tpu_count
-from jprep.train.planning.memory_fit import (
-    DeviceKind,
-    choose_micro_batch,
-    fits_memory,
-    make_target,
-    smaller_micro_batches,
-)
+from jprep.train.planning.memory_fit import DeviceKind, make_target
+from jprep.train.planning.micro_batch import choose_micro_batch, rows_per_device
 from jprep_fairseq_xla.options import RESULT_OPTIONS, SECTION, Device, Options
 from jprep_fairseq_xla.planning.fairseq_options import training_options
-from jprep_torch.backend import torchrun_command, worker_environment
 from jprep_torch.planning import xla
+from jprep_torch.planning.launch import torchrun_command, worker_environment
 
 _ASK = (
     "import sys; from jprep_fairseq_xla.worker.environment_report import print_environment_report; "
@@ -57,7 +52,7 @@ class Layout(NamedTuple):
     smaller: tuple[MicroBatchEstimate, ...]
 
 
-class FairseqXla:
+class FairseqXla(Backend):
     """fairseq on XLA's devices, or on a CPU."""
 
     name: ClassVar[str] = "fairseq-xla"
@@ -65,7 +60,7 @@ class FairseqXla:
     distribution: ClassVar[str] = "jprep-fairseq-xla"
     Options: ClassVar[type[Any]] = Options
 
-    def home(self, options: Any) -> Environment:
+    def environment(self, options: Any) -> Environment:
         """Plain fairseq takes any PyTorch, torch_xla only its own."""
         if _device(options) == "xla":
             return xla.TORCH_XLA_ENVIRONMENT
@@ -80,13 +75,13 @@ class FairseqXla:
         try:
             found = [Finding(_ask(worker_python(self, options), device))]
         except JprepError as error:
-            fix = f"jprep backends install {self.home(options).install} --restart"
+            fix = f"jprep backends install {self.environment(options).install} --restart"
             return [Finding(error.what, "error", error.fix or fix)]
         if options.device == "xla" and not tpu_count():
             found.append(Finding("there is no TPU here: XLA computes on the CPU", "note", 'device = "cpu" is faster'))
         return found
 
-    def computed(self, options: Any) -> dict[str, Any]:
+    def result_options(self, options: Any) -> dict[str, Any]:
         """Of the options those that change what is computed."""
         return {name: value for name, value in options.options.items() if name in RESULT_OPTIONS and value}
 
@@ -108,7 +103,7 @@ class FairseqXla:
             env=env | (xla.environment_variables(layout.devices) if layout.device == "xla" else {}),
             processes=layout.processes * layout.hosts,
             machines=layout.hosts,
-            rows=layout.rows // layout.hosts,
+            micro_batch=layout.rows // layout.hosts,
             accumulate=accumulate,
             memory=layout.memory,
             notes=_notes(run, layout),
@@ -140,26 +135,17 @@ def _ask(python: Path, device: Device) -> str:
 
 
 def _layout(job: Job, options: Options, host: Host) -> Layout:
-    device, batch = _device(options), job.train.batch
+    device = _device(options)
     _check(options, device)
     devices = xla.xla_device_count(options.devices, options.hosts) if device == "xla" else 1
     parts = options.processes * devices
-    if batch % parts:
-        what = f"a batch of {batch} rows cannot be divided among {parts} {'devices' if devices > 1 else 'processes'}"
-        raise ConfigError(
-            what, where=SECTION, fix=f"take a multiple of {parts} as train.batch, or fewer under {SECTION}"
-        )
-    own = batch // parts
+    own = rows_per_device(job.train.batch, parts, SECTION)
     kind: DeviceKind = "tpu" if device == "xla" and tpu_count() else "cpu"
     target = make_target(host, kind, per_host=parts // options.hosts, hosts=options.hosts, given=options.memory)
 
-    def fits(rows: int) -> bool:
-        return fits_memory(target, _memory(job, rows)) is not False
-
-    rows = choose_micro_batch(own, options.rows, fits, SECTION)
-    smaller = smaller_micro_batches(own, rows, lambda fewer: _memory(job, fewer))
-    memory = _memory(job, rows)
-    return Layout(device, options.processes, options.hosts, devices, rows * devices, memory, target, smaller)
+    chosen = choose_micro_batch(own, options.rows, lambda rows: _memory(job, rows), target, SECTION)
+    rows = chosen.rows * devices
+    return Layout(device, options.processes, options.hosts, devices, rows, chosen.memory, target, chosen.smaller)
 
 
 def _check(options: Options, device: Device) -> None:

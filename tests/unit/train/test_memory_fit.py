@@ -38,18 +38,19 @@ HOSTS = {
 OPTIONS: dict[str, list[dict[str, Any]]] = {
     "torch": [
         {}, {"device": "cpu"}, {"device": "cpu", "processes": 2}, {"device": "cuda"}, {"device": "xla", "devices": 4},
-        {"memory": 24}, {"recompute": True}, {"rows": 1}, {"device": "tpu", "processes": 2, "memory": 16},
-        {"device": "tpu"},
+        {"memory": 24}, {"gradient_checkpointing": True}, {"micro_batch": 1},
+        {"device": "tpu", "processes": 2, "memory": 16}, {"device": "tpu"},
     ],
     "deepspeed": [
         {}, {"device": "cpu", "processes": 2}, {"gpu": "A100-40GB"}, {"gpu": "A100-40GB", "processes": 4},
-        {"gpu": "T4", "rows": 8}, {"gpu": "A100-40GB", "offload_optimizer": "cpu"},
+        {"gpu": "T4", "micro_batch": 8}, {"gpu": "A100-40GB", "offload_optimizer": "cpu"},
         {"gpu": "A100-40GB", "offload_optimizer": "cpu", "host_memory": 8},
         {"gpu": "A100-40GB", "offload_optimizer": "cpu", "host_memory": 512, "processes": 4},
         {"offload_optimizer": "cpu", "stage": 3, "offload_param": "cpu"}, {"gpu": "8", "processes": 2, "stage": 1},
     ],
     "flax": [
-        {}, {"device": "cpu"}, {"device": "cpu", "devices": 4}, {"device": "gpu"}, {"memory": 24}, {"recompute": True},
+        {}, {"device": "cpu"}, {"device": "cpu", "devices": 4}, {"device": "gpu"}, {"memory": 24},
+        {"gradient_checkpointing": True},
         {"device": "tpu"}, {"device": "tpu", "memory": 16, "devices": 4}, {"processes": 2, "device": "cpu"},
     ],
     "fairseq-xla": [
@@ -90,7 +91,7 @@ def prepared(base: tuple[Path, Job], name: str, model: str, host: str, options: 
         job, backend=name, options=own, model=config, parameters=parameter_count(config, "clm"), train=train
     )
     plan: Plan = half.plan(job, run, HOSTS[host])
-    shown: Any = SimpleNamespace(Options=half.Options, check=lambda options: [])
+    shown: Any = SimpleNamespace(read_options=half.read_options, check=lambda options: [])
     return PreparedRun(shown, job, run, plan, HOSTS[host])
 
 
@@ -141,7 +142,7 @@ def test_a_plan_for_another_gpu_does_not_depend_on_this_machine(
 ) -> None:
     found = [prepared(base, "deepspeed", model, host, options | {"processes": 4}) for host in HOSTS]
     assert len({judge_plan(one.plan, one.host) for one in found}) == 1
-    assert len({(one.plan.rows, one.plan.notes) for one in found}) == 1
+    assert len({(one.plan.micro_batch, one.plan.notes) for one in found}) == 1
 
 
 @pytest.mark.parametrize("options", [{"memory": 40}, {"memory": 1}])
@@ -165,12 +166,12 @@ def test_an_offload_is_judged_by_the_host_that_is_planned_for(base: tuple[Path, 
 
 
 def test_a_gpu_and_the_cpu_cannot_both_be_planned_for(base: tuple[Path, Job]) -> None:
-    with pytest.raises(Exception, match="says nothing of device cpu"):
+    with pytest.raises(Exception, match="has no effect on device cpu"):
         prepared(base, "deepspeed", "tiny", "plain", {"device": "cpu", "gpu": "A100-40GB"})
 
 
 def test_a_backend_that_names_no_target_is_judged_by_this_machine() -> None:
-    plan = Plan(("x",), {}, processes=2, rows=1, accumulate=1, memory=3 * GIB)
+    plan = Plan(("x",), {}, processes=2, micro_batch=1, accumulate=1, memory=3 * GIB)
     assert judge_plan(plan, Host("python", 2, 16 * GIB)).fits is True
     assert judge_plan(plan, Host("python", 2, 4 * GIB)).fits is False
     assert judge_plan(plan, Host("python", 2, 4 * GIB, ("GPU",) * 2, 8 * GIB)).fits is True

@@ -34,7 +34,7 @@ def _train(given: argparse.Namespace) -> int:
         from jprep_torch.worker.trainer import Trainer
 
         on_xla = {"devices": given.devices, "host": given.process}
-        with join_processes(given.device, deterministic=True, patience=process_timeout(session.job), **on_xla) as place:
+        with join_processes(given.device, deterministic=True, timeout=process_timeout(session.job), **on_xla) as place:
             updater = TrainState(session.job, given.run, session.resume, place, given.settings)
             Trainer(session, place, updater, given.rows).train()
 

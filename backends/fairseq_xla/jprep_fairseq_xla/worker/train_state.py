@@ -91,13 +91,13 @@ class TrainState:
         self._made.task.precision = partial(place.autocast, job.train.precision)
         self._trainer = FairseqTrainer(self._made, job, place.rank)
         self._weights = dict(self._trainer.get_model().named_parameters(remove_duplicate=False))
-        self._trainer.optimizer.optimizer.begin()
+        self._trainer.optimizer.optimizer.create_averages()
         if saved:
             self._restore(saved)
         place.sync()
 
     @property
-    def trainee(self) -> Any:
+    def model(self) -> Any:
         """fairseq's model."""
         return self._trainer.model
 
@@ -108,11 +108,11 @@ class TrainState:
         return loss, torch.empty(0)
 
     def update(
-        self, parts: Sequence[ModelInputs], labels: int, rate: float, check: Callable[[float], None]
+        self, micro_batches: Sequence[ModelInputs], labels: int, rate: float, check: Callable[[float], None]
     ) -> StepResult:
         """One update; its rate is that of the scheduler that fairseq was given."""
         self._trainer.check = check
-        self._trainer.train_step([self._sample(rows) for rows in parts])
+        self._trainer.train_step([self._sample(rows) for rows in micro_batches])
         losses, self._made.task.losses = self._made.task.losses, []
         norm = float(self._trainer.norm)
         check(norm)
@@ -157,7 +157,7 @@ class TrainState:
         self._trainer.set_num_updates(saved.progress.updates)
 
     def _sample(self, rows: ModelInputs) -> dict[str, Any]:
-        divided = self._place.divided
+        divided = self._place.shard_rows
         return fairseq_sample(self._job.model["model_type"], divided(rows.ids), divided(rows.labels))
 
     def _weight(self, name: str) -> Floats:

@@ -11,7 +11,8 @@ from jprep.train.backend import Host, MicroBatchEstimate, Target
 from jprep.train.job.config import Job
 from jprep.train.models import FAMILIES, training_memory
 from jprep.train.planning.host import tpu_count
-from jprep.train.planning.memory_fit import choose_micro_batch, fits_memory, make_target, smaller_micro_batches
+from jprep.train.planning.memory_fit import fits_memory, make_target
+from jprep.train.planning.micro_batch import choose_micro_batch, rows_per_device
 from jprep_flax.options import SECTION, Device, Options
 
 MODEL_TYPES = ("gpt2", "llama", "bert", "roberta", "electra")
@@ -69,20 +70,24 @@ def choose_layout(job: Job, options: Options, host: Host) -> Layout:
     mesh = _mesh(job, options, devices * options.processes, target)
     _check_model(job, mesh)
     shards = mesh[0] * mesh[1]
-    own = _own_rows(job, options, shards)
-    rows = _fitting(job, options, mesh, own, target)
+    own = rows_per_device(job.train.batch, shards, SECTION)
+
+    def estimate(rows: int) -> int:
+        return _memory(job, options, mesh, rows)
+
+    chosen = choose_micro_batch(own, options.rows, estimate, target, SECTION)
     return Layout(
         device=device,
         devices=devices,
         processes=options.processes,
         mesh=mesh,
-        rows=rows * shards // options.processes,
-        accumulate=own // rows,
+        rows=chosen.rows * shards // options.processes,
+        accumulate=chosen.accumulate,
         coordinator=options.coordinator,
         vocabulary=_vocabulary(job, device, mesh[2]),
-        memory=_memory(job, options, mesh, rows),
+        memory=chosen.memory,
         target=target,
-        smaller=smaller_micro_batches(own, rows, lambda fewer: _memory(job, options, mesh, fewer)),
+        smaller=chosen.smaller,
     )
 
 
@@ -143,22 +148,6 @@ def _check_model(job: Job, mesh: tuple[int, int, int]) -> None:
             if (number := model.get(key, 0)) % size:
                 fix = f"{SECTION}.{axis} = {math.gcd(number, size)}, or a {key} that is a multiple of {size}"
                 raise ConfigError(f"{key} is {number} and cannot be divided by {axis} {size}", where=SECTION, fix=fix)
-
-
-def _own_rows(job: Job, options: Options, shards: int) -> int:
-    """Rows of a global batch for each share of it."""
-    batch = job.train.batch
-    if batch % shards:
-        fix = f"take a multiple of {shards} as train.batch, or fewer devices, or a larger {SECTION}.tensor"
-        raise ConfigError(f"a batch of {batch} rows cannot be divided into {shards} shares", where=SECTION, fix=fix)
-    return batch // shards
-
-
-def _fitting(job: Job, options: Options, mesh: tuple[int, int, int], own: int, target: Target) -> int:
-    def fits(rows: int) -> bool:
-        return fits_memory(target, _memory(job, options, mesh, rows)) is not False
-
-    return choose_micro_batch(own, options.rows, fits, SECTION)
 
 
 def _vocabulary(job: Job, device: str, tensor: int) -> int:
