@@ -10,7 +10,7 @@ from jprep.doctor.time_limit import run_with_limit
 from jprep.errors import JprepError
 from jprep.plugins import plugins
 from jprep.plugins.manager import PluginInfo
-from jprep.train.backend import Backend, Finding, environment_of
+from jprep.train.backend import Backend, Finding
 from jprep.train.launcher.backend_packages import install_command
 from jprep.train.launcher.environments import environment_path, read_stamp, worker_python
 from jprep.train.launcher.import_probe import NotInstalledError
@@ -66,7 +66,7 @@ def _default(name: str) -> list[Finding]:
 
 
 def _backend(half: Backend, options: Any) -> list[Finding]:
-    home = environment_of(half, options)
+    home = half.environment(options)
     places = ((place, read_stamp(place)) for place in map(environment_path, (home.name, *home.also)))
     own = next(([Finding(f"in {place}, with Python {stamp.python}")] for place, stamp in places if stamp), [])
     return [_named(half.name, finding) for finding in (*own, *half.check(options))]

@@ -1,22 +1,33 @@
-"""A backend's light half: what it can say of a job without loading its framework. Its heavy half is a program."""
+"""The planner of a backend: the base class, and the types that it exchanges with the core. No framework is imported."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
+from jprep.corpus.config import parse_config
 from jprep.train.job.config import Job
+
+WORKER_VARIABLES = {
+    "TOKENIZERS_PARALLELISM": "false",
+    "HF_HUB_OFFLINE": "1",
+    "PYTHONUNBUFFERED": "1",
+    "PYTHONSAFEPATH": "1",  # files in the working directory do not shadow libraries
+}
+"""Environment variables that every worker needs, for `Plan.env`."""
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """Something that a backend found out about this machine or about its options.
+    """The result of one check of this machine or of a backend's options.
 
     Attributes:
         what: one sentence without a full stop.
-        level: whether it is well, worth knowing, or in the way.
-        fix: the command or the setting that mends it, or "".
+        level: `ok`, `note` (worth knowing) or `error` (a run would fail).
+        fix: the command or the setting that resolves it, or "".
     """
 
     what: str
@@ -25,15 +36,16 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True):
-    """The environment that a backend runs in.
+    """The Python environment that a backend's worker runs in.
 
     Attributes:
-        name: its folder's.
-        distribution: whose extras say what is installed there.
-        extras: those; what `EXTRA-no-deps` names is installed after that, without its own requirements.
-        also: environments that will do where it is not there.
-        needs: a module that has to be there too, where no environment is and the one that jprep runs in is tried.
-        install: what `jprep backends install` is to be told to make it.
+        name: of its directory.
+        distribution: the distribution whose extras are installed there.
+        extras: names of these extras. Packages of `EXTRA-no-deps` are installed afterwards, without their dependencies.
+        also: names of other environments to use if this one is not installed.
+        needs: a module that must be importable besides the worker, if no environment is installed and jprep's own
+            interpreter is tried.
+        install: the argument of `jprep backends install` that creates it.
     """
 
     name: str
@@ -45,14 +57,14 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Host(msgspec.Struct, frozen=True):
-    """The machine that a plan is made for.
+    """The machine that a plan is made on.
 
     Attributes:
-        python: the interpreter of the backend's own environment.
-        cores: processor cores.
-        memory: bytes.
-        devices: accelerators, by name.
-        device_memory: bytes of the smallest of them; 0 where it is not known.
+        python: the interpreter of the backend's environment.
+        cores: number of CPU cores.
+        memory: bytes of main memory.
+        devices: names of its accelerators.
+        device_memory: bytes of the smallest accelerator; 0 if unknown.
     """
 
     python: str
@@ -63,15 +75,15 @@ class Host(msgspec.Struct, frozen=True):
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """The devices that a plan is made for, of this machine or of another one.
+    """The devices that a plan is made for, on this machine or another one.
 
     Attributes:
         name: of one device, for messages: `an NVIDIA A100`, `this machine`.
-        kind: what computes.
-        count: devices of the whole run.
-        memory: bytes that one device has for a plan's `memory`; 0 where it is not known.
-        host_memory: bytes of its host's memory for each process; 0 where it is not known.
-        on_host: whether the device computes in its host's memory, so that both are one.
+        kind: `cpu`, `gpu` or `tpu`.
+        count: number of devices of the whole run.
+        memory: bytes of one device that a plan can use; 0 if unknown.
+        host_memory: bytes of main memory for each process; 0 if unknown.
+        on_host: whether the device computes in main memory, so that `memory` and `host_memory` are the same.
     """
 
     name: str
@@ -83,12 +95,12 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MicroBatchEstimate(msgspec.Struct, frozen=True):
-    """A smaller number of rows at a time than a plan has.
+    """The estimated memory of a micro-batch that is smaller than the plan's.
 
     Attributes:
-        rows: as the backend's option `rows` has it.
-        memory: bytes on one device, estimated.
-        host_memory: bytes of its host's, estimated.
+        rows: the micro-batch, as the backend's option `micro_batch` takes it.
+        memory: bytes on one device.
+        host_memory: bytes of main memory for each process, for offloaded tensors.
     """
 
     rows: int
@@ -99,26 +111,28 @@ class MicroBatchEstimate(msgspec.Struct, frozen=True):
 class Plan(msgspec.Struct, frozen=True):
     """How a job is run.
 
+    `processes × micro_batch × accumulate` is the global batch.
+
     Attributes:
-        argv: the worker's command: `python -m jprep_<name>.worker train RUN`, or a launcher of it.
-        env: environment variables that it needs.
-        processes: how many processes take part.
-        machines: how many the run is of. A user starts `jprep.train.launcher.multihost` on each other one, which
-            starts `argv` with `--process N` (N from 1 on), one process of the run each. 1 where there are no others.
-        rows: rows of a batch for each process at a time; gradients are accumulated over the others.
-        accumulate: how many times.
-        memory: bytes for weights, gradients, optimizer and activations on one device, estimated.
-        notes: what a user should know of it, a sentence each: what fits, what is to be typed on other machines.
-        settings: the framework's own configuration, made from the job, where it has one.
-        target: the devices that it is made for; None takes the machine that jprep plans on.
-        host_memory: bytes of a process's host that are taken besides, estimated: what is offloaded there.
-        smaller: smaller micro-batches, the largest first, for the advice where memory runs out.
+        argv: the command that starts the worker, `python -m jprep_<name>.worker train RUN`, or a launcher of it.
+        env: environment variables of the worker.
+        processes: number of processes of the run.
+        micro_batch: rows that pass through the model at a time, in each process. Written as `rows` in files.
+        accumulate: number of micro-batches whose gradients are accumulated before an update.
+        memory: estimated bytes of weights, gradients, optimizer and activations on one device.
+        notes: sentences for the user: which layouts fit, commands to type on other machines.
+        settings: the framework's own configuration, generated from the job, if it has one.
+        machines: number of machines, one process each, if the user starts a worker on every machine but the first:
+            there `argv` runs with `--process N` appended, N from 1. 1 if there is nothing to start elsewhere.
+        target: the devices that the plan is made for; None for the machine that jprep plans on.
+        host_memory: estimated bytes of main memory for each process besides `memory`, for offloaded tensors.
+        smaller: smaller micro-batches, the largest first: what to try if memory runs out.
     """
 
     argv: tuple[str, ...]
     env: dict[str, str]
     processes: int
-    rows: int
+    micro_batch: int = msgspec.field(name="rows")
     accumulate: int
     memory: int
     notes: tuple[str, ...] = ()
@@ -129,67 +143,79 @@ class Plan(msgspec.Struct, frozen=True):
     smaller: tuple[MicroBatchEstimate, ...] = ()
 
 
-class Backend(Protocol):
-    """A backend's light half.
+class Backend(ABC):
+    """Base class of a backend's planner.
 
-    Its worker is a program with three commands, run by the Python of the backend's environment:
+    The planner runs in jprep's process and imports no framework. It checks options and plans jobs. The framework is
+    imported by the worker, a program that runs in the backend's own environment
+    (`jprep.train.launcher.environments.worker_python`):
 
-    - `python -m <module>.worker train RUN`, or a launcher of it, is what `plan` gives: a `Session` to its end;
-    - `… export RUN CHECKPOINT FOLDER` writes `FOLDER/model.safetensors`: the checkpoint's weights in fp32 under
-      transformers' names and shapes, tied ones once, none left out, none added (`jprep.train.models.parameters`);
-    - `… infer FOLDER` loads an exported directory and answers requests, a line of JSON each, from standard input to
-      standard output, in order: `jprep.train.inference.protocol` has their types.
+    - `python -m <module>.worker train RUN`, which `plan` returns alone or inside a launcher's command, opens a
+      `Session` and trains to its end;
+    - `python -m <module>.worker export RUN CHECKPOINT FOLDER` writes `FOLDER/model.safetensors`: the weights of the
+      checkpoint in fp32 under transformers' names and shapes, tied weights once, no other tensors
+      (`jprep.train.models.parameters`);
+    - `python -m <module>.worker infer FOLDER` loads an exported model and answers requests: one JSON object a line from
+      standard input, one prediction a line to standard output, in order (types: `jprep.train.inference.protocol`).
 
-    Two methods may be left out: `home(options)`, the environment that it runs in (`environment_of`), and
-    `computed(options)`, options that change what is computed (`result_options_of`).
+    Subclasses set the class attributes and implement `check` and `plan`.
 
     Attributes:
-        name: as in `--backend`.
-        module: the package of its heavy half.
-        distribution: what it is installed as. Its extra `worker` names what the heavy half needs.
-        Options: its own options: a msgspec Struct that forbids unknown fields.
+        name: the backend's name, as in `--backend`.
+        module: the package that contains the module or package `worker`.
+        distribution: the distribution that contains the package. Its extra `worker` lists what the worker needs.
+        Options: the type of `[train.backend.NAME]`: a msgspec Struct that forbids unknown fields.
+        renamed_options: old name of an option → its present name. Old names are accepted for one release with a
+            warning.
     """
 
     name: ClassVar[str]
     module: ClassVar[str]
     distribution: ClassVar[str]
     Options: ClassVar[type[Any]]
+    renamed_options: ClassVar[Mapping[str, str]] = {}
 
+    @abstractmethod
     def check(self, options: Any) -> list[Finding]:
-        """What is well and what is not, on this machine, with these options."""
-
-    def plan(self, job: Job, run: Path, host: Host) -> Plan:
-        """How the job is run there; `job.options` are its own options, checked.
+        """Return what this machine and the worker's environment offer, and what would make a run fail.
 
         Args:
-            job: the job.
-            run: the run directory, which need not be there yet.
+            options: the backend's options, an `Options`.
+        """
+
+    @abstractmethod
+    def plan(self, job: Job, run: Path, host: Host) -> Plan:
+        """Return how a job is run on a machine. The same arguments give the same plan.
+
+        Args:
+            job: the job; `job.options` holds the backend's options as plain data.
+            run: the run directory, which need not exist yet.
             host: the machine.
 
         Raises:
-            ConfigError: it cannot be: a batch that cannot be divided, a task or a model that the backend does not have.
+            ConfigError: the job cannot be run this way: the batch cannot be divided, or the backend does not support
+                the task, the model or a combination of options.
         """
 
+    def read_options(self, given: Mapping[str, Any]) -> Any:
+        """Return the backend's options from plain data: a recipe's section, or `job.options`.
 
-def environment_of(half: Backend, options: Any) -> Environment:
-    """Where a backend runs with these options of its own.
+        Raises:
+            ConfigError: an unknown option, or a value of the wrong type.
+        """
+        return parse_config(given, self.Options, where=f"[train.backend.{self.name}]")
 
-    One that has several environments has a method `home(options)`, which says it; others have one under their name.
-    """
-    chosen: Environment = half.home(options) if hasattr(half, "home") else default_environment(half)
-    return chosen
+    def environment(self, options: Any) -> Environment:
+        """Return the environment that the worker runs in: by default one under the backend's name.
 
+        Override it if some options need another environment.
+        """
+        return Environment(name=self.name, distribution=self.distribution, install=self.name)
 
-def default_environment(half: Backend) -> Environment:
-    """The environment under a backend's own name."""
-    return Environment(name=half.name, distribution=half.distribution, install=half.name)
+    def result_options(self, options: Any) -> dict[str, Any]:
+        """Return the options that change what is computed, by name, without those at their neutral value.
 
-
-def result_options_of(half: Backend, options: Any) -> dict[str, Any]:
-    """Of a backend's own options those that change what is computed, by name; none that are as if they were left out.
-
-    One that has such options has a method `computed(options)`, which gives them: they become part of the job. The
-    options of others change how it is computed, and not what.
-    """
-    found: dict[str, Any] = half.computed(options) if hasattr(half, "computed") else {}
-    return found
+        They become part of the job, and a run resumes only with the same values. By default there are none: options
+        change how a job is computed, and not its result.
+        """
+        return {}

@@ -18,10 +18,12 @@ from tests.conftest import Distribution, Run
 from tests.fakes.numpy_backend import offer
 
 BROKEN = """from jprep.plugins import hookimpl
-class Broken:
+from jprep.train.backend import Backend
+class Broken(Backend):
     name = distribution = module = "broken"
     class Options: pass
     def check(self, options): raise RuntimeError("it came to pieces")
+    def plan(self, job, run, host): raise NotImplementedError
 @hookimpl
 def jprep_backends():
     return {"broken": Broken}
@@ -29,16 +31,17 @@ def jprep_backends():
 
 CHOOSY = """import msgspec
 from jprep.plugins import hookimpl
-from jprep.train.backend import Finding
+from jprep.train.backend import Backend, Finding
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     device: str = "cpu"
-class Choosy:
+class Choosy(Backend):
     name, module, distribution = "choosy", "choosy", "choosy"
     Options = Options
     def check(self, options):
         if options.device == "moon":
             return [Finding("there is no moon", "error", "wait")]
         return [Finding(f"it computes on {options.device}")]
+    def plan(self, job, run, host): raise NotImplementedError
 @hookimpl
 def jprep_backends():
     return {"choosy": Choosy}

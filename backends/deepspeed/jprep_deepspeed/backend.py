@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from jprep.errors import ConfigError
-from jprep.train.backend import Finding, Host, Plan, Target
+from jprep.train.backend import Backend, Finding, Host, Plan, Target
 from jprep.train.job.config import Job
 from jprep.train.planning.memory_fit import check_micro_batch, make_target
 from jprep_deepspeed.options import SECTION, Layout, Options
@@ -23,7 +23,7 @@ from jprep_deepspeed.planning.user_config import UserConfig
 __all__ = ["SECTION", "DeepSpeed", "Options"]
 
 
-class DeepSpeed:
+class DeepSpeed(Backend):
     """ZeRO on CPUs and GPUs, of one host or many."""
 
     name: ClassVar[str] = "deepspeed"
@@ -58,7 +58,7 @@ class DeepSpeed:
             argv=started.argv,
             env=started.env,
             processes=layout.world,
-            rows=layout.rows,
+            micro_batch=layout.rows,
             accumulate=layout.accumulate,
             memory=taken.total,
             notes=(*fitting.notes(layout), *config.notes(job), *started.notes),

@@ -45,7 +45,7 @@ def fits(found: Plan) -> list[bool]:
 def test_the_published_model_does_not_fit_without_zero_and_does_with_its_stage_2(published: Job) -> None:
     assert published.parameters == pytest.approx(1.56e9, rel=0.01)
     whole, divided = plan(published, rows=3, stage=0), plan(published, rows=3, stage=2)
-    assert (whole.processes, whole.rows, whole.accumulate) == (8, 3, 22)
+    assert (whole.processes, whole.micro_batch, whole.accumulate) == (8, 3, 22)
     assert fits(whole) == [False, True, True, True] == fits(divided)
     assert whole.memory > 0.85 * EIGHT.device_memory > 2 * divided.memory - EIGHT.device_memory
     assert "stage = 1" in whole.notes[4] and "recompute = true" in whole.notes[4] and "rows = 2" in whole.notes[4]

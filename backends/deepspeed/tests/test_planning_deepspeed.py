@@ -38,13 +38,13 @@ def plan(run: Path, host: Host, **options: Any) -> Plan:
 
 def test_one_process_is_not_told_of_others(run: Path) -> None:
     found = plan(run, CPU)
-    assert (found.processes, found.rows, found.accumulate) == (1, 4, 1)
+    assert (found.processes, found.micro_batch, found.accumulate) == (1, 4, 1)
     assert found.argv[:3] == (PYTHON, "-m", "jprep_deepspeed.worker") and found.env.keys() >= NUMBERS
 
 
 def test_each_gpu_has_a_process_and_torchrun_numbers_them(run: Path) -> None:
     found = plan(run, GPUS)
-    assert (found.processes, found.rows, found.settings["zero_optimization"]["stage"]) == (2, 2, 0)
+    assert (found.processes, found.micro_batch, found.settings["zero_optimization"]["stage"]) == (2, 2, 0)
     assert "--standalone" in found.argv and not NUMBERS & found.env.keys()
     assert found.argv[-2:] == ("--device", "cuda") and plan(run, GPUS, recompute=True).argv[-1] == "--recompute"
     ported = plan(run, GPUS, port=1234).argv

@@ -101,8 +101,8 @@ def test_sizes_that_are_left_open_are_filled_as_transformers_does(planned: Any) 
 
 def test_what_the_file_says_of_the_layout_is_taken_where_options_say_nothing(planned: Any) -> None:
     plan = planned({"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 1}})
-    assert (plan.rows, plan.accumulate, plan.settings["zero_optimization"]["stage"]) == (1, 2, 1)
-    assert planned({"gradient_accumulation_steps": 2}).rows == 1
+    assert (plan.micro_batch, plan.accumulate, plan.settings["zero_optimization"]["stage"]) == (1, 2, 1)
+    assert planned({"gradient_accumulation_steps": 2}).micro_batch == 1
 
 
 CONFLICTS: list[tuple[dict[str, Any], str, str]] = [

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 
 from jprep.errors import ConfigError, JprepError
-from jprep.train.backend import Environment, Finding, Host, MicroBatchEstimate, Plan, Target
+from jprep.train.backend import Backend, Environment, Finding, Host, MicroBatchEstimate, Plan, Target
 from jprep.train.job.config import Job
 from jprep.train.launcher.environments import worker_python
 from jprep.train.launcher.import_probe import run_probe
@@ -57,7 +57,7 @@ class Layout(NamedTuple):
     smaller: tuple[MicroBatchEstimate, ...]
 
 
-class FairseqXla:
+class FairseqXla(Backend):
     """fairseq on XLA's devices, or on a CPU."""
 
     name: ClassVar[str] = "fairseq-xla"
@@ -65,7 +65,7 @@ class FairseqXla:
     distribution: ClassVar[str] = "jprep-fairseq-xla"
     Options: ClassVar[type[Any]] = Options
 
-    def home(self, options: Any) -> Environment:
+    def environment(self, options: Any) -> Environment:
         """Plain fairseq takes any PyTorch, torch_xla only its own."""
         if _device(options) == "xla":
             return xla.TORCH_XLA_ENVIRONMENT
@@ -80,13 +80,13 @@ class FairseqXla:
         try:
             found = [Finding(_ask(worker_python(self, options), device))]
         except JprepError as error:
-            fix = f"jprep backends install {self.home(options).install} --restart"
+            fix = f"jprep backends install {self.environment(options).install} --restart"
             return [Finding(error.what, "error", error.fix or fix)]
         if options.device == "xla" and not tpu_count():
             found.append(Finding("there is no TPU here: XLA computes on the CPU", "note", 'device = "cpu" is faster'))
         return found
 
-    def computed(self, options: Any) -> dict[str, Any]:
+    def result_options(self, options: Any) -> dict[str, Any]:
         """Of the options those that change what is computed."""
         return {name: value for name, value in options.options.items() if name in RESULT_OPTIONS and value}
 
@@ -108,7 +108,7 @@ class FairseqXla:
             env=env | (xla.environment_variables(layout.devices) if layout.device == "xla" else {}),
             processes=layout.processes * layout.hosts,
             machines=layout.hosts,
-            rows=layout.rows // layout.hosts,
+            micro_batch=layout.rows // layout.hosts,
             accumulate=accumulate,
             memory=layout.memory,
             notes=_notes(run, layout),

@@ -51,10 +51,10 @@ def plan(run: Path, model: dict[str, Any] | None = None, precision: str = "fp32"
 def test_a_machine_with_tpus_has_one_process_for_all_of_them(run: Path, chips: list[int]) -> None:
     chips[0] = 8
     found = plan(run)
-    assert (found.processes, found.rows, found.accumulate) == (1, 16, 1)
+    assert (found.processes, found.micro_batch, found.accumulate) == (1, 16, 1)
     assert found.env["PJRT_DEVICE"] == "TPU" and "CPU_NUM_DEVICES" not in found.env
     assert found.settings["tpu"] is True and any("PJRT_DEVICE=TPU" in note for note in found.notes)
-    assert (plan(run, rows=1).rows, plan(run, rows=1).accumulate) == (8, 2)
+    assert (plan(run, rows=1).micro_batch, plan(run, rows=1).accumulate) == (8, 2)
 
 
 def test_without_tpus_it_is_plain_fairseq_and_xla_s_devices_are_virtual(run: Path) -> None:
@@ -67,7 +67,7 @@ def test_without_tpus_it_is_plain_fairseq_and_xla_s_devices_are_virtual(run: Pat
 def test_a_slice_has_one_process_on_each_host_and_the_plan_says_what_to_type_there(run: Path, chips: list[int]) -> None:
     chips[0] = 4
     found = plan(run, hosts=2)
-    assert (found.processes, found.machines, found.rows, found.accumulate) == (2, 2, 8, 1)
+    assert (found.processes, found.machines, found.micro_batch, found.accumulate) == (2, 2, 8, 1)
     assert "CPU_NUM_DEVICES" not in found.env and found.settings["distributed_world_size"] == 1
     assert {"--devices", "8", "--hosts", "2", "--rows", "16"} <= set(found.argv)
     assert "8 TPU devices" in found.notes[0] and "2 hosts" in found.notes[0]
@@ -78,7 +78,7 @@ def test_a_slice_has_one_process_on_each_host_and_the_plan_says_what_to_type_the
 
 def test_without_tpus_a_slice_is_a_trial_and_the_plan_says_so(run: Path) -> None:
     found = plan(run, device="xla", devices=2, hosts=2, rows=2)
-    assert (found.processes, found.rows, found.accumulate) == (2, 4, 2)
+    assert (found.processes, found.micro_batch, found.accumulate) == (2, 4, 2)
     assert found.env["CPU_NUM_DEVICES"] == "4" and any("computes all of it" in note for note in found.notes)
     assert not any("joining" in note for note in plan(run, device="xla", devices=2).notes)
     for wrong in ({"device": "cpu", "hosts": 2}, {"device": "xla", "hosts": 0}):
@@ -131,8 +131,8 @@ def test_an_option_that_has_one_is_passed_on(run: Path) -> None:
 
 def test_options_that_change_what_is_trained_are_told_apart() -> None:
     chosen = {"activation_dropout": 0.1, "act_dropout": 0.0, "checkpoint_activations": True}
-    assert FairseqXla().computed(Options(options=chosen)) == {"activation_dropout": 0.1}
-    assert FairseqXla().computed(Options()) == {}
+    assert FairseqXla().result_options(Options(options=chosen)) == {"activation_dropout": 0.1}
+    assert FairseqXla().result_options(Options()) == {}
 
 
 def test_what_fairseq_has_not_is_refused(run: Path) -> None:

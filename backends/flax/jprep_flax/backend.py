@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from jprep.errors import JprepError
-from jprep.train.backend import Finding, Host, Plan
+from jprep.train.backend import Backend, Finding, Host, Plan
 from jprep.train.job.config import Job
 from jprep.train.launcher.environments import worker_python
 from jprep.train.launcher.import_probe import probe_output
@@ -20,7 +20,7 @@ from jprep_flax.planning.layout import Layout, choose_layout
 _ABOUT = "import jax, flax; print(jax.__version__, flax.__version__, jax.local_device_count(), jax.default_backend())"
 
 
-class Flax:
+class Flax(Backend):
     """JAX with models in flax.nnx: one process drives all devices of a machine."""
 
     name: ClassVar[str] = "flax"
@@ -60,7 +60,7 @@ class Flax:
             env=_environment(layout),
             processes=layout.processes,
             machines=layout.processes if layout.coordinator else 1,
-            rows=layout.rows,
+            micro_batch=layout.rows,
             accumulate=layout.accumulate,
             memory=layout.memory,
             target=layout.target,

@@ -39,7 +39,7 @@ def mesh(found: Plan) -> tuple[int, ...]:
 
 def test_one_process_drives_all_devices(run: Path) -> None:
     found = plan(run, GPUS)
-    assert (found.processes, found.rows, found.accumulate) == (1, 8, 1)
+    assert (found.processes, found.micro_batch, found.accumulate) == (1, 8, 1)
     assert mesh(found) == (2, 1, 1) and found.env["JAX_PLATFORMS"] == "cuda"
     assert "jprep_flax.worker" in found.argv
     told = msgspec.json.decode(found.argv[-1], type=Layout)
@@ -48,18 +48,18 @@ def test_one_process_drives_all_devices(run: Path) -> None:
 
 def test_without_an_accelerator_it_is_one_cpu(run: Path) -> None:
     found = plan(run)
-    assert (mesh(found), found.rows, found.env["JAX_PLATFORMS"]) == ((1, 1, 1), 8, "cpu")
+    assert (mesh(found), found.micro_batch, found.env["JAX_PLATFORMS"]) == ((1, 1, 1), 8, "cpu")
 
 
 def test_processes_divide_the_devices_and_a_launcher_starts_them(run: Path) -> None:
     found = plan(run, GPUS, processes=2, rows=2)
-    assert (found.processes, found.machines, found.rows, found.accumulate) == (2, 1, 2, 2)
+    assert (found.processes, found.machines, found.micro_batch, found.accumulate) == (2, 1, 2, 2)
     assert found.settings["devices"] == 1 and "jprep_flax.worker.launcher" in found.argv
 
 
 def test_of_several_machines_each_has_a_process_and_the_plan_says_what_to_type_there(run: Path) -> None:
     found = plan(run, GPUS, processes=4, coordinator="10.0.0.1:9876")
-    assert (found.processes, found.machines, found.rows) == (4, 4, 2) and "jprep_flax.worker" in found.argv
+    assert (found.processes, found.machines, found.micro_batch) == (4, 4, 2) and "jprep_flax.worker" in found.argv
     assert "NUMBER is 1 to 3" in found.notes[-1] and found.notes[-1].endswith(
         f"jprep.train.launcher.multihost {run} NUMBER"
     )
@@ -80,12 +80,12 @@ def test_the_axis_data_takes_what_the_others_leave(
 ) -> None:
     found = plan(run, devices=8, **options)
     assert mesh(found) == expected
-    assert found.rows * found.accumulate * found.processes == 8
+    assert found.micro_batch * found.accumulate * found.processes == 8
 
 
 def test_rows_are_each_share_s(run: Path) -> None:
     found = plan(run, devices=4, tensor=2, rows=1, batch=12)
-    assert (found.rows, found.accumulate) == (2, 6)
+    assert (found.micro_batch, found.accumulate) == (2, 6)
 
 
 def test_weights_are_divided_where_they_would_not_fit(run: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import msgspec
 
 from jprep.errors import ConfigError, JprepError
-from jprep.train.backend import Environment, Finding, Host, MicroBatchEstimate, Plan, Target, default_environment
+from jprep.train.backend import Backend, Environment, Finding, Host, MicroBatchEstimate, Plan, Target
 from jprep.train.job.config import Job
 from jprep.train.launcher.environments import worker_python
 from jprep.train.launcher.import_probe import probe_output
@@ -93,7 +93,7 @@ class Layout(NamedTuple):
     hosts: int = 1
 
 
-class Torch:
+class Torch(Backend):
     """PyTorch on a CPU, one GPU or several, or TPUs."""
 
     name: ClassVar[str] = "torch"
@@ -101,14 +101,14 @@ class Torch:
     distribution: ClassVar[str] = "jprep-torch"
     Options: ClassVar[type[Any]] = Options
 
-    def home(self, options: Any) -> Environment:
+    def environment(self, options: Any) -> Environment:
         """One for CPUs and GPUs; torch_xla and torch_tpu want a PyTorch for themselves."""
-        own = msgspec.structs.replace(default_environment(self), also=(xla.TORCH_XLA_ENVIRONMENT.name,))
+        own = msgspec.structs.replace(super().environment(options), also=(xla.TORCH_XLA_ENVIRONMENT.name,))
         return {"xla": xla.TORCH_XLA_ENVIRONMENT, "tpu": xla.TORCH_TPU_ENVIRONMENT}.get(options.device, own)
 
     def check(self, options: Any) -> list[Finding]:
         """What its environment holds, and whether the device that is asked for is there."""
-        home = self.home(options)
+        home = self.environment(options)
         fix = f"jprep backends install {home.install} --restart"
         try:
             versions = _ask(worker_python(self, options), home.needs)
@@ -144,7 +144,7 @@ class Torch:
             env=env | (xla.environment_variables(layout.devices) if device == "xla" else {}),
             processes=layout.processes * layout.hosts,
             machines=layout.hosts,
-            rows=layout.rows // layout.hosts,
+            micro_batch=layout.rows // layout.hosts,
             accumulate=job.train.batch // layout.processes // layout.rows,
             memory=layout.memory,
             notes=_notes(device, layout, run),

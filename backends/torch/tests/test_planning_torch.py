@@ -37,14 +37,14 @@ def plan(run: Path, host: Host, precision: str = "fp32", **options: Any) -> Plan
 
 def test_one_process_is_not_told_of_others(run: Path) -> None:
     found = plan(run, CPU)
-    assert (found.processes, found.rows, found.accumulate) == (1, 4, 1)
+    assert (found.processes, found.micro_batch, found.accumulate) == (1, 4, 1)
     assert found.env["OMP_NUM_THREADS"] == "4"
     assert {found.env["RANK"], found.env["LOCAL_RANK"], found.env["WORLD_SIZE"]} == {"0", "1"}
 
 
 def test_each_gpu_has_a_process_and_torchrun_numbers_them(run: Path) -> None:
     found = plan(run, GPUS)
-    assert (found.processes, found.rows) == (2, 2)
+    assert (found.processes, found.micro_batch) == (2, 2)
     assert "torch.distributed.run" in found.argv and found.argv[-1] == "cuda"
     assert "RANK" not in found.env and found.env["CUBLAS_WORKSPACE_CONFIG"]
 
@@ -60,7 +60,7 @@ def test_what_does_not_fit_is_divided_but_for_its_copies_in_half_precision(run: 
 def test_xla_s_devices_have_one_process(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(xla, "tpu_count", lambda: 0)
     found = plan(run, CPU, device="xla", devices=4)
-    assert (found.processes, found.rows, found.accumulate) == (1, 4, 1)
+    assert (found.processes, found.micro_batch, found.accumulate) == (1, 4, 1)
     assert (found.env["PJRT_DEVICE"], found.env["CPU_NUM_DEVICES"]) == ("CPU", "4")
     for wrong, said in (
         ({"devices": 3}, "divided"),
@@ -76,7 +76,7 @@ def test_xla_s_devices_have_one_process(run: Path, monkeypatch: pytest.MonkeyPat
 def test_xla_s_hosts_have_a_process_each(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(xla, "tpu_count", lambda: 2)
     found = plan(run, CPU, device="xla", hosts=2)
-    assert (found.processes, found.machines, found.rows, found.accumulate) == (2, 2, 2, 1)
+    assert (found.processes, found.machines, found.micro_batch, found.accumulate) == (2, 2, 2, 1)
     assert {"--devices", "4", "--hosts", "2"} <= set(found.argv) and found.env["WORLD_SIZE"] == "1"
     assert found.notes[-1].endswith(f"python -m jprep.train.launcher.multihost {run} NUMBER")
     with pytest.raises(ConfigError, match="TPU slice"):
@@ -86,10 +86,10 @@ def test_xla_s_hosts_have_a_process_each(run: Path, monkeypatch: pytest.MonkeyPa
 def test_each_device_of_torch_tpu_has_a_process(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "tpu_count", lambda: 4)
     found = plan(run, CPU, device="tpu")
-    assert (found.processes, found.rows) == (4, 1) and "not tried" in found.notes[0]
+    assert (found.processes, found.micro_batch) == (4, 1) and "not tried" in found.notes[0]
     assert found.argv[:5] == ("python", "-m", "jprep_torch.worker.launcher", "4", "jprep_torch.worker")
     assert "jprep_torch.worker.launcher" not in plan(run, CPU, device="tpu", processes=1).argv
-    assert plan(run, CPU, device="tpu", processes=1, memory=1e-6).rows == 1, "as many as fit the memory that is told"
+    assert plan(run, CPU, device="tpu", processes=1, memory=1e-6).micro_batch == 1, "as many as fit the memory that is told"
     wrongs = (({"shard": "yes"}, "whole on each"), ({"hosts": 2}, "TPU slice"), ({"memory": -1}, "0 or more"))
     for wrong, said in wrongs:
         with pytest.raises(ConfigError, match=said):
@@ -125,8 +125,9 @@ def test_workers_on_tpus_are_started_when_torch_tpu_is_ready(
 
 
 def test_some_devices_have_an_environment_of_their_own() -> None:
-    homes = {device: Torch().home(Options(device=device)).name for device in ("auto", "cpu", "cuda", "xla", "tpu")}
-    assert homes == {"auto": "torch", "cpu": "torch", "cuda": "torch", "xla": "fairseq-xla", "tpu": "torch-tpu"}
+    devices = ("auto", "cpu", "cuda", "xla", "tpu")
+    names = {device: Torch().environment(Options(device=device)).name for device in devices}
+    assert names == {"auto": "torch", "cpu": "torch", "cuda": "torch", "xla": "fairseq-xla", "tpu": "torch-tpu"}
 
 
 @pytest.mark.parametrize(

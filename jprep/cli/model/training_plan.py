@@ -24,13 +24,12 @@ _ENVIRONMENT = 3
 
 def show_plan(prepared: PreparedRun, *, as_json: bool) -> int:
     """Print what a run would be; the exit code: 3 where it does not fit the devices that it is planned for."""
-    import msgspec
 
     from jprep.train.planning.duration import duration_warnings, estimate_duration
     from jprep.train.planning.memory_fit import judge_plan
 
     backend, job = prepared.backend, prepared.job
-    findings = backend.check(msgspec.convert(job.options, backend.Options))
+    findings = backend.check(backend.read_options(job.options))
     verdict = judge_plan(prepared.plan, prepared.host)
     code = _ENVIRONMENT if verdict.fits is False else 0
     time = estimate_duration(job, prepared.plan, prepared.host)
@@ -64,7 +63,7 @@ def _lines(prepared: PreparedRun, verdict: MemoryFit, time: Duration) -> dict[st
     every += [f"every {keep.every_minutes:g} minutes"] if keep.every_minutes else []
     kept = f"the last {keep.keep_last}" + (f" and the best {keep.keep_best}" if keep.keep_best else "")
     several = "process" if plan.processes == 1 else "processes"
-    where = f"{plan.processes} {several} × {plan.rows} rows × {plan.accumulate} times"
+    where = f"{plan.processes} {several} × {plan.micro_batch} rows × {plan.accumulate} times"
     tokens, model = _tokens(prepared), job.train.model.preset or job.model["model_type"]
     return {
         "model": f"{model}, {job.parameters:,} parameters, for {job.train.task}",

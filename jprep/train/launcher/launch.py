@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import inspect
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -11,11 +12,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from jprep.corpus.config import apply_overrides, parse_config
+from jprep.corpus.config import apply_overrides
 from jprep.errors import ConfigError
 from jprep.io.atomic import file_sha256, write_atomic
 from jprep.plugins import plugins
-from jprep.train.backend import Backend, Host, Plan, environment_of, result_options_of
+from jprep.train.backend import Backend, Host, Plan
 from jprep.train.job.build import build_job
 from jprep.train.job.config import Job, TrainConfig, parse_train_config
 from jprep.train.launcher.backend_packages import install_command
@@ -57,17 +58,20 @@ def backend_name(section: Mapping[str, Any]) -> str:
 
 
 def load_backend(name: str) -> Backend:
-    """A backend's light half.
+    """Return a backend's planner.
 
     Raises:
-        ConfigError: no such backend is installed; the message names the nearest.
+        ConfigError: no such backend is installed (the message names the nearest), or it does not extend `Backend`.
     """
     try:
-        made: Backend = plugins().get("backend", name)()
+        kind = plugins().get("backend", name)
     except ConfigError as error:
         fix = f"{error.fix}; a backend is a package of its own: {install_command(name)}"
         raise ConfigError(error.what, fix=fix) from error
-    return made
+    if not (isinstance(kind, type) and issubclass(kind, Backend)) or inspect.isabstract(kind):
+        what = f"the planner of the backend {name} does not implement jprep.train.backend.Backend"
+        raise ConfigError(what, fix="install a version of the backend for this version of jprep")
+    return kind()
 
 
 def load_backend_and_options(name: str, overrides: Iterable[str]) -> tuple[Backend, Any]:
@@ -81,7 +85,7 @@ def load_backend_and_options(name: str, overrides: Iterable[str]) -> tuple[Backe
         ConfigError: there is no such backend, it has no such option, or a value is of the wrong type.
     """
     half = load_backend(name)
-    return half, parse_config(apply_overrides({}, overrides), half.Options, where=f"[train.backend.{name}]")
+    return half, half.read_options(apply_overrides({}, overrides))
 
 
 def prepare_run(
@@ -129,7 +133,7 @@ def prepare_run(
             dataset,
             run=run,
             lists=lists,
-            computed=result_options_of(half, options),
+            computed=half.result_options(options),
         )
     host = this_host(_python(half, options, dry=dry))
     return PreparedRun(half, job, run, half.plan(job, run.absolute(), host), host)
@@ -190,7 +194,7 @@ def backend_options(train: TrainConfig, half: Backend) -> Any:
         if other not in known and (close := difflib.get_close_matches(other, known, n=1)):
             where, fix = f"train.backend.{other}", f"did you mean {close[0]!r}?"
             raise ConfigError(f"there is no backend {other!r}", where=where, fix=fix)
-    return parse_config(train.backend.get(half.name, {}), half.Options, where=f"[train.backend.{half.name}]")
+    return half.read_options(train.backend.get(half.name, {}))
 
 
 def _python(half: Backend, options: Any, *, dry: bool) -> Path:
@@ -199,4 +203,4 @@ def _python(half: Backend, options: Any, *, dry: bool) -> Path:
     except NotInstalledError:
         if not dry:
             raise
-        return interpreter(environment_path(environment_of(half, options).name))
+        return interpreter(environment_path(half.environment(options).name))

@@ -45,9 +45,9 @@ def wheel(folder: Path, version: str = "1.0") -> Path:
 
 
 def half(name: str, **more: Any) -> Any:
-    """A light half whose environment has this name."""
-    home = Environment(name=name, distribution=f"jprep-{name}", install=f"{name} --set it=so", **more)
-    return SimpleNamespace(name=name, module=f"{name}_backend", Options=dict, home=lambda options: home)
+    """Return a planner whose environment has this name."""
+    environment = Environment(name=name, distribution=f"jprep-{name}", install=f"{name} --set it=so", **more)
+    return SimpleNamespace(name=name, module=f"{name}_backend", Options=dict, environment=lambda options: environment)
 
 
 def test_installed_stamped_found_and_made_again_for_other_requirements(

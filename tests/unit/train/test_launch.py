@@ -43,7 +43,7 @@ def prepared(work: Path, run: Path = Path("run"), **changes: Any) -> PreparedRun
 def test_what_is_prepared_is_not_written(work: Path, tmp_path: Path) -> None:
     before = digests(tmp_path)
     found = prepared(work, backend={"numpy": {"rows": 4}})
-    assert (found.plan.rows, found.plan.accumulate, found.job.options) == (4, 2, {"rows": 4, "device": ""})
+    assert (found.plan.micro_batch, found.plan.accumulate, found.job.options) == (4, 2, {"rows": 4, "device": ""})
     assert found.plan.argv[0] == "python" == found.host.python
     assert found.plan.argv[-1] == str(tmp_path / "run")
     assert digests(tmp_path) == before

@@ -90,7 +90,7 @@ def prepared(base: tuple[Path, Job], name: str, model: str, host: str, options: 
         job, backend=name, options=own, model=config, parameters=parameter_count(config, "clm"), train=train
     )
     plan: Plan = half.plan(job, run, HOSTS[host])
-    shown: Any = SimpleNamespace(Options=half.Options, check=lambda options: [])
+    shown: Any = SimpleNamespace(read_options=half.read_options, check=lambda options: [])
     return PreparedRun(shown, job, run, plan, HOSTS[host])
 
 
@@ -141,7 +141,7 @@ def test_a_plan_for_another_gpu_does_not_depend_on_this_machine(
 ) -> None:
     found = [prepared(base, "deepspeed", model, host, options | {"processes": 4}) for host in HOSTS]
     assert len({judge_plan(one.plan, one.host) for one in found}) == 1
-    assert len({(one.plan.rows, one.plan.notes) for one in found}) == 1
+    assert len({(one.plan.micro_batch, one.plan.notes) for one in found}) == 1
 
 
 @pytest.mark.parametrize("options", [{"memory": 40}, {"memory": 1}])
@@ -170,7 +170,7 @@ def test_a_gpu_and_the_cpu_cannot_both_be_planned_for(base: tuple[Path, Job]) ->
 
 
 def test_a_backend_that_names_no_target_is_judged_by_this_machine() -> None:
-    plan = Plan(("x",), {}, processes=2, rows=1, accumulate=1, memory=3 * GIB)
+    plan = Plan(("x",), {}, processes=2, micro_batch=1, accumulate=1, memory=3 * GIB)
     assert judge_plan(plan, Host("python", 2, 16 * GIB)).fits is True
     assert judge_plan(plan, Host("python", 2, 4 * GIB)).fits is False
     assert judge_plan(plan, Host("python", 2, 4 * GIB, ("GPU",) * 2, 8 * GIB)).fits is True
