@@ -89,7 +89,9 @@ def test_each_device_of_torch_tpu_has_a_process(run: Path, monkeypatch: pytest.M
     assert (found.processes, found.micro_batch) == (4, 1) and "not tried" in found.notes[0]
     assert found.argv[:5] == ("python", "-m", "jprep_torch.worker.launcher", "4", "jprep_torch.worker")
     assert "jprep_torch.worker.launcher" not in plan(run, CPU, device="tpu", processes=1).argv
-    assert plan(run, CPU, device="tpu", processes=1, memory=1e-6).micro_batch == 1, "as many as fit the memory that is told"
+    assert plan(run, CPU, device="tpu", processes=1, memory=1e-6).micro_batch == 1, (
+        "as many as fit the memory that is told"
+    )
     wrongs = (({"shard": "yes"}, "whole on each"), ({"hosts": 2}, "TPU slice"), ({"memory": -1}, "0 or more"))
     for wrong, said in wrongs:
         with pytest.raises(ConfigError, match=said):

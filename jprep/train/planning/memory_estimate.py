@@ -1,0 +1,36 @@
+"""Estimates of the memory that a job takes."""
+
+from __future__ import annotations
+
+from jprep.train.job.config import Job
+from jprep.train.models import training_memory
+
+_CHECKPOINTED = 3  # a layer's input takes less than a third of its activations
+
+
+def estimate_job_memory(job: Job, rows: int, *, attention: bool, fused: bool = True) -> int:
+    """Return the estimated bytes of weights, gradients, optimizer and activations of an unsharded job.
+
+    Args:
+        job: the job.
+        rows: rows that pass through the model at a time; 0 leaves out activations.
+        attention: whether attention matrices are kept for the backward pass.
+        fused: whether the loss never holds all logits, and `gelu_new` is one kernel.
+    """
+    section = job.train
+    length = section.labelled.length if section.data else section.length
+    return training_memory(job.model, section.task, rows, length, section.precision, attention=attention, lean=fused)
+
+
+def estimate_activations(job: Job, rows: int, *, attention: bool, gradient_checkpointing: bool) -> int:
+    """Return the estimated bytes of activations that are kept for the backward pass.
+
+    Args:
+        job: the job.
+        rows: rows that pass through the model at a time.
+        attention: whether attention matrices are kept.
+        gradient_checkpointing: whether only the layers' inputs are kept.
+    """
+    state = estimate_job_memory(job, 0, attention=attention)
+    kept = estimate_job_memory(job, rows, attention=attention) - state
+    return kept // _CHECKPOINTED if gradient_checkpointing else kept
