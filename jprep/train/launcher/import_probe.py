@@ -19,15 +19,17 @@ _MISSING, _EXITED, _FAILED = 91, 92, 93  # exit codes of `_IMPORT`
 
 # The last line of standard error is the reason; a worker may print lines of its own before.
 _IMPORT = """
-import importlib.metadata, sys
+import importlib, importlib.metadata, sys
 def leave(code, error):
     sys.stderr.write(chr(10) + type(error).__name__ + ": " + (str(error).strip().splitlines() or [""])[-1])
     sys.stderr.flush()
     import os
     os._exit(code)
 try:
-    for name in {names!r}:
-        __import__(name)
+    if hasattr(importlib.import_module({worker!r}), "__path__"):  # a package: `python -m` runs its __main__
+        importlib.import_module({worker!r} + ".__main__")
+    if {needs!r}:
+        importlib.import_module({needs!r})
 except (ImportError, importlib.metadata.PackageNotFoundError) as error:
     leave({missing}, error)
 except SystemExit as error:
@@ -111,7 +113,7 @@ def check_importable(python: Path, worker: str, needs: str, say: Say = on_stderr
 
     Args:
         python: the interpreter.
-        worker: the worker's module.
+        worker: the worker's module; if it is a package, its `__main__` is imported too, as `python -m` does.
         needs: another module that has to be importable, or "".
         say: called with a message when it takes long.
 
@@ -120,8 +122,7 @@ def check_importable(python: Path, worker: str, needs: str, say: Say = on_stderr
         SlowError: the import takes longer than `IMPORT_TIMEOUT` seconds.
         MachineError: the module is there, and cannot be imported; the message says why.
     """
-    names = [name for name in (worker, needs) if name]
-    code = _IMPORT.format(names=names, missing=_MISSING, exited=_EXITED, failed=_FAILED)
+    code = _IMPORT.format(worker=worker, needs=needs, missing=_MISSING, exited=_EXITED, failed=_FAILED)
     done = run_probe(python, code, say=say)
     if done.returncode:
         explain = _REASONS.get(done.returncode, _killed if done.returncode < 0 else _failed)
