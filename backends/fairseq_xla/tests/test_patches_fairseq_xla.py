@@ -154,5 +154,5 @@ def test_the_last_rows_of_a_split_need_no_compilation(fairseq: Any, monkeypatch:
 
     compiled(4)
     assert (compiled(4), compiled(3), compiled(1)) == (0, 0, 0)
-    monkeypatch.setattr(data, "_filled", lambda batch, rows: batch)
+    monkeypatch.setattr(data, "_pad_rows", lambda batch, rows: batch)
     assert compiled(3) > 0

@@ -20,13 +20,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser, train = worker_parsers("jprep_fairseq_xla.worker")
     train.add_argument("--device", choices=["cpu", "xla"], required=True)
     train.add_argument("--settings", type=json.loads, required=True, help="fairseq's options, as JSON")
-    train.add_argument("--micro-batch", "--rows", type=int, required=True, help="rows that go through at a time")
+    train.add_argument(
+        "--micro-batch", "--rows", type=int, required=True, help="rows that go through the model at a time"
+    )
     add_worker_flags(train)
     return run_command(parser.parse_args(arguments), _train, "jprep_fairseq_xla.worker.inference")
 
 
 def _train(given: argparse.Namespace) -> int:
-    from jprep_torch.worker.distributed import join_processes, process_rank, process_timeout
+    from jprep_torch.worker.distributed import join_processes, process_timeout, rank_and_world_size
 
     def train(session: Session) -> None:
         import_fairseq(given.device)
@@ -40,7 +42,8 @@ def _train(given: argparse.Namespace) -> int:
             state = TrainState(session.job, given.run, session.resume, context, given.settings)
             Trainer(session, context, state, given.micro_batch).train()
 
-    return run_worker(train, given.run, *process_rank(given.process, given.hosts), whole=given.device == "xla")
+    ranks = rank_and_world_size(given.process, given.hosts)
+    return run_worker(train, given.run, *ranks, whole=given.device == "xla")
 
 
 if __name__ == "__main__":

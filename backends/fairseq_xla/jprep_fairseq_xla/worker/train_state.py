@@ -45,13 +45,13 @@ class TrainState:
         self._built.task.precision = partial(context.autocast, job.train.precision)
         self._trainer = FairseqTrainer(self._built, job, context.rank)
         self._weights = dict(self._trainer.get_model().named_parameters(remove_duplicate=False))
-        self._trainer.optimizer.optimizer.begin()
+        self._trainer.optimizer.optimizer.create_averages()
         if saved:
             self._restore(saved)
         context.sync()
 
     @property
-    def trainee(self) -> Any:
+    def model(self) -> Any:
         """fairseq's model."""
         return self._trainer.model
 
@@ -63,11 +63,11 @@ class TrainState:
         return loss, torch.empty(0)
 
     def update(
-        self, parts: Sequence[ModelInputs], labels: int, rate: float, check: Callable[[float], None]
+        self, micro_batches: Sequence[ModelInputs], labels: int, rate: float, check: Callable[[float], None]
     ) -> StepResult:
         """Take one step; its learning rate is that of the scheduler in fairseq's options."""
         self._trainer.check = check
-        self._trainer.train_step([self._sample(inputs) for inputs in parts])
+        self._trainer.train_step([self._sample(inputs) for inputs in micro_batches])
         losses, self._built.task.losses = self._built.task.losses, []
         norm = float(self._trainer.norm)
         check(norm)
@@ -84,5 +84,5 @@ class TrainState:
         checkpoint.restore(saved, self._job, self._built, self._weights, self._trainer)
 
     def _sample(self, inputs: ModelInputs) -> dict[str, Any]:
-        divided = self._context.divided
-        return fairseq_sample(self._job.model["model_type"], divided(inputs.ids), divided(inputs.labels))
+        shard_rows = self._context.shard_rows
+        return fairseq_sample(self._job.model["model_type"], shard_rows(inputs.ids), shard_rows(inputs.labels))

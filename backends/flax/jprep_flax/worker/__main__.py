@@ -10,7 +10,7 @@ import msgspec
 
 from jprep.train.worker.cli import run_command, worker_parsers
 from jprep.train.worker.session import Session, run_worker
-from jprep_flax.options import Options
+from jprep_flax.backend import Flax
 from jprep_flax.planning.layout import Layout
 from jprep_flax.worker.data import BatchLoader
 from jprep_flax.worker.distributed import join_processes
@@ -33,7 +33,7 @@ def _train(given: argparse.Namespace) -> int:
     layout = msgspec.json.decode(given.layout, type=Layout)
 
     def train(session: Session) -> None:
-        options, section = msgspec.convert(session.job.options, Options), session.job.train
+        options, section = Flax().read_options(session.job.options), session.job.train
         how: dict[str, Any] = {"exact": section.precision == "fp32", "deterministic": options.deterministic}
         how |= {"timeout": 60 * max(_MIN_TIMEOUT, section.silent_minutes)}
         how |= {"rank": given.process, "coordinator": given.coordinator or layout.coordinator}
