@@ -7,5 +7,5 @@ from jprep.plugins import hookimpl
 
 @hookimpl
 def jprep_backends() -> dict[str, str]:
-    """The light half, imported when it is asked for."""
+    """Register the planner; its module is imported when the backend is used."""
     return {"deepspeed": "jprep_deepspeed.backend:DeepSpeed"}

@@ -1,46 +1,50 @@
-"""The backend's options, and what a plan makes of them."""
+"""The options in `[train.backend.deepspeed]`."""
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
 SECTION = "train.backend.deepspeed"
-"""The section of the options."""
+"""The section of the recipe that holds the options."""
+
+Device = Literal["cpu", "cuda"]
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """`[train.backend.deepspeed]`.
 
     Attributes:
-        device: `auto` takes GPUs where there are some.
-        processes: how many on each host; 0 is one for each GPU, or one.
-        rows: rows that go through the model at a time on each device; 0 is as many as the estimate says will fit.
-        stage: of ZeRO. 1 divides the optimizer among the processes, 2 gradients too, 3 weights too; `auto` is the
-            smallest that fits.
-        offload_optimizer: where the optimizer is: `none` on the device, `cpu` in the host's memory; `auto` is what
+        device: `auto` uses GPUs if there are some, else the CPU.
+        processes: number of processes on each host; 0 is one for each GPU, and one on a CPU.
+        micro_batch: rows that pass through the model at a time on each device; 0 is the most that is estimated to fit.
+        stage: ZeRO stage. 1 shards the optimizer state among the processes, 2 gradients too, 3 weights too; `auto` is
+            the smallest stage that fits.
+        offload_optimizer: where the optimizer state is kept: `none` on the device, `cpu` in main memory; `auto` is what
             `ds_config` says, or `none`.
-        offload_param: where stage 3 keeps weights, in the same words.
-        recompute: keep each layer's input only, and compute the rest again on the way back: a third slower.
-        deterministic: on GPUs, take kernels whose results do not depend on the order that threads come in.
-        threads: of each process on a CPU; 0 divides the cores.
-        ds_config: a DeepSpeed configuration of one's own, in JSON. What it says of the job has to agree with it.
-        launcher: what starts the processes of one host; for several hosts of a hostfile it is always `deepspeed`.
-        hosts: "" is this one, `slurm` those of the allocation, else the path of a hostfile (`NAME slots=N` a line).
-        port: of the first host, where processes meet; 0 is a free one, or DeepSpeed's 29500, or the Slurm job's own.
-        gpu: the GPU to plan for, if it is not this machine's: a name such as `A100-40GB`, or GiB such as `40`.
-        host_memory: GiB of memory of each host to plan for, which offloads are judged by; 0 is this machine's, or
-            unknown where `gpu` names another machine's GPU.
+        offload_param: where stage 3 keeps weights, with the same values.
+        gradient_checkpointing: keep only the input of each layer and recompute the rest in the backward pass: a third
+            slower.
+        deterministic: on GPUs, use kernels whose results do not depend on the order of threads.
+        threads: CPU threads of each process; 0 divides the cores among the processes.
+        ds_config: path of a DeepSpeed configuration in JSON. Values that the job determines must agree with it.
+        launcher: program that starts the processes of a single host; a hostfile always uses `deepspeed`.
+        hosts: "" is this host, `slurm` the hosts of the Slurm allocation, anything else the path of a hostfile
+            (lines `NAME slots=N`).
+        port: rendezvous port on the first host; 0 is a free one, DeepSpeed's 29500, or one derived from the Slurm job.
+        gpu: GPU to plan for if it is not this machine's: a name such as `A100-40GB`, or GiB such as `40`.
+        host_memory: GiB of main memory of each host to plan for, which limits offloading; 0 is this machine's, or
+            unknown if `gpu` names the GPU of another machine.
     """
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
     processes: int = 0
-    rows: int = 0
+    micro_batch: int = 0
     stage: Literal["auto", 0, 1, 2, 3] = "auto"
     offload_optimizer: Literal["auto", "none", "cpu"] = "auto"
     offload_param: Literal["auto", "none", "cpu"] = "auto"
-    recompute: bool = False
+    gradient_checkpointing: bool = False
     deterministic: bool = True
     threads: int = 0
     ds_config: str = ""
@@ -49,27 +53,3 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     port: int = 0
     gpu: str = ""
     host_memory: float = 0.0
-
-
-class Layout(NamedTuple):
-    """How a job lies on the devices.
-
-    Attributes:
-        device: `cpu` or `cuda`.
-        world: processes of all hosts.
-        rows: that go through the model at a time, of each process.
-        accumulate: how many times.
-        stage: of ZeRO.
-        offload_optimizer: whether the optimizer is in the host's memory.
-        offload_param: whether weights are.
-        recompute: whether layers are computed again on the way back.
-    """
-
-    device: Literal["cpu", "cuda"]
-    world: int
-    rows: int
-    accumulate: int
-    stage: int
-    offload_optimizer: bool = False
-    offload_param: bool = False
-    recompute: bool = False

@@ -1,4 +1,4 @@
-"""Several hosts, played by this machine: Slurm's `srun` is a stand-in that starts the tasks here."""
+"""Several hosts, emulated on this machine: a fake `srun` starts the tasks here."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ sys.exit(max(one.wait() for one in started))
 """
 
 
-def test_a_run_over_two_nodes_of_slurm_makes_the_steps_of_one_process(
+def test_a_run_on_two_slurm_nodes_has_the_losses_of_one_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     srun = tmp_path / "bin" / "srun"

@@ -1,4 +1,4 @@
-"""The published GPT-2's recipe goes all the way on two processes, small: killed, resumed, exported, loaded, asked."""
+"""The recipe of the published GPT-2 on two processes, scaled down: killed, resumed, exported and used."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def whole(sample: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def ready(sample: Path, whole: Path) -> Path:
-    """All but the training."""
+    """Return the work directory of a recipe run without its training."""
     work = sample / "ready"
     shutil.copytree(sample / "work", work, ignore=shutil.ignore_patterns("runs"))
     return work
@@ -62,7 +62,7 @@ def losses(trained: Path) -> list[float]:
     return metric_curve(read_events(trained))[1]
 
 
-def test_it_trains_in_zero_2_and_bf16_and_transformers_goes_on_with_a_text(sample: Path, whole: Path) -> None:
+def test_a_run_in_zero_2_and_bf16_exports_a_model_for_transformers(sample: Path, whole: Path) -> None:
     job = read_job(whole)
     assert (job.train.precision, job.options["stage"], job.options["processes"]) == ("bf16", 2, 2)
     found = losses(whole)
@@ -76,7 +76,7 @@ def test_it_trains_in_zero_2_and_bf16_and_transformers_goes_on_with_a_text(sampl
     assert jprep(sample, "infer", whole / "export", "日本の首都は").startswith("日本の首都は")
 
 
-def test_killed_it_ends_with_the_same_bytes(sample: Path, whole: Path, ready: Path, tmp_path: Path) -> None:
+def test_a_killed_run_ends_with_the_same_bytes(sample: Path, whole: Path, ready: Path, tmp_path: Path) -> None:
     shutil.copytree(ready, tmp_path / "work")
     killed = run(sample, tmp_path / "work", 2, "export", JPREP_FAILPOINT="run.committed@2")
     assert [event.step for event in read_events(killed) if event.kind == "start"] == [0, 10]
@@ -85,10 +85,10 @@ def test_killed_it_ends_with_the_same_bytes(sample: Path, whole: Path, ready: Pa
     assert (killed / name).read_bytes() == (whole / name).read_bytes()
 
 
-def test_one_process_goes_on_with_the_losses_of_two(sample: Path, whole: Path, ready: Path, tmp_path: Path) -> None:
+def test_a_run_of_two_processes_resumes_on_one(sample: Path, whole: Path, ready: Path, tmp_path: Path) -> None:
     shutil.copytree(ready, tmp_path / "work")
     place = tmp_path / "work" / "gpt2-xl-japanese-tiny" / "runs" / "deepspeed"
     shutil.copytree(whole, place, ignore=shutil.ignore_patterns("step-00000020", "export"))
     alone = run(sample, tmp_path / "work", 1)
     assert [event.step for event in read_events(alone) if event.kind == "start"] == [0, 10]
-    assert losses(alone) == pytest.approx(losses(whole), rel=1e-3)  # bf16's sums round otherwise
+    assert losses(alone) == pytest.approx(losses(whole), rel=1e-3)  # sums in bf16 are rounded differently

@@ -1,4 +1,4 @@
-"""jprep's default backend: plain PyTorch. Importing this package loads no framework."""
+"""jprep's default backend, plain PyTorch. Importing this package loads no framework."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from jprep.plugins import hookimpl
 
 @hookimpl
 def jprep_backends() -> dict[str, str]:
-    """The light half, imported when it is asked for."""
+    """Register the planner; its module is imported when the backend is used."""
     return {"torch": "jprep_torch.backend:Torch"}

@@ -1,6 +1,6 @@
-"""An independent reference: plain transformers models in float64, a loop that follows docs/training.md to the letter.
+"""An independent reference: transformers' models in float64, and a loop that follows docs/training.md literally.
 
-Nothing of jprep_torch is used. `python backends/torch/tests/reference.py` writes the golden curves of the suite.
+It uses nothing of jprep_torch. `python backends/torch/tests/reference.py` writes the golden curves of the suite.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ DIGITS = 12
 
 
 def model_of(job: Job, weights: Path, dtype: torch.dtype = torch.float64) -> Any:
-    """The job's model, with the weights of a file."""
+    """Return the job's model with the weights of a file."""
     config = transformers.AutoConfig.for_model(**job.model, attn_implementation="eager")
     model = getattr(transformers, job.model["architectures"][0])(config)
     loaded = model.load_state_dict(load_file(weights), strict=False)
     assert not loaded.unexpected_keys, loaded.unexpected_keys
     model.tie_weights()
-    names = {name for name, _ in model.named_parameters()}  # tied ones once
+    names = {name for name, _ in model.named_parameters()}  # tied weights once
     assert not names & set(loaded.missing_keys), names & set(loaded.missing_keys)
     return model.to(dtype).eval()
 
 
-def trained_of(model: Any) -> dict[str, torch.nn.Parameter]:
-    """What is trained: all, but a token type that is the only one."""
+def trained_weights(model: Any) -> dict[str, torch.nn.Parameter]:
+    """Return the trained weights: all but the embedding of a single token type."""
     alone = getattr(model.config, "type_vocab_size", 0) == 1
     return {name: p for name, p in model.named_parameters() if not (alone and "token_type_embeddings" in name)}
 
 
 def summed_loss(model: Any, task: str, batch: Any) -> tuple[torch.Tensor, int]:
-    """The sum over a batch's labels, and how many there are."""
+    """Return the summed loss of a batch and its number of labels."""
     ids, labels = (torch.from_numpy(array).long() for array in (batch.input_ids, batch.labels))
     inputs = {"input_ids": ids, "attention_mask": torch.from_numpy(batch.attention_mask).long()}
     if getattr(model.config, "type_vocab_size", 0) > 1:
@@ -55,13 +55,13 @@ def summed_loss(model: Any, task: str, batch: Any) -> tuple[torch.Tensor, int]:
         return ((logits[:, 0] - torch.from_numpy(batch.labels).to(logits)) ** 2).sum(), len(ids)
     if task == "clm":
         logits, labels = logits[:, :-1], labels[:, 1:]
-    there = labels != -100
-    chances = torch.log_softmax(logits[there], -1)
-    return -chances.gather(-1, labels[there][:, None]).sum(), int(there.sum())
+    labelled = labels != -100
+    logarithms = torch.log_softmax(logits[labelled], -1)
+    return -logarithms.gather(-1, labels[labelled][:, None]).sum(), int(labelled.sum())
 
 
 def rate(step: int, steps: int, peak: float, schedule: ScheduleConfig) -> float:
-    """The learning rate."""
+    """Return the learning rate of a step, from 0."""
     warmup, floor = schedule.warmup, schedule.floor
     if step < warmup:
         return peak * (step + 1) / warmup
@@ -80,7 +80,7 @@ class AdamW:
 
     @torch.no_grad()
     def step(self, eta: float) -> float:
-        """Clip, update; the gradient's norm."""
+        """Clip the gradients, update the weights, and return the norm before clipping."""
         s, self.t = self.section, self.t + 1
         gradients = {name: w.grad if w.grad is not None else torch.zeros_like(w) for name, w in self.trained.items()}
         norm = math.sqrt(sum(float((g.double() ** 2).sum()) for g in gradients.values()))
@@ -97,17 +97,17 @@ class AdamW:
 
 @torch.no_grad()
 def validation_loss(model: Any, task: str, batches: Batches) -> float:
-    """Of the whole split."""
+    """Return the validation loss of the whole split."""
     found = [summed_loss(model, task, batch) for batch in batches.validating(0, 1) if len(batch.input_ids)]
     return float(sum(loss for loss, _ in found)) / sum(count for _, count in found)
 
 
 def train(run: Path, dtype: torch.dtype = torch.float64) -> tuple[GoldenCurve, list[float]]:
-    """The curve of a run, and the norms of its gradients."""
+    """Return the loss curve of a run, and the norms of its gradients."""
     job = read_job(run)
     section, batches = job.train, Batches(run, job)
     model = model_of(job, run / INIT, dtype)
-    optimizer = AdamW(trained_of(model), section.optimizer)
+    optimizer = AdamW(trained_weights(model), section.optimizer)
     losses, norms, validation = [], [], {}
     for step in range(job.steps):
         loss, count = summed_loss(model, section.task, batches.train.batch(step))
@@ -121,7 +121,7 @@ def train(run: Path, dtype: torch.dtype = torch.float64) -> tuple[GoldenCurve, l
 
 
 def rounded(curve: GoldenCurve) -> GoldenCurve:
-    """As it is written down."""
+    """Return a curve with the digits of the golden file."""
     figures = ((step, float(f"{loss:.{DIGITS}g}")) for step, loss in curve.validation.items())
     return GoldenCurve([float(f"{loss:.{DIGITS}g}") for loss in curve.train], dict(figures))
 

@@ -1,4 +1,4 @@
-"""jprep-torch keeps what every backend owes, and transformers loads what it exports."""
+"""The conformance suite, and losses of exported models computed by transformers."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ from jprep.testing.backend_suite.runner import SuiteRunner
 class TestTorch(BackendSuite):
     backend = "torch"
     options = {"device": "cpu", "threads": 1}
-    few_rows = {"rows": 2}
+    few_rows = {"micro_batch": 2}
     two_processes = {"processes": 2}
-    ways = {"sharded": {"processes": 2, "shard": "yes", "rows": 2}, "recomputed": {"recompute": True}}
+    ways = {
+        "sharded": {"processes": 2, "shard": "yes", "micro_batch": 2},
+        "gradient checkpointing": {"gradient_checkpointing": True},
+    }
     half = ("bf16", "fp16")
 
-    def test_transformers_has_the_same_loss(self, bench: SuiteRunner, case: str):
+    def test_transformers_computes_the_same_loss(self, bench: SuiteRunner, case: str):
         trained = bench.trained(case)
         job, weights = read_job(trained.run), bench.exported(trained)
         loss = validation_loss(model_of(job, weights, torch.float32), job.train.task, Batches(trained.run, job))
@@ -35,7 +38,7 @@ Computed = Callable[[str], tuple[Path, GoldenCurve, list[float]]]
 
 @pytest.fixture(scope="module")
 def computed(tmp_path_factory: pytest.TempPathFactory) -> Computed:
-    """What the reference computes of a case: the run, its curve, the norms of its gradients."""
+    """Return the reference's run, loss curve and gradient norms of a case."""
     bench = SuiteRunner(tmp_path_factory.mktemp("golden"), "torch", {})
 
     @cache
@@ -47,12 +50,12 @@ def computed(tmp_path_factory: pytest.TempPathFactory) -> Computed:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_golden_curve_is_what_the_reference_computes(computed: Computed, case: str):
+def test_the_reference_computes_the_golden_curve(computed: Computed, case: str):
     _, curve, _ = computed(case)
     assert curve.train == pytest.approx(golden_curve(case).train, rel=1e-9)
     assert curve.validation == pytest.approx(golden_curve(case).validation, rel=1e-9)
 
 
-def test_gradients_are_clipped_in_some_steps_and_not_in_others(computed: Computed):
+def test_some_gradients_are_clipped_and_others_are_not(computed: Computed):
     run, _, norms = computed("gpt2-clm")
     assert min(norms) < read_job(run).train.optimizer.clip < max(norms)

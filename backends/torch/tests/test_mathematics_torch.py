@@ -1,4 +1,4 @@
-"""The tables of docs/training.md, by the functions that train."""
+"""The functions of the training step against the tables of docs/training.md."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import nn
 
 from jprep.train.job.config import ModelConfig, OptimizerConfig
 from jprep.train.models import TokenizerInfo, model_config
-from jprep_torch.models.transformers_models import build
+from jprep_torch.models.transformers_models import build_model
 from jprep_torch.worker.loss import class_loss, score_loss, token_loss
 from jprep_torch.worker.optimizer import (
     INITIAL_LOSS_SCALE,
@@ -39,7 +39,7 @@ def weight(values: list[float], *shape: int, gradient: list[float] | None = None
         (1, 0.01, [0.4003322259, 0.4639441464, 0.5127922539]),
         (2, 0.0, [0.4003322259, 0.4639441464, 0.5127922539]),
     ],
-    ids=["a matrix decays", "a bias does not", "nothing does"],
+    ids=["matrix", "bias", "no decay"],
 )
 def test_three_steps_of_adamw(dimensions: int, decay: float, expected: list[float]):
     only = weight([0.5], *[1] * dimensions)
@@ -54,7 +54,7 @@ def test_three_steps_of_adamw(dimensions: int, decay: float, expected: list[floa
     assert found == pytest.approx(expected, abs=1e-7)
 
 
-def test_a_gradient_is_clipped_by_its_global_norm():
+def test_gradients_are_clipped_to_a_global_norm():
     weights = [weight([0, 0], gradient=[3, 4]), weight([0], gradient=[12])]
     norm = global_norm(weights)
     assert norm == 13
@@ -64,56 +64,56 @@ def test_a_gradient_is_clipped_by_its_global_norm():
 
 
 @pytest.mark.parametrize("clip", [0.0, 13.0, 20.0])
-def test_a_gradient_that_is_small_enough_is_left(clip: float):
+def test_a_gradient_below_the_limit_is_unchanged(clip: float):
     weights = [weight([0, 0], gradient=[3, 4]), weight([0], gradient=[12])]
     unscale_and_clip(weights, 13.0, clip, 1.0)
     assert torch.cat([one.grad for one in weights]).tolist() == [3, 4, 12]
 
 
-def test_the_scale_of_the_loss_is_taken_out_before_clipping():
+def test_gradients_are_unscaled_before_clipping():
     weights = [weight([0, 0], gradient=[3 * 1024, 4 * 1024])]
     assert unscale_and_clip(weights, 5 * 1024, 10.0, 1024.0) == 5
     assert weights[0].grad.tolist() == [3, 4]
 
 
-def test_a_weight_without_a_gradient_has_no_part_in_the_norm():
+def test_weights_without_a_gradient_do_not_change_the_norm():
     assert global_norm([weight([1.0]), weight([0, 0], gradient=[3, 4])]) == 5
 
 
-def test_the_scale_is_halved_by_what_is_infinite_and_doubled_by_good_steps():
+def test_the_loss_scale_is_halved_on_overflow_and_doubled_after_good_steps():
     scale = LossScale("fp16")
     assert scale.factor == INITIAL_LOSS_SCALE == 2**16
-    assert not scale.passes(math.inf) and scale.factor == 2**15
+    assert not scale.accepts(math.inf) and scale.factor == 2**15
     for _ in range(LOSS_SCALE_GROWTH_INTERVAL):
-        assert scale.factor == 2**15 and scale.passes(1.0)
-        scale.after_update()
+        assert scale.factor == 2**15 and scale.accepts(1.0)
+        scale.grow()
     assert scale.factor == 2**16
 
 
-def test_in_full_precision_no_scale_is_to_blame():
+def test_full_precision_has_no_loss_scale():
     scale = LossScale("fp32")
-    assert scale.passes(1.0) and scale.passes(math.nan) and scale.factor == 1
+    assert scale.accepts(1.0) and scale.accepts(math.nan) and scale.factor == 1
 
 
 @pytest.mark.parametrize("place", range(3))
-def test_a_loss_is_the_natural_logarithm(place: int):
+def test_losses_use_the_natural_logarithm(place: int):
     row, label = torch.tensor(LOGITS[place : place + 1]), torch.tensor(LABELS[place : place + 1])
     assert class_loss(row, label).item() == pytest.approx(LOSSES[place], rel=1e-6)
     assert token_loss(row, torch.eye(3), None, label).item() == pytest.approx(LOSSES[place], rel=1e-6)
 
 
-def test_the_loss_of_two_shares_is_their_sum_by_the_labels_of_both():
+def test_the_loss_of_two_parts_is_their_sum_divided_by_all_labels():
     rows, labels = torch.tensor(LOGITS), torch.tensor(LABELS)
     shares = [class_loss(rows[part], labels[part]) for part in (slice(2), slice(2, 3))]
     assert (sum(shares) / 3).item() == pytest.approx(0.637941406, abs=1e-7)
 
 
-def test_a_squared_error_is_summed():
+def test_squared_errors_are_summed():
     assert score_loss(torch.tensor([[1.0], [2.0]]), torch.tensor([0.5, 4.0])).item() == 4.25
 
 
 @pytest.mark.parametrize("bias", [True, False])
-def test_the_gradient_of_tokens_is_that_of_plain_arithmetic(bias: bool):
+def test_the_gradient_of_the_token_loss_equals_autograd(bias: bool):
     generator = torch.Generator().manual_seed(1)
     parts = [torch.randn(shape, generator=generator) for shape in ((7, 5), (11, 5), (11,))][: 3 if bias else 2]
     labels = torch.randint(11, (7,), generator=generator)
@@ -125,7 +125,7 @@ def test_the_gradient_of_tokens_is_that_of_plain_arithmetic(bias: bool):
         assert torch.allclose(mine.grad, other.grad, rtol=1e-6, atol=1e-7)
 
 
-def test_no_token_has_no_loss():
+def test_the_loss_of_no_tokens_is_0():
     hidden, table = torch.ones(0, 5, requires_grad=True), torch.ones(11, 5, requires_grad=True)
     loss = token_loss(hidden, table, None, torch.zeros(0, dtype=torch.int64))
     loss.backward()
@@ -135,10 +135,10 @@ def test_no_token_has_no_loss():
 @pytest.mark.parametrize(
     "kind, expected", [("gpt2", 0.841191991), ("bert", 0.841344746), ("roberta", 0.841344746), ("electra", 0.841344746)]
 )
-def test_the_activation_is_the_familys(kind: str, expected: float):
+def test_each_model_family_has_its_activation(kind: str, expected: float):
     task = "clm" if kind == "gpt2" else "mlm"
     config = model_config(ModelConfig(preset=f"{kind}-tiny"), task, TokenizerInfo(300, 32, 0, 2, 1))
     names = {"NewGELUActivation", "GELUActivation", "GELU"}
-    found = [module for module in build(config, task).modules() if type(module).__name__ in names]
+    found = [module for module in build_model(config, task).modules() if type(module).__name__ in names]
     assert found
     assert {round(module(torch.tensor(1.0)).item(), 6) for module in found} == {round(expected, 6)}

@@ -1,4 +1,4 @@
-"""How a job is laid out on a machine, and what the light half finds there."""
+"""Plans for different machines and options, and the findings of `check`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import torch
 
 from jprep.errors import ConfigError
 from jprep.train.backend import Host, Plan
+from jprep.train.planning import checks as core_checks
 from jprep.train.run.directory import read_job
-from jprep_torch import backend
-from jprep_torch.backend import Options, Torch
-from jprep_torch.planning import xla
+from jprep_torch.backend import Torch
+from jprep_torch.options import Options
+from jprep_torch.planning import checks, layout, xla
 from jprep_torch.worker import __main__ as worker
 from jprep_torch.worker import launcher
 from tests.fakes.trained_run import trained_run
@@ -35,29 +36,32 @@ def plan(run: Path, host: Host, precision: str = "fp32", **options: Any) -> Plan
     return Torch().plan(msgspec.structs.replace(job, train=train, options=chosen), run, host)
 
 
-def test_one_process_is_not_told_of_others(run: Path) -> None:
+def test_a_single_process_has_rank_0(run: Path) -> None:
     found = plan(run, CPU)
     assert (found.processes, found.micro_batch, found.accumulate) == (1, 4, 1)
     assert found.env["OMP_NUM_THREADS"] == "4"
     assert {found.env["RANK"], found.env["LOCAL_RANK"], found.env["WORLD_SIZE"]} == {"0", "1"}
 
 
-def test_each_gpu_has_a_process_and_torchrun_numbers_them(run: Path) -> None:
+def test_torchrun_starts_one_process_for_each_gpu(run: Path) -> None:
     found = plan(run, GPUS)
     assert (found.processes, found.micro_batch) == (2, 2)
     assert "torch.distributed.run" in found.argv and found.argv[-1] == "cuda"
     assert "RANK" not in found.env and found.env["CUBLAS_WORKSPACE_CONFIG"]
 
 
-def test_what_does_not_fit_is_divided_but_for_its_copies_in_half_precision(run: Path) -> None:
+def test_a_model_that_does_not_fit_is_sharded_except_for_half_precision_copies(run: Path) -> None:
     parameters = read_job(run).parameters
     small = msgspec.structs.replace(GPUS, device_memory=16 * parameters)
     assert "--shard" in plan(run, small).argv and "--shard" not in plan(run, GPUS).argv
-    whole, half = plan(run, GPUS, "bf16", shard="no", rows=1), plan(run, GPUS, "bf16", shard="yes", rows=1)
+    whole, half = (
+        plan(run, GPUS, "bf16", shard="no", micro_batch=1),
+        plan(run, GPUS, "bf16", shard="yes", micro_batch=1),
+    )
     assert whole.memory - half.memory == 16 * parameters // 2
 
 
-def test_xla_s_devices_have_one_process(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_process_drives_all_xla_devices(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(xla, "tpu_count", lambda: 0)
     found = plan(run, CPU, device="xla", devices=4)
     assert (found.processes, found.micro_batch, found.accumulate) == (1, 4, 1)
@@ -73,7 +77,7 @@ def test_xla_s_devices_have_one_process(run: Path, monkeypatch: pytest.MonkeyPat
     assert plan(run, CPU, device="xla").env["PJRT_DEVICE"] == "TPU"
 
 
-def test_xla_s_hosts_have_a_process_each(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_xla_host_has_one_process(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(xla, "tpu_count", lambda: 2)
     found = plan(run, CPU, device="xla", hosts=2)
     assert (found.processes, found.machines, found.micro_batch, found.accumulate) == (2, 2, 2, 1)
@@ -83,16 +87,20 @@ def test_xla_s_hosts_have_a_process_each(run: Path, monkeypatch: pytest.MonkeyPa
         plan(run, CPU, device="cpu", hosts=2)
 
 
-def test_each_device_of_torch_tpu_has_a_process(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend, "tpu_count", lambda: 4)
+def test_each_torch_tpu_device_has_one_process(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout, "tpu_count", lambda: 4)
     found = plan(run, CPU, device="tpu")
-    assert (found.processes, found.micro_batch) == (4, 1) and "not tried" in found.notes[0]
+    assert (found.processes, found.micro_batch) == (4, 1) and "not yet tested" in found.notes[0]
     assert found.argv[:5] == ("python", "-m", "jprep_torch.worker.launcher", "4", "jprep_torch.worker")
     assert "jprep_torch.worker.launcher" not in plan(run, CPU, device="tpu", processes=1).argv
     assert plan(run, CPU, device="tpu", processes=1, memory=1e-6).micro_batch == 1, (
-        "as many as fit the memory that is told"
+        "the most that fits the given memory"
     )
-    wrongs = (({"shard": "yes"}, "whole on each"), ({"hosts": 2}, "TPU slice"), ({"memory": -1}, "0 or more"))
+    wrongs = (
+        ({"shard": "yes"}, "all weights on each device"),
+        ({"hosts": 2}, "TPU slice"),
+        ({"memory": -1}, "0 or more"),
+    )
     for wrong, said in wrongs:
         with pytest.raises(ConfigError, match=said):
             plan(run, CPU, device="tpu", **wrong)
@@ -100,15 +108,15 @@ def test_each_device_of_torch_tpu_has_a_process(run: Path, monkeypatch: pytest.M
         plan(run, CPU, "fp16", device="tpu")
 
 
-def test_more_tpus_than_there_are_is_no_start(capsys: pytest.CaptureFixture[str]) -> None:
+def test_too_few_tpus_are_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert launcher.main(["2", "jprep_torch.worker"]) == 3
     assert "the plan has 2" in (said := capsys.readouterr().err) and "fix:" in said
 
 
-def test_workers_on_tpus_are_started_when_torch_tpu_is_ready(
+def test_the_launcher_prepares_torch_tpu_before_it_starts_workers(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The module that torch_tpu adds to PyTorch is played; there is no TPU here."""
+    """The module that torch_tpu adds to PyTorch is replaced by a fake."""
     ready: list[int] = []
 
     def prepare(nnodes: int, nproc_per_node: int) -> None:
@@ -126,7 +134,7 @@ def test_workers_on_tpus_are_started_when_torch_tpu_is_ready(
     assert "no such topology" in capsys.readouterr().err
 
 
-def test_some_devices_have_an_environment_of_their_own() -> None:
+def test_xla_and_tpu_have_their_own_environments() -> None:
     devices = ("auto", "cpu", "cuda", "xla", "tpu")
     names = {device: Torch().environment(Options(device=device)).name for device in devices}
     assert names == {"auto": "torch", "cpu": "torch", "cuda": "torch", "xla": "fairseq-xla", "tpu": "torch-tpu"}
@@ -136,25 +144,25 @@ def test_some_devices_have_an_environment_of_their_own() -> None:
     ("device", "gpus", "level"),
     [("auto", "0", "error"), ("cpu", "0", "ok"), ("auto", "1", "ok"), ("tpu", "0", "error"), ("tpu", "4", "ok")],
 )
-def test_a_device_that_pytorch_cannot_use_is_found(
+def test_check_reports_devices_that_pytorch_does_not_find(
     device: str, gpus: str, level: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backend, "worker_python", lambda half, options=None: Path("python"))
-    monkeypatch.setattr(backend, "_ask", lambda python, needs: f"2.9 5.0 {gpus}")
-    monkeypatch.setattr(backend, "accelerators", lambda: ["a GPU"])
+    monkeypatch.setattr(core_checks, "worker_python", lambda backend, options: Path("python"))
+    monkeypatch.setattr(checks, "_versions", lambda python, needs: f"2.9 5.0 {gpus}")
+    monkeypatch.setattr(checks, "accelerators", lambda: ["a GPU"])
     assert Torch().check(Options(device=device))[-1].level == level
 
 
-def test_a_plan_for_another_machine_is_no_error_of_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend, "worker_python", lambda half, options=None: Path("python"))
-    monkeypatch.setattr(backend, "_ask", lambda python, needs: "2.9 5.0 0")
-    monkeypatch.setattr(backend, "accelerators", list)
-    monkeypatch.setattr(backend, "tpu_count", lambda: 0)
+def test_missing_devices_are_a_note_in_a_plan_for_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core_checks, "worker_python", lambda backend, options: Path("python"))
+    monkeypatch.setattr(checks, "_versions", lambda python, needs: "2.9 5.0 0")
+    monkeypatch.setattr(checks, "accelerators", list)
+    monkeypatch.setattr(checks, "tpu_count", lambda: 0)
     assert Torch().check(Options(device="cuda", memory=40))[-1].level == "note"
     assert Torch().check(Options(device="cuda"))[-1].level == "error"
 
 
-def test_what_does_not_fit_at_the_first_step_is_not_tried_again(
+def test_running_out_of_memory_in_the_first_step_is_not_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Full:
@@ -162,6 +170,6 @@ def test_what_does_not_fit_at_the_first_step_is_not_tried_again(
             raise torch.OutOfMemoryError("tried to allocate 80 GiB")
 
     monkeypatch.setattr(worker, "TrainState", Full)
-    arguments = ["train", str(trained_run(tmp_path)), "--rows", "4", "--device", "cpu"]
-    assert worker.main(arguments) == 3
-    assert "80 GiB" in (said := capsys.readouterr().err) and "fewer rows" in said
+    for flag in ("--micro-batch", "--rows"):  # the second in plans of earlier versions
+        assert worker.main(["train", str(trained_run(tmp_path / flag)), flag, "4", "--device", "cpu"]) == 3
+        assert "80 GiB" in (said := capsys.readouterr().err) and "fewer rows" in said

@@ -1,4 +1,4 @@
-"""Several processes. Sums of two do not depend on their order; those of four do."""
+"""Runs of four processes: unlike sums of two numbers, sums of four depend on the order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jprep.train.run.events import read_events
 
 
 @pytest.mark.soak
-def test_four_processes_go_on_to_the_same_bits(tmp_path: Path) -> None:
+def test_a_resumed_run_of_four_processes_has_the_same_bits(tmp_path: Path) -> None:
     bench = SuiteRunner(tmp_path, "torch", {"device": "cpu", "threads": 1, "processes": 4})
     short = {"steps": 8, "checkpoint": {"every_steps": 2}, "validation": {"every_steps": 0}}
     weights = []

@@ -1,4 +1,4 @@
-"""What a run would find on this machine: versions, devices, programs, a port that is taken."""
+"""Checks of options, and of the worker's environment, programs and port on this machine."""
 
 from __future__ import annotations
 
@@ -6,59 +6,70 @@ import shutil
 import socket
 from pathlib import Path
 
-from jprep.errors import JprepError
+from jprep.errors import ConfigError
 from jprep.train.backend import Backend, Finding
-from jprep.train.launcher.environments import worker_python
 from jprep.train.launcher.import_probe import probe_output
+from jprep.train.planning.checks import check_ranges, inspect_environment, missing_device
 from jprep.train.planning.host import accelerators
 from jprep_deepspeed.options import SECTION, Options
 from jprep_deepspeed.planning.launch import DEFAULT_PORT
 
-_ABOUT = (
+_VERSIONS = (
     "import torch, transformers, importlib.metadata as m;"
     "print(m.version('deepspeed'), torch.__version__, transformers.__version__, torch.cuda.device_count())"
 )
 
 
-def findings(half: Backend, options: Options) -> list[Finding]:
-    """What is well and what is not.
+def check_options(options: Options) -> None:
+    """Check ranges and combinations of options.
+
+    Raises:
+        ConfigError: an option is out of range, or does not go with another one.
+    """
+    numbers = ("processes", "micro_batch", "threads", "port", "host_memory")
+    check_ranges(options, SECTION, not_negative=numbers)
+    if options.gpu and options.device == "cpu":
+        fix = 'set device = "cuda" or "auto" to plan for that GPU, or leave gpu out'
+        raise ConfigError(f"gpu = {options.gpu!r} has no effect on device cpu", where=f"{SECTION}.gpu", fix=fix)
+
+
+def environment_findings(backend: Backend, options: Options) -> list[Finding]:
+    """Return the versions in the worker's environment, and what would make a run fail.
 
     Args:
-        half: the backend.
+        backend: the planner.
         options: its options.
     """
-    fix = f"jprep backends install {half.name} --restart"
-    try:
-        versions = _ask(worker_python(half, options))
-    except JprepError as error:
-        return [Finding(error.what, "error", error.fix or fix)]
-    deepspeed, torch, transformers, gpus = versions.split()
-    what = f"DeepSpeed {deepspeed}, PyTorch {torch}, transformers {transformers}, {gpus} GPUs that it can use"
-    return [Finding(what), *_device(options, gpus), *_programs(options), *_port(options)]
+
+    def describe(python: Path) -> list[Finding]:
+        deepspeed, torch, transformers, gpus = _versions(python).split()
+        versions = f"DeepSpeed {deepspeed}, PyTorch {torch}, transformers {transformers}, {gpus} usable GPUs"
+        return [Finding(versions), *_missing_gpu(options, int(gpus)), *_missing_programs(options), *_port(options)]
+
+    return inspect_environment(backend, options, describe)
 
 
-def _ask(python: Path) -> str:
-    return probe_output(python, _ABOUT)
+def _versions(python: Path) -> str:
+    return probe_output(python, _VERSIONS)
 
 
-def _device(options: Options, gpus: str) -> list[Finding]:
-    if gpus != "0" or not (options.device == "cuda" or options.gpu or (options.device == "auto" and accelerators())):
+def _missing_gpu(options: Options, gpus: int) -> list[Finding]:
+    needed = options.device == "cuda" or options.gpu or (options.device == "auto" and accelerators())
+    if gpus or not needed:
         return []
-    if options.gpu:
-        return [Finding(f"planned for {options.gpu}, and PyTorch finds no GPU on this machine", "note")]
-    fix = 'device = "cpu", or a PyTorch that is built for this GPU'
-    return [Finding("PyTorch finds no GPU", "error", fix)]
+    fix = 'set device = "cpu", or install a PyTorch that is built for this GPU'
+    return [missing_device("PyTorch", "GPU", fix, planned_elsewhere=bool(options.gpu))]
 
 
-def _programs(options: Options) -> list[Finding]:
-    """Those that start processes on other hosts."""
+def _missing_programs(options: Options) -> list[Finding]:
+    """Return the programs that start processes on other hosts and are missing."""
     needed = [] if not options.hosts else ["srun"] if options.hosts == "slurm" else ["pdsh", "ssh"]
     fix = "install Slurm's client, or run it inside the cluster" if "srun" in needed else "install pdsh and OpenSSH"
-    return [Finding(f"there is no {name} here", "error", fix) for name in needed if not shutil.which(name)]
+    return [Finding(f"{name} is not installed", "error", fix) for name in needed if not shutil.which(name)]
 
 
 def _port(options: Options) -> list[Finding]:
-    """Whether the port is free; torchrun finds one itself, and another host's is not for this one to see."""
+    """Return an error if the port is in use. torchrun finds a free one, and another host's cannot be checked here."""
     if options.hosts or (options.launcher == "torchrun" and not options.port):
         return []
     port = options.port or DEFAULT_PORT
@@ -67,6 +78,6 @@ def _port(options: Options) -> list[Finding]:
         try:
             tried.bind(("127.0.0.1", port))
         except OSError as error:
-            fix = f"{SECTION}.port = another one; 0 and torchrun find one that is free"
-            return [Finding(f"the port {port} cannot be had: {error.strerror}", "error", fix)]
+            fix = f"set {SECTION}.port to another one, or to 0 with torchrun to use a free one"
+            return [Finding(f"port {port} is not available: {error.strerror}", "error", fix)]
     return []

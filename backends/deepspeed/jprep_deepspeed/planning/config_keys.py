@@ -1,4 +1,4 @@
-"""The keys of a DeepSpeed configuration (0.19): which jprep takes, and why it does not take others."""
+"""The keys of a DeepSpeed configuration (0.19): which jprep accepts, and why it refuses others."""
 
 from __future__ import annotations
 
@@ -78,14 +78,14 @@ KNOWN_KEYS: dict[str, Any] = {
     "optimizer": {"type": str, "params": _ADAM},
     "scheduler": {"type": str, "params": _WARMUP},
 }  # fmt: skip
-"""Key → what it is, or the keys of its section."""
+"""Key → type of its value, or the keys of its section."""
 
-_DATA = "it changes what is trained, and batches are jprep's"
+_DATA = "it changes the training data, and jprep makes the batches"
 _OTHER = "it changes what is computed"
-_PARTS = "jprep divides batches and, by ZeRO, what belongs to weights; it does not cut a model into parts"
-_SAVED = "checkpoints are jprep's: [train.checkpoint]"
-_TOLD = "figures are jprep's: train.trackers, and events.jsonl in the run's folder"
-_GONE = "DeepSpeed has it no longer"
+_PARTS = "jprep supports data parallelism and ZeRO; it does not split the layers of a model"
+_SAVED = "jprep saves checkpoints itself: [train.checkpoint]"
+_TRACKED = "jprep records metrics itself: train.trackers, and events.jsonl in the run directory"
+_REMOVED = "DeepSpeed has removed it"
 _NVME = 'jprep offloads to the host\'s memory only: "device": "cpu"'
 
 REFUSED_KEYS: dict[str, str] = {
@@ -96,12 +96,12 @@ REFUSED_KEYS: dict[str, str] = {
     **dict.fromkeys(("pipeline", "tensor_parallel", "expert_parallel", "moe", "sequence_parallel_size"), _PARTS),
     **dict.fromkeys(("use_data_before_expert_parallelism", "seq_parallel_communication_data_type"), _PARTS),
     **dict.fromkeys(("checkpoint", "nebula", "datastates", "datastates_ckpt"), _SAVED),
-    **dict.fromkeys(("tensorboard", "wandb", "csv_monitor", "comet", "monitor_config"), _TOLD),
-    "elasticity": "a run of jprep's goes on with any number of processes that divides train.batch, without it",
-    "autotuning": "jprep's plan works out rows and stage",
-    "activation_checkpointing": "`recompute = true` in [train.backend.deepspeed] does it",
-    "amp": "DeepSpeed has Apex no longer; train.precision says it",
-    "managed_gradient_accumulation": "jprep's plan works out how often gradients are accumulated",
+    **dict.fromkeys(("tensorboard", "wandb", "csv_monitor", "comet", "monitor_config"), _TRACKED),
+    "elasticity": "runs resume without it on any number of processes that divides train.batch",
+    "autotuning": "jprep's plan chooses the micro-batch and the stage",
+    "activation_checkpointing": "set `gradient_checkpointing = true` in [train.backend.deepspeed]",
+    "amp": "DeepSpeed has removed Apex; set train.precision",
+    "managed_gradient_accumulation": "jprep's plan determines gradient accumulation",
     "aio": _NVME,
     "bf16.immediate_grad_update": _OTHER,
     "fp16.auto_cast": _OTHER,
@@ -109,18 +109,18 @@ REFUSED_KEYS: dict[str, str] = {
     "data_types.buffer_dtype": _OTHER,
     "data_types.keep_in_fp32_modules": _OTHER,
     "optimizer.legacy_fusion": _OTHER,
-    "zero_optimization.cpu_offload": '"offload_optimizer": {"device": "cpu"} says it now',
-    "zero_optimization.cpu_offload_params": '"offload_param": {"device": "cpu"} says it now',
-    "zero_optimization.cpu_offload_param": '"offload_param": {"device": "cpu"} says it now',
-    "zero_optimization.cpu_offload_use_pin_memory": '"pin_memory" in an offload\'s own table says it now',
+    "zero_optimization.cpu_offload": '"offload_optimizer": {"device": "cpu"} has replaced it',
+    "zero_optimization.cpu_offload_params": '"offload_param": {"device": "cpu"} has replaced it',
+    "zero_optimization.cpu_offload_param": '"offload_param": {"device": "cpu"} has replaced it',
+    "zero_optimization.cpu_offload_use_pin_memory": '"pin_memory" of an offload has replaced it',
     "zero_optimization.elastic_checkpoint": _SAVED,
     "zero_optimization.pipeline_loading_checkpoint": _SAVED,
-    "zero_optimization.legacy_stage1": _GONE,
+    "zero_optimization.legacy_stage1": _REMOVED,
     "zero_optimization.zenflow": _OTHER,
     "zero_optimization.leaf_module": _PARTS,
-    "zero_optimization.mics_shard_size": _GONE,
-    "zero_optimization.mics_hierarchical_params_gather": _GONE,
-    "zero_optimization.zeropp_loco_param": _GONE,
+    "zero_optimization.mics_shard_size": _REMOVED,
+    "zero_optimization.mics_hierarchical_params_gather": _REMOVED,
+    "zero_optimization.zeropp_loco_param": _REMOVED,
     "zero_optimization.zero_quantized_weights": _OTHER,
     "zero_optimization.zero_quantized_nontrainable_weights": _OTHER,
     "zero_optimization.zero_quantized_gradients": _OTHER,
@@ -129,7 +129,7 @@ REFUSED_KEYS: dict[str, str] = {
     "zero_optimization.offload_optimizer.super_offload": _OTHER,
     "zero_optimization.offload_param.nvme_path": _NVME,
 }
-"""Key → why jprep does not take it, unless it is switched off."""
+"""Key → why jprep refuses it, unless it is disabled."""
 
 FP16_SCALE = ("initial_scale_power", "loss_scale_window", "hysteresis", "consecutive_hysteresis", "min_loss_scale")
-"""Of fp16, what docs/training.md lays down: jprep's own is taken, and a note says so."""
+"""Keys of fp16 without effect: docs/training.md defines the loss scale. A note names them."""

@@ -1,4 +1,4 @@
-"""What a job says, under the keys by which a DeepSpeed configuration says it."""
+"""The values of DeepSpeed's configuration that the job determines."""
 
 from __future__ import annotations
 
@@ -6,123 +6,133 @@ import math
 from typing import Any, NamedTuple
 
 from jprep.train.job.config import Job
-from jprep_deepspeed.options import SECTION, Layout
+from jprep_deepspeed.options import SECTION
+from jprep_deepspeed.planning.layout import Layout
 
 _HALF = {"bf16": ("bfloat16", "bf16", "torch.bfloat16"), "fp16": ("float16", "fp16", "half", "torch.float16")}
 _SCHEDULES = {"constant": "WarmupLR", "linear": "WarmupDecayLR", "cosine": "WarmupCosineLR"}
 
 
 class ExpectedValue(NamedTuple):
-    """One thing that the job says.
+    """The value that the job determines for a key of DeepSpeed's configuration.
 
     Attributes:
-        key: of the recipe, or what lays it down.
+        key: the recipe's key, or what else determines the value.
         shown: its value there.
-        values: those of DeepSpeed's key that say the same.
+        values: values of DeepSpeed's key that mean the same.
     """
 
     key: str
     shown: Any
     values: tuple[Any, ...]
 
-    def agrees(self, value: Any) -> bool:
-        """Whether a value of DeepSpeed's says the same."""
-        return any(_same(value, mine) for mine in self.values)
+    def matches(self, value: Any) -> bool:
+        """Return whether a value of DeepSpeed's key means the same."""
+        return any(_equal(value, expected) for expected in self.values)
 
 
-def stated(job: Job, layout: Layout) -> dict[str, ExpectedValue]:
-    """DeepSpeed's keys → what the job says of them."""
+def expected_config(job: Job, layout: Layout) -> dict[str, ExpectedValue]:
+    """Return the expected value of each key of DeepSpeed's configuration that the job determines.
+
+    Args:
+        job: the job.
+        layout: how it is laid out.
+    """
     return {**_layout(job, layout), **_precision(job), **_optimizer(job), **_schedule(job)}
 
 
-def _one(key: str, value: Any) -> ExpectedValue:
+def _value(key: str, value: Any) -> ExpectedValue:
     return ExpectedValue(key, value, (value,))
 
 
 def _layout(job: Job, layout: Layout) -> dict[str, ExpectedValue]:
     zero = "zero_optimization"
-    optimizer, param = ("cpu" if there else "none" for there in (layout.offload_optimizer, layout.offload_param))
+    optimizer, param = ("cpu" if away else "none" for away in (layout.offload_optimizer, layout.offload_param))
     return {
-        "train_batch_size": _one("train.batch", job.train.batch),
-        "train_micro_batch_size_per_gpu": _one(f"{SECTION}.rows", layout.rows),
-        "gradient_accumulation_steps": _one("train.batch / processes / rows", layout.accumulate),
-        "vocabulary_size": _one("the tokenizer's vocab_size", job.model["vocab_size"]),
-        f"{zero}.stage": _one(f"{SECTION}.stage", layout.stage),
-        f"{zero}.offload_optimizer.device": _one(f"{SECTION}.offload_optimizer", optimizer),
-        f"{zero}.offload_param.device": _one(f"{SECTION}.offload_param", param),
-        f"{zero}.offload_optimizer.ratio": _one("jprep's share of the optimizer that is offloaded", 1.0),
-        f"{zero}.zero_hpz_partition_size": _one("jprep's copies of weights that are divided", 1),
-        f"{zero}.compute_grad_norm": _one("the norm that jprep clips by and logs", True),
+        "train_batch_size": _value("train.batch", job.train.batch),
+        "train_micro_batch_size_per_gpu": _value(f"{SECTION}.micro_batch", layout.micro_batch),
+        "gradient_accumulation_steps": _value("train.batch / processes / micro_batch", layout.accumulate),
+        "vocabulary_size": _value("the tokenizer's vocab_size", job.model["vocab_size"]),
+        f"{zero}.stage": _value(f"{SECTION}.stage", layout.stage),
+        f"{zero}.offload_optimizer.device": _value(f"{SECTION}.offload_optimizer", optimizer),
+        f"{zero}.offload_param.device": _value(f"{SECTION}.offload_param", param),
+        f"{zero}.offload_optimizer.ratio": _value("jprep's share of the optimizer that is offloaded", 1.0),
+        f"{zero}.zero_hpz_partition_size": _value("jprep's number of copies of sharded weights", 1),
+        f"{zero}.compute_grad_norm": _value("the norm that jprep clips by and logs", True),
     }
 
 
 def _precision(job: Job) -> dict[str, ExpectedValue]:
-    is_half, fp32 = job.train.precision != "fp32", "fp32 as docs/training.md has it for"
+    precision, fp32 = job.train.precision, "fp32, which docs/training.md defines for"
 
-    def section(precision: str) -> ExpectedValue:
-        return ExpectedValue("train.precision", job.train.precision, (job.train.precision == precision,))
+    def section(name: str) -> ExpectedValue:
+        return ExpectedValue("train.precision", precision, (precision == name,))
 
-    names = _HALF.get(job.train.precision, ())
     return {
         "bf16.enabled": section("bf16"),
         "fp16.enabled": section("fp16"),
-        "torch_autocast.enabled": ExpectedValue("train.precision", job.train.precision, (is_half,)),
-        "torch_autocast.dtype": ExpectedValue("train.precision", job.train.precision, names),
-        "data_types.grad_accum_dtype": _one(f"{fp32} sums of gradients", "fp32"),
-        "communication_data_type": _one(f"{fp32} sums of gradients", "fp32"),
-        "data_types.param_dtype": _one(f"{fp32} weights", "fp32"),
-        "bf16.bf16_master_weights_and_grads": _one(f"{fp32} weights: half", False),
-        "bf16.bf16_optimizer_states": _one(f"{fp32} the optimizer: half", False),
-        "fp16.fp16_master_weights_and_grads": _one(f"{fp32} weights: half", False),
-        "fp16.loss_scale": ExpectedValue("a scale that moves, as docs/training.md has it: loss_scale", 0, (0,)),
-        "gradient_predivide_factor": _one("jprep's factor of gradients", 1.0),
-        "gradient_allreduce_op": _one("jprep's way from processes' gradients to one", "mean"),
+        "torch_autocast.enabled": ExpectedValue("train.precision", precision, (precision != "fp32",)),
+        "torch_autocast.dtype": ExpectedValue("train.precision", precision, _HALF.get(precision, ())),
+        "data_types.grad_accum_dtype": _value(f"{fp32} sums of gradients", "fp32"),
+        "communication_data_type": _value(f"{fp32} sums of gradients", "fp32"),
+        "data_types.param_dtype": _value(f"{fp32} weights", "fp32"),
+        "bf16.bf16_master_weights_and_grads": _value(f"{fp32} weights: half precision", False),
+        "bf16.bf16_optimizer_states": _value(f"{fp32} the optimizer: half precision", False),
+        "fp16.fp16_master_weights_and_grads": _value(f"{fp32} weights: half precision", False),
+        "fp16.loss_scale": ExpectedValue("the dynamic loss scale of docs/training.md: loss_scale", 0, (0,)),
+        "gradient_predivide_factor": _value("jprep's factor of gradients", 1.0),
+        "gradient_allreduce_op": _value("jprep's reduction of gradients", "mean"),
     }
 
 
 def _optimizer(job: Job) -> dict[str, ExpectedValue]:
     section, params = job.train.optimizer, "optimizer.params"
+    betas = [section.beta1, section.beta2]
     return {
-        "gradient_clipping": _one("train.optimizer.clip", section.clip),
-        "zero_force_ds_cpu_optimizer": _one("jprep's own AdamW: DeepSpeed's", False),
+        "gradient_clipping": _value("train.optimizer.clip", section.clip),
+        "zero_force_ds_cpu_optimizer": _value("jprep's own AdamW: DeepSpeed's", False),
         "optimizer.type": ExpectedValue("train.optimizer", "AdamW", ("AdamW", "Adam", "adamw", "adam")),
-        f"{params}.lr": _one("train.optimizer.lr", section.lr),
-        f"{params}.betas": ExpectedValue("train.optimizer.beta1 and beta2", [section.beta1, section.beta2],
-                                  ([section.beta1, section.beta2],)),
-        f"{params}.eps": _one("train.optimizer.eps", section.eps),
-        f"{params}.weight_decay": _one("train.optimizer.weight_decay", section.weight_decay),
-        f"{params}.max_grad_norm": _one("train.optimizer.clip", section.clip),
-        f"{params}.adam_w_mode": _one("decay beside Adam's step, in docs/training.md", True),
-        f"{params}.bias_correction": _one("bias correction, in docs/training.md", True),
-        f"{params}.amsgrad": _one("AMSGrad, in docs/training.md", False),
-    }  # fmt: skip
+        f"{params}.lr": _value("train.optimizer.lr", section.lr),
+        f"{params}.betas": _value("train.optimizer.beta1 and beta2", betas),
+        f"{params}.eps": _value("train.optimizer.eps", section.eps),
+        f"{params}.weight_decay": _value("train.optimizer.weight_decay", section.weight_decay),
+        f"{params}.max_grad_norm": _value("train.optimizer.clip", section.clip),
+        f"{params}.adam_w_mode": _value("decoupled weight decay, in docs/training.md", True),
+        f"{params}.bias_correction": _value("bias correction, in docs/training.md", True),
+        f"{params}.amsgrad": _value("AMSGrad, in docs/training.md", False),
+    }
 
 
 def _schedule(job: Job) -> dict[str, ExpectedValue]:
     section, params, lr = job.train.schedule, "scheduler.params", job.train.optimizer.lr
-    kind = _one("train.schedule.kind", section.kind)
-    falls_to_floor = section.kind == "linear" and section.floor > 0
-    type_ = _one("train.schedule.floor", section.floor) if falls_to_floor else kind
-    found = {
-        "scheduler.type": type_._replace(values=() if falls_to_floor else (_SCHEDULES[section.kind],)),
-        f"{params}.warmup_num_steps": _one("train.schedule.warmup", section.warmup),
-        f"{params}.warmup_max_lr": _one("train.optimizer.lr", lr),
-        f"{params}.warmup_min_lr": _one("the rate that docs/training.md's warm-up rises from", 0.0),
-        f"{params}.warmup_min_ratio": _one("the share that docs/training.md's warm-up rises from", 0.0),
-        f"{params}.total_num_steps": _one("the job's steps", job.steps),
-        f"{params}.cos_min_ratio": _one("train.schedule.floor", section.floor),
-        f"{params}.last_batch_iteration": _one("jprep's own count of steps", -1),
+    expected = {
+        "scheduler.type": _schedule_type(job),
+        f"{params}.warmup_num_steps": _value("train.schedule.warmup", section.warmup),
+        f"{params}.warmup_max_lr": _value("train.optimizer.lr", lr),
+        f"{params}.warmup_min_lr": _value("the first learning rate of docs/training.md's warm-up", 0.0),
+        f"{params}.warmup_min_ratio": _value("the first ratio of docs/training.md's warm-up", 0.0),
+        f"{params}.total_num_steps": _value("the job's steps", job.steps),
+        f"{params}.cos_min_ratio": _value("train.schedule.floor", section.floor),
+        f"{params}.last_batch_iteration": _value("jprep's own count of steps", -1),
     }
     if section.warmup > 1:
-        found[f"{params}.warmup_type"] = _one("docs/training.md's warm-up", "linear")
-    return found
+        expected[f"{params}.warmup_type"] = _value("docs/training.md's warm-up", "linear")
+    return expected
 
 
-def _same(value: Any, mine: Any) -> bool:
-    if isinstance(mine, list):
-        return isinstance(value, list) and len(value) == len(mine) and all(map(_same, value, mine))
-    if isinstance(mine, bool) or isinstance(value, bool):
-        return value is mine
-    if isinstance(mine, int | float) and isinstance(value, int | float):
-        return math.isclose(value, mine, rel_tol=1e-9)
-    return bool(value == mine)
+def _schedule_type(job: Job) -> ExpectedValue:
+    """Return DeepSpeed's schedule; none ends linearly at a floor above 0."""
+    section = job.train.schedule
+    if section.kind == "linear" and section.floor > 0:
+        return ExpectedValue("train.schedule.floor", section.floor, ())
+    return ExpectedValue("train.schedule.kind", section.kind, (_SCHEDULES[section.kind],))
+
+
+def _equal(value: Any, expected: Any) -> bool:
+    if isinstance(expected, list):
+        return isinstance(value, list) and len(value) == len(expected) and all(map(_equal, value, expected))
+    if isinstance(expected, bool) or isinstance(value, bool):
+        return value is expected
+    if isinstance(expected, int | float) and isinstance(value, int | float):
+        return math.isclose(value, expected, rel_tol=1e-9)
+    return bool(value == expected)

@@ -1,4 +1,4 @@
-"""How much memory a GPU has, by its name."""
+"""Memory of GPU models."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from jprep.errors import ConfigError
 from jprep_deepspeed.options import SECTION
 
 _GIB = 1 << 30
-_SIZED = re.compile(r"(?:(?:[A-Z][A-Z0-9]*-)+(?=[\d.]+G))?(?P<size>\d+(?:\.\d+)?)(?:GI?B?)?")  # RTX-4080 says none
+# A size after a name needs its G: the 4080 of RTX-4080 is none.
+_WITH_SIZE = re.compile(r"(?:(?:[A-Z][A-Z0-9]*-)+(?=[\d.]+G))?(?P<size>\d+(?:\.\d+)?)(?:GI?B?)?")
 
-# GiB that the driver tells, of those that are made in one size.
+# GiB according to the driver, for models with one memory size.
 _ONE_SIZE = {
     "T4": 15, "A10": 22.5, "A10G": 22.5, "L4": 22.5, "A40": 45, "L40": 45, "L40S": 45, "A6000": 48, "H100": 79.6,
     "H200": 140.4, "B200": 179, "RTX3090": 24, "RTX4090": 24, "RTX5090": 32,
@@ -18,18 +19,18 @@ _ONE_SIZE = {
 
 
 def gpu_memory(name: str) -> int:
-    """Bytes of a GPU.
+    """Return the bytes of a GPU.
 
     Args:
-        name: `A100-40GB`, a name alone where there is one size of it, or GiB: `40`.
+        name: a name with a size, such as `A100-40GB`; a name of a model that has one size; or GiB, such as `40`.
 
     Raises:
-        ConfigError: it says no size.
+        ConfigError: the size is not known.
     """
     plain = re.sub(r"[\s_]+", "-", name.upper())
     if (whole := plain.replace("-", "")) in _ONE_SIZE:
         return int(_ONE_SIZE[whole] * _GIB)
-    if (match := _SIZED.fullmatch(plain)) and (size := float(match["size"])):
+    if (match := _WITH_SIZE.fullmatch(plain)) and (size := float(match["size"])):
         return int(size * _GIB)
     fix = f"`A100-40GB`, `40` (GiB), or one of {', '.join(_ONE_SIZE)}"
-    raise ConfigError(f"how much memory {name!r} has is not known", where=f"{SECTION}.gpu", fix=fix)
+    raise ConfigError(f"the memory of {name!r} is not known", where=f"{SECTION}.gpu", fix=fix)

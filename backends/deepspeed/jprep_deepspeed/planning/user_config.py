@@ -1,4 +1,4 @@
-"""A DeepSpeed configuration of the user's own: read, held against the job, and joined with jprep's settings."""
+"""A DeepSpeed configuration of the user: read, checked against the job, and merged into the generated one."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ import msgspec
 from jprep.errors import ConfigError
 from jprep.plugins.references import suggest_name
 from jprep.train.job.config import Job
-from jprep_deepspeed.options import SECTION, Layout, Options
+from jprep_deepspeed.options import SECTION, Options
 from jprep_deepspeed.planning.config_keys import FP16_SCALE, KNOWN_KEYS, REFUSED_KEYS
-from jprep_deepspeed.planning.expected_config import ExpectedValue, stated
+from jprep_deepspeed.planning.expected_config import ExpectedValue, expected_config
+from jprep_deepspeed.planning.layout import Layout
 
 AUTO = "auto"
-"""What is to be filled in."""
+"""The value of keys that are filled in."""
 
-_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text", list: "a list"}
+_TYPES = {int: "an integer", float: "a number", bool: "true or false", str: "a string", list: "a list"}
 
 
 class ConfigValue(NamedTuple):
     """One value of a configuration.
 
     Attributes:
-        path: its keys, from the outermost.
-        value: it.
+        path: its keys, the outermost first.
+        value: the value.
     """
 
     path: tuple[str, ...]
@@ -37,166 +38,175 @@ class ConfigValue(NamedTuple):
 
 
 class UserConfig:
-    """A configuration whose keys are all known.
+    """A configuration with known keys only.
 
     Args:
-        path: its file; "" for none.
+        path: the file; "" for none.
 
     Raises:
-        ConfigError: it cannot be read, or has keys that there are not, or that jprep does not take.
+        ConfigError: it cannot be read, or has keys that are unknown or not supported.
     """
 
     def __init__(self, path: str) -> None:
         self._file = Path(path).name
         self._path = path
-        self.leaves = list(self._walk(_read(path), KNOWN_KEYS, ())) if path else []
+        self.values = list(self._walk(_read(path), KNOWN_KEYS, ())) if path else []
 
-    def adopted(self, options: Options, own: int) -> Options:
-        """The options, with what they leave open as the file has it.
+    def complete_options(self, options: Options, rows: int) -> Options:
+        """Return the options with unset ones taken from the file.
 
         Args:
-            options: the backend's.
-            own: rows of each process in a batch.
-        """
-        given = {".".join(leaf.path): leaf.value for leaf in self.leaves if leaf.value != AUTO}
-        more: dict[str, Any] = {}
-        if options.stage == AUTO and (stage := given.get("zero_optimization.stage")) is not None:
-            more["stage"] = stage
-        for name in ("offload_optimizer", "offload_param"):
-            if getattr(options, name) == AUTO:
-                more[name] = given.get(f"zero_optimization.{name}.device", AUTO)
-        if not options.rows:
-            times = given.get("gradient_accumulation_steps", 0)
-            fitting = own // times if times > 0 and own % times == 0 else 0
-            more["rows"] = given.get("train_micro_batch_size_per_gpu", fitting)
-        return self._checked(msgspec.structs.replace(options, **more))
-
-    def agree(self, job: Job, layout: Layout) -> None:
-        """See that it says nothing else than the job.
+            options: the backend's options.
+            rows: rows of each process in a batch.
 
         Raises:
-            ConfigError: it does; both keys are named.
+            ConfigError: a value of the file is not valid for the option.
         """
-        said = stated(job, layout)
-        for path, value in self.leaves:
-            name = ".".join(path)
-            if name in said and value != AUTO and not said[name].agrees(value):
-                raise self._conflict(name, value, said[name])
+        given = {".".join(path): value for path, value in self.values if value != AUTO}
+        found: dict[str, Any] = {}
+        if options.stage == AUTO and (stage := given.get("zero_optimization.stage")) is not None:
+            found["stage"] = stage
+        for name in ("offload_optimizer", "offload_param"):
+            if getattr(options, name) == AUTO:
+                found[name] = given.get(f"zero_optimization.{name}.device", AUTO)
+        if not options.micro_batch:
+            accumulate = given.get("gradient_accumulation_steps", 0)
+            divided = rows // accumulate if accumulate > 0 and rows % accumulate == 0 else 0
+            found["micro_batch"] = given.get("train_micro_batch_size_per_gpu", divided)
+        return self._converted(msgspec.structs.replace(options, **found))
 
-    def joined(self, settings: Mapping[str, Any], job: Job, layout: Layout) -> dict[str, Any]:
-        """Jprep's settings with what the file says of speed and memory."""
-        found, said, auto = deepcopy(dict(settings)), stated(job, layout), _automatic(job)
-        for path, value in self.leaves:
+    def check_agreement(self, job: Job, layout: Layout) -> None:
+        """Check that the file and the job have the same values.
+
+        Raises:
+            ConfigError: they differ; the message names both keys.
+        """
+        expected = expected_config(job, layout)
+        for path, value in self.values:
             name = ".".join(path)
-            if name in said or path[0] in ("optimizer", "scheduler", "fp16"):
+            if name in expected and value != AUTO and not expected[name].matches(value):
+                raise self._conflict(name, value, expected[name])
+
+    def merge_into(self, config: Mapping[str, Any], job: Job, layout: Layout) -> dict[str, Any]:
+        """Return a generated configuration with the file's values that change speed and memory only.
+
+        Args:
+            config: the generated configuration.
+            job: the job.
+            layout: how it is laid out.
+        """
+        merged, expected, sizes = deepcopy(dict(config)), expected_config(job, layout), _automatic_sizes(job)
+        for path, value in self.values:
+            name = ".".join(path)
+            if name in expected or path[0] in ("optimizer", "scheduler", "fp16"):
                 continue
-            if value != AUTO or name in auto:
-                _put(found, path, auto[name] if value == AUTO else value)
-        return found
+            if value != AUTO or name in sizes:
+                _set(merged, path, sizes[name] if value == AUTO else value)
+        return merged
 
     def notes(self, job: Job) -> list[str]:
-        """What of it jprep does in its own way."""
-        found, heads = [], {leaf.path[0] for leaf in self.leaves}
-        if both := sorted(heads & {"optimizer", "scheduler"}):
-            does = "does it" if len(both) == 1 else "do it"
-            found.append(f"{' and '.join(both)} of {self._file} say what the job says; jprep's own {does}")
-        kinds = {leaf.path[-1] for leaf in self.leaves if leaf.path[0] == "scheduler"}
-        if "scheduler" in heads and job.train.schedule.warmup > 1 and "warmup_type" not in kinds:
-            found.append('the warm-up is linear, as DeepSpeed\'s is with warmup_type = "linear"')
-        scale = [leaf.path[1] for leaf in self.leaves if leaf.path[0] == "fp16" and leaf.path[1] in FP16_SCALE]
+        """Return which parts of the file jprep implements itself."""
+        notes, sections = [], {value.path[0] for value in self.values}
+        if own := sorted(sections & {"optimizer", "scheduler"}):
+            notes.append(f"{' and '.join(own)} of {self._file} agree with the job; jprep uses its own implementation")
+        keys = {value.path[-1] for value in self.values if value.path[0] == "scheduler"}
+        if "scheduler" in sections and job.train.schedule.warmup > 1 and "warmup_type" not in keys:
+            notes.append('the warm-up is linear, as DeepSpeed\'s is with warmup_type = "linear"')
+        scale = [path[1] for path, _ in self.values if path[0] == "fp16" and path[1] in FP16_SCALE]
         if scale and job.train.precision == "fp16":
-            found.append(f"{', '.join(scale)} of {self._file} are docs/training.md's: fp16's scale is the same for all")
-        return found
+            notes.append(f"{', '.join(scale)} of {self._file} have no effect: jprep adjusts fp16's loss scale itself")
+        return notes
 
-    def _checked(self, options: Options) -> Options:
-        """What the file says goes through the options' own types."""
+    def _converted(self, options: Options) -> Options:
+        """Return the options after a check of the types of values that come from the file."""
         try:
             return msgspec.convert(msgspec.to_builtins(options), Options)
         except msgspec.ValidationError as error:
-            fix = 'stage 0 to 3; "device": "cpu" or "none"; whole numbers'
-            raise ConfigError(f"{self._file} cannot be had: {error}", where=self._path, fix=fix) from error
+            fix = 'stage 0 to 3; "device": "cpu" or "none"; integers'
+            raise ConfigError(f"{self._file} is not supported: {error}", where=self._path, fix=fix) from error
 
     def _walk(
-        self, table: Mapping[str, Any], known: Mapping[str, Any], above: tuple[str, ...]
+        self, table: Mapping[str, Any], known: Mapping[str, Any], parents: tuple[str, ...]
     ) -> Iterator[ConfigValue]:
         for key, value in table.items():
-            path = (*above, key)
+            path = (*parents, key)
             name = ".".join(path)
             if name in REFUSED_KEYS:
-                if not _off(value):
-                    what, fix = f"{name} is not for jprep: {REFUSED_KEYS[name]}", f"leave {name} out"
-                    raise ConfigError(what, where=self._path, fix=fix)
+                if not _disabled(value):
+                    what = f"{name} is not supported: {REFUSED_KEYS[name]}"
+                    raise ConfigError(what, where=self._path, fix=f"remove {name}")
             elif key not in known:
-                raise self._unknown(name, key, [*known, *_refused_below(above)])
+                raise self._unknown(name, key, [*known, *_refused_keys(parents)])
             elif not isinstance(known[key], dict):
-                yield self._leaf(path, value, known[key])
+                yield self._checked(path, value, known[key])
             elif isinstance(value, Mapping):
                 yield from self._walk(value, known[key], path)
             elif value is not None:
-                raise ConfigError(f"{name} is no table", where=self._path, fix=f'"{key}": {{…}}')
+                raise ConfigError(f"{name} is not an object", where=self._path, fix=f'"{key}": {{…}}')
 
-    def _leaf(self, path: tuple[str, ...], value: Any, kind: type) -> ConfigValue:
-        if value == AUTO or _is(value, kind):
+    def _checked(self, path: tuple[str, ...], value: Any, kind: type) -> ConfigValue:
+        if value == AUTO or _has_type(value, kind):
             return ConfigValue(path, int(value) if kind is int and value != AUTO else value)
-        what = f"{'.'.join(path)} = {json.dumps(value)} is not {_WORDS[kind]}"
-        raise ConfigError(what, where=self._path, fix=f'{_WORDS[kind]}, or "auto"')
+        what = f"{'.'.join(path)} = {json.dumps(value)} is not {_TYPES[kind]}"
+        raise ConfigError(what, where=self._path, fix=f'{_TYPES[kind]}, or "auto"')
 
     def _unknown(self, name: str, key: str, known: list[str]) -> ConfigError:
         return ConfigError(f"DeepSpeed has no {name}", where=self._path, fix=suggest_name(key, known))
 
-    def _conflict(self, name: str, value: Any, said: ExpectedValue) -> ConfigError:
-        what = f"{name} = {json.dumps(value)} in {self._file} against {said.key} = {json.dumps(said.shown)}"
-        fix = f'take the same for both, or "auto" for {name}'
-        return ConfigError(what, where=self._path, fix=fix)
+    def _conflict(self, name: str, value: Any, expected: ExpectedValue) -> ConfigError:
+        job = f"{expected.key} = {json.dumps(expected.shown)}"
+        what = f"{name} = {json.dumps(value)} in {self._file} conflicts with {job}"
+        return ConfigError(what, where=self._path, fix=f'use the same value for both, or "auto" for {name}')
 
 
 def _read(path: str) -> dict[str, Any]:
     where, fix = f"{SECTION}.ds_config", "the path of a DeepSpeed configuration in JSON"
     try:
-        found = json.loads(Path(path).read_bytes(), object_pairs_hook=_once)
+        found = json.loads(Path(path).read_bytes(), object_pairs_hook=_unique)
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}", where=where, fix=fix) from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8: {error}", where=where, fix=fix) from error
     except json.JSONDecodeError as error:
-        place = f"{path}:{error.lineno}:{error.colno}"
-        raise ConfigError(f"it is not JSON: {error.msg}", where=place, fix="mend it; JSON has no comments") from error
+        where = f"{path}:{error.lineno}:{error.colno}"
+        raise ConfigError(f"not JSON: {error.msg}", where=where, fix="correct it; JSON has no comments") from error
     except (ValueError, RecursionError) as error:
-        raise ConfigError(str(error), where=path, fix="name each key once") from error
+        raise ConfigError(str(error), where=path, fix="write each key once") from error
     if not isinstance(found, dict):
-        raise ConfigError(f"a configuration is a table, and not {type(found).__name__}", where=path, fix="{…}")
+        raise ConfigError(f"expected a JSON object, got {type(found).__name__}", where=path, fix="{…}")
     return found
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"a key stands there twice: {next(name for name in names if names.count(name) > 1)}")
+        raise ValueError(f"duplicate key: {next(name for name in names if names.count(name) > 1)}")
     return found
 
 
-def _off(value: Any) -> bool:
-    """Whether a value switches something off, or leaves it to others."""
+def _disabled(value: Any) -> bool:
+    """Return whether a value disables a feature, or leaves it to DeepSpeed."""
     if isinstance(value, Mapping):
-        return not value or _off(value.get("enabled", True)) or all(map(_off, value.values()))
+        return not value or _disabled(value.get("enabled", True)) or all(map(_disabled, value.values()))
     return value in (None, False, 0, "", "none", AUTO)
 
 
-def _is(value: Any, kind: type) -> bool:
+def _has_type(value: Any, kind: type) -> bool:
     if kind in (int, float):
         number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         return number and (kind is float or value == int(value))
     return isinstance(value, kind)
 
 
-def _refused_below(above: tuple[str, ...]) -> list[str]:
-    split = [tuple(name.split(".")) for name in REFUSED_KEYS]
-    return [path[-1] for path in split if path[:-1] == above]
+def _refused_keys(parents: tuple[str, ...]) -> list[str]:
+    """Return the refused keys of a section."""
+    paths = [tuple(name.split(".")) for name in REFUSED_KEYS]
+    return [path[-1] for path in paths if path[:-1] == parents]
 
 
-def _automatic(job: Job) -> dict[str, int]:
-    """Sizes as transformers' Trainer fills them in; other `auto`s are left to DeepSpeed."""
+def _automatic_sizes(job: Job) -> dict[str, int]:
+    """Return the sizes that transformers' Trainer fills in for `auto`; other `auto`s are left to DeepSpeed."""
     width = int(job.model.get("n_embd") or job.model["hidden_size"])
     zero = "zero_optimization"
     return {
@@ -206,10 +216,10 @@ def _automatic(job: Job) -> dict[str, int]:
     }
 
 
-def _put(settings: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
-    """Set a value; of a precision or an offload that there is not, nothing is said."""
+def _set(config: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    """Set a value, unless it belongs to a precision or an offload that the job does not use."""
     for key in path[:-1]:
-        if key.startswith(("bf16", "offload")) and key not in settings:
+        if key.startswith(("bf16", "offload")) and key not in config:
             return
-        settings = settings.setdefault(key, {})
-    settings[path[-1]] = value
+        config = config.setdefault(key, {})
+    config[path[-1]] = value

@@ -1,7 +1,8 @@
-"""`python -m jprep_deepspeed.worker.launcher RUNNER'S OPTION… VARIABLE… -- MODULE ARGUMENT…`: a module on many hosts.
+"""Start a module on several hosts: `python -m jprep_deepspeed.worker.launcher OPTION… VARIABLE… -- MODULE ARGUMENT…`.
 
-DeepSpeed's runner has each host's shell read the worker's arguments once more, and passes on few variables. So what
-is told here is quoted, and the variables that are named go along, with those by which a worker knows its supervisor.
+The options are those of DeepSpeed's runner. The shell of each host evaluates the worker's arguments again, and the
+runner forwards few environment variables. So this program quotes the arguments, and forwards the named variables and
+those that identify the worker's supervisor.
 """
 
 from __future__ import annotations
@@ -15,27 +16,28 @@ from collections.abc import Mapping
 from jprep.train.run.attempt import ATTEMPT, RESUME
 
 
-def command(arguments: list[str], variables: Mapping[str, str], python: str) -> list[str]:
-    """The runner's command.
+def runner_command(arguments: list[str], variables: Mapping[str, str], python: str) -> list[str]:
+    """Return the command of DeepSpeed's runner.
 
     Args:
-        arguments: see above; options of the runner's are pairs.
-        variables: this process's.
-        python: the interpreter, at the same path on all hosts.
+        arguments: this program's arguments; options of the runner are pairs of a name and a value.
+        variables: environment variables of this process.
+        python: the interpreter, which has the same path on all hosts.
     """
-    told, (module, *rest) = arguments[: arguments.index("--")], arguments[arguments.index("--") + 1 :]
-    options = 2 * sum(part.startswith("--") for part in told)
-    named = [f"{name}={variables[name]}" for name in (*told[options:], ATTEMPT, RESUME) if name in variables]
-    worker = ["env", *(quoted(part) for part in [*named, python, "-m", module, *rest])]
-    return [python, "-m", "deepspeed.launcher.runner", *told[:options], "--force_multi", "--no_local_rank",
+    separator = arguments.index("--")
+    before, (module, *rest) = arguments[:separator], arguments[separator + 1 :]
+    options = 2 * sum(part.startswith("--") for part in before)
+    forwarded = [f"{name}={variables[name]}" for name in (*before[options:], ATTEMPT, RESUME) if name in variables]
+    worker = ["env", *(quote_argument(part) for part in [*forwarded, python, "-m", module, *rest])]
+    return [python, "-m", "deepspeed.launcher.runner", *before[:options], "--force_multi", "--no_local_rank",
             "--no_python", *worker]  # fmt: skip
 
 
-def quoted(argument: str) -> str:
-    """An argument as the runner has to be given it: it puts itself what has spaces between double quotes."""
+def quote_argument(argument: str) -> str:
+    """Return an argument in the form that the runner needs: it puts those with spaces between double quotes itself."""
     return re.sub(r"([\\$`])", r"\\\1", argument) if " " in argument else shlex.quote(argument)
 
 
 if __name__ == "__main__":
-    line = command(sys.argv[1:], os.environ, sys.executable)
+    line = runner_command(sys.argv[1:], os.environ, sys.executable)
     os.execv(line[0], line)

@@ -1,4 +1,4 @@
-"""DeepSpeed's engine around a job's model, with the mathematics of docs/training.md."""
+"""DeepSpeed's engine around a job's model, with the mathematics of `docs/training.md`."""
 
 from __future__ import annotations
 
@@ -16,116 +16,128 @@ from jprep.io.safetensors_file import Floats, Shape
 from jprep.train.job.config import Job
 from jprep_deepspeed.options import SECTION
 from jprep_torch.models.model_with_loss import ModelWithLoss
-from jprep_torch.models.transformers_models import build, load, weight_names
+from jprep_torch.models.transformers_models import build_model, load_weights, weight_names
 from jprep_torch.worker.distributed import DistributedContext
 from jprep_torch.worker.optimizer import adamw
 from jprep_torch.worker.parallel import enable_gradient_checkpointing
 
 SHARDED_WEIGHTS_STAGE = 3
-"""The stage in which weights themselves are divided among the processes."""
+"""The stage in which weights are sharded."""
 
 HALF_PRECISION = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
-_ADDED = 1e-6  # to the gradient's norm, by DeepSpeed, before it clips
-_ONLY_INFERENCE = "deepspeed_shm_comm"
+_ADDED_TO_NORM = 1e-6  # by DeepSpeed, before it clips
+_INFERENCE_ONLY = "deepspeed_shm_comm"
 
 Config = dict[str, Any]
-"""DeepSpeed's configuration, whole."""
+"""DeepSpeed's whole configuration."""
 
 
 class ParallelModel(NamedTuple):
-    """A model in DeepSpeed's hands.
+    """A model in DeepSpeed's engine.
 
     Attributes:
-        engine: DeepSpeed's.
-        stage: ZeRO's; 0 keeps everything whole on each process.
-        trainee: the model and its loss.
-        optimizer: PyTorch's, of what this process updates of the weights.
-        trained: the weights by the names that files have them under, in the order of these names.
-        fixed: those that are not trained, in fp32.
-        shapes: of all, in the same order.
+        engine: DeepSpeed's engine.
+        stage: ZeRO stage; in stage 0 each process has everything.
+        model: the model with its loss.
+        optimizer: PyTorch's optimizer of the weights, or parts of weights, that this process updates.
+        trained: trained weights by their names in files, sorted by name.
+        fixed: weights that are not trained, in fp32.
+        shapes: shapes of all whole weights, sorted by name.
     """
 
     engine: Any
     stage: int
-    trainee: ModelWithLoss
+    model: ModelWithLoss
     optimizer: torch.optim.Optimizer
     trained: dict[str, nn.Parameter]
     fixed: dict[str, Tensor]
     shapes: dict[str, Shape]
 
 
-def stage_of(settings: Config) -> int:
-    """ZeRO's stage."""
-    return int(settings.get("zero_optimization", {}).get("stage", 0))
-
-
-def divide_model(
-    job: Job, weights: Mapping[str, Floats], settings: Config, place: DistributedContext, *, recompute: bool
+def parallelize(
+    job: Job,
+    weights: Mapping[str, Floats],
+    config: Config,
+    context: DistributedContext,
+    *,
+    gradient_checkpointing: bool,
 ) -> ParallelModel:
-    """A job's model with the weights of a file, divided as the settings say.
+    """Return a job's model with the weights of a file, sharded as the configuration says.
 
-    In stage 3 each weight is divided as soon as it is read, so that no process ever holds the whole model.
+    In stage 3 each weight is sharded as soon as it is read, so that no process ever holds the whole model.
+
+    Args:
+        job: the job.
+        weights: weights under transformers' names.
+        config: DeepSpeed's configuration.
+        context: this process's device and rank.
+        gradient_checkpointing: whether only the layers' inputs are kept for the backward pass.
 
     Raises:
-        ConfigError: the device does not have the precision in this stage, or DeepSpeed does not take a value.
+        ConfigError: the device does not support the precision in this stage, or DeepSpeed refuses a value.
     """
-    _join(place)
-    stage = stage_of(settings)
-    _check(settings, job.train.precision if stage else "fp32")
-    model = build(job.model, job.train.task)
+    _init_distributed(context)
+    stage = _stage(config)
+    _check(config, job.train.precision if stage else "fp32")
+    model = build_model(job.model, job.train.task)
     names = weight_names(model, job.model, job.train.task)
-    half = HALF_PRECISION.get(job.train.precision) if stage else None
-    shapes = {own: tuple(model.get_parameter(own).shape) for own in sorted(set(names.values()))}
-    load(model, names, weights, lambda tensor, _: tensor.to(dtype=half, copy=True), _divider(settings))
-    every = {own: model.get_parameter(own) for own in shapes}
-    trained = {name: weight for name, weight in every.items() if weight.requires_grad}
-    fixed = {name: torch.from_numpy(weights[name]).clone() for name in every if name not in trained}
-    if recompute:
+    dtype = HALF_PRECISION.get(job.train.precision) if stage else None
+    shapes = {name: tuple(model.get_parameter(name).shape) for name in sorted(set(names.values()))}
+    load_weights(model, names, weights, lambda tensor, _: tensor.to(dtype=dtype, copy=True), _sharder(config))
+    by_name = {name: model.get_parameter(name) for name in shapes}
+    trained = {name: weight for name, weight in by_name.items() if weight.requires_grad}
+    fixed = {name: torch.from_numpy(weights[name]).clone() for name in by_name if name not in trained}
+    if gradient_checkpointing:
         enable_gradient_checkpointing(model)
-    trainee, optimizer = ModelWithLoss(model, job), adamw(trained, shapes, job.train.optimizer)
-    engine, *_ = deepspeed.initialize(model=trainee, optimizer=optimizer, config=settings, dist_init_required=False)
+    module, optimizer = ModelWithLoss(model, job), adamw(trained, shapes, job.train.optimizer)
+    engine, *_ = deepspeed.initialize(model=module, optimizer=optimizer, config=config, dist_init_required=False)
     _clip_exactly(engine.optimizer)
-    return ParallelModel(engine, stage, trainee, optimizer, trained, fixed, shapes)
+    return ParallelModel(engine, stage, module, optimizer, trained, fixed, shapes)
 
 
-def _join(place: DistributedContext) -> None:
-    """Have DeepSpeed take the processes that have found each other already.
+def _stage(config: Config) -> int:
+    return int(config.get("zero_optimization", {}).get("stage", 0))
 
-    On CPUs it would compile a kernel that only its inference takes, and need a C++ compiler for it.
+
+def _init_distributed(context: DistributedContext) -> None:
+    """Make DeepSpeed use the existing process group.
+
+    On CPUs it would compile a kernel for inference, for which it needs a C++ compiler.
     """
-    if place.kind == "cpu":
-        deepspeed.ops.__compatible_ops__[_ONLY_INFERENCE] = False
+    if context.kind == "cpu":
+        deepspeed.ops.__compatible_ops__[_INFERENCE_ONLY] = False
     deepspeed.init_distributed(auto_mpi_discovery=False, verbose=False)
 
 
-def _check(settings: Config, precision: str) -> None:
-    """Find before anything is made what no restart mends."""
+def _check(config: Config, precision: str) -> None:
+    """Check what no restart can fix, before the model is built."""
     if precision in HALF_PRECISION and not getattr(get_accelerator(), f"is_{precision}_supported")():
-        what, fix = f"DeepSpeed has no {precision} on this device but in stage 0", "another one, or stage = 0"
-        raise ConfigError(what, where="train.precision", fix=fix)
+        what = f"DeepSpeed supports {precision} on this device in stage 0 only"
+        raise ConfigError(what, where="train.precision", fix="use another precision, or stage = 0")
     try:
-        deepspeed.DeepSpeedConfig(deepcopy(settings))
+        deepspeed.DeepSpeedConfig(deepcopy(config))
     except ValueError as error:
-        fix = "mend it; `--dry-run` shows all that DeepSpeed is told"
-        raise ConfigError(f"DeepSpeed does not take this: {error}", where=f"{SECTION}.ds_config", fix=fix) from error
+        fix = "correct the value; `--dry-run` shows the whole configuration"
+        what = f"DeepSpeed refuses the configuration: {error}"
+        raise ConfigError(what, where=f"{SECTION}.ds_config", fix=fix) from error
 
 
-def _divider(settings: Config) -> Callable[[nn.Parameter], None]:
-    """What is done with each weight as soon as it is read."""
-    if stage_of(settings) < SHARDED_WEIGHTS_STAGE:
+def _sharder(config: Config) -> Callable[[nn.Parameter], None]:
+    """Return a function that shards a weight after it is read, in stages that shard weights."""
+    if _stage(config) < SHARDED_WEIGHTS_STAGE:
         return lambda weight: None
 
-    def divide(weight: nn.Parameter) -> None:
-        deepspeed.zero.Init(module=nn.ParameterList([weight]), config_dict_or_path=settings)
+    def shard(weight: nn.Parameter) -> None:
+        deepspeed.zero.Init(module=nn.ParameterList([weight]), config_dict_or_path=config)
 
-    return divide
+    return shard
 
 
 def _clip_exactly(zero: Any) -> None:
-    """Have it clip by the gradient's norm itself, as docs/training.md says.
+    """Make DeepSpeed clip by the norm itself, as `docs/training.md` says, and not by the norm + 1e-6.
 
-    What it updates by in stage 1 and bf16 has no such function, and there 1e-6 is far below the arithmetic's rounding.
+    The optimizer of stage 1 in bf16 has no such function; there 1e-6 is far below the rounding error.
     """
     if clip := getattr(zero, "unscale_and_clip_grads", None):
-        zero.unscale_and_clip_grads = lambda part, norm: clip(part, norm - _ADDED * zero.loss_scale)
+        zero.unscale_and_clip_grads = lambda part, norm: clip(part, norm - _ADDED_TO_NORM * zero.loss_scale)

@@ -1,4 +1,4 @@
-"""Updates of a model that DeepSpeed divides among the devices."""
+"""A model in DeepSpeed's engine, and how it is updated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jprep.train.job.config import Job
 from jprep.train.run.checkpoint_files import CheckpointReader, TrainProgress
 from jprep.train.run.directory import INIT
 from jprep_deepspeed.worker.checkpoint import restore, save
-from jprep_deepspeed.worker.parallel import Config, divide_model
+from jprep_deepspeed.worker.parallel import Config, parallelize
 from jprep_torch.models.model_with_loss import ModelInputs, ModelWithLoss
 from jprep_torch.worker.distributed import DistributedContext
 from jprep_torch.worker.optimizer import LossScale, global_norm, unscale_and_clip
@@ -23,101 +23,112 @@ from jprep_torch.worker.trainer import StepResult
 
 
 class TrainState:
-    """A model in DeepSpeed's hands: what `jprep_torch.worker.trainer.Trainer` trains.
+    """A model in DeepSpeed's engine, its optimizer and the loss scale.
 
-    In stage 0 weights and gradients are whole everywhere and in fp32, and all but their sum over the processes is done
-    as the backend torch does it. In the others DeepSpeed has the weights in half precision, clips and updates. fp16's
-    scale is jprep's in all of them.
+    In stage 0 weights and gradients are unsharded and in fp32, and everything but the sum of gradients over processes
+    is done as by the backend torch. In the other stages DeepSpeed keeps weights in half precision, clips and updates.
+    In all of them jprep adjusts the loss scale of fp16.
 
     Args:
         job: the job.
         run: the run directory.
-        resume: the checkpoint to go on from; None at the beginning.
-        place: this process's.
-        settings: DeepSpeed's configuration.
-        recompute: whether only each layer's input is kept for the way back.
+        resume: directory of the checkpoint to resume from; None to start from the initial weights.
+        context: this process's device and rank.
+        config: DeepSpeed's configuration.
+        gradient_checkpointing: whether only the layers' inputs are kept for the backward pass.
     """
 
     def __init__(
-        self, job: Job, run: Path, resume: Path | None, place: DistributedContext, settings: Config, *, recompute: bool
+        self,
+        job: Job,
+        run: Path,
+        resume: Path | None,
+        context: DistributedContext,
+        config: Config,
+        *,
+        gradient_checkpointing: bool,
     ) -> None:
-        self._job, self._place = job, place
+        self._job, self._context = job, context
         saved = CheckpointReader(resume) if resume else None
         weights = saved.weights if saved else TensorFiles([run / INIT])
-        self._zero = divide_model(job, weights, settings, place, recompute=recompute)
+        self._parallel = parallelize(job, weights, config, context, gradient_checkpointing=gradient_checkpointing)
         self._scale, self._updates = LossScale(job.train.precision), 0
         if saved:
             self._scale.restore(saved.progress)
             self._updates = saved.progress.updates
-        restore(self._zero, weights, saved.averages if saved else {}, self._updates)
+        restore(self._parallel, weights, saved.averages if saved else {}, self._updates)
 
     @property
-    def trainee(self) -> ModelWithLoss:
+    def model(self) -> ModelWithLoss:
         """The model and its loss."""
-        return self._zero.trainee
+        return self._parallel.model
 
-    def loss(self, rows: ModelInputs) -> tuple[Tensor, Tensor]:
-        """The sum of some rows' losses, and their outputs."""
-        return self._loss(self.trainee, rows)
+    def loss(self, inputs: ModelInputs) -> tuple[Tensor, Tensor]:
+        """Return the summed loss of some rows, and their outputs."""
+        return self._forward(self.model, inputs)
 
     def update(
-        self, parts: Sequence[ModelInputs], labels: int, rate: float, check: Callable[[float], None]
+        self, micro_batches: Sequence[ModelInputs], labels: int, rate: float, check: Callable[[float], None]
     ) -> StepResult:
-        """One update, or none where fp16's scale was too large."""
-        for group in self._zero.optimizer.param_groups:
+        """Update the weights, unless the gradient overflowed because fp16's loss scale was too large."""
+        for group in self._parallel.optimizer.param_groups:
             group["lr"] = rate
-        loss = self._gradient(parts, labels)
-        norm = self._step_divided(check) if self._zero.stage else self._step_whole(check)
+        loss = self._accumulate_gradients(micro_batches, labels)
+        norm = self._engine_step(check) if self._parallel.stage else self._unsharded_step(check)
         return StepResult(loss / max(labels, 1), norm, self._scale.factor)
 
     def save(self, folder: Path) -> None:
-        """Fill a checkpoint's folder; each process writes some of the tensors."""
-        progress = TrainProgress(self._updates, self._scale.factor, self._scale.good)
-        save(folder, self._zero, progress, self._place)
+        """Write a checkpoint; each process writes some of the tensors."""
+        progress = TrainProgress(self._updates, self._scale.factor, self._scale.good_steps)
+        save(folder, self._parallel, progress, self._context)
 
-    def _loss(self, call: Any, rows: ModelInputs) -> tuple[Tensor, Tensor]:
-        """Divided weights are in half precision already."""
-        with self._place.autocast("fp32" if self._zero.stage else self._job.train.precision):
-            found: tuple[Tensor, Tensor] = call(rows)
+    def _forward(self, model: Any, inputs: ModelInputs) -> tuple[Tensor, Tensor]:
+        """Compute the loss, with autocast in stage 0; in other stages weights are in half precision already."""
+        with self._context.autocast("fp32" if self._parallel.stage else self._job.train.precision):
+            found: tuple[Tensor, Tensor] = model(inputs)
             return found
 
-    def _gradient(self, parts: Sequence[ModelInputs], labels: int) -> Tensor:
-        """Sum up the gradient of the global batch's loss; this process's part of the loss, not yet divided."""
-        engine, stage = self._zero.engine, self._zero.stage
+    def _accumulate_gradients(self, micro_batches: Sequence[ModelInputs], labels: int) -> Tensor:
+        """Accumulate the gradient of the global batch's loss.
+
+        Returns:
+            This process's part of the loss, not yet divided by the number of labels.
+        """
+        engine, stage = self._parallel.engine, self._parallel.stage
         if stage and self._job.train.precision == "fp16":
             engine.optimizer.override_loss_scale(self._scale.factor)
-        loss = torch.zeros((), device=self._place.device)
-        # Processes' gradients are averaged where they meet, and docs/training.md wants their sum.
-        factor = (1.0 if stage else self._scale.factor) * self._place.world / max(labels, 1)
-        for number, rows in enumerate(parts, 1):
-            engine.set_gradient_accumulation_boundary(number == len(parts))
-            part, _ = self._loss(engine, rows)
+        loss = torch.zeros((), device=self._context.device)
+        # DeepSpeed averages gradients over processes; docs/training.md needs their sum.
+        factor = (1.0 if stage else self._scale.factor) * self._context.world / max(labels, 1)
+        for number, inputs in enumerate(micro_batches, 1):
+            engine.set_gradient_accumulation_boundary(number == len(micro_batches))
+            part, _ = self._forward(engine, inputs)
             engine.backward(part * factor, scale_wrt_gas=False)
             loss += part.detach()
         return loss
 
-    def _step_divided(self, check: Callable[[float], None]) -> float:
-        """DeepSpeed's step: none where the gradient is not finite, or `check` ends the run before anything is saved."""
-        engine = self._zero.engine
+    def _engine_step(self, check: Callable[[float], None]) -> float:
+        """Update by DeepSpeed, which skips gradients that are not finite; `check` then ends the run before a save."""
+        engine = self._parallel.engine
         engine.step()
         norm = math.nan if engine.optimizer.overflow else float(engine.get_global_grad_norm())
-        if self._scale.passes(norm):
+        if self._scale.accepts(norm):
             check(norm)
-            self._updated()
+            self._count_update()
         return norm
 
-    def _step_whole(self, check: Callable[[float], None]) -> float:
-        weights = self._zero.trained.values()
+    def _unsharded_step(self, check: Callable[[float], None]) -> float:
+        weights = self._parallel.trained.values()
         norm = global_norm(weights)
-        if not self._scale.passes(norm):
-            self._zero.engine.zero_grad()
+        if not self._scale.accepts(norm):
+            self._parallel.engine.zero_grad()
             return norm
         check(norm)
         norm = unscale_and_clip(weights, norm, self._job.train.optimizer.clip, self._scale.factor)
-        self._zero.engine.step()
-        self._updated()
+        self._parallel.engine.step()
+        self._count_update()
         return norm
 
-    def _updated(self) -> None:
+    def _count_update(self) -> None:
         self._updates += 1
-        self._scale.after_update()
+        self._scale.grow()

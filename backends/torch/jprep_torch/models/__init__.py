@@ -1,1 +1,1 @@
-"""Models of transformers, their losses and heads."""
+"""Models of transformers, their output heads and losses."""

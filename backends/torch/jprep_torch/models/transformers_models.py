@@ -1,4 +1,4 @@
-"""transformers' models: built without a second copy of their weights, and loaded from a run's files of tensors."""
+"""transformers' models, created without storage for their weights and loaded from safetensors files."""
 
 from __future__ import annotations
 
@@ -14,66 +14,77 @@ from jprep.io.safetensors_file import Floats
 from jprep.train.models import FAMILIES, parameters
 
 PutTensor = Callable[[Tensor, Tensor], Tensor]
-"""Brings a tensor that was read to where the model's (empty) one is to be."""
+"""Moves a tensor that was read to the place of the model's empty one."""
 
 
-def build(config: dict[str, Any], task: str) -> nn.Module:
-    """The class that serves a task, its weights without storage (`meta`), its constants in place."""
-    kind = config["model_type"]
+def build_model(config: dict[str, Any], task: str) -> nn.Module:
+    """Return transformers' model for a task; its weights are on the device `meta`, its buffers are initialized.
+
+    Args:
+        config: transformers' config.
+        task: the job's task.
+    """
+    model_type = config["model_type"]
     settings = transformers.AutoConfig.for_model(**{**config, "use_cache": False})
-    with _weightless():
-        model: nn.Module = getattr(transformers, FAMILIES[kind].classes[task])(settings)
+    with _weights_on_meta():
+        model: nn.Module = getattr(transformers, FAMILIES[model_type].classes[task])(settings)
     _fuse_gelu(model)
     for name, tensor in parameters(config, task).items():
         model.get_parameter(name).requires_grad_(tensor.trained)
     return model
 
 
-def load(
+def load_weights(
     model: nn.Module,
     names: dict[str, str],
     weights: Mapping[str, Floats],
-    place: PutTensor,
-    made: Callable[[nn.Parameter], None] = lambda weight: None,
+    put: PutTensor,
+    loaded: Callable[[nn.Parameter], None] = lambda weight: None,
 ) -> None:
-    """Give a model its weights; each is read when its turn comes.
+    """Load a model's weights, one at a time.
 
     Args:
-        model: from `build`, perhaps sharded since.
-        names: from `weight_names`, before anything was sharded.
-        weights: by transformers' names, as `jprep.io.safetensors_file.TensorFiles` has them.
-        place: where a tensor goes.
-        made: is given each weight as soon as it stands.
+        model: from `build_model`, possibly sharded since.
+        names: from `weight_names`, before the model was sharded.
+        weights: weights under transformers' names.
+        put: moves a tensor to the device.
+        loaded: called with each weight after it is loaded.
     """
-    loaded: dict[str, nn.Parameter] = {}
+    found: dict[str, nn.Parameter] = {}
     empty = dict(model.named_parameters(remove_duplicate=False))
-    for name, own in names.items():
-        if own not in loaded:
-            tensor = place(torch.from_numpy(weights[own]), empty[name])
-            loaded[own] = nn.Parameter(tensor, requires_grad=empty[name].requires_grad)
-            made(loaded[own])
+    for name, file_name in names.items():
+        if file_name not in found:
+            tensor = put(torch.from_numpy(weights[file_name]), empty[name])
+            found[file_name] = nn.Parameter(tensor, requires_grad=empty[name].requires_grad)
+            loaded(found[file_name])
         module, _, key = name.rpartition(".")
-        setattr(model.get_submodule(module), key, loaded[own])  # tied weights get the same object, so they stay tied
+        setattr(model.get_submodule(module), key, found[file_name])  # one object for tied weights keeps them tied
 
 
 def weight_names(model: nn.Module, config: dict[str, Any], task: str) -> dict[str, str]:
-    """Every name of a weight in the model → the name that files have it under: tied weights share one."""
-    ours = parameters(config, task)
-    owners = {id(weight): name for name, weight in model.named_parameters(remove_duplicate=False) if name in ours}
+    """Return the name in files of each weight of a model; tied weights have the same.
+
+    Args:
+        model: from `build_model`.
+        config: transformers' config.
+        task: the job's task.
+    """
+    in_files = parameters(config, task)
+    owners = {id(weight): name for name, weight in model.named_parameters(remove_duplicate=False) if name in in_files}
     return {name: owners[id(weight)] for name, weight in model.named_parameters(remove_duplicate=False)}
 
 
 @contextlib.contextmanager
-def _weightless() -> Iterator[None]:
-    """Weights that are made have no storage; constants, which no file holds, are made as ever."""
+def _weights_on_meta() -> Iterator[None]:
+    """Create weights on the device `meta`, without storage, and buffers, which no file holds, as usual."""
     register = nn.Module.register_parameter
 
-    def bare(module: nn.Module, name: str, weight: nn.Parameter | None) -> None:
+    def register_on_meta(module: nn.Module, name: str, weight: nn.Parameter | None) -> None:
         if weight is not None and not weight.is_meta:
             weight = nn.Parameter(weight.to("meta"), requires_grad=weight.requires_grad)
         register(module, name, weight)
 
-    nn.Module.register_parameter = bare  # type: ignore[method-assign]
+    nn.Module.register_parameter = register_on_meta  # type: ignore[method-assign]
     try:
         yield
     finally:
@@ -81,7 +92,7 @@ def _weightless() -> Iterator[None]:
 
 
 def _fuse_gelu(model: nn.Module) -> None:
-    """GPT-2's `gelu_new` is GELU by tanh, which PyTorch has in one kernel; transformers makes it of eight."""
+    """Replace GPT-2's `gelu_new`, which transformers computes in eight operations, by PyTorch's kernel of the same."""
     for module in model.modules():
         for name, child in module.named_children():
             if type(child).__name__ == "NewGELUActivation":

@@ -1,4 +1,4 @@
-"""XLA's devices for plans: where they are driven from, what PJRT and workers are told. No framework is imported."""
+"""XLA devices in plans: environments, variables of PJRT, flags of workers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TORCH_XLA_ENVIRONMENT = Environment(
     needs="torch_xla",
     install="fairseq-xla --set device=xla",
 )
-"""Where torch_xla is, with the PyTorch that it was built for: one environment for all that runs on it."""
+"""The environment with torch_xla and the PyTorch that it was built for, which the backend fairseq-xla uses too."""
 
 TORCH_TPU_ENVIRONMENT = Environment(
     name="torch-tpu",
@@ -26,57 +26,74 @@ TORCH_TPU_ENVIRONMENT = Environment(
     needs="torch_tpu",
     install="torch --set device=tpu",
 )
-"""Where torch_tpu is: what follows torch_xla, with a newer PyTorch."""
+"""The environment with torch_tpu, the successor of torch_xla, and a newer PyTorch."""
 
 XLA_DEVICES = frozenset({"xla", "tpu"})
-"""Kinds of device that XLA computes for: it makes a program for each shape, and for each number that it is told."""
+"""Devices whose programs XLA compiles, one for each shape and each constant."""
 
 
-def xla_device_count(asked: int, hosts: int) -> int:
-    """How many all hosts have: each as many as were asked for, else all TPUs, else one that the CPU plays."""
-    return hosts * (asked or tpu_count() or 1)
+def xla_device_count(requested: int, hosts: int) -> int:
+    """Return the number of XLA devices of all hosts.
+
+    Args:
+        requested: devices of each host; 0 is all TPUs of this one, or one virtual device on the CPU.
+        hosts: number of hosts.
+    """
+    return hosts * (requested or tpu_count() or 1)
 
 
-def check_hosts(hosts: int, device: str, where: str) -> None:
-    """See that there may be so many.
+def check_hosts(hosts: int, device: str, section: str) -> None:
+    """Check the option `hosts`.
 
     Raises:
-        ConfigError: there is none, or several are asked for without XLA.
+        ConfigError: it is below 1, or above 1 without XLA.
     """
+    where = f"{section}.hosts"
     if hosts < 1:
-        raise ConfigError(f"{hosts} hosts are none", where=f"{where}.hosts", fix="1, or the hosts of a TPU slice")
+        raise ConfigError(f"hosts is {hosts}, and must be 1 or more", where=where, fix="1, or the hosts of a TPU slice")
     if hosts > 1 and device != "xla":
-        fix = f'set {where}.device = "xla", or leave hosts out'
-        raise ConfigError("several hosts are those of a TPU slice", where=f"{where}.hosts", fix=fix)
+        fix = f'set {section}.device = "xla", or leave hosts out'
+        raise ConfigError("several hosts are supported for a TPU slice only", where=where, fix=fix)
 
 
 def worker_flags(devices: int, hosts: int) -> list[str]:
-    """What a worker is told: see `add_worker_flags`."""
+    """Return the worker's flags for XLA devices, see `add_worker_flags`."""
     return ["--devices", str(devices), *(["--hosts", str(hosts)] if hosts > 1 else [])]
 
 
 def add_worker_flags(parser: argparse.ArgumentParser) -> None:
-    """Those of a worker."""
-    parser.add_argument("--devices", type=int, default=1, help="of XLA, of all hosts, that the rows are divided among")
-    parser.add_argument("--hosts", type=int, default=1, help="of XLA: each has one process, and all run one program")
-    parser.add_argument("--process", type=int, default=0, help="this host's number")
+    """Add the flags for XLA devices to a worker's parser."""
+    parser.add_argument("--devices", type=int, default=1, help="XLA devices of all hosts that rows are divided among")
+    parser.add_argument("--hosts", type=int, default=1, help="hosts with XLA devices, one process each")
+    parser.add_argument("--process", type=int, default=0, help="number of this host, from 0")
 
 
 def environment_variables(devices: int) -> dict[str, str]:
-    """What PJRT and torch_xla have to be told: of all hosts' devices, where the CPU plays them."""
-    plain = {"XLA_NO_SPECIAL_SCALARS": "1"}  # else a 0 or 1 among the numbers of a step makes a program of its own
+    """Return the variables of PJRT and torch_xla.
+
+    Args:
+        devices: XLA devices of all hosts.
+    """
+    # Without the first one, each 0 or 1 among the numbers of a step is compiled as a constant, in a program of its own.
+    common = {"XLA_NO_SPECIAL_SCALARS": "1"}
     if tpu_count():
-        return plain | {"PJRT_DEVICE": "TPU"}
-    return plain | {"PJRT_DEVICE": "CPU", "CPU_NUM_DEVICES": str(devices)}
+        return common | {"PJRT_DEVICE": "TPU"}
+    return common | {"PJRT_DEVICE": "CPU", "CPU_NUM_DEVICES": str(devices)}
 
 
 def plan_notes(run: Path, devices: int, hosts: int) -> tuple[str, ...]:
-    """What a plan says of them, and of what is to be typed on other hosts."""
+    """Return a plan's notes on XLA devices, and the command for other hosts.
+
+    Args:
+        run: the run directory.
+        devices: XLA devices of all hosts.
+        hosts: number of hosts.
+    """
     kind = "TPU device" if tpu_count() else "virtual CPU device"
-    where = "in one process (SPMD)" if hosts == 1 else f"of {hosts} hosts with a process on each (SPMD)"
-    sets = ", ".join(f"{name}={value}" for name, value in environment_variables(devices).items())
-    found = (f"{devices} {kind}{'s' * (devices > 1)} by XLA, {where}", f"sets {sets}")
+    where = "in one process (SPMD)" if hosts == 1 else f"of {hosts} hosts, one process each (SPMD)"
+    variables = ", ".join(f"{name}={value}" for name, value in environment_variables(devices).items())
+    notes = (f"{devices} {kind}{'s' * (devices > 1)} through XLA, {where}", f"sets {variables}")
     if hosts == 1:
-        return found
-    trial = () if tpu_count() else ("there is no TPU here: each process computes all of it, and the first one writes",)
-    return (*found, *trial, multihost_note(run, hosts))
+        return notes
+    trial = () if tpu_count() else ("no TPU here: each process computes the whole batch, and the first one writes",)
+    return (*notes, *trial, multihost_note(run, hosts))

@@ -1,4 +1,4 @@
-"""A checkpoint's files: gathered tensor by tensor, written by the first process."""
+"""The files of a checkpoint (`jprep.train.saved`): gathered tensor by tensor, written by the first process."""
 
 from __future__ import annotations
 
@@ -19,46 +19,60 @@ from jprep.train.run.checkpoint_files import (
     write_progress,
 )
 from jprep_torch.worker.distributed import DistributedContext
-from jprep_torch.worker.parallel import ParallelModel, gathered
+from jprep_torch.worker.parallel import ParallelModel, whole_tensor
 
-_KEPT = {"m": "exp_avg", "v": "exp_avg_sq"}
+_STATE_KEYS = {"m": "exp_avg", "v": "exp_avg_sq"}
 
 
 def save(
     folder: Path,
-    spread: ParallelModel,
+    model: ParallelModel,
     optimizer: torch.optim.Optimizer,
     progress: TrainProgress,
-    place: DistributedContext,
+    context: DistributedContext,
 ) -> None:
-    """Fill a checkpoint's folder. Each process takes part; the first one writes."""
-    first = place.first
-    if not (place.saves or spread.divided):
+    """Write a checkpoint. Each process takes part; the first one writes.
+
+    Args:
+        folder: the directory, which exists.
+        model: the model.
+        optimizer: its optimizer.
+        progress: number of updates and the loss scale.
+        context: this process's device and rank.
+    """
+    first = context.first
+    if not (context.saves or model.sharded):
         return
-    write_from_first(folder, WEIGHTS, spread.shapes, lambda name: [_numbers(spread.whole(name))], first=first)
-    shapes = average_shapes(spread.shapes, spread.weights)
-    write_from_first(folder, OPTIMIZER, shapes, lambda name: [_numbers(_average(name, spread, optimizer))], first=first)
+    write_from_first(folder, WEIGHTS, model.shapes, lambda name: [_array(model.whole_weight(name))], first=first)
+    shapes = average_shapes(model.shapes, model.weights)
+    write_from_first(folder, OPTIMIZER, shapes, lambda name: [_array(_average(name, model, optimizer))], first=first)
     if first:
         write_progress(folder, progress)
 
 
-def restore(saved: CheckpointReader, spread: ParallelModel, optimizer: torch.optim.Optimizer) -> None:
-    """Give the optimizer what a checkpoint kept of it; the weights are loaded."""
-    for name, weight in spread.weights.items():
-        tensors = {mark: torch.from_numpy(saved.averages[f"{mark}.{name}"]) for mark in _KEPT}
-        kept = {_KEPT[mark]: spread.placed(name, tensor) for mark, tensor in tensors.items()}
-        optimizer.state[weight] = {"step": torch.tensor(float(saved.progress.updates), device=weight.device), **kept}
+def restore(saved: CheckpointReader, model: ParallelModel, optimizer: torch.optim.Optimizer) -> None:
+    """Restore the optimizer's state from a checkpoint.
+
+    Args:
+        saved: the checkpoint.
+        model: the model, with the checkpoint's weights.
+        optimizer: its optimizer.
+    """
+    for name, weight in model.weights.items():
+        tensors = {mark: torch.from_numpy(saved.averages[f"{mark}.{name}"]) for mark in _STATE_KEYS}
+        state = {_STATE_KEYS[mark]: model.place_like(name, tensor) for mark, tensor in tensors.items()}
+        optimizer.state[weight] = {"step": torch.tensor(float(saved.progress.updates), device=weight.device), **state}
 
 
-def _average(name: str, spread: ParallelModel, optimizer: torch.optim.Optimizer) -> Tensor:
-    mark, _, own = name.partition(".")
-    weight = spread.weights[own]
-    kept: dict[str, Any] = optimizer.state.get(weight, {})
-    if _KEPT[mark] not in kept:  # nothing was updated yet
-        return torch.zeros(spread.shapes[own])
-    return gathered(kept[_KEPT[mark]])
+def _average(name: str, model: ParallelModel, optimizer: torch.optim.Optimizer) -> Tensor:
+    """Return an average by its name in the file, `m.NAME` or `v.NAME`."""
+    mark, _, weight_name = name.partition(".")
+    state: dict[str, Any] = optimizer.state.get(model.weights[weight_name], {})
+    if _STATE_KEYS[mark] not in state:  # before the first update
+        return torch.zeros(model.shapes[weight_name])
+    return whole_tensor(state[_STATE_KEYS[mark]])
 
 
-def _numbers(tensor: Tensor) -> Floats:
+def _array(tensor: Tensor) -> Floats:
     found: Floats = tensor.float().numpy()
     return found

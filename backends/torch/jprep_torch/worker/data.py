@@ -1,4 +1,4 @@
-"""A session's batches as tensors on the device, some rows at a time."""
+"""Batches of the session as tensors on the device, one micro-batch at a time."""
 
 from __future__ import annotations
 
@@ -16,57 +16,57 @@ from jprep_torch.planning.xla import XLA_DEVICES
 
 
 def count_labels(batch: Batch | LabelledBatch) -> int:
-    """How many labels a process's rows have: what its losses are summed over."""
+    """Return the number of labels of this process's rows, which its losses are summed over."""
     if isinstance(batch, LabelledBatch):
         return len(batch.labels)
-    known = batch.labels != NO_LABEL
-    return int(known.sum())
+    labelled = batch.labels != NO_LABEL
+    return int(labelled.sum())
 
 
 def micro_batches(
-    batch: Batch | LabelledBatch, rows_each: int, rows: int, device: torch.device, *, types: bool
+    batch: Batch | LabelledBatch, rows: int, micro_batch: int, device: torch.device, *, types: bool
 ) -> Iterator[ModelInputs]:
-    """A process's rows, so many at a time.
+    """Yield this process's rows of a batch, one micro-batch at a time.
 
     Args:
-        batch: its rows; in the last batch of a split fewer than `rows_each`, or none.
-        rows_each: what each process has of a whole batch. That says how many micro-batches come, on all of them.
-        rows: of a micro-batch.
-        device: where they go.
+        batch: its rows; the last batch of a split may have fewer than `rows`, or none.
+        rows: rows of each process in a full batch, which determine the number of micro-batches on all processes.
+        micro_batch: rows of a micro-batch.
+        device: the device.
         types: whether the model has token types.
     """
-    for start in range(0, rows_each, rows):
-        part = slice(start, start + rows)
-        yield _put(batch, part, device, types=types) if start < len(batch.lengths) else _nothing(batch, device)
+    for start in range(0, rows, micro_batch):
+        part = slice(start, start + micro_batch)
+        yield _inputs(batch, part, device, types=types) if start < len(batch.lengths) else _no_rows(batch, device)
 
 
-def _put(batch: Batch | LabelledBatch, part: slice, device: torch.device, *, types: bool) -> ModelInputs:
+def _inputs(batch: Batch | LabelledBatch, part: slice, device: torch.device, *, types: bool) -> ModelInputs:
     if device.type in XLA_DEVICES and isinstance(batch, Batch):
-        batch = _filled(batch, part.stop)
+        batch = _pad_rows(batch, part.stop)
     ids, lengths = batch.input_ids[part], batch.lengths[part]
-    second = batch.token_types[part] if types and isinstance(batch, LabelledBatch) else None
+    token_types = batch.token_types[part] if types and isinstance(batch, LabelledBatch) else None
     return ModelInputs(
         ids=_tensor(ids, device),
         labels=_tensor(batch.labels[part], device),
         lengths=_tensor(lengths, device),
         full=device.type not in XLA_DEVICES and bool((lengths == ids.shape[1]).all()),
-        types=None if second is None else _tensor(second, device),
+        types=None if token_types is None else _tensor(token_types, device),
     )
 
 
-def _filled(batch: Batch, rows: int) -> Batch:
-    """With at least so many rows: those that are added have no label. XLA compiles for each shape anew."""
-    lacking = max(0, rows - len(batch.lengths))
+def _pad_rows(batch: Batch, rows: int) -> Batch:
+    """Add rows without labels up to a number of rows, since XLA compiles a program for each shape."""
+    missing = max(0, rows - len(batch.lengths))
 
-    def repeated(field: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return np.concatenate([field, np.repeat(field[:1], lacking, 0)])
+    def repeat(field: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return np.concatenate([field, np.repeat(field[:1], missing, 0)])
 
-    labels = np.concatenate([batch.labels, np.full((lacking, batch.labels.shape[1]), NO_LABEL, batch.labels.dtype)])
-    return batch._replace(input_ids=repeated(batch.input_ids), lengths=repeated(batch.lengths), labels=labels)
+    labels = np.concatenate([batch.labels, np.full((missing, batch.labels.shape[1]), NO_LABEL, batch.labels.dtype)])
+    return batch._replace(input_ids=repeat(batch.input_ids), lengths=repeat(batch.lengths), labels=labels)
 
 
-def _nothing(batch: Batch | LabelledBatch, device: torch.device) -> ModelInputs:
-    """A row that counts for nothing: a process takes part in a divided model even where it has no row left."""
+def _no_rows(batch: Batch | LabelledBatch, device: torch.device) -> ModelInputs:
+    """Return a row without labels: with a sharded model each process takes part in every forward pass."""
     ids = torch.zeros((1, batch.input_ids.shape[1]), dtype=torch.int64, device=device)
     labelled = isinstance(batch, LabelledBatch)
     labels = _tensor(batch.labels[:0], device) if labelled else torch.full_like(ids, NO_LABEL)
@@ -74,9 +74,9 @@ def _nothing(batch: Batch | LabelledBatch, device: torch.device) -> ModelInputs:
 
 
 def _tensor(values: np.ndarray[Any, Any], device: torch.device) -> Tensor:
-    """On the device; whole numbers as int64, which embeddings and losses want."""
-    kind = np.float32 if values.dtype.kind == "f" else np.int64
-    tensor = torch.from_numpy(np.ascontiguousarray(values, kind))
+    """Return an array on the device; integers as int64, which embeddings and losses need."""
+    dtype = np.float32 if values.dtype.kind == "f" else np.int64
+    tensor = torch.from_numpy(np.ascontiguousarray(values, dtype))
     if device.type != "cuda":
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)

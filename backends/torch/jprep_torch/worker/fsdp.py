@@ -1,4 +1,4 @@
-"""A model divided among several devices (FSDP2). Imported only where one is: it takes a second."""
+"""Sharding with FSDP2. Imported only by runs that shard, since the import takes a second."""
 
 from __future__ import annotations
 
@@ -13,23 +13,29 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 _LAYERS = {"gpt2": "h", "llama": "layers"}
 
 
-def shard(trainee: nn.Module, body: Any, kind: str, world: int) -> None:
-    """Divide layer by layer, so that only one is whole at a time; what is around the layers belongs together.
+def shard_model(model: nn.Module, base_model: Any, kind: str, world: int) -> None:
+    """Shard a model layer by layer, so that one layer is whole at a time; all other weights form one group.
 
     Args:
-        trainee: the whole.
-        body: transformers' base model in it.
-        kind: of the devices.
-        world: how many there are.
+        model: the whole model.
+        base_model: transformers' base model in it.
+        kind: kind of the devices.
+        world: number of devices.
     """
     mesh = init_device_mesh(kind, (world,))
-    kind_of_model = body.config.model_type
-    layers = getattr(body, _LAYERS[kind_of_model]) if kind_of_model in _LAYERS else body.encoder.layer
+    model_type = base_model.config.model_type
+    layers = getattr(base_model, _LAYERS[model_type]) if model_type in _LAYERS else base_model.encoder.layer
     for layer in layers:
         fully_shard(layer, mesh=mesh)
-    fully_shard(trainee, mesh=mesh)
+    fully_shard(model, mesh=mesh)
 
 
-def part(whole: Tensor, like: DTensor, device: torch.device) -> DTensor:
-    """This process's part of a tensor that each has whole, divided as another one is."""
+def shard_tensor(whole: Tensor, like: DTensor, device: torch.device) -> DTensor:
+    """Return this process's shard of a tensor that each process has whole.
+
+    Args:
+        whole: the tensor.
+        like: a sharded tensor whose placement is used.
+        device: the device.
+    """
     return distribute_tensor(whole.to(device), like.device_mesh, like.placements, src_data_rank=None)

@@ -1,4 +1,4 @@
-"""Answers requests to an exported model, a line of JSON each: `jprep.train.inference.protocol` has their types."""
+"""The inference server: predictions of an exported model. `jprep.train.inference` has the protocol."""
 
 from __future__ import annotations
 
@@ -21,81 +21,83 @@ _LOADERS = {
     "ForMaskedLM": transformers.AutoModelForMaskedLM,
     "ForSequenceClassification": transformers.AutoModelForSequenceClassification,
 }
-"""What a class's name ends in → what loads it."""
+"""Suffix of a model's class → the class that loads it."""
 
 
 def serve_model(folder: Path) -> None:
-    """Answer requests from standard input until it ends; a request that cannot be answered gets an error.
+    """Response requests from standard input until it ends; requests that fail are answered with an error.
 
     Args:
         folder: an exported directory.
 
     Raises:
-        InputError: it holds no model that transformers can load whole.
+        InputError: transformers cannot load a complete model from it.
     """
-    serve(lambda: partial(predict, load(folder)))
+    serve(lambda: partial(predict, load_model(folder)))
 
 
-def load(folder: Path) -> Any:
-    """An exported model, ready to be asked, on a GPU where there is one; in fp32 whatever its file has.
+def load_model(folder: Path) -> Any:
+    """Load an exported model in fp32, on a GPU if there is one.
+
+    Args:
+        folder: an exported directory.
 
     Raises:
-        InputError: it is no such model, or its file lacks weights.
+        InputError: its class is not supported, or weights are missing.
     """
     [name] = json.loads((folder / "config.json").read_bytes())["architectures"]
-    loader = next((each for end, each in _LOADERS.items() if name.endswith(end)), None)
+    loader = next((loader for suffix, loader in _LOADERS.items() if name.endswith(suffix)), None)
     if loader is None:
-        raise InputError(
-            f"a {name} cannot be asked anything", where=str(folder), fix="give a model that jprep exported"
-        )
+        fix = "use a model that jprep exported"
+        raise InputError(f"no inference with a {name}", where=str(folder), fix=fix)
     transformers.utils.logging.set_verbosity_error()
-    model, about = loader.from_pretrained(
+    model, loading = loader.from_pretrained(
         folder, dtype=torch.float32, local_files_only=True, use_safetensors=True, output_loading_info=True
     )
-    if lacking := [*about["missing_keys"], *about["mismatched_keys"]]:
-        raise InputError(f"the file lacks the tensor {lacking[0]}", where=str(folder), fix="export the model again")
+    if missing := [*loading["missing_keys"], *loading["mismatched_keys"]]:
+        raise InputError(f"the file lacks the tensor {missing[0]}", where=str(folder), fix="export the model again")
     return model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def predict(model: Any, request: Request) -> Response:
-    """The answer to one request.
+    """Return the response to a request.
 
     Raises:
-        InputError: an id that the model does not have, or more of them than it has positions for.
+        InputError: an id is out of range, or there are more ids than positions.
     """
     check_request(model.config.to_dict(), request)
     with torch.inference_mode():
         if isinstance(request, FillMask):
-            return _fill(model, request)
-        return _generate(model, request) if isinstance(request, Generate) else _judge(model, request)
+            return _fill_mask(model, request)
+        return _generate(model, request) if isinstance(request, Generate) else _classify(model, request)
 
 
 def _row(model: Any, ids: list[int]) -> torch.Tensor:
     return torch.tensor([ids], device=model.device)
 
 
-def _fill(model: Any, request: FillMask) -> Response:
-    places = [place for place, number in enumerate(request.ids) if number == request.mask]
-    shares = model(input_ids=_row(model, request.ids)).logits[0, places].double().softmax(-1)
-    found = shares.topk(min(request.top, shares.shape[-1]))
-    rows = zip(found.indices.tolist(), found.values.tolist(), strict=True)
+def _fill_mask(model: Any, request: FillMask) -> Response:
+    positions = [position for position, token in enumerate(request.ids) if token == request.mask]
+    probabilities = model(input_ids=_row(model, request.ids)).logits[0, positions].double().softmax(-1)
+    top = probabilities.topk(min(request.top, probabilities.shape[-1]))
+    rows = zip(top.indices.tolist(), top.values.tolist(), strict=True)
     return Response(masks=[[TokenProbability(*pair) for pair in zip(*row, strict=True)] for row in rows])
 
 
 def _generate(model: Any, request: Generate) -> Response:
-    found: list[int] = []
+    generated: list[int] = []
     row, cache = _row(model, request.ids), None
-    for place in range(request.tokens):
+    for position in range(request.tokens):
         output = model(input_ids=row, past_key_values=cache, use_cache=True)
-        token = next_token(output.logits[0, -1].double().cpu().numpy(), request, place)
+        token = next_token(output.logits[0, -1].double().cpu().numpy(), request, position)
         if token in request.end:
             break
-        found.append(token)
+        generated.append(token)
         row, cache = _row(model, [token]), output.past_key_values
-    return Response(ids=found)
+    return Response(ids=generated)
 
 
-def _judge(model: Any, request: Classify) -> Response:
+def _classify(model: Any, request: Classify) -> Response:
     types = {"token_type_ids": _row(model, request.token_types)} if request.token_types else {}
     logits = model(input_ids=_row(model, request.ids), **types).logits[0].double()
     return Response(scores=(logits if model.config.problem_type == "regression" else logits.softmax(-1)).tolist())

@@ -1,6 +1,6 @@
-"""Starts a worker for each of a machine's TPUs: `python -m jprep_torch.worker.launcher COUNT MODULE …`.
+"""Start a worker for each TPU of this machine: `python -m jprep_torch.worker.launcher COUNT MODULE …`.
 
-torch_tpu wants to know, before any of them begins, which ports they find each other at; torchrun starts them then.
+torch_tpu must know the ports of all workers before any of them starts; then torchrun starts them.
 """
 
 from __future__ import annotations
@@ -13,11 +13,19 @@ from torch.distributed.run import main as torchrun
 
 from jprep.errors import MachineError
 from jprep.train.run.log import on_stderr
-from jprep_torch.backend import DEVICE_FIXES, SECTION
+from jprep_torch.options import SECTION
+from jprep_torch.planning.checks import DEVICE_FIXES
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run so many workers to their end; 3 where there are not so many TPUs."""
+    """Run the workers to their end.
+
+    Args:
+        arguments: the number of workers, their module and its arguments.
+
+    Returns:
+        The exit code; 3 if there are fewer TPUs.
+    """
     count, *command = arguments
     try:
         _prepare(int(count))
@@ -32,17 +40,16 @@ def _prepare(count: int) -> None:
     """Set the variables that all workers share.
 
     Raises:
-        MachineError: there are other TPUs than planned, or torch_tpu has no way to divide them into so many.
+        MachineError: there are fewer TPUs than planned, or torch_tpu cannot divide them among so many workers.
     """
     found = torch.accelerator.device_count() if hasattr(torch, "tpu") else 0
     if found < count:
-        raise MachineError(
-            f"torch_tpu finds {found} TPUs, and the plan has {count}", where=SECTION, fix=DEVICE_FIXES["TPU"]
-        )
+        what = f"torch_tpu finds {found} TPUs, but the plan has {count}"
+        raise MachineError(what, where=SECTION, fix=DEVICE_FIXES["TPU"])
     try:
         torch.tpu.distributed.set_tpu_launch_env(nnodes=1, nproc_per_node=count)
     except (ValueError, RuntimeError) as error:
-        fix = "processes = 1, or as many as this host has devices; one host only"
+        fix = "processes = 1, or the number of TPU devices of this host; several hosts are not supported"
         raise MachineError(f"torch_tpu cannot start {count} processes: {error}", where=SECTION, fix=fix) from error
 
 

@@ -1,4 +1,4 @@
-"""One model on one device, the same on several, or one divided among several."""
+"""A model on one device, replicated on several (DDP), or sharded among several (FSDP2)."""
 
 from __future__ import annotations
 
@@ -11,94 +11,102 @@ from torch import Tensor, nn
 from jprep.io.safetensors_file import Floats
 from jprep.train.job.config import Job
 from jprep_torch.models.model_with_loss import ModelInputs, ModelWithLoss
-from jprep_torch.models.transformers_models import build, load, weight_names
+from jprep_torch.models.transformers_models import build_model, load_weights, weight_names
 from jprep_torch.worker.distributed import DistributedContext
 
 
 class ParallelModel:
-    """A model where it is trained.
+    """A model on the devices of the run.
 
     Args:
         job: the job.
-        weights: what they start as, by transformers' names.
-        place: this process's.
-        shard: whether they are divided.
+        weights: initial weights under transformers' names.
+        context: this process's device and rank.
+        shard: whether the weights are sharded.
 
     Attributes:
-        trainee: what gives the loss; of a divided model each process has to call it as often as the others.
-        divided: whether weights are.
-        weights: the trained ones by the names that files have them under, in the order of these names.
-        shapes: the whole of all weights, trained or not, in the same order.
+        model: the model with its loss. With sharded weights each process must call it the same number of times.
+        sharded: whether weights are sharded.
+        weights: trained weights by their names in files, sorted by name.
+        shapes: shapes of all whole weights, trained or not, sorted by name.
     """
 
-    def __init__(self, job: Job, weights: Mapping[str, Floats], place: DistributedContext, *, shard: bool) -> None:
-        self._place, self.divided = place, shard
-        model = build(job.model, job.train.task)
+    def __init__(self, job: Job, weights: Mapping[str, Floats], context: DistributedContext, *, shard: bool) -> None:
+        self._context, self.sharded = context, shard
+        model = build_model(job.model, job.train.task)
         names = weight_names(model, job.model, job.train.task)
         own = sorted(set(names.values()))
         self.shapes = {name: tuple(model.get_parameter(name).shape) for name in own}
-        self.trainee = ModelWithLoss(model, job)
+        self.model = ModelWithLoss(model, job)
         if shard:
-            from jprep_torch.worker.fsdp import shard as divide
+            from jprep_torch.worker.fsdp import shard_model
 
-            divide(self.trainee, self.trainee.body, place.kind, place.world)
-        load(model, names, weights, self._put)
-        model.to(place.device)  # constants; weights are there
+            shard_model(self.model, self.model.base_model, context.kind, context.world)
+        load_weights(model, names, weights, self._put)
+        model.to(context.device)  # buffers; the weights are there
         self._all = {name: model.get_parameter(name) for name in own}
         self.weights = {name: weight for name, weight in self._all.items() if weight.requires_grad}
-        self._call: nn.Module = self._alike() if place.world > 1 and not shard else self.trainee
+        self._forward: nn.Module = self._replicate() if context.world > 1 and not shard else self.model
 
-    def __call__(self, rows: ModelInputs) -> tuple[Tensor, Tensor]:
-        """The sum of some rows' losses, and their outputs: see `ModelWithLoss`."""
-        found: tuple[Tensor, Tensor] = self._call(rows)
+    def __call__(self, inputs: ModelInputs) -> tuple[Tensor, Tensor]:
+        """Return the summed loss of some rows, and their outputs: see `ModelWithLoss`."""
+        found: tuple[Tensor, Tensor] = self._forward(inputs)
         return found
 
-    def holding_back(self, more: bool) -> contextlib.AbstractContextManager[Any]:
-        """Gradients stay where they are while more of the batch is to come, but for a divided model's.
+    def delay_reduction(self, more: bool) -> contextlib.AbstractContextManager[Any]:
+        """Return a context that does not sum gradients over processes if more micro-batches follow.
 
-        These are summed where they belong each time: kept, they would be whole on every device.
+        Gradients of sharded weights are always summed: unsummed they would be whole on each device.
+
+        Args:
+            more: whether more micro-batches of the batch follow.
         """
-        if more and self._call is not self.trainee:
-            held: contextlib.AbstractContextManager[Any] = self._call.no_sync()  # type: ignore[operator]
-            return held
+        if more and self._forward is not self.model:
+            context: contextlib.AbstractContextManager[Any] = self._forward.no_sync()  # type: ignore[operator]
+            return context
         return contextlib.nullcontext()
 
-    def whole(self, name: str) -> Tensor:
-        """A weight, gathered. Each process asks for it."""
-        return gathered(self._all[name])
+    def whole_weight(self, name: str) -> Tensor:
+        """Return a whole weight on the CPU. Each process must call it."""
+        return whole_tensor(self._all[name])
 
-    def placed(self, name: str, tensor: Tensor) -> Tensor:
-        """A tensor of a weight's shape where the weight is: for what the optimizer keeps of it."""
+    def place_like(self, name: str, tensor: Tensor) -> Tensor:
+        """Return a tensor of a weight's shape on the weight's device, sharded like it.
+
+        Args:
+            name: of the weight.
+            tensor: a whole tensor on the CPU, e.g. an average of the optimizer.
+        """
         return self._put(tensor, self._all[name])
 
-    def _alike(self) -> nn.Module:
+    def _replicate(self) -> nn.Module:
         from torch.nn.parallel import DistributedDataParallel
 
-        # No weight is unused; without this, gradients are put into other buckets after the first step, where they are
-        # summed in another order: a run that goes on would not take the step that the undisturbed one took.
-        fixed = {"find_unused_parameters": True}
-        return DistributedDataParallel(self.trainee, broadcast_buffers=False, gradient_as_bucket_view=True, **fixed)
+        # All weights are used. Without this option DDP rebuilds its buckets after the first step and then sums
+        # gradients in another order: a resumed run would differ from an uninterrupted one.
+        buckets = {"find_unused_parameters": True}
+        return DistributedDataParallel(self.model, broadcast_buffers=False, gradient_as_bucket_view=True, **buckets)
 
     def _put(self, tensor: Tensor, like: Any) -> Tensor:
-        if self.divided:
-            from jprep_torch.worker.fsdp import part
+        if self.sharded:
+            from jprep_torch.worker.fsdp import shard_tensor
 
-            return part(tensor, like, self._place.device)
-        return tensor.to(self._place.device, copy=True)  # what was read lies in a file
+            return shard_tensor(tensor, like, self._context.device)
+        return tensor.to(self._context.device, copy=True)  # the source is mapped from a file
 
 
-def gathered(tensor: Any) -> Tensor:
-    """A tensor on the CPU, whole, whether it is divided or not."""
-    here = tensor.detach()
-    whole: Tensor = here.full_tensor() if hasattr(here, "full_tensor") else here
+def whole_tensor(tensor: Any) -> Tensor:
+    """Return a tensor, gathered if it is sharded, on the CPU."""
+    detached = tensor.detach()
+    whole: Tensor = detached.full_tensor() if hasattr(detached, "full_tensor") else detached
     return whole.cpu()
 
 
 def enable_gradient_checkpointing(model: Any) -> None:
-    """Keep only each layer's input."""
+    """Make a model of transformers keep only the inputs of its layers for the backward pass."""
     model.gradient_checkpointing_enable({"use_reentrant": False})
 
 
-def compiled(trainee: ModelWithLoss) -> None:
-    """Have torch.compile make the kernels of what all tasks share; heads see another number of tokens each time."""
-    trainee.body.compile(dynamic=False)
+def compile_model(model: ModelWithLoss) -> None:
+    """Compile the base model with torch.compile. Heads see another number of tokens in each batch."""
+    model.base_model.compile(dynamic=False)

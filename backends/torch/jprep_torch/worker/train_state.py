@@ -1,4 +1,4 @@
-"""Updates of a model that PyTorch itself spreads over the devices."""
+"""A model that PyTorch distributes, its optimizer, and how they are updated."""
 
 from __future__ import annotations
 
@@ -12,102 +12,119 @@ from jprep.io.safetensors_file import TensorFiles
 from jprep.train.job.config import Job
 from jprep.train.run.checkpoint_files import CheckpointReader, TrainProgress
 from jprep.train.run.directory import INIT
-from jprep_torch.backend import Options
 from jprep_torch.models.model_with_loss import ModelInputs, ModelWithLoss
+from jprep_torch.options import Options
 from jprep_torch.worker.checkpoint import restore, save
 from jprep_torch.worker.distributed import DistributedContext
 from jprep_torch.worker.optimizer import LossScale, adamw, global_norm, unscale_and_clip
-from jprep_torch.worker.parallel import ParallelModel, compiled, enable_gradient_checkpointing
+from jprep_torch.worker.parallel import ParallelModel, compile_model, enable_gradient_checkpointing
 from jprep_torch.worker.trainer import StepResult
 from jprep_torch.worker.xla_adamw import XlaAdamW
 
 
 class TrainState:
-    """A model, its optimizer and fp16's scale: what `jprep_torch.worker.trainer.Trainer` trains.
+    """A model, its optimizer and the loss scale.
 
     Args:
         job: the job.
         run: the run directory.
-        resume: the checkpoint to go on from; None at the beginning.
-        place: this process's.
-        options: the backend's.
-        shard: whether the model is divided among the processes.
+        resume: directory of the checkpoint to resume from; None to start from the initial weights.
+        context: this process's device and rank.
+        options: the backend's options.
+        shard: whether the model is sharded among the processes.
     """
 
     def __init__(
-        self, job: Job, run: Path, resume: Path | None, place: DistributedContext, options: Options, *, shard: bool
+        self,
+        job: Job,
+        run: Path,
+        resume: Path | None,
+        context: DistributedContext,
+        options: Options,
+        *,
+        shard: bool,
     ) -> None:
-        self._job, self._place = job, place
+        self._job, self._context = job, context
         saved = CheckpointReader(resume) if resume else None
-        self._spread = ParallelModel(job, saved.weights if saved else TensorFiles([run / INIT]), place, shard=shard)
-        self._optimizer = adamw(self._spread.weights, self._spread.shapes, job.train.optimizer, place.kind)
+        weights = saved.weights if saved else TensorFiles([run / INIT])
+        self._parallel = ParallelModel(job, weights, context, shard=shard)
+        self._optimizer = adamw(self._parallel.weights, self._parallel.shapes, job.train.optimizer, context.kind)
         self._scale, self._updates = LossScale(job.train.precision), 0
         if saved:
-            restore(saved, self._spread, self._optimizer)
-            self._scale.restore(saved.progress)
-            self._updates = saved.progress.updates
+            self._restore(saved)
         if isinstance(self._optimizer, XlaAdamW):
             self._optimizer.updates = self._updates
-            self._optimizer.begin()
-            place.sync()
-        if options.recompute:
-            enable_gradient_checkpointing(self.trainee.model)
+            self._optimizer.create_averages()
+            context.sync()
+        if options.gradient_checkpointing:
+            enable_gradient_checkpointing(self.model.model)
         if options.compile:
-            compiled(self.trainee)
+            compile_model(self.model)
 
     @property
-    def trainee(self) -> ModelWithLoss:
+    def model(self) -> ModelWithLoss:
         """The model and its loss."""
-        return self._spread.trainee
+        return self._parallel.model
 
-    def loss(self, rows: ModelInputs) -> tuple[Tensor, Tensor]:
-        """The sum of some rows' losses, and their outputs."""
-        with self._place.autocast(self._job.train.precision):
-            found: tuple[Tensor, Tensor] = self.trainee(self._divided(rows))
-        self._place.sync()
+    def loss(self, inputs: ModelInputs) -> tuple[Tensor, Tensor]:
+        """Return the summed loss of some rows, and their outputs."""
+        with self._context.autocast(self._job.train.precision):
+            found: tuple[Tensor, Tensor] = self.model(self._sharded(inputs))
+        self._context.sync()
         return found
 
     def update(
-        self, parts: Sequence[ModelInputs], labels: int, rate: float, check: Callable[[float], None]
+        self, micro_batches: Sequence[ModelInputs], labels: int, rate: float, check: Callable[[float], None]
     ) -> StepResult:
-        """One update, or none where fp16's scale was too large."""
-        loss = self._gradient(parts, labels)
-        weights = self._spread.weights.values()
+        """Update the weights, unless the gradient overflowed because fp16's loss scale was too large."""
+        loss = self._accumulate_gradients(micro_batches, labels)
+        weights = self._parallel.weights.values()
         norm = global_norm(weights)
-        if self._scale.passes(norm):
+        if self._scale.accepts(norm):
             check(norm)
-            norm = unscale_and_clip(
-                weights, norm, self._job.train.optimizer.clip, self._scale.factor, self._place.number
-            )
-            for group in self._optimizer.param_groups:
-                group["lr"] = rate
-            self._optimizer.step()
-            self._updates += 1
-            self._scale.after_update()
+            clip = self._job.train.optimizer.clip
+            norm = unscale_and_clip(weights, norm, clip, self._scale.factor, self._context.number)
+            self._step(rate)
         self._optimizer.zero_grad()
-        loss = loss / self._place.number(max(labels, 1))
-        self._place.sync()
+        loss = loss / self._context.number(max(labels, 1))
+        self._context.sync()
         return StepResult(loss, norm, self._scale.factor)
 
     def save(self, folder: Path) -> None:
-        """Fill a checkpoint's folder."""
-        progress = TrainProgress(self._updates, self._scale.factor, self._scale.good)
-        save(folder, self._spread, self._optimizer, progress, self._place)
+        """Write a checkpoint."""
+        progress = TrainProgress(self._updates, self._scale.factor, self._scale.good_steps)
+        save(folder, self._parallel, self._optimizer, progress, self._context)
 
-    def _gradient(self, parts: Sequence[ModelInputs], labels: int) -> Tensor:
-        """Sum up the gradient of the global batch's loss; this process's part of the loss, not yet divided."""
-        loss = torch.zeros((), device=self._place.device)
-        # Processes' gradients are averaged where they meet, and docs/training.md wants their sum.
-        factor = self._place.number(self._scale.factor * self._place.world / max(labels, 1))
-        for number, rows in enumerate(parts, 1):
-            with self._spread.holding_back(number < len(parts)):
-                with self._place.autocast(self._job.train.precision):
-                    part, _ = self._spread(self._divided(rows))
+    def _restore(self, saved: CheckpointReader) -> None:
+        restore(saved, self._parallel, self._optimizer)
+        self._scale.restore(saved.progress)
+        self._updates = saved.progress.updates
+
+    def _step(self, rate: float) -> None:
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
+        self._optimizer.step()
+        self._updates += 1
+        self._scale.grow()
+
+    def _accumulate_gradients(self, micro_batches: Sequence[ModelInputs], labels: int) -> Tensor:
+        """Accumulate the gradient of the global batch's loss.
+
+        Returns:
+            This process's part of the loss, not yet divided by the number of labels.
+        """
+        loss = torch.zeros((), device=self._context.device)
+        # PyTorch averages gradients over processes; docs/training.md needs their sum.
+        factor = self._context.number(self._scale.factor * self._context.world / max(labels, 1))
+        for number, inputs in enumerate(micro_batches, 1):
+            with self._parallel.delay_reduction(number < len(micro_batches)):
+                with self._context.autocast(self._job.train.precision):
+                    part, _ = self._parallel(self._sharded(inputs))
                 (part * factor).backward()  # type: ignore[no-untyped-call]
             loss += part.detach()
         return loss
 
-    def _divided(self, rows: ModelInputs) -> ModelInputs:
-        """Among XLA's devices, where this process has several."""
-        divided = self._place.divided
-        return rows._replace(ids=divided(rows.ids), labels=divided(rows.labels), lengths=divided(rows.lengths))
+    def _sharded(self, inputs: ModelInputs) -> ModelInputs:
+        """Divide rows among the XLA devices of this process."""
+        shard = self._context.shard_rows
+        return inputs._replace(ids=shard(inputs.ids), labels=shard(inputs.labels), lengths=shard(inputs.lengths))

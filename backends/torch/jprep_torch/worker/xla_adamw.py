@@ -1,5 +1,6 @@
-"""AdamW and clipping of `docs/training.md`, in operations that XLA compiles once: what changes from step to step comes
-as numbers on the device.
+"""AdamW and clipping of `docs/training.md` in operations that XLA compiles once.
+
+Numbers that change from step to step are tensors on the device, and not constants of the program.
 """
 
 from __future__ import annotations
@@ -11,20 +12,20 @@ import torch
 from torch import Tensor, nn
 
 M, V = "exp_avg", "exp_avg_sq"
-"""The averages of a weight, in the optimizer's state."""
+"""Names of a weight's averages in the optimizer's state, as in PyTorch's AdamW."""
 
 
 class XlaAdamW(torch.optim.Optimizer):
-    """ε after the correction of v, decay as `weight_decay` of each group says.
+    """AdamW with ε added after bias correction, and weight decay for each group.
 
     Args:
-        groups: of weights.
-        lr: the first learning rate.
-        betas: of the two averages.
+        groups: groups of weights.
+        lr: learning rate of the first step.
+        betas: decay rates of the two averages.
         eps: ε.
 
     Attributes:
-        updates: how many there were.
+        updates: number of updates so far.
     """
 
     def __init__(self, groups: Iterable[dict[str, Any]], lr: float, betas: tuple[float, ...], eps: float) -> None:
@@ -33,31 +34,31 @@ class XlaAdamW(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:
-        """One update."""
+        """Update the weights once."""
         self.updates += 1
         for group in self.param_groups:
-            own = [weight for weight in group["params"] if weight.grad is not None]
-            if not own:
+            trained = [weight for weight in group["params"] if weight.grad is not None]
+            if not trained:
                 continue
-            keep, rate, root = self._factors(group, own[0].device)
-            for weight in own:
+            keep, rate, root = self._factors(group, trained[0].device)
+            for weight in trained:
                 self._update(weight, group, keep if group["weight_decay"] else None, rate, root)
 
-    def begin(self) -> None:
-        """Make all averages before the first step, which is then like every other."""
+    def create_averages(self) -> None:
+        """Create all averages before the first step, so that it runs the same program as the others."""
         for group in self.param_groups:
             for weight in group["params"]:
                 self.averages(weight)
 
     def averages(self, weight: nn.Parameter) -> dict[str, Tensor]:
-        """A weight's two averages; zeros where there was no update yet."""
+        """Return the two averages of a weight; zeros before the first update."""
         state = self.state[weight]
         for name in (M, V):
             state.setdefault(name, torch.zeros_like(weight))
         return state
 
     def _factors(self, group: dict[str, Any], device: torch.device) -> tuple[Tensor, ...]:
-        """What is left of a weight after its decay, η / (1 − β₁ᵗ), and √(1 − β₂ᵗ)."""
+        """Return 1 − η λ, η / (1 − β₁ᵗ) and √(1 − β₂ᵗ)."""
         lr, (beta1, beta2) = group["lr"], group["betas"]
         correction1, correction2 = 1 - beta1**self.updates, 1 - beta2**self.updates
         numbers = [1 - lr * group["weight_decay"], lr / correction1, correction2**0.5]
@@ -76,15 +77,20 @@ class XlaAdamW(torch.optim.Optimizer):
         weight.sub_(m / (v.sqrt() / root + group["eps"]) * rate)
 
 
-def clip(weights: Sequence[nn.Parameter], most: float) -> Tensor:
-    """The norm of all gradients; where it is larger than `most` (0 for any), gradients are made smaller to have that.
+def clip(weights: Sequence[nn.Parameter], limit: float) -> Tensor:
+    """Clip gradients to a global norm, with nothing added to the norm.
 
-    Nothing is added to the norm.
+    Args:
+        weights: the weights whose gradients are changed.
+        limit: the largest norm; 0 for no limit.
+
+    Returns:
+        The norm before clipping.
     """
     grads = [weight.grad for weight in weights if weight.grad is not None]
     norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(grad) for grad in grads]))
-    if most > 0:
-        factor = (most / norm).clamp(max=1.0)
+    if limit > 0:
+        factor = (limit / norm).clamp(max=1.0)
         for grad in grads:
             grad.mul_(factor)
     return norm

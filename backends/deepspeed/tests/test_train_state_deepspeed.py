@@ -1,4 +1,4 @@
-"""One process, in this process: what DeepSpeed is made to do as docs/training.md says."""
+"""DeepSpeed in this process against the mathematics of docs/training.md."""
 
 from __future__ import annotations
 
@@ -38,126 +38,128 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def place() -> Iterator[DistributedContext]:
-    """DeepSpeed keeps the first group of processes that it has seen."""
+def context() -> Iterator[DistributedContext]:
+    """Join a process group once: DeepSpeed keeps the first one."""
     os.environ["LOCAL_RANK"] = "0"
-    with join_processes("cpu", deterministic=True, patience=timedelta(minutes=1), alone=True) as found:
+    with join_processes("cpu", deterministic=True, timeout=timedelta(minutes=1), alone=True) as found:
         yield found
 
 
-def settings(stage: int, **more: Any) -> dict[str, Any]:
+def make_config(stage: int, **more: Any) -> dict[str, Any]:
     clip = {"gradient_clipping": 0.5} if stage else {}
     batch = {"train_batch_size": 8, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2}
     return batch | clip | {"zero_optimization": {"stage": stage}, "zero_force_ds_cpu_optimizer": False} | more
 
 
-def updater(
-    run: Path, place: DistributedContext, given: dict[str, Any], resume: Path | None = None, **section: Any
+def make_state(
+    run: Path, context: DistributedContext, config: dict[str, Any], resume: Path | None = None, **section: Any
 ) -> TrainState:
     job = read_job(run)
     job = msgspec.structs.replace(job, train=msgspec.structs.replace(job.train, **section))
-    return TrainState(job, run, resume, place, given, recompute=False)
+    return TrainState(job, run, resume, context, config, gradient_checkpointing=False)
 
 
-def step(made: TrainState, job: Job, run: Path, number: int) -> StepResult:
+def step(state: TrainState, job: Job, run: Path, number: int) -> StepResult:
     batch = Batches(run, job).train.batch(number)
     parts = list(micro_batches(batch, 8, 4, torch.device("cpu"), types=False))
-    return made.update(parts, count_labels(batch), RATE, lambda norm: None)
+    return state.update(parts, count_labels(batch), RATE, lambda norm: None)
 
 
-def saved(made: TrainState, folder: Path) -> CheckpointReader:
+def saved(state: TrainState, folder: Path) -> CheckpointReader:
     folder.mkdir()
-    made.save(folder)
+    state.save(folder)
     return CheckpointReader(folder)
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_the_gradient_is_clipped_by_its_norm_and_nothing_more(
-    run: Path, place: DistributedContext, stage: int, tmp_path: Path
+def test_gradients_are_clipped_to_the_exact_norm(
+    run: Path, context: DistributedContext, stage: int, tmp_path: Path
 ) -> None:
     """After the first step Adam's first average is (1 − β₁) · the clipped gradient, whose norm is the bound."""
-    made, job = updater(run, place, settings(stage)), read_job(run)
-    norm = step(made, job, run, 0).norm
+    state, job = make_state(run, context, make_config(stage)), read_job(run)
+    norm = step(state, job, run, 0).norm
     assert norm > 0.5
-    averages = saved(made, tmp_path / "one").averages
+    averages = saved(state, tmp_path / "one").averages
     squares = sum(float((averages[name].astype("f8") ** 2).sum()) for name in averages if name.startswith("m."))
     found = squares**0.5 / (1 - job.train.optimizer.beta1)
     assert found == pytest.approx(0.5, rel=1.5e-7)
 
 
-def test_fp16_starts_with_too_large_a_scale_and_halves_it(
-    run: Path, place: DistributedContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_the_loss_scale_of_fp16_is_halved_on_overflow(
+    run: Path, context: DistributedContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(get_accelerator(), "is_fp16_supported", lambda: True)
     for stage in (1, 2, 3):
         half = {"fp16": {"enabled": True, "loss_scale": INITIAL_LOSS_SCALE}, "data_types": {"grad_accum_dtype": "fp32"}}
-        made = updater(run, place, settings(stage, **half), precision="fp16")
-        made._scale.factor = 2.0**24
-        told = [step(made, read_job(run), run, number) for number in range(12)]
-        scales = [one.scale for one in told]
+        state = make_state(run, context, make_config(stage, **half), precision="fp16")
+        state._scale.factor = 2.0**24
+        results = [step(state, read_job(run), run, number) for number in range(12)]
+        scales = [one.scale for one in results]
         assert scales == sorted(scales, reverse=True) and 1 <= scales[-1] < 2.0**24
-        assert told[-1].norm < 100 and told[-1].loss < told[0].loss
-        progress = saved(made, tmp_path / str(stage)).progress
-        assert 0 < progress.updates < len(told) and progress.scale == scales[-1]
+        assert results[-1].norm < 100 and results[-1].loss < results[0].loss
+        progress = saved(state, tmp_path / str(stage)).progress
+        assert 0 < progress.updates < len(results) and progress.scale == scales[-1]
 
 
-def test_what_deepspeed_does_not_take_is_said(
-    run: Path, place: DistributedContext, monkeypatch: pytest.MonkeyPatch
+def test_unsupported_values_are_refused(
+    run: Path, context: DistributedContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(get_accelerator(), "is_fp16_supported", lambda: False)
-    with pytest.raises(ConfigError, match="no fp16 on this device but in stage 0"):
-        updater(run, place, settings(2), precision="fp16")
+    with pytest.raises(ConfigError, match="supports fp16 on this device in stage 0 only"):
+        make_state(run, context, make_config(2), precision="fp16")
     for stage in (2, 3):
-        wrong = settings(stage) | {"zero_optimization": {"stage": stage, "reduce_bucket_size": -5}}
+        wrong = make_config(stage) | {"zero_optimization": {"stage": stage, "reduce_bucket_size": -5}}
         with pytest.raises(ConfigError, match=r"(?s)reduce_bucket_size.*greater than 0"):
-            updater(run, place, wrong)
+            make_state(run, context, wrong)
 
 
-def test_any_stage_goes_on_from_any_other_s_checkpoint(run: Path, place: DistributedContext, tmp_path: Path) -> None:
+def test_every_stage_resumes_from_a_checkpoint_of_another(
+    run: Path, context: DistributedContext, tmp_path: Path
+) -> None:
     job = read_job(run)
-    first = updater(run, place, settings(2))
+    first = make_state(run, context, make_config(2))
     for number in range(3):
         step(first, job, run, number)
     checkpoint = tmp_path / "three"
     before = saved(first, checkpoint)
     expected = step(first, job, run, 3)
     for stage in STAGES:
-        made = updater(run, place, settings(stage), checkpoint)
-        again = saved(made, tmp_path / f"again-{stage}")
+        state = make_state(run, context, make_config(stage), checkpoint)
+        again = saved(state, tmp_path / f"again-{stage}")
         for kind in ("weights", "averages"):
             one, two = getattr(before, kind), getattr(again, kind)
             assert set(one) == set(two) and all((one[name] == two[name]).all() for name in one)
         assert again.progress == before.progress
-        found = step(made, job, run, 3)
+        found = step(state, job, run, 3)
         assert float(found.loss) == pytest.approx(float(expected.loss), rel=1e-6)
         assert found.norm == pytest.approx(expected.norm, rel=1e-5)
 
 
-def test_half_precision_keeps_its_weights_in_fp32_beside(run: Path, place: DistributedContext, tmp_path: Path) -> None:
+def test_half_precision_keeps_fp32_weights(run: Path, context: DistributedContext, tmp_path: Path) -> None:
     half = {"bf16": {"enabled": True}, "data_types": {"grad_accum_dtype": "fp32"}}
     for stage in (1, 2, 3):
-        made = updater(run, place, settings(stage, **half), precision="bf16")
-        first = saved(made, tmp_path / str(stage)).weights
+        state = make_state(run, context, make_config(stage, **half), precision="bf16")
+        first = saved(state, tmp_path / str(stage)).weights
         given = CheckpointReader(_as_checkpoint(run, tmp_path / f"given-{stage}")).weights
         assert all((first[name] == given[name]).all() for name in given), "rounded to bf16"
-        assert {weight.dtype for weight in made.trainee.parameters()} == {torch.bfloat16}
+        assert {weight.dtype for weight in state.model.parameters()} == {torch.bfloat16}
 
 
-def test_stage_3_divides_weights_as_they_are_read(
-    run: Path, place: DistributedContext, monkeypatch: pytest.MonkeyPatch
+def test_stage_3_shards_each_weight_after_reading_it(
+    run: Path, context: DistributedContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import jprep_deepspeed.worker.parallel as zero
+    from jprep_deepspeed.worker import parallel
 
     whole: list[int] = []
-    read = zero.load
+    read = parallel.load_weights
 
-    def counted(model: Any, names: Any, weights: Any, put: Any, made: Any) -> None:
-        read(model, names, weights, put, made)
+    def counted(model: Any, names: Any, weights: Any, put: Any, loaded: Any) -> None:
+        read(model, names, weights, put, loaded)
         states = [weight.ds_status for weight in model.parameters()]
         whole.append(sum(state == ZeroParamStatus.AVAILABLE for state in states))
 
-    monkeypatch.setattr(zero, "load", counted)
-    updater(run, place, settings(3))
+    monkeypatch.setattr(parallel, "load_weights", counted)
+    make_state(run, context, make_config(3))
     assert whole == [0]
 
 

@@ -1,4 +1,4 @@
-"""What transformers makes of an export, and what the worker answers by it."""
+"""Exports loaded by transformers, and the predictions of the inference server."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from jprep.train.exporting import export, weights
 from jprep.train.inference.protocol import Classify, FillMask, Generate, Response
 from jprep.train.run.checkpoint_files import CheckpointReader
 from jprep.train.run.directory import read_job
-from jprep_torch.models import transformers_models
-from jprep_torch.worker.inference import load, predict
+from jprep_torch.models.transformers_models import build_model, load_weights, weight_names
+from jprep_torch.worker.inference import load_model, predict
 from tests.fakes.trained_run import trained_run
 
 LOADERS = {
@@ -34,27 +34,25 @@ IDS = [9, 30, 31, 32, 8, 70, 71]
 
 
 @pytest.fixture(autouse=True)
-def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The checkpoint is copied by this process."""
+def export_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copy the checkpoint's weights without a worker."""
     monkeypatch.setattr(
         weights, "_run_worker", lambda name, run, checkpoint, folder: CheckpointReader(checkpoint).export(folder)
     )
 
 
 def exported(folder: Path, task: str, kind: str, **more: Any) -> tuple[Path, Any]:
-    """An export, and the checkpoint's model as the trainer builds it."""
+    """Return an export, and the checkpoint's model as the trainer builds it."""
     run = trained_run(folder, task, kind)
     job = read_job(run)
-    model = transformers_models.build(job.model, task)
+    model = build_model(job.model, task)
     tensors = CheckpointReader(run / "checkpoints" / "step-00000010").weights
-    transformers_models.load(
-        model, transformers_models.weight_names(model, job.model, task), tensors, lambda tensor, _: tensor
-    )
+    load_weights(model, weight_names(model, job.model, task), tensors, lambda tensor, _: tensor)
     return export(run, **more), model.eval()
 
 
 @pytest.mark.parametrize(("task", "kind"), CASES)
-def test_transformers_loads_all_of_it_and_gives_the_checkpoint_s_logits(task: str, kind: str, tmp_path: Path) -> None:
+def test_transformers_loads_every_weight_and_computes_the_same_logits(task: str, kind: str, tmp_path: Path) -> None:
     folder, model = exported(tmp_path, task, kind)
     loaded, about = LOADERS[task].from_pretrained(folder, output_loading_info=True)
     assert not any(about.values()), about
@@ -67,7 +65,7 @@ def test_transformers_loads_all_of_it_and_gives_the_checkpoint_s_logits(task: st
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "fp16"])
-def test_half_precision_is_what_transformers_says_it_is(dtype: str, tmp_path: Path) -> None:
+def test_exports_in_half_precision_load_in_that_precision(dtype: str, tmp_path: Path) -> None:
     folder, model = exported(tmp_path, "clm", "llama", dtype=dtype)
     loaded = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype="auto")
     half = {"bf16": torch.bfloat16, "fp16": torch.float16}[dtype]
@@ -77,9 +75,9 @@ def test_half_precision_is_what_transformers_says_it_is(dtype: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
-def test_a_continuation_is_that_of_transformers(kind: str, tmp_path: Path) -> None:
+def test_generation_equals_transformers_generate(kind: str, tmp_path: Path) -> None:
     folder, _ = exported(tmp_path, "clm", kind)
-    model = load(folder)
+    model = load_model(folder)
     answer = predict(model, Generate(ids=IDS, tokens=12))
     row = torch.tensor([IDS])
     expected = model.generate(row, max_new_tokens=12, do_sample=False, eos_token_id=None, pad_token_id=0)
@@ -91,18 +89,18 @@ def test_a_continuation_is_that_of_transformers(kind: str, tmp_path: Path) -> No
     assert not set(never.ids) & set(answer.ids)
 
 
-def test_sampling_depends_on_the_seed_and_on_nothing_before(tmp_path: Path) -> None:
-    model = load(exported(tmp_path, "clm", "gpt2")[0])
+def test_sampling_depends_on_the_seed_only(tmp_path: Path) -> None:
+    model = load_model(exported(tmp_path, "clm", "gpt2")[0])
     request = Generate(ids=IDS, tokens=20, temperature=1.0, top_k=50, top_p=0.9)
     first = predict(model, request)
     other = predict(model, msgspec.structs.replace(request, seed=2))
     assert predict(model, request) == first != other
 
 
-def test_masks_are_filled_by_probability(tmp_path: Path) -> None:
+def test_mask_predictions_are_sorted_by_probability(tmp_path: Path) -> None:
     folder, model = exported(tmp_path, "mlm", "roberta")
     ids = [0, 30, 408, 31, 408, 2]
-    answer = predict(load(folder), FillMask(ids=ids, mask=408, top=4))
+    answer = predict(load_model(folder), FillMask(ids=ids, mask=408, top=4))
     with torch.inference_mode():
         shares = model(input_ids=torch.tensor([ids])).logits[0, [2, 4]].softmax(-1)
     for guesses, share in zip(answer.masks, shares, strict=True):
@@ -110,23 +108,23 @@ def test_masks_are_filled_by_probability(tmp_path: Path) -> None:
         assert [guess.probability for guess in guesses] == pytest.approx(share.topk(4).values.tolist(), rel=1e-5)
 
 
-def test_classes_and_scores(tmp_path: Path) -> None:
+def test_classification_and_regression_outputs(tmp_path: Path) -> None:
     folder, model = exported(tmp_path / "a", "classify", "bert")
     types = [0, 0, 0, 1, 1, 1, 1]
-    answer = predict(load(folder), Classify(ids=IDS, token_types=types))
+    answer = predict(load_model(folder), Classify(ids=IDS, token_types=types))
     with torch.inference_mode():
         logits = model(input_ids=torch.tensor([IDS]), token_type_ids=torch.tensor([types])).logits[0]
     assert answer.scores == pytest.approx(logits.softmax(-1).tolist(), rel=1e-5)
     for wrong in ([0, 0, 0, 2, 1, 1, 1], [0, 1]):
         with pytest.raises(InputError, match="from 0 to below 2"):
-            predict(load(folder), Classify(ids=IDS, token_types=wrong))
+            predict(load_model(folder), Classify(ids=IDS, token_types=wrong))
     folder, model = exported(tmp_path / "b", "regress", "roberta")
     with torch.inference_mode():
         score = model(input_ids=torch.tensor([IDS])).logits[0]
-    assert predict(load(folder), Classify(ids=IDS)).scores == pytest.approx(score.tolist(), rel=1e-5)
+    assert predict(load_model(folder), Classify(ids=IDS)).scores == pytest.approx(score.tolist(), rel=1e-5)
 
 
-def test_the_worker_answers_line_by_line_and_survives_what_it_cannot_answer(tmp_path: Path) -> None:
+def test_the_server_answers_line_by_line_and_reports_errors(tmp_path: Path) -> None:
     folder, _ = exported(tmp_path, "mlm", "bert")
     good = msgspec.json.encode(FillMask(ids=[2, 4, 3], mask=4, top=2))
     lines = [good, b"no json", b'{"task":"fill-mask","ids":[99999],"mask":4}', b'{"task":"judge","ids":[]}', good]
@@ -140,9 +138,9 @@ def test_the_worker_answers_line_by_line_and_survives_what_it_cannot_answer(tmp_
     assert "64 positions" in answers[5].error
 
 
-def test_a_model_that_lacks_a_weight_is_not_made_up(tmp_path: Path) -> None:
+def test_a_missing_weight_is_refused(tmp_path: Path) -> None:
     folder, _ = exported(tmp_path, "mlm", "bert")
     config = json.loads((folder / "config.json").read_bytes())
     (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 3}))
     with pytest.raises(InputError, match="lacks the tensor"):
-        load(folder)
+        load_model(folder)

@@ -1,4 +1,4 @@
-"""Ranks that die or hang, a port that is taken: the run goes on, or says what is in the way."""
+"""Ranks that die or hang, and a port that is in use: the run resumes, or names the problem."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> SuiteRunner:
 
 
 def disturbed(bench: SuiteRunner, disturb: Callable[[Path], None], **section: Any) -> FinishedRun:
-    """Train, and do something to the run as soon as it has a checkpoint."""
+    """Train, and disturb the run as soon as it has a checkpoint."""
     prepared = bench.prepare(CASE, **SECTION | section)
 
     def later() -> None:
@@ -44,12 +44,12 @@ def starts(trained: FinishedRun) -> list[int]:
     return [event.step for event in trained.events() if event.kind == "start"]
 
 
-def to_the_second_rank(number: signal.Signals) -> Callable[[Path], None]:
+def signal_second_rank(number: signal.Signals) -> Callable[[Path], None]:
     return lambda run: os.kill(live_ranks(run)[1], number)
 
 
-def test_a_rank_that_dies_takes_the_run_back_to_its_checkpoint(bench: SuiteRunner) -> None:
-    trained = disturbed(bench, to_the_second_rank(signal.SIGKILL))
+def test_a_run_resumes_from_its_checkpoint_after_a_rank_dies(bench: SuiteRunner) -> None:
+    trained = disturbed(bench, signal_second_rank(signal.SIGKILL))
     assert trained.code == 0, trained.said
     assert len(starts(trained)) == 2 and starts(trained)[1] % 10 == 0
     assert "SIGKILL" in trained.said
@@ -59,15 +59,15 @@ def test_a_rank_that_dies_takes_the_run_back_to_its_checkpoint(bench: SuiteRunne
 
 
 @pytest.mark.soak
-def test_a_rank_that_hangs_is_found_by_its_silence(bench: SuiteRunner) -> None:
-    trained = disturbed(bench, to_the_second_rank(signal.SIGSTOP), silent_minutes=0.7)
+def test_a_rank_that_hangs_is_restarted(bench: SuiteRunner) -> None:
+    trained = disturbed(bench, signal_second_rank(signal.SIGSTOP), silent_minutes=0.7)
     assert trained.code == 0, trained.said
     assert "silent for 0.7 minutes" in trained.said and len(starts(trained)) == 2
     assert trained.losses() == bench.trained(CASE, **SECTION).losses()
 
 
 @pytest.mark.parametrize(("launcher", "code"), [("torchrun", 1), ("deepspeed", 3)])
-def test_a_port_that_is_taken_is_named(bench: SuiteRunner, launcher: str, code: int) -> None:
+def test_a_port_in_use_is_named(bench: SuiteRunner, launcher: str, code: int) -> None:
     with socket.socket() as taken:
         taken.bind(("", 0))
         taken.listen()
@@ -80,7 +80,7 @@ def test_a_port_that_is_taken_is_named(bench: SuiteRunner, launcher: str, code: 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("stage", [1, 2, 3])
-def test_four_ranks_go_on_to_the_same_bits(bench: SuiteRunner, stage: int) -> None:
+def test_a_resumed_run_of_four_ranks_has_the_same_bits(bench: SuiteRunner, stage: int) -> None:
     weights = []
     short = SECTION | {"steps": 8, "checkpoint": {"every_steps": 2}}
     for fault in ({}, {"JPREP_FAILPOINT": "run.committed@2"}):

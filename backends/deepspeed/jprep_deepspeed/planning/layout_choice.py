@@ -1,0 +1,129 @@
+"""Choose the layout of a job: its processes, hosts, ZeRO stage and micro-batch."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from jprep.errors import ConfigError
+from jprep.train.backend import Host, MicroBatchEstimate, Target
+from jprep.train.job.config import Job
+from jprep.train.planning.memory_fit import make_target
+from jprep.train.planning.micro_batch import check_micro_batch, rows_per_device
+from jprep_deepspeed.options import SECTION, Device, Options
+from jprep_deepspeed.planning.checks import check_options
+from jprep_deepspeed.planning.generated_config import generate_config
+from jprep_deepspeed.planning.gpu_models import gpu_memory
+from jprep_deepspeed.planning.hosts import HostList, find_hosts
+from jprep_deepspeed.planning.layout import Layout
+from jprep_deepspeed.planning.memory import MemoryEstimate, estimate_memory
+from jprep_deepspeed.planning.stage_selection import StageSelector
+from jprep_deepspeed.planning.user_config import UserConfig
+
+
+class ChosenLayout(NamedTuple):
+    """A layout, and all that a plan says about it.
+
+    Attributes:
+        layout: the layout.
+        options: the backend's options, completed from the user's DeepSpeed configuration.
+        hosts: the hosts of the run.
+        config: DeepSpeed's configuration.
+        memory: estimated memory of one process.
+        target: the devices that it is made for.
+        smaller: smaller micro-batches.
+        notes: sentences for the user.
+    """
+
+    layout: Layout
+    options: Options
+    hosts: HostList
+    config: dict[str, Any]
+    memory: MemoryEstimate
+    target: Target
+    smaller: tuple[MicroBatchEstimate, ...]
+    notes: tuple[str, ...]
+
+
+def choose_layout(job: Job, given: Options, host: Host) -> ChosenLayout:
+    """Choose processes, ZeRO stage and micro-batch of a job.
+
+    Args:
+        job: the job.
+        given: the backend's options.
+        host: this machine.
+
+    Raises:
+        ConfigError: the batch cannot be divided, an option is out of range, options exclude each other, the hosts are
+            not available, or a DeepSpeed configuration disagrees with the job.
+    """
+    check_options(given)
+    device = _choose_device(given, host)
+    hosts = find_hosts(given, host, device)
+    rows = rows_per_device(job.train.batch, hosts.world, SECTION)
+    user = UserConfig(given.ds_config)
+    options = user.complete_options(given, rows)
+    check_options(options)
+    check_micro_batch(rows, options.micro_batch, SECTION)
+
+    def config_of(layout: Layout) -> dict[str, Any]:
+        return user.merge_into(generate_config(job, layout), job, layout)
+
+    def estimate(layout: Layout) -> MemoryEstimate:
+        return estimate_memory(job, layout, config_of(layout)["zero_optimization"])
+
+    widest = Layout(
+        device=device,
+        world=hosts.world,
+        micro_batch=rows,
+        accumulate=1,
+        stage=0,
+        offload_optimizer=options.offload_optimizer == "cpu",
+        offload_param=options.offload_param == "cpu",
+        gradient_checkpointing=options.gradient_checkpointing,
+    )
+    selector = StageSelector(widest, estimate, _target(options, host, hosts, device))
+    layout = selector.choose(_allowed_stages(options, hosts.world), options.micro_batch)
+    user.check_agreement(job, layout)
+    return ChosenLayout(
+        layout=layout,
+        options=options,
+        hosts=hosts,
+        config=config_of(layout),
+        memory=estimate(layout),
+        target=selector.target,
+        smaller=selector.smaller(layout),
+        notes=(*selector.notes(layout), *user.notes(job)),
+    )
+
+
+def _choose_device(options: Options, host: Host) -> Device:
+    if options.device != "auto":
+        return options.device
+    return "cuda" if host.devices or options.gpu else "cpu"
+
+
+def _allowed_stages(options: Options, world: int) -> list[int]:
+    """Return the ZeRO stages that the options allow, the smallest first."""
+    smallest = 3 if options.offload_param == "cpu" else 1 if options.offload_optimizer == "cpu" else 0
+    if options.stage == "auto":
+        return list(range(smallest, 4 if world > 1 else smallest + 1))
+    if options.stage < smallest:
+        name, fix = ("offload_param", "stage = 3") if smallest == 3 else ("offload_optimizer", "stage = 1, 2 or 3")
+        what = f'{name} = "cpu" is not available in ZeRO stage {options.stage}'
+        raise ConfigError(what, where=f"{SECTION}.stage", fix=f'{fix}, or {name} = "none"')
+    return [options.stage]
+
+
+def _target(options: Options, host: Host, hosts: HostList, device: Device) -> Target:
+    """Return the devices to plan for. Of hosts other than this one only what the options say is known."""
+    given, count = options.host_memory / hosts.processes, max(1, len(hosts.names))
+    if device == "cpu":
+        return make_target(host, "cpu", per_host=hosts.processes, hosts=count, given=given)
+    found = make_target(host, "gpu", per_host=hosts.processes, hosts=count)
+    main_memory = int(given * 2**30)
+    if options.gpu:
+        size = gpu_memory(options.gpu)
+        return msgspec.structs.replace(found, name=options.gpu, memory=size, host_memory=main_memory)
+    return msgspec.structs.replace(found, host_memory=main_memory or found.host_memory)

@@ -1,0 +1,103 @@
+"""How a global batch and a model are laid out on processes and devices."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jprep.train.backend import Host, MicroBatchEstimate, Target
+from jprep.train.job.config import Job
+from jprep.train.planning.host import tpu_count
+from jprep.train.planning.memory_fit import DeviceKind, fits_memory, make_target
+from jprep.train.planning.micro_batch import choose_micro_batch, rows_per_device
+from jprep_torch.options import SECTION, Device, Options
+from jprep_torch.planning import xla
+from jprep_torch.planning.checks import check_options
+from jprep_torch.planning.memory import estimate_memory
+
+
+class Layout(NamedTuple):
+    """How a job is laid out.
+
+    Attributes:
+        device: `cpu`, `cuda`, `xla` or `tpu`.
+        processes: processes on each host.
+        hosts: number of hosts.
+        devices: XLA devices of all hosts, among which one program divides rows; 1 on other devices.
+        shard: whether the model is sharded.
+        micro_batch: rows that pass through the model at a time, of each process, or of all XLA devices together.
+        accumulate: number of micro-batches for each update.
+        memory: estimated bytes on one device.
+        target: the devices that it is made for.
+        smaller: smaller micro-batches.
+    """
+
+    device: Device
+    processes: int
+    hosts: int
+    devices: int
+    shard: bool
+    micro_batch: int
+    accumulate: int
+    memory: int
+    target: Target
+    smaller: tuple[MicroBatchEstimate, ...]
+
+
+def choose_layout(job: Job, options: Options, host: Host) -> Layout:
+    """Choose devices, processes, sharding and the micro-batch of a job.
+
+    Args:
+        job: the job.
+        options: the backend's options.
+        host: the machine.
+
+    Raises:
+        ConfigError: the batch cannot be divided, an option is out of range, or options exclude each other.
+    """
+    device = _choose_device(options, host)
+    check_options(job, options, device)
+    processes = options.processes or {"cuda": len(host.devices), "tpu": tpu_count()}.get(device) or 1
+    devices = xla.xla_device_count(options.devices, options.hosts) if device == "xla" else 1
+    rows = rows_per_device(job.train.batch, processes * devices, SECTION)
+    target = _target(options, host, device, processes * devices)
+    shard = _choose_sharding(job, options, device, processes, target)
+    shards = processes if shard else 1
+
+    def estimate(number: int) -> int:
+        return estimate_memory(job, options, device, number, shards)
+
+    chosen = choose_micro_batch(rows, options.micro_batch, estimate, target, SECTION)
+    return Layout(
+        device=device,
+        processes=processes,
+        hosts=options.hosts,
+        devices=devices,
+        shard=shard,
+        micro_batch=chosen.rows * devices,
+        accumulate=chosen.accumulate,
+        memory=chosen.memory,
+        target=target,
+        smaller=chosen.smaller,
+    )
+
+
+def _choose_device(options: Options, host: Host) -> Device:
+    if options.device != "auto":
+        return options.device
+    return "cuda" if host.devices else "cpu"
+
+
+def _choose_sharding(job: Job, options: Options, device: Device, processes: int, target: Target) -> bool:
+    """Shard if the option says so, or if the whole model does not fit one of several devices."""
+    if options.shard != "auto":
+        return options.shard == "yes"
+    if processes == 1 or device == "tpu":
+        return False
+    return fits_memory(target, estimate_memory(job, options, device, 1, 1)) is False
+
+
+def _target(options: Options, host: Host, device: Device, devices: int) -> Target:
+    """Return the devices to plan for. Without TPUs the CPU emulates XLA devices, which share its memory."""
+    on_tpu = device == "tpu" or (device == "xla" and tpu_count() > 0)
+    kind: DeviceKind = "tpu" if on_tpu else "gpu" if device == "cuda" else "cpu"
+    return make_target(host, kind, per_host=devices // options.hosts, hosts=options.hosts, given=options.memory)
