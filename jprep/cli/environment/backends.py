@@ -12,11 +12,15 @@ import click
 from jprep.cli.common.output import echo, echo_json
 from jprep.cli.common.shell_command import make_runnable
 from jprep.cli.corpus.stats import AS_JSON
+from jprep.cli.environment.new_backend import new
 
 
 @click.group()
 def backends() -> None:
     """List backends, which train models, and make the environments that they run in."""
+
+
+backends.add_command(new)
 
 
 @backends.command("list")
