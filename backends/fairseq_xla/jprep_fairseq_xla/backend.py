@@ -43,7 +43,7 @@ class FairseqXla(Backend):
         """Plan one process for all XLA devices of a host, or several on a CPU.
 
         Raises:
-            ConfigError: The batch cannot be divided, fairseq has no such model, or an option has no effect.
+            ConfigError: the batch cannot be divided, fairseq has no such model, or an option has no effect.
         """
         options = self.read_options(job.options)
         layout = choose_layout(job, options, host)

@@ -23,11 +23,11 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
             uses `xla` if this machine has TPUs.
         devices: XLA devices of each host, among which one process shards the batch; 0 uses all of this machine. Without
             TPUs they are virtual, for trials.
-        hosts: Hosts of a TPU slice, with one process each; together they run one program on all devices.
-        processes: Processes on a CPU that share the batch.
-        micro_batch: Rows that go through the model at a time on each device; gradients are accumulated over a batch. 0
+        hosts: hosts of a TPU slice, with one process each; together they run one program on all devices.
+        processes: processes on a CPU that share the batch.
+        micro_batch: rows that go through the model at a time on each device; gradients are accumulated over a batch. 0
             uses as many as fit into memory by the estimate.
-        threads: Threads of each process on a CPU; 0 divides the cores.
+        threads: threads of each process on a CPU; 0 divides the cores.
         memory: GiB of each device, or of each process on a CPU: for TPUs, whose memory jprep cannot detect, and to plan
             for another machine; 0 detects it.
         options: fairseq's own options, named as on its command line with underscores, e.g. `activation_dropout`.

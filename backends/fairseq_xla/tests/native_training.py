@@ -30,8 +30,8 @@ class NativeRun(NamedTuple):
     """A run of fairseq's own trainer.
 
     Attributes:
-        tokenizer, bin, checkpoint: Paths.
-        losses: Of each update, to base 2.
+        tokenizer, bin, checkpoint: paths.
+        losses: of each update, to base 2.
         output: stdout and stderr.
     """
 

@@ -31,7 +31,7 @@ class Flax(Backend):
         """Plan one process for all devices, or several that divide them.
 
         Raises:
-            ConfigError: An axis cannot be sharded as asked, an option is out of its range, or there is no such model.
+            ConfigError: an axis cannot be sharded as asked, an option is out of its range, or there is no such model.
         """
         layout = choose_layout(job, self.read_options(job.options), host)
         return Plan(

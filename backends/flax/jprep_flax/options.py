@@ -23,20 +23,20 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     Attributes:
         device: `auto` uses GPUs if there are any, else TPUs, else the CPU.
-        devices: Devices of each process; 0 divides those of this machine among its processes. On a CPU they are
+        devices: devices of each process; 0 divides those of this machine among its processes. On a CPU they are
             virtual, for trials.
-        processes: Number of processes; one drives all devices of a machine.
-        coordinator: Address and port of this machine, as the others reach it, if each process runs on a machine of its
+        processes: number of processes; one drives all devices of a machine.
+        coordinator: address and port of this machine, as the others reach it, if each process runs on a machine of its
             own; all of them see the run directory under one path. "" runs on this machine only.
-        data: Axis along which the rows of a batch are sharded and weights are not; 0 uses what the other axes leave.
-        fsdp: Axis along which rows are sharded, and weights, gradients and optimizer, too; 0 is 1, or all devices if
+        data: axis along which the rows of a batch are sharded and weights are not; 0 uses what the other axes leave.
+        fsdp: axis along which rows are sharded, and weights, gradients and optimizer, too; 0 is 1, or all devices if
             they would not fit otherwise.
-        tensor: Axis along which attention heads and inner widths are sharded, and rows are not.
-        micro_batch: Rows that go through the model at a time on each device, or on those of `tensor` together;
+        tensor: axis along which attention heads and inner widths are sharded, and rows are not.
+        micro_batch: rows that go through the model at a time on each device, or on those of `tensor` together;
             gradients are accumulated over a batch. 0 uses as many as fit into memory by the estimate.
-        gradient_checkpointing: Keep the input of each layer only, and recompute the rest in the backward pass: less
+        gradient_checkpointing: keep the input of each layer only, and recompute the rest in the backward pass: less
             memory, and a third slower.
-        deterministic: Use kernels on GPUs whose results do not depend on the order of threads.
+        deterministic: use kernels on GPUs whose results do not depend on the order of threads.
         memory: GiB of each device: for TPUs, whose memory jprep cannot detect, and to plan for another machine; 0
             detects it.
     """

@@ -27,9 +27,9 @@ class BackendPackage(NamedTuple):
     """A package that was written.
 
     Attributes:
-        folder: Its directory.
-        files: Its files, relative to the directory.
-        remaining_steps: What its author has to do, in order.
+        folder: its directory.
+        files: its files, relative to the directory.
+        remaining_steps: what its author has to do, in order.
     """
 
     folder: Path
@@ -41,12 +41,12 @@ def write_backend_package(name: str, folder: Path) -> BackendPackage:
     """Write the package of a new backend; it appears complete, or not at all.
 
     Args:
-        name: The backend's name, e.g. `my-framework`.
-        folder: Where to; it must not exist, or be empty.
+        name: the backend's name, e.g. `my-framework`.
+        folder: where to; it must not exist, or be empty.
 
     Raises:
-        ConfigError: The name cannot be a backend's or is taken, or the directory is not empty.
-        MachineError: The disk is full or not writable.
+        ConfigError: the name cannot be a backend's or is taken, or the directory is not empty.
+        MachineError: the disk is full or not writable.
     """
     check_backend_name(name)
     _check_empty(folder)
@@ -69,7 +69,7 @@ def check_backend_name(name: str) -> None:
     """Check that a name can be that of a new backend.
 
     Raises:
-        ConfigError: It cannot, or a backend of this name is installed.
+        ConfigError: it cannot, or a backend of this name is installed.
     """
     if not _NAME.fullmatch(name) or len(name) > _MAX_NAME:
         fix = f"use lower-case ASCII letters, digits and single hyphens, up to {_MAX_NAME}, e.g. my-framework"

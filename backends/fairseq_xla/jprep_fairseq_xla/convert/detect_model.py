@@ -78,7 +78,7 @@ def describe_model(checkpoint: FairseqCheckpoint, model_type: str) -> ExternalMo
 
     Raises:
         ConfigError: transformers has no such activation.
-        InputError: A tensor is missing.
+        InputError: a tensor is missing.
     """
     options, prefix = checkpoint.options, LAYER_PREFIXES[model_type]
     _, width = matrix_shape(checkpoint, f"{prefix}.embed_tokens.weight")
@@ -131,7 +131,7 @@ def matrix_shape(checkpoint: FairseqCheckpoint, name: str) -> tuple[int, int]:
     """Return the rows and columns of a matrix.
 
     Raises:
-        InputError: It is missing.
+        InputError: it is missing.
     """
     tensor = checkpoint.weights.get(name)
     if tensor is None or tensor.dim() != 2:

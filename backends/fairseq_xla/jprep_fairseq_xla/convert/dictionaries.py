@@ -25,14 +25,14 @@ def map_dictionary_rows(
     fairseq's own language modeling task has no `<mask>`: its row is then that of `<unk>`, which no text has either.
 
     Args:
-        checkpoint: The checkpoint.
-        model_type: Its `model_type`.
-        symbols: The tokenizer's symbols by id, as fairseq spells them.
-        dictionary: The `dict.txt` that the model was trained with; None if it is the tokenizer's.
+        checkpoint: the checkpoint.
+        model_type: its `model_type`.
+        symbols: the tokenizer's symbols by id, as fairseq spells them.
+        dictionary: the `dict.txt` that the model was trained with; None if it is the tokenizer's.
 
     Raises:
-        ConfigError: The model was trained with other symbols.
-        InputError: The file is not a dictionary.
+        ConfigError: the model was trained with other symbols.
+        InputError: the file is not a dictionary.
     """
     known, _ = matrix_shape(checkpoint, f"{LAYER_PREFIXES[model_type]}.embed_tokens.weight")
     trained = _trained_symbols(known, model_type, symbols, dictionary)

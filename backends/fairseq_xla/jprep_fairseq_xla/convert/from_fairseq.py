@@ -43,15 +43,15 @@ def from_fairseq(path: Path, tokenizer: Path, folder: Path, dictionary: Path | N
     """Convert a checkpoint of fairseq to transformers.
 
     Args:
-        path: The checkpoint.
-        tokenizer: Directory of the tokenizer that encoded its data.
-        folder: Output directory.
-        dictionary: The `dict.txt` that the model was trained with; None if it is the tokenizer's.
+        path: the checkpoint.
+        tokenizer: directory of the tokenizer that encoded its data.
+        folder: output directory.
+        dictionary: the `dict.txt` that the model was trained with; None if it is the tokenizer's.
 
     Raises:
         ConfigError: transformers has no such model, or it was trained with other symbols than the tokenizer's.
-        InputError: The file is damaged, holds more than weights and options, or an incomplete model.
-        MachineError: The installed versions are not those that the patches are for, or the disk is full.
+        InputError: the file is damaged, holds more than weights and options, or an incomplete model.
+        MachineError: the installed versions are not those that the patches are for, or the disk is full.
     """
     import_fairseq("cpu")
     checkpoint = read_checkpoint(path)

@@ -34,11 +34,11 @@ class FairseqCheckpoint(NamedTuple):
     """The parts of a checkpoint that are converted.
 
     Attributes:
-        path: The file.
-        options: Options of the model, by name.
-        task: Name of fairseq's task.
-        weights: Weights by fairseq's names, on the CPU.
-        updates: Number of updates; 0 if the file does not say.
+        path: the file.
+        options: options of the model, by name.
+        task: name of fairseq's task.
+        weights: weights by fairseq's names, on the CPU.
+        updates: number of updates; 0 if the file does not say.
     """
 
     path: Path
@@ -52,8 +52,8 @@ def read_checkpoint(path: Path) -> FairseqCheckpoint:
     """Read a checkpoint. Weights are mapped, not read, except in files of PyTorch before 1.6.
 
     Raises:
-        ConfigError: The file cannot be read.
-        InputError: It is not a checkpoint, damaged, or holds classes that those of fairseq 0.12.2 do not; the message
+        ConfigError: the file cannot be read.
+        InputError: it is not a checkpoint, damaged, or holds classes that those of fairseq 0.12.2 do not; the message
             names the class.
     """
     found = _load(path)

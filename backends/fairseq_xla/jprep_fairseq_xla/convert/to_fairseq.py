@@ -40,14 +40,14 @@ def to_fairseq(exported: Path, folder: Path) -> None:
     """Convert an exported model to fairseq. The output appears complete, or not at all.
 
     Args:
-        exported: A directory of `jprep export`.
-        folder: Output directory; an earlier output of this function is replaced.
+        exported: a directory of `jprep export`.
+        folder: output directory; an earlier output of this function is replaced.
 
     Raises:
         ConfigError: fairseq has no such model, its special tokens are not those of fairseq's dictionary, or the output
             directory holds other files.
-        InputError: Weights are missing.
-        MachineError: The installed versions are not those that the patches are for, or the disk is full.
+        InputError: weights are missing.
+        MachineError: the installed versions are not those that the patches are for, or the disk is full.
     """
     _refuse_other_files(folder)
     import_fairseq("cpu")

@@ -25,8 +25,8 @@ class FairseqModel(NamedTuple):
 
     Attributes:
         cfg: fairseq's whole configuration.
-        task: The task that wraps jprep's batches.
-        model: The model, with weights.
+        task: the task that wraps jprep's batches.
+        model: the model, with weights.
         criterion: fairseq's own criterion.
         trained: fairseq's names of the weights that are trained.
     """
@@ -44,10 +44,10 @@ def build_fairseq_model(
     """Build a model and load its weights.
 
     Args:
-        config: The config of transformers.
-        task: The job's task.
+        config: the config of transformers.
+        task: the job's task.
         fairseq_options: fairseq's options.
-        weights: Weights by transformers' names.
+        weights: weights by transformers' names.
     """
     parser = options.get_training_parser(default_task="jprep")
     cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, command_line(fairseq_options)))

@@ -22,8 +22,8 @@ class TensorLocation(NamedTuple):
 
     Attributes:
         names: fairseq's names: several where transformers has query, key and value side by side in one tensor.
-        transposed: Whether transformers has the inputs first (its Conv1D).
-        skipped: Rows that fairseq has before the first one of transformers; they are never used.
+        transposed: whether transformers has the inputs first (its Conv1D).
+        skipped: rows that fairseq has before the first one of transformers; they are never used.
     """
 
     names: tuple[str, ...]
@@ -37,9 +37,9 @@ def tensor_locations(
     """Return the location of every tensor of transformers by name, in the order of the forward pass.
 
     Args:
-        config: The config of transformers.
-        task: The job's task.
-        fairseq_positions: Whether positions are numbered as in fairseq's own tasks, which start a decoder's, too, at
+        config: the config of transformers.
+        task: the job's task.
+        fairseq_positions: whether positions are numbered as in fairseq's own tasks, which start a decoder's, too, at
             the id of padding + 1.
     """
     offset_types = ("bert", "gpt2") if fairseq_positions else ("bert",)
@@ -53,10 +53,10 @@ def to_fairseq_weights(
     """Return fairseq's weights, made from those of transformers.
 
     Args:
-        config: The config of transformers.
-        task: The job's task.
-        read: Returns a tensor of transformers by name.
-        fairseq_positions: See `tensor_locations`.
+        config: the config of transformers.
+        task: the job's task.
+        read: returns a tensor of transformers by name.
+        fairseq_positions: see `tensor_locations`.
     """
     weights: dict[str, Floats] = {}
     for name, where in tensor_locations(config, task, fairseq_positions=fairseq_positions).items():
@@ -71,8 +71,8 @@ def to_transformers_tensor(where: TensorLocation, read: ReadTensor) -> Floats:
     """Return a tensor of transformers, made from fairseq's weights or from averages of their shapes.
 
     Args:
-        where: Location of the tensor.
-        read: Returns a tensor of fairseq by name.
+        where: location of the tensor.
+        read: returns a tensor of fairseq by name.
     """
     parts = [read(name)[where.skipped :] for name in where.names]
     parts = [part.T if where.transposed else part for part in parts]

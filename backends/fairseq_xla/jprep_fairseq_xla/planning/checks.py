@@ -29,7 +29,7 @@ def check_options(options: Options, device: Device) -> None:
     """Check each option by itself.
 
     Raises:
-        ConfigError: An option is out of its range, or has no effect on the device.
+        ConfigError: an option is out of its range, or has no effect on the device.
     """
     not_negative = ("devices", "micro_batch", "threads", "memory")
     check_ranges(options, SECTION, not_negative=not_negative, positive=("processes",))
@@ -46,11 +46,11 @@ def environment_findings(python: Path, options: Options) -> list[Finding]:
     """Return the versions in an environment.
 
     Args:
-        python: The environment's interpreter.
-        options: The options.
+        python: the environment's interpreter.
+        options: the options.
 
     Raises:
-        ConfigError: The environment lacks a version that the patches are for.
+        ConfigError: the environment lacks a version that the patches are for.
     """
     found = [Finding(_probe_versions(python, resolve_device(options)))]
     if options.device == "xla" and not tpu_count():

@@ -52,11 +52,11 @@ def training_options(
     """Return all options of a run.
 
     Args:
-        job: The job.
+        job: the job.
         device: `cpu` or `xla`.
-        processes: Number of processes that share a batch.
-        accumulate: Number of micro-batches of an update.
-        user_options: The user's options.
+        processes: number of processes that share a batch.
+        accumulate: number of micro-batches of an update.
+        user_options: the user's options.
 
     Raises:
         ConfigError: fairseq has no such model, or one of the user's options has no effect.
@@ -73,7 +73,7 @@ def check_user_options(model_type: str, user_options: FairseqOptions) -> None:
     """Check that each of the user's options has an effect.
 
     Raises:
-        ConfigError: An option has none; the fix names the key that decides it, or the nearest option.
+        ConfigError: an option has none; the fix names the key that decides it, or the nearest option.
     """
     allowed = _USER_OPTIONS[model_type]
     for name in user_options:
@@ -105,7 +105,7 @@ def check_model(job: Job) -> None:
     """Check that fairseq has the job's model, and can train it as the job says.
 
     Raises:
-        ConfigError: It cannot.
+        ConfigError: it cannot.
     """
     model_type = job.model["model_type"]
     if TASKS.get(model_type) != job.train.task:
@@ -121,7 +121,7 @@ def model_options(config: dict[str, Any]) -> FairseqOptions:
     """Return the options that define a model.
 
     Args:
-        config: The config of transformers, with a `model_type` of `TASKS`.
+        config: the config of transformers, with a `model_type` of `TASKS`.
 
     Raises:
         ConfigError: fairseq's class does not support the config.

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from jprep_torch.planning.launch import torchrun_command
-from jprep_torch.planning.launch import worker_environment as torch_environment
-
 from jprep.train.backend import Host
 from jprep_fairseq_xla.options import Options
 from jprep_fairseq_xla.planning.fairseq_options import FairseqOptions
 from jprep_fairseq_xla.planning.layout import Layout
+from jprep_torch.planning.launch import torchrun_command
+from jprep_torch.planning.launch import worker_environment as torch_environment
 from jprep_torch.planning.xla import environment_variables, worker_flags
 
 

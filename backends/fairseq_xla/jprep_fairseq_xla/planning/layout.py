@@ -20,14 +20,14 @@ class Layout(NamedTuple):
 
     Attributes:
         device: `cpu` or `xla`.
-        processes: Processes on a CPU; 1 for XLA.
-        hosts: Number of hosts, with a process on each.
-        devices: Number of devices of all hosts.
-        micro_batch: Rows that go through the model at a time, on all devices together, or in each process on a CPU.
-        accumulate: Number of micro-batches of an update.
-        memory: Bytes on one device, estimated.
-        target: The devices that the layout is for.
-        smaller: Smaller micro-batches.
+        processes: processes on a CPU; 1 for XLA.
+        hosts: number of hosts, with a process on each.
+        devices: number of devices of all hosts.
+        micro_batch: rows that go through the model at a time, on all devices together, or in each process on a CPU.
+        accumulate: number of micro-batches of an update.
+        memory: bytes on one device, estimated.
+        target: the devices that the layout is for.
+        smaller: smaller micro-batches.
     """
 
     device: Device
@@ -45,7 +45,7 @@ def choose_layout(job: Job, options: Options, host: Host) -> Layout:
     """Choose a layout.
 
     Raises:
-        ConfigError: The batch cannot be divided, or an option is out of its range.
+        ConfigError: the batch cannot be divided, or an option is out of its range.
     """
     device = resolve_device(options)
     check_options(options, device)

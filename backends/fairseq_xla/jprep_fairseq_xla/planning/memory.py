@@ -10,7 +10,7 @@ def estimate_memory(job: Job, rows: int) -> int:
     """Return the bytes on one device. fairseq keeps attention matrices, and the logits of all tokens.
 
     Args:
-        job: The job.
-        rows: Rows that go through the model at a time.
+        job: the job.
+        rows: rows that go through the model at a time.
     """
     return estimate_job_memory(job, rows, attention=True, fused=False)

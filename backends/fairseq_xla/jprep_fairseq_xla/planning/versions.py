@@ -23,10 +23,10 @@ def check_versions(device: str, installed: Callable[[str], str] = version) -> No
 
     Args:
         device: `cpu` or `xla`.
-        installed: Returns the version of a distribution.
+        installed: returns the version of a distribution.
 
     Raises:
-        MachineError: A version differs; the fix is the command that installs the environment.
+        MachineError: a version differs; the fix is the command that installs the environment.
     """
     required = {"fairseq": FAIRSEQ_VERSION}
     if device == "xla":

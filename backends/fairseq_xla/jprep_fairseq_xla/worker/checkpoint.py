@@ -37,12 +37,12 @@ def save(
     """Write a checkpoint's files.
 
     Args:
-        folder: Where to.
-        job: The job.
-        built: The model.
+        folder: where to.
+        job: the job.
+        built: the model.
         weights: fairseq's weights by name.
         trainer: fairseq's trainer.
-        first: Whether this is the first process, which writes.
+        first: whether this is the first process, which writes.
     """
     locations = tensor_locations(job.model, job.train.task)
 
@@ -70,9 +70,9 @@ def restore(saved: CheckpointReader, job: Job, built: FairseqModel, weights: Map
     """Load AdamW's averages and the number of updates from a checkpoint; the weights are loaded already.
 
     Args:
-        saved: The checkpoint.
-        job: The job.
-        built: The model.
+        saved: the checkpoint.
+        job: the job.
+        built: the model.
         weights: fairseq's weights by name.
         trainer: fairseq's trainer.
     """

@@ -22,11 +22,11 @@ def serve_model(folder: Path) -> None:
     """Answer requests from standard input until it ends, on a CPU.
 
     Args:
-        folder: An exported directory.
+        folder: an exported directory.
 
     Raises:
-        InputError: It holds no model that fairseq supports, or an incomplete one.
-        MachineError: The installed versions are not those that the patches are for.
+        InputError: it holds no model that fairseq supports, or an incomplete one.
+        MachineError: the installed versions are not those that the patches are for.
     """
     serve(lambda: partial(predict, *load_model(folder)))
 
@@ -35,7 +35,7 @@ def load_model(folder: Path) -> tuple[Any, dict[str, Any]]:
     """Load an exported model into fairseq's class; return it with the config of transformers.
 
     Raises:
-        InputError: It holds no model that fairseq supports, or weights are missing.
+        InputError: it holds no model that fairseq supports, or weights are missing.
         ConfigError: fairseq has no such model.
     """
     import_fairseq("cpu")
@@ -50,7 +50,7 @@ def predict(model: Any, config: dict[str, Any], request: Request) -> Response:
     """Answer one request.
 
     Raises:
-        InputError: An id is not in the vocabulary, there are more ids than positions, or the model has another task.
+        InputError: an id is not in the vocabulary, there are more ids than positions, or the model has another task.
     """
     check_request(config, request)
     with torch.inference_mode():

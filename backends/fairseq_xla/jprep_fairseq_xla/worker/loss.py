@@ -33,8 +33,8 @@ class IdDictionary(Dictionary):
     """A dictionary whose symbols are the ids of the tokenizer, and no others.
 
     Args:
-        ids: Number of ids.
-        pad: The id of padding; None for none.
+        ids: number of ids.
+        pad: the id of padding; None for none.
     """
 
     def __init__(self, ids: int, pad: int | None) -> None:
@@ -50,8 +50,8 @@ class JprepTask(FairseqTask):
     """The task of jprep's batches, which the worker samples; fairseq gets one micro-batch at a time.
 
     Attributes:
-        precision: Returns the context of the forward pass.
-        losses: Losses of the micro-batches trained on since they were last cleared: sums, natural logarithms.
+        precision: returns the context of the forward pass.
+        losses: losses of the micro-batches trained on since they were last cleared: sums, natural logarithms.
     """
 
     def __init__(self, cfg: Any) -> None:

@@ -27,7 +27,7 @@ def import_fairseq(device: str) -> ModuleType:
         device: `cpu` or `xla`; for the latter torch_xla is patched, too.
 
     Raises:
-        MachineError: The installed versions are not those that the patches are for.
+        MachineError: the installed versions are not those that the patches are for.
     """
     check_versions(device)
     for name in ("torch", "torch_xla"):  # fairseq imports both, and they inspect dataclasses: import them unpatched

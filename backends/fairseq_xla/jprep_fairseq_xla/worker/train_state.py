@@ -28,10 +28,10 @@ class TrainState:
     """A model in fairseq's trainer: what `jprep_torch.worker.trainer.Trainer` trains.
 
     Args:
-        job: The job.
-        run: The run directory.
-        resume: The checkpoint to resume from; None to start with the initial weights.
-        context: This process's devices.
+        job: the job.
+        run: the run directory.
+        resume: the checkpoint to resume from; None to start with the initial weights.
+        context: this process's devices.
         options: fairseq's options.
     """
 

@@ -19,13 +19,13 @@ class FairseqTrainer(Trainer):
     """fairseq's trainer.
 
     Args:
-        built: The model, and what fairseq needs to train it.
-        job: The job.
-        rank: Number of this process.
+        built: the model, and what fairseq needs to train it.
+        job: the job.
+        rank: number of this process.
 
     Attributes:
-        norm: Norm of the last gradient, before clipping.
-        check: Called with the norm before the weights change, if it is known by then: on a CPU.
+        norm: norm of the last gradient, before clipping.
+        check: called with the norm before the weights change, if it is known by then: on a CPU.
     """
 
     def __init__(self, built: FairseqModel, job: Job, rank: int) -> None:

@@ -17,9 +17,9 @@ def dot_product_attention(
     Args:
         query: (rows, length, heads, size).
         keys, values: (rows, positions, key-value heads, size); each serves heads / key-value heads query heads.
-        mask: True where a token attends to a position; (rows or 1, length or 1, positions).
-        dropout_rate: Share of the probabilities to drop.
-        key: Random key of dropout; None drops nothing.
+        mask: true where a token attends to a position; (rows or 1, length or 1, positions).
+        dropout_rate: share of the probabilities to drop.
+        key: random key of dropout; None drops nothing.
 
     Returns:
         (rows, length, heads · size).

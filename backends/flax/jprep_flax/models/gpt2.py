@@ -27,10 +27,10 @@ class Conv1D(nnx.Module):
     """Compute x W + b. As in transformers, the inputs are the first axis of W.
 
     Args:
-        make: Creates the weights.
-        inputs: Width and axis name.
-        outputs: Width and axis name of each part.
-        parts: Number of parts, each of the width of `outputs`: 3 for query, key and value, else 1.
+        make: creates the weights.
+        inputs: width and axis name.
+        outputs: width and axis name of each part.
+        parts: number of parts, each of the width of `outputs`: 3 for query, key and value, else 1.
     """
 
     def __init__(self, make: LayerFactory, inputs: tuple[int, str], outputs: tuple[int, str], parts: int = 1) -> None:
@@ -102,8 +102,8 @@ class GPT2(nnx.Module):
 
         Args:
             ids: (rows, new tokens).
-            position: Number of tokens in the cache.
-            cache: Keys and values of earlier tokens.
+            position: number of tokens in the cache.
+            cache: keys and values of earlier tokens.
         """
         x = self.wte(ids) + self.wpe(position + jnp.arange(ids.shape[1]))
         x, cache = scan_layers_with_cache(

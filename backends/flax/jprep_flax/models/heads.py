@@ -35,10 +35,10 @@ class ClassifierHead(NamedTuple):
     """Structure of a model's head for `classify` and `regress`.
 
     Attributes:
-        out: Name of the layer that computes the outputs.
-        dense: Name of the layer before it; "" for none.
-        activation: Activation after `dense`.
-        dropout_before_dense: Whether dropout is applied before `dense`, besides after it.
+        out: name of the layer that computes the outputs.
+        dense: name of the layer before it; "" for none.
+        activation: activation after `dense`.
+        dropout_before_dense: whether dropout is applied before `dense`, besides after it.
     """
 
     out: str
@@ -60,10 +60,10 @@ class LMHead(nnx.Module):
     """Map hidden states to logits of tokens.
 
     Args:
-        embedding: The token embedding, (vocabulary size or more, width).
-        vocab_size: Number of ids; rows of the embedding beyond it get the lowest logit.
-        before: Dense layer and norm before the embedding; (None, None) for none.
-        activation: Activation between the two.
+        embedding: the token embedding, (vocabulary size or more, width).
+        vocab_size: number of ids; rows of the embedding beyond it get the lowest logit.
+        before: dense layer and norm before the embedding; (None, None) for none.
+        activation: activation between the two.
         bias: (vocabulary size or more,).
     """
 

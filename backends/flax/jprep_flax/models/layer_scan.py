@@ -19,11 +19,11 @@ def scan_layers(
     """Apply stacked layers to x, one after the other.
 
     Args:
-        layers: One layer whose weights are stacked over all layers.
-        x: Input of the first layer.
-        key: Random key of dropout, from which each layer derives its own; None drops nothing.
-        apply: Applies one layer: its arguments are the layer, x and the layer's key.
-        remat: Whether to recompute the activations of a layer in the backward pass.
+        layers: one layer whose weights are stacked over all layers.
+        x: input of the first layer.
+        key: random key of dropout, from which each layer derives its own; None drops nothing.
+        apply: applies one layer: its arguments are the layer, x and the layer's key.
+        remat: whether to recompute the activations of a layer in the backward pass.
     """
     graph, weights = nnx.split(layers)
     count = jax.tree.leaves(weights)[0].shape[0]
@@ -70,11 +70,11 @@ def scan_layers_with_cache(
     """Apply stacked layers to new tokens that attend to cached ones.
 
     Args:
-        layers: One layer whose weights are stacked over all layers.
-        x: Input of the first layer, (rows, new tokens, width).
-        position: Number of tokens in the cache.
-        cache: The cache.
-        apply: Applies one layer: its arguments are the layer, x, the attention mask and a function that appends to the
+        layers: one layer whose weights are stacked over all layers.
+        x: input of the first layer, (rows, new tokens, width).
+        position: number of tokens in the cache.
+        cache: the cache.
+        apply: applies one layer: its arguments are the layer, x, the attention mask and a function that appends to the
             layer's cache.
 
     Returns:

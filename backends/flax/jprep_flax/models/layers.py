@@ -26,8 +26,8 @@ class LayerFactory:
     """Create parameters: a single array each, or one array stacked over all layers.
 
     Args:
-        dtype: Type of the arithmetic; weights are fp32.
-        layers: Number of layers that share an array; 0 for weights outside the layers.
+        dtype: type of the arithmetic; weights are fp32.
+        layers: number of layers that share an array; 0 for weights outside the layers.
     """
 
     def __init__(self, dtype: Any, layers: int = 0) -> None:
@@ -70,8 +70,8 @@ def matmul_weight(x: Array, weight: Array, inputs: int = 0) -> Array:
 
     Args:
         x: (…, inputs).
-        weight: The weight.
-        inputs: The weight's axis of the inputs.
+        weight: the weight.
+        inputs: the weight's axis of the inputs.
     """
     return lax.dot_general(x, weight.astype(x.dtype), (((x.ndim - 1,), (inputs,)), ((), ())))
 
@@ -100,9 +100,9 @@ class Linear(nnx.Module):
     """Compute x Wᵀ + b.
 
     Args:
-        make: Creates the weights.
-        inputs, outputs: Width and axis name of each.
-        bias: Whether there is a bias.
+        make: creates the weights.
+        inputs, outputs: width and axis name of each.
+        bias: whether there is a bias.
     """
 
     def __init__(
@@ -151,11 +151,11 @@ class EmbeddingTable(nnx.Module):
     """Look up a vector for each id.
 
     Args:
-        make: Creates the weight.
-        rows: Number of ids.
-        width: Width of a vector.
-        axes: Names of both axes.
-        padding_id: An id whose vector gets no gradient from lookups.
+        make: creates the weight.
+        rows: number of ids.
+        width: width of a vector.
+        axes: names of both axes.
+        padding_id: an id whose vector gets no gradient from lookups.
     """
 
     def __init__(
@@ -198,10 +198,10 @@ def dropout(x: Array, rate: float, key: Array | None, salt: int) -> Array:
     """Set a share of the numbers to 0 and scale the others up.
 
     Args:
-        x: The numbers.
-        rate: The share to drop, from 0 to below 1.
-        key: Random key; None drops nothing.
-        salt: Number folded into the key, different for each use of the same key.
+        x: the numbers.
+        rate: the share to drop, from 0 to below 1.
+        key: random key; None drops nothing.
+        salt: number folded into the key, different for each use of the same key.
     """
     if key is None or not rate:
         return x

@@ -86,8 +86,8 @@ class Llama(nnx.Module):
 
         Args:
             ids: (rows, new tokens).
-            position: Number of tokens in the cache.
-            cache: Keys and values of earlier tokens.
+            position: number of tokens in the cache.
+            cache: keys and values of earlier tokens.
         """
         angles = rotary_angles(position + jnp.arange(ids.shape[1]), self.head_size, self.rope_base)
         apply = lambda layer, x, mask, append: layer(x, mask, angles, append_to_cache=append)  # noqa: E731

@@ -22,7 +22,7 @@ class ModelInputs(NamedTuple):
         ids: int32, (rows, length).
         labels: int32, (rows, length), `NO_LABEL` where there is none; or classes, int32, or scores, float32, (rows,).
         lengths: int32, (rows,).
-        types: Token types, int32, (rows, length); None if the model has none.
+        types: token types, int32, (rows, length); None if the model has none.
         weight: float32, (rows,): 1 for a row that counts, 0 for one that only fills the shape.
     """
 
@@ -37,12 +37,12 @@ class ModelWithLoss(nnx.Module):
     """A model and its loss. The paths of its weights are transformers' names without the numbers of layers.
 
     Args:
-        config: The whole config of transformers.
+        config: the whole config of transformers.
         task: `clm`, `mlm`, `classify` or `regress`.
-        dtype: Type of the arithmetic.
-        remat: Whether to recompute the activations of each layer in the backward pass.
-        vocab: Rows of the token embedding, where there are more than ids; the others take no part in the softmax.
-        rngs: Not used: weights are zeros until they are loaded. Build it under `nnx.eval_shape`.
+        dtype: type of the arithmetic.
+        remat: whether to recompute the activations of each layer in the backward pass.
+        vocab: rows of the token embedding, where there are more than ids; the others take no part in the softmax.
+        rngs: not used: weights are zeros until they are loaded. Build it under `nnx.eval_shape`.
     """
 
     def __init__(
@@ -60,8 +60,8 @@ class ModelWithLoss(nnx.Module):
         """Return the sum of the losses and, for `classify` and `regress`, the outputs, (rows, labels); both fp32.
 
         Args:
-            inputs: The rows.
-            key: Random key of dropout; None drops nothing.
+            inputs: the rows.
+            key: random key of dropout; None drops nothing.
         """
         hidden = self.base_model(inputs.ids, inputs.lengths, inputs.types, key)
         if self.task in ("clm", "mlm"):

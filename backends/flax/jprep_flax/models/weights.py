@@ -21,9 +21,9 @@ class TensorLocation(NamedTuple):
     """Where a tensor of transformers lies in a model.
 
     Attributes:
-        path: Path of the array in the model: the name of the tensor without the number of its layer.
-        layer: Index of the tensor in the array that is stacked over layers; None outside the layers.
-        tensor: Shape and kind of the tensor. The array's last dimensions hold the same numbers in the same order.
+        path: path of the array in the model: the name of the tensor without the number of its layer.
+        layer: index of the tensor in the array that is stacked over layers; None outside the layers.
+        tensor: shape and kind of the tensor. The array's last dimensions hold the same numbers in the same order.
     """
 
     path: Path
@@ -46,11 +46,11 @@ def load_weights(
     """Return the weights of a model, read one array at a time.
 
     Args:
-        abstract: The state of a `ModelWithLoss` that was built under `nnx.eval_shape`.
-        config: The config of transformers.
-        task: The job's task.
-        read: Returns a tensor by name.
-        put: Moves an array to the devices of a variable, its second argument.
+        abstract: the state of a `ModelWithLoss` that was built under `nnx.eval_shape`.
+        config: the config of transformers.
+        task: the job's task.
+        read: returns a tensor by name.
+        put: moves an array to the devices of a variable, its second argument.
     """
     flat, loaded = dict(nnx.to_flat_state(abstract)), {}
     for path, names in _names_by_path(config, task).items():

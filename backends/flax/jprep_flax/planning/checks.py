@@ -24,7 +24,7 @@ def check_options(job: Job, options: Options) -> None:
     """Check each option by itself.
 
     Raises:
-        ConfigError: An option is out of its range, or the backend has no such model.
+        ConfigError: an option is out of its range, or the backend has no such model.
     """
     not_negative = ("devices", "data", "fsdp", "micro_batch", "memory")
     check_ranges(options, SECTION, not_negative=not_negative, positive=("tensor", "processes"))
@@ -43,7 +43,7 @@ def check_model_sharding(job: Job, mesh: tuple[int, int, int]) -> None:
     """Check that heads and inner widths can be sharded along `tensor`, and the width of the layers along `fsdp`.
 
     Raises:
-        ConfigError: They cannot; the fix names the largest size that works.
+        ConfigError: they cannot; the fix names the largest size that works.
     """
     model, (_, fsdp, tensor) = job.model, mesh
     family = FAMILIES[model["model_type"]]
@@ -59,8 +59,8 @@ def environment_findings(python: Path, options: Options) -> list[Finding]:
     """Return the versions and devices of an environment, and a device that is missing.
 
     Args:
-        python: The environment's interpreter.
-        options: The options.
+        python: the environment's interpreter.
+        options: the options.
 
     Raises:
         MachineError: JAX or Flax cannot be imported there.

@@ -24,16 +24,16 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         device: `cpu`, `gpu` or `tpu`.
-        devices: Devices of each process.
-        processes: Number of processes.
-        mesh: Sizes of the axes data, fsdp and tensor.
-        micro_batch: Rows of a process that go through the model at a time, on all of its devices together.
-        accumulate: Number of micro-batches of an update.
-        coordinator: Address and port of the first of several machines; "" for a single machine.
-        vocabulary: Rows of the token embedding: `vocab_size`, or more so that they can be sharded.
-        memory: Bytes on one device, estimated.
-        target: The devices that the layout is for.
-        smaller: Smaller micro-batches.
+        devices: devices of each process.
+        processes: number of processes.
+        mesh: sizes of the axes data, fsdp and tensor.
+        micro_batch: rows of a process that go through the model at a time, on all of its devices together.
+        accumulate: number of micro-batches of an update.
+        coordinator: address and port of the first of several machines; "" for a single machine.
+        vocabulary: rows of the token embedding: `vocab_size`, or more so that they can be sharded.
+        memory: bytes on one device, estimated.
+        target: the devices that the layout is for.
+        smaller: smaller micro-batches.
     """
 
     device: str
@@ -58,7 +58,7 @@ def choose_layout(job: Job, options: Options, host: Host) -> Layout:
     """Choose a layout.
 
     Raises:
-        ConfigError: An axis cannot be sharded as asked, an option is out of its range, or there is no such model.
+        ConfigError: an axis cannot be sharded as asked, an option is out of its range, or there is no such model.
     """
     check_options(job, options)
     found: Device = "gpu" if host.devices else "tpu" if tpu_count() else "cpu"

@@ -11,10 +11,10 @@ def estimate_memory(job: Job, options: Options, mesh: tuple[int, int, int], rows
     """Return the bytes on one device. Attention matrices are kept for the backward pass.
 
     Args:
-        job: The job.
-        options: The options.
-        mesh: Sizes of the axes data, fsdp and tensor.
-        rows: Rows that go through the model at a time.
+        job: the job.
+        options: the options.
+        mesh: sizes of the axes data, fsdp and tensor.
+        rows: rows that go through the model at a time.
     """
     _, fsdp, tensor = mesh
     checkpointing = options.gradient_checkpointing

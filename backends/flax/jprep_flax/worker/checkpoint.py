@@ -30,11 +30,11 @@ class Snapshot(NamedTuple):
     """The part of a checkpoint that one process writes.
 
     Attributes:
-        tensors: Weights by transformers' names, and AdamW's averages as `m.NAME` and `v.NAME`.
-        shapes: Shapes of the weights, and of the averages.
-        progress: Number of updates and the loss scale.
-        rank: Number of this process.
-        world: Number of processes.
+        tensors: weights by transformers' names, and AdamW's averages as `m.NAME` and `v.NAME`.
+        shapes: shapes of the weights, and of the averages.
+        progress: number of updates and the loss scale.
+        rank: number of this process.
+        world: number of processes.
     """
 
     tensors: dict[str, Floats]
@@ -47,7 +47,7 @@ class Snapshot(NamedTuple):
         """Write the files of this process.
 
         Raises:
-            OSError: The disk is full or not writable.
+            OSError: the disk is full or not writable.
         """
 
         def blocks(name: str) -> Iterator[Floats]:

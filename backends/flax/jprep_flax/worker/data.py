@@ -20,9 +20,9 @@ class DeviceBatch(NamedTuple):
     """A batch on the devices.
 
     Attributes:
-        inputs: Each field is (micro-batches, rows, …), with the rows of all processes.
-        tokens: Number of tokens of this process, without padding.
-        labels: Number of labels of this process.
+        inputs: each field is (micro-batches, rows, …), with the rows of all processes.
+        tokens: number of tokens of this process, without padding.
+        labels: number of labels of this process.
     """
 
     inputs: ModelInputs
@@ -34,9 +34,9 @@ class BatchLoader:
     """Load batches onto the devices.
 
     Args:
-        job: The job.
-        layout: The layout of the plan.
-        context: The devices.
+        job: the job.
+        layout: the layout of the plan.
+        context: the devices.
     """
 
     def __init__(self, job: Job, layout: Layout, context: DistributedContext) -> None:

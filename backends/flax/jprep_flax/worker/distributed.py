@@ -27,13 +27,13 @@ class DistributedContext:
     """The mesh, and this process's part in it.
 
     Args:
-        layout: The layout of the plan.
-        rank: Number of this process.
+        layout: the layout of the plan.
+        rank: number of this process.
 
     Attributes:
-        mesh: All devices.
-        rank: Number of this process.
-        world: Number of processes.
+        mesh: all devices.
+        rank: number of this process.
+        world: number of processes.
     """
 
     def __init__(self, layout: Layout, rank: int = 0) -> None:
@@ -89,15 +89,15 @@ def join_processes(
     """Initialize the devices together with the other processes, and shut down after a block without an error.
 
     Args:
-        layout: The layout of the plan.
-        rank: Number of this process.
-        coordinator: Address and port at which the first process listens.
-        exact: Whether to multiply fp32 in fp32, which accelerators round otherwise.
-        deterministic: Whether results on GPUs may not depend on the order of threads.
-        timeout: Seconds to wait for the other processes; the first one may be hashing a large checkpoint.
+        layout: the layout of the plan.
+        rank: number of this process.
+        coordinator: address and port at which the first process listens.
+        exact: whether to multiply fp32 in fp32, which accelerators round otherwise.
+        deterministic: whether results on GPUs may not depend on the order of threads.
+        timeout: seconds to wait for the other processes; the first one may be hashing a large checkpoint.
 
     Raises:
-        MachineError: The devices of the layout are not available.
+        MachineError: the devices of the layout are not available.
     """
     if layout.device == "cpu":
         jax.config.update("jax_num_cpu_devices", layout.devices)

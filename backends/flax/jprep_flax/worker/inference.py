@@ -32,10 +32,10 @@ def serve_model(folder: Path) -> None:
     """Answer requests from standard input until it ends.
 
     Args:
-        folder: An exported directory.
+        folder: an exported directory.
 
     Raises:
-        InputError: The directory holds no model, or an incomplete one.
+        InputError: the directory holds no model, or an incomplete one.
     """
     serve(lambda: InferenceModel(folder).predict)
 
@@ -44,10 +44,10 @@ class InferenceModel:
     """An exported model, loaded for inference in fp32 whatever the type of its file.
 
     Args:
-        folder: An exported directory.
+        folder: an exported directory.
 
     Raises:
-        InputError: The directory holds no model that jprep exported, or weights are missing.
+        InputError: the directory holds no model that jprep exported, or weights are missing.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -65,7 +65,7 @@ class InferenceModel:
         """Answer one request.
 
         Raises:
-            InputError: An id is not in the vocabulary, or there are more ids than positions.
+            InputError: an id is not in the vocabulary, or there are more ids than positions.
         """
         check_request(self.config, request)
         if isinstance(request, FillMask):

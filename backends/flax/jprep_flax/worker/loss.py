@@ -27,8 +27,8 @@ def token_loss(logits: Logits, weights: Any, hidden: Array, labels: Array) -> Ar
     as have labels.
 
     Args:
-        logits: Maps weights and hidden states, (rows, tokens, width), to logits, (rows, tokens, ids).
-        weights: A tree of arrays.
+        logits: maps weights and hidden states, (rows, tokens, width), to logits, (rows, tokens, ids).
+        weights: a tree of arrays.
         hidden: (rows, length, width).
         labels: (rows, length), `NO_LABEL` where there is none.
 

@@ -27,11 +27,11 @@ class StateArrays(NamedTuple):
     """All arrays that a step changes.
 
     Attributes:
-        weights: Weights of the model, fp32.
+        weights: weights of the model, fp32.
         m, v: AdamW's averages, with the structure of the weights.
-        updates: Number of updates that the averages have seen, int32.
-        scale: Loss scale, fp32; 1 except in fp16.
-        good: Steps since the scale was changed, int32.
+        updates: number of updates that the averages have seen, int32.
+        scale: loss scale, fp32; 1 except in fp16.
+        good: steps since the scale was changed, int32.
     """
 
     weights: nnx.State
@@ -54,12 +54,12 @@ def apply_update(
     """Apply a gradient.
 
     Args:
-        state: State before the step.
-        gradient: Gradient of the global batch's loss, times the loss scale, with the structure of the weights.
-        rate: The learning rate.
+        state: state before the step.
+        gradient: gradient of the global batch's loss, times the loss scale, with the structure of the weights.
+        rate: the learning rate.
         section: AdamW's constants.
-        kinds: Kind of update of each weight, in the order of the leaves.
-        dynamic_scale: Whether the loss scale changes, as in fp16.
+        kinds: kind of update of each weight, in the order of the leaves.
+        dynamic_scale: whether the loss scale changes, as in fp16.
 
     Returns:
         The state after the step; the norm of the unscaled gradient before clipping; whether the step was taken. It is
@@ -96,9 +96,9 @@ def _adamw_step(section: OptimizerConfig, factor: Array | float, rate: Array, co
 
     Args:
         section: AdamW's constants.
-        factor: Factor of the gradients.
-        rate: The learning rate.
-        count: Number of this update, from 1.
+        factor: factor of the gradients.
+        rate: the learning rate.
+        count: number of this update, from 1.
     """
     correction1, correction2 = (_bias_correction(beta, count) for beta in (section.beta1, section.beta2))
 

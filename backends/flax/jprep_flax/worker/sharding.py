@@ -36,7 +36,7 @@ def replicate_vectors(table: Array, sharded: bool) -> Array:
 
     Args:
         table: (ids, width).
-        sharded: Whether the ids are sharded along `tensor`.
+        sharded: whether the ids are sharded along `tensor`.
     """
     spec = PartitionSpec(TENSOR if sharded else None)
     return table if batch_shards() == 1 else lax.with_sharding_constraint(table, spec)
@@ -46,9 +46,9 @@ def sum_over_batch(function: Callable[..., Array], weights: Any, *rows: Array) -
     """Return the sum over devices of a function of each device's rows; the gradient of weights is reduced once.
 
     Args:
-        function: Maps all weights and a shard of the rows to a number.
-        weights: A tree of arrays; each device gets them whole, but for what is sharded along `tensor`.
-        rows: Arrays whose first axis is the rows.
+        function: maps all weights and a shard of the rows to a number.
+        weights: a tree of arrays; each device gets them whole, but for what is sharded along `tensor`.
+        rows: arrays whose first axis is the rows.
     """
     if batch_shards() == 1:
         return function(weights, *rows)

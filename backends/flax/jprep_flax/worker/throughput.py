@@ -14,7 +14,7 @@ class ThroughputMeter:
     A thread waits for the end of each step, so that it is known although the training loop does not wait.
 
     Args:
-        steps_per_epoch: Number of steps of an epoch.
+        steps_per_epoch: number of steps of an epoch.
     """
 
     def __init__(self, steps_per_epoch: float) -> None:
@@ -44,8 +44,8 @@ class ThroughputMeter:
         """Count a step that was dispatched to the devices, and wait for the step before it.
 
         Args:
-            loss: A result of the step.
-            tokens: Number of tokens of the step, without padding.
+            loss: a result of the step.
+            tokens: number of tokens of the step, without padding.
         """
         self._tokens, self._steps = self._tokens + tokens, self._steps + 1
         self._running.append((time.monotonic(), self._pool.submit(_end_time, loss)))

@@ -34,10 +34,10 @@ class StepResult(NamedTuple):
     """Figures of a step, on the devices.
 
     Attributes:
-        loss: Loss of the global batch, before the update.
-        norm: Norm of the gradient, before clipping.
-        taken: Whether the step was taken; fp16 skips steps whose loss scale was too large.
-        scale: The loss scale.
+        loss: loss of the global batch, before the update.
+        norm: norm of the gradient, before clipping.
+        taken: whether the step was taken; fp16 skips steps whose loss scale was too large.
+        scale: the loss scale.
     """
 
     loss: Array
@@ -50,12 +50,12 @@ class TrainState:
     """A job's weights and AdamW's averages, with the compiled functions that use them.
 
     Args:
-        job: The job.
-        run: The run directory.
-        resume: The checkpoint to resume from; None to start with the initial weights.
-        context: The devices.
-        layout: The layout of the plan.
-        gradient_checkpointing: Whether to recompute the activations of each layer in the backward pass.
+        job: the job.
+        run: the run directory.
+        resume: the checkpoint to resume from; None to start with the initial weights.
+        context: the devices.
+        layout: the layout of the plan.
+        gradient_checkpointing: whether to recompute the activations of each layer in the backward pass.
     """
 
     def __init__(
@@ -83,9 +83,9 @@ class TrainState:
         """Dispatch a step, and return its figures without waiting for them.
 
         Args:
-            step: Number of the step, from 1.
-            inputs: The global batch; each field is (micro-batches, rows, …).
-            rate: The learning rate.
+            step: number of the step, from 1.
+            inputs: the global batch; each field is (micro-batches, rows, …).
+            rate: the learning rate.
         """
         seed = key(self._job.train.seed, "dropout", step - 1).view(np.uint32)
         with jax.set_mesh(self._context.mesh):

@@ -22,10 +22,10 @@ class Trainer:
     """Train a job on the mesh. The host is a step ahead of the devices, and reads figures only when they are logged.
 
     Args:
-        session: The session.
-        context: The devices.
-        state: The model and its optimizer.
-        loader: Loads batches onto the devices.
+        session: the session.
+        context: the devices.
+        state: the model and its optimizer.
+        loader: loads batches onto the devices.
     """
 
     def __init__(self, session: Session, context: DistributedContext, state: TrainState, loader: BatchLoader) -> None:

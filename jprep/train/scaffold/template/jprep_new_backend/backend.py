@@ -36,7 +36,7 @@ class NewBackend(Backend):
         """Plan a job for a machine.
 
         Raises:
-            ConfigError: The backend does not support the job, or the batch cannot be divided.
+            ConfigError: the backend does not support the job, or the batch cannot be divided.
         """
         options = self.read_options(job.options)
         layout = choose_layout(job, options, host)

@@ -12,9 +12,9 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """`[train.backend.new-backend]`.
 
     Attributes:
-        micro_batch: Rows that go through the model at a time; gradients are accumulated over a batch. 0 uses as many as
+        micro_batch: rows that go through the model at a time; gradients are accumulated over a batch. 0 uses as many as
             fit into memory by the estimate.
-        threads: Threads of numpy; 0 uses all cores.
+        threads: threads of numpy; 0 uses all cores.
     """
 
     micro_batch: int = 0

@@ -22,7 +22,7 @@ class LayerActivations(NamedTuple):
 
     Attributes:
         inputs: (rows, length, width).
-        inner: Output of the activation, (rows, length, inner width).
+        inner: output of the activation, (rows, length, inner width).
     """
 
     inputs: Array
@@ -33,8 +33,8 @@ class LanguageModel:
     """The model.
 
     Args:
-        config: The config of transformers, of model_type `gpt2`.
-        weights: All weights by transformers' names; they may change between calls.
+        config: the config of transformers, of model_type `gpt2`.
+        weights: all weights by transformers' names; they may change between calls.
     """
 
     def __init__(self, config: Mapping[str, Any], weights: Mapping[str, Array]) -> None:
@@ -62,9 +62,9 @@ class LanguageModel:
 
         Args:
             ids: (rows, length), as given to `forward`.
-            activations: From `forward`.
-            hidden: From `forward`, (rows, length, width).
-            gradient: Gradient of the logits, (rows, length, ids).
+            activations: from `forward`.
+            hidden: from `forward`, (rows, length, width).
+            gradient: gradient of the logits, (rows, length, ids).
         """
         gradients = {TOKENS: _outer(gradient, hidden)}
         dx = gradient @ self._weights[TOKENS]

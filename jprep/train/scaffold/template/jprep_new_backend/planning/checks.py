@@ -21,7 +21,7 @@ def check_options(options: Options) -> None:
     """Check each option by itself.
 
     Raises:
-        ConfigError: An option is out of its range.
+        ConfigError: an option is out of its range.
     """
     if min(options.micro_batch, options.threads) < 0:
         fix = "use 0 to let jprep choose"
@@ -32,7 +32,7 @@ def check_job(job: Job) -> None:
     """Check that the backend supports the job's model, task and precision.
 
     Raises:
-        ConfigError: It does not.
+        ConfigError: it does not.
     """
     supported = (
         ("train.model.config.model_type", job.model["model_type"], MODEL_TYPES),
@@ -49,8 +49,8 @@ def environment_findings(python: Path, install: str) -> list[Finding]:
     """Return the versions in an environment.
 
     Args:
-        python: The environment's interpreter.
-        install: The command that installs the environment.
+        python: the environment's interpreter.
+        install: the command that installs the environment.
     """
     try:
         return [Finding(f"numpy {probe_output(python, _PROBE).strip()}")]

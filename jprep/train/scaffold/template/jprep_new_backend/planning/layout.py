@@ -17,11 +17,11 @@ class Layout(NamedTuple):
     """How a batch is divided.
 
     Attributes:
-        micro_batch: Rows that go through the model at a time.
-        accumulate: Number of micro-batches of an update.
-        memory: Bytes, estimated.
-        target: The device that the layout is for.
-        smaller: Smaller micro-batches, for the advice when memory runs out.
+        micro_batch: rows that go through the model at a time.
+        accumulate: number of micro-batches of an update.
+        memory: bytes, estimated.
+        target: the device that the layout is for.
+        smaller: smaller micro-batches, for the advice when memory runs out.
     """
 
     micro_batch: int
@@ -35,7 +35,7 @@ def choose_layout(job: Job, options: Options, host: Host) -> Layout:
     """Choose a layout.
 
     Raises:
-        ConfigError: The backend does not support the job, or the batch cannot be divided.
+        ConfigError: the backend does not support the job, or the batch cannot be divided.
     """
     check_options(options)
     check_job(job)

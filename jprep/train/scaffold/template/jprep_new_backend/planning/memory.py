@@ -10,8 +10,8 @@ def estimate_memory(job: Job, rows: int) -> int:
     """Return the bytes of weights, gradients, optimizer and activations.
 
     Args:
-        job: The job.
-        rows: Rows that go through the model at a time.
+        job: the job.
+        rows: rows that go through the model at a time.
     """
     section = job.train
     return training_memory(job.model, section.task, rows, section.length, section.precision)

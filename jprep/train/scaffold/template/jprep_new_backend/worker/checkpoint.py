@@ -26,7 +26,7 @@ def save(folder: Path, job: Job, weights: Arrays, optimizer: AdamW) -> None:
     """Write a checkpoint's files.
 
     Raises:
-        OSError: The disk is full or not writable.
+        OSError: the disk is full or not writable.
     """
     specs = parameters(job.model, job.train.task)
     shapes = {name: weights[name].shape for name in sorted(specs)}

@@ -20,7 +20,7 @@ def serve_model(folder: Path) -> None:
     """Answer requests from standard input until it ends.
 
     Args:
-        folder: An exported directory.
+        folder: an exported directory.
     """
     serve(lambda: load_model(folder))
 

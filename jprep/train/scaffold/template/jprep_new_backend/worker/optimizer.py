@@ -22,9 +22,9 @@ class AdamW:
     """AdamW with weight decay on weights of two or more dimensions; it changes weights in place.
 
     Args:
-        config: Its constants.
-        m, v: The averages of each trained weight, by name; they are changed in place.
-        updates: Number of updates that the averages have seen.
+        config: its constants.
+        m, v: the averages of each trained weight, by name; they are changed in place.
+        updates: number of updates that the averages have seen.
     """
 
     def __init__(self, config: OptimizerConfig, m: Arrays, v: Arrays, updates: int) -> None:
@@ -34,9 +34,9 @@ class AdamW:
         """Clip the gradients, apply them, and return their norm before clipping.
 
         Args:
-            weights: All weights, by name.
-            gradients: Gradients of the weights that the model uses.
-            rate: The learning rate.
+            weights: all weights, by name.
+            gradients: gradients of the weights that the model uses.
+            rate: the learning rate.
         """
         config, norm = self._config, global_norm(gradients.values())
         factor = config.clip / norm if config.clip and norm > config.clip else 1.0

@@ -19,8 +19,8 @@ class StepResult(NamedTuple):
     """Figures of a step.
 
     Attributes:
-        loss: Mean loss of the batch's labels, before the update.
-        norm: Norm of the gradient, before clipping.
+        loss: mean loss of the batch's labels, before the update.
+        norm: norm of the gradient, before clipping.
     """
 
     loss: float
@@ -31,9 +31,9 @@ class TrainState:
     """A job's model and optimizer.
 
     Args:
-        job: The job.
-        initial: The file of the initial weights.
-        resume: The checkpoint to resume from; None to start with the initial weights.
+        job: the job.
+        initial: the file of the initial weights.
+        resume: the checkpoint to resume from; None to start with the initial weights.
     """
 
     def __init__(self, job: Job, initial: Path, resume: Path | None) -> None:
@@ -50,9 +50,9 @@ class TrainState:
         """Take a step.
 
         Args:
-            parts: The batch in micro-batches, over which gradients are accumulated.
-            labels: Number of labels of the whole batch.
-            rate: The learning rate.
+            parts: the batch in micro-batches, over which gradients are accumulated.
+            labels: number of labels of the whole batch.
+            rate: the learning rate.
         """
         total, gradients = 0.0, dict[str, np.ndarray]()
         for inputs in parts:

@@ -14,9 +14,9 @@ class Trainer:
     """Train a job.
 
     Args:
-        session: The session.
-        state: The model and its optimizer.
-        micro_batch: Rows that go through the model at a time.
+        session: the session.
+        state: the model and its optimizer.
+        micro_batch: rows that go through the model at a time.
     """
 
     def __init__(self, session: Session, state: TrainState, micro_batch: int) -> None:
