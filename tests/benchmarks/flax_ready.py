@@ -1,7 +1,7 @@
-"""A Flax run's steps again, on batches that lie on the devices already; prints their pace as JSON.
+"""Repeat the steps of a Flax run on batches that are already on the devices; print their throughput as JSON.
 
-`python flax_ready.py RUN`, in the backend's environment. By as much as `jprep train` is slower the devices wait for
-batches, figures and whatever else is no step.
+`python flax_ready.py RUN`, in the backend's environment. The difference to the throughput of `jprep train` is the time
+that the devices wait for batches, figures and checkpoints.
 """
 
 from __future__ import annotations
@@ -11,12 +11,10 @@ import sys
 import time
 from pathlib import Path
 
-import msgspec
-
 from jprep.train.planning.host import this_host
 from jprep.train.run.directory import read_job
 from jprep.train.worker.batches import Batches
-from jprep_flax.options import Options
+from jprep_flax.backend import Flax
 from jprep_flax.planning.layout import choose_layout
 from jprep_flax.worker.data import BatchLoader
 from jprep_flax.worker.distributed import join_processes
@@ -26,19 +24,19 @@ from jprep_flax.worker.train_state import TrainState
 def main() -> None:
     run = Path(sys.argv[1])
     job = read_job(run)
-    layout = choose_layout(job, msgspec.convert(job.options, Options), this_host(Path(sys.executable)))
-    with join_processes(layout, rank=0, coordinator="", exact=True, deterministic=True, patience=60.0) as place:
-        updater, feeder = TrainState(job, run, None, place, layout, recompute=False), BatchLoader(job, layout, place)
-        batches, warm = Batches(run, job).train, job.train.log_every
-        ready = [feeder(batches.batch(step)) for step in range(job.steps)]
-        for step, fed in enumerate(ready, 1):
-            updated = updater.update(step, fed.rows, job.train.optimizer.lr)
-            if step == warm:
-                updated.loss.block_until_ready()
-                begun = time.perf_counter()
-        updated.loss.block_until_ready()
-        tokens = sum(fed.tokens for fed in ready[warm:])
-        print(json.dumps(tokens / (time.perf_counter() - begun)))
+    layout = choose_layout(job, Flax().read_options(job.options), this_host(Path(sys.executable)))
+    with join_processes(layout, rank=0, coordinator="", exact=True, deterministic=True, timeout=60.0) as context:
+        state = TrainState(job, run, None, context, layout, gradient_checkpointing=False)
+        load, batches, warmup = BatchLoader(job, layout, context), Batches(run, job).train, job.train.log_every
+        loaded = [load(batches.batch(step)) for step in range(job.steps)]
+        for step, batch in enumerate(loaded, 1):
+            result = state.update(step, batch.inputs, job.train.optimizer.lr)
+            if step == warmup:
+                result.loss.block_until_ready()
+                start = time.perf_counter()
+        result.loss.block_until_ready()
+        tokens = sum(batch.tokens for batch in loaded[warmup:])
+        print(json.dumps(tokens / (time.perf_counter() - start)))
 
 
 if __name__ == "__main__":

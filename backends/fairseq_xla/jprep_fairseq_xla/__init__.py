@@ -1,4 +1,4 @@
-"""jprep's backend for fairseq, on torch_xla or a CPU. Importing this package loads no framework."""
+"""jprep's backend for fairseq, on torch_xla or a CPU. Importing this package imports no framework."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from jprep.plugins import hookimpl
 
 @hookimpl
 def jprep_backends() -> dict[str, str]:
-    """The light half, imported when it is asked for."""
+    """Return the planner by name; it is imported when the backend is used."""
     return {"fairseq-xla": "jprep_fairseq_xla.backend:FairseqXla"}

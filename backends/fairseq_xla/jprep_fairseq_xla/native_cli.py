@@ -1,7 +1,6 @@
-"""fairseq's own programs, mended: `python -m jprep_fairseq_xla.native_cli train DATA-BIN --task masked_lm …`.
+"""fairseq's own programs, patched: `python -m jprep_fairseq_xla.native_cli train DATA-BIN --task masked_lm …`.
 
-For those who run fairseq by hand, on what `jprep dataset export --as fairseq` has written: its console scripts do not
-start on Python 3.11.
+They train on what `jprep dataset export --as fairseq` writes. fairseq's console scripts do not start on Python 3.11.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ PROGRAMS = ("train", "preprocess", "validate", "eval_lm", "generate", "interacti
 
 
 def main(arguments: list[str]) -> int:
-    """Run one of fairseq's programs; its exit code."""
+    """Run one of fairseq's programs, and return its exit code."""
     program, *given = arguments or [""]
     if program not in PROGRAMS:
-        on_stderr(f"jprep: name one of fairseq's programs: {', '.join(PROGRAMS)}")
+        on_stderr(f"jprep: expected one of fairseq's programs: {', '.join(PROGRAMS)}")
         return 2
     try:
         import_fairseq("xla" if "--tpu" in given else "cpu")
@@ -29,7 +28,7 @@ def main(arguments: list[str]) -> int:
         on_stderr(f"jprep: {error}")
         return error.exit_code
     reset_root_logger()
-    # Its checkpoints are pickles of its own classes, which PyTorch from 2.6 on does not load unless it is told to.
+    # Its checkpoints are pickles of its own classes, which PyTorch from 2.6 on refuses to load by default.
     os.environ.setdefault("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
     sys.argv = [f"fairseq-{program}", *given]
     importlib.import_module(f"fairseq_cli.{program}").cli_main()

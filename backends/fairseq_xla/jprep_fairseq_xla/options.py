@@ -1,4 +1,4 @@
-"""`[train.backend.fairseq-xla]`."""
+"""The options in `[train.backend.fairseq-xla]`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any, Literal
 import msgspec
 
 SECTION = "train.backend.fairseq-xla"
-"""The section of the options."""
+"""The section of the options, for error messages."""
 
 RESULT_OPTIONS = ("activation_dropout", "act_dropout")
-"""Of fairseq's own options, those that change what is computed; 0 is as if they were left out."""
+"""Options of fairseq that change the result; 0 is the same as leaving them out."""
 
 Device = Literal["cpu", "xla"]
 
@@ -19,25 +19,27 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """`[train.backend.fairseq-xla]`.
 
     Attributes:
-        device: `xla` is a TPU, or where there is none XLA on the CPU; `cpu` is plain fairseq without torch_xla; `auto`
-            takes `xla` where this machine has TPUs.
-        devices: of `xla` on each host, that one process divides the batch among; 0 is all that this machine has.
-            Without TPUs they are virtual, for trials.
-        hosts: of a TPU slice, each with a process: together they run one program on all devices.
-        processes: of `cpu`, that divide the batch.
-        rows: rows that go through the model at a time on each device; 0 is as many as the estimate says will fit.
-        threads: of each process on a CPU; 0 divides the cores.
-        memory: GiB of each device, or on a CPU of each process: for TPUs, whose memory jprep cannot find out, and to
-            plan for another machine; 0 is this machine's.
-        options: fairseq's own, by the names of its command line with underscores, e.g. `activation_dropout`. One that
-            would change nothing here is refused, and a run does not go on with another of `RESULT_OPTIONS`.
+        device: `xla` is a TPU, or XLA on the CPU if there is none; `cpu` is plain fairseq without torch_xla; `auto`
+            uses `xla` if this machine has TPUs.
+        devices: XLA devices of each host, among which one process shards the batch; 0 uses all of this machine. Without
+            TPUs they are virtual, for trials.
+        hosts: hosts of a TPU slice, with one process each; together they run one program on all devices.
+        processes: processes on a CPU that share the batch.
+        micro_batch: rows that go through the model at a time on each device; gradients are accumulated over a batch. 0
+            uses as many as fit into memory by the estimate.
+        threads: threads of each process on a CPU; 0 divides the cores.
+        memory: GiB of each device, or of each process on a CPU: for TPUs, whose memory jprep cannot detect, and to plan
+            for another machine; 0 detects it.
+        options: fairseq's own options, named as on its command line with underscores, e.g. `activation_dropout`.
+            Options without an effect are refused. A run cannot resume with other values of `activation_dropout` or
+            `act_dropout`.
     """
 
     device: Literal["auto", "cpu", "xla"] = "auto"
     devices: int = 0
     hosts: int = 1
     processes: int = 1
-    rows: int = 0
+    micro_batch: int = 0
     threads: int = 0
     memory: float = 0.0
     options: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Tests of jprep-fairseq-xla, for an environment that has fairseq: `python -m pytest backends/fairseq_xla/tests`."""
+"""Tests of jprep-fairseq-xla, for an environment with fairseq: `python -m pytest backends/fairseq_xla/tests`."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ else:
 
 
 @pytest.fixture(scope="session")
-def by_hand(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
-    """Trains a `model_type` by fairseq itself, once for the same options: see `hand_trained`."""
-    from hand_trained import hand_trained
+def train_natively(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
+    """Return a function that trains a `model_type` with fairseq itself, once for the same options."""
+    from native_training import train_with_fairseq
 
-    return cache(lambda kind, *options: hand_trained(tmp_path_factory.mktemp(kind), kind, *options))
+    return cache(lambda kind, *options: train_with_fairseq(tmp_path_factory.mktemp(kind), kind, *options))

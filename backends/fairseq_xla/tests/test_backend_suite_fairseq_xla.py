@@ -1,4 +1,4 @@
-"""jprep-fairseq-xla keeps what every backend owes: with plain fairseq, and on XLA."""
+"""jprep-fairseq-xla passes the backend suite: with plain fairseq, and on XLA."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class TestFairseqOnACpu(BackendSuite):
     backend = "fairseq-xla"
     options = {"device": "cpu", "threads": 1}
     cases = ("roberta-mlm", "gpt2-clm", "bert-mlm")
-    few_rows = {"rows": 2}
+    few_rows = {"micro_batch": 2}
     two_processes = {"processes": 2}
     half = ("bf16",)
 
@@ -24,6 +24,6 @@ class TestFairseqOnXla(BackendSuite):
     backend = "fairseq-xla"
     options = {"device": "xla", "threads": 1}
     cases = ("roberta-mlm", "gpt2-clm")
-    few_rows = {"rows": 2}
-    ways = {"four devices": {"devices": 4}, "four devices, a row at a time": {"devices": 4, "rows": 1}}
+    few_rows = {"micro_batch": 2}
+    ways = {"four devices": {"devices": 4}, "four devices, one row at a time": {"devices": 4, "micro_batch": 1}}
     half = ("bf16",)

@@ -1,4 +1,4 @@
-"""Checkpoints of fairseq's own become models of transformers', and exported models checkpoints of fairseq's."""
+"""Checkpoints of fairseq convert to models of transformers, and exported models to checkpoints of fairseq."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hand_trained import state_of
+from native_training import state_of
 
 from jprep.errors import ConfigError, InputError, MachineError
 from jprep.io.safetensors_file import TensorFiles, write_tensors
@@ -33,15 +33,15 @@ from jprep_fairseq_xla.worker.inference import load_model, predict
 from tests.fakes import trained_run
 
 LEARNT = {"roberta": (), "bert": (), "gpt2": ("--decoder-learned-pos",)}
-"""What fairseq's architecture lacks to be transformers'."""
+"""Options that make fairseq's architecture match transformers'."""
 
 ROWS = [[0, 9, 30, 404, 408, 8, 70, 2], [0, 70, 8, 31, 2, 1, 1, 1]]
 ROWS_OF = {"roberta": ROWS, "bert": ROWS, "gpt2": [[0, 9, 30, 404, 8, 70, 2]]}
-"""Ids, the second row filled up with padding; fairseq's decoders know no `<mask>`, the last id."""
+"""Ids, the second row with padding; fairseq's decoders have no `<mask>`, the last id."""
 
 
 def from_transformers(folder: Path, rows: list[list[int]]) -> torch.Tensor:
-    """(rows, length, ids), by transformers."""
+    """Return the logits of transformers, (rows, length, ids)."""
     transformers = pytest.importorskip("transformers")
     kind = read_config(folder)["model_type"]
     loader = transformers.AutoModelForMaskedLM if TASKS[kind] == "mlm" else transformers.AutoModelForCausalLM
@@ -51,8 +51,8 @@ def from_transformers(folder: Path, rows: list[list[int]]) -> torch.Tensor:
 
 
 def from_fairseq_itself(checkpoint: Path, data: Path, rows: list[list[int]]) -> torch.Tensor:
-    """(rows, length, ids), by the model that fairseq itself loads."""
-    os.environ["TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"] = "1"  # as `by_hand` has it
+    """Return the logits of the model that fairseq itself loads, (rows, length, ids)."""
+    os.environ["TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"] = "1"  # as in `native_cli`
     from fairseq import checkpoint_utils as utils
 
     try:
@@ -65,13 +65,13 @@ def from_fairseq_itself(checkpoint: Path, data: Path, rows: list[list[int]]) -> 
 
 
 def seen(logits: torch.Tensor, rows: list[list[int]], ids: int = 408) -> torch.Tensor:
-    """Those of tokens that are no padding, and of ids that both have."""
+    """Return the logits of tokens that are not padding, for ids that both have."""
     return logits[torch.tensor(rows) != 1][:, :ids]
 
 
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The checkpoint is copied by this process; all kinds have fairseq's special tokens."""
+    """Export in this process; all kinds of models have fairseq's special tokens."""
     copying(monkeypatch)
     for kind in LEARNT:
         monkeypatch.setitem(trained_run.SETS, kind, "roberta")
@@ -90,7 +90,7 @@ def exported(folder: Path, kind: str, **config: Any) -> Path:
 
 @pytest.fixture(scope="module")
 def roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an exported RoBERTa in `export`, and for fairseq in `out`."""
+    """Return a directory with an exported RoBERTa in `export`, converted for fairseq in `out`."""
     folder = tmp_path_factory.mktemp("roberta")
     with pytest.MonkeyPatch.context() as patched:
         copying(patched)
@@ -100,10 +100,10 @@ def roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("kind", LEARNT)
-def test_what_fairseq_has_trained_is_a_model_of_transformers(
-    kind: str, by_hand: Callable[..., Any], tmp_path: Path
+def test_a_checkpoint_of_fairseq_converts_to_transformers(
+    kind: str, train_natively: Callable[..., Any], tmp_path: Path
 ) -> None:
-    hand = by_hand(kind, *LEARNT[kind])
+    hand = train_natively(kind, *LEARNT[kind])
     folder = tmp_path / "model"
     assert main(["from-fairseq", str(hand.checkpoint), str(hand.tokenizer), str(folder)]) == 0
     wanted, found = (
@@ -123,10 +123,10 @@ def test_what_fairseq_has_trained_is_a_model_of_transformers(
         ("--no-scale-embedding", "--share-decoder-input-output-embed"),
     ],
 )
-def test_embeddings_that_are_scaled_or_shared_are_so_afterwards(
-    options: tuple[str, ...], by_hand: Callable[..., Any], tmp_path: Path
+def test_scaled_and_tied_embeddings_convert(
+    options: tuple[str, ...], train_natively: Callable[..., Any], tmp_path: Path
 ) -> None:
-    hand, rows = by_hand("gpt2", "--decoder-learned-pos", *options), ROWS_OF["gpt2"]
+    hand, rows = train_natively("gpt2", "--decoder-learned-pos", *options), ROWS_OF["gpt2"]
     from_fairseq(hand.checkpoint, hand.tokenizer, tmp_path / "model")
     assert read_config(tmp_path / "model")["tie_word_embeddings"] == (len(options) == 2)
     wanted, found = from_fairseq_itself(hand.checkpoint, hand.bin, rows), from_transformers(tmp_path / "model", rows)
@@ -135,7 +135,7 @@ def test_embeddings_that_are_scaled_or_shared_are_so_afterwards(
 
 
 @pytest.mark.parametrize("kind", LEARNT)
-def test_an_exported_model_is_one_of_fairseq_s_and_comes_back(kind: str, tmp_path: Path) -> None:
+def test_an_exported_model_converts_to_fairseq_and_back(kind: str, tmp_path: Path) -> None:
     model = exported(tmp_path, kind)
     assert main(["to-fairseq", str(model), str(tmp_path / "out")]) == 0
     checkpoint, rows = tmp_path / "out" / "model.pt", ROWS_OF[kind]
@@ -170,7 +170,7 @@ def test_a_checkpoint_for_fairseq_depends_on_no_machine(tmp_path: Path) -> None:
     assert there.read_bytes() == here.read_bytes()
 
 
-def test_what_fails_leaves_the_older_folder_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_keeps_the_previous_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out"
     write_for_fairseq(exported(tmp_path / "a", "gpt2"), out)
     before = {path.name: path.read_bytes() for path in out.iterdir()}
@@ -183,7 +183,7 @@ def test_what_fails_leaves_the_older_folder_whole(tmp_path: Path, monkeypatch: p
     write_for_fairseq(other, out)
     assert sorted(path.name for path in out.iterdir()) == ["dict.txt", "model.pt", "sentencepiece.bpe.model"]
     (out / "notes.txt").write_text("an evening of work")
-    with pytest.raises(ConfigError, match="something else lies here"):
+    with pytest.raises(ConfigError, match="holds other files"):
         write_for_fairseq(other, out)
     assert (out / "notes.txt").exists()
 
@@ -193,7 +193,7 @@ def full_disk(state: Any, path: Path) -> None:
     raise RuntimeError("enforce fail at inline_container.cc")
 
 
-def test_a_token_type_that_is_not_zero_is_added_to_the_positions(tmp_path: Path) -> None:
+def test_a_nonzero_token_type_is_added_to_the_positions(tmp_path: Path) -> None:
     folder = exported(tmp_path, "roberta")
     path, types = folder / "model.safetensors", "roberta.embeddings.token_type_embeddings.weight"
     arrays = {name: np.array(array) for name, array in TensorFiles([path]).items()}
@@ -209,7 +209,7 @@ def test_a_token_type_that_is_not_zero_is_added_to_the_positions(tmp_path: Path)
 
 
 class Answering:
-    """The worker that `jprep infer` asks, in this process."""
+    """The worker of `jprep infer`, in this process."""
 
     def __init__(self, folder: Path, backend: str) -> None:
         self._model, self._config = load_model(folder)
@@ -222,9 +222,7 @@ class Answering:
 
 
 @pytest.mark.parametrize("text", ["日本語<mask>東京", "日本の首都は<mask>である。", "ﾃﾞｰﾀ １２３<mask>、Ａｂｃ 東京"])
-def test_raw_text_with_a_mask_gets_the_same_answer_everywhere(
-    text: str, roberta: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fill_mask_gives_the_same_result_everywhere(text: str, roberta: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("sentencepiece")
     from fairseq.models.roberta import RobertaModel
 
@@ -247,8 +245,8 @@ def test_raw_text_with_a_mask_gets_the_same_answer_everywhere(
     assert found.values.tolist() == shares and tokenizer.convert_ids_to_tokens(found.indices.tolist()) == pieces
 
 
-def test_a_run_begins_with_converted_weights(by_hand: Callable[..., Any], tmp_path: Path) -> None:
-    hand = by_hand("roberta")
+def test_a_run_starts_from_converted_weights(train_natively: Callable[..., Any], tmp_path: Path) -> None:
+    hand = train_natively("roberta")
     from_fairseq(hand.checkpoint, hand.tokenizer, tmp_path / "model")
     given = tmp_path / "model" / "model.safetensors"
     model = trained_run.model_of("roberta")
@@ -258,18 +256,18 @@ def test_a_run_begins_with_converted_weights(by_hand: Callable[..., Any], tmp_pa
     assert (tmp_path / "init.safetensors").read_bytes() == given.read_bytes()
 
 
-def test_fairseq_goes_on_with_a_model_that_jprep_trained(tmp_path: Path, by_hand: Callable[..., Any]) -> None:
+def test_fairseq_fine_tunes_a_model_that_jprep_trained(tmp_path: Path, train_natively: Callable[..., Any]) -> None:
     folder = exported(tmp_path, "roberta", max_position_embeddings=34)
     write_for_fairseq(folder, tmp_path / "out")
-    trained = by_hand("roberta", f"--finetune-from-model={tmp_path}/out/model.pt")
-    assert "loading pretrained model from" in trained.said.lower() and len(trained.losses) == 8
+    trained = train_natively("roberta", f"--finetune-from-model={tmp_path}/out/model.pt")
+    assert "loading pretrained model from" in trained.output.lower() and len(trained.losses) == 8
 
 
 def test_code_in_an_option_does_not_run(
-    by_hand: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    train_natively: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    hand = by_hand("gpt2", "--decoder-learned-pos")
+    hand = train_natively("gpt2", "--decoder-learned-pos")
     options = {"character_embeddings": True, "character_filters": "__import__('os').system('touch it-ran')"}
     with pytest.raises(ConfigError, match="character_embeddings"):
         from_fairseq(changed(hand.checkpoint, tmp_path, **options), hand.tokenizer, tmp_path / "model")
@@ -277,7 +275,7 @@ def test_code_in_an_option_does_not_run(
 
 
 def changed(checkpoint: Path, folder: Path, **options: Any) -> Path:
-    """A checkpoint with other options of the model."""
+    """Return a checkpoint with other options of the model."""
     state = state_of(checkpoint)
     held = state["cfg"]["model"]
     (held if isinstance(held, dict) else vars(held)).update(options)
@@ -286,7 +284,7 @@ def changed(checkpoint: Path, folder: Path, **options: Any) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("kind", "options", "said"),
+    ("kind", "options", "message"),
     [
         ("roberta", {"encoder_normalize_before": True}, "encoder_normalize_before = True"),
         ("roberta", {"untie_weights_roberta": True}, "untie_weights_roberta"),
@@ -302,19 +300,19 @@ def changed(checkpoint: Path, folder: Path, **options: Any) -> Path:
         ("gpt2", {"adaptive_softmax_cutoff": "100,200"}, "adaptive_softmax_cutoff"),
     ],
 )
-def test_what_transformers_cannot_be_is_refused_by_name(
-    kind: str, options: dict[str, Any], said: str, by_hand: Callable[..., Any], tmp_path: Path
+def test_unsupported_options_of_fairseq_are_refused_by_name(
+    kind: str, options: dict[str, Any], message: str, train_natively: Callable[..., Any], tmp_path: Path
 ) -> None:
-    hand = by_hand(kind, *LEARNT[kind])
-    with pytest.raises(ConfigError, match=said):
+    hand = train_natively(kind, *LEARNT[kind])
+    with pytest.raises(ConfigError, match=message):
         from_fairseq(changed(hand.checkpoint, tmp_path, **options), hand.tokenizer, tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
 
-def test_a_checkpoint_of_before_hydra_and_in_half_precision_is_read(
-    by_hand: Callable[..., Any], tmp_path: Path
+def test_a_checkpoint_from_before_hydra_in_half_precision_is_read(
+    train_natively: Callable[..., Any], tmp_path: Path
 ) -> None:
-    hand = by_hand("roberta")
+    hand = train_natively("roberta")
     state = state_of(hand.checkpoint)
     old = {"args": state["cfg"]["model"], "model": {name: one.half() for name, one in state["model"].items()}}
     torch.save(old, tmp_path / "old.pt", _use_new_zipfile_serialization=False)
@@ -324,8 +322,8 @@ def test_a_checkpoint_of_before_hydra_and_in_half_precision_is_read(
     assert read_export(tmp_path / "model").step == 0
 
 
-def test_another_dictionary_than_the_tokenizer_s_is_refused(by_hand: Callable[..., Any], tmp_path: Path) -> None:
-    hand, given = by_hand("roberta"), tmp_path / "dict.txt"
+def test_a_dictionary_of_another_tokenizer_is_refused(train_natively: Callable[..., Any], tmp_path: Path) -> None:
+    hand, given = train_natively("roberta"), tmp_path / "dict.txt"
     lines = (hand.bin / "dict.txt").read_text(encoding="utf-8").splitlines()
 
     def converted(lines: list[str], checkpoint: Path = hand.checkpoint) -> Path:
@@ -335,13 +333,13 @@ def test_another_dictionary_than_the_tokenizer_s_is_refused(by_hand: Callable[..
 
     plain = converted(lines)
     kept = (plain / "model.safetensors").read_bytes()
-    for other, said in (
+    for other, message in (
         (lines[:-1], "409 symbols, and dict.txt has 408"),
         ([*lines[:-1], "何 1"], "lacks 1 of its pieces"),
         ([*lines[:-1], lines[0]], "twice"),
         ([*lines[:-1], "<pad> 1"], "twice"),
     ):
-        with pytest.raises((ConfigError, InputError), match=said):
+        with pytest.raises((ConfigError, InputError), match=message):
             converted(other)
     small = trained_run.finished(tmp_path / "small", trained_run.small("bpe", special=["roberta", "[X]"]))
     with pytest.raises(ConfigError, match="was trained with 409 symbols"):
@@ -360,12 +358,12 @@ def test_another_dictionary_than_the_tokenizer_s_is_refused(by_hand: Callable[..
     assert (found / "model.safetensors").read_bytes() == kept, "rows are found by their symbols"
 
 
-def test_what_fairseq_cannot_be_is_refused(tmp_path: Path) -> None:
-    for number, (kind, config, said) in enumerate((
+def test_models_that_fairseq_does_not_support_are_refused(tmp_path: Path) -> None:
+    for number, (kind, config, message) in enumerate((
         ("bert", {"layer_norm_eps": 1e-12}, "epsilon"),
         ("roberta", {"hidden_act": "relu"}, "head"),
         ("gpt2", {"layer_norm_epsilon": 1e-6}, "layer_norm_epsilon = 1e-05"),
     )):  # fmt: skip
-        with pytest.raises(ConfigError, match=said):
+        with pytest.raises(ConfigError, match=message):
             write_for_fairseq(exported(tmp_path / str(number), kind, **config), tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -1,6 +1,6 @@
-"""A TPU slice of two hosts, played by this machine: each process computes all of it, and the first one writes.
+"""A TPU slice of two hosts, simulated on this machine: each process computes everything, and the first one writes.
 
-What joins the hosts' devices is PJRT, which does it on TPUs only.
+PJRT joins the devices of hosts on TPUs only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not find_spec("torch_xla"), reason="torch_xla is
 
 
 @pytest.mark.parametrize("backend", ["fairseq-xla", pytest.param("torch", marks=pytest.mark.soak)])
-def test_two_hosts_make_the_steps_of_one_and_go_on_together(backend: str, tmp_path: Path) -> None:
+def test_two_hosts_take_the_steps_of_one_and_resume_together(backend: str, tmp_path: Path) -> None:
     if backend == "torch" and not find_spec("transformers"):
         pytest.skip("transformers is not here")
     bench = SuiteRunner(tmp_path, backend, {"device": "xla", "devices": 1, "threads": 1})
@@ -34,7 +34,7 @@ def test_two_hosts_make_the_steps_of_one_and_go_on_together(backend: str, tmp_pa
     ]  # fmt: skip
 
 
-def test_hosts_that_are_not_all_there_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_hosts_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     from torch_xla import runtime
 
     found = {"use_spmd": lambda: None, "global_runtime_device_count": lambda: 8, "process_count": lambda: 2}

@@ -1,4 +1,4 @@
-"""A CPU whose memory is full ends a run at once, and the message says which micro-batch would fit."""
+"""Running out of memory on a CPU ends a run at once, and the message names a micro-batch that would fit."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from jprep.testing.backend_suite.runner import SuiteRunner
 from tests.fakes.memory_limit import assert_out_of_memory, train_with_memory_limit
 
 
-def test_memory_that_runs_out_on_a_cpu_is_not_tried_again(tmp_path: Path) -> None:
+def test_running_out_of_memory_on_a_cpu_is_not_retried(tmp_path: Path) -> None:
     trained = train_with_memory_limit(SuiteRunner(tmp_path, "fairseq-xla", {"device": "cpu", "threads": 1}), 2.6)
     assert_out_of_memory(trained, "fairseq-xla")

@@ -1,4 +1,4 @@
-"""fairseq's models with a file's weights: the same numbers as transformers', there and back."""
+"""fairseq's models have the weights and outputs of transformers, and convert back."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ IDS = [9, 30, 31, 32, 8, 70, 71]
 
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The checkpoint is copied by this process."""
+    """Export in this process."""
     monkeypatch.setattr(
         weights, "_run_worker", lambda name, run, checkpoint, folder: CheckpointReader(checkpoint).export(folder)
     )
@@ -43,7 +43,7 @@ def numbers(name: str, shape: tuple[int, ...]) -> Any:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_weights_come_back_as_they_went(kind: str, tmp_path: Path) -> None:
+def test_weights_survive_a_round_trip(kind: str, tmp_path: Path) -> None:
     config, task = read_job(trained_run(tmp_path, TASKS[kind], kind)).model, TASKS[kind]
     ours = {name: numbers(name, tensor.shape) for name, tensor in parameters(config, task).items()}
     theirs = to_fairseq_weights(config, task, ours.__getitem__)
@@ -66,14 +66,13 @@ def test_logits_are_those_of_transformers(kind: str, activation: str, tmp_path: 
     assert torch.allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
-def test_masks_are_filled_as_by_fairseq_itself(tmp_path: Path) -> None:
+def test_fill_mask_gives_the_result_of_fairseq_itself(tmp_path: Path) -> None:
     model, config = load_model(exported(tmp_path, "roberta"))
     from fairseq.models.roberta.hub_interface import RobertaHubInterface
-
     from jprep_fairseq_xla.models.registered_classes import IdDictionary
 
     class AsIds:
-        """Text is ids already."""
+        """A text is a list of ids."""
 
         def encode(self, text: str) -> str:
             return text.strip()
@@ -99,7 +98,7 @@ def test_masks_are_filled_as_by_fairseq_itself(tmp_path: Path) -> None:
     assert [guess.probability for guess in ours] == pytest.approx([share for _, share, _ in theirs], rel=1e-5)
 
 
-def test_each_token_is_the_likeliest_after_all_before_it(tmp_path: Path) -> None:
+def test_generation_appends_the_most_probable_token(tmp_path: Path) -> None:
     model, config = load_model(exported(tmp_path, "gpt2"))
     found = predict(model, config, Generate(ids=IDS, tokens=5)).ids
     row = list(IDS)
@@ -112,11 +111,11 @@ def test_each_token_is_the_likeliest_after_all_before_it(tmp_path: Path) -> None
     assert ended == found[: found.index(found[2])]
 
 
-def test_what_a_model_cannot_is_said(tmp_path: Path) -> None:
+def test_unsupported_requests_and_models_are_refused(tmp_path: Path) -> None:
     folder = exported(tmp_path, "bert")
     model, config = load_model(folder)
     for request in (Generate(ids=IDS, tokens=1), Classify(ids=IDS)):
-        with pytest.raises(InputError, match="cannot"):
+        with pytest.raises(InputError, match="does not support"):
             predict(model, config, request)
     with pytest.raises(InputError, match="from 0 to below"):
         predict(model, config, FillMask(ids=[99999], mask=4))
@@ -124,5 +123,5 @@ def test_what_a_model_cannot_is_said(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="lacks the tensor"):
         load_model(folder)
     (folder / "config.json").write_text(json.dumps(config | {"architectures": ["BertForPreTraining"]}))
-    with pytest.raises(InputError, match="cannot be a BertForPreTraining"):
+    with pytest.raises(InputError, match="does not support a BertForPreTraining"):
         load_model(folder)

@@ -1,4 +1,4 @@
-"""Checkpoints of fairseq's are pickles: only weights and options are taken out of them, and damage is said."""
+"""Checkpoints of fairseq are pickles: only weights and options are read, and damage is reported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from hand_trained import state_of
+from native_training import state_of
 
 from jprep.errors import ConfigError, InputError
 from jprep_fairseq_xla.convert.__main__ import main
@@ -42,44 +42,42 @@ def test_code_in_a_checkpoint_does_not_run(old: bool, tmp_path: Path, monkeypatc
     assert not Path(MARK).exists()
 
 
-def test_weights_that_are_missing_strange_or_no_numbers_are_refused(
-    by_hand: Callable[..., Any], tmp_path: Path
-) -> None:
-    hand = by_hand("roberta")
+def test_missing_extra_and_invalid_weights_are_refused(train_natively: Callable[..., Any], tmp_path: Path) -> None:
+    hand = train_natively("roberta")
     base = "encoder.sentence_encoder."
     name = f"{base}layers.1.self_attn.k_proj.weight"
 
-    def refused(change: Callable[[dict[str, Any]], Any], said: str) -> None:
+    def refused(change: Callable[[dict[str, Any]], Any], message: str) -> None:
         state = state_of(hand.checkpoint)
         change(state["model"])
         torch.save(state, tmp_path / "changed.pt")
-        with pytest.raises((ConfigError, InputError), match=said):
+        with pytest.raises((ConfigError, InputError), match=message):
             from_fairseq(tmp_path / "changed.pt", hand.tokenizer, tmp_path / "model")
         assert not (tmp_path / "model").exists()
 
     refused(lambda model: model.pop(name), "k_proj")
     refused(lambda model: model.pop(f"{base}embed_tokens.weight"), "embed_tokens")
-    refused(lambda model: model.update({name: model[name][:3].clone()}), "k_proj.weight cannot make")
+    refused(lambda model: model.update({name: model[name][:3].clone()}), "k_proj.weight cannot be converted")
     refused(lambda model: model[name].fill_(float("nan")), "is none")
     refused(
         lambda model: model.update({"encoder.adapter.weight": torch.zeros(2)}),
-        "no place for the tensor encoder.adapter",
+        "no counterpart of the tensor encoder.adapter",
     )
-    refused(lambda model: model.update({"encoder.lm_head.weight": torch.zeros(409, 16)}), "another table")
-    refused(lambda model: model.update({"encoder.lm_head.bias": torch.zeros(7)}), "lm_head.bias cannot make")
-    refused(lambda model: model.update({name: torch.tensor(1.0)}), "k_proj.weight cannot make")
-    refused(lambda model: model.update({name: torch.zeros(1).expand(1 << 20, 1 << 20)}), "larger than itself")
-    refused(lambda model: model.update({name: "weights"}), "no tensor")
-    refused(lambda model: model.update({name: torch.zeros(2, 2, device="meta")}), "no tensor")
-    refused(lambda model: model.update({f"{base}layers.{10**12}.fc1.bias": torch.zeros(2)}), "no place for")
+    refused(lambda model: model.update({"encoder.lm_head.weight": torch.zeros(409, 16)}), "differs from the input")
+    refused(lambda model: model.update({"encoder.lm_head.bias": torch.zeros(7)}), "lm_head.bias cannot be converted")
+    refused(lambda model: model.update({name: torch.tensor(1.0)}), "k_proj.weight cannot be converted")
+    refused(lambda model: model.update({name: torch.zeros(1).expand(1 << 20, 1 << 20)}), "larger than the file")
+    refused(lambda model: model.update({name: "weights"}), "not a tensor")
+    refused(lambda model: model.update({name: torch.zeros(2, 2, device="meta")}), "not a tensor")
+    refused(lambda model: model.update({f"{base}layers.{10**12}.fc1.bias": torch.zeros(2)}), "no counterpart")
 
 
-def test_damaged_and_strange_files_are_refused(by_hand: Callable[..., Any], tmp_path: Path) -> None:
-    whole = by_hand("roberta").checkpoint.read_bytes()
+def test_damaged_and_other_files_are_refused(train_natively: Callable[..., Any], tmp_path: Path) -> None:
+    whole = train_natively("roberta").checkpoint.read_bytes()
     path = tmp_path / "one.pt"
     for data in (b"", b"text", whole[:-100], whole[: len(whole) // 2], b"PK\x05\x06" + bytes(18)):
         path.write_bytes(data)
-        with pytest.raises(InputError, match="no checkpoint of fairseq"):
+        with pytest.raises(InputError, match="not a checkpoint of fairseq"):
             read_checkpoint(path)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("archive/data.pkl", bytes(1 << 20))
@@ -87,8 +85,8 @@ def test_damaged_and_strange_files_are_refused(by_hand: Callable[..., Any], tmp_
         read_checkpoint(path)
     for state in ([], {"model": []}, {"model": {}}, {"model": {}, "cfg": []}, {"model": {}, "cfg": {"model": 3}}):
         torch.save(state, path)
-        with pytest.raises(InputError, match="no checkpoint of fairseq"):
+        with pytest.raises(InputError, match="not a checkpoint of fairseq"):
             read_checkpoint(path)
-    with pytest.raises(ConfigError, match="cannot be read"):
+    with pytest.raises(ConfigError, match="cannot read"):
         read_checkpoint(tmp_path / "none.pt")
     assert main(["from-fairseq", str(path), "tokenizer", str(tmp_path / "model")]) == 4

@@ -1,4 +1,4 @@
-"""How a job is laid out, what fairseq is told, and what is refused."""
+"""The layout of a job, fairseq's options for it, and what is refused."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ import pytest
 from jprep.errors import ConfigError, MachineError
 from jprep.train.backend import Finding, Host, Plan
 from jprep.train.launcher import import_probe
+from jprep.train.planning import checks as shared_checks
 from jprep.train.run.directory import read_job
-from jprep_fairseq_xla import backend
 from jprep_fairseq_xla.backend import FairseqXla
 from jprep_fairseq_xla.options import Options
+from jprep_fairseq_xla.planning import checks, layout
 from jprep_fairseq_xla.planning.fairseq_options import check_user_options, command_line
 from jprep_fairseq_xla.planning.versions import check_versions
 from jprep_fairseq_xla.worker import environment_report
@@ -33,10 +34,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def chips(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many devices of TPUs this machine has."""
+    """The number of TPU devices that this machine has."""
     found = [0]
-    for module in (backend, xla):
-        monkeypatch.setattr(module, "tpus", lambda: found[0])
+    for module in (checks, layout, xla):
+        monkeypatch.setattr(module, "tpu_count", lambda: found[0])
     return found
 
 
@@ -48,49 +49,49 @@ def plan(run: Path, model: dict[str, Any] | None = None, precision: str = "fp32"
     return FairseqXla().plan(changed, run, HOST)
 
 
-def test_a_machine_with_tpus_has_one_process_for_all_of_them(run: Path, chips: list[int]) -> None:
+def test_one_process_drives_all_tpus_of_a_machine(run: Path, chips: list[int]) -> None:
     chips[0] = 8
     found = plan(run)
     assert (found.processes, found.micro_batch, found.accumulate) == (1, 16, 1)
     assert found.env["PJRT_DEVICE"] == "TPU" and "CPU_NUM_DEVICES" not in found.env
     assert found.settings["tpu"] is True and any("PJRT_DEVICE=TPU" in note for note in found.notes)
-    assert (plan(run, rows=1).micro_batch, plan(run, rows=1).accumulate) == (8, 2)
+    assert (plan(run, micro_batch=1).micro_batch, plan(run, micro_batch=1).accumulate) == (8, 2)
 
 
-def test_without_tpus_it_is_plain_fairseq_and_xla_s_devices_are_virtual(run: Path) -> None:
+def test_without_tpus_the_default_is_plain_fairseq_and_xla_devices_are_virtual(run: Path) -> None:
     assert plan(run).settings["cpu"] is True and "PJRT_DEVICE" not in plan(run).env
     found = plan(run, device="xla", devices=4)
     assert (found.env["PJRT_DEVICE"], found.env["CPU_NUM_DEVICES"]) == ("CPU", "4")
     assert "4 virtual CPU" in found.notes[0]
 
 
-def test_a_slice_has_one_process_on_each_host_and_the_plan_says_what_to_type_there(run: Path, chips: list[int]) -> None:
+def test_each_host_of_a_slice_has_a_process_and_the_plan_has_its_command(run: Path, chips: list[int]) -> None:
     chips[0] = 4
     found = plan(run, hosts=2)
     assert (found.processes, found.machines, found.micro_batch, found.accumulate) == (2, 2, 8, 1)
     assert "CPU_NUM_DEVICES" not in found.env and found.settings["distributed_world_size"] == 1
-    assert {"--devices", "8", "--hosts", "2", "--rows", "16"} <= set(found.argv)
+    assert {"--devices", "8", "--hosts", "2", "--micro-batch", "16"} <= set(found.argv)
     assert "8 TPU devices" in found.notes[0] and "2 hosts" in found.notes[0]
     assert found.notes[-1].endswith(f": python -m jprep.train.launcher.multihost {run} NUMBER")
-    with pytest.raises(ConfigError, match="divided among 12 devices"):
+    with pytest.raises(ConfigError, match="divided among 12 processes or devices"):
         plan(run, hosts=3)
 
 
-def test_without_tpus_a_slice_is_a_trial_and_the_plan_says_so(run: Path) -> None:
-    found = plan(run, device="xla", devices=2, hosts=2, rows=2)
+def test_a_slice_without_tpus_is_a_trial_and_the_plan_says_so(run: Path) -> None:
+    found = plan(run, device="xla", devices=2, hosts=2, micro_batch=2)
     assert (found.processes, found.micro_batch, found.accumulate) == (2, 4, 2)
     assert found.env["CPU_NUM_DEVICES"] == "4" and any("computes all of it" in note for note in found.notes)
-    assert not any("joining" in note for note in plan(run, device="xla", devices=2).notes)
+    assert not any("multihost" in note for note in plan(run, device="xla", devices=2).notes)
     for wrong in ({"device": "cpu", "hosts": 2}, {"device": "xla", "hosts": 0}):
         with pytest.raises(ConfigError, match="hosts"):
             plan(run, **wrong)
 
 
 def test_a_batch_is_divided_evenly_or_not_at_all(run: Path) -> None:
-    with pytest.raises(ConfigError, match="divided among 3 devices"):
+    with pytest.raises(ConfigError, match="divided among 3 processes or devices"):
         plan(run, device="xla", devices=3)
-    with pytest.raises(ConfigError, match="3 at a time"):
-        plan(run, rows=3)
+    with pytest.raises(ConfigError, match="micro-batch of 3"):
+        plan(run, micro_batch=3)
     with pytest.raises(ConfigError, match="one process"):
         plan(run, device="xla", processes=2)
     with pytest.raises(ConfigError, match="not devices"):
@@ -98,63 +99,63 @@ def test_a_batch_is_divided_evenly_or_not_at_all(run: Path) -> None:
 
 
 def test_the_job_becomes_fairseq_s_options(run: Path) -> None:
-    job, told = read_job(run), plan(run).settings
-    assert told["arch"] == "roberta" and told["criterion"] == "masked_lm"
-    assert told["max_positions"] == job.model["max_position_embeddings"] - job.model["pad_token_id"] - 1
-    assert told["weight_decay"] == job.train.optimizer.weight_decay and told["total_num_update"] == job.steps
+    job, options = read_job(run), plan(run).settings
+    assert options["arch"] == "roberta" and options["criterion"] == "masked_lm"
+    assert options["max_positions"] == job.model["max_position_embeddings"] - job.model["pad_token_id"] - 1
+    assert options["weight_decay"] == job.train.optimizer.weight_decay and options["total_num_update"] == job.steps
     assert command_line({"a_b": 1, "c": True, "d": False}) == ["--a-b", "1", "--c"]
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("lr", "train.optimizer.lr"),
         ("mask_whole_words", "train.masking.whole_word"),
         ("sample_break_mode", "train.packing"),
         ("save_interval_updates", "train.checkpoint.every_steps"),
         ("activation_droput", "did you mean 'activation_dropout'"),
-        ("data_buffer_size", "leave it out"),
+        ("data_buffer_size", "remove it"),
     ],
 )
-def test_an_option_that_has_no_effect_is_refused_by_its_name(run: Path, name: str, said: str) -> None:
+def test_options_without_an_effect_are_refused_by_name(run: Path, name: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         plan(run, options={name: 1})
-    assert name in caught.value.what and said in str(caught.value)
+    assert name in caught.value.what and message in str(caught.value)
 
 
-def test_an_option_that_has_one_is_passed_on(run: Path) -> None:
+def test_options_with_an_effect_are_passed_on(run: Path) -> None:
     assert plan(run, options={"activation_dropout": 0.1}).settings["activation_dropout"] == 0.1
     check_user_options("gpt2", {"checkpoint_activations": True})
     with pytest.raises(ConfigError, match="no effect when a bert"):
         check_user_options("bert", {"checkpoint_activations": True})
 
 
-def test_options_that_change_what_is_trained_are_told_apart() -> None:
+def test_options_that_change_the_result_are_reported() -> None:
     chosen = {"activation_dropout": 0.1, "act_dropout": 0.0, "checkpoint_activations": True}
     assert FairseqXla().result_options(Options(options=chosen)) == {"activation_dropout": 0.1}
     assert FairseqXla().result_options(Options()) == {}
 
 
-def test_what_fairseq_has_not_is_refused(run: Path) -> None:
-    for model, said in (
-        ({"model_type": "electra"}, "no electra"),
-        ({"type_vocab_size": 2}, "type_vocab_size of 2"),
-        ({"hidden_act": "silu"}, "hidden_act of 'silu'"),
+def test_models_that_fairseq_does_not_support_are_refused(run: Path) -> None:
+    for model, message in (
+        ({"model_type": "electra"}, "cannot train a electra"),
+        ({"type_vocab_size": 2}, "type_vocab_size = 2"),
+        ({"hidden_act": "silu"}, "hidden_act = 'silu'"),
     ):
-        with pytest.raises(ConfigError, match=said):
+        with pytest.raises(ConfigError, match=message):
             plan(run, model)
     with pytest.raises(ConfigError, match="fp16"):
         plan(run, precision="fp16")
 
 
-def test_what_is_wrong_is_said_with_the_command_that_mends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend, "worker_python", lambda half, options: Path(sys.executable))
+def test_check_reports_problems_with_a_fix(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_checks, "worker_python", lambda backend, options: Path(sys.executable))
     monkeypatch.setattr(
-        backend, "_ASK", "print('torch 2.13, and another is mended\\njprep backends install'); exit(1)#{!r}"
+        checks, "_PROBE", "print('torch 2.13, but another version is patched\\njprep backends install'); exit(1)#{!r}"
     )
     [found] = FairseqXla().check(Options(device="xla"))
     assert (found.level, found.fix) == ("error", "jprep backends install") and "torch 2.13" in found.what
-    monkeypatch.setattr(backend, "_ASK", "print('fairseq 0.12.2')#{!r}")
+    monkeypatch.setattr(checks, "_PROBE", "print('fairseq 0.12.2')#{!r}")
     assert [one.level for one in FairseqXla().check(Options(device="xla"))] == ["ok", "note"]
     assert [one.level for one in FairseqXla().check(Options())] == ["ok"]
 
@@ -175,14 +176,12 @@ def test_other_versions_are_refused_before_they_are_imported() -> None:
         check_versions("cpu", nothing)
 
 
-def test_what_is_wrong_with_its_environment_comes_with_what_mends_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_check_reports_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     python = tmp_path / "python"
-    monkeypatch.setattr(backend, "worker_python", lambda half, options: python)
+    monkeypatch.setattr(shared_checks, "worker_python", lambda backend, options: python)
 
-    def found(code: int, *said: str, **options: Any) -> list[Finding]:
-        python.write_text("#!/bin/sh\n" + "".join(f"echo '{line}'\n" for line in said) + f"exit {code}\n")
+    def found(code: int, *message: str, **options: Any) -> list[Finding]:
+        python.write_text("#!/bin/sh\n" + "".join(f"echo '{line}'\n" for line in message) + f"exit {code}\n")
         python.chmod(0o755)
         return FairseqXla().check(Options(**options))
 
@@ -195,11 +194,11 @@ def test_what_is_wrong_with_its_environment_comes_with_what_mends_it(
     assert slow.level == "error" and "slow or busy" in slow.what and "install" not in slow.fix
 
 
-def test_what_cannot_be_imported_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def torn(device: str) -> None:
+def test_import_errors_are_reported(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def fail(device: str) -> None:
         raise ImportError("libcudart.so.12: no such file")
 
-    monkeypatch.setattr(environment_report, "import_fairseq", torn)
+    monkeypatch.setattr(environment_report, "import_fairseq", fail)
     assert environment_report.print_environment_report("xla") == 1
     what, fix = capsys.readouterr().out.splitlines()
     assert "libcudart" in what and fix == "jprep backends install fairseq-xla --set device=xla --restart"

@@ -1,4 +1,4 @@
-"""The recipe that is made for this backend goes all the way, and a run that is killed ends as one that is not."""
+"""The recipe for this backend runs to the end, and a killed run has the losses of an undisturbed one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def jprep(place: Path, *words: object, **env: str) -> None:
 
 
 def train(corpus: Path, work: Path, **env: str) -> Path:
-    """Do the recipe's steps at scale tiny; the run."""
+    """Run the recipe at scale tiny; return the run directory."""
     changes = [part for key, value in SETTINGS.items() for part in ("--set", f"{key}={value}")]
     words = ["run", RECIPE, "--corpus", corpus, "--scale", "tiny", "--work", work, "--workers", 1, *changes]
     jprep(corpus, *words, **env)

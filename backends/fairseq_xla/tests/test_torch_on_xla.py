@@ -1,4 +1,4 @@
-"""The backend torch on XLA's devices: it has no environment with torch_xla of its own to be tested in."""
+"""The backend torch on XLA devices, tested in the environment that has torch_xla."""
 
 from __future__ import annotations
 

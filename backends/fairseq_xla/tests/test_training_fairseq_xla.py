@@ -1,4 +1,4 @@
-"""Updates by fairseq's trainer: its optimizer's arithmetic, and how often XLA compiles."""
+"""Updates by fairseq's trainer: the optimizer's arithmetic, memory, and compilations of XLA."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEVICE = "xla" if find_spec("torch_xla") else "cpu"
 
 
 def stepped(decay: float) -> list[float]:
-    """docs/training.md's example: a matrix of one weight, three gradients."""
+    """Return the example of docs/training.md: a matrix of one weight, three gradients."""
     weight = torch.nn.Parameter(torch.full((1, 1), 0.5))
     groups = [{"params": [weight], "weight_decay": decay}]
     adam, found = XlaAdamW(groups, 0.1, (0.9, 0.999), 0.001), []
@@ -34,7 +34,7 @@ def stepped(decay: float) -> list[float]:
     return found
 
 
-def test_adamw_is_that_of_the_page() -> None:
+def test_adamw_is_the_documented_one() -> None:
     assert stepped(0.01) == pytest.approx([0.3998322259, 0.4630443142, 0.5114293774], rel=1e-6)
     assert stepped(0.0) == pytest.approx([0.4003322259, 0.4639441464, 0.5127922539], rel=1e-6)
 
@@ -49,7 +49,7 @@ def test_clipping_adds_nothing_to_the_norm() -> None:
 
 
 def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that the worker holds beside mapped files, at one time and at ten times the corpus."""
+    """The worker's memory besides mapped files is the same with ten times the corpus."""
     base = {split: data.documents(split) for split in data.DOCUMENTS}
 
     def held(times: int) -> int:
@@ -69,11 +69,11 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.skipif(not find_spec("torch_xla"), reason="torch_xla is not here")
-def test_xla_compiles_nothing_after_the_first_step_and_the_first_validation(tmp_path: Path) -> None:
+def test_xla_compiles_only_in_the_first_steps_and_the_first_validation(tmp_path: Path) -> None:
     bench = SuiteRunner(tmp_path, "fairseq-xla", {"device": "xla", "threads": 1})
     trained = bench.trained(WITH_DROPOUT, validation={"every_steps": 5}, checkpoint={"every_steps": 7})
     assert len(trained.losses()) == STEPS
     compiling = [event.step for event in read_events(trained.run) if event.figures.get("compiling")]
     assert compiling and max(compiling) <= 6, "in the first steps, and for the validation after the fifth"
     paces = [event.figures.get("tokens_per_second") or 0 for event in read_events(trained.run)]
-    assert max(paces) < 1e6, "what was compiled in a validation is not taken from the time of the next step"
+    assert max(paces) < 1e6, "compilation in a validation is not subtracted from the time of the next step"

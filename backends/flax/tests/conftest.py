@@ -1,4 +1,4 @@
-"""Tests of jprep-flax. They run in an environment that has JAX and Flax: `python -m pytest backends/flax/tests`."""
+"""Tests of jprep-flax, for an environment with JAX and Flax: `python -m pytest backends/flax/tests`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if find_spec("flax"):
 
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", 4)
-    jax.config.update("jax_disable_most_optimizations", True)  # of this process; workers are compiled as ever
+    jax.config.update("jax_disable_most_optimizations", True)  # in this process only, not in workers
 else:
     collect_ignore_glob = ["test_*"]
 
 
 @pytest.fixture(scope="session", autouse=True)
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The same programs are compiled again and again: they are found where an earlier test or worker has left them."""
+    """Share compiled programs among tests and workers: the same ones are needed again and again."""
     own = tmp_path_factory.getbasetemp()
     folder = os.environ.get("JAX_COMPILATION_CACHE_DIR") or _compiled(own)
     with pytest.MonkeyPatch.context() as patch:
@@ -35,5 +35,5 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def _compiled(own: Path) -> Path:
-    """A folder that all of xdist's processes share."""
+    """Return a directory that all processes of xdist share."""
     return (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "compiled"

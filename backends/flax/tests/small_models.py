@@ -1,4 +1,4 @@
-"""Small models of all families and tasks, in folders as `jprep export` writes them, and rows for them."""
+"""Small models of all kinds and tasks, in directories as `jprep export` writes them, and inputs for them."""
 
 from __future__ import annotations
 
@@ -68,8 +68,10 @@ def exported(folder: Path, kind: str, task: str) -> Path:
     return folder
 
 
-def trainee_of(config: dict[str, Any], task: str, path: Path, dtype: Any = jnp.float32, **more: Any) -> tuple[Any, Any]:
-    """A graph and its weights."""
+def model_with_loss(
+    config: dict[str, Any], task: str, path: Path, dtype: Any = jnp.float32, **more: Any
+) -> tuple[Any, Any]:
+    """Return a model's graph and its weights."""
     abstract = nnx.eval_shape(lambda: ModelWithLoss(config, task, dtype=dtype, rngs=nnx.Rngs(0), **more))
     graph, state = nnx.split(abstract)
     read = load_file(path).__getitem__
@@ -78,10 +80,10 @@ def trainee_of(config: dict[str, Any], task: str, path: Path, dtype: Any = jnp.f
 
 @cache
 def transformers_outputs(folder: Path) -> Path:
-    """All cases' folders in one, with what transformers makes of them."""
+    """Return the directory of all cases, with the outputs of transformers."""
     python = os.environ.get("JPREP_TORCH")
     if not python:
-        pytest.skip("JPREP_TORCH names no Python that has transformers")
+        pytest.skip("JPREP_TORCH is not set to a Python with transformers")
     for kind, task in CASES:
         path = exported(folder / f"{kind}-{task}", kind, task)
         rows = rows_of(config_of(kind, task), task)

@@ -1,4 +1,4 @@
-"""jprep-flax keeps what every backend owes: on one device, and on a mesh of eight that a CPU plays."""
+"""jprep-flax passes the backend suite: on one device, and on a mesh of eight virtual CPU devices."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ class TestFlax(BackendSuite):
     backend = "flax"
     options = {"device": "cpu"}
     two_processes = {"processes": 2}
-    few_rows = {"rows": 2}
+    few_rows = {"micro_batch": 2}
     ways = {
         "eight devices with the same weights": EIGHT,
-        "eight devices that divide the weights": {**EIGHT, "fsdp": 8},
-        "four times two devices, which divide the heads": {**EIGHT, "data": 4, "tensor": 2},
-        "all three": {**EIGHT, "data": 2, "fsdp": 2, "tensor": 2, "rows": 1},
-        "recomputed": {"recompute": True},
+        "eight devices with sharded weights": {**EIGHT, "fsdp": 8},
+        "four times two devices with sharded heads": {**EIGHT, "data": 4, "tensor": 2},
+        "all three axes": {**EIGHT, "data": 2, "fsdp": 2, "tensor": 2, "micro_batch": 1},
+        "gradient checkpointing": {"gradient_checkpointing": True},
     }
     half = ("bf16", "fp16")
     others = ("torch",)

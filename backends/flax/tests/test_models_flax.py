@@ -1,4 +1,4 @@
-"""Models, their losses and gradients beside transformers', and what they must not depend on."""
+"""Models have the outputs, losses and gradients of transformers, and do not depend on padding or sharding."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from flax import nnx
 from safetensors.numpy import load_file
-from small_models import CASES, IDS, config_of, exported, rows_of, trainee_of, transformers_outputs
+from small_models import CASES, IDS, config_of, exported, model_with_loss, rows_of, transformers_outputs
 
 from jprep.train.models import parameter_count
 from jprep_flax.models import weights
@@ -26,7 +26,7 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def measured(graph: Any, state: Any, rows: Any, key: Any = None) -> tuple[float, np.ndarray, Any]:
-    """The loss, outputs and the gradient. Rows are arguments: a program is compiled once for all of a shape."""
+    """Return the loss, outputs and gradient. Inputs are arguments, so that each shape is compiled once."""
 
     def loss(state: Any, rows: Any, key: Any) -> Any:
         return nnx.merge(graph, state)(rows, key)
@@ -36,7 +36,7 @@ def measured(graph: Any, state: Any, rows: Any, key: Any = None) -> tuple[float,
 
 
 def forward(graph: Any, state: Any, rows: ModelInputs) -> tuple[Any, Any]:
-    """The loss and outputs."""
+    """Return the loss and outputs."""
     return jax.jit(lambda state, rows: nnx.merge(graph, state)(rows))(state, rows)
 
 
@@ -50,11 +50,11 @@ def by_name(state: Any, config: dict[str, Any], task: str) -> dict[str, np.ndarr
 
 def small(tmp_path: Path, kind: str = "bert", task: str = "mlm", **more: Any) -> tuple[Any, Any, Any]:
     path = exported(tmp_path, kind, task) / "model.safetensors"
-    return *trainee_of(config_of(kind, task), task, path, **more), rows_of(config_of(kind, task), task)
+    return *model_with_loss(config_of(kind, task), task, path, **more), rows_of(config_of(kind, task), task)
 
 
 def difference(one: Any, other: Any) -> float:
-    """The largest of a tree's numbers, beside the largest number."""
+    """Return the largest difference of two trees, relative to the largest number."""
     pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
     most = max(float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(other))
     return max(float(jnp.abs(left - right).max()) for left, right in pairs) / most
@@ -63,12 +63,12 @@ def difference(one: Any, other: Any) -> float:
 @pytest.mark.parametrize(("kind", "task"), CASES)
 def test_outputs_losses_and_gradients_are_those_of_transformers(kind: str, task: str, theirs: Path) -> None:
     folder, config = theirs / f"{kind}-{task}", config_of(kind, task)
-    graph, state = trainee_of(config, task, folder / "model.safetensors")
+    graph, state = model_with_loss(config, task, folder / "model.safetensors")
     rows, expected = rows_of(config, task), np.load(folder / "outputs.npz")
     loss, outputs, gradient = measured(graph, state, rows)
     if task in ("clm", "mlm"):
         model = nnx.merge(graph, state)
-        outputs = np.asarray(model.predictor(model.body(rows.ids, rows.lengths, rows.types, None)))
+        outputs = np.asarray(model.lm_logits(model.base_model(rows.ids, rows.lengths, rows.types, None)))
         seen = np.arange(rows.ids.shape[1]) < rows.lengths[:, None]
         assert np.abs(outputs - expected["logits"])[seen].max() < 2e-5
     else:
@@ -81,11 +81,11 @@ def test_outputs_losses_and_gradients_are_those_of_transformers(kind: str, task:
             assert np.abs(ours - given).max() <= 2e-5 * np.abs(given).max() + 1e-4, name
 
 
-def test_every_weight_has_its_place_and_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_weights_survive_a_round_trip(tmp_path: Path) -> None:
     for kind, task in CASES:
         config = config_of(kind, task)
         path = exported(tmp_path / f"{kind}-{task}", kind, task) / "model.safetensors"
-        _, state = trainee_of(config, task, path)
+        _, state = model_with_loss(config, task, path)
         assert sum(leaf.size for leaf in jax.tree.leaves(state)) == parameter_count(config, task)
         found = by_name(state, config, task)
         expected = load_file(path)
@@ -93,14 +93,14 @@ def test_every_weight_has_its_place_and_comes_back_as_it_was(tmp_path: Path) -> 
         assert all(np.array_equal(found[name], expected[name]) for name in expected), (kind, task)
 
 
-def test_recomputed_layers_have_the_same_gradient(tmp_path: Path) -> None:
+def test_gradient_checkpointing_gives_the_same_gradient(tmp_path: Path) -> None:
     graph, state, rows = small(tmp_path)
     plain, again = measured(graph, state, rows), measured(*small(tmp_path, remat=True))
     assert again[0] == pytest.approx(plain[0], rel=1e-6) and difference(again[2], plain[2]) < 1e-5
 
 
 @pytest.mark.parametrize(("kind", "task"), [("gpt2", "clm"), ("bert", "mlm")])
-def test_a_loss_in_chunks_is_that_of_the_whole(
+def test_the_chunked_loss_is_that_of_the_whole(
     kind: str, task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph, state, rows = small(tmp_path, kind, task)
@@ -112,7 +112,7 @@ def test_a_loss_in_chunks_is_that_of_the_whole(
     assert parts[0] == pytest.approx(whole[0], rel=1e-6) and difference(parts[2], whole[2]) < 1e-5
 
 
-def test_rows_of_a_table_beyond_the_ids_have_no_part(tmp_path: Path) -> None:
+def test_padding_rows_of_an_embedding_have_no_effect(tmp_path: Path) -> None:
     graph, state, rows = small(tmp_path)
     plain, more = measured(graph, state, rows), measured(*small(tmp_path, vocab=320))
     assert more[0] == pytest.approx(plain[0], rel=1e-6)
@@ -121,7 +121,7 @@ def test_rows_of_a_table_beyond_the_ids_have_no_part(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("task", ["mlm", "regress"])
-def test_a_row_that_only_fills_up_counts_for_nothing(task: str, tmp_path: Path) -> None:
+def test_padding_rows_of_a_batch_have_no_effect(task: str, tmp_path: Path) -> None:
     graph, state, rows = small(tmp_path, "bert", task)
     fewer = rows._replace(weight=np.array([1, 1, 1, 0, 0], np.float32))
     kept = type(rows)(*(None if one is None else one[:3] for one in rows))
@@ -129,33 +129,33 @@ def test_a_row_that_only_fills_up_counts_for_nothing(task: str, tmp_path: Path) 
     assert one[0] == pytest.approx(other[0], rel=1e-6) and difference(one[2], other[2]) < 1e-5
 
 
-def test_padding_behind_a_row_changes_nothing(tmp_path: Path) -> None:
+def test_padding_after_a_row_has_no_effect(tmp_path: Path) -> None:
     for kind, task in (("roberta", "regress"), ("llama", "regress")):
         graph, state, rows = small(tmp_path / kind, kind, task)
         wider = rows._replace(ids=np.pad(rows.ids, ((0, 0), (0, 9)), constant_values=7))
         assert np.allclose(forward(graph, state, wider)[1], forward(graph, state, rows)[1], rtol=0, atol=2e-6)
 
 
-def test_batches_without_labels_have_no_loss_and_no_gradient(tmp_path: Path) -> None:
+def test_a_batch_without_labels_has_no_loss_and_no_gradient(tmp_path: Path) -> None:
     graph, state, rows = small(tmp_path)
     value, _, gradient = measured(graph, state, rows._replace(labels=np.full_like(rows.labels, loss.NO_LABEL)))
     assert value == 0 and not any(leaf.any() for leaf in jax.tree.leaves(gradient))
 
 
-def test_what_is_dropped_depends_on_the_key_alone(tmp_path: Path) -> None:
+def test_dropout_depends_on_the_key_only(tmp_path: Path) -> None:
     graph, state, rows = small(tmp_path)
     loss = jax.jit(lambda key: nnx.merge(graph, state)(rows, key)[0])
     dropped, plain = [float(loss(jax.random.key(seed))) for seed in (1, 1, 2)], float(forward(graph, state, rows)[0])
     assert dropped[0] == dropped[1] != dropped[2] and plain not in dropped
 
 
-def test_so_many_are_dropped_and_the_others_grow() -> None:
+def test_dropout_drops_its_rate_and_scales_the_rest() -> None:
     found = dropout(jnp.ones((200, 200)), 0.25, jax.random.key(3), 0)
     assert set(np.unique(found)) == {np.float32(0), np.float32(1 / 0.75)}
     assert float((found == 0).mean()) == pytest.approx(0.25, abs=0.01)
 
 
-def test_half_precision_is_near_and_its_gradient_is_whole(tmp_path: Path) -> None:
+def test_half_precision_is_close_and_its_gradient_is_fp32(tmp_path: Path) -> None:
     graph, state, rows = small(tmp_path, "llama", "clm")
     whole, half = measured(graph, state, rows), measured(*small(tmp_path, "llama", "clm", dtype=jnp.bfloat16))
     assert half[0] == pytest.approx(whole[0], rel=0.02)
@@ -163,7 +163,7 @@ def test_half_precision_is_near_and_its_gradient_is_whole(tmp_path: Path) -> Non
     assert difference(half[2], whole[2]) < 0.1
 
 
-def test_axes_are_named_for_each_dimension(tmp_path: Path) -> None:
+def test_every_dimension_has_an_axis_name(tmp_path: Path) -> None:
     abstract = nnx.eval_shape(
         lambda: ModelWithLoss(config_of("gpt2", "clm"), "clm", dtype=jnp.float32, rngs=nnx.Rngs(0))
     )

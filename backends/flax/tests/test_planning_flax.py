@@ -1,4 +1,4 @@
-"""How a job is laid out on a machine, and what the light half finds there."""
+"""The layout of a job on a machine, and what the planner finds there."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import pytest
 
 from jprep.errors import ConfigError
 from jprep.train.backend import Host, Plan
+from jprep.train.planning import checks as shared_checks
 from jprep.train.run.directory import read_job
-from jprep_flax import backend
 from jprep_flax.backend import Flax
 from jprep_flax.options import Options
+from jprep_flax.planning import checks
 from jprep_flax.planning.layout import Layout
 from tests.fakes.trained_run import trained_run
 
@@ -51,13 +52,13 @@ def test_without_an_accelerator_it_is_one_cpu(run: Path) -> None:
     assert (mesh(found), found.micro_batch, found.env["JAX_PLATFORMS"]) == ((1, 1, 1), 8, "cpu")
 
 
-def test_processes_divide_the_devices_and_a_launcher_starts_them(run: Path) -> None:
-    found = plan(run, GPUS, processes=2, rows=2)
+def test_a_launcher_starts_processes_that_divide_the_devices(run: Path) -> None:
+    found = plan(run, GPUS, processes=2, micro_batch=2)
     assert (found.processes, found.machines, found.micro_batch, found.accumulate) == (2, 1, 2, 2)
     assert found.settings["devices"] == 1 and "jprep_flax.worker.launcher" in found.argv
 
 
-def test_of_several_machines_each_has_a_process_and_the_plan_says_what_to_type_there(run: Path) -> None:
+def test_each_of_several_machines_has_a_process_and_the_plan_has_its_command(run: Path) -> None:
     found = plan(run, GPUS, processes=4, coordinator="10.0.0.1:9876")
     assert (found.processes, found.machines, found.micro_batch) == (4, 4, 2) and "jprep_flax.worker" in found.argv
     assert "NUMBER is 1 to 3" in found.notes[-1] and found.notes[-1].endswith(
@@ -75,7 +76,7 @@ def test_of_several_machines_each_has_a_process_and_the_plan_says_what_to_type_t
         ({"data": 2, "fsdp": 4}, (2, 4, 1)),
     ],
 )
-def test_the_axis_data_takes_what_the_others_leave(
+def test_the_axis_data_uses_what_the_others_leave(
     options: dict[str, int], expected: tuple[int, ...], run: Path
 ) -> None:
     found = plan(run, devices=8, **options)
@@ -83,45 +84,43 @@ def test_the_axis_data_takes_what_the_others_leave(
     assert found.micro_batch * found.accumulate * found.processes == 8
 
 
-def test_rows_are_each_share_s(run: Path) -> None:
-    found = plan(run, devices=4, tensor=2, rows=1, batch=12)
+def test_the_micro_batch_is_that_of_each_shard(run: Path) -> None:
+    found = plan(run, devices=4, tensor=2, micro_batch=1, batch=12)
     assert (found.micro_batch, found.accumulate) == (2, 6)
 
 
-def test_weights_are_divided_where_they_would_not_fit(run: Path) -> None:
+def test_weights_are_sharded_if_they_would_not_fit(run: Path) -> None:
     whole = plan(run, GPUS)
     small = msgspec.structs.replace(GPUS, device_memory=16 * read_job(run).parameters)
     assert mesh(plan(run, small)) == (1, 2, 1)
-    assert plan(run, small, rows=4).memory < whole.memory
+    assert plan(run, small, micro_batch=4).memory < whole.memory
 
 
 @pytest.mark.parametrize(
     ("options", "words", "fix"),
     [
-        ({"devices": 3}, "8 rows cannot be divided into 3", "multiple of 3"),
+        ({"devices": 3}, "8 rows cannot be divided among 3", "multiple of 3"),
         ({"devices": 8, "data": 3}, "cannot be divided into data 3", "product is 8"),
         ({"devices": 4, "tensor": 4}, "num_attention_heads is 2 and cannot be divided by tensor 4", "tensor = 2"),
         ({"devices": 3, "fsdp": 3, "batch": 9}, "hidden_size is 16 and cannot be divided by fsdp 3", "fsdp = 1"),
-        ({"rows": 3}, "cannot be taken 3 at a time", "divisor of 8"),
+        ({"micro_batch": 3}, "micro-batch of 3 rows", "divisor of 8"),
         ({"processes": 2, "tensor": 2, "devices": 1}, "cannot be divided among 2 processes", "rows of its own"),
         ({"model": {"model_type": "t5"}}, "no model 't5'", "gpt2"),
-        ({"rows": -1}, "0 or more", "0 lets jprep choose"),
+        ({"micro_batch": -1}, "0 or more", "0 to let jprep choose"),
     ],
 )
-def test_what_cannot_be_divided_is_refused_with_the_fix(
-    options: dict[str, Any], words: str, fix: str, run: Path
-) -> None:
+def test_what_cannot_be_divided_is_refused_with_a_fix(options: dict[str, Any], words: str, fix: str, run: Path) -> None:
     with pytest.raises(ConfigError) as error:
         plan(run, **options)
     assert words in error.value.what and fix in error.value.fix
 
 
-def test_gpus_that_processes_cannot_share_are_refused(run: Path) -> None:
+def test_gpus_that_cannot_be_divided_among_processes_are_refused(run: Path) -> None:
     with pytest.raises(ConfigError, match="2 devices cannot be divided among 4 processes"):
         plan(run, GPUS, processes=4)
 
 
-def test_tables_are_filled_up_for_a_tpu_and_the_plan_says_so(run: Path) -> None:
+def test_embeddings_are_padded_for_a_tpu_and_the_plan_says_so(run: Path) -> None:
     ids = read_job(run).model["vocab_size"]
     found = plan(run, device="tpu", devices=1)
     assert found.settings["vocabulary"] % 128 == 0 and 0 < found.settings["vocabulary"] - ids < 128
@@ -129,13 +128,13 @@ def test_tables_are_filled_up_for_a_tpu_and_the_plan_says_so(run: Path) -> None:
     assert plan(run).settings["vocabulary"] == ids
 
 
-def test_the_plan_says_what_mesh_it_is(run: Path) -> None:
+def test_the_plan_describes_its_mesh(run: Path) -> None:
     assert plan(run, devices=8, tensor=2).notes[0] == "a mesh of 8 CPU devices: data 4, tensor 2"
     assert plan(run).notes == ("one CPU device",)
 
 
 @pytest.mark.parametrize(
-    ("device", "said", "level"),
+    ("device", "found", "level"),
     [
         ("auto", "1 cpu", "error"),
         ("gpu", "1 cpu", "error"),
@@ -144,10 +143,10 @@ def test_the_plan_says_what_mesh_it_is(run: Path) -> None:
         ("auto", "2 gpu", "ok"),
     ],
 )
-def test_a_device_that_jax_cannot_use_is_found(
-    device: str, said: str, level: str, monkeypatch: pytest.MonkeyPatch
+def test_check_reports_a_device_that_jax_cannot_use(
+    device: str, found: str, level: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backend, "worker_python", lambda half, options=None: Path("python"))
-    monkeypatch.setattr(backend, "_ask", lambda python: f"0.10 0.12 {said}")
-    monkeypatch.setattr(backend, "accelerators", lambda: ["a GPU"])
+    monkeypatch.setattr(shared_checks, "worker_python", lambda backend, options: Path("python"))
+    monkeypatch.setattr(checks, "probe_output", lambda python, code: f"0.10 0.12 {found}")
+    monkeypatch.setattr(checks, "accelerators", lambda: ["a GPU"])
     assert Flax().check(Options(device=device))[-1].level == level

@@ -1,4 +1,4 @@
-"""The recipe that is made for this backend goes all the way, and its loss is that of any mesh."""
+"""The recipe for this backend runs to the end, with the same loss on any mesh."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FEW = {"labelled.folds": 2, "steps": 10, "epochs": 0, "batch": 8, "labelled.leng
 
 
 def train(work: Path, until: str = "train", **settings: object) -> tuple[Path, str]:
-    """Do the recipe's steps at scale tiny; where its runs are, and what was said."""
+    """Run the recipe at scale tiny; return the directory of its runs, and the output."""
     given = FEW | {"backend.flax.device": '"cpu"'} | {key.replace("__", "."): value for key, value in settings.items()}
     changes = [part for key, value in given.items() for part in ("--set", f"train.{key}={value}")]
     command = [sys.executable, "-c", CLI, "run", RECIPE, "--scale", "tiny", "--work", work, "--until", until]
@@ -35,7 +35,7 @@ def folds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return runs
 
 
-def test_each_fold_is_trained_measured_and_exported(folds: Path) -> None:
+def test_each_fold_is_trained_validated_and_exported(folds: Path) -> None:
     found = read_folds(folds)
     assert len(found.jobs) == 2 and found.figures.keys() == {"loss", "rmse", "pearson", "spearman"}
     for fold in ("fold-0", "fold-1"):
@@ -46,7 +46,7 @@ def test_each_fold_is_trained_measured_and_exported(folds: Path) -> None:
         assert last["epoch_seconds"]
 
 
-def test_eight_devices_have_the_loss_of_one(folds: Path, tmp_path: Path) -> None:
+def test_eight_devices_give_the_loss_of_one(folds: Path, tmp_path: Path) -> None:
     eight, _ = train(tmp_path, fold=1, backend__flax__devices=8)
     assert read_job(eight).fingerprint == read_folds(folds).jobs[1]
     assert metric_curve(read_events(eight))[1] == pytest.approx(

@@ -1,4 +1,4 @@
-"""What a worker says when the machine is not what the plan was made for."""
+"""The worker's errors when the machine does not match the plan."""
 
 from __future__ import annotations
 
@@ -18,7 +18,15 @@ from jprep_flax.worker import __main__ as worker
 from tests.fakes.trained_run import trained_run
 
 LAYOUT = Layout(
-    device="cpu", devices=1, processes=1, mesh=(1, 1, 1), rows=4, accumulate=1, coordinator="", vocabulary=300, memory=0
+    device="cpu",
+    devices=1,
+    processes=1,
+    mesh=(1, 1, 1),
+    micro_batch=4,
+    accumulate=1,
+    coordinator="",
+    vocabulary=300,
+    memory=0,
 )
 
 
@@ -27,7 +35,7 @@ def arguments(run: Path, **changes: Any) -> list[str]:
     return ["train", str(run), "--layout", msgspec.json.encode(layout).decode()]
 
 
-def test_what_does_not_fit_at_the_first_step_is_not_tried_again(
+def test_running_out_of_memory_at_the_first_step_is_not_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def full(*_: Any, **__: Any) -> None:
@@ -39,7 +47,7 @@ def test_what_does_not_fit_at_the_first_step_is_not_tried_again(
     assert "80 GiB" in (said := capsys.readouterr().err) and "fewer rows" in said
 
 
-def test_another_error_of_the_devices_is_left_to_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_device_errors_are_left_to_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def lost(*_: Any, **__: Any) -> None:
         raise jax.errors.JaxRuntimeError("UNAVAILABLE: a link is down")
 
@@ -56,7 +64,7 @@ def test_another_error_of_the_devices_is_left_to_a_restart(tmp_path: Path, monke
         ({"device": "gpu", "devices": 3}, "cpu", "JAX finds 1 devices", "devices = 1"),
     ],
 )
-def test_devices_that_are_not_there_end_the_run_with_the_fix(
+def test_missing_devices_end_the_run_with_a_fix(
     changes: dict[str, Any], platform: str, words: str, fix: str, tmp_path: Path
 ) -> None:
     command = [sys.executable, "-m", "jprep_flax.worker", *arguments(trained_run(tmp_path, backend="flax"), **changes)]

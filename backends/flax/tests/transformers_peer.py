@@ -1,9 +1,9 @@
-"""What transformers makes of the models that a folder holds; run by an interpreter that has it.
+"""Compute the outputs of transformers for the models in a directory, with a Python that has it.
 
     python transformers_peer.py FOLDER
 
-Each folder below has `config.json`, `model.safetensors` and `rows.npz`, and gets `outputs.npz`: logits, the summed
-loss, the gradient of each weight and, for a language model, the ids that it goes on with.
+Each subdirectory has `config.json`, `model.safetensors` and `rows.npz`, and gets `outputs.npz`: logits, the summed
+loss, the gradient of each weight and, for a causal language model, the ids that it generates.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import transformers
 from torch.nn import functional
 
 NEW = 12
-"""Tokens that a causal model goes on with."""
+"""Number of tokens that a causal model generates."""
 
 CAUSAL = ("LMHeadModel", "ForCausalLM")
 
@@ -38,7 +38,7 @@ def measure(folder: Path) -> dict[str, Any]:
     config = json.loads((folder / "config.json").read_bytes())
     rows = {name: torch.from_numpy(value) for name, value in np.load(folder / "rows.npz").items()}
     [kind] = config["architectures"]
-    # It counts RoBERTa's positions and finds the last token by the id that pads, so rows have that id behind only.
+    # transformers numbers RoBERTa's positions and finds the last token by the id of padding: only padding may have it.
     model = getattr(transformers, kind).from_pretrained(folder, dtype=torch.float32).eval()
     more = {"token_type_ids": rows["types"].long()} if "types" in rows else {}
     mask = torch.arange(rows["ids"].shape[1]) < rows["lengths"][:, None]

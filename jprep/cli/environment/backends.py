@@ -12,11 +12,15 @@ import click
 from jprep.cli.common.options import AS_JSON
 from jprep.cli.common.output import echo, echo_json
 from jprep.cli.common.shell_command import make_runnable
+from jprep.cli.environment.new_backend import new
 
 
 @click.group()
 def backends() -> None:
     """List the backends that train models, and install their environments."""
+
+
+backends.add_command(new)
 
 
 @backends.command("list")

@@ -1,6 +1,6 @@
-"""Models of fairseq's own, to and fro: `python -m jprep_fairseq_xla.convert {from-fairseq,to-fairseq} …`.
+"""Convert models: `python -m jprep_fairseq_xla.convert {from-fairseq,to-fairseq} …`.
 
-`from-fairseq CHECKPOINT.pt TOKENIZER FOLDER` writes what a run of `fairseq-train` has saved as `jprep export` would;
+`from-fairseq CHECKPOINT.pt TOKENIZER FOLDER` writes a checkpoint of `fairseq-train` as `jprep export` would;
 `to-fairseq EXPORT FOLDER` writes an exported model as a checkpoint and a dictionary that fairseq loads.
 """
 
@@ -15,19 +15,19 @@ from pathlib import Path
 from jprep.errors import JprepError
 from jprep.train.run.log import on_stderr
 from jprep_fairseq_xla.convert.from_fairseq import from_fairseq
-from jprep_fairseq_xla.convert.to_fairseq import write_for_fairseq
+from jprep_fairseq_xla.convert.to_fairseq import to_fairseq
 
 
 def main(arguments: list[str]) -> int:
-    """Convert a model; the exit code."""
+    """Convert a model, and return the exit code."""
     given = _parser().parse_args(arguments)
-    logging.getLogger("fairseq").setLevel(logging.WARNING)  # it says what it would have liked to import,
-    warnings.simplefilter("ignore")  # and is told that it asks hydra in an old way
+    logging.getLogger("fairseq").setLevel(logging.WARNING)  # it logs optional imports that are missing
+    warnings.simplefilter("ignore")  # hydra warns of fairseq's old calls
     try:
         if given.verb == "from-fairseq":
             from_fairseq(given.checkpoint, given.tokenizer, given.folder, given.dict)
         else:
-            write_for_fairseq(given.export, given.folder)
+            to_fairseq(given.export, given.folder)
     except JprepError as error:
         on_stderr(f"jprep: {error}")
         return error.exit_code
@@ -38,14 +38,16 @@ def main(arguments: list[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="jprep_fairseq_xla.convert")
     verbs = parser.add_subparsers(dest="verb", required=True)
-    coming = verbs.add_parser("from-fairseq", help="a checkpoint of fairseq's as transformers has such models")
-    coming.add_argument("checkpoint", type=Path, help="e.g. checkpoints/checkpoint_best.pt")
-    coming.add_argument("tokenizer", type=Path, help="the folder of the tokenizer that made its ids")
-    coming.add_argument("folder", type=Path, help="where to")
-    coming.add_argument("--dict", type=Path, metavar="DICT.TXT", help="where it is not the tokenizer's own")
-    going = verbs.add_parser("to-fairseq", help="an exported model as a checkpoint that fairseq loads")
-    going.add_argument("export", type=Path, help="a folder of `jprep export`")
-    going.add_argument("folder", type=Path, help="where to")
+    from_parser = verbs.add_parser("from-fairseq", help="convert a checkpoint of fairseq to transformers")
+    from_parser.add_argument("checkpoint", type=Path, help="e.g. checkpoints/checkpoint_best.pt")
+    from_parser.add_argument("tokenizer", type=Path, help="directory of the tokenizer that encoded its data")
+    from_parser.add_argument("folder", type=Path, help="output directory")
+    from_parser.add_argument(
+        "--dict", type=Path, metavar="DICT.TXT", help="fairseq's dictionary, if it is not the tokenizer's"
+    )
+    to_parser = verbs.add_parser("to-fairseq", help="convert an exported model to a checkpoint of fairseq")
+    to_parser.add_argument("export", type=Path, help="directory of `jprep export`")
+    to_parser.add_argument("folder", type=Path, help="output directory")
     return parser
 
 

@@ -1,4 +1,4 @@
-"""Which model of transformers' a checkpoint of fairseq's is, or why it is none."""
+"""Detect which model of transformers a checkpoint of fairseq is, or why it is none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jprep_fairseq_xla.convert.pickles import FairseqCheckpoint
 from jprep_fairseq_xla.planning.fairseq_options import ACTIVATIONS, TASKS
 
 LAYER_NORM_EPSILON = 1e-5
-"""Of every norm of fairseq's, which has no option for it."""
+"""Of all norms of fairseq, which has no option for it."""
 
 MODEL_TYPES = {"roberta": "roberta", "masked_lm": "bert", "transformer_lm": "gpt2"}
 """fairseq's name of a model → `model_type`."""
@@ -20,15 +20,15 @@ MODEL_TYPES = {"roberta": "roberta", "masked_lm": "bert", "transformer_lm": "gpt
 FAIRSEQ_TASKS = {"mlm": "masked_lm", "clm": "language_modeling"}
 """The job's task → fairseq's, whose dictionary and positions are known."""
 
-_ENCODER: dict[str, Any] = {
+_ENCODER_OPTIONS: dict[str, Any] = {
     "encoder_learned_pos": True, "no_token_positional_embeddings": False, "encoder_layers_to_keep": None,
 }  # fmt: skip
-_WANTED: dict[str, dict[str, Any]] = {
-    "roberta": _ENCODER | {
+_REQUIRED_OPTIONS: dict[str, dict[str, Any]] = {
+    "roberta": _ENCODER_OPTIONS | {
         "encoder_normalize_before": False, "layernorm_embedding": True, "no_scale_embedding": True,
         "untie_weights_roberta": False, "adaptive_input": False, "activation_fn": "gelu",
     },
-    "bert": _ENCODER | {"encoder_normalize_before": True, "share_encoder_input_output_embed": True},
+    "bert": _ENCODER_OPTIONS | {"encoder_normalize_before": True, "share_encoder_input_output_embed": True},
     "gpt2": {
         "decoder_learned_pos": True, "no_token_positional_embeddings": False, "decoder_layers_to_keep": None,
         "decoder_normalize_before": True, "no_decoder_final_norm": False, "adaptive_softmax_cutoff": None,
@@ -36,104 +36,102 @@ _WANTED: dict[str, dict[str, Any]] = {
         "scale_fc": False, "scale_attn": False, "scale_heads": False, "scale_resids": False,
     },
 }  # fmt: skip
-"""`model_type` → options that change what is computed, with the value that transformers' class has too. Its RoBERTa has
-a GELU in its head whatever its layers have.
+"""`model_type` → options that change the computation, with the value that matches transformers' class. Its RoBERTa uses
+GELU in the head whatever the layers use.
 """
 
 LAYER_PREFIXES = {"roberta": "encoder.sentence_encoder", "bert": "encoder.sentence_encoder", "gpt2": "decoder"}
-"""`model_type` → what stands before the names of fairseq's embeddings and layers."""
+"""`model_type` → prefix of the names of fairseq's embeddings and layers."""
 
 TIED_OUTPUTS = {"roberta": "encoder.lm_head.weight", "gpt2": "decoder.output_projection.weight"}
-"""`model_type` → the name that a table of tokens has a second time, where it serves the output as well."""
+"""`model_type` → the second name of the token embedding, where it is tied to the output."""
 
 SEGMENT_EMBEDDINGS = "encoder.sentence_encoder.segment_embeddings.weight"
-"""BERT's, which the task `masked_lm` never adds."""
+"""Of BERT; the task `masked_lm` never adds them."""
 
 
 def detect_model_type(checkpoint: FairseqCheckpoint) -> str:
-    """Which `model_type` it is, after a look at all that says how it computes.
+    """Return the `model_type` of a checkpoint, after checking all options that change the computation.
 
     Raises:
-        ConfigError: transformers has no such model; the option is named.
+        ConfigError: transformers has no such model; the message names the option.
     """
-    where, options = str(checkpoint.path), checkpoint.options
-    names = import_module("fairseq.models").ARCH_MODEL_NAME_REGISTRY
+    path, options = str(checkpoint.path), checkpoint.options
+    registry = import_module("fairseq.models").ARCH_MODEL_NAME_REGISTRY
     name = str(options.get("_name") or options.get("arch"))
-    kind = MODEL_TYPES.get(names.get(name, name), "")
-    if not kind:
-        fix = "roberta, masked_lm (BERT) and transformer_lm have one"
-        raise ConfigError(f"transformers' models have no match of fairseq's {name!r} here", where=where, fix=fix)
-    if checkpoint.task != FAIRSEQ_TASKS[TASKS[kind]]:
-        fix = f"give a checkpoint that was trained with --task {FAIRSEQ_TASKS[TASKS[kind]]}"
-        raise ConfigError(f"fairseq's task {checkpoint.task!r} has ids of its own", where=where, fix=fix)
-    for key, wanted in _WANTED[kind].items():
-        if (found := options.get(key, wanted)) != wanted and (found or wanted):
-            what = f"transformers' {kind} cannot be a model with {key} = {found!r}"
-            raise ConfigError(what, where=where, fix=f"it can with {key} = {wanted!r}")
-    return kind
+    model_type = MODEL_TYPES.get(registry.get(name, name), "")
+    if not model_type:
+        fix = "use a checkpoint of roberta, masked_lm (BERT) or transformer_lm"
+        raise ConfigError(f"fairseq's {name!r} has no counterpart in transformers here", where=path, fix=fix)
+    if checkpoint.task != FAIRSEQ_TASKS[TASKS[model_type]]:
+        fix = f"use a checkpoint that was trained with --task {FAIRSEQ_TASKS[TASKS[model_type]]}"
+        raise ConfigError(f"the ids of fairseq's task {checkpoint.task!r} are not known", where=path, fix=fix)
+    for key, required in _REQUIRED_OPTIONS[model_type].items():
+        if (found := options.get(key, required)) != required and (found or required):
+            what = f"transformers' {model_type} does not support {key} = {found!r}"
+            raise ConfigError(what, where=path, fix=f"supported: {key} = {required!r}")
+    return model_type
 
 
-def describe_model(checkpoint: FairseqCheckpoint, kind: str) -> ExternalModel:
-    """What it is as a model of jprep's: sizes are those of its weights, the rest is what its options say.
+def describe_model(checkpoint: FairseqCheckpoint, model_type: str) -> ExternalModel:
+    """Return the model for jprep: its sizes are those of its weights, the rest comes from its options.
 
     Raises:
         ConfigError: transformers has no such activation.
-        InputError: a tensor is not there.
+        InputError: a tensor is missing.
     """
-    options, base = checkpoint.options, LAYER_PREFIXES[kind]
-    _, width = matrix_shape(checkpoint, f"{base}.embed_tokens.weight")
-    places, _ = matrix_shape(checkpoint, f"{base}.embed_positions.weight")
-    inner, _ = matrix_shape(checkpoint, f"{base}.layers.0.fc1.weight")
-    part = "decoder" if kind == "gpt2" else "encoder"
-    length = places - 2  # behind the padding's id, which is 1
-    sizes = (width, _layers(checkpoint, base), options.get(f"{part}_attention_heads"), inner)
-    names = ("n_embd", "n_layer", "n_head", "n_inner") if kind == "gpt2" else (
+    options, prefix = checkpoint.options, LAYER_PREFIXES[model_type]
+    _, width = matrix_shape(checkpoint, f"{prefix}.embed_tokens.weight")
+    positions, _ = matrix_shape(checkpoint, f"{prefix}.embed_positions.weight")
+    inner, _ = matrix_shape(checkpoint, f"{prefix}.layers.0.fc1.weight")
+    part = "decoder" if model_type == "gpt2" else "encoder"
+    length = positions - 2  # positions start after the id of padding, 1
+    sizes = (width, _layer_count(checkpoint, prefix), options.get(f"{part}_attention_heads"), inner)
+    names = ("n_embd", "n_layer", "n_head", "n_inner") if model_type == "gpt2" else (
         "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
     )  # fmt: skip
-    config = {"model_type": kind} | dict(zip(names, sizes, strict=True)) | _choices(checkpoint, kind)
-    config["n_positions" if kind == "gpt2" else "max_position_embeddings"] = places if kind == "roberta" else length
-    return ExternalModel("fairseq-xla", TASKS[kind], ModelConfig(config=config), length, checkpoint.updates)
+    config = {"model_type": model_type} | dict(zip(names, sizes, strict=True)) | _from_options(checkpoint, model_type)
+    positions_key = "n_positions" if model_type == "gpt2" else "max_position_embeddings"
+    config[positions_key] = positions if model_type == "roberta" else length
+    return ExternalModel("fairseq-xla", TASKS[model_type], ModelConfig(config=config), length, checkpoint.updates)
 
 
-def _choices(checkpoint: FairseqCheckpoint, kind: str) -> dict[str, Any]:
-    """What its weights do not tell."""
+def _from_options(checkpoint: FairseqCheckpoint, model_type: str) -> dict[str, Any]:
+    """Return the part of the config that the weights do not determine."""
     options = checkpoint.options
-    known, function = {own: name for name, own in ACTIVATIONS.items()}, str(options.get("activation_fn"))
-    if function not in known:
-        what, fix = f"transformers has no activation_fn of {function!r} here", f"one of {', '.join(known)}"
-        raise ConfigError(what, where=str(checkpoint.path), fix=fix)
-    activation = known[function]
-    dropped, attention = options.get("dropout", 0.0), options.get("attention_dropout", 0.0)
-    if kind == "gpt2":
-        drops = {"resid_pdrop": dropped, "embd_pdrop": dropped, "attn_pdrop": attention}
+    activations = {fairseq_name: name for name, fairseq_name in ACTIVATIONS.items()}
+    function = str(options.get("activation_fn"))
+    if function not in activations:
+        what = f"activation_fn {function!r} has no counterpart in transformers here"
+        raise ConfigError(what, where=str(checkpoint.path), fix=f"supported: {', '.join(activations)}")
+    activation = activations[function]
+    dropout, attention_dropout = options.get("dropout", 0.0), options.get("attention_dropout", 0.0)
+    if model_type == "gpt2":
+        rates = {"resid_pdrop": dropout, "embd_pdrop": dropout, "attn_pdrop": attention_dropout}
         tied = bool(options.get("share_decoder_input_output_embed")) and not has_scaled_embeddings(checkpoint)
-        rest = {
-            "activation_function": activation,
-            "layer_norm_epsilon": LAYER_NORM_EPSILON,
-            "tie_word_embeddings": tied,
-        }
-        return drops | rest
-    drops = {"hidden_dropout_prob": dropped, "attention_probs_dropout_prob": attention}
-    types = 1 if kind == "roberta" else matrix_shape(checkpoint, SEGMENT_EMBEDDINGS)[0]
-    return drops | {"hidden_act": activation, "layer_norm_eps": LAYER_NORM_EPSILON, "type_vocab_size": types}
+        rest = {"activation_function": activation, "layer_norm_epsilon": LAYER_NORM_EPSILON}
+        return rates | rest | {"tie_word_embeddings": tied}
+    rates = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": attention_dropout}
+    types = 1 if model_type == "roberta" else matrix_shape(checkpoint, SEGMENT_EMBEDDINGS)[0]
+    return rates | {"hidden_act": activation, "layer_norm_eps": LAYER_NORM_EPSILON, "type_vocab_size": types}
 
 
 def has_scaled_embeddings(checkpoint: FairseqCheckpoint) -> bool:
-    """Whether a decoder multiplies what it looks up, and not what it compares its output with."""
+    """Return whether a decoder scales its input embeddings, but not the output's."""
     return not checkpoint.options.get("no_scale_embedding", False)
 
 
-def _layers(checkpoint: FairseqCheckpoint, base: str) -> int:
-    starts = {name.removeprefix(f"{base}.layers.").partition(".")[0] for name in checkpoint.weights
-              if name.startswith(f"{base}.layers.")}  # fmt: skip
-    return len(starts)
+def _layer_count(checkpoint: FairseqCheckpoint, prefix: str) -> int:
+    layers = {name.removeprefix(f"{prefix}.layers.").partition(".")[0] for name in checkpoint.weights
+              if name.startswith(f"{prefix}.layers.")}  # fmt: skip
+    return len(layers)
 
 
 def matrix_shape(checkpoint: FairseqCheckpoint, name: str) -> tuple[int, int]:
-    """The rows and columns of a table.
+    """Return the rows and columns of a matrix.
 
     Raises:
-        InputError: it is not there.
+        InputError: it is missing.
     """
     tensor = checkpoint.weights.get(name)
     if tensor is None or tensor.dim() != 2:
@@ -142,6 +140,6 @@ def matrix_shape(checkpoint: FairseqCheckpoint, name: str) -> tuple[int, int]:
 
 
 def missing_tensor(checkpoint: FairseqCheckpoint, name: str) -> InputError:
-    """Says that a tensor is not there."""
-    fix = "load it with fairseq 0.12.2, which renames what older ones have saved, and save it again"
+    """Return the error for a missing tensor."""
+    fix = "load and save it with fairseq 0.12.2, which renames the tensors of older versions"
     return InputError(f"the checkpoint lacks the tensor {name}", where=str(checkpoint.path), fix=fix)

@@ -1,4 +1,4 @@
-"""An exported model that fairseq can be: its config, and its weights by transformers' names."""
+"""Read an exported model that fairseq supports: its config, and its weights under transformers' names."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from jprep.train.exporting.manifest import read_config
 from jprep.train.models import parameters
 from jprep_fairseq_xla.planning.fairseq_options import TASKS
 
-_HEADS = ("ForMaskedLM", "LMHeadModel")
+_CLASS_SUFFIXES = ("ForMaskedLM", "LMHeadModel")
 
 
 def read_exported_model(folder: Path) -> tuple[dict[str, Any], Mapping[str, Floats]]:
-    """An exported model's config, and its weights in fp32.
+    """Return an exported model's config, and its weights in fp32.
 
     Raises:
-        InputError: fairseq has no such model, or its file lacks weights.
+        InputError: fairseq has no such model, or weights are missing.
     """
     config = read_config(folder)
     [name] = config["architectures"]
-    if config["model_type"] not in TASKS or not name.endswith(_HEADS):
-        fix = "give a roberta, bert or gpt2 that jprep exported for mlm or clm, or take another backend"
-        raise InputError(f"fairseq cannot be a {name}", where=str(folder), fix=fix)
-    tensors = parameters(config, TASKS[config["model_type"]])
-    return config, _Weights(folder, {name: tensor.shape for name, tensor in tensors.items()})
+    if config["model_type"] not in TASKS or not name.endswith(_CLASS_SUFFIXES):
+        fix = "use a roberta, bert or gpt2 that jprep exported for mlm or clm, or another backend"
+        raise InputError(f"fairseq does not support a {name}", where=str(folder), fix=fix)
+    specs = parameters(config, TASKS[config["model_type"]])
+    return config, _ExportedWeights(folder, {name: spec.shape for name, spec in specs.items()})
 
 
-class _Weights(Mapping[str, Floats]):
-    """An export's tensors in fp32, whatever its file has."""
+class _ExportedWeights(Mapping[str, Floats]):
+    """An export's tensors, in fp32 whatever the type of the file."""
 
     def __init__(self, folder: Path, shapes: dict[str, tuple[int, ...]]) -> None:
         self._files, self._shapes = TensorFiles([folder / "model.safetensors"]), shapes

@@ -1,4 +1,4 @@
-"""An exported model as a folder that fairseq itself loads: a checkpoint, and its dictionary."""
+"""Write an exported model as a directory that fairseq itself loads: a checkpoint and its dictionary."""
 
 from __future__ import annotations
 
@@ -28,36 +28,36 @@ from jprep_fairseq_xla.planning.fairseq_options import TASKS, FairseqOptions, co
 from jprep_fairseq_xla.worker.patches import import_fairseq
 
 CHECKPOINT, DICTIONARY, SENTENCEPIECE = "model.pt", "dict.txt", "sentencepiece.bpe.model"
-"""The files of the folder; fairseq's hub interface looks for the last by this name."""
+"""The files of the directory; fairseq's hub interface expects the name of the last."""
 
 _MACHINE = {"distributed_world_size": 1, "distributed_num_procs": 1, "nprocs_per_node": 1, "device_id": 0}
-"""Options whose defaults fairseq takes from the machine: its GPUs, and the environment."""
+"""Options whose defaults fairseq takes from the machine: its GPUs and environment variables."""
 
-_VERSION = 3.0  # of a stack of layers, as fairseq counts; to an older one it gives no norm at its end
+_LAYERS_VERSION = 3.0  # of a stack of layers, in fairseq's numbering; older ones have no final norm
 
 
-def write_for_fairseq(exported: Path, folder: Path) -> None:
-    """Write an exported model as fairseq has such, whole or not at all.
+def to_fairseq(exported: Path, folder: Path) -> None:
+    """Convert an exported model to fairseq. The output appears complete, or not at all.
 
     Args:
-        exported: a folder of `jprep export`.
-        folder: where to; one that was written before is replaced.
+        exported: a directory of `jprep export`.
+        folder: output directory; an earlier output of this function is replaced.
 
     Raises:
-        ConfigError: fairseq cannot be this model, it has other special tokens than fairseq's dictionary, or something
-            else lies in the folder.
-        InputError: its file lacks weights.
-        MachineError: this environment's versions are not those that the mends are for; the disk is full.
+        ConfigError: fairseq has no such model, its special tokens are not those of fairseq's dictionary, or the output
+            directory holds other files.
+        InputError: weights are missing.
+        MachineError: the installed versions are not those that the patches are for, or the disk is full.
     """
-    _refuse_others(folder)
+    _refuse_other_files(folder)
     import_fairseq("cpu")
-    about = read_export(exported)
-    verify_export(exported, about)
+    manifest = read_export(exported)
+    verify_export(exported, manifest)
     config, weights = read_exported_model(exported)
-    _check(config, exported)
+    _check_config(config, exported)
     names = symbols(exported)
-    state = _state(config, weights, about.step)
-    with atomic_folder(folder, _refuse_others) as partial:
+    state = _checkpoint(config, weights, manifest.step)
+    with atomic_folder(folder, _refuse_other_files) as partial:
         listed = names[SPECIAL_SYMBOL_COUNT:] if config["model_type"] == "gpt2" else names[SPECIAL_SYMBOL_COUNT:-1]
         (partial / DICTIONARY).write_text("".join(f"{symbol} 1\n" for symbol in listed), encoding="utf-8")
         if (exported / "spm.model").exists():
@@ -65,43 +65,43 @@ def write_for_fairseq(exported: Path, folder: Path) -> None:
         _save(state, partial / CHECKPOINT)
 
 
-def _refuse_others(folder: Path) -> None:
-    """Raise ConfigError where something would be lost that was not written here."""
+def _refuse_other_files(folder: Path) -> None:
+    """Raise ConfigError if the output directory holds files that were not written here."""
     own = (CHECKPOINT, DICTIONARY, SENTENCEPIECE)
     if folder.exists() and (not folder.is_dir() or any(path.name not in own for path in folder.iterdir())):
-        what, fix = "something else lies here, and no model for fairseq", "give another folder, or delete what is there"
+        what, fix = "the output directory holds other files", "choose another directory, or delete these files"
         raise ConfigError(what, where=str(folder), fix=fix)
 
 
 def _save(state: dict[str, Any], path: Path) -> None:
-    """PyTorch tells of a full disk by an error that says nothing of disks."""
+    """Save a checkpoint; PyTorch raises RuntimeError for a full disk."""
     try:
         torch.save(state, path)
     except RuntimeError as error:
-        what, fix = f"the checkpoint could not be written: {error}", "give another folder, or make room"
+        what, fix = f"cannot write the checkpoint: {error}", "free disk space, or choose another directory"
         raise MachineError(what, where=str(path), fix=fix) from error
 
 
-def _check(config: dict[str, Any], exported: Path) -> None:
-    """Raise ConfigError where jprep's backend changes fairseq's classes, and fairseq itself would not."""
-    where = str(exported / "config.json")
+def _check_config(config: dict[str, Any], exported: Path) -> None:
+    """Raise ConfigError for values that jprep's backend patches into fairseq's classes, and fairseq itself lacks."""
+    path = str(exported / "config.json")
     key = "layer_norm_epsilon" if config["model_type"] == "gpt2" else "layer_norm_eps"
     if config[key] != LAYER_NORM_EPSILON:
-        what = f"fairseq's norms have an epsilon of {LAYER_NORM_EPSILON}, and this model's {config[key]}"
-        raise ConfigError(what, where=where, fix=f"train with train.model.config.{key} = {LAYER_NORM_EPSILON}")
+        what = f"fairseq's norms have an epsilon of {LAYER_NORM_EPSILON}, but this model has {config[key]}"
+        raise ConfigError(what, where=path, fix=f"train with train.model.config.{key} = {LAYER_NORM_EPSILON}")
     if config["model_type"] == "roberta" and config["hidden_act"] != "gelu":
-        what = f"fairseq's roberta has the {config['hidden_act']} of its layers in its head, and transformers' a gelu"
-        raise ConfigError(what, where=where, fix='train with train.model.config.hidden_act = "gelu"')
+        what = f"fairseq's roberta head uses the layers' activation {config['hidden_act']}, transformers' uses gelu"
+        raise ConfigError(what, where=path, fix='train with train.model.config.hidden_act = "gelu"')
 
 
-def _state(config: dict[str, Any], weights: Mapping[str, Floats], updates: int) -> dict[str, Any]:
-    """The checkpoint, as fairseq's trainer saves one, without an optimizer."""
+def _checkpoint(config: dict[str, Any], weights: Mapping[str, Floats], updates: int) -> dict[str, Any]:
+    """Return a checkpoint as fairseq's trainer saves it, without an optimizer."""
     task = TASKS[config["model_type"]]
-    found = to_fairseq_weights(config, task, weights.__getitem__, own=True)
+    converted = to_fairseq_weights(config, task, weights.__getitem__, fairseq_positions=True)
     return {
         "args": None,
         "cfg": _configuration(config, FAIRSEQ_TASKS[task]),
-        "model": _whole(config, found),
+        "model": _complete_weights(config, converted),
         "criterion": None,
         "optimizer_history": [
             {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}, "num_updates": updates}
@@ -113,23 +113,25 @@ def _state(config: dict[str, Any], weights: Mapping[str, Floats], updates: int) 
 
 
 def _configuration(config: dict[str, Any], task: str) -> dict[str, Any]:
-    """fairseq's configuration, whole, with nothing of this machine in it."""
-    settings = model_options(config)
+    """Return fairseq's whole configuration, with nothing that depends on this machine."""
+    options = model_options(config)
     for name in ("ids", "pad", "criterion"):
-        settings.pop(name, None)
-    length = settings.get("max_positions") or settings["max_target_positions"]
-    settings |= {"task": task, "tokens_per_sample": length} | _MACHINE | _architecture(config)
-    options, utils = import_module("fairseq.options"), import_module("fairseq.dataclass.utils")
-    given = options.parse_args_and_arch(options.get_training_parser(), [".", *command_line(settings)])
-    made: dict[str, Any] = import_module("omegaconf").OmegaConf.to_container(
-        utils.convert_namespace_to_omegaconf(given), resolve=True, enum_to_str=True
+        options.pop(name, None)
+    length = options.get("max_positions") or options["max_target_positions"]
+    options |= {"task": task, "tokens_per_sample": length} | _MACHINE | _architecture(config)
+    fairseq_options, utils = import_module("fairseq.options"), import_module("fairseq.dataclass.utils")
+    parser = fairseq_options.get_training_parser()
+    namespace = fairseq_options.parse_args_and_arch(parser, [".", *command_line(options)])
+    configuration: dict[str, Any] = import_module("omegaconf").OmegaConf.to_container(
+        utils.convert_namespace_to_omegaconf(namespace), resolve=True, enum_to_str=True
     )
-    return made
+    return configuration
 
 
 def _architecture(config: dict[str, Any]) -> FairseqOptions:
-    """Options of `masked_lm`, which a BERT is for fairseq. Its `bert_base` turns on a head that tells whether one
-    sentence follows another; without that, what else makes a BERT of it has to be said.
+    """Return the options that make fairseq's `masked_lm` a BERT.
+
+    Its `bert_base` would set them, but also adds the head for next sentence prediction.
     """
     if config["model_type"] != "bert":
         return {}
@@ -137,24 +139,24 @@ def _architecture(config: dict[str, Any]) -> FairseqOptions:
     return {"arch": "masked_lm"} | dict.fromkeys(flags, True)
 
 
-def _whole(config: dict[str, Any], found: dict[str, Floats]) -> dict[str, torch.Tensor]:
-    """All that fairseq looks for in a checkpoint: tied tables twice, versions, and heads that predict no tokens."""
-    _fold_types(config, found)
+def _complete_weights(config: dict[str, Any], weights: dict[str, Floats]) -> dict[str, torch.Tensor]:
+    """Return all that fairseq expects in a checkpoint: tied tables twice, versions, and heads that are not used."""
+    _fold_token_types(config, weights)
     width = config.get("hidden_size", 0)
-    state = {name: torch.from_numpy(array) for name, array in found.items()}
+    state = {name: torch.from_numpy(array) for name, array in weights.items()}
     if config["model_type"] == "bert":
         pooler = {"weight": torch.zeros(width, width), "bias": torch.zeros(width)}
         return state | {f"encoder.masked_lm_pooler.{name}": tensor for name, tensor in pooler.items()}
-    base = LAYER_PREFIXES[config["model_type"]]
-    state.setdefault(TIED_OUTPUTS[config["model_type"]], state[f"{base}.embed_tokens.weight"])
-    return state | {f"{base}.version": torch.tensor([_VERSION])}
+    prefix = LAYER_PREFIXES[config["model_type"]]
+    state.setdefault(TIED_OUTPUTS[config["model_type"]], state[f"{prefix}.embed_tokens.weight"])
+    return state | {f"{prefix}.version": torch.tensor([_LAYERS_VERSION])}
 
 
-def _fold_types(config: dict[str, Any], found: dict[str, Floats]) -> None:
-    """fairseq's task tells nothing of segments: what transformers adds for the first of them goes to the positions."""
-    types = found.pop(TOKEN_TYPE_TABLE, found.get(SEGMENT_EMBEDDINGS))
+def _fold_token_types(config: dict[str, Any], weights: dict[str, Floats]) -> None:
+    """Add the embedding of the first token type to the positions, as fairseq's task passes no segments."""
+    types = weights.pop(TOKEN_TYPE_TABLE, weights.get(SEGMENT_EMBEDDINGS))
     if types is not None and types[0].any():
         first = config["pad_token_id"] + 1
-        found[f"{LAYER_PREFIXES[config['model_type']]}.embed_positions.weight"][first:] += types[0]
-    if SEGMENT_EMBEDDINGS in found:
-        found[SEGMENT_EMBEDDINGS] = found[SEGMENT_EMBEDDINGS] - found[SEGMENT_EMBEDDINGS][:1]
+        weights[f"{LAYER_PREFIXES[config['model_type']]}.embed_positions.weight"][first:] += types[0]
+    if SEGMENT_EMBEDDINGS in weights:
+        weights[SEGMENT_EMBEDDINGS] = weights[SEGMENT_EMBEDDINGS] - weights[SEGMENT_EMBEDDINGS][:1]

@@ -1,4 +1,4 @@
-"""fairseq's models, tasks and criteria, made from a job's settings and given a file's weights."""
+"""Build fairseq's models, tasks and criteria from fairseq's options, and load weights into them."""
 
 from __future__ import annotations
 
@@ -11,25 +11,24 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.tasks import setup_task
 from torch import Tensor, nn
 
-import jprep_fairseq_xla.models.registered_classes  # noqa: F401 - fairseq then finds the task by its name
+import jprep_fairseq_xla.worker.loss  # noqa: F401 - registers the task
 from jprep.io.safetensors_file import Floats
 from jprep.train.models import parameters
 from jprep_fairseq_xla.models.weights import tensor_locations, to_fairseq_weights
 from jprep_fairseq_xla.planning.fairseq_options import FairseqOptions, command_line
-from jprep_torch.models.model_with_loss import NO_LABEL
 
 _NO_ID = -1
 
 
 class FairseqModel(NamedTuple):
-    """What fairseq's trainer is given.
+    """A model with what fairseq's trainer needs to train it.
 
     Attributes:
-        cfg: fairseq's configuration, whole.
-        task: the one that wraps jprep's batches.
-        model: with the weights of a file.
-        criterion: fairseq's own.
-        trained: fairseq's names of the weights that are.
+        cfg: fairseq's whole configuration.
+        task: the task that wraps jprep's batches.
+        model: the model, with weights.
+        criterion: fairseq's own criterion.
+        trained: fairseq's names of the weights that are trained.
     """
 
     cfg: Any
@@ -40,91 +39,74 @@ class FairseqModel(NamedTuple):
 
 
 def build_fairseq_model(
-    model: dict[str, Any], task: str, settings: FairseqOptions, weights: Mapping[str, Floats]
+    config: dict[str, Any], task: str, fairseq_options: FairseqOptions, weights: Mapping[str, Floats]
 ) -> FairseqModel:
-    """fairseq's part of a job.
+    """Build a model and load its weights.
 
     Args:
-        model: transformers' config.
-        task: the job's.
-        settings: fairseq's options.
-        weights: by transformers' names.
+        config: the config of transformers.
+        task: the job's task.
+        fairseq_options: fairseq's options.
+        weights: weights by transformers' names.
     """
     parser = options.get_training_parser(default_task="jprep")
-    cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, command_line(settings)))
-    found = setup_task(cfg.task)
-    built = found.build_model(cfg.model)
-    _adapt(built, model)
-    _load(built, model, task, weights)
-    trained = _trained(built, model, task)
-    return FairseqModel(cfg, found, built, found.build_criterion(cfg.criterion), trained)
+    cfg = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, command_line(fairseq_options)))
+    fairseq_task = setup_task(cfg.task)
+    model = fairseq_task.build_model(cfg.model)
+    _adapt(model, config)
+    _load(model, config, task, weights)
+    trained = _freeze_untrained(model, config, task)
+    return FairseqModel(cfg, fairseq_task, model, fairseq_task.build_criterion(cfg.criterion), trained)
 
 
-def fairseq_sample(kind: str, ids: Tensor, labels: Tensor) -> dict[str, Any]:
-    """A batch as fairseq's models and criteria take it.
-
-    Args:
-        kind: `model_type`.
-        ids: (rows, length).
-        labels: (rows, length), `NO_LABEL` where there is none. A decoder's are those of the same places, and are
-            shifted here.
-    """
-    inputs = {"src_tokens": ids, "src_lengths": torch.full_like(ids[:, 0], ids.shape[1])}
-    if kind == "bert":
-        inputs["segment_labels"] = torch.zeros_like(ids)
-    if kind == "gpt2":
-        labels = torch.cat([labels[:, 1:], torch.full_like(labels[:, :1], NO_LABEL)], 1)
-    known = (labels != NO_LABEL).sum()
-    return {"net_input": inputs, "target": labels, "ntokens": known, "nsentences": len(ids)}
-
-
-def _adapt(built: Any, config: dict[str, Any]) -> None:
-    """What fairseq's classes do not let one choose."""
-    for module in built.modules():
+def _adapt(model: Any, config: dict[str, Any]) -> None:
+    """Adapt fairseq's model to that of transformers where fairseq has no option for it."""
+    for module in model.modules():
         if isinstance(module, nn.LayerNorm):
             module.eps = config.get("layer_norm_eps") or config["layer_norm_epsilon"]
     if config["model_type"] == "gpt2":
-        _count_from_zero(built.decoder)
+        _number_positions_from_zero(model.decoder)
     if config["model_type"] == "roberta":
-        # transformers' has this one in its head whatever its layers have.
-        built.encoder.lm_head.activation_fn = utils.get_activation_fn("gelu")
-        _add_type(built.encoder.sentence_encoder)
+        # transformers uses GELU in the head whatever the layers use.
+        model.encoder.lm_head.activation_fn = utils.get_activation_fn("gelu")
+        _add_token_type(model.encoder.sentence_encoder)
 
 
-def _count_from_zero(decoder: Any) -> None:
-    """GPT-2's positions do, and no token is padding: what is behind a row's end is never seen by what is before it."""
+def _number_positions_from_zero(decoder: Any) -> None:
+    """Number positions as GPT-2 does, and treat no token as padding: causality masks what is behind a row's end."""
 
-    def counted(module: nn.Module, given: tuple[Tensor, ...], more: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        places = torch.arange(given[0].shape[1], device=given[0].device).expand_as(given[0])
-        return given, {**more, "positions": places}
+    def with_positions(
+        module: nn.Module, arguments: tuple[Tensor, ...], keywords: dict[str, Any]
+    ) -> tuple[Any, dict[str, Any]]:
+        ids = arguments[0]
+        positions = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
+        return arguments, {**keywords, "positions": positions}
 
-    decoder.embed_positions.register_forward_pre_hook(counted, with_kwargs=True)
+    decoder.embed_positions.register_forward_pre_hook(with_positions, with_kwargs=True)
     decoder.padding_idx = _NO_ID
 
 
-def _add_type(encoder: Any) -> None:
-    """RoBERTa's one token type, which fairseq has not: it is added to the positions."""
+def _add_token_type(encoder: Any) -> None:
+    """Add RoBERTa's only token type to the positions; fairseq's class has none."""
     encoder.token_type = nn.Embedding(1, encoder.embed_positions.embedding_dim)
 
-    def added(module: nn.Module, given: Any, found: Tensor) -> Tensor:
-        return found + encoder.token_type.weight
+    def with_token_type(module: nn.Module, arguments: Any, positions: Tensor) -> Tensor:
+        return positions + encoder.token_type.weight
 
-    encoder.embed_positions.register_forward_hook(added)
+    encoder.embed_positions.register_forward_hook(with_token_type)
 
 
-def _load(built: Any, config: dict[str, Any], task: str, weights: Mapping[str, Floats]) -> None:
-    own = dict(built.named_parameters(remove_duplicate=False))
+def _load(model: Any, config: dict[str, Any], task: str, weights: Mapping[str, Floats]) -> None:
+    own = dict(model.named_parameters(remove_duplicate=False))
     with torch.no_grad():
         for name, array in to_fairseq_weights(config, task, weights.__getitem__).items():
             own[name].copy_(torch.from_numpy(array))
 
 
-def _trained(built: Any, config: dict[str, Any], task: str) -> tuple[str, ...]:
-    """The names of those that a job trains; others have no gradient."""
-    tensors = parameters(config, task)
-    names = [
-        own for name, spot in tensor_locations(config, task).items() if tensors[name].trained for own in spot.names
-    ]
-    for name, weight in built.named_parameters():
+def _freeze_untrained(model: Any, config: dict[str, Any], task: str) -> tuple[str, ...]:
+    """Turn off gradients of weights that the job does not train, and return the names of the others."""
+    specs, locations = parameters(config, task), tensor_locations(config, task)
+    names = [own for name, where in locations.items() if specs[name].trained for own in where.names]
+    for name, weight in model.named_parameters():
         weight.requires_grad_(name in names)
     return tuple(names)

@@ -1,4 +1,4 @@
-"""fairseq's weights and transformers': which of one lie where in the other. Arrays of numpy, no framework."""
+"""Map fairseq's weights to those of transformers and back. Arrays are numpy's; no framework is imported."""
 
 from __future__ import annotations
 
@@ -11,99 +11,103 @@ from jprep.io.safetensors_file import Floats
 from jprep.train.models import parameters
 
 ReadTensor = Callable[[str], Floats]
-"""Gives an array by its name."""
+"""Returns a tensor by name."""
 
 TOKEN_TYPE_TABLE = "encoder.sentence_encoder.token_type.weight"
-"""RoBERTa's one token type. fairseq's class has none: the backend adds it, and it is not trained."""
+"""RoBERTa's only token type. fairseq's class has none: the backend adds it, and it is not trained."""
 
 
 class TensorLocation(NamedTuple):
-    """Where a tensor of transformers' lies.
+    """Where a tensor of transformers lies in fairseq's model.
 
     Attributes:
-        names: fairseq's; the query's, key's and value's, where transformers has them side by side in one.
-        turned: whether transformers has the inputs first (its Conv1D).
-        skipped: rows that fairseq has before the first one of transformers'; nothing looks at them.
+        names: fairseq's names: several where transformers has query, key and value side by side in one tensor.
+        transposed: whether transformers has the inputs first (its Conv1D).
+        skipped: rows that fairseq has before the first one of transformers; they are never used.
     """
 
     names: tuple[str, ...]
-    turned: bool = False
+    transposed: bool = False
     skipped: int = 0
 
 
-def tensor_locations(config: dict[str, Any], task: str, *, own: bool = False) -> dict[str, TensorLocation]:
-    """Every name of transformers' → where it lies, in the order of the data's way through the model.
+def tensor_locations(
+    config: dict[str, Any], task: str, *, fairseq_positions: bool = False
+) -> dict[str, TensorLocation]:
+    """Return the location of every tensor of transformers by name, in the order of the forward pass.
 
     Args:
-        config: transformers' config.
-        task: the job's.
-        own: whether the model is in the hands of fairseq's own task, which counts a decoder's positions, too, from
-            behind the padding's id.
+        config: the config of transformers.
+        task: the job's task.
+        fairseq_positions: whether positions are numbered as in fairseq's own tasks, which start a decoder's, too, at
+            the id of padding + 1.
     """
-    counted = ("bert", "gpt2") if own else ("bert",)
-    skipped = config["pad_token_id"] + 1 if config["model_type"] in counted else 0
-    return {name: _spot(config["model_type"], name, skipped) for name in parameters(config, task)}
+    offset_types = ("bert", "gpt2") if fairseq_positions else ("bert",)
+    skipped = config["pad_token_id"] + 1 if config["model_type"] in offset_types else 0
+    return {name: _location(config["model_type"], name, skipped) for name in parameters(config, task)}
 
 
-def to_fairseq_weights(config: dict[str, Any], task: str, read: ReadTensor, *, own: bool = False) -> dict[str, Floats]:
-    """fairseq's weights, of transformers'.
+def to_fairseq_weights(
+    config: dict[str, Any], task: str, read: ReadTensor, *, fairseq_positions: bool = False
+) -> dict[str, Floats]:
+    """Return fairseq's weights, made from those of transformers.
 
     Args:
-        config: transformers' config.
-        task: the job's.
-        read: gives transformers' by name.
-        own: as for `spots`.
+        config: the config of transformers.
+        task: the job's task.
+        read: returns a tensor of transformers by name.
+        fairseq_positions: see `tensor_locations`.
     """
-    found: dict[str, Floats] = {}
-    for name, spot in tensor_locations(config, task, own=own).items():
+    weights: dict[str, Floats] = {}
+    for name, where in tensor_locations(config, task, fairseq_positions=fairseq_positions).items():
         array = read(name)
-        rows = np.split(array, len(spot.names), axis=-1) if len(spot.names) > 1 else [array]
-        for theirs, part in zip(spot.names, rows, strict=True):
-            turned = part.T if spot.turned else part
-            found[theirs] = _after(turned, spot.skipped)
-    return found
+        parts = np.split(array, len(where.names), axis=-1) if len(where.names) > 1 else [array]
+        for fairseq_name, part in zip(where.names, parts, strict=True):
+            weights[fairseq_name] = _prepend_rows(part.T if where.transposed else part, where.skipped)
+    return weights
 
 
-def to_transformers_tensor(spot: TensorLocation, read: ReadTensor) -> Floats:
-    """A tensor of transformers', of fairseq's weights, or of averages that look like them.
+def to_transformers_tensor(where: TensorLocation, read: ReadTensor) -> Floats:
+    """Return a tensor of transformers, made from fairseq's weights or from averages of their shapes.
 
     Args:
-        spot: where it lies.
-        read: gives fairseq's by name.
+        where: location of the tensor.
+        read: returns a tensor of fairseq by name.
     """
-    parts = [read(name)[spot.skipped :] for name in spot.names]
-    turned = [part.T if spot.turned else part for part in parts]
-    return np.ascontiguousarray(turned[0] if len(turned) == 1 else np.concatenate(turned, axis=-1))
+    parts = [read(name)[where.skipped :] for name in where.names]
+    parts = [part.T if where.transposed else part for part in parts]
+    return np.ascontiguousarray(parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1))
 
 
-def _after(array: Floats, rows: int) -> Floats:
-    """With rows of zeros before it."""
+def _prepend_rows(array: Floats, rows: int) -> Floats:
+    """Return an array with rows of zeros before it."""
     if not rows:
         return np.ascontiguousarray(array)
     return np.concatenate([np.zeros((rows, *array.shape[1:]), array.dtype), array])
 
 
-def _spot(kind: str, name: str, skipped: int) -> TensorLocation:
-    """Where a tensor lies, where so many positions stand before the first."""
-    base, table = _TABLES[kind]
-    plain = name.removeprefix({"gpt2": "transformer.", "roberta": "roberta.", "bert": "bert."}[kind])
-    layer, inside = _layer(plain)
+def _location(model_type: str, name: str, skipped: int) -> TensorLocation:
+    """Return a tensor's location; `skipped` rows of positions precede the first one."""
+    prefix, table = _TABLES[model_type]
+    plain = name.removeprefix({"gpt2": "transformer.", "roberta": "roberta.", "bert": "bert."}[model_type])
+    layer, inner = _split_layer(plain)
     if layer is None:
         stem, _, last = plain.rpartition(".")
         own = table.get(plain) or f"{table[stem]}.{last}"
         return TensorLocation((own,), skipped=skipped if own.endswith(".embed_positions.weight") else 0)
-    stem, _, last = inside.rpartition(".")
-    parts = _GPT2_LAYER[stem] if kind == "gpt2" else (_ENCODER_LAYER[stem],)
-    names = tuple(f"{base}.layers.{layer}.{one}.{last}" for one in parts)
-    return TensorLocation(names, turned=kind == "gpt2" and last == "weight" and not stem.startswith("ln_"))
+    stem, _, last = inner.rpartition(".")
+    parts = _GPT2_LAYER[stem] if model_type == "gpt2" else (_ENCODER_LAYER[stem],)
+    names = tuple(f"{prefix}.layers.{layer}.{part}.{last}" for part in parts)
+    transposed = model_type == "gpt2" and last == "weight" and not stem.startswith("ln_")
+    return TensorLocation(names, transposed=transposed)
 
 
-def _layer(name: str) -> tuple[str | None, str]:
-    """The number of a tensor's layer, and its name within."""
-    for start in ("encoder.layer.", "h."):
-        if name.startswith(start):
-            number, _, inside = name.removeprefix(start).partition(".")
-            return number, inside
+def _split_layer(name: str) -> tuple[str | None, str]:
+    """Split a name into the number of its layer, None outside the layers, and the name within the layer."""
+    for prefix in ("encoder.layer.", "h."):
+        if name.startswith(prefix):
+            number, _, inner = name.removeprefix(prefix).partition(".")
+            return number, inner
     return None, name
 
 
@@ -161,4 +165,4 @@ _TABLES: dict[str, tuple[str, dict[str, str]]] = {
         },
     ),
 }
-"""`model_type` → what stands before fairseq's layers; transformers' stem or whole name → fairseq's."""
+"""`model_type` → prefix of fairseq's layers, and fairseq's names by transformers' stems or whole names."""

@@ -1,4 +1,4 @@
-"""A job as options of `fairseq-train`; which of them a user may add, and why others are refused."""
+"""A job as options of `fairseq-train`; which options a user may add, and why others are refused."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ TASKS: dict[str, Task] = {"roberta": "mlm", "bert": "mlm", "gpt2": "clm"}
 """`model_type` → the task that fairseq trains it for."""
 
 _ARCHITECTURES = {"roberta": "roberta", "bert": "bert_base", "gpt2": "transformer_lm"}
-_FREE = {
+_USER_OPTIONS = {
     "roberta": ("activation_dropout",),
     "bert": ("act_dropout",),
     "gpt2": ("activation_dropout", "checkpoint_activations"),
 }
-_JOB = {
+_JOB_OPTIONS = {
     "lr": "optimizer.lr", "optimizer": "optimizer", "adam_betas": "optimizer.beta1", "adam_eps": "optimizer.eps",
     "weight_decay": "optimizer.weight_decay", "clip_norm": "optimizer.clip", "lr_scheduler": "schedule.kind",
     "warmup_updates": "schedule.warmup", "end_learning_rate": "schedule.floor", "total_num_update": "steps",
@@ -40,121 +40,122 @@ _JOB = {
     "save_interval_updates": "checkpoint.every_steps", "keep_best_checkpoints": "checkpoint.keep_best",
     "keep_last_epochs": "checkpoint.keep_last", "keep_interval_updates": "checkpoint.keep_last",
     "no_epoch_checkpoints": "checkpoint.every_steps", "tensorboard_logdir": "trackers", "wandb_project": "trackers",
-    "restore_file": "model.init", "update_freq": "backend.fairseq-xla.rows", "tpu": "backend.fairseq-xla.device",
+    "restore_file": "model.init", "update_freq": "backend.fairseq-xla.micro_batch", "tpu": "backend.fairseq-xla.device",
     "cpu": "backend.fairseq-xla.device", "distributed_world_size": "backend.fairseq-xla.devices",
 }  # fmt: skip
-"""Options that the job decides → the key of `[train]` that does it."""
+"""Options that the job decides → the key of `[train]` that sets them."""
 
 
 def training_options(
-    job: Job, device: Device, processes: int, accumulate: int, chosen: FairseqOptions
+    job: Job, device: Device, processes: int, accumulate: int, user_options: FairseqOptions
 ) -> FairseqOptions:
-    """Every option that a run is given.
+    """Return all options of a run.
 
     Args:
         job: the job.
         device: `cpu` or `xla`.
-        processes: how many divide the batch.
-        accumulate: how often gradients are added up before an update.
-        chosen: the user's.
+        processes: number of processes that share a batch.
+        accumulate: number of micro-batches of an update.
+        user_options: the user's options.
 
     Raises:
-        ConfigError: fairseq has no such model, or one of the user's options changes nothing here.
+        ConfigError: fairseq has no such model, or one of the user's options has no effect.
     """
     check_model(job)
-    check_user_options(job.model["model_type"], chosen)
-    settings = model_options(job.model) | _updates(job, accumulate) | chosen
-    settings |= {"tpu" if device == "xla" else "cpu": True, "distributed_world_size": processes}
-    # fairseq hands a GPU's number to the one of PyTorch, which on a CPU has none.
-    return settings | ({"ddp_backend": "legacy_ddp"} if processes > 1 else {})
+    check_user_options(job.model["model_type"], user_options)
+    options = model_options(job.model) | _optimizer(job, accumulate) | user_options
+    options |= {"tpu" if device == "xla" else "cpu": True, "distributed_world_size": processes}
+    # fairseq passes a GPU's number to PyTorch's DistributedDataParallel, and a CPU has none.
+    return options | ({"ddp_backend": "legacy_ddp"} if processes > 1 else {})
 
 
-def check_user_options(kind: str, chosen: FairseqOptions) -> None:
-    """See that each of the user's options changes something.
+def check_user_options(model_type: str, user_options: FairseqOptions) -> None:
+    """Check that each of the user's options has an effect.
 
     Raises:
-        ConfigError: the name of the first that does not, and what decides it or which is the nearest that would.
+        ConfigError: an option has none; the fix names the key that decides it, or the nearest option.
     """
-    free = _FREE[kind]
-    for name in chosen:
+    allowed = _USER_OPTIONS[model_type]
+    for name in user_options:
         where, plain = f"{SECTION}.options.{name}", name.replace("-", "_").lstrip("_")
-        if name in free:
+        if name in allowed:
             continue
-        if plain in _JOB:
-            what = f"fairseq's {plain} has no effect here: the job decides it"
-            raise ConfigError(what, where=where, fix=f"set train.{_JOB[plain]}, or look there")
-        near = get_close_matches(plain, free, 1)
-        fix = f"did you mean {near[0]!r}?" if near else f"leave it out; of {kind} there are {', '.join(free)}"
-        raise ConfigError(f"fairseq's {plain} has no effect when a {kind} is trained here", where=where, fix=fix)
+        if plain in _JOB_OPTIONS:
+            what = f"fairseq's option {plain} has no effect: the job decides it"
+            raise ConfigError(what, where=where, fix=f"set train.{_JOB_OPTIONS[plain]} instead")
+        near = get_close_matches(plain, allowed, 1)
+        fix = f"did you mean {near[0]!r}?" if near else f"remove it; options for {model_type}: {', '.join(allowed)}"
+        what = f"fairseq's option {plain} has no effect when training a {model_type}"
+        raise ConfigError(what, where=where, fix=fix)
 
 
-def command_line(settings: FairseqOptions) -> list[str]:
-    """Settings as words of `fairseq-train`'s command line."""
-    words = []
-    for name, value in settings.items():
+def command_line(options: FairseqOptions) -> list[str]:
+    """Return options as arguments of `fairseq-train`."""
+    arguments = []
+    for name, value in options.items():
         flag = f"--{name.replace('_', '-')}"
         if value is True:
-            words.append(flag)
+            arguments.append(flag)
         elif value is not False:
-            words += [flag, str(value)]
-    return words
+            arguments += [flag, str(value)]
+    return arguments
 
 
 def check_model(job: Job) -> None:
-    """See that fairseq can be this model, and train it as the job says.
+    """Check that fairseq has the job's model, and can train it as the job says.
 
     Raises:
-        ConfigError: what it lacks.
+        ConfigError: it cannot.
     """
-    kind = job.model["model_type"]
-    if TASKS.get(kind) != job.train.task:
-        what = f"fairseq trains no {kind} for {job.train.task} here"
-        fix = "roberta or bert with mlm, gpt2 with clm, or another backend"
+    model_type = job.model["model_type"]
+    if TASKS.get(model_type) != job.train.task:
+        what = f"fairseq-xla cannot train a {model_type} for {job.train.task}"
+        fix = "use roberta or bert with mlm, gpt2 with clm, or another backend"
         raise ConfigError(what, where="train.model", fix=fix)
     if job.train.precision == "fp16":
         fix = 'precision = "bf16", which TPUs compute in, or "fp32"'
-        raise ConfigError("fairseq-xla has no fp16", where="train.precision", fix=fix)
+        raise ConfigError("fairseq-xla does not support fp16", where="train.precision", fix=fix)
 
 
 def model_options(config: dict[str, Any]) -> FairseqOptions:
-    """The options that say which model it is.
+    """Return the options that define a model.
 
     Args:
-        config: transformers' config, of a kind in `TASKS`.
+        config: the config of transformers, with a `model_type` of `TASKS`.
 
     Raises:
-        ConfigError: fairseq's class cannot be it.
+        ConfigError: fairseq's class does not support the config.
     """
-    kind = config["model_type"]
+    model_type = config["model_type"]
     _check_config(config)
-    common = {"arch": _ARCHITECTURES[kind], "task": "jprep", "ids": config["vocab_size"]}
-    return common | (_decoder(config) if kind == "gpt2" else _encoder(config, kind))
+    common = {"arch": _ARCHITECTURES[model_type], "task": "jprep", "ids": config["vocab_size"]}
+    return common | (_decoder(config) if model_type == "gpt2" else _encoder(config, model_type))
 
 
-def _check_config(model: dict[str, Any]) -> None:
-    kind = model["model_type"]
-    for key, wanted in _wanted(kind).items():
-        if model[key] not in wanted:
-            what = f"fairseq's {kind} has no {key} of {model[key]!r}"
-            fix = f"one of {', '.join(map(repr, wanted))}, or another backend"
+def _check_config(config: dict[str, Any]) -> None:
+    model_type = config["model_type"]
+    for key, supported in _supported_values(model_type).items():
+        if config[key] not in supported:
+            what = f"fairseq's {model_type} does not support {key} = {config[key]!r}"
+            fix = f"use {' or '.join(map(repr, supported))}, or another backend"
             raise ConfigError(what, where=f"train.model.config.{key}", fix=fix)
-    if kind == "gpt2" and model["embd_pdrop"] != model["resid_pdrop"]:
-        what = "fairseq drops as much of embeddings as of what layers add"
-        raise ConfigError(what, where="train.model.config.embd_pdrop", fix="the same embd_pdrop and resid_pdrop")
+    if model_type == "gpt2" and config["embd_pdrop"] != config["resid_pdrop"]:
+        what = "fairseq has one dropout rate for embeddings and residuals"
+        raise ConfigError(what, where="train.model.config.embd_pdrop", fix="set embd_pdrop and resid_pdrop alike")
 
 
-def _wanted(kind: str) -> dict[str, tuple[Any, ...]]:
-    """Of keys that a job may set, the values that fairseq has too."""
-    if kind == "gpt2":
+def _supported_values(model_type: str) -> dict[str, tuple[Any, ...]]:
+    """Return the values that fairseq supports of keys that a job may set."""
+    if model_type == "gpt2":
         return {"activation_function": tuple(ACTIVATIONS)}
-    types: dict[str, tuple[Any, ...]] = {"type_vocab_size": (1,)} if kind == "roberta" else {}
+    types: dict[str, tuple[Any, ...]] = {"type_vocab_size": (1,)} if model_type == "roberta" else {}
     return types | {"hidden_act": tuple(ACTIVATIONS)}
 
 
-def _encoder(config: dict[str, Any], kind: str) -> FairseqOptions:
+def _encoder(config: dict[str, Any], model_type: str) -> FairseqOptions:
     pad = config["pad_token_id"]
-    lost = pad + 1 if kind == "roberta" else 0  # transformers counts RoBERTa's positions from there
-    settings = {
+    lost = pad + 1 if model_type == "roberta" else 0  # transformers numbers RoBERTa's positions from there
+    options = {
         "criterion": "masked_lm",
         "pad": pad,
         "encoder_layers": config["num_hidden_layers"],
@@ -166,7 +167,7 @@ def _encoder(config: dict[str, Any], kind: str) -> FairseqOptions:
         "activation_fn": ACTIVATIONS[config["hidden_act"]],
         "max_positions": config["max_position_embeddings"] - lost,
     }
-    return settings | ({"num_segment": config["type_vocab_size"]} if kind == "bert" else {})
+    return options | ({"num_segment": config["type_vocab_size"]} if model_type == "bert" else {})
 
 
 def _decoder(config: dict[str, Any]) -> FairseqOptions:
@@ -190,7 +191,7 @@ def _decoder(config: dict[str, Any]) -> FairseqOptions:
     }
 
 
-def _updates(job: Job, accumulate: int) -> FairseqOptions:
+def _optimizer(job: Job, accumulate: int) -> FairseqOptions:
     section = job.train
     optimizer, schedule = section.optimizer, section.schedule
     return {
@@ -207,5 +208,5 @@ def _updates(job: Job, accumulate: int) -> FairseqOptions:
         "total_num_update": schedule.steps or job.steps,
         "update_freq": accumulate,
         "seed": section.seed,
-        "log_interval": job.steps + 1,  # figures are jprep's; fairseq's meters would hold on to the device's tensors
+        "log_interval": job.steps + 1,  # jprep logs; fairseq's meters would keep the device's tensors alive
     }

@@ -1,4 +1,7 @@
-"""Which versions the mends are for. It imports no framework: a torch_xla beside another PyTorch does not import."""
+"""The versions that the patches are for.
+
+This module imports no framework: a torch_xla next to another PyTorch than its own cannot be imported.
+"""
 
 from __future__ import annotations
 
@@ -12,33 +15,32 @@ TORCH_XLA_VERSION = "2.9."
 """Of torch_xla, and of the PyTorch that it was built for."""
 
 INSTALL_COMMAND = "jprep backends install fairseq-xla --set device={} --restart"
-"""The command that makes the right environment for a device."""
+"""The command that installs the environment for a device."""
 
 
-def check_versions(device: str, of: Callable[[str], str] = version) -> None:
-    """See that this environment's versions are those that the mends are for, before any of them is imported.
+def check_versions(device: str, installed: Callable[[str], str] = version) -> None:
+    """Check that the installed versions are those that the patches are for, before any of them is imported.
 
     Args:
         device: `cpu` or `xla`.
-        of: gives a distribution's version.
+        installed: returns the version of a distribution.
 
     Raises:
-        MachineError: they are not, with the command that makes the right environment.
+        MachineError: a version differs; the fix is the command that installs the environment.
     """
-    wanted = {"fairseq": FAIRSEQ_VERSION} | (
-        {"torch": TORCH_XLA_VERSION, "torch_xla": TORCH_XLA_VERSION} if device == "xla" else {}
-    )
-    for name, start in wanted.items():
-        found = _version(name, of)
-        if not found.startswith(start):
-            what = f"{name} {found or 'is not installed'}, and jprep-fairseq-xla mends {name} {start.rstrip('.')}"
-            raise MachineError(
-                what, where=f"train.backend.fairseq-xla, device {device}", fix=INSTALL_COMMAND.format(device)
-            )
+    required = {"fairseq": FAIRSEQ_VERSION}
+    if device == "xla":
+        required |= {"torch": TORCH_XLA_VERSION, "torch_xla": TORCH_XLA_VERSION}
+    for name, prefix in required.items():
+        found = _version(name, installed)
+        if not found.startswith(prefix):
+            what = f"{name} {found or 'is not installed'}, but jprep-fairseq-xla patches {name} {prefix.rstrip('.')}"
+            where = f"train.backend.fairseq-xla, device {device}"
+            raise MachineError(what, where=where, fix=INSTALL_COMMAND.format(device))
 
 
-def _version(name: str, of: Callable[[str], str]) -> str:
+def _version(name: str, installed: Callable[[str], str]) -> str:
     try:
-        return of(name)
+        return installed(name)
     except PackageNotFoundError:
         return ""

@@ -1,4 +1,4 @@
-"""What an environment has, for the light half's `check`, which imports nothing of it."""
+"""Report what the worker's environment has; the planner's `check` runs it there in a subprocess."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from jprep_fairseq_xla.worker.patches import import_fairseq
 
 
 def print_environment_report(device: str) -> int:
-    """Import what a worker would, and print the versions; or what is wrong, and on the next line what mends it.
+    """Import what a worker would, and print the versions; or print the problem, and on the next line its fix.
 
     Args:
         device: `cpu` or `xla`.
 
     Returns:
-        0, or 1 where something is wrong.
+        0, or 1 if there is a problem.
     """
     names = ["fairseq", "torch"] + (["torch_xla"] if device == "xla" else [])
     try:
         import_fairseq(device)
     except MachineError as error:
-        said, code = f"{error.what}\n{error.fix}", 1
+        report, code = f"{error.what}\n{error.fix}", 1
     except ImportError as error:
-        said, code = f"{' or '.join(names)} cannot be imported: {error}\n{INSTALL_COMMAND.format(device)}", 1
+        report, code = f"cannot import {' or '.join(names)}: {error}\n{INSTALL_COMMAND.format(device)}", 1
     else:
-        said, code = ", ".join(f"{name} {version(name)}" for name in names), 0
-    print(said)  # noqa: T201
+        report, code = ", ".join(f"{name} {version(name)}" for name in names), 0
+    print(report)  # noqa: T201
     return code

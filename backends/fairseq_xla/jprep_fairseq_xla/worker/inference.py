@@ -1,4 +1,4 @@
-"""The inference server for models of fairseq's own classes; see `jprep.train.inference.protocol`."""
+"""The inference server: answers requests to an exported model with fairseq's own class."""
 
 from __future__ import annotations
 
@@ -25,70 +25,71 @@ def serve_model(folder: Path) -> None:
         folder: an exported directory.
 
     Raises:
-        InputError: it holds no model that fairseq can be, or not the whole of one.
-        MachineError: this environment's versions are not those that the mends are for.
+        InputError: it holds no model that fairseq supports, or an incomplete one.
+        MachineError: the installed versions are not those that the patches are for.
     """
     serve(lambda: partial(predict, *load_model(folder)))
 
 
 def load_model(folder: Path) -> tuple[Any, dict[str, Any]]:
-    """An exported model as fairseq's, ready to be asked, and transformers' config of it.
+    """Load an exported model into fairseq's class; return it with the config of transformers.
 
     Raises:
-        InputError: it is no such model, or its file lacks weights.
+        InputError: it holds no model that fairseq supports, or weights are missing.
         ConfigError: fairseq has no such model.
     """
     import_fairseq("cpu")
     from jprep_fairseq_xla.models.fairseq_models import build_fairseq_model
 
     config, weights = read_exported_model(folder)
-    made = build_fairseq_model(config, TASKS[config["model_type"]], model_options(config) | {"cpu": True}, weights)
-    return made.model.eval(), config
+    built = build_fairseq_model(config, TASKS[config["model_type"]], model_options(config) | {"cpu": True}, weights)
+    return built.model.eval(), config
 
 
 def predict(model: Any, config: dict[str, Any], request: Request) -> Response:
-    """The answer to one request.
+    """Answer one request.
 
     Raises:
-        InputError: an id that the model does not have, more of them than it has positions for, or no task of its own.
+        InputError: an id is not in the vocabulary, there are more ids than positions, or the model has another task.
     """
     check_request(config, request)
     with torch.inference_mode():
         if isinstance(request, FillMask) and config["model_type"] != "gpt2":
-            return _fill(model, config, request)
+            return _fill_mask(model, config, request)
         if isinstance(request, Generate) and config["model_type"] == "gpt2":
             return _generate(model, request)
-    fix = "a roberta or bert fills masks, a gpt2 generates"
-    raise InputError(f"this model cannot {request.__struct_config__.tag}", fix=fix)
+    fix = "use a roberta or bert to fill masks, a gpt2 to generate"
+    raise InputError(f"this model does not support {request.__struct_config__.tag}", fix=fix)
 
 
 def logits(model: Any, config: dict[str, Any], ids: Tensor) -> Tensor:
-    """Of every token of some rows, (rows, length, ids)."""
-    from jprep_fairseq_xla.models.fairseq_models import fairseq_sample
+    """Return the logits of every token, (rows, length, vocabulary)."""
+    from jprep_fairseq_xla.worker.data import fairseq_sample
 
-    found: Tensor = model(**fairseq_sample(config["model_type"], ids, torch.zeros_like(ids))["net_input"])[0]
+    inputs = fairseq_sample(config["model_type"], ids, torch.zeros_like(ids))["net_input"]
+    found: Tensor = model(**inputs)[0]
     return found
 
 
-def _fill(model: Any, config: dict[str, Any], request: FillMask) -> Response:
-    places = [place for place, number in enumerate(request.ids) if number == request.mask]
-    shares = logits(model, config, torch.tensor([request.ids]))[0, places].double().softmax(-1)
-    found = shares.topk(min(request.top, shares.shape[-1]))
-    rows = zip(found.indices.tolist(), found.values.tolist(), strict=True)
+def _fill_mask(model: Any, config: dict[str, Any], request: FillMask) -> Response:
+    positions = [position for position, token in enumerate(request.ids) if token == request.mask]
+    probabilities = logits(model, config, torch.tensor([request.ids]))[0, positions].double().softmax(-1)
+    top = probabilities.topk(min(request.top, probabilities.shape[-1]))
+    rows = zip(top.indices.tolist(), top.values.tolist(), strict=True)
     return Response(masks=[[TokenProbability(*pair) for pair in zip(*row, strict=True)] for row in rows])
 
 
 def _generate(model: Any, request: Generate) -> Response:
-    """fairseq's decoder takes a token at a time, and keeps what it needs of those before."""
-    known, found = list(request.ids), []
-    kept: dict[str, Any] = {}
-    for length in range(1, len(known)):
-        model(torch.tensor([known[:length]]), incremental_state=kept)
-    for place in range(request.tokens):
-        last = model(torch.tensor([known]), incremental_state=kept)[0][0, -1]
-        token = next_token(last.double().numpy(), request, place)
+    """Generate with fairseq's decoder, which takes one token at a time and caches what it needs of earlier ones."""
+    row, generated = list(request.ids), []
+    cache: dict[str, Any] = {}
+    for length in range(1, len(row)):
+        model(torch.tensor([row[:length]]), incremental_state=cache)
+    for number in range(request.tokens):
+        last = model(torch.tensor([row]), incremental_state=cache)[0][0, -1]
+        token = next_token(last.double().numpy(), request, number)
         if token in request.end:
             break
-        found.append(token)
-        known.append(token)
-    return Response(ids=found)
+        generated.append(token)
+        row.append(token)
+    return Response(ids=generated)

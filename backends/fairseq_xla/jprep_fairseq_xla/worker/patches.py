@@ -1,6 +1,7 @@
-"""What fairseq 0.12.2 needs on Python 3.11 and torch_xla 2.9, put right from outside when it is imported.
+"""Patches that make fairseq 0.12.2 run on Python 3.11 and torch_xla 2.9, applied when it is imported.
 
-Each function names the behaviour that it answers. `import_fairseq` applies them; nothing else imports fairseq.
+The docstring of each patch names the behaviour that it corrects. `import_fairseq` applies them; import fairseq only
+through it.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ _KIB = 1024
 
 
 def import_fairseq(device: str) -> ModuleType:
-    """fairseq, imported and mended.
+    """Import fairseq, patch it, and return it.
 
     Args:
-        device: `cpu` or `xla`; for the second torch_xla is mended too.
+        device: `cpu` or `xla`; for the latter torch_xla is patched, too.
 
     Raises:
-        MachineError: the versions here are not those that the mends are for.
+        MachineError: the installed versions are not those that the patches are for.
     """
     check_versions(device)
-    for name in ("torch", "torch_xla"):  # fairseq imports both, and they look at what a dataclass is
+    for name in ("torch", "torch_xla"):  # fairseq imports both, and they inspect dataclasses: import them unpatched
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     with hashable_dataclasses():
@@ -40,7 +41,7 @@ def import_fairseq(device: str) -> ModuleType:
 
 
 def patch_torch_xla() -> None:
-    """Apply all that concerns torch_xla; fairseq stands imported."""
+    """Apply all patches for torch_xla, after fairseq was imported."""
     patch_world_functions()
     patch_spawn()
     patch_memory_info()
@@ -51,7 +52,7 @@ def patch_torch_xla() -> None:
 def hashable_dataclasses() -> Iterator[None]:
     """fairseq's configurations have dataclasses as defaults; Python 3.11 refuses a default that has no hash.
 
-    While the block lasts, a dataclass has that of its identity where it would have none.
+    Inside the block, a dataclass that would have no hash has that of its identity.
     """
     original = dataclasses.dataclass
 
@@ -63,7 +64,7 @@ def hashable_dataclasses() -> Iterator[None]:
     @functools.wraps(original)
     def decorator(cls: type[Any] | None = None, /, **options: Any) -> Any:
         if cls is None:
-            return lambda found: hashable(original(**options)(found))
+            return lambda decorated: hashable(original(**options)(decorated))
         return hashable(original(cls, **options))
 
     dataclasses.dataclass = decorator  # type: ignore[assignment]
@@ -74,8 +75,8 @@ def hashable_dataclasses() -> Iterator[None]:
 
 
 def patch_world_functions() -> None:
-    """`fairseq.distributed.utils` asks `xla_model` for `xrt_world_size()` and `get_ordinal()`: `torch_xla.runtime` has
-    them now.
+    """`fairseq.distributed.utils` calls `xla_model.xrt_world_size()` and `get_ordinal()`, which torch_xla has moved to
+    `torch_xla.runtime`.
     """
     xm, runtime = _module("torch_xla.core.xla_model"), _module("torch_xla.runtime")
     for old, new in (("xrt_world_size", "world_size"), ("get_ordinal", "global_ordinal"),
@@ -85,30 +86,30 @@ def patch_world_functions() -> None:
 
 
 def patch_spawn() -> None:
-    """`fairseq.distributed.utils.call_main` spawns `nprocs=N`; torch_xla takes only 1, or None for one a device."""
+    """`fairseq.distributed.utils.call_main` spawns `nprocs=N`; torch_xla accepts only 1, or None for all devices."""
     xmp = _module("torch_xla.distributed.xla_multiprocessing")
 
-    def make(spawn: Callable[..., Any]) -> Callable[..., Any]:
+    def patch(spawn: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(spawn)
-        def spawn_all(fn: Any, args: Any = (), nprocs: int | None = None, **more: Any) -> Any:
-            return spawn(fn, args=args, nprocs=1 if nprocs == 1 else None, **more)
+        def spawn_all(fn: Any, args: Any = (), nprocs: int | None = None, **options: Any) -> Any:
+            return spawn(fn, args=args, nprocs=1 if nprocs == 1 else None, **options)
 
         return spawn_all
 
-    _replace(xmp, "spawn", make)
+    _replace(xmp, "spawn", patch)
 
 
 def patch_memory_info() -> None:
-    """`fairseq.trainer.Trainer.train_step` logs `kb_free` and `kb_total`; torch_xla counts in bytes, and on a CPU it
-    does not know.
+    """`fairseq.trainer.Trainer.train_step` logs `kb_free` and `kb_total`; torch_xla reports bytes, and on a CPU raises
+    an error.
     """
     xm = _module("torch_xla.core.xla_model")
 
-    def make(ask: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(ask)
+    def patch(get_memory_info: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(get_memory_info)
         def memory_info(device: Any = None) -> dict[str, int]:
             try:
-                found = ask(device)
+                found = get_memory_info(device)
             except RuntimeError:
                 return {"kb_free": 0, "kb_total": 0}
             total, used = found["bytes_limit"], found["bytes_used"]
@@ -116,16 +117,16 @@ def patch_memory_info() -> None:
 
         return memory_info
 
-    _replace(xm, "get_memory_info", make)
+    _replace(xm, "get_memory_info", patch)
 
 
 def patch_data_loader() -> None:
-    """`fairseq.utils.tpu_data_loader` wraps the iterator in a `ParallelLoader`, which reads ahead: the position that a
-    checkpoint saves is too far, and a run that goes on has lost batches. This one has no batch but that being used.
+    """`fairseq.utils.tpu_data_loader` wraps the iterator in a `ParallelLoader`, which reads ahead: a checkpoint then
+    saves a position that is too far, and a resumed run skips batches. The patched one holds only the current batch.
     """
     utils = _module("fairseq.utils")
 
-    def make(load: Callable[..., Any]) -> Callable[..., Any]:
+    def patch(load: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(load)
         def one_at_a_time(batches: Any) -> Any:
             device = utils.get_tpu_device()
@@ -135,12 +136,12 @@ def patch_data_loader() -> None:
 
         return one_at_a_time
 
-    _replace(utils, "tpu_data_loader", make)
+    _replace(utils, "tpu_data_loader", patch)
 
 
 def reset_root_logger() -> None:
-    """`fairseq_cli.train` calls `logging.basicConfig`, which does nothing where a library has installed a handler of
-    its own before: fairseq's INFO lines are lost. It gets a root logger without any.
+    """`fairseq_cli.train` calls `logging.basicConfig`, which has no effect if a library has installed a handler before:
+    fairseq's INFO lines are lost. Remove the handlers of the root logger.
     """
     root = logging.getLogger()
     for handler in list(root.handlers):
@@ -151,10 +152,10 @@ def _module(name: str) -> Any:
     return importlib.import_module(name)
 
 
-def _replace(module: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """Put what is made of a function in its place, once."""
-    found = getattr(module, name)
-    if not getattr(found, "mended", False):
-        mended: Any = make(found)
-        mended.mended = True
-        setattr(module, name, mended)
+def _replace(module: Any, name: str, patch: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    """Replace a function by its patched version, once."""
+    original = getattr(module, name)
+    if not getattr(original, "patched", False):
+        patched: Any = patch(original)
+        patched.patched = True
+        setattr(module, name, patched)

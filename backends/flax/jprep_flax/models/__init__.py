@@ -15,5 +15,5 @@ BASE_MODELS = {"gpt2": GPT2, "llama": Llama, "bert": BertEncoder, "roberta": Ber
 
 
 def build_base_model(config: dict[str, Any], make: LayerFactory, remat: bool) -> nnx.Module:
-    """The part of a model that all tasks share."""
+    """Return a model without a head: the part that all tasks share."""
     return BASE_MODELS[config["model_type"]](config, make, remat)

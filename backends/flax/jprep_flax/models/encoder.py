@@ -25,77 +25,80 @@ from jprep_flax.models.layers import (
 
 
 class EncoderLayer(nnx.Module):
-    """Attention and a feed-forward network; each sum is made a norm of."""
+    """Attention and a feed-forward network, with a norm after each residual sum."""
 
     def __init__(self, config: dict[str, Any], make: LayerFactory) -> None:
         width, epsilon = config["hidden_size"], config["layer_norm_eps"]
         outer, heads, inner = (width, "embed"), (width, "heads"), (config["intermediate_size"], "mlp")
-        for part in ("query", "key", "value"):
-            set_submodule(self, f"attention.self.{part}", Linear(make, outer, heads))
+        for name in ("query", "key", "value"):
+            set_submodule(self, f"attention.self.{name}", Linear(make, outer, heads))
         set_submodule(self, "attention.output.dense", Linear(make, heads, outer))
         set_submodule(self, "attention.output.LayerNorm", LayerNorm(make, width, epsilon))
         self.intermediate = ModuleGroup(dense=Linear(make, outer, inner))
         self.output = ModuleGroup(dense=Linear(make, inner, outer), LayerNorm=LayerNorm(make, width, epsilon))
-        self.heads, self.active = config["num_attention_heads"], config["hidden_act"]
-        self.shares = config["attention_probs_dropout_prob"], config["hidden_dropout_prob"]
+        self.heads, self.activation = config["num_attention_heads"], config["hidden_act"]
+        self.attention_dropout = config["attention_probs_dropout_prob"]
+        self.hidden_dropout = config["hidden_dropout_prob"]
 
-    def __call__(self, x: Array, seen: Array, key: Array | None) -> Array:
-        """From x, (rows, length, width), to the next layer's."""
-        parts, output = self.attention.self, self.attention.output
+    def __call__(self, x: Array, mask: Array, key: Array | None) -> Array:
+        """Map x, (rows, length, width), to the input of the next layer."""
+        attention, output = self.attention.self, self.attention.output
         query, keys, values = (
-            part(x).reshape(*x.shape[:2], self.heads, -1) for part in (parts.query, parts.key, parts.value)
+            project(x).reshape(*x.shape[:2], self.heads, -1)
+            for project in (attention.query, attention.key, attention.value)
         )
-        found = output.dense(dot_product_attention(query, keys, values, seen, self.shares[0], key))
-        x = output.LayerNorm(x + dropout(found, self.shares[1], key, 1))
-        found = self.output.dense(ACTIVATIONS[self.active](self.intermediate.dense(x)))
-        return self.output.LayerNorm(x + dropout(found, self.shares[1], key, 2))
+        y = output.dense(dot_product_attention(query, keys, values, mask, self.attention_dropout, key))
+        x = output.LayerNorm(x + dropout(y, self.hidden_dropout, key, 1))
+        y = self.output.dense(ACTIVATIONS[self.activation](self.intermediate.dense(x)))
+        return self.output.LayerNorm(x + dropout(y, self.hidden_dropout, key, 2))
 
 
 class Embeddings(nnx.Module):
-    """The sum of a token's vectors, made a norm of."""
+    """The sum of the embeddings of token, position and token type, normalized."""
 
     def __init__(self, config: dict[str, Any], make: LayerFactory, width: int) -> None:
         pad = config["pad_token_id"]
         self.first = pad if config["model_type"] == "roberta" else None
         self.word_embeddings = EmbeddingTable(make, config["vocab_size"], width, ("vocab", "embed"), pad)
-        self.position_embeddings = EmbeddingTable(make, config["max_position_embeddings"], width, still=self.first)
+        self.position_embeddings = EmbeddingTable(make, config["max_position_embeddings"], width, padding_id=self.first)
         self.token_type_embeddings = EmbeddingTable(make, config["type_vocab_size"], width)
         self.LayerNorm = LayerNorm(make, width, config["layer_norm_eps"])
 
     def __call__(self, ids: Array, types: Array | None) -> Array:
-        """Of ids and types (rows, length), where no types are the first for all."""
+        """Embed ids, (rows, length). Without token types all tokens are of type 0."""
         types = jnp.zeros_like(ids) if types is None else types
-        known = self.word_embeddings(ids) + self.token_type_embeddings(types)
-        return self.LayerNorm(known + self.position_embeddings(self._positions(ids)))
+        tokens = self.word_embeddings(ids) + self.token_type_embeddings(types)
+        return self.LayerNorm(tokens + self.position_embeddings(self._positions(ids)))
 
     def _positions(self, ids: Array) -> Array:
         if self.first is None:
             return jnp.arange(ids.shape[1])
-        counted = ids != self.first  # RoBERTa counts what is not padding
+        counted = ids != self.first  # RoBERTa numbers tokens that are not padding, from the padding id + 1
         return jnp.cumsum(counted, axis=1) * counted + self.first
 
 
 class BertEncoder(nnx.Module):
-    """What all tasks share: ids in, a vector for each token out."""
+    """BERT, RoBERTa or ELECTRA without a head: maps ids to hidden states."""
 
     def __init__(self, config: dict[str, Any], make: LayerFactory, remat: bool) -> None:
         width = config["hidden_size"]
-        narrow = config.get("embedding_size", width)
-        self.embeddings = Embeddings(config, make, narrow)
-        if narrow != width:
-            self.embeddings_project = Linear(make, (narrow, None), (width, "embed"))
+        embedding_width = config.get("embedding_size", width)
+        self.embeddings = Embeddings(config, make, embedding_width)
+        if embedding_width != width:
+            self.embeddings_project = Linear(make, (embedding_width, None), (width, "embed"))
         self.encoder = ModuleGroup(layer=EncoderLayer(config, make.stacked(config["num_hidden_layers"])))
-        self.wider, self.share, self.remat = narrow != width, config["hidden_dropout_prob"], remat
+        self.projects, self.dropout_rate = embedding_width != width, config["hidden_dropout_prob"]
+        self.remat = remat
 
     @property
-    def table(self) -> EmbeddingTable:
-        """The vectors of ids."""
+    def embedding(self) -> EmbeddingTable:
+        """The token embedding."""
         return self.embeddings.word_embeddings  # type: ignore[no-any-return]
 
     def __call__(self, ids: Array, lengths: Array, types: Array | None, key: Array | None) -> Array:
-        """A token sees what is not padding."""
-        outside = None if key is None else jax.random.fold_in(key, EMBEDDING_DROPOUT)
-        x = dropout(self.embeddings(ids, types), self.share, outside, 0)
-        x = self.embeddings_project(x) if self.wider else x
-        seen = padding_mask(lengths, ids.shape[1])
-        return scan_layers(self.encoder.layer, x, key, lambda layer, x, key: layer(x, seen, key), self.remat)
+        """Return the hidden states of ids, (rows, length, width). Tokens attend to all positions but padding."""
+        embedding_key = None if key is None else jax.random.fold_in(key, EMBEDDING_DROPOUT)
+        x = dropout(self.embeddings(ids, types), self.dropout_rate, embedding_key, 0)
+        x = self.embeddings_project(x) if self.projects else x
+        mask = padding_mask(lengths, ids.shape[1])
+        return scan_layers(self.encoder.layer, x, key, lambda layer, x, key: layer(x, mask, key), self.remat)

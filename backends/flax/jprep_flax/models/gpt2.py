@@ -24,13 +24,13 @@ from jprep_flax.models.layers import (
 
 
 class Conv1D(nnx.Module):
-    """x W + b: transformers has the inputs first here.
+    """Compute x W + b. As in transformers, the inputs are the first axis of W.
 
     Args:
-        make: makes its weights.
-        inputs: how many numbers, and the name of their axis.
-        outputs: the same; `parts` times as many come out, each part on an axis of its own.
-        parts: query, key and value, or 1.
+        make: creates the weights.
+        inputs: width and axis name.
+        outputs: width and axis name of each part.
+        parts: number of parts, each of the width of `outputs`: 3 for query, key and value, else 1.
     """
 
     def __init__(self, make: LayerFactory, inputs: tuple[int, str], outputs: tuple[int, str], parts: int = 1) -> None:
@@ -39,12 +39,12 @@ class Conv1D(nnx.Module):
         self.dtype = make.dtype
 
     def __call__(self, x: Array) -> Array:
-        """Of (…, inputs), (…, parts, outputs)."""
+        """Map (…, inputs) to (…, parts, outputs)."""
         return matmul_weight(x, self.weight[...]) + self.bias[...].astype(x.dtype)
 
 
 class Gpt2Layer(nnx.Module):
-    """Attention and a feed-forward network, each added to what it takes."""
+    """Attention and a feed-forward network, each with a norm before it and a residual sum after it."""
 
     def __init__(self, config: dict[str, Any], make: LayerFactory) -> None:
         width, inner, epsilon = config["n_embd"], config["n_inner"], config["layer_norm_epsilon"]
@@ -56,23 +56,25 @@ class Gpt2Layer(nnx.Module):
         self.mlp = ModuleGroup(
             c_fc=Conv1D(make, (width, "embed"), (inner, "mlp")), c_proj=Conv1D(make, (inner, "mlp"), (width, "embed"))
         )
-        self.heads, self.active = config["n_head"], config["activation_function"]
-        self.shares = config["attn_pdrop"], config["resid_pdrop"]
+        self.heads, self.activation = config["n_head"], config["activation_function"]
+        self.attention_dropout, self.residual_dropout = config["attn_pdrop"], config["resid_pdrop"]
 
-    def __call__(self, x: Array, seen: Array, key: Array | None = None, remember: AppendToCache | None = None) -> Array:
-        """From x, (rows, length, width), to the next layer's; `remember` adds keys and values of earlier tokens."""
-        three = self.attn.c_attn(self.ln_1(x))
-        query, keys, values = (three[..., part, :].reshape(*x.shape[:2], self.heads, -1) for part in range(3))
-        if remember:
-            keys, values = remember(keys, values)
-        found = self.attn.c_proj(dot_product_attention(query, keys, values, seen, self.shares[0], key))[..., 0, :]
-        x = x + dropout(found, self.shares[1], key, 1)
-        inner = ACTIVATIONS[self.active](self.mlp.c_fc(self.ln_2(x))[..., 0, :])
-        return x + dropout(self.mlp.c_proj(inner)[..., 0, :], self.shares[1], key, 2)
+    def __call__(
+        self, x: Array, mask: Array, key: Array | None = None, append_to_cache: AppendToCache | None = None
+    ) -> Array:
+        """Map x, (rows, length, width), to the input of the next layer."""
+        parts = self.attn.c_attn(self.ln_1(x))
+        query, keys, values = (parts[..., part, :].reshape(*x.shape[:2], self.heads, -1) for part in range(3))
+        if append_to_cache:
+            keys, values = append_to_cache(keys, values)
+        attended = dot_product_attention(query, keys, values, mask, self.attention_dropout, key)
+        x = x + dropout(self.attn.c_proj(attended)[..., 0, :], self.residual_dropout, key, 1)
+        inner = ACTIVATIONS[self.activation](self.mlp.c_fc(self.ln_2(x))[..., 0, :])
+        return x + dropout(self.mlp.c_proj(inner)[..., 0, :], self.residual_dropout, key, 2)
 
 
 class GPT2(nnx.Module):
-    """What all tasks share: ids in, a vector for each token out."""
+    """GPT-2 without a head: maps ids to hidden states."""
 
     def __init__(self, config: dict[str, Any], make: LayerFactory, remat: bool) -> None:
         width = config["n_embd"]
@@ -80,25 +82,31 @@ class GPT2(nnx.Module):
         self.wpe = EmbeddingTable(make, config["n_positions"], width)
         self.h = Gpt2Layer(config, make.stacked(config["n_layer"]))
         self.ln_f = LayerNorm(make, width, config["layer_norm_epsilon"])
-        self.share, self.remat = config["embd_pdrop"], remat
+        self.dropout_rate, self.remat = config["embd_pdrop"], remat
 
     @property
-    def table(self) -> EmbeddingTable:
-        """The vectors of ids."""
+    def embedding(self) -> EmbeddingTable:
+        """The token embedding."""
         return self.wte  # type: ignore[no-any-return]
 
     def __call__(self, ids: Array, lengths: Array, types: Array | None, key: Array | None) -> Array:
-        """Padding stands behind, where nobody looks."""
+        """Return the hidden states of ids, (rows, length, width). Padding at the end is masked by causality."""
         length = ids.shape[1]
-        outside = None if key is None else jax.random.fold_in(key, EMBEDDING_DROPOUT)
-        x = dropout(self.wte(ids) + self.wpe(jnp.arange(length)), self.share, outside, 0)
-        seen = causal_mask(length)
-        return self.ln_f(scan_layers(self.h, x, key, lambda layer, x, key: layer(x, seen, key), self.remat))
+        embedding_key = None if key is None else jax.random.fold_in(key, EMBEDDING_DROPOUT)
+        x = dropout(self.wte(ids) + self.wpe(jnp.arange(length)), self.dropout_rate, embedding_key, 0)
+        mask = causal_mask(length)
+        return self.ln_f(scan_layers(self.h, x, key, lambda layer, x, key: layer(x, mask, key), self.remat))
 
-    def go_on(self, ids: Array, place: Array, cache: KVCache) -> tuple[Array, KVCache]:
-        """Some more tokens, and what is then remembered."""
-        x = self.wte(ids) + self.wpe(place + jnp.arange(ids.shape[1]))
+    def continue_from(self, ids: Array, position: Array, cache: KVCache) -> tuple[Array, KVCache]:
+        """Return the hidden states of new ids, (rows, new tokens, width), and the cache with them.
+
+        Args:
+            ids: (rows, new tokens).
+            position: number of tokens in the cache.
+            cache: keys and values of earlier tokens.
+        """
+        x = self.wte(ids) + self.wpe(position + jnp.arange(ids.shape[1]))
         x, cache = scan_layers_with_cache(
-            self.h, x, place, cache, lambda layer, x, seen, remember: layer(x, seen, remember=remember)
+            self.h, x, position, cache, lambda layer, x, mask, append: layer(x, mask, append_to_cache=append)
         )
         return self.ln_f(x), cache

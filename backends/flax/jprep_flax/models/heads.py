@@ -1,4 +1,4 @@
-"""What stands on a body: the way to logits of tokens, or to classes and scores."""
+"""Output heads: from hidden states to logits of tokens, or to classes and scores."""
 
 from __future__ import annotations
 
@@ -28,101 +28,107 @@ LM_HEAD_NAMES = {
     "roberta": ("lm_head.dense", "lm_head.layer_norm", "lm_head.bias"),
     "electra": ("generator_predictions.dense", "generator_predictions.LayerNorm", "generator_lm_head.bias"),
 }
-"""`model_type` → the names of what lies before the words' vectors, and of the bias behind."""
+"""`model_type` → names of the dense layer and the norm before the token embedding, and of the bias after it."""
 
 
 class ClassifierHead(NamedTuple):
-    """How a family judges rows.
+    """Structure of a model's head for `classify` and `regress`.
 
     Attributes:
-        out: the name of what makes outputs.
-        dense: of what lies before it; "" for nothing.
-        activation: behind that.
-        bare: whether nothing is dropped before `dense`.
+        out: name of the layer that computes the outputs.
+        dense: name of the layer before it; "" for none.
+        activation: activation after `dense`.
+        dropout_before_dense: whether dropout is applied before `dense`, besides after it.
     """
 
     out: str
     dense: str = ""
     activation: str = "tanh"
-    bare: bool = False
+    dropout_before_dense: bool = True
 
 
 CLASSIFIER_HEADS = {
     "gpt2": ClassifierHead("score"),
     "llama": ClassifierHead("score"),
-    "bert": ClassifierHead("classifier", "bert.pooler.dense", bare=True),
+    "bert": ClassifierHead("classifier", "bert.pooler.dense", dropout_before_dense=False),
     "roberta": ClassifierHead("classifier.out_proj", "classifier.dense"),
     "electra": ClassifierHead("classifier.out_proj", "classifier.dense", "gelu"),
 }
 
 
 class LMHead(nnx.Module):
-    """From vectors to logits of tokens.
+    """Map hidden states to logits of tokens.
 
     Args:
-        table: the vectors of ids, (ids or more, width).
-        ids: how many there are.
-        before: what a vector goes through before.
-        activation: between them.
-        bias: (ids or more,).
+        embedding: the token embedding, (vocabulary size or more, width).
+        vocab_size: number of ids; rows of the embedding beyond it get the lowest logit.
+        before: dense layer and norm before the embedding; (None, None) for none.
+        activation: activation between the two.
+        bias: (vocabulary size or more,).
     """
 
     def __init__(
-        self, table: Any, ids: int, before: tuple[Any, Any] = (None, None), activation: str = "", bias: Any = None
+        self,
+        embedding: Any,
+        vocab_size: int,
+        before: tuple[Any, Any] = (None, None),
+        activation: str = "",
+        bias: Any = None,
     ) -> None:
         self.dense, self.norm = before
-        self.table, self.bias, self.ids, self.activation = table, bias, ids, activation
+        self.embedding, self.bias, self.vocab_size, self.activation = embedding, bias, vocab_size, activation
 
     def __call__(self, x: Array) -> Array:
-        """Of (…, width), (…, ids)."""
+        """Map (…, width) to (…, rows of the embedding)."""
         if self.dense is not None:
             x = self.norm(ACTIVATIONS[self.activation](self.dense(x)))
-        logits = matmul_weight(x, self.table[...], 1)
+        logits = matmul_weight(x, self.embedding[...], 1)
         logits = logits if self.bias is None else logits + self.bias[...].astype(x.dtype)
-        if self.ids == logits.shape[-1]:
+        if self.vocab_size == logits.shape[-1]:
             return logits
-        return jnp.where(jnp.arange(logits.shape[-1]) < self.ids, logits, jnp.finfo(x.dtype).min)
+        return jnp.where(jnp.arange(logits.shape[-1]) < self.vocab_size, logits, jnp.finfo(x.dtype).min)
 
 
 def add_lm_head(model: nnx.Module, config: dict[str, Any], make: LayerFactory) -> None:
-    """Give a model the weights that its logits of tokens need beside its vectors of ids."""
-    kind, ids = config["model_type"], config["vocab_size"]
-    if kind not in CAUSAL:
-        dense, norm, bias = LM_HEAD_NAMES[kind]
-        width, narrow = config["hidden_size"], config.get("embedding_size", config["hidden_size"])
-        set_submodule(model, dense, Linear(make, (width, "embed"), (narrow, None)))
-        set_submodule(model, norm, LayerNorm(make, narrow, config["layer_norm_eps"]))
-        set_submodule(model, bias, make.weight(ids, axes=("vocab",)))
+    """Add the weights that the language model head needs besides the token embedding."""
+    model_type, rows = config["model_type"], config["vocab_size"]
+    if model_type not in CAUSAL:
+        dense, norm, bias = LM_HEAD_NAMES[model_type]
+        width, embedding_width = config["hidden_size"], config.get("embedding_size", config["hidden_size"])
+        set_submodule(model, dense, Linear(make, (width, "embed"), (embedding_width, None)))
+        set_submodule(model, norm, LayerNorm(make, embedding_width, config["layer_norm_eps"]))
+        set_submodule(model, bias, make.weight(rows, axes=("vocab",)))
     elif not config["tie_word_embeddings"]:
         width = config.get("n_embd") or config["hidden_size"]
-        set_submodule(model, "lm_head", Linear(make, (width, "embed"), (ids, "vocab"), bias=False))
+        set_submodule(model, "lm_head", Linear(make, (width, "embed"), (rows, "vocab"), bias=False))
 
 
-def build_lm_head(model: nnx.Module, kind: str, activation: str, table: Any, ids: int) -> LMHead:
-    """A model's way to logits."""
-    if kind in CAUSAL:
-        return LMHead(model.lm_head.weight if hasattr(model, "lm_head") else table, ids)
-    dense, norm, bias = attrgetter(*LM_HEAD_NAMES[kind])(model)
-    return LMHead(table, ids, (dense, norm), activation if kind == "bert" else "gelu", bias)
+def build_lm_head(model: nnx.Module, model_type: str, activation: str, embedding: Any, vocab_size: int) -> LMHead:
+    """Return a model's language model head, made of its weights."""
+    if model_type in CAUSAL:
+        return LMHead(model.lm_head.weight if hasattr(model, "lm_head") else embedding, vocab_size)
+    dense, norm, bias = attrgetter(*LM_HEAD_NAMES[model_type])(model)
+    return LMHead(embedding, vocab_size, (dense, norm), activation if model_type == "bert" else "gelu", bias)
 
 
 def add_classifier(model: nnx.Module, config: dict[str, Any], make: LayerFactory) -> None:
-    """Give a model the weights that its outputs need."""
-    kind = config["model_type"]
-    judge, width = CLASSIFIER_HEADS[kind], config.get("n_embd") or config["hidden_size"]
-    if judge.dense:
-        set_submodule(model, judge.dense, Linear(make, (width, "embed"), (width, None)))
-    set_submodule(
-        model, judge.out, Linear(make, (width, "embed"), (len(config["id2label"]), None), bias=kind not in CAUSAL)
-    )
+    """Add the weights of the head for `classify` and `regress`."""
+    model_type = config["model_type"]
+    head, width = CLASSIFIER_HEADS[model_type], config.get("n_embd") or config["hidden_size"]
+    outputs, bias = len(config["id2label"]), model_type not in CAUSAL
+    if head.dense:
+        set_submodule(model, head.dense, Linear(make, (width, "embed"), (width, None)))
+    set_submodule(model, head.out, Linear(make, (width, "embed"), (outputs, None), bias=bias))
 
 
-def classify(model: nnx.Module, kind: str, x: Array, share: float, key: Array | None) -> Array:
-    """Outputs, (rows, labels), of one vector for each row."""
-    judge = CLASSIFIER_HEADS[kind]
-    if judge.dense:
+def classify(model: nnx.Module, model_type: str, x: Array, dropout_rate: float, key: Array | None) -> Array:
+    """Return the outputs of one hidden state for each row, (rows, labels); x is (rows, width)."""
+    head = CLASSIFIER_HEADS[model_type]
+    if head.dense:
         key = None if key is None else jax.random.fold_in(key, HEAD_DROPOUT)
-        x = attrgetter(judge.dense)(model)(x if judge.bare else dropout(x, share, key, 0))
-        x = dropout(jnp.tanh(x) if judge.activation == "tanh" else ACTIVATIONS[judge.activation](x), share, key, 1)
-    found: Array = attrgetter(judge.out)(model)(x)
-    return found
+        x = dropout(x, dropout_rate, key, 0) if head.dropout_before_dense else x
+        x = attrgetter(head.dense)(model)(x)
+        x = jnp.tanh(x) if head.activation == "tanh" else ACTIVATIONS[head.activation](x)
+        x = dropout(x, dropout_rate, key, 1)
+    outputs: Array = attrgetter(head.out)(model)(x)
+    return outputs

@@ -1,4 +1,4 @@
-"""Ways through stacked layers: compiled once, whatever their number."""
+"""Apply stacked layers by a scan: one layer is compiled, whatever their number."""
 
 from __future__ import annotations
 
@@ -14,81 +14,85 @@ from jprep_flax.worker.sharding import shard_batch
 
 
 def scan_layers(
-    layers: nnx.Module, x: Array, key: Array | None, step: Callable[[Any, Array, Array | None], Array], remat: bool
+    layers: nnx.Module, x: Array, key: Array | None, apply: Callable[[Any, Array, Array | None], Array], remat: bool
 ) -> Array:
-    """Take x through stacked layers, one after the other.
+    """Apply stacked layers to x, one after the other.
 
     Args:
-        layers: a layer whose weights are those of all.
-        x: what the first one takes.
-        key: of dropout; each layer has its own.
-        step: one layer's way from x to x.
-        remat: whether what a layer computes is computed again on the way back, and not kept.
+        layers: one layer whose weights are stacked over all layers.
+        x: input of the first layer.
+        key: random key of dropout, from which each layer derives its own; None drops nothing.
+        apply: applies one layer: its arguments are the layer, x and the layer's key.
+        remat: whether to recompute the activations of a layer in the backward pass.
     """
     graph, weights = nnx.split(layers)
     count = jax.tree.leaves(weights)[0].shape[0]
 
-    def one(x: Array, each: tuple[Any, Array]) -> tuple[Array, None]:
-        own, number = each
+    def one_layer(x: Array, scanned: tuple[Any, Array]) -> tuple[Array, None]:
+        own_weights, number = scanned
         own_key = None if key is None else jax.random.fold_in(key, number)
-        return shard_batch(step(nnx.merge(graph, own), x, own_key)), None
+        return shard_batch(apply(nnx.merge(graph, own_weights), x, own_key)), None
 
-    return lax.scan(jax.checkpoint(one) if remat else one, shard_batch(x), (weights, jnp.arange(count)))[0]
+    body = jax.checkpoint(one_layer) if remat else one_layer
+    return lax.scan(body, shard_batch(x), (weights, jnp.arange(count)))[0]
 
 
 class KVCache(NamedTuple):
-    """What a causal model remembers of tokens that it has seen.
+    """Keys and values of the tokens that a causal model has seen.
 
     Attributes:
-        keys, values: (layers, rows, positions, shared heads, size).
+        keys, values: (layers, rows, positions, key-value heads, size).
     """
 
     keys: Array
     values: Array
 
     @classmethod
-    def empty(cls, config: dict[str, Any], most: int) -> KVCache:
-        """One for a row of so many tokens."""
+    def empty(cls, config: dict[str, Any], positions: int) -> KVCache:
+        """Return a cache for one row of up to `positions` tokens."""
         layers = config.get("n_layer") or config["num_hidden_layers"]
         heads = config.get("n_head") or config["num_key_value_heads"]
-        shape = layers, 1, most, heads, config.get("head_dim") or config["n_embd"] // heads
+        shape = layers, 1, positions, heads, config.get("head_dim") or config["n_embd"] // heads
         return cls(jnp.zeros(shape), jnp.zeros(shape))
 
 
 AppendToCache = Callable[[Array, Array], tuple[Array, Array]]
-"""Gives for keys and values of some tokens those of all."""
+"""Takes keys and values of new tokens, and returns those of all tokens so far."""
 
 
 def scan_layers_with_cache(
     layers: nnx.Module,
     x: Array,
-    place: Array,
+    position: Array,
     cache: KVCache,
-    step: Callable[[Any, Array, Array, AppendToCache], Array],
+    apply: Callable[[Any, Array, Array, AppendToCache], Array],
 ) -> tuple[Array, KVCache]:
-    """Take tokens through stacked layers that remember those before.
+    """Apply stacked layers to new tokens that attend to cached ones.
 
     Args:
-        layers: a layer whose weights are those of all.
-        x: what the first one takes, (rows, some, width).
-        place: how many tokens were seen before.
-        cache: of these.
-        step: one layer's way from x to x: of the layer, x, what is seen, and what remembers.
+        layers: one layer whose weights are stacked over all layers.
+        x: input of the first layer, (rows, new tokens, width).
+        position: number of tokens in the cache.
+        cache: the cache.
+        apply: applies one layer: its arguments are the layer, x, the attention mask and a function that appends to the
+            layer's cache.
+
+    Returns:
+        The output of the last layer, and the cache with the new tokens.
     """
     graph, weights = nnx.split(layers)
-    most, length = cache.keys.shape[2], x.shape[1]
-    seen = (jnp.arange(most) <= place + jnp.arange(length)[:, None])[None]
+    positions, length = cache.keys.shape[2], x.shape[1]
+    mask = (jnp.arange(positions) <= position + jnp.arange(length)[:, None])[None]
 
-    def one(x: Array, each: tuple[Any, KVCache]) -> tuple[Array, KVCache]:
-        own, past = each
-        kept: list[KVCache] = []
+    def one_layer(x: Array, scanned: tuple[Any, KVCache]) -> tuple[Array, KVCache]:
+        own_weights, past = scanned
+        updated: list[KVCache] = []
 
-        def remember(*new: Array) -> tuple[Array, Array]:
-            kept.append(
-                KVCache(*(lax.dynamic_update_slice_in_dim(*pair, place, 1) for pair in zip(past, new, strict=True)))
-            )
-            return kept[0]
+        def append(*new: Array) -> tuple[Array, Array]:
+            pairs = zip(past, new, strict=True)
+            updated.append(KVCache(*(lax.dynamic_update_slice_in_dim(*pair, position, 1) for pair in pairs)))
+            return updated[0]
 
-        return step(nnx.merge(graph, own), x, seen, remember), kept[0]
+        return apply(nnx.merge(graph, own_weights), x, mask, append), updated[0]
 
-    return lax.scan(one, x, (weights, cache))
+    return lax.scan(one_layer, x, (weights, cache))

@@ -1,4 +1,4 @@
-"""What models are made of. Weights have transformers' names and shapes, those of all layers in one array."""
+"""Layers that all models are built from. Weights have the names and shapes of transformers, stacked over all layers."""
 
 from __future__ import annotations
 
@@ -17,87 +17,92 @@ from jprep_flax.worker.sharding import replicate_vectors
 AxisNames = tuple[str | None, ...]
 
 EMBEDDING_DROPOUT, HEAD_DROPOUT = 1 << 20, 1 << 21
-"""Places that drop outside of layers, which count from 0."""
+"""Numbers folded into the dropout key outside the layers, which are numbered from 0."""
 
 GELU_SLOPE, GELU_CUBE = math.sqrt(2 / math.pi), 0.044715
 
 
 class LayerFactory:
-    """Makes weights: one of each, or one for each layer, stacked.
+    """Create parameters: a single array each, or one array stacked over all layers.
 
     Args:
-        dtype: the arithmetic's; weights are fp32.
-        layers: how many layers share an array; 0 for weights outside of layers.
+        dtype: type of the arithmetic; weights are fp32.
+        layers: number of layers that share an array; 0 for weights outside the layers.
     """
 
     def __init__(self, dtype: Any, layers: int = 0) -> None:
         self.dtype, self._layers = dtype, layers
 
     def weight(self, *shape: int, axes: AxisNames) -> nnx.Param[Array]:
-        """A weight that awaits its numbers, with the names of its axes."""
+        """Return a parameter of zeros, to be loaded later, with the names of its axes."""
         if self._layers:
             shape, axes = (self._layers, *shape), ("layers", *axes)
         return nnx.Param(jnp.zeros(shape, jnp.float32), out_sharding=axes, eager_sharding=False)
 
     def stacked(self, layers: int) -> LayerFactory:
-        """Makes weights of so many layers."""
+        """Return a factory whose parameters are stacked over `layers` layers."""
         return LayerFactory(self.dtype, layers)
 
 
 class ModuleGroup(nnx.Module):
-    """A module that only holds others, so that a weight's path is its name."""
+    """A module that only holds submodules, so that the path of a weight is its name in transformers."""
 
-    def __init__(self, **parts: Any) -> None:
-        for name, part in parts.items():
-            setattr(self, name, part)
+    def __init__(self, **modules: Any) -> None:
+        for name, module in modules.items():
+            setattr(self, name, module)
 
 
-def set_submodule(model: nnx.Module, name: str, part: Any) -> None:
-    """Give a model a part under a dotted name."""
-    *holders, last = name.split(".")
-    for holder in holders:
-        if not hasattr(model, holder):
-            setattr(model, holder, ModuleGroup())
-        model = getattr(model, holder)
-    setattr(model, last, part)
+def set_submodule(model: nnx.Module, name: str, module: Any) -> None:
+    """Attach a module under a dotted name, creating the groups on the way."""
+    *groups, last = name.split(".")
+    for group in groups:
+        if not hasattr(model, group):
+            setattr(model, group, ModuleGroup())
+        model = getattr(model, group)
+    setattr(model, last, module)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(2,))
 def matmul_weight(x: Array, weight: Array, inputs: int = 0) -> Array:
-    """x times a weight, which of whose axes is that of the inputs is said; cast to x's type. Its others follow x's.
+    """Multiply x by a weight, cast to the type of x; the weight's other axes follow those of x.
 
-    The weight's gradient is written so that the narrower of its factors is turned, which on CPUs costs a copy.
+    The gradient of the weight is written so that the narrower factor is transposed: on CPUs a transpose is a copy.
+
+    Args:
+        x: (…, inputs).
+        weight: the weight.
+        inputs: the weight's axis of the inputs.
     """
     return lax.dot_general(x, weight.astype(x.dtype), (((x.ndim - 1,), (inputs,)), ((), ())))
 
 
-def _product(x: Array, weight: Array, inputs: int) -> tuple[Array, tuple[Array, Array]]:
+def _matmul_forward(x: Array, weight: Array, inputs: int) -> tuple[Array, tuple[Array, Array]]:
     return matmul_weight(x, weight, inputs), (x, weight)
 
 
-def _product_back(inputs: int, kept: tuple[Array, Array], gradient: Array) -> tuple[Array, Array]:
-    x, weight = kept
+def _matmul_backward(inputs: int, residuals: tuple[Array, Array], gradient: Array) -> tuple[Array, Array]:
+    x, weight = residuals
     outputs = tuple(axis for axis in range(weight.ndim) if axis != inputs)
-    made = tuple(range(x.ndim - 1, gradient.ndim))
-    of_x = lax.dot_general(gradient, weight.astype(x.dtype), ((made, outputs), ((), ())))
+    output_axes = tuple(range(x.ndim - 1, gradient.ndim))
+    x_gradient = lax.dot_general(gradient, weight.astype(x.dtype), ((output_axes, outputs), ((), ())))
     tokens, width = tuple(range(x.ndim - 1)), x.shape[-1]
-    first = (width, inputs) <= (weight.size // width, 0)  # x is the narrower one, or as wide and first in the weight
-    left, right = (x, gradient) if first else (gradient, x)
-    of_weight = lax.dot_general(left, right, ((tokens, tokens), ((), ())))
-    of_weight = lax.optimization_barrier(of_weight)  # else XLA turns the wide one, to save turning the result
-    return of_x, jnp.moveaxis(of_weight, 0 if first else -1, inputs).astype(weight.dtype)
+    x_first = (width, inputs) <= (weight.size // width, 0)  # x is narrower, or equal and first in the weight
+    left, right = (x, gradient) if x_first else (gradient, x)
+    weight_gradient = lax.dot_general(left, right, ((tokens, tokens), ((), ())))
+    weight_gradient = lax.optimization_barrier(weight_gradient)  # or XLA transposes the wide factor instead
+    return x_gradient, jnp.moveaxis(weight_gradient, 0 if x_first else -1, inputs).astype(weight.dtype)
 
 
-matmul_weight.defvjp(_product, _product_back)
+matmul_weight.defvjp(_matmul_forward, _matmul_backward)
 
 
 class Linear(nnx.Module):
-    """x Wᵀ + b.
+    """Compute x Wᵀ + b.
 
     Args:
-        make: makes its weights.
-        inputs, outputs: how many numbers, each with the name of its axis.
-        bias: whether there is one.
+        make: creates the weights.
+        inputs, outputs: width and axis name of each.
+        bias: whether there is a bias.
     """
 
     def __init__(
@@ -108,20 +113,20 @@ class Linear(nnx.Module):
         self.dtype = make.dtype
 
     def __call__(self, x: Array) -> Array:
-        """Of (…, inputs), (…, outputs)."""
+        """Map (…, inputs) to (…, outputs)."""
         y = matmul_weight(x, self.weight[...], 1)
         return y if self.bias is None else y + self.bias[...].astype(self.dtype)
 
 
 class LayerNorm(nnx.Module):
-    """Mean 0 and variance 1, in fp32; then scaled and shifted."""
+    """Normalize to mean 0 and variance 1 in fp32, then scale and shift."""
 
     def __init__(self, make: LayerFactory, width: int, epsilon: float) -> None:
         self.weight, self.bias = (make.weight(width, axes=("embed",)) for _ in range(2))
         self.epsilon = epsilon
 
     def __call__(self, x: Array) -> Array:
-        """Over the last axis; as wide as x is."""
+        """Normalize over the last axis; the shape and type stay."""
         wide = x.astype(jnp.float32)
         centred = wide - wide.mean(-1, keepdims=True)
         scale = lax.rsqrt(jnp.square(centred).mean(-1, keepdims=True) + self.epsilon)
@@ -129,53 +134,58 @@ class LayerNorm(nnx.Module):
 
 
 class RMSNorm(nnx.Module):
-    """Mean square 1, in fp32; then scaled."""
+    """Normalize to mean square 1 in fp32, then scale."""
 
     def __init__(self, make: LayerFactory, width: int, epsilon: float) -> None:
         self.weight = make.weight(width, axes=("embed",))
         self.epsilon = epsilon
 
     def __call__(self, x: Array) -> Array:
-        """Over the last axis; as wide as x is."""
+        """Normalize over the last axis; the shape and type stay."""
         wide = x.astype(jnp.float32)
         wide = wide * lax.rsqrt(jnp.square(wide).mean(-1, keepdims=True) + self.epsilon)
         return self.weight[...].astype(x.dtype) * wide.astype(x.dtype)
 
 
 class EmbeddingTable(nnx.Module):
-    """A vector for each id.
+    """Look up a vector for each id.
 
     Args:
-        make: makes its weights.
-        rows: how many ids.
-        width: of a vector.
-        axes: names of both.
-        still: an id whose vector does not learn from being looked up: padding.
+        make: creates the weight.
+        rows: number of ids.
+        width: width of a vector.
+        axes: names of both axes.
+        padding_id: an id whose vector gets no gradient from lookups.
     """
 
     def __init__(
-        self, make: LayerFactory, rows: int, width: int, axes: AxisNames = (None, "embed"), still: int | None = None
+        self,
+        make: LayerFactory,
+        rows: int,
+        width: int,
+        axes: AxisNames = (None, "embed"),
+        padding_id: int | None = None,
     ) -> None:
         self.weight = make.weight(rows, width, axes=axes)
-        self.still, self.dtype, self.divided = still, make.dtype, axes[0] is not None
+        self.padding_id, self.dtype, self.sharded = padding_id, make.dtype, axes[0] is not None
 
     def __call__(self, ids: Array) -> Array:
-        """Of ids of any shape, one more axis: a vector."""
-        table = replicate_vectors(self.weight[...], self.divided)
-        found = jnp.take(table, ids, axis=0, mode="clip").astype(self.dtype)
-        if self.still is None:
-            return found
-        return jnp.where((ids == self.still)[..., None], lax.stop_gradient(found), found)
+        """Map ids of any shape to vectors, (…, width)."""
+        table = replicate_vectors(self.weight[...], self.sharded)
+        vectors = jnp.take(table, ids, axis=0, mode="clip").astype(self.dtype)
+        if self.padding_id is None:
+            return vectors
+        return jnp.where((ids == self.padding_id)[..., None], lax.stop_gradient(vectors), vectors)
 
 
 @jax.checkpoint
 def gelu_new(x: Array) -> Array:
-    """GELU by tanh; only x is kept for the way back."""
+    """Return GELU by tanh; only x is kept for the backward pass."""
     return 0.5 * x * (1 + jnp.tanh(GELU_SLOPE * (x + GELU_CUBE * x * x * x)))
 
 
 def gelu(x: Array) -> Array:
-    """GELU by the error function."""
+    """Return GELU by the error function."""
     return 0.5 * x * (1 + lax.erf(x * math.sqrt(0.5)))
 
 
@@ -184,16 +194,16 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 }  # fmt: skip
 
 
-def dropout(x: Array, share: float, key: Array | None, place: int) -> Array:
-    """Set a share of numbers to 0 and scale the others up.
+def dropout(x: Array, rate: float, key: Array | None, salt: int) -> Array:
+    """Set a share of the numbers to 0 and scale the others up.
 
     Args:
         x: the numbers.
-        share: how many of them, from 0 to below 1.
-        key: of the random bits; without one nothing is dropped.
-        place: which of the places that use this key.
+        rate: the share to drop, from 0 to below 1.
+        key: random key; None drops nothing.
+        salt: number folded into the key, different for each use of the same key.
     """
-    if key is None or not share:
+    if key is None or not rate:
         return x
-    kept = jax.random.bernoulli(jax.random.fold_in(key, place), 1 - share, x.shape)
-    return jnp.where(kept, x / (1 - share), 0).astype(x.dtype)
+    kept = jax.random.bernoulli(jax.random.fold_in(key, salt), 1 - rate, x.shape)
+    return jnp.where(kept, x / (1 - rate), 0).astype(x.dtype)

@@ -14,16 +14,16 @@ from jprep_flax.models.layers import ACTIVATIONS, EmbeddingTable, LayerFactory, 
 
 
 class LlamaLayer(nnx.Module):
-    """Attention and a gated feed-forward network, each added to what it takes."""
+    """Attention and a gated feed-forward network, each with a norm before it and a residual sum after it."""
 
     def __init__(self, config: dict[str, Any], make: LayerFactory) -> None:
-        self.heads, self.shared = config["num_attention_heads"], config["num_key_value_heads"]
-        self.active, self.share = config["hidden_act"], config["attention_dropout"]
-        width, inner, epsilon = (config["hidden_size"], "embed"), (config["intermediate_size"], "mlp"), "rms_norm_eps"
-        queries, keys = ((heads * config["head_dim"], "heads") for heads in (self.heads, self.shared))
-        bias, inner_bias = config["attention_bias"], config["mlp_bias"]
+        self.heads, self.kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
+        self.activation, self.attention_dropout = config["hidden_act"], config["attention_dropout"]
+        width, inner = (config["hidden_size"], "embed"), (config["intermediate_size"], "mlp")
+        queries, keys = ((heads * config["head_dim"], "heads") for heads in (self.heads, self.kv_heads))
+        bias, mlp_bias = config["attention_bias"], config["mlp_bias"]
         self.input_layernorm, self.post_attention_layernorm = (
-            RMSNorm(make, width[0], config[epsilon]) for _ in range(2)
+            RMSNorm(make, width[0], config["rms_norm_eps"]) for _ in range(2)
         )
         self.self_attn = ModuleGroup(
             q_proj=Linear(make, width, queries, bias),
@@ -32,28 +32,33 @@ class LlamaLayer(nnx.Module):
             o_proj=Linear(make, queries, width, bias),
         )
         self.mlp = ModuleGroup(
-            gate_proj=Linear(make, width, inner, inner_bias),
-            up_proj=Linear(make, width, inner, inner_bias),
-            down_proj=Linear(make, inner, width, inner_bias),
+            gate_proj=Linear(make, width, inner, mlp_bias),
+            up_proj=Linear(make, width, inner, mlp_bias),
+            down_proj=Linear(make, inner, width, mlp_bias),
         )
 
     def __call__(
-        self, x: Array, seen: Array, angles: Array, key: Array | None = None, remember: AppendToCache | None = None
+        self,
+        x: Array,
+        mask: Array,
+        angles: Array,
+        key: Array | None = None,
+        append_to_cache: AppendToCache | None = None,
     ) -> Array:
-        """From x, (rows, length, width), to the next layer's; `remember` adds keys and values of earlier tokens."""
-        found, attention = self.input_layernorm(x), self.self_attn
-        query = apply_rotary(_split(attention.q_proj(found), self.heads), angles)
-        keys = apply_rotary(_split(attention.k_proj(found), self.shared), angles)
-        values = _split(attention.v_proj(found), self.shared)
-        if remember:
-            keys, values = remember(keys, values)
-        x = x + attention.o_proj(dot_product_attention(query, keys, values, seen, self.share, key))
-        found, mlp = self.post_attention_layernorm(x), self.mlp
-        return x + mlp.down_proj(ACTIVATIONS[self.active](mlp.gate_proj(found)) * mlp.up_proj(found))
+        """Map x, (rows, length, width), to the input of the next layer."""
+        y, attention = self.input_layernorm(x), self.self_attn
+        query = apply_rotary(_split_heads(attention.q_proj(y), self.heads), angles)
+        keys = apply_rotary(_split_heads(attention.k_proj(y), self.kv_heads), angles)
+        values = _split_heads(attention.v_proj(y), self.kv_heads)
+        if append_to_cache:
+            keys, values = append_to_cache(keys, values)
+        x = x + attention.o_proj(dot_product_attention(query, keys, values, mask, self.attention_dropout, key))
+        y, mlp = self.post_attention_layernorm(x), self.mlp
+        return x + mlp.down_proj(ACTIVATIONS[self.activation](mlp.gate_proj(y)) * mlp.up_proj(y))
 
 
 class Llama(nnx.Module):
-    """What all tasks share: ids in, a vector for each token out."""
+    """Llama without a head: maps ids to hidden states."""
 
     def __init__(self, config: dict[str, Any], make: LayerFactory, remat: bool) -> None:
         width = config["hidden_size"]
@@ -62,38 +67,45 @@ class Llama(nnx.Module):
         )
         self.layers = LlamaLayer(config, make.stacked(config["num_hidden_layers"]))
         self.norm = RMSNorm(make, width, config["rms_norm_eps"])
-        self.size, self.base, self.remat = config["head_dim"], config["rope_theta"], remat
+        self.head_size, self.rope_base, self.remat = config["head_dim"], config["rope_theta"], remat
 
     @property
-    def table(self) -> EmbeddingTable:
-        """The vectors of ids."""
+    def embedding(self) -> EmbeddingTable:
+        """The token embedding."""
         return self.embed_tokens  # type: ignore[no-any-return]
 
     def __call__(self, ids: Array, lengths: Array, types: Array | None, key: Array | None) -> Array:
-        """Padding stands behind, where nobody looks."""
-        seen, angles = causal_mask(ids.shape[1]), rotary_angles(jnp.arange(ids.shape[1]), self.size, self.base)
-        step = lambda layer, x, key: layer(x, seen, angles, key)  # noqa: E731
-        return self.norm(scan_layers(self.layers, self.embed_tokens(ids), key, step, self.remat))
+        """Return the hidden states of ids, (rows, length, width). Padding at the end is masked by causality."""
+        length = ids.shape[1]
+        mask, angles = causal_mask(length), rotary_angles(jnp.arange(length), self.head_size, self.rope_base)
+        apply = lambda layer, x, key: layer(x, mask, angles, key)  # noqa: E731
+        return self.norm(scan_layers(self.layers, self.embed_tokens(ids), key, apply, self.remat))
 
-    def go_on(self, ids: Array, place: Array, cache: KVCache) -> tuple[Array, KVCache]:
-        """Some more tokens, and what is then remembered."""
-        angles = rotary_angles(place + jnp.arange(ids.shape[1]), self.size, self.base)
-        step = lambda layer, x, seen, remember: layer(x, seen, angles, remember=remember)  # noqa: E731
-        x, cache = scan_layers_with_cache(self.layers, self.embed_tokens(ids), place, cache, step)
+    def continue_from(self, ids: Array, position: Array, cache: KVCache) -> tuple[Array, KVCache]:
+        """Return the hidden states of new ids, (rows, new tokens, width), and the cache with them.
+
+        Args:
+            ids: (rows, new tokens).
+            position: number of tokens in the cache.
+            cache: keys and values of earlier tokens.
+        """
+        angles = rotary_angles(position + jnp.arange(ids.shape[1]), self.head_size, self.rope_base)
+        apply = lambda layer, x, mask, append: layer(x, mask, angles, append_to_cache=append)  # noqa: E731
+        x, cache = scan_layers_with_cache(self.layers, self.embed_tokens(ids), position, cache, apply)
         return self.norm(x), cache
 
 
 def rotary_angles(positions: Array, size: int, base: float) -> Array:
-    """By which angles a head's pairs of numbers are turned, (length, size / 2)."""
+    """Return the rotation angle of each pair of numbers of a head, (length, size / 2)."""
     return positions[:, None] / base ** (jnp.arange(0, size, 2, dtype=jnp.float32) / size)
 
 
 def apply_rotary(x: Array, angles: Array) -> Array:
-    """Turn pairs, one of each half, of (rows, length, heads, size)."""
-    cos, sin = (of(angles)[:, None].astype(x.dtype) for of in (jnp.cos, jnp.sin))
+    """Rotate pairs of numbers, one of each half of a head; x is (rows, length, heads, size)."""
+    cos, sin = (function(angles)[:, None].astype(x.dtype) for function in (jnp.cos, jnp.sin))
     first, second = jnp.split(x, 2, axis=-1)
     return jnp.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
 
 
-def _split(x: Array, heads: int) -> Array:
+def _split_heads(x: Array, heads: int) -> Array:
     return x.reshape(*x.shape[:2], heads, -1)

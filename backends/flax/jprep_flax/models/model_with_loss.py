@@ -1,4 +1,4 @@
-"""A job's model as one module: rows in, the sum of their losses out."""
+"""A job's model and its loss as one module: inputs in, the sum of their losses out."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from jprep_flax.worker.loss import NO_LABEL, class_loss, score_loss, token_loss
 
 
 class ModelInputs(NamedTuple):
-    """Some rows, on the device.
+    """Rows of a batch, on the device.
 
     Attributes:
         ids: int32, (rows, length).
         labels: int32, (rows, length), `NO_LABEL` where there is none; or classes, int32, or scores, float32, (rows,).
         lengths: int32, (rows,).
-        types: token types, int32, (rows, length); None where the model has none.
-        weight: float32, (rows,): 1 for a row that counts, 0 for one that only fills a shape up.
+        types: token types, int32, (rows, length); None if the model has none.
+        weight: float32, (rows,): 1 for a row that counts, 0 for one that only fills the shape.
     """
 
     ids: Array
@@ -34,60 +34,64 @@ class ModelInputs(NamedTuple):
 
 
 class ModelWithLoss(nnx.Module):
-    """A model and its loss. Its weights' paths are transformers' names without the numbers of layers.
+    """A model and its loss. The paths of its weights are transformers' names without the numbers of layers.
 
     Args:
-        config: transformers' whole config.
+        config: the whole config of transformers.
         task: `clm`, `mlm`, `classify` or `regress`.
-        dtype: the arithmetic's.
-        remat: whether what a layer computes is computed again on the way back, and not kept.
-        vocab: rows of the tables of ids, if there are to be more than ids; those take no part in the softmax.
-        rngs: not used: weights are zeros until `weights.load`. Make it under `nnx.eval_shape`.
+        dtype: type of the arithmetic.
+        remat: whether to recompute the activations of each layer in the backward pass.
+        vocab: rows of the token embedding, where there are more than ids; the others take no part in the softmax.
+        rngs: not used: weights are zeros until they are loaded. Build it under `nnx.eval_shape`.
     """
 
     def __init__(
         self, config: dict[str, Any], task: str, *, dtype: Any, remat: bool = False, vocab: int = 0, rngs: nnx.Rngs
     ) -> None:
-        make, self.task, self.kind, self.dtype = LayerFactory(dtype), task, config["model_type"], dtype
-        self.ids, config = config["vocab_size"], config | {"vocab_size": vocab or config["vocab_size"]}
-        self.base = BASE_PREFIXES[self.kind].rstrip(".")
-        setattr(self, self.base, build_base_model(config, make, remat))
+        make, self.task, self.model_type, self.dtype = LayerFactory(dtype), task, config["model_type"], dtype
+        self.vocab_size, config = config["vocab_size"], config | {"vocab_size": vocab or config["vocab_size"]}
+        self.base_name = BASE_PREFIXES[self.model_type].rstrip(".")
+        setattr(self, self.base_name, build_base_model(config, make, remat))
         (add_lm_head if task in ("clm", "mlm") else add_classifier)(self, config, make)
-        self.activation, share = config.get("hidden_act", ""), config.get("classifier_dropout")
-        self.share = config.get("hidden_dropout_prob", 0.0) if share is None else share
+        self.activation, rate = config.get("hidden_act", ""), config.get("classifier_dropout")
+        self.dropout_rate = config.get("hidden_dropout_prob", 0.0) if rate is None else rate
 
-    def __call__(self, rows: ModelInputs, key: Array | None = None) -> tuple[Array, Array]:
-        """The sum of the rows' losses, and of `classify` and `regress` the outputs, (rows, labels); both fp32.
+    def __call__(self, inputs: ModelInputs, key: Array | None = None) -> tuple[Array, Array]:
+        """Return the sum of the losses and, for `classify` and `regress`, the outputs, (rows, labels); both fp32.
 
         Args:
-            rows: the rows.
-            key: of dropout; without one nothing is dropped.
+            inputs: the rows.
+            key: random key of dropout; None drops nothing.
         """
-        hidden = self.body(rows.ids, rows.lengths, rows.types, key)
+        hidden = self.base_model(inputs.ids, inputs.lengths, inputs.types, key)
         if self.task in ("clm", "mlm"):
-            return self._tokens(hidden, rows), jnp.zeros(0)
-        outputs = self.judged(hidden, rows.lengths, key)
-        return (class_loss if self.task == "classify" else score_loss)(outputs, rows.labels, rows.weight), outputs
+            return self._token_loss(hidden, inputs), jnp.zeros(0)
+        outputs = self.classify(hidden, inputs.lengths, key)
+        loss = class_loss if self.task == "classify" else score_loss
+        return loss(outputs, inputs.labels, inputs.weight), outputs
 
     @property
-    def body(self) -> Any:
-        """The part that all tasks share."""
-        return getattr(self, self.base)
+    def base_model(self) -> Any:
+        """The model without its head."""
+        return getattr(self, self.base_name)
 
     @property
-    def predictor(self) -> LMHead:
-        """From vectors to logits of tokens."""
-        return build_lm_head(self, self.kind, self.activation, self.body.table.weight, self.ids)
+    def lm_logits(self) -> LMHead:
+        """The language model head."""
+        return build_lm_head(self, self.model_type, self.activation, self.base_model.embedding.weight, self.vocab_size)
 
-    def judged(self, hidden: Array, lengths: Array, key: Array | None = None) -> Array:
-        """Outputs, (rows, labels), in fp32."""
-        place = jnp.maximum(lengths - 1, 0) if self.kind in CAUSAL else jnp.zeros_like(lengths)
-        chosen = jnp.take_along_axis(hidden, place[:, None, None], axis=1)[:, 0]
-        return classify(self, self.kind, chosen, self.share, key).astype(jnp.float32)
+    def classify(self, hidden: Array, lengths: Array, key: Array | None = None) -> Array:
+        """Return the outputs for `classify` and `regress`, (rows, labels), in fp32.
 
-    def _tokens(self, hidden: Array, rows: ModelInputs) -> Array:
-        labels = jnp.where(rows.weight[:, None] > 0, rows.labels, NO_LABEL)
-        if self.task == "clm":  # each token's label is the next one
+        The first token of a row decides; for causal models, which see only earlier tokens, the last one.
+        """
+        position = jnp.maximum(lengths - 1, 0) if self.model_type in CAUSAL else jnp.zeros_like(lengths)
+        chosen = jnp.take_along_axis(hidden, position[:, None, None], axis=1)[:, 0]
+        return classify(self, self.model_type, chosen, self.dropout_rate, key).astype(jnp.float32)
+
+    def _token_loss(self, hidden: Array, inputs: ModelInputs) -> Array:
+        labels = jnp.where(inputs.weight[:, None] > 0, inputs.labels, NO_LABEL)
+        if self.task == "clm":  # the label of a token is the next token
             labels = jnp.pad(labels[:, 1:], ((0, 0), (0, 1)), constant_values=NO_LABEL)
-        graph, weights = nnx.split(self.predictor)
-        return token_loss(lambda own, x: nnx.merge(graph, own)(x), weights, hidden, labels)
+        graph, weights = nnx.split(self.lm_logits)
+        return token_loss(lambda weights, x: nnx.merge(graph, weights)(x), weights, hidden, labels)

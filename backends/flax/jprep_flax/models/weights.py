@@ -1,4 +1,4 @@
-"""Weights by transformers' names: where each lies in a model, loading and saving."""
+"""Weights under transformers' names: where each lies in a model, loading and extracting."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Path = tuple[str, ...]
 
 
 class TensorLocation(NamedTuple):
-    """Where a tensor of transformers' lies.
+    """Where a tensor of transformers lies in a model.
 
     Attributes:
-        path: of the array in the model: the tensor's name, but for the number of its layer.
-        layer: which of the array's layers; None where it has none.
-        tensor: its shape and more; the array's last dimensions have the same numbers in the same order.
+        path: path of the array in the model: the name of the tensor without the number of its layer.
+        layer: index of the tensor in the array that is stacked over layers; None outside the layers.
+        tensor: shape and kind of the tensor. The array's last dimensions hold the same numbers in the same order.
     """
 
     path: Path
@@ -32,8 +32,8 @@ class TensorLocation(NamedTuple):
 
 
 def tensor_locations(config: dict[str, Any], task: str) -> dict[str, TensorLocation]:
-    """Every tensor's name → where it lies; a layer's before those of the next."""
-    return {name: _spot(name, tensor) for name, tensor in parameters(config, task).items()}
+    """Return the location of every tensor by name, the layers in ascending order."""
+    return {name: _location(name, tensor) for name, tensor in parameters(config, task).items()}
 
 
 def load_weights(
@@ -43,32 +43,32 @@ def load_weights(
     read: Callable[[str], Floats],
     put: Callable[[Floats, Any], jax.Array],
 ) -> nnx.State:
-    """A model's weights, an array at a time.
+    """Return the weights of a model, read one array at a time.
 
     Args:
-        abstract: the state of a `Trainee` that was made under `nnx.eval_shape`.
-        config: transformers' config.
-        task: the job's.
-        read: gives a tensor by its name.
-        put: brings an array to where the variable (its second argument, of the state) is to be.
+        abstract: the state of a `ModelWithLoss` that was built under `nnx.eval_shape`.
+        config: the config of transformers.
+        task: the job's task.
+        read: returns a tensor by name.
+        put: moves an array to the devices of a variable, its second argument.
     """
-    flat, found = dict(nnx.to_flat_state(abstract)), {}
-    for path, own in _by_path(config, task).items():
+    flat, loaded = dict(nnx.to_flat_state(abstract)), {}
+    for path, names in _names_by_path(config, task).items():
         variable = flat[path]
-        array = read(own[0]) if len(own) == 1 else np.stack([read(name) for name in own])
-        found[path] = variable.replace(put(_filled(array, variable.shape), variable))
-    return nnx.from_flat_state(found.items())
+        array = read(names[0]) if len(names) == 1 else np.stack([read(name) for name in names])
+        loaded[path] = variable.replace(put(_padded(array, variable.shape), variable))
+    return nnx.from_flat_state(loaded.items())
 
 
-def extract_tensor(array: npt.ArrayLike, spot: TensorLocation) -> Floats:
-    """A tensor, from the array that it lies in; rows that only fill a table up are left out."""
+def extract_tensor(array: npt.ArrayLike, location: TensorLocation) -> Floats:
+    """Return a tensor from the array that holds it, without the rows that only pad an embedding."""
     whole = np.asarray(array, np.float32)
-    part = whole if spot.layer is None else whole[spot.layer]
-    return part.reshape(-1)[: spot.tensor.size].reshape(spot.tensor.shape)
+    part = whole if location.layer is None else whole[location.layer]
+    return part.reshape(-1)[: location.tensor.size].reshape(location.tensor.shape)
 
 
-def _filled(array: Floats, shape: tuple[int, ...]) -> Floats:
-    """In the shape of an array that may have further rows: zeros."""
+def _padded(array: Floats, shape: tuple[int, ...]) -> Floats:
+    """Return an array in a shape that may have more rows, filled with zeros."""
     if array.size == math.prod(shape):
         return array.reshape(shape)
     flat = np.zeros(math.prod(shape), np.float32)
@@ -76,16 +76,16 @@ def _filled(array: Floats, shape: tuple[int, ...]) -> Floats:
     return flat.reshape(shape)
 
 
-def _spot(name: str, tensor: TensorSpec) -> TensorLocation:
+def _location(name: str, tensor: TensorSpec) -> TensorLocation:
     parts = name.split(".")
     number = next((part for part in parts if part.isdigit()), None)
     path = tuple(part for part in parts if part != number)
     return TensorLocation(path, None if number is None else int(number), tensor)
 
 
-def _by_path(config: dict[str, Any], task: str) -> dict[Path, list[str]]:
-    """Each array's path → the tensors in it, a layer's before the next one's."""
-    found: dict[Path, list[str]] = {}
-    for name, spot in tensor_locations(config, task).items():
-        found.setdefault(spot.path, []).append(name)
-    return found
+def _names_by_path(config: dict[str, Any], task: str) -> dict[Path, list[str]]:
+    """Return the names of the tensors of each array, the layers in ascending order."""
+    names: dict[Path, list[str]] = {}
+    for name, location in tensor_locations(config, task).items():
+        names.setdefault(location.path, []).append(name)
+    return names

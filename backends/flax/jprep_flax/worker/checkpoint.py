@@ -1,4 +1,4 @@
-"""What a checkpoint holds, copied from the devices at once and written while training goes on."""
+"""A checkpoint's content, copied from the devices at once and written while training continues."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from jprep_flax.worker.optimizer import StateArrays
 
 
 class Snapshot(NamedTuple):
-    """A process's part of a checkpoint.
+    """The part of a checkpoint that one process writes.
 
     Attributes:
-        tensors: by transformers' names, and `m.NAME` and `v.NAME`: those that this process writes.
-        shapes: of the weights among them; of the averages.
-        progress: how far it is.
-        rank: this process's number.
-        world: how many there are.
+        tensors: weights by transformers' names, and AdamW's averages as `m.NAME` and `v.NAME`.
+        shapes: shapes of the weights, and of the averages.
+        progress: number of updates and the loss scale.
+        rank: number of this process.
+        world: number of processes.
     """
 
     tensors: dict[str, Floats]
@@ -44,7 +44,7 @@ class Snapshot(NamedTuple):
     world: int
 
     def write(self, folder: Path) -> None:
-        """Write it.
+        """Write the files of this process.
 
         Raises:
             OSError: the disk is full or not writable.
@@ -59,25 +59,26 @@ class Snapshot(NamedTuple):
             write_progress(folder, self.progress)
 
 
-def snapshot(state: StateArrays, job: Job, place: DistributedContext) -> Snapshot:
-    """Copy what this process writes. All take part: parts of an array are gathered on their way."""
+def snapshot(state: StateArrays, job: Job, context: DistributedContext) -> Snapshot:
+    """Copy what this process writes. All processes have to call it, as sharded arrays are gathered."""
     config, task = job.model, job.train.task
-    every = parameters(config, task)
-    whole = {name: tensor.shape for name, tensor in sorted(every.items())}
-    own = tensors_of_part(whole, place.rank, place.world)
-    kept = average_shapes(own, [name for name in own if every[name].trained])
-    spots = {name: spot for name, spot in weights.tensor_locations(config, task).items() if name in own}
+    specs = parameters(config, task)
+    shapes = {name: tensor.shape for name, tensor in sorted(specs.items())}
+    own = tensors_of_part(shapes, context.rank, context.world)
+    own_averages = average_shapes(own, [name for name in own if specs[name].trained])
+    locations = {name: where for name, where in weights.tensor_locations(config, task).items() if name in own}
     tensors: dict[str, Floats] = {}
-    for array in jax.tree.leaves(state) if place.world == 1 else ():
+    for array in jax.tree.leaves(state) if context.world == 1 else ():
         array.copy_to_host_async()
-    for mark, tree in (("", state.weights), ("m.", state.m), ("v.", state.v)):
-        copies = _copies(tree, {spot.path for spot in spots.values()}, place)
-        tensors |= {mark + name: weights.extract_tensor(copies[spot.path], spot) for name, spot in spots.items()}
-    progress = TrainProgress(*(place.whole(one).item() for one in state[3:]))
-    return Snapshot(tensors, (own, kept), progress, place.rank, place.world)
+    for prefix, tree in (("", state.weights), ("m.", state.m), ("v.", state.v)):
+        copies = _gather(tree, {where.path for where in locations.values()}, context)
+        for name, where in locations.items():
+            tensors[prefix + name] = weights.extract_tensor(copies[where.path], where)
+    progress = TrainProgress(*(context.gather(number).item() for number in state[3:]))
+    return Snapshot(tensors, (own, own_averages), progress, context.rank, context.world)
 
 
-def _copies(tree: nnx.State, wanted: set[weights.Path], place: DistributedContext) -> dict[weights.Path, Floats]:
-    """The arrays that are wanted; the others are gathered for the processes that want them."""
-    copies = ((path, place.whole(one[...])) for path, one in nnx.to_flat_state(tree))
+def _gather(tree: nnx.State, wanted: set[weights.Path], context: DistributedContext) -> dict[weights.Path, Floats]:
+    """Return copies of the wanted arrays; the others are gathered for the processes that write them."""
+    copies = ((path, context.gather(one[...])) for path, one in nnx.to_flat_state(tree))
     return {path: copy for path, copy in copies if path in wanted}

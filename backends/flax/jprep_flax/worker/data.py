@@ -1,4 +1,4 @@
-"""A session's batches on the devices, in one shape whatever is in them."""
+"""Load a session's batches onto the devices, all in one shape."""
 
 from __future__ import annotations
 
@@ -17,54 +17,54 @@ from jprep_flax.worker.loss import NO_LABEL
 
 
 class DeviceBatch(NamedTuple):
-    """A batch on its way through the model.
+    """A batch on the devices.
 
     Attributes:
-        rows: each field (times, rows, …), on the devices: so many rows at a time, of all processes together.
-        tokens: of this process, without padding.
-        labels: of this process.
+        inputs: each field is (micro-batches, rows, …), with the rows of all processes.
+        tokens: number of tokens of this process, without padding.
+        labels: number of labels of this process.
     """
 
-    rows: ModelInputs
+    inputs: ModelInputs
     tokens: int
     labels: int
 
 
 class BatchLoader:
-    """Brings batches to the devices.
+    """Load batches onto the devices.
 
     Args:
         job: the job.
-        layout: the plan's.
-        place: where to.
+        layout: the layout of the plan.
+        context: the devices.
     """
 
-    def __init__(self, job: Job, layout: Layout, place: DistributedContext) -> None:
-        self._layout, self._place = layout, place
-        self._types = job.model.get("type_vocab_size", 0) > 1
+    def __init__(self, job: Job, layout: Layout, context: DistributedContext) -> None:
+        self._layout, self._context = layout, context
+        self._has_types = job.model.get("type_vocab_size", 0) > 1
 
     def __call__(self, batch: Batch | LabelledBatch) -> DeviceBatch:
-        """This process's rows of a batch; in the last one of a split there may be fewer, or none."""
+        """Load this process's rows of a batch; the last batch of a split may have fewer rows, or none."""
         labelled, count = isinstance(batch, LabelledBatch), len(batch.lengths)
         width = batch.input_ids.shape[1]
-        types = batch.token_types if self._types and isinstance(batch, LabelledBatch) else None
-        rows = ModelInputs(
+        types = batch.token_types if self._has_types and isinstance(batch, LabelledBatch) else None
+        inputs = ModelInputs(
             ids=self._put(batch.input_ids, np.int32, 0),
-            labels=self._put(batch.labels, _kind(batch.labels), 0 if labelled else NO_LABEL),
+            labels=self._put(batch.labels, _label_type(batch.labels), 0 if labelled else NO_LABEL),
             lengths=self._put(batch.lengths, np.int32, width),
             types=None if types is None else self._put(types, np.int32, 0),
             weight=self._put(np.ones(count), np.float32, 0),
         )
         labels = count if labelled else int((batch.labels != NO_LABEL).sum())
-        return DeviceBatch(rows, int(batch.lengths.sum()), labels)
+        return DeviceBatch(inputs, int(batch.lengths.sum()), labels)
 
-    def _put(self, values: npt.NDArray[Any], kind: type[np.generic], filling: int) -> Any:
-        """In the shape that all batches have; rows that are missing count for nothing."""
-        times, rows = self._layout.accumulate, self._layout.rows
-        whole = np.full((times * rows, *values.shape[1:]), filling, kind)
+    def _put(self, values: npt.NDArray[Any], dtype: type[np.generic], fill: int) -> Any:
+        """Pad a field to the shape that all batches have, and shard it; missing rows have weight 0."""
+        micro_batches, rows = self._layout.accumulate, self._layout.micro_batch
+        whole = np.full((micro_batches * rows, *values.shape[1:]), fill, dtype)
         whole[: len(values)] = values
-        return self._place.rows(whole.reshape(times, rows, *values.shape[1:]))
+        return self._context.shard_rows(whole.reshape(micro_batches, rows, *values.shape[1:]))
 
 
-def _kind(labels: npt.NDArray[Any]) -> type[np.generic]:
+def _label_type(labels: npt.NDArray[Any]) -> type[np.generic]:
     return np.float32 if labels.dtype.kind == "f" else np.int32

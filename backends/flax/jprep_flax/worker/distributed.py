@@ -1,4 +1,4 @@
-"""The devices, and where arrays lie on them. Imported only where JAX is."""
+"""The mesh of devices, how arrays are placed on it, and how processes join."""
 
 from __future__ import annotations
 
@@ -20,84 +20,84 @@ from jprep_flax.planning.layout import Layout
 from jprep_flax.worker.sharding import AXES, BATCH_AXES, FSDP, TENSOR
 
 WEIGHT_AXES: Mapping[str | None, str] = {"embed": FSDP, "heads": TENSOR, "mlp": TENSOR, "vocab": TENSOR}
-"""The name of a weight's axis → the mesh's axis that it is divided along; others are whole everywhere."""
+"""Name of a weight's axis → axis of the mesh along which it is sharded; other axes are replicated."""
 
 
 class DistributedContext:
     """The mesh, and this process's part in it.
 
     Args:
-        layout: the plan's.
-        rank: this process's number.
+        layout: the layout of the plan.
+        rank: number of this process.
 
     Attributes:
         mesh: all devices.
-        rank: this process's number.
-        world: how many processes there are.
+        rank: number of this process.
+        world: number of processes.
     """
 
     def __init__(self, layout: Layout, rank: int = 0) -> None:
-        kinds = (jax.sharding.AxisType.Auto,) * len(AXES)
-        # Processes have their devices side by side, so each has rows of its own.
-        devices = sorted(jax.devices(), key=lambda one: (one.process_index, one.id))
-        self.mesh = Mesh(np.array(devices).reshape(layout.mesh), AXES, axis_types=kinds)
-        self._gather = jax.jit(lambda one: one, out_shardings=self.sharding())  # one function: compiled once a shape
+        types = (jax.sharding.AxisType.Auto,) * len(AXES)
+        # The devices of a process are adjacent, so that each process has rows of its own.
+        devices = sorted(jax.devices(), key=lambda device: (device.process_index, device.id))
+        self.mesh = Mesh(np.array(devices).reshape(layout.mesh), AXES, axis_types=types)
+        self._replicate = jax.jit(lambda array: array, out_shardings=self.sharding())  # one cache of compilations
         self.rank, self.world = rank, layout.processes
 
     def sharding(self, *axes: Any) -> NamedSharding:
-        """How an array is divided whose axes lie along these of the mesh; None is whole, and so are further ones."""
+        """Return the sharding of an array whose axes lie along these of the mesh; None and further ones are whole."""
         return NamedSharding(self.mesh, PartitionSpec(*axes))
 
-    def of_weight(self, variable: Any) -> NamedSharding:
-        """How a weight is divided: what its axes are called says it."""
+    def weight_sharding(self, variable: Any) -> NamedSharding:
+        """Return the sharding of a weight, from the names of its axes."""
         return self.sharding(*(WEIGHT_AXES.get(name) for name in variable.get_metadata("out_sharding")))
 
     def put(self, array: npt.NDArray[Any], variable: Any) -> jax.Array:
-        """Divide an array that every process has whole as a weight is; each device is given its part only."""
-        sharding = self.of_weight(variable)
+        """Shard an array as a weight is; every process holds it whole, and each device gets its part only."""
+        sharding = self.weight_sharding(variable)
         return jax.make_array_from_callback(array.shape, sharding, lambda part: np.array(array[part]))
 
-    def rows(self, own: npt.NDArray[Any]) -> jax.Array:
-        """This process's rows, (times, rows, …), with those of the others."""
-        times, rows, *rest = own.shape
-        shape = (times, rows * self.world, *rest)
-        return jax.make_array_from_process_local_data(self.sharding(None, BATCH_AXES), own, shape)
+    def shard_rows(self, rows: npt.NDArray[Any]) -> jax.Array:
+        """Join this process's rows, (micro-batches, rows, …), with those of the others."""
+        micro_batches, count, *rest = rows.shape
+        shape = (micro_batches, count * self.world, *rest)
+        return jax.make_array_from_process_local_data(self.sharding(None, BATCH_AXES), rows, shape)
 
-    def own(self, rows: jax.Array) -> npt.NDArray[Any]:
-        """The same way back: (times, rows, …) of this process."""
+    def local_rows(self, rows: jax.Array) -> npt.NDArray[Any]:
+        """Return this process's rows, (micro-batches, rows, …), of what `shard_rows` has joined."""
         parts = {shard.index[1].start or 0: shard.data for shard in rows.addressable_shards}
         return np.concatenate([np.asarray(parts[start]) for start in sorted(parts)], axis=1)
 
-    def gathered(self, part: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """All processes' arrays of one shape, (world, …)."""
+    def all_gather(self, part: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return the arrays of all processes, which have one shape: (world, …)."""
         if self.world == 1:
             return part[None]
-        words = multihost_utils.process_allgather(part.view(np.uint32))  # JAX would make them fp32
+        words = multihost_utils.process_allgather(part.view(np.uint32))  # JAX would round float64 to fp32
         return np.asarray(words).view(np.float64)
 
-    def whole(self, array: jax.Array) -> npt.NDArray[Any]:
-        """A copy in this process's memory. Each process asks for it."""
+    def gather(self, array: jax.Array) -> npt.NDArray[Any]:
+        """Return a copy of a sharded array in this process's memory; every process has to call it."""
         if self.world > 1:
-            array = self._gather(array)
+            array = self._replicate(array)
         return np.array(array)
 
 
 @contextlib.contextmanager
 def join_processes(
-    layout: Layout, *, rank: int, coordinator: str, exact: bool, deterministic: bool, patience: float
+    layout: Layout, *, rank: int, coordinator: str, exact: bool, deterministic: bool, timeout: float
 ) -> Iterator[DistributedContext]:
-    """Take the devices, with the other processes that a launcher has started, and let go of them at a good end.
+    """Initialize the devices together with the other processes, and shut down after a block without an error.
 
     Args:
-        layout: the plan's.
-        rank: this process's number.
-        coordinator: the address and port that the first process listens at.
-        exact: whether products of fp32 are fp32, which accelerators shorten otherwise.
-        deterministic: whether results may not depend on the order that a GPU's threads come in.
-        patience: seconds to wait for the others: the first one may be hashing a large checkpoint.
+        layout: the layout of the plan.
+        rank: number of this process.
+        coordinator: address and port at which the first process listens.
+        exact: whether to multiply fp32 in fp32, which accelerators round otherwise.
+        deterministic: whether results on GPUs may not depend on the order of threads.
+        timeout: seconds to wait for the other processes; the first one may be hashing a large checkpoint.
 
     Raises:
-        MachineError: there are no such devices.
+        MachineError: the devices of the layout are not available.
     """
     if layout.device == "cpu":
         jax.config.update("jax_num_cpu_devices", layout.devices)
@@ -105,27 +105,27 @@ def join_processes(
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_gpu_deterministic_ops=true".strip()
     jax.config.update("jax_default_matmul_precision", "highest" if exact else None)
     if layout.processes > 1:
-        asked = signal.getsignal(signal.SIGTERM)
-        first = 0 if layout.coordinator else rank * layout.devices  # of those on this machine
-        own = range(first, first + layout.devices) if layout.device == "gpu" else None
+        handler = signal.getsignal(signal.SIGTERM)
+        first = 0 if layout.coordinator else rank * layout.devices  # of the devices of this machine
+        local = range(first, first + layout.devices) if layout.device == "gpu" else None
         jax.distributed.initialize(
-            coordinator, layout.processes, rank, own and list(own), initialization_timeout=int(patience)
+            coordinator, layout.processes, rank, local and list(local), initialization_timeout=int(timeout)
         )
-        signal.signal(signal.SIGTERM, asked)  # JAX takes the signal for its own, and the session would not hear it
-    _check(layout)
+        signal.signal(signal.SIGTERM, handler)  # JAX replaces the handler, and the session would miss the signal
+    _check_devices(layout)
     yield DistributedContext(layout, rank)
-    if layout.processes > 1:  # not after an error: this waits for the others, and they would wait for this one
+    if layout.processes > 1:  # not after an error: shutdown waits for the others, which wait for this process
         jax.distributed.shutdown()
 
 
-def _check(layout: Layout) -> None:
-    """See that there are the devices that were planned with."""
+def _check_devices(layout: Layout) -> None:
+    """Raise MachineError unless the devices of the layout are available."""
     try:
-        found = jax.local_device_count()
-    except (RuntimeError, AssertionError) as error:  # the latter where JAX is built for CPUs only
-        fix = f'{SECTION}.device = "cpu", or a JAX that is built for it: `jprep doctor` says what is there'
+        count = jax.local_device_count()
+    except (RuntimeError, AssertionError) as error:  # the latter if JAX is built for CPUs only
+        fix = f'{SECTION}.device = "cpu", or install JAX for this device; `jprep doctor` lists what is installed'
         what = f"JAX finds no {layout.device.upper()}" + (f": {error}" if str(error) else "")
         raise MachineError(what, where=SECTION, fix=fix) from error
-    if found != layout.devices:
-        what = f"JAX finds {found} devices of each process, and the plan has {layout.devices}"
-        raise MachineError(what, where=SECTION, fix=f"{SECTION}.devices = {found}")
+    if count != layout.devices:
+        what = f"JAX finds {count} devices for each process, but the plan uses {layout.devices}"
+        raise MachineError(what, where=SECTION, fix=f"{SECTION}.devices = {count}")

@@ -1,6 +1,6 @@
-"""Start a run's processes on this machine, and end all when one dies.
+"""Start several worker processes on this machine: `python -m jprep_flax.worker.launcher COUNT VERB …`.
 
-`python -m jprep_flax.worker.launcher COUNT VERB …`
+If one of them fails, all are ended.
 """
 
 from __future__ import annotations
@@ -11,38 +11,38 @@ import sys
 import time
 from collections.abc import Sequence
 
-_LOOK = 0.05  # seconds between two looks at them
+_POLL_INTERVAL = 0.05  # seconds
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run so many workers to their end; the exit code is the first that is not 0."""
+    """Run `COUNT` workers to their end, and return the first exit code that is not 0."""
     count, *verb = arguments
-    where = f"localhost:{_free_port()}"
-    command = [sys.executable, "-m", "jprep_flax.worker", *verb, "--coordinator", where, "--process"]
+    coordinator = f"localhost:{_free_port()}"
+    command = [sys.executable, "-m", "jprep_flax.worker", *verb, "--coordinator", coordinator, "--process"]
     workers = [subprocess.Popen([*command, str(number)]) for number in range(int(count))]
     try:
-        return _await(workers)
+        return _wait(workers)
     finally:
         for worker in workers:
             worker.kill()
             worker.wait()
 
 
-def _await(workers: Sequence[subprocess.Popen[bytes]]) -> int:
-    """Wait until all have ended well or one has not: the others would wait for it forever."""
+def _wait(workers: Sequence[subprocess.Popen[bytes]]) -> int:
+    """Wait until all workers have succeeded or one has failed: the others would wait for it forever."""
     while True:
         codes = [worker.poll() for worker in workers]
-        if bad := [code for code in codes if code]:
-            return bad[0] if bad[0] > 0 else 128 - bad[0]
+        if failed := [code for code in codes if code]:
+            return failed[0] if failed[0] > 0 else 128 - failed[0]
         if None not in codes:
             return 0
-        time.sleep(_LOOK)
+        time.sleep(_POLL_INTERVAL)
 
 
 def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("localhost", 0))
-        port: int = one.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("localhost", 0))
+        port: int = listener.getsockname()[1]
         return port
 
 

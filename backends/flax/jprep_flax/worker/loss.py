@@ -1,4 +1,4 @@
-"""Losses, summed: of tokens, without a table of all of them by all ids; of classes; of scores."""
+"""Losses, summed: of tokens, in chunks of logits; of classes; of scores."""
 
 from __future__ import annotations
 
@@ -15,90 +15,93 @@ from jprep_flax.worker.sharding import batch_shards, sum_over_batch
 NO_LABEL = -100
 
 LOGITS_PER_CHUNK = 1 << 23
-"""Numbers of the table of logits that are there at a time, on a device."""
+"""Logits that are in a device's memory at a time."""
 
 Logits = Callable[[Any, Array], Array]
 
 
 def token_loss(logits: Logits, weights: Any, hidden: Array, labels: Array) -> Array:
-    """- Σ ln p(label), natural logarithm, softmax in fp32.
+    """Return - Σ ln p(label), natural logarithm, with the softmax in fp32.
+
+    The gradient is computed in the forward pass, a chunk of tokens of each row at a time, and only for as many chunks
+    as have labels.
 
     Args:
-        logits: makes, of weights and vectors (rows, some, width), logits (rows, some, ids).
+        logits: maps weights and hidden states, (rows, tokens, width), to logits, (rows, tokens, ids).
         weights: a tree of arrays.
         hidden: (rows, length, width).
         labels: (rows, length), `NO_LABEL` where there is none.
 
     Returns:
-        The sum, in fp32. Its gradient is worked out on the way forward, some tokens of each row at a time, and of these
-        no more than have labels.
+        The sum, in fp32.
     """
     rows, length = labels.shape
     ids = jax.eval_shape(logits, weights, hidden).shape[-1]
-    parts = -(-rows * length * ids // (LOGITS_PER_CHUNK * batch_shards()))
-    size = -(-length // parts)
-    room = -(-length // size) * size - length
+    chunks = -(-rows * length * ids // (LOGITS_PER_CHUNK * batch_shards()))
+    size = -(-length // chunks)
+    padding = -(-length // size) * size - length
     order = jnp.argsort(labels == NO_LABEL, axis=1, stable=True)
     hidden = jnp.take_along_axis(hidden, order[..., None], axis=1)
     labels = jnp.take_along_axis(labels, order, axis=1)
-    hidden = jnp.pad(hidden, ((0, 0), (0, room), (0, 0)))
-    labels = jnp.pad(labels, ((0, 0), (0, room)), constant_values=NO_LABEL)
+    hidden = jnp.pad(hidden, ((0, 0), (0, padding), (0, 0)))
+    labels = jnp.pad(labels, ((0, 0), (0, padding)), constant_values=NO_LABEL)
 
-    def part(given: tuple[Any, Array], hidden: Array, labels: Array) -> Array:
-        return _summed(logits, size, *given, hidden, labels)
+    def shard_loss(given: tuple[Any, Array], hidden: Array, labels: Array) -> Array:
+        return _chunked_loss(logits, size, *given, hidden, labels)
 
-    return sum_over_batch(part, (weights, _needed(labels, size)), hidden, labels)
+    return sum_over_batch(shard_loss, (weights, _chunks_with_labels(labels, size)), hidden, labels)
 
 
 def class_loss(outputs: Array, labels: Array, weight: Array) -> Array:
-    """- Σ ln p(class) of outputs (rows, classes) and labels (rows,), each row times its weight."""
-    found = jnp.take_along_axis(jax.nn.log_softmax(outputs), labels[:, None].astype(jnp.int32), axis=1)[:, 0]
-    return -jnp.sum(found * weight)
+    """Return - Σ ln p(class) for outputs (rows, classes) and labels (rows,), each row times its weight."""
+    log_probabilities = jax.nn.log_softmax(outputs)
+    chosen = jnp.take_along_axis(log_probabilities, labels[:, None].astype(jnp.int32), axis=1)[:, 0]
+    return -jnp.sum(chosen * weight)
 
 
 def score_loss(outputs: Array, labels: Array, weight: Array) -> Array:
-    """Σ (output − score)² of outputs (rows, 1) and scores (rows,), each row times its weight."""
+    """Return Σ (output − score)² for outputs (rows, 1) and scores (rows,), each row times its weight."""
     return jnp.sum(jnp.square(outputs[:, 0] - labels) * weight)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def _summed(logits: Logits, size: int, weights: Any, needed: Array, hidden: Array, labels: Array) -> Array:
+def _chunked_loss(logits: Logits, size: int, weights: Any, chunks: Array, hidden: Array, labels: Array) -> Array:
     def add(number: Array, total: Array) -> Array:
         return total + _chunk_loss(logits, weights, *_chunk(number, size, hidden, labels))
 
-    return lax.fori_loop(0, needed, add, jnp.zeros((), jnp.float32))
+    return lax.fori_loop(0, chunks, add, jnp.zeros((), jnp.float32))
 
 
-def _forward(logits: Logits, size: int, weights: Any, needed: Array, hidden: Array, labels: Array) -> tuple[Array, Any]:
-    """The loss is the last thing that is computed, so its gradient is known but for a factor as soon as the loss is."""
+def _forward(logits: Logits, size: int, weights: Any, chunks: Array, hidden: Array, labels: Array) -> tuple[Array, Any]:
+    """Compute the gradient with the loss: it is the last operation, so only a factor of the gradient is unknown."""
 
     def add(number: Array, sums: tuple[Array, Any, Array]) -> tuple[Array, Any, Array]:
-        total, of_weights, of_hidden = sums
-        loss, first, second = _chunk_gradient(logits, weights, *_chunk(number, size, hidden, labels))
-        of_hidden = lax.dynamic_update_slice_in_dim(of_hidden, second, number * size, axis=1)
-        return total + loss, jax.tree.map(jnp.add, of_weights, first), of_hidden
+        total, weight_gradient, hidden_gradient = sums
+        loss, weight_part, hidden_part = _chunk_gradient(logits, weights, *_chunk(number, size, hidden, labels))
+        hidden_gradient = lax.dynamic_update_slice_in_dim(hidden_gradient, hidden_part, number * size, axis=1)
+        return total + loss, jax.tree.map(jnp.add, weight_gradient, weight_part), hidden_gradient
 
     zeros = jnp.zeros((), jnp.float32), jax.tree.map(jnp.zeros_like, weights), jnp.zeros_like(hidden)
-    total, *gradients = lax.fori_loop(0, needed, add, zeros)
+    total, *gradients = lax.fori_loop(0, chunks, add, zeros)
     return total, tuple(gradients)
 
 
 def _backward(logits: Logits, size: int, gradients: Any, factor: Array) -> tuple[Any, None, Array, None]:
-    of_weights, of_hidden = jax.tree.map(lambda one: (one * factor).astype(one.dtype), gradients)
-    return of_weights, None, of_hidden, None
+    weight_gradient, hidden_gradient = jax.tree.map(lambda one: (one * factor).astype(one.dtype), gradients)
+    return weight_gradient, None, hidden_gradient, None
 
 
-_summed.defvjp(_forward, _backward)
+_chunked_loss.defvjp(_forward, _backward)
 
 
-def _needed(labels: Array, size: int) -> Array:
-    """How many chunks have labels: they stand first in each row. Of all rows: no device waits for another one."""
+def _chunks_with_labels(labels: Array, size: int) -> Array:
+    """Return how many chunks have labels, which come first in each row; the same on all devices, so none waits."""
     most = jnp.max(jnp.sum(labels != NO_LABEL, axis=1))
     return (most + size - 1) // size
 
 
 def _chunk(number: Array, size: int, hidden: Array, labels: Array) -> tuple[Array, Array]:
-    return tuple(lax.dynamic_slice_in_dim(one, number * size, size, axis=1) for one in (hidden, labels))  # type: ignore[return-value]
+    return tuple(lax.dynamic_slice_in_dim(array, number * size, size, axis=1) for array in (hidden, labels))  # type: ignore[return-value]
 
 
 def _chunk_loss(logits: Logits, weights: Any, hidden: Array, labels: Array) -> Array:
@@ -106,17 +109,18 @@ def _chunk_loss(logits: Logits, weights: Any, hidden: Array, labels: Array) -> A
 
 
 def _chunk_gradient(logits: Logits, weights: Any, hidden: Array, labels: Array) -> tuple[Array, Any, Array]:
-    table, back = jax.vjp(logits, weights, hidden)
-    loss, normaliser = _losses(table, labels)
-    right = labels[..., None] == jnp.arange(table.shape[-1])
+    scores, backward = jax.vjp(logits, weights, hidden)
+    loss, normalizer = _losses(scores, labels)
+    one_hot = labels[..., None] == jnp.arange(scores.shape[-1])
     known = labels[..., None] != NO_LABEL
-    gradient = jnp.where(known, jnp.exp(table.astype(jnp.float32) - normaliser) - right, 0)  # p, and p - 1 at the label
-    return loss, *back(gradient.astype(table.dtype))
+    # The gradient is p, and p - 1 at the label.
+    gradient = jnp.where(known, jnp.exp(scores.astype(jnp.float32) - normalizer) - one_hot, 0)
+    return loss, *backward(gradient.astype(scores.dtype))
 
 
-def _losses(table: Array, labels: Array) -> tuple[Array, Array]:
-    """The sum of a chunk's losses, and what each token's softmax is divided by, its logarithm."""
-    known, table = labels != NO_LABEL, table.astype(jnp.float32)
-    found = jnp.take_along_axis(table, jnp.where(known, labels, 0)[..., None], axis=-1)
-    normaliser = jax.nn.logsumexp(table, axis=-1, keepdims=True)
-    return jnp.sum(jnp.where(known, (normaliser - found)[..., 0], 0)), normaliser
+def _losses(scores: Array, labels: Array) -> tuple[Array, Array]:
+    """Return the sum of a chunk's losses, and the logarithm of each token's softmax denominator."""
+    known, scores = labels != NO_LABEL, scores.astype(jnp.float32)
+    chosen = jnp.take_along_axis(scores, jnp.where(known, labels, 0)[..., None], axis=-1)
+    normalizer = jax.nn.logsumexp(scores, axis=-1, keepdims=True)
+    return jnp.sum(jnp.where(known, (normalizer - chosen)[..., 0], 0)), normalizer

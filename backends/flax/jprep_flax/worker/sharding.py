@@ -1,4 +1,4 @@
-"""The mesh's axes, and how a step's numbers lie along them. Where no mesh is set nothing is divided."""
+"""The axes of the mesh, and constraints on how arrays are sharded along them. Without a mesh nothing is sharded."""
 
 from __future__ import annotations
 
@@ -12,48 +12,53 @@ from jax.sharding import PartitionSpec, get_abstract_mesh
 
 DATA, FSDP, TENSOR = AXES = ("data", "fsdp", "tensor")
 BATCH_AXES = (DATA, FSDP)
-"""The axes along which rows are divided."""
+"""The axes along which the rows of a batch are sharded."""
 
 
 def batch_shards() -> int:
-    """How many shares a batch's rows are divided into."""
+    """Return the number of shards of a batch."""
     mesh = get_abstract_mesh()
     return 1 if mesh.empty else math.prod(mesh.shape[axis] for axis in BATCH_AXES)
 
 
 def shard_batch(x: Array) -> Array:
-    """The same, each device with its own rows. XLA would rather divide along a weight's axes, and have all rows."""
+    """Constrain activations to be sharded by rows.
+
+    Left alone, XLA shards them along the axes of a weight, and each device computes all rows.
+    """
     return x if batch_shards() == 1 else lax.with_sharding_constraint(x, PartitionSpec(BATCH_AXES))
 
 
-def replicate_vectors(table: Array, divided: bool) -> Array:
-    """A table of vectors, none of them cut: looking up would give each device a part of all rows' vectors.
+def replicate_vectors(table: Array, sharded: bool) -> Array:
+    """Constrain the vectors of an embedding to be whole on each device.
+
+    With sharded vectors a lookup would give each device a part of the vectors of all rows.
 
     Args:
         table: (ids, width).
-        divided: whether ids lie along `tensor`.
+        sharded: whether the ids are sharded along `tensor`.
     """
-    spec = PartitionSpec(TENSOR if divided else None)
+    spec = PartitionSpec(TENSOR if sharded else None)
     return table if batch_shards() == 1 else lax.with_sharding_constraint(table, spec)
 
 
-def sum_over_batch(part: Callable[..., Array], weights: Any, *rows: Array) -> Array:
-    """The sum of what each device makes of its own rows; gradients of weights are summed once, at the end.
+def sum_over_batch(function: Callable[..., Array], weights: Any, *rows: Array) -> Array:
+    """Return the sum over devices of a function of each device's rows; the gradient of weights is reduced once.
 
     Args:
-        part: makes a number, of all weights and a share of the rows.
-        weights: a tree of arrays; each device is given whole ones, but for those that lie along `tensor`.
-        rows: arrays, their first axis the rows.
+        function: maps all weights and a shard of the rows to a number.
+        weights: a tree of arrays; each device gets them whole, but for what is sharded along `tensor`.
+        rows: arrays whose first axis is the rows.
     """
     if batch_shards() == 1:
-        return part(weights, *rows)
+        return function(weights, *rows)
 
-    own = PartitionSpec(BATCH_AXES)
-    each = jax.shard_map(
-        lambda *given: part(*given)[None],
-        in_specs=(PartitionSpec(), *(own for _ in rows)),
-        out_specs=own,
+    spec = PartitionSpec(BATCH_AXES)
+    per_shard = jax.shard_map(
+        lambda *arguments: function(*arguments)[None],
+        in_specs=(PartitionSpec(), *(spec for _ in rows)),
+        out_specs=spec,
         axis_names=set(BATCH_AXES),
-        check_vma=False,  # the sum outside is what sums gradients
+        check_vma=False,  # the sum outside reduces gradients
     )
-    return each(weights, *rows).sum()
+    return per_shard(weights, *rows).sum()

@@ -1,4 +1,4 @@
-"""How fast the devices are, and how long they had nothing to do."""
+"""Throughput, and the time that the devices were idle."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from jax import Array
 
 
 class ThroughputMeter:
-    """Keeps the host one step ahead of the devices, and no further; counts tokens, seconds and idle seconds.
+    """Keep the host one step ahead of the devices, and measure tokens, seconds and idle seconds.
 
-    A thread waits for each step, so the time of its end is known although nobody else waits for it.
+    A thread waits for the end of each step, so that it is known although the training loop does not wait.
 
     Args:
-        epoch: how many steps it has.
+        steps_per_epoch: number of steps of an epoch.
     """
 
-    def __init__(self, epoch: float) -> None:
-        self._epoch = epoch
-        self._pool = ThreadPoolExecutor(1, "jprep-pace")
-        self._steps: list[tuple[float, Future[float]]] = []
+    def __init__(self, steps_per_epoch: float) -> None:
+        self._steps_per_epoch = steps_per_epoch
+        self._pool = ThreadPoolExecutor(1, "jprep-throughput")
+        self._running: list[tuple[float, Future[float]]] = []
         self.restart()
 
     def __enter__(self) -> ThroughputMeter:
@@ -30,41 +30,47 @@ class ThroughputMeter:
         self._pool.shutdown()
 
     def restart(self) -> None:
-        """Begin to count."""
-        self._tokens, self._begun, self._idle, self._compiling, self._since = 0, 0, 0.0, 0.0, time.monotonic()
-        self._steps.clear()
+        """Start a new measurement."""
+        self._tokens, self._steps, self._idle, self._compiling = 0, 0, 0.0, 0.0
+        self._since = time.monotonic()
+        self._running.clear()
 
-    def compiled(self, seconds: float) -> None:
-        """XLA has compiled for so long just now: that is told apart."""
-        self._steps.clear()
+    def exclude_compilation(self, seconds: float) -> None:
+        """Count the last seconds as compilation, which is measured apart."""
+        self._running.clear()
         self._compiling += seconds
 
-    def begun(self, loss: Array, tokens: int) -> None:
-        """A step was given to the devices; this waits for the one before."""
-        self._tokens, self._begun = self._tokens + tokens, self._begun + 1
-        self._steps.append((time.monotonic(), self._pool.submit(_ended, loss)))
-        if len(self._steps) > 1:
-            (_, before), (begun, _) = self._steps
-            self._idle += max(0.0, begun - max(before.result(), self._since))
-            self._steps.pop(0)
+    def step_started(self, loss: Array, tokens: int) -> None:
+        """Count a step that was dispatched to the devices, and wait for the step before it.
+
+        Args:
+            loss: a result of the step.
+            tokens: number of tokens of the step, without padding.
+        """
+        self._tokens, self._steps = self._tokens + tokens, self._steps + 1
+        self._running.append((time.monotonic(), self._pool.submit(_end_time, loss)))
+        if len(self._running) > 1:
+            (_, previous_end), (start, _) = self._running
+            self._idle += max(0.0, start - max(previous_end.result(), self._since))
+            self._running.pop(0)
 
     def figures(self) -> dict[str, float]:
-        """Tokens a second, the share of the time that the devices waited, and an epoch's seconds, since the last time.
+        """Return tokens per second, the idle share of the time, and seconds per epoch since the last call.
 
-        Padding is no token. Compiling is no part of it; where there was some, its seconds are a figure of their own.
+        Compilation is excluded; if there was some, its seconds are the figure `compiling`.
         """
-        if self._steps:
-            self._steps[-1][1].result()
+        if self._running:
+            self._running[-1][1].result()
         seconds = max(time.monotonic() - self._since - self._compiling, 1e-9)
-        found = {"tokens_per_second": self._tokens / seconds, "idle": self._idle / seconds}
-        found["epoch_seconds"] = self._epoch * seconds / self._begun
-        found |= {"compiling": self._compiling} if self._compiling else {}
-        kept = self._steps[-1:]
+        figures = {"tokens_per_second": self._tokens / seconds, "idle": self._idle / seconds}
+        figures["epoch_seconds"] = self._steps_per_epoch * seconds / self._steps
+        figures |= {"compiling": self._compiling} if self._compiling else {}
+        last = self._running[-1:]
         self.restart()
-        self._steps += kept
-        return found
+        self._running += last
+        return figures
 
 
-def _ended(loss: Array) -> float:
+def _end_time(loss: Array) -> float:
     loss.block_until_ready()
     return time.monotonic()

@@ -1,4 +1,4 @@
-"""A model, its optimizer and the functions that XLA compiles of them."""
+"""A model, its optimizer, and the functions that XLA compiles for them."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from jprep_flax.worker.loss import NO_LABEL
 from jprep_flax.worker.optimizer import INITIAL_LOSS_SCALE, StateArrays, UpdateKind, apply_update
 from jprep_flax.worker.sharding import BATCH_AXES
 
-_TYPES = {"fp32": jnp.float32, "bf16": jnp.bfloat16, "fp16": jnp.float16}
+_DTYPES = {"fp32": jnp.float32, "bf16": jnp.bfloat16, "fp16": jnp.float16}
 
 
 class StepResult(NamedTuple):
-    """What a step says of itself, on the devices.
+    """Figures of a step, on the devices.
 
     Attributes:
-        loss: of the global batch, before the update.
-        norm: of the gradient, before clipping.
-        taken: whether the step was taken: not where fp16's scale was too large.
-        scale: of the loss.
+        loss: loss of the global batch, before the update.
+        norm: norm of the gradient, before clipping.
+        taken: whether the step was taken; fp16 skips steps whose loss scale was too large.
+        scale: the loss scale.
     """
 
     loss: Array
@@ -47,147 +47,154 @@ class StepResult(NamedTuple):
 
 
 class TrainState:
-    """Holds a job's weights and averages, and changes them.
+    """A job's weights and AdamW's averages, with the compiled functions that use them.
 
     Args:
         job: the job.
         run: the run directory.
-        resume: the checkpoint to go on from; None at the beginning.
-        place: the mesh.
-        layout: the plan's.
-        recompute: whether layers are computed again on the way back.
+        resume: the checkpoint to resume from; None to start with the initial weights.
+        context: the devices.
+        layout: the layout of the plan.
+        gradient_checkpointing: whether to recompute the activations of each layer in the backward pass.
     """
 
     def __init__(
-        self, job: Job, run: Path, resume: Path | None, place: DistributedContext, layout: Layout, *, recompute: bool
+        self,
+        job: Job,
+        run: Path,
+        resume: Path | None,
+        context: DistributedContext,
+        layout: Layout,
+        *,
+        gradient_checkpointing: bool,
     ) -> None:
-        self._job, self._place, self._layout = job, place, layout
+        self._job, self._context, self._layout = job, context, layout
 
         def build() -> ModelWithLoss:
-            how = {"dtype": _TYPES[job.train.precision], "remat": recompute, "vocab": layout.vocabulary}
+            dtype = _DTYPES[job.train.precision]
+            how = {"dtype": dtype, "remat": gradient_checkpointing, "vocab": layout.vocabulary}
             return ModelWithLoss(job.model, job.train.task, **how, rngs=nnx.Rngs(0))
 
         self._graph, self._abstract = nnx.split(nnx.eval_shape(build))
         saved = CheckpointReader(resume) if resume else None
-        self.state = self._restored(saved) if saved else self._begun(TensorFiles([run / INIT]))
+        self.arrays = self._restored(saved) if saved else self._initial(TensorFiles([run / INIT]))
 
-    def update(self, step: int, rows: ModelInputs, rate: float) -> StepResult:
-        """Take a step. It is under way when this returns; its figures are there when it is over.
+    def update(self, step: int, inputs: ModelInputs, rate: float) -> StepResult:
+        """Dispatch a step, and return its figures without waiting for them.
 
         Args:
-            step: from 1.
-            rows: of the global batch, each field (times, rows, …).
+            step: number of the step, from 1.
+            inputs: the global batch; each field is (micro-batches, rows, …).
             rate: the learning rate.
         """
-        word = key(self._job.train.seed, "dropout", step - 1)
-        with jax.set_mesh(self._place.mesh):
-            self.state, found = self._update(self.state, rows, word.view(np.uint32), np.float32(rate))
-        return found
+        seed = key(self._job.train.seed, "dropout", step - 1).view(np.uint32)
+        with jax.set_mesh(self._context.mesh):
+            self.arrays, result = self._update(self.arrays, inputs, seed, np.float32(rate))
+        return result
 
-    def measure(self, rows: ModelInputs) -> tuple[Array, Array]:
-        """The sum of a batch's losses, and its outputs, (times, rows, labels)."""
-        with jax.set_mesh(self._place.mesh):
-            found: tuple[Array, Array] = self._measure(self.state.weights, rows)
-        return found
+    def loss(self, inputs: ModelInputs) -> tuple[Array, Array]:
+        """Return the sum of a batch's losses without dropout, and its outputs, (micro-batches, rows, labels)."""
+        with jax.set_mesh(self._context.mesh):
+            result: tuple[Array, Array] = self._loss(self.arrays.weights, inputs)
+        return result
 
     def snapshot(self) -> Snapshot:
-        """All that a checkpoint holds, copied to this process's memory."""
-        return snapshot(self.state, self._job, self._place)
+        """Copy all that a checkpoint holds to this process's memory."""
+        return snapshot(self.arrays, self._job, self._context)
 
     @property
     def compiled(self) -> int:
-        """How many shapes of batches the step was compiled for."""
+        """Number of batch shapes for which the step was compiled."""
         return int(self._update._cache_size())
 
     @cached_property
     def _update(self) -> Any:
-        """Compiled once for each shape of a batch. The state is given away: the new one takes its memory."""
-        section, moving = self._job.train.optimizer, self._job.train.precision == "fp16"
-        kinds = self._kinds()
+        """The step, compiled once for each batch shape. The old state is donated: the new one takes its memory."""
+        section, dynamic_scale = self._job.train.optimizer, self._job.train.precision == "fp16"
+        kinds = self._update_kinds()
 
-        def update(state: StateArrays, rows: ModelInputs, word: Array, rate: Array) -> tuple[StateArrays, StepResult]:
-            scale = state.scale if moving else jnp.float32(1)
-            loss, gradient = self._gradient(state.weights, rows, word, scale)
-            after, norm, taken = apply_update(state, gradient, rate, section, kinds, moving=moving)
+        def update(state: StateArrays, inputs: ModelInputs, seed: Array, rate: Array) -> tuple[StateArrays, StepResult]:
+            scale = state.scale if dynamic_scale else jnp.float32(1)
+            loss, gradient = self._gradient(state.weights, inputs, seed, scale)
+            after, norm, taken = apply_update(state, gradient, rate, section, kinds, dynamic_scale=dynamic_scale)
             return after, StepResult(loss, norm, taken, state.scale)
 
-        where = self._shardings()
-        return jax.jit(update, donate_argnums=0, out_shardings=(where, self._place.sharding()))
+        shardings = self._state_shardings()
+        return jax.jit(update, donate_argnums=0, out_shardings=(shardings, self._context.sharding()))
 
     @cached_property
-    def _measure(self) -> Any:
-        def measure(state: nnx.State, rows: ModelInputs) -> tuple[Array, Array]:
-            total, outputs = lax.map(lambda some: nnx.merge(self._graph, state)(some), rows)
+    def _loss(self) -> Any:
+        def loss(weights: nnx.State, inputs: ModelInputs) -> tuple[Array, Array]:
+            total, outputs = lax.map(lambda part: nnx.merge(self._graph, weights)(part), inputs)
             return total.sum(), outputs
 
-        divided = self._place.sharding(None, BATCH_AXES) if self._job.train.data else self._place.sharding()
-        return jax.jit(measure, out_shardings=(self._place.sharding(), divided))
+        context = self._context
+        outputs = context.sharding(None, BATCH_AXES) if self._job.train.data else context.sharding()
+        return jax.jit(loss, out_shardings=(context.sharding(), outputs))
 
-    def _gradient(self, state: nnx.State, rows: ModelInputs, word: Array, scale: Array) -> tuple[Array, nnx.State]:
-        """The global batch's loss, and its gradient times the scale: summed over some rows at a time."""
-        known = jnp.sum(rows.weight) if self._job.train.data else jnp.sum(rows.labels != NO_LABEL)
-        factor = 1 / jnp.maximum(known, 1).astype(jnp.float32)
-        dropout = jax.random.wrap_key_data(word, impl="threefry2x32")
+    def _gradient(self, weights: nnx.State, inputs: ModelInputs, seed: Array, scale: Array) -> tuple[Array, nnx.State]:
+        """Return the global batch's loss, and its gradient times the scale, accumulated over micro-batches."""
+        labels = jnp.sum(inputs.weight) if self._job.train.data else jnp.sum(inputs.labels != NO_LABEL)
+        factor = 1 / jnp.maximum(labels, 1).astype(jnp.float32)
+        dropout_key = jax.random.wrap_key_data(seed, impl="threefry2x32")
 
-        def loss_of(weights: nnx.State, some: ModelInputs, number: Array) -> tuple[Array, Array]:
-            loss, _ = nnx.merge(self._graph, weights)(some, jax.random.fold_in(dropout, number))
+        def loss_of(weights: nnx.State, part: ModelInputs, number: Array) -> tuple[Array, Array]:
+            loss, _ = nnx.merge(self._graph, weights)(part, jax.random.fold_in(dropout_key, number))
             return loss * factor * scale, loss * factor
 
-        def part(some: ModelInputs, number: Array) -> tuple[Array, nnx.State]:
-            (_, loss), gradient = jax.value_and_grad(loss_of, has_aux=True)(state, some, number)
-            return loss, lax.with_sharding_constraint(gradient, self._where)
+        def micro_batch_gradient(part: ModelInputs, number: Array) -> tuple[Array, nnx.State]:
+            (_, loss), gradient = jax.value_and_grad(loss_of, has_aux=True)(weights, part, number)
+            return loss, lax.with_sharding_constraint(gradient, self._weight_shardings)
 
         def add(sums: tuple[Array, nnx.State], given: tuple[ModelInputs, Array]) -> tuple[Any, None]:
-            return jax.tree.map(jnp.add, sums, part(*given)), None
+            return jax.tree.map(jnp.add, sums, micro_batch_gradient(*given)), None
 
-        times = self._layout.accumulate
-        if times == 1:  # nothing to add up
-            return part(jax.tree.map(lambda field: field[0], rows), jnp.int32(0))
-        nothing = jnp.float32(0), jax.tree.map(jnp.zeros_like, state)
-        return lax.scan(add, nothing, (rows, jnp.arange(times)))[0]
+        micro_batches = self._layout.accumulate
+        if micro_batches == 1:  # nothing to accumulate
+            return micro_batch_gradient(jax.tree.map(lambda field: field[0], inputs), jnp.int32(0))
+        zeros = jnp.float32(0), jax.tree.map(jnp.zeros_like, weights)
+        return lax.scan(add, zeros, (inputs, jnp.arange(micro_batches)))[0]
 
     @cached_property
-    def _where(self) -> nnx.State:
-        """How each weight is divided."""
-        return self._each(lambda path, one: self._place.of_weight(one))
+    def _weight_shardings(self) -> nnx.State:
+        return self._map_weights(lambda path, variable: self._context.weight_sharding(variable))
 
-    def _shardings(self) -> StateArrays:
-        one = self._place.sharding()
-        return StateArrays(self._where, self._where, self._where, one, one, one)
+    def _state_shardings(self) -> StateArrays:
+        weights, number = self._weight_shardings, self._context.sharding()
+        return StateArrays(weights, weights, weights, number, number, number)
 
-    def _kinds(self) -> list[UpdateKind]:
-        """What becomes of each weight, in the order of the leaves."""
+    def _update_kinds(self) -> list[UpdateKind]:
+        """Return the kind of update of each weight, in the order of the leaves."""
         found: dict[weights.Path, UpdateKind] = {}
-        for spot in weights.tensor_locations(self._job.model, self._job.train.task).values():
-            decays = len(spot.tensor.shape) >= 2
-            found[spot.path] = "still" if not spot.tensor.trained else "decays" if decays else "stays large"
-        kinds: list[UpdateKind] = jax.tree.leaves(self._each(lambda path, one: found[path]))
+        for where in weights.tensor_locations(self._job.model, self._job.train.task).values():
+            decayed = len(where.tensor.shape) >= 2
+            found[where.path] = "frozen" if not where.tensor.trained else "decayed" if decayed else "not decayed"
+        kinds: list[UpdateKind] = jax.tree.leaves(self._map_weights(lambda path, variable: found[path]))
         return kinds
 
-    def _each(self, about: Callable[[weights.Path, Any], Any]) -> nnx.State:
-        """Something of each weight, in the weights' tree."""
+    def _map_weights(self, function: Callable[[weights.Path, Any], Any]) -> nnx.State:
+        """Return a function's value for each weight, in the structure of the weights."""
         flat = nnx.to_flat_state(self._abstract)
-        return nnx.from_flat_state([(path, one.replace(about(path, one))) for path, one in flat])
+        return nnx.from_flat_state([(path, one.replace(function(path, one))) for path, one in flat])
 
-    def _begun(self, tensors: TensorFiles) -> StateArrays:
-        """The state before the first step."""
+    def _initial(self, tensors: TensorFiles) -> StateArrays:
         scale = INITIAL_LOSS_SCALE if self._job.train.precision == "fp16" else 1.0
         m, v = (self._load(lambda name: np.zeros_like(tensors[name])) for _ in range(2))
-        return self._state(self._load(tensors.__getitem__), m, v, TrainProgress(0, scale))
+        return self._with_progress(self._load(tensors.__getitem__), m, v, TrainProgress(0, scale))
 
     def _restored(self, saved: CheckpointReader) -> StateArrays:
-        """The state that was saved; of what is not trained there are no averages."""
+        """Return the state of a checkpoint; weights that are not trained have no averages there."""
 
         def average(mark: str, name: str) -> Any:
             found = saved.averages.get(f"{mark}.{name}")
             return np.zeros_like(saved.weights[name]) if found is None else found
 
         m, v = (self._load(lambda name, mark=mark: average(mark, name)) for mark in ("m", "v"))
-        return self._state(self._load(saved.weights.__getitem__), m, v, saved.progress)
+        return self._with_progress(self._load(saved.weights.__getitem__), m, v, saved.progress)
 
-    def _state(self, own: nnx.State, m: nnx.State, v: nnx.State, progress: TrainProgress) -> StateArrays:
+    def _with_progress(self, loaded: nnx.State, m: nnx.State, v: nnx.State, progress: TrainProgress) -> StateArrays:
         numbers = (np.int32(progress.updates), np.float32(progress.scale), np.int32(progress.good))
-        return StateArrays(own, m, v, *(jax.device_put(number, self._place.sharding()) for number in numbers))
+        return StateArrays(loaded, m, v, *(jax.device_put(number, self._context.sharding()) for number in numbers))
 
     def _load(self, read: Any) -> nnx.State:
-        return weights.load_weights(self._abstract, self._job.model, self._job.train.task, read, self._place.put)
+        return weights.load_weights(self._abstract, self._job.model, self._job.train.task, read, self._context.put)

@@ -1,4 +1,4 @@
-"""The worker's page: a session's batches become updates, figures and checkpoints."""
+"""Train: a session's batches become updates, logged figures and checkpoints."""
 
 from __future__ import annotations
 
@@ -19,75 +19,75 @@ from jprep_flax.worker.train_state import StepResult, TrainState
 
 
 class Trainer:
-    """Trains a job on the mesh. The host is a step ahead of the devices, and looks at figures only where they are due.
+    """Train a job on the mesh. The host is a step ahead of the devices, and reads figures only when they are logged.
 
     Args:
         session: the session.
-        place: the mesh.
-        updater: the model.
-        feeder: brings batches there.
+        context: the devices.
+        state: the model and its optimizer.
+        loader: loads batches onto the devices.
     """
 
-    def __init__(self, session: Session, place: DistributedContext, updater: TrainState, feeder: BatchLoader) -> None:
-        self._session, self._place, self._updater, self._feeder = session, place, updater, feeder
+    def __init__(self, session: Session, context: DistributedContext, state: TrainState, loader: BatchLoader) -> None:
+        self._session, self._context, self._state, self._loader = session, context, state, loader
         self._job = session.job
         self._pending: list[tuple[int, StepResult]] = []
 
     def train(self) -> None:
-        """Take the session through its batches."""
+        """Train until the session has no more batches."""
         session = self._session
-        with ThroughputMeter(self._job.samples / self._job.train.batch) as pace:
-            for step, fed in session.batches_ahead(self._feeder):
-                self._begin(step, fed, pace)
+        with ThroughputMeter(self._job.samples / self._job.train.batch) as meter:
+            for step, batch in session.batches_ahead(self._loader):
+                self._dispatch(step, batch, meter)
                 due = session.due(step)
                 if due.log:
-                    self._log(step, pace)
+                    self._log(step, meter)
                 if due.validate:
                     self._validate(step)
                 if due.checkpoint:
-                    session.save(step, self._updater.snapshot().write)
-                if due.validate or due.checkpoint:  # neither is training
-                    pace.restart()
+                    session.save(step, self._state.snapshot().write)
+                if due.validate or due.checkpoint:  # neither counts as training time
+                    meter.restart()
 
-    def _begin(self, step: int, fed: DeviceBatch, pace: ThroughputMeter) -> None:
-        """Give a step to the devices."""
-        known, since = self._updater.compiled, time.monotonic()
-        updated = self._updater.update(step, fed.rows, self._rate(step))
-        if self._updater.compiled > known:
-            pace.compiled(time.monotonic() - since)
-        self._pending.append((step, updated))
-        pace.begun(updated.loss, fed.tokens * self._place.world)
+    def _dispatch(self, step: int, batch: DeviceBatch, meter: ThroughputMeter) -> None:
+        """Dispatch a step to the devices."""
+        compiled, start = self._state.compiled, time.monotonic()
+        result = self._state.update(step, batch.inputs, self._rate(step))
+        if self._state.compiled > compiled:
+            meter.exclude_compilation(time.monotonic() - start)
+        self._pending.append((step, result))
+        meter.step_started(result.loss, batch.tokens * self._context.world)
 
-    def _log(self, step: int, pace: ThroughputMeter) -> None:
-        """Look at all steps since the last time, and tell of this one."""
-        for number, one in self._pending:
-            if one.taken:
-                self._session.check(number, float(one.loss))
-                self._session.check(number, float(one.norm), "gradient's norm")
+    def _log(self, step: int, meter: ThroughputMeter) -> None:
+        """Check the figures of all steps since the last call, and log those of this step."""
+        for number, result in self._pending:
+            if result.taken:
+                self._session.check(number, float(result.loss))
+                self._session.check(number, float(result.norm), "gradient's norm")
         last = self._pending[-1][1]
         self._pending.clear()
-        more = {"scale": float(last.scale)} if self._job.train.precision == "fp16" else {}
-        figures = {"lr": self._rate(step), "norm": float(last.norm), **pace.figures(), **more}
+        scale = {"scale": float(last.scale)} if self._job.train.precision == "fp16" else {}
+        figures = {"lr": self._rate(step), "norm": float(last.norm), **meter.figures(), **scale}
         self._session.log(step, loss=float(last.loss), **figures)
 
     def _validate(self, step: int) -> None:
-        metrics, loss, labels = Metrics(self._job, self._place.world), 0.0, 0
+        metrics, loss, labels = Metrics(self._job, self._context.world), 0.0, 0
         for batch in self._session.validation():
-            fed = self._feeder(batch)
-            total, outputs = self._updater.measure(fed.rows)
-            loss, labels = loss + float(total), labels + fed.labels
+            loaded = self._loader(batch)
+            total, outputs = self._state.loss(loaded.inputs)
+            loss, labels = loss + float(total), labels + loaded.labels
             if isinstance(batch, LabelledBatch):
-                metrics.add(self._own(outputs, batch), batch.labels)
-        everyone = self._place.gathered(np.array([[labels]], np.float64)).sum()
-        loss /= max(everyone, 1)
-        self._session.check(step, loss)  # figures are of numbers
-        figures = metrics.figures(self._place.gathered(metrics.part)) if self._job.train.data else {}
+                metrics.add(self._local_outputs(outputs, batch), batch.labels)
+        all_labels = self._context.all_gather(np.array([[labels]], np.float64)).sum()
+        loss /= max(all_labels, 1)
+        self._session.check(step, loss)  # metrics are defined for finite outputs only
+        figures = metrics.figures(self._context.all_gather(metrics.part)) if self._job.train.data else {}
         self._session.validated(step, loss, **figures)
 
-    def _own(self, outputs: Array, batch: LabelledBatch) -> npt.NDArray[np.float32]:
-        """The outputs of this process's rows, without those that only filled the shape up."""
-        found = self._place.own(outputs)
-        return found.reshape(-1, found.shape[-1])[: len(batch.labels)]
+    def _local_outputs(self, outputs: Array, batch: LabelledBatch) -> npt.NDArray[np.float32]:
+        """Return the outputs of this process's rows, without those that only fill the shape."""
+        local = self._context.local_rows(outputs)
+        return local.reshape(-1, local.shape[-1])[: len(batch.labels)]
 
     def _rate(self, step: int) -> float:
         section = self._job.train

@@ -1,4 +1,4 @@
-"""Several processes: of this machine, or of several that find each other in the run directory."""
+"""Several processes: on this machine, or on several that meet in the run directory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHORT = {"steps": 6, "checkpoint": {"every_steps": 2}, "validation": {"every_ste
 
 
 @pytest.mark.soak
-def test_machines_meet_in_the_run_directory_and_go_on_together(tmp_path: Path) -> None:
+def test_hosts_meet_in_the_run_directory_and_resume_together(tmp_path: Path) -> None:
     bench = SuiteRunner(tmp_path, "flax", {"device": "cpu"})
     alone = bench.train(bench.prepare("roberta-mlm", **SHORT))
     two = {"processes": 2, "coordinator": f"localhost:{_free_port()}"}
@@ -28,18 +28,18 @@ def test_machines_meet_in_the_run_directory_and_go_on_together(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("code", "expected"), [("0", 0), ("3", 3), ("-9", 137)])
-def test_where_one_process_ends_badly_all_do(code: str, expected: int) -> None:
+def test_all_processes_end_if_one_fails(code: str, expected: int) -> None:
     ends = "import os, sys; os.kill(os.getpid(), 9) if sys.argv[1] == '-9' else sys.exit(int(sys.argv[1]))"
     waits = "import time; time.sleep(60)"
     bad = subprocess.Popen([sys.executable, "-c", ends, code])
     other = subprocess.Popen([sys.executable, "-c", waits if expected else "pass"])
-    assert launcher._await([other, bad]) == expected
+    assert launcher._wait([other, bad]) == expected
     other.kill()
     other.wait()
 
 
 @pytest.mark.soak
-def test_processes_that_are_asked_to_leave_save_and_leave(tmp_path: Path) -> None:
+def test_processes_save_and_exit_on_sigterm(tmp_path: Path) -> None:
     bench = SuiteRunner(tmp_path, "flax", {"device": "cpu", "processes": 2})
     prepared = bench.prepare("gpt2-clm", steps=1_000_000, validation={}, checkpoint={"every_steps": 0})
     reached = _asked_to_leave(bench, prepared, after=3)

@@ -1,4 +1,4 @@
-"""What the worker answers by an exported model, beside transformers' own answers."""
+"""The inference server answers as transformers does."""
 
 from __future__ import annotations
 
@@ -26,36 +26,36 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
-def test_a_continuation_is_that_of_transformers(kind: str, theirs: Path) -> None:
+def test_generated_text_is_that_of_transformers(kind: str, theirs: Path) -> None:
     folder = theirs / f"{kind}-clm"
     ids = rows_of(config_of(kind, "clm"), "clm").ids[0].tolist()
     expected = np.load(folder / "outputs.npz")["next"][0].tolist()
     model = InferenceModel(folder)
-    assert model.answer_to(Generate(ids=ids, tokens=len(expected))).ids == expected
-    ended = model.answer_to(Generate(ids=ids, tokens=len(expected), end=expected[2:3]))
+    assert model.predict(Generate(ids=ids, tokens=len(expected))).ids == expected
+    ended = model.predict(Generate(ids=ids, tokens=len(expected), end=expected[2:3]))
     assert ended.ids == expected[: expected.index(expected[2])]
 
 
-def test_what_is_remembered_is_what_a_whole_row_would_give(tmp_path: Path) -> None:
+def test_the_cache_gives_the_result_of_a_whole_row(tmp_path: Path) -> None:
     model = InferenceModel(exported(tmp_path, "llama", "clm"))
-    long = model.answer_to(Generate(ids=ROW, tokens=30)).ids
-    again = model.answer_to(Generate(ids=ROW + long[:20], tokens=10)).ids
+    long = model.predict(Generate(ids=ROW, tokens=30)).ids
+    again = model.predict(Generate(ids=ROW + long[:20], tokens=10)).ids
     assert long[20:] == again
 
 
-def test_sampling_depends_on_the_seed_and_on_nothing_before(tmp_path: Path) -> None:
+def test_sampling_depends_on_the_seed_only(tmp_path: Path) -> None:
     model = InferenceModel(exported(tmp_path, "gpt2", "clm"))
     request = Generate(ids=ROW, tokens=20, temperature=1.0, top_k=50, top_p=0.9)
-    first = model.answer_to(request)
-    other = model.answer_to(msgspec.structs.replace(request, seed=2))
-    assert model.answer_to(request) == first != other
+    first = model.predict(request)
+    other = model.predict(msgspec.structs.replace(request, seed=2))
+    assert model.predict(request) == first != other
 
 
 def test_masks_are_filled_by_probability(theirs: Path) -> None:
     folder = theirs / "roberta-mlm"
     rows = rows_of(config_of("roberta", "mlm"), "mlm")
     ids, place = rows.ids[0].tolist(), 2
-    answer = InferenceModel(folder).answer_to(FillMask(ids=ids, mask=ids[place], top=4))
+    answer = InferenceModel(folder).predict(FillMask(ids=ids, mask=ids[place], top=4))
     logits = np.load(folder / "outputs.npz")["logits"][0, place].astype(np.float64)
     shares = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
     best = np.argsort(-shares)[:4]
@@ -70,22 +70,22 @@ def test_classes_and_scores_are_those_of_transformers(theirs: Path) -> None:
     logits = np.load(theirs / "bert-classify" / "outputs.npz")["logits"][2]
     shares = np.exp(logits) / np.exp(logits).sum()
     model = InferenceModel(theirs / "bert-classify")
-    assert model.answer_to(Classify(ids=ids, token_types=types)).scores == pytest.approx(shares.tolist(), rel=1e-4)
+    assert model.predict(Classify(ids=ids, token_types=types)).scores == pytest.approx(shares.tolist(), rel=1e-4)
     with pytest.raises(InputError, match="from 0 to below 2"):
-        model.answer_to(Classify(ids=ids, token_types=[2] * length))
+        model.predict(Classify(ids=ids, token_types=[2] * length))
     rows = rows_of(config_of("roberta", "regress"), "regress")
     score = np.load(theirs / "roberta-regress" / "outputs.npz")["logits"][0]
-    answer = InferenceModel(theirs / "roberta-regress").answer_to(Classify(ids=rows.ids[0].tolist()))
+    answer = InferenceModel(theirs / "roberta-regress").predict(Classify(ids=rows.ids[0].tolist()))
     assert answer.scores == pytest.approx(score.tolist(), rel=1e-4)
 
 
-def test_rows_of_many_lengths_are_compiled_for_a_few(tmp_path: Path) -> None:
+def test_rows_are_padded_to_a_few_lengths(tmp_path: Path) -> None:
     model = InferenceModel(exported(tmp_path, "bert", "mlm"))
-    found = {model.row([5] * length)[0].shape[1] for length in range(1, 65)}
+    found = {model.padded_row([5] * length)[0].shape[1] for length in range(1, 65)}
     assert found == {16, 32, 64}
 
 
-def test_the_worker_answers_line_by_line_and_survives_what_it_cannot_answer(tmp_path: Path) -> None:
+def test_the_server_answers_line_by_line_and_survives_invalid_requests(tmp_path: Path) -> None:
     folder = exported(tmp_path, "bert", "mlm")
     good = msgspec.json.encode(FillMask(ids=[2, MASK, 3], mask=MASK, top=2))
     lines = [good, b"no json", b'{"task":"fill-mask","ids":[99999],"mask":4}', b'{"task":"judge","ids":[]}', good]
@@ -99,12 +99,12 @@ def test_the_worker_answers_line_by_line_and_survives_what_it_cannot_answer(tmp_
     assert "64 positions" in answers[5].error
 
 
-def test_a_model_that_lacks_a_weight_is_not_made_up(tmp_path: Path) -> None:
+def test_a_model_without_all_weights_is_refused(tmp_path: Path) -> None:
     folder = exported(tmp_path, "bert", "mlm")
     config = json.loads((folder / "config.json").read_bytes())
     (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 4}))
     with pytest.raises(InputError, match="lacks the tensor"):
         InferenceModel(folder)
     (folder / "config.json").write_text(json.dumps(config | {"architectures": ["BertForPreTraining"]}))
-    with pytest.raises(InputError, match="cannot be asked"):
+    with pytest.raises(InputError, match="is not supported"):
         InferenceModel(folder)

@@ -1,4 +1,4 @@
-"""What is said of the devices' pace."""
+"""Throughput and idle time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jprep_flax.worker.throughput import ThroughputMeter
 
 
 class Step:
-    """A loss that is there when it is told to be."""
+    """A loss that is ready once `over` is set."""
 
     def __init__(self) -> None:
         self.over = Event()
@@ -28,40 +28,40 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def over() -> Step:
+def finished_step() -> Step:
     step = Step()
     step.over.set()
     return step
 
 
-def test_time_between_two_steps_is_idle_and_compiling_is_told_apart(clock: list[float]) -> None:
-    with ThroughputMeter(epoch=10) as counted:
+def test_time_between_steps_is_idle_and_compilation_is_measured_apart(clock: list[float]) -> None:
+    with ThroughputMeter(steps_per_epoch=10) as meter:
         clock[0] += 7
-        counted.compiled(7.0)
-        first = over()
-        counted.begun(first, 300)
-        counted._steps[-1][1].result()  # it ends at once
+        meter.exclude_compilation(7.0)
+        first = finished_step()
+        meter.step_started(first, 300)
+        meter._running[-1][1].result()  # it ends at once
         clock[0] += 1  # the host has nothing ready
-        counted.begun(over(), 100)
-        counted._steps[-1][1].result()
+        meter.step_started(finished_step(), 100)
+        meter._running[-1][1].result()
         clock[0] += 1
-        assert counted.figures() == {
+        assert meter.figures() == {
             "tokens_per_second": 200.0, "idle": 0.5, "epoch_seconds": 10.0, "compiling": 7.0
         }  # fmt: skip
         clock[0] += 2
-        counted.begun(over(), 50)
-        assert counted.figures() == {"tokens_per_second": 25.0, "idle": 1.0, "epoch_seconds": 20.0}
+        meter.step_started(finished_step(), 50)
+        assert meter.figures() == {"tokens_per_second": 25.0, "idle": 1.0, "epoch_seconds": 20.0}
 
 
-def test_the_host_is_one_step_ahead_and_no_further() -> None:
-    with ThroughputMeter(epoch=10) as counted:
+def test_the_host_stays_one_step_ahead() -> None:
+    with ThroughputMeter(steps_per_epoch=10) as meter:
         slow = Step()
-        counted.begun(slow, 1)
+        meter.step_started(slow, 1)
 
         def end() -> None:
             time.sleep(0.05)
             slow.over.set()
 
         Thread(target=end).start()
-        counted.begun(over(), 1)
+        meter.step_started(finished_step(), 1)
         assert slow.over.is_set()

@@ -1,4 +1,4 @@
-"""A small model that fairseq itself has trained, on a data-bin that jprep exported."""
+"""Train a small model with fairseq itself, on a data-bin that jprep exported."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ SIZES = ("layers=2", "embed-dim=16", "ffn-embed-dim=24", "attention-heads=2")
 UPDATES = 8
 
 
-class HandTrained(NamedTuple):
-    """What `by_hand train` has made.
+class NativeRun(NamedTuple):
+    """A run of fairseq's own trainer.
 
     Attributes:
-        tokenizer, bin, checkpoint: where they lie.
+        tokenizer, bin, checkpoint: paths.
         losses: of each update, to base 2.
-        said: on stderr and stdout.
+        output: stdout and stderr.
     """
 
     tokenizer: Path
     bin: Path
     checkpoint: Path
     losses: list[float]
-    said: str
+    output: str
 
 
-def hand_trained(folder: Path, kind: str, *options: str) -> HandTrained:
-    """Export a small dataset and have fairseq train on it."""
+def train_with_fairseq(folder: Path, kind: str, *options: str) -> NativeRun:
+    """Export a small dataset, and train fairseq on it."""
     trained_run(folder)
     data = folder / "bin"
     export_dataset(folder / "dataset", None, "fairseq", data, ExportOptions(unit="sentence", length=31))
@@ -59,10 +59,10 @@ def hand_trained(folder: Path, kind: str, *options: str) -> HandTrained:
     assert done.returncode == 0, done.stdout
     logged = [json.loads(line[line.index("{") :]) for line in done.stdout.splitlines() if "train_inner | {" in line]
     losses = [float(one["loss"]) for one in logged]
-    return HandTrained(folder / "tokenizer", data, folder / "saved" / "checkpoint_best.pt", losses, done.stdout)
+    return NativeRun(folder / "tokenizer", data, folder / "saved" / "checkpoint_best.pt", losses, done.stdout)
 
 
 def state_of(checkpoint: Path) -> dict[str, Any]:
-    """What `torch.save` wrote."""
+    """Return what `torch.save` wrote."""
     state: dict[str, Any] = torch.load(checkpoint, weights_only=False)
     return state

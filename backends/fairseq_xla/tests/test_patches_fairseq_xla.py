@@ -1,4 +1,4 @@
-"""Each mend, and what happens without it."""
+"""Each patch, and what happens without it."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ def module(name: str) -> Any:
     return sys.modules[name]
 
 
-def unmended(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> Any:
-    """A function as its library has it, in its place again."""
+def unpatched(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> Any:
+    """Restore a function of a library, and return it."""
     found = getattr(owner, name)
-    while getattr(found, "mended", False):
+    while getattr(found, "patched", False):
         found = found.__wrapped__
     monkeypatch.setattr(owner, name, found)
     return found
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="older Pythons take such defaults")
-def test_fairseq_does_not_import_without_hashes() -> None:
+def test_fairseq_cannot_be_imported_without_hashable_dataclasses() -> None:
     alone = subprocess.run([sys.executable, "-c", "import fairseq"], capture_output=True, text=True)
     assert alone.returncode and "mutable default" in alone.stderr
-    code = "import jprep_fairseq_xla.worker.patches as m; print(m.mended_fairseq('cpu').__version__)"
+    code = "import jprep_fairseq_xla.worker.patches as m; print(m.import_fairseq('cpu').__version__)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "0.12.2\n"
 
 
 @on_xla
-def test_the_world_is_asked_for_where_it_is_now(fairseq: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_world_functions_are_found_in_the_runtime(fairseq: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     xm, utils = module("torch_xla.core.xla_model"), module("fairseq.distributed.utils")
     for name in ("xrt_world_size", "get_ordinal"):
         monkeypatch.delattr(xm, name, raising=False)
@@ -67,9 +67,9 @@ def test_the_world_is_asked_for_where_it_is_now(fairseq: Any, monkeypatch: pytes
 
 
 @on_xla
-def test_a_process_is_spawned_for_each_device(fairseq: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spawn_starts_a_process_for_each_device(fairseq: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     xmp, pjrt = module("torch_xla.distributed.xla_multiprocessing"), module("torch_xla._internal.pjrt")
-    unmended(monkeypatch, xmp, "spawn")
+    unpatched(monkeypatch, xmp, "spawn")
     with pytest.raises(ValueError, match="nprocs"):
         xmp.spawn(print, args=(1,), nprocs=8)
     asked: list[Any] = []
@@ -80,9 +80,9 @@ def test_a_process_is_spawned_for_each_device(fairseq: Any, monkeypatch: pytest.
 
 
 @on_xla
-def test_memory_is_told_in_the_units_that_fairseq_asks_for(fairseq: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_info_has_the_units_of_fairseq(fairseq: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     xm = module("torch_xla.core.xla_model")
-    unmended(monkeypatch, xm, "get_memory_info")
+    unpatched(monkeypatch, xm, "get_memory_info")
     with pytest.raises(RuntimeError):
         xm.get_memory_info(xm.xla_device())
     patches.patch_memory_info()
@@ -94,7 +94,7 @@ def test_memory_is_told_in_the_units_that_fairseq_asks_for(fairseq: Any, monkeyp
 
 
 class Source:
-    """Batches as fairseq's iterators give them; `n` is the position that a checkpoint saves."""
+    """Batches as fairseq's iterators yield them; `n` is the position that a checkpoint saves."""
 
     def __init__(self) -> None:
         self.n = 0
@@ -109,9 +109,9 @@ class Source:
 
 
 @on_xla
-def test_no_batch_is_taken_before_it_is_used(fairseq: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_batch_is_read_ahead(fairseq: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     utils, source = module("fairseq.utils"), Source()
-    unmended(monkeypatch, utils, "tpu_data_loader")
+    unpatched(monkeypatch, utils, "tpu_data_loader")
     first = iter(utils.tpu_data_loader(source))
     next(first)
     deadline = time.monotonic() + 30
@@ -120,12 +120,12 @@ def test_no_batch_is_taken_before_it_is_used(fairseq: Any, monkeypatch: pytest.M
     assert source.n > 1, "it reads ahead, so what a checkpoint saves is too far"
     patches.patch_data_loader()
     source = Source()
-    mended = utils.tpu_data_loader(source)
-    for number, batch in enumerate(mended, 1):
-        assert (source.n, mended.n, int(batch)) == (number, number, number)
+    patched = utils.tpu_data_loader(source)
+    for number, batch in enumerate(patched, 1):
+        assert (source.n, patched.n, int(batch)) == (number, number, number)
 
 
-def test_fairseq_is_heard_though_others_have_logged_before(fairseq: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fairseq_logs_although_a_library_has_installed_a_handler(fairseq: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     root, logger = logging.getLogger(), logging.getLogger("fairseq_cli.train")
     monkeypatch.setattr(root, "handlers", [logging.NullHandler()])
     monkeypatch.setattr(root, "level", logging.WARNING)
@@ -139,12 +139,12 @@ def test_fairseq_is_heard_though_others_have_logged_before(fairseq: Any, monkeyp
 
 
 @on_xla
-def test_a_split_s_last_rows_are_no_new_program(fairseq: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_rows_of_a_split_need_no_compilation(fairseq: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     xla = module("torch_xla")
     metrics = module("torch_xla.debug.metrics")
 
     def compiled(rows: int) -> int:
-        """How often XLA compiles for a batch of so many rows."""
+        """Return how often XLA compiles for a batch of so many rows."""
         whole = np.arange(rows * 8, dtype=np.int32).reshape(rows, 8)
         batch = Batch(whole, whole, np.full(rows, 8, np.int32), None, np.zeros(rows), np.arange(rows))
         before = metrics.metric_data("CompileTime") or (0,)
@@ -154,5 +154,5 @@ def test_a_split_s_last_rows_are_no_new_program(fairseq: Any, monkeypatch: pytes
 
     compiled(4)
     assert (compiled(4), compiled(3), compiled(1)) == (0, 0, 0)
-    monkeypatch.setattr(data, "_filled", lambda batch, rows: batch)
+    monkeypatch.setattr(data, "_pad_rows", lambda batch, rows: batch)
     assert compiled(3) > 0

@@ -1,0 +1,1 @@
+"""Write the package of a new backend from a template."""
