@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import jprep
-from jprep.testing import failpoints
+from jprep.io import failpoints
 
 NUMBER = struct.Struct("=q")
 SIZE = 1 << 20

@@ -109,6 +109,7 @@ def test_the_same_recipe_still_gives_the_same_bytes(kind: str, old: Path, jprep:
     assert content(old / "new", kind) == content(old / "work/old" / kind, kind)
 
 
+@pytest.mark.backends
 @needs_torch
 def test_a_half_finished_run_is_resumed(old: Path, jprep: Run) -> None:
     run = old / "work/old/runs/torch"
@@ -124,6 +125,7 @@ def test_a_half_finished_run_is_resumed(old: Path, jprep: Run) -> None:
     assert digests(old / "exported").keys() == digests(old / "export").keys()
 
 
+@pytest.mark.backends
 @needs_torch
 def test_an_export_answers(old: Path, jprep: Run) -> None:
     assert jprep("infer", old / "export", "琴川市").stdout.startswith("琴川市")

@@ -70,6 +70,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.backends
 @pytest.mark.parametrize("version", ["4", "5"])
 def test_transformers_gives_the_library_s_ids(version: str, trained: dict[str, Path], tmp_path: Path) -> None:
     import jprep

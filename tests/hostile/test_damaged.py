@@ -156,7 +156,9 @@ DOCTYPES = {
 @pytest.mark.parametrize("head", DOCTYPES.values(), ids=DOCTYPES)
 def test_a_document_type_is_refused(head: str, kind: str, build: Build, put: Put) -> None:
     data = (head + page(1, "&l12;&x;") + "</mediawiki>").replace("&amp;", "&").encode()
-    done = build("--wikipedia", put("bomb.xml", COMPRESS[kind](data)), code=4, says=["bomb.xml", "document type"])
+    done = build(
+        "--wikipedia", put("bomb.xml", COMPRESS[kind](data)), code=4, says=["bomb.xml", "document type"], measured=True
+    )
     assert done.run.peak < BOUND
 
 
@@ -182,7 +184,7 @@ def test_a_bomb_is_stopped_in_bounded_memory(option: str, kind: str, build: Buil
     compressed = COMPRESS[kind](head.encode()) + data
     assert len(data) * 1000 < 600 * MIB
     path = put(f"bomb.{kind}", compressed)
-    done = build(option, path, code=4, says=["decompression bomb", path.name, "max_ratio"])
+    done = build(option, path, code=4, says=["decompression bomb", path.name, "max_ratio"], measured=True)
     assert done.run.peak < BOUND
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jprep.testing.backend_suite.material import lay_out_dataset, lay_out_tokenizer
+from jprep.testing.backend_suite.data import write_suite_dataset, write_suite_tokenizer
 from tests.conftest import Run
 
 STEPS = 3
@@ -44,8 +44,8 @@ ENVIRONMENTS = {"deepspeed": "deepspeed", "flax": "flax", "fairseq-xla": "fairse
 def test_three_steps_an_export_and_a_prediction(backend: str, tmp_path: Path, jprep: Run) -> None:
     if not Path(os.environ.get("JPREP_BACKENDS", "/nonexistent"), ENVIRONMENTS[backend]).exists():
         pytest.skip(f"JPREP_BACKENDS has no environment of the backend {backend}")
-    lay_out_tokenizer(tmp_path / "work/smoke/tokenizer", "roberta")
-    lay_out_dataset(tmp_path / "work/smoke/dataset", "roberta")
+    write_suite_tokenizer(tmp_path / "work/smoke/tokenizer", "roberta")
+    write_suite_dataset(tmp_path / "work/smoke/dataset", "roberta")
     (tmp_path / "smoke.toml").write_text(RECIPE.format(backend=backend))
     run = tmp_path / "work/smoke/runs" / backend
 

@@ -141,6 +141,7 @@ WORDS_APART = [
 ]
 
 
+@pytest.mark.backends
 @pytest.mark.parametrize("special", ["bert", "roberta"])
 @pytest.mark.parametrize("version", [4, 5])
 def test_bert_tokenizers_of_all_kinds_give_our_ids(version: int, special: str, tmp_path: Path) -> None:
@@ -230,6 +231,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return root, root / "texts.json"
 
 
+@pytest.mark.backends
 @pytest.mark.parametrize("version", [4, 5])
 def test_auto_tokenizer_loads_the_directory(version: int, made: tuple[Path, Path]) -> None:
     report, complaints = loading(version, *made)
@@ -257,6 +259,7 @@ PAIRS = {
 }
 
 
+@pytest.mark.backends
 @pytest.mark.parametrize("version", [4, 5])
 def test_auto_tokenizer_puts_special_tokens_around(version: int, made: tuple[Path, Path]) -> None:
     report, _ = loading(version, *made)
@@ -266,6 +269,7 @@ def test_auto_tokenizer_puts_special_tokens_around(version: int, made: tuple[Pat
     assert report["wordpiece"]["pair"]["token_type_ids"] == [0, 0, 0, 1, 1]
 
 
+@pytest.mark.backends
 def test_what_version_4_saves_version_5_loads(made: tuple[Path, Path]) -> None:
     before, _ = loading(4, *made)
     after, complaints = loading(5, made[0].with_name(f"{made[0].name}-saved4"), made[1])

@@ -152,6 +152,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.backends
 @pytest.mark.parametrize("version", ["4", "5"])
 def test_a_row_with_masks_is_what_transformers_makes(version: str, exported: Any, tmp_path: Path) -> None:
     python = os.environ.get(f"JPREP_TRANSFORMERS{version}")
