@@ -64,7 +64,9 @@ def test_a_history_of_many_revisions_in_a_page(build: Build, put: Put) -> None:
     assert done.run.peak < 250 * MIB
 
 
-N = 300_000
+N = 100_000
+"""Quadratic time at this depth would be hours."""
+
 NESTS = {
     "templates": "{{a|" * N + "}}" * N,
     "open templates": "{{" * N,
@@ -102,5 +104,5 @@ def test_any_depth_of_markup(name: str, build: Build, put: Put) -> None:
     done = build("--wikipedia", put("deep.xml", dump([article(1), text, article(3)])), measured=True)
     texts = done.texts()
     assert done.manifest.totals["documents"] == len(texts) >= 2
-    assert done.run.peak < 500 * MIB
+    assert done.run.peak < 300 * MIB
     assert done.run.cpu_s < 60
