@@ -30,12 +30,15 @@ CLIENTS := $(abspath $(VENV))/clients
 
 # Tests wait for processes and for the disk half of the time: two for each core keep the cores busy.
 CORES   := $(or $(shell getconf _NPROCESSORS_ONLN),2)
+# Their files are in memory where there is room for them.
+MEMORY  := $(shell [ "$$(df --output=avail -k /dev/shm 2>/dev/null | tail -1)" -gt 4000000 ] 2>/dev/null && echo /dev/shm)
+export PYTEST_DEBUG_TEMPROOT := $(or $(MEMORY),$(TMPDIR),/tmp)
 PYTEST  := -m pytest -n $(shell echo $$((2 * $(CORES))))
 TIMED   := --durations 25 --durations-min 1
 SUITE    = $(WITH_BACKENDS) $(BACKENDS)/$(1)/bin/python $(PYTEST) --dist loadfile $(TIMED) \
   -m "not soak and not bench" backends/$(if $(findstring fairseq,$(1)),fairseq_xla,$(1))/tests
 
-.PHONY: $(SUITES) help quickstart test lint environments core smoke test-backends core-with-backends release try-release soak bench clean
+.PHONY: $(SUITES) help quickstart test lint environments core smoke test-backends core-with-backends release try-release soak bench docs clean
 
 help:            ## List the targets
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -48,9 +51,9 @@ test:            ## Lint, types, the core, the backend torch, and three steps of
 	$(MAKE) --jobs 2 --output-sync=target lint environments
 	$(MAKE) core suite-torch smoke
 
-test-backends:   ## The whole suites of the other backends, what works with installed programs, and the release
-	$(MAKE) --jobs 2 --output-sync=target $(READY) $(VENV)/.transformers $(VENV)/.release
-	$(MAKE) core-with-backends $(filter-out suite-torch,$(SUITES)) try-release
+test-backends:   ## The whole suites of the other backends, tests with installed programs, the release, the site
+	$(MAKE) --jobs 2 --output-sync=target $(READY) $(VENV)/.transformers $(VENV)/.release $(VENV)/.docs
+	$(MAKE) core-with-backends $(filter-out suite-torch,$(SUITES)) try-release docs
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -87,8 +90,11 @@ soak: $(VENV)/.test $(VENV)/.transformers $(VENV)/.clients $(READY)  ## The long
 bench: $(VENV)/.test $(filter-out $(VENV)/.fairseq%,$(READY)) $(VENV)/.peers  ## Figures, each beside a peer in the same run
 	$(WITH_BACKENDS) JPREP_PEER_PYTHON=$(VENV)/peers/bin/python $(BIN)/python -m tests.benchmarks
 
+docs: $(VENV)/.docs  ## Build the documentation site into site/
+	NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/mkdocs build --strict --quiet
+
 clean:           ## Remove the environment and what was built
-	rm -rf $(VENV) work build dist
+	rm -rf $(VENV) work build dist site
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -149,4 +155,10 @@ $(VENV)/.peers: $(VENV)/.torch $(VENV)/.deepspeed
 	for name in torch deepspeed; do $(BACKENDS)/$$name/bin/python $(INSTALL) accelerate || exit 1; done
 	$(PYTHON) -m venv $(VENV)/peers
 	$(VENV)/peers/bin/python -m pip install --quiet wikiextractor==3.1.0 konoha==5.7.2 ja_sentence_segmenter==0.3.0 neologdn==0.5.6
+	@touch $@
+
+# The site reads sources without importing them: its environment holds neither jprep nor a framework.
+$(VENV)/.docs: .ci/docs.txt
+	$(PYTHON) -m venv $(VENV)/docs
+	$(VENV)/docs/bin/python -m pip install --quiet --disable-pip-version-check -r .ci/docs.txt
 	@touch $@

@@ -101,6 +101,8 @@ def check(environment: Environment, *, train: bool) -> None:
     expect("jawiki" in environment.run("jprep", "recipes"), "the shipped recipes")
     listed = environment.run("jprep", "backends", "list")
     expect(all(name in listed for name in ("torch", "deepspeed", "flax", "fairseq-xla")), "every backend in the list")
+    environment.run("jprep", "backends", "new", "sketch")
+    expect((environment.folder / "jprep-sketch/pyproject.toml").exists(), "the package of a new backend")
     if train:
         environment.install_torch()
     environment.run("jprep", "quickstart")
