@@ -1,63 +1,106 @@
-# Two commands do everything on a fresh machine: `make quickstart` and `make test`.
+# `make quickstart` and `make test` work on a fresh machine that has Python, make and a package index.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 INSTALL := -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt
 
-# Each backend's environment is $(VENV)/backends/NAME, where jprep makes it and finds it without any variable. Tests
-# also run inside those environments, where they need variables. torch_xla is for one system, and has pins of its own.
-HALVES   := torch deepspeed flax fairseq_xla
+# Modules are compiled when they are first imported, and kept: compiling all of PyTorch takes longer than any test.
+unexport PYTHONDONTWRITEBYTECODE
+export PIP_NO_COMPILE := 1
+
+# Each backend has an environment of its own, $(VENV)/backends/NAME, where `jprep backends install` makes it. Backends'
+# tests run inside them. torch_xla exists for one system only, and has its own constraints.
+PACKAGES := torch deepspeed flax fairseq_xla
 XLA      := $(if $(findstring Linux x86_64,$(shell uname -sm)),fairseq-xla)
 TRAINERS := torch deepspeed flax fairseq-cpu $(XLA)
-SUITES   := $(foreach name,$(TRAINERS),$(name):$(if $(findstring fairseq,$(name)),fairseq_xla,$(name)))
 BACKENDS := $(abspath $(VENV))/backends
 TORCH    := $(BACKENDS)/torch/bin/python
-FOR_TESTS := JPREP_BACKENDS=$(BACKENDS) JPREP_TORCH=$(TORCH) JPREP_DEEPSPEED=$(BACKENDS)/deepspeed/bin/python \
+WITH_BACKENDS := JPREP_BACKENDS=$(BACKENDS) JPREP_TORCH=$(TORCH) JPREP_DEEPSPEED=$(BACKENDS)/deepspeed/bin/python \
   JPREP_FAIRSEQ=$(BACKENDS)/fairseq-cpu/bin/python
+WITHOUT_BACKENDS := JPREP_BACKENDS=$(abspath $(VENV))/no-backends
 READY    := $(TRAINERS:%=$(VENV)/.%-test)
+SUITES   := $(TRAINERS:%=suite-%)
+QUICK    := $(filter-out $(VENV)/.fairseq-xla-test,$(READY))
 
-# Environments in which a tokenizer is loaded as its users do: the last transformers 4, and a transformers 5.
+# Environments in which a tokenizer is loaded as users of transformers do: the last transformers 4, and a transformers 5.
 LOADERS := $(foreach n,4 5,JPREP_TRANSFORMERS$(n)=$(abspath $(VENV))/transformers$(n)/bin/python)
 
 # Programs that read what jprep writes.
 CLIENTS := $(abspath $(VENV))/clients
 
-.PHONY: help quickstart test lint unit soak bench clean
+# Tests wait for processes and for the disk half of the time: two for each core keep the cores busy.
+CORES   := $(or $(shell getconf _NPROCESSORS_ONLN),2)
+# Their files are in memory where there is room for them.
+MEMORY  := $(shell [ "$$(df --output=avail -k /dev/shm 2>/dev/null | tail -1)" -gt 4000000 ] 2>/dev/null && echo /dev/shm)
+export PYTEST_DEBUG_TEMPROOT := $(or $(MEMORY),$(TMPDIR),/tmp)
+PYTEST  := -m pytest -n $(shell echo $$((2 * $(CORES))))
+TIMED   := --durations 25 --durations-min 1
+SUITE    = $(WITH_BACKENDS) $(BACKENDS)/$(1)/bin/python $(PYTEST) --dist loadfile $(TIMED) \
+  -m "not soak and not bench" backends/$(if $(findstring fairseq,$(1)),fairseq_xla,$(1))/tests
 
-help:            ## What there is
-	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+.PHONY: $(SUITES) help quickstart test lint environments core smoke test-backends core-with-backends release try-release soak bench docs clean
+
+help:            ## List the targets
+	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
 quickstart: $(VENV)/.torch  ## Install, go from the embedded sample to a tiny model, show what came out
 	$(BIN)/jprep quickstart -o work/quickstart
 
-test: lint unit  ## Everything that CI runs
+test:            ## Lint, types, the core, the backend torch, and three steps of every other backend
+	$(MAKE) $(VENV)/.test
+	$(MAKE) --jobs 2 --output-sync=target lint environments
+	$(MAKE) core suite-torch smoke
+
+test-backends:   ## The whole suites of the other backends, tests with installed programs, the release, the site
+	$(MAKE) --jobs 2 --output-sync=target $(READY) $(VENV)/.transformers $(VENV)/.release $(VENV)/.docs
+	$(MAKE) core-with-backends $(filter-out suite-torch,$(SUITES)) try-release docs
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	PATH="$(BIN):$$PATH" $(BIN)/lint-imports
 
-unit: $(VENV)/.test $(VENV)/.transformers $(READY)
-	$(LOADERS) $(FOR_TESTS) $(BIN)/python -m pytest -n auto -m "not soak and not bench"
-	for suite in $(SUITES); do $(FOR_TESTS) $(BACKENDS)/$${suite%:*}/bin/python -m pytest \
-	  -n auto --dist loadfile -m "not soak and not bench" backends/$${suite#*:}/tests || exit 1; done
+environments: $(QUICK)
+
+core: $(VENV)/.test
+	$(WITHOUT_BACKENDS) $(BIN)/python $(PYTEST) $(TIMED) -m "not backends and not soak and not bench" --ignore tests/smoke
+
+smoke: $(VENV)/.test $(QUICK)
+	$(WITH_BACKENDS) $(BIN)/python $(PYTEST) tests/smoke
+
+$(SUITES): suite-%: $(VENV)/.%-test
+	$(call SUITE,$*)
+
+core-with-backends: $(VENV)/.test $(VENV)/.transformers $(QUICK)
+	$(LOADERS) $(WITH_BACKENDS) $(BIN)/python $(PYTEST) $(TIMED) -m "backends and not soak"
+
+release: $(VENV)/.release  ## Build the wheels and source distributions of jprep and its backends into dist/
+	$(VENV)/release/bin/python .ci/build_release.py dist
+
+try-release: release  ## Install them in fresh environments, and run the quickstart there
+	$(VENV)/release/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(VENV)/release/bin/zizmor --offline --quiet .github/workflows
+	$(VENV)/release/bin/python .ci/try_release.py dist
 
 soak: $(VENV)/.test $(VENV)/.transformers $(VENV)/.clients $(READY)  ## The long crash tests, and other programs as clients
-	$(LOADERS) $(FOR_TESTS) JPREP_CLIENTS=$(CLIENTS) JPREP_DATASETS=$(CLIENTS)/bin/python $(BIN)/python -m pytest -n auto -m soak
-	for suite in $(SUITES); do $(FOR_TESTS) $(BACKENDS)/$${suite%:*}/bin/python -m pytest \
-	  -m soak backends/$${suite#*:}/tests || [ $$? = 5 ] || exit 1; done  # 5: a backend has none
+	$(LOADERS) $(WITH_BACKENDS) JPREP_CLIENTS=$(CLIENTS) JPREP_DATASETS=$(CLIENTS)/bin/python $(BIN)/python $(PYTEST) -m soak
+	for name in $(TRAINERS); do $(WITH_BACKENDS) $(BACKENDS)/$$name/bin/python -m pytest -m soak \
+	  backends/$$(case $$name in fairseq*) echo fairseq_xla;; *) echo $$name;; esac)/tests || [ $$? = 5 ] || exit 1; done  # 5: none
 
 bench: $(VENV)/.test $(filter-out $(VENV)/.fairseq%,$(READY)) $(VENV)/.peers  ## Figures, each beside a peer in the same run
-	$(FOR_TESTS) JPREP_PEER_PYTHON=$(VENV)/peers/bin/python $(BIN)/python -m tests.benchmarks
+	$(WITH_BACKENDS) JPREP_PEER_PYTHON=$(VENV)/peers/bin/python $(BIN)/python -m tests.benchmarks
+
+docs: $(VENV)/.docs  ## Build the documentation site into site/
+	NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/mkdocs build --strict --quiet
 
 clean:           ## Remove the environment and what was built
-	rm -rf $(VENV) work build dist
+	rm -rf $(VENV) work build dist site
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: $(VENV)/bin/python pyproject.toml $(HALVES:%=backends/%/pyproject.toml) .ci/constraints.txt
-	$(BIN)/python $(INSTALL) --editable . $(HALVES:%=--editable backends/%)
+$(VENV)/.installed: $(VENV)/bin/python pyproject.toml $(PACKAGES:%=backends/%/pyproject.toml) .ci/constraints.txt
+	$(BIN)/python $(INSTALL) --editable . $(PACKAGES:%=--editable backends/%)
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.installed
@@ -101,10 +144,21 @@ $(VENV)/.clients: .ci/clients.txt
 	! command -v npm || npm install --prefix $(CLIENTS)/node --no-audit --no-fund --ignore-scripts @huggingface/tokenizers@0.2.0
 	@touch $@
 
+$(VENV)/.release: .ci/release.txt
+	$(PYTHON) -m venv $(VENV)/release
+	$(VENV)/release/bin/python -m pip install --quiet --disable-pip-version-check -r .ci/release.txt
+	@touch $@
+
 # Programs to compare with: in an environment of their own, and never imported by jprep (wikiextractor is AGPL). HF's
 # Trainer, which needs accelerate, runs beside the backends.
 $(VENV)/.peers: $(VENV)/.torch $(VENV)/.deepspeed
 	for name in torch deepspeed; do $(BACKENDS)/$$name/bin/python $(INSTALL) accelerate || exit 1; done
 	$(PYTHON) -m venv $(VENV)/peers
 	$(VENV)/peers/bin/python -m pip install --quiet wikiextractor==3.1.0 konoha==5.7.2 ja_sentence_segmenter==0.3.0 neologdn==0.5.6
+	@touch $@
+
+# The site reads sources without importing them: its environment holds neither jprep nor a framework.
+$(VENV)/.docs: .ci/docs.txt
+	$(PYTHON) -m venv $(VENV)/docs
+	$(VENV)/docs/bin/python -m pip install --quiet --disable-pip-version-check -r .ci/docs.txt
 	@touch $@

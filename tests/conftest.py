@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 from hypothesis import settings
 
 from jprep import samples
+from tests.command_server import CommandServer
 
 ROOT = Path(__file__).parents[1]
 SHARED = Path(os.environ.get("JPREP_SHARED", ROOT.parent / "shared"))
@@ -23,6 +26,13 @@ COMMAND = str(Path(sys.executable).with_name("jprep"))
 settings.register_profile("desk", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "desk")
+
+PATIENCE = 600.0
+"""Seconds that a test waits for what takes one or two: on a slow or busy machine, late is not wrong."""
+
+# A shell starts what runs in the background with SIGINT ignored, and children inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -40,13 +50,19 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def jprep() -> Run:
+def command_server() -> Iterator[CommandServer]:
+    """Runs commands as processes that need not import anything."""
+    with contextlib.closing(CommandServer()) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def jprep(command_server: CommandServer) -> Run:
     """Runs the installed command to its end: `jprep("corpus", "stats", folder, code=0, stdin=b"", env={}, cwd=...)`."""
 
     def run(*arguments: object, code: int = 0, stdin: bytes = b"", **options: Any) -> subprocess.CompletedProcess[str]:
-        env, timeout = environment(**options.pop("env", {})), options.pop("timeout", 600)
-        command = [COMMAND, *map(str, arguments)]
-        raw = subprocess.run(command, input=stdin, capture_output=True, env=env, timeout=timeout, **options)
+        env, command = environment(**options.pop("env", {})), [COMMAND, *map(str, arguments)]
+        raw = command_server.run(command, input=stdin, env=env, **options)
         done = subprocess.CompletedProcess(command, raw.returncode, raw.stdout.decode(), raw.stderr.decode())
         assert done.returncode == code, f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
         return done

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from jprep.engine.checksummed_json import encode_checksummed
 from jprep.io.escaping import escaped, escaped_json, one_line
+from tests.command_server import CommandServer
 from tests.conftest import COMMAND, ROOT, Distribution, Run, environment
 from tests.fakes.numpy_backend import offer
 
@@ -61,8 +62,8 @@ def test_commands_print_through_one_module_only() -> None:
 class Hostile:
     """A folder in which every name and title is hostile, and the outputs of each command in it."""
 
-    def __init__(self, folder: Path, distribution: Distribution) -> None:
-        self.folder = folder / f"work{BAD}"
+    def __init__(self, folder: Path, distribution: Distribution, server: CommandServer) -> None:
+        self.folder, self._server = folder / f"work{BAD}", server
         self.folder.mkdir()
         self.env = offer(distribution)
         distribution.add("hostile_plugin", f"raise ValueError({BAD!r})")
@@ -114,7 +115,7 @@ steps = 2
         """Return what a command prints; `terminal` gives it one for standard error."""
         command, options = [COMMAND, *map(str, words)], {"cwd": self.folder, "env": environment(**self.env)}
         if not terminal:
-            done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, **options)
+            done = self._server.run(command, **options)
             assert b"fault in jprep" not in done.stderr, done.stderr.decode()
             return (done.stdout + done.stderr).decode()
         ours, theirs = pty.openpty()
@@ -135,9 +136,9 @@ steps = 2
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> Hostile:
+def hostile(tmp_path_factory: pytest.TempPathFactory, command_server: CommandServer) -> Hostile:
     folder = tmp_path_factory.mktemp("hostile")
-    return Hostile(folder, Distribution(folder / "distributions"))
+    return Hostile(folder, Distribution(folder / "distributions"), command_server)
 
 
 def commands(place: Hostile) -> list[list[object]]:

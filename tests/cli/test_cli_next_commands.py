@@ -77,6 +77,7 @@ def test_quickstart(tmp_path: Path) -> None:
         shell.run(line)
 
 
+@pytest.mark.backends
 @pytest.mark.skipif("JPREP_TORCH" not in os.environ, reason="no environment of the backend torch")
 def test_quickstart_finds_the_backend_without_variables(tmp_path: Path) -> None:
     shell = Shell(tmp_path)

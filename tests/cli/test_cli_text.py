@@ -54,7 +54,7 @@ class TestPipes:
             pass
         assert process.stderr.read() == b""
         process.stderr.close()
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=600) == 0
 
     def test_an_unknown_step_names_the_nearest(self, command: str, jprep: Run) -> None:
         assert "available: " in jprep("text", command, "--using", "zzzz", code=2).stderr

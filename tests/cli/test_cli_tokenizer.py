@@ -70,6 +70,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.backends
 @pytest.mark.parametrize("version", ["4", "5"])
 def test_transformers_gives_the_library_s_ids(version: str, trained: dict[str, Path], tmp_path: Path) -> None:
     import jprep
@@ -80,7 +81,7 @@ def test_transformers_gives_the_library_s_ids(version: str, trained: dict[str, P
     lines = tmp_path / "lines.json"
     lines.write_text(json.dumps(LINES), encoding="utf-8")
     folders = [str(folder) for folder in trained.values()]
-    done = subprocess.run([python, "-c", LOADED, str(lines), *folders], capture_output=True, check=True, timeout=120)
+    done = subprocess.run([python, "-c", LOADED, str(lines), *folders], capture_output=True, check=True, timeout=600)
     for folder, found in json.loads(done.stdout).items():
         tokenizer = jprep.load_tokenizer(folder)
         assert found["size"] == tokenizer.vocab_size

@@ -128,7 +128,7 @@ def test_stopped_it_says_the_command_that_goes_on_and_ends_where_the_undisturbed
     events = place.folder / RUN / "events.jsonl"
     await_true(lambda: events.exists() and '"log"' in events.read_text())
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=600)
     assert process.returncode == 130 and "saving; once more stops now" in said
     assert said.splitlines()[-1] == "to resume:  jprep train small.toml --backend numpy"
     place.train()

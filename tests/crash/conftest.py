@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from jprep import samples
-from tests.conftest import COMMAND, Distribution, Run, digests, environment
+from tests.command_server import CommandServer
+from tests.conftest import COMMAND, PATIENCE, Distribution, digests, environment
 
 NOTES = 4
 PAUSES = """
@@ -38,8 +39,8 @@ def jprep_normalizers():
 class Work:
     """A recipe whose build can be started, disturbed and started again."""
 
-    def __init__(self, folder: Path, recipe: Path, env: dict[str, str], run: Run) -> None:
-        self.folder, self._recipe, self._env, self._run = folder, recipe, env, run
+    def __init__(self, folder: Path, recipe: Path, env: dict[str, str], server: CommandServer) -> None:
+        self.folder, self._recipe, self._env, self._server = folder, recipe, env, server
         self._started: list[subprocess.Popen[str]] = []
 
     def command(self, workers: int = 1, *more: object) -> list[str]:
@@ -64,13 +65,17 @@ class Work:
 
     def disturb(self, failpoint: str, workers: int = 1) -> tuple[int, str]:
         """Run with an armed failpoint to the end, whatever it is: the exit status, and what was said."""
-        process = self.start(workers, JPREP_FAILPOINT=failpoint)
-        _, said = process.communicate(timeout=60)
-        return process.returncode, said
+        done = self._end(self.command(workers), JPREP_FAILPOINT=failpoint)
+        return done.returncode, done.stderr.decode()
 
-    def finish(self, workers: int = 1, *more: object, code: int = 0) -> subprocess.CompletedProcess[str]:
-        """Run undisturbed to the end."""
-        return self._run(*self.command(workers, *more), env=self._env, code=code)
+    def finish(self, workers: int = 1, *more: object, code: int = 0) -> str:
+        """Run undisturbed to the end; return what was printed on standard error."""
+        done = self._end(self.command(workers, *more))
+        assert done.returncode == code, f"it ended with {done.returncode}:\n{done.stderr.decode()}"
+        return done.stderr.decode()
+
+    def _end(self, arguments: list[str], **env: str) -> subprocess.CompletedProcess[bytes]:
+        return self._server.run([COMMAND, *arguments], env=environment(**self._env, **env), group=True)
 
     def receipts(self, stage: str = "documents") -> list[str]:
         """The tasks that are committed."""
@@ -88,7 +93,7 @@ class Work:
             process.communicate()
 
 
-def await_true(condition: Callable[[], bool], seconds: float = 30) -> None:
+def await_true(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
     """Wait until something is so."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -156,18 +161,18 @@ def plugins(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.fixture
-def work(recipe: Path, plugins: dict[str, str], tmp_path: Path, jprep: Run) -> Iterator[Work]:
+def work(recipe: Path, plugins: dict[str, str], tmp_path: Path, command_server: CommandServer) -> Iterator[Work]:
     """The work, not yet begun."""
-    work = Work(tmp_path / "corpus", recipe, plugins, jprep)
+    work = Work(tmp_path / "corpus", recipe, plugins, command_server)
     yield work
     work.close()
 
 
 @pytest.fixture(scope="session")
 def undisturbed(
-    recipe: Path, plugins: dict[str, str], tmp_path_factory: pytest.TempPathFactory, jprep: Run
+    recipe: Path, plugins: dict[str, str], tmp_path_factory: pytest.TempPathFactory, command_server: CommandServer
 ) -> dict[str, str]:
     """What comes out when nobody disturbs the work: every file's hash."""
-    work = Work(tmp_path_factory.mktemp("calm") / "corpus", recipe, plugins, jprep)
+    work = Work(tmp_path_factory.mktemp("calm") / "corpus", recipe, plugins, command_server)
     work.finish()
     return digests(work.folder)

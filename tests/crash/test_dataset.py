@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.command_server import CommandServer
 from tests.conftest import COMMAND, Run, digests, environment
 
 PLACES = ["stage.begun@2", "output.opened", "output.written@9", "output.renamed@3", "receipt.written", "stage.done@2"]
@@ -49,12 +50,16 @@ def calm(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory, jp
 
 @pytest.mark.parametrize("place", PLACES)
 def test_killed_and_gone_on_with(
-    place: str, inputs: tuple[Path, Path], tmp_path: Path, jprep: Run, calm: dict[str, str]
+    place: str,
+    inputs: tuple[Path, Path],
+    tmp_path: Path,
+    jprep: Run,
+    command_server: CommandServer,
+    calm: dict[str, str],
 ) -> None:
     folder = tmp_path / "dataset"
     env = environment(JPREP_FAILPOINT=f"{place}=kill")
-    run = [COMMAND, *command(inputs, folder)]
-    killed = subprocess.run(run, env=env, capture_output=True, process_group=0, timeout=60)
+    killed = command_server.run([COMMAND, *command(inputs, folder)], env=env, group=True)
     assert killed.returncode == -signal.SIGKILL
     assert not (folder / "dataset.json").exists()
     jprep(*command(inputs, folder, workers=2))
@@ -76,13 +81,13 @@ def test_killed_at_random_moments(
 
 
 def test_killed_once_the_manifest_stands(
-    inputs: tuple[Path, Path], tmp_path: Path, jprep: Run, calm: dict[str, str]
+    inputs: tuple[Path, Path], tmp_path: Path, jprep: Run, command_server: CommandServer, calm: dict[str, str]
 ) -> None:
     """The parts of work under way are still there: seen to be whole, they go."""
     folder = tmp_path / "dataset"
     last = f"output.renamed@{2 + PARTS * 7 + 2 * 4 + 1}"  # manifests of stages; files and receipts; dataset.json
     env = environment(JPREP_FAILPOINT=f"{last}=kill")
-    subprocess.run([COMMAND, *command(inputs, folder)], env=env, capture_output=True, process_group=0, timeout=60)
+    command_server.run([COMMAND, *command(inputs, folder)], env=env, group=True)
     assert (folder / "dataset.json").exists() and (folder / ".state/encoding").exists()
     jprep(*command(inputs, folder))
     assert digests(folder) == calm

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -19,6 +21,16 @@ LATER = {
     "receipt.written": (3, 7), "stage.begun": (2, 3), "stage.done": (2, 3), "corpus.sealing": (),
 }  # fmt: skip
 """Later passings that a build with one worker surely comes to."""
+
+BOTH = [(name, workers) for name in NAMES for workers in (1, 2)]
+PASSINGS = [(name, nth) for name, passings in LATER.items() for nth in passings]
+FULL = [("output.opened@9", 1), ("output.written@2", 1), ("output.opened@9", 2), ("output.written@2", 2)]
+
+
+def every(number: int, cases: Sequence[tuple[str, int]]) -> list[Any]:
+    """Mark all but every n-th case as `soak`: each name and each number of workers stays in the daily tests."""
+    soak = pytest.mark.soak
+    return [case if n % number == 0 else pytest.param(*case, marks=soak) for n, case in enumerate(cases)]
 
 
 def assert_nothing_partial(folder: Path) -> None:
@@ -40,8 +52,7 @@ def test_every_failpoint_has_its_later_passings() -> None:
     assert LATER.keys() == set(NAMES)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "workers"), every(3, BOTH))
 def test_killed_with_its_whole_group(name: str, workers: int, work: Work, undisturbed: dict[str, str]) -> None:
     code, _ = work.disturb(f"{name}=kill", workers)
     assert code == -signal.SIGKILL
@@ -50,7 +61,7 @@ def test_killed_with_its_whole_group(name: str, workers: int, work: Work, undist
     assert_mended(work, workers, undisturbed)
 
 
-@pytest.mark.parametrize(("name", "nth"), [(name, nth) for name, passings in LATER.items() for nth in passings])
+@pytest.mark.parametrize(("name", "nth"), every(2, PASSINGS))
 def test_killed_later_and_gone_on_with_more_workers(
     name: str, nth: int, work: Work, undisturbed: dict[str, str]
 ) -> None:
@@ -88,8 +99,7 @@ def test_an_error_is_told_and_leaves_nothing_partial(
     assert_mended(work, workers, undisturbed)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("failpoint", ["output.opened@9", "output.written@2"])
+@pytest.mark.parametrize(("failpoint", "workers"), every(3, FULL))
 def test_a_full_disk_is_the_machine_s_fault(
     failpoint: str, workers: int, work: Work, undisturbed: dict[str, str]
 ) -> None:

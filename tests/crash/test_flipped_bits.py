@@ -133,7 +133,7 @@ def test_the_command_says_what_it_does_again(work: Work, undisturbed: dict[str, 
     receipt = next((work.folder / ".state" / "dedup" / "receipts").iterdir())
     flip(shard, 999)
     receipt.write_bytes(b"garbage")
-    said = work.finish().stderr
+    said = work.finish()
     assert f"{shard} is not what was written: the task that wrote it is done again\n" in said
     assert f"{receipt} is damaged (JSON is malformed" in said and "Traceback" not in said
     assert digests(work.folder) == undisturbed

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import time
+from pathlib import Path
 
 import pytest
 
-from tests.conftest import digests
+from tests.conftest import PATIENCE, digests
 from tests.crash.conftest import Work, await_true, children
 
 
@@ -20,7 +20,7 @@ def test_once_it_finishes_what_is_under_way(
     process = work.start(workers, PAUSE="0.05")
     work.await_receipts(1)
     process.send_signal(number)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=PATIENCE)
     committed = work.receipts()
     assert process.returncode == 130
     assert "finishing the work under way" in said
@@ -34,23 +34,30 @@ def test_once_it_finishes_what_is_under_way(
 def test_the_whole_group_gets_ctrl_c_and_workers_leave_it_to_the_parent(work: Work) -> None:
     process = work.start(2, PAUSE="0.1")
     await_true(lambda: len(children(process.pid)) == 2)
-    time.sleep(0.5)  # until the workers have begun to ignore it
+    await_true(lambda: all(ignores(worker, signal.SIGINT) for worker in children(process.pid)))
     os.killpg(process.pid, signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert work.receipts()
+
+
+def ignores(process: int, number: signal.Signals) -> bool:
+    """Return whether a process ignores a signal."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    [mask] = [line.split()[1] for line in lines if line.startswith("SigIgn")]
+    return bool(int(mask, 16) >> number - 1 & 1)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_twice_it_stops_now(workers: int, work: Work, undisturbed: dict[str, str]) -> None:
     process = work.start(workers, PAUSE="5")  # for each of some thirty documents
     await_true((work.folder / ".state" / "documents" / "stage.json").exists)
-    time.sleep(0.5)
     process.send_signal(signal.SIGINT)
-    time.sleep(0.3)
-    assert process.poll() is None
+    assert process.stderr
+    while "finishing the work under way" not in process.stderr.readline():  # two signals at once would be one
+        assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=10)
+    _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert "to resume:" in said
     assert "Traceback" not in said

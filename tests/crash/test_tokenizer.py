@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.command_server import CommandServer
 from tests.conftest import COMMAND, Run, digests, environment
 
 PLACES = [
@@ -31,12 +31,16 @@ def undisturbed(corpus: Path, tmp_path_factory: pytest.TempPathFactory, jprep: R
 
 @pytest.mark.parametrize("place", PLACES)
 def test_killed_and_gone_on_with(
-    place: str, corpus: Path, tmp_path: Path, jprep: Run, undisturbed: dict[str, str]
+    place: str,
+    corpus: Path,
+    tmp_path: Path,
+    jprep: Run,
+    command_server: CommandServer,
+    undisturbed: dict[str, str],
 ) -> None:
     folder = tmp_path / "tokenizer"
-    run = [COMMAND, *command(corpus, folder)]
     env = environment(JPREP_FAILPOINT=f"{place}=kill")
-    killed = subprocess.run(run, env=env, capture_output=True, process_group=0, timeout=60)
+    killed = command_server.run([COMMAND, *command(corpus, folder)], env=env, group=True)
     assert killed.returncode == -signal.SIGKILL
     assert not (folder / "card.json").exists()
     jprep(*command(corpus, folder, workers=2))
@@ -44,15 +48,11 @@ def test_killed_and_gone_on_with(
 
 
 def test_other_settings_are_refused_until_restarted(
-    corpus: Path, tmp_path: Path, jprep: Run, undisturbed: dict[str, str]
+    corpus: Path, tmp_path: Path, jprep: Run, command_server: CommandServer, undisturbed: dict[str, str]
 ) -> None:
     folder = tmp_path / "tokenizer"
-    subprocess.run(
-        [COMMAND, *command(corpus, folder)],
-        env=environment(JPREP_FAILPOINT="tokenizer.learnt=kill"),
-        process_group=0,
-        timeout=60,
-    )
+    env = environment(JPREP_FAILPOINT="tokenizer.learnt=kill")
+    command_server.run([COMMAND, *command(corpus, folder)], env=env, group=True)
     refused = jprep(*command(corpus, folder), "--set", "tokenizer.digits=split", code=2)
     assert 'digits: was "keep", is "split"' in refused.stderr and "--restart" in refused.stderr
     jprep(*command(corpus, folder), "--set", "tokenizer.digits=split", "--restart")

@@ -15,14 +15,16 @@ import pytest
 
 from jprep.io import failpoints
 from jprep.train.run.ranks import live_ranks
+from tests.conftest import PATIENCE
 from tests.crash.conftest import await_true
 from tests.fakes.torch_work import EVERY, Ending, Training, need_torch
+
+pytestmark = pytest.mark.backends
 
 KILLS = 5
 STEPS, STEPS_EACH = 300, 40  # for each kill: a worker whose parent is killed goes on for half a second
 STRIDE = 8  # steps, at most, that a run goes on before it is killed again
 KEEP = 2
-PATIENCE = 120.0  # seconds for a worker to get going
 MOMENTS = ("start", "step", "saving", "pause", "saving", "step")
 """Of each six kills one is while processes start, one in a pause before a restart, two while a checkpoint is made."""
 
@@ -109,7 +111,7 @@ class Kills:
 
     def _nothing_is_left(self) -> None:
         """No process, no half of a checkpoint that is believed, no more bytes than a run may have."""
-        await_true(lambda: not self._training.processes() and not live_ranks(self._training.run), 30)
+        await_true(lambda: not self._training.processes() and not live_ranks(self._training.run))
         saved = self._training.whole()
         assert len(saved) <= KEEP + 1
         assert len(self._training.folders("partial-")) <= 2  # one being filled, one being deleted
@@ -230,8 +232,8 @@ def test_a_second_command_is_refused_and_one_that_is_asked_twice_leaves_at_once(
     process.send_signal(signal.SIGINT)
     time.sleep(0.3)
     assert process.poll() is None
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=20)
+    process.send_signal(signal.SIGTERM)  # two signals of one kind at once would be one
+    _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130 and "to resume:" in said and "Traceback" not in said
     assert not training.processes()
     assert training.whole()

@@ -21,7 +21,7 @@ from jprep.train.backend import Plan
 from jprep.train.job.config import FORMAT, CheckpointConfig, Job, TrainConfig, ValidationConfig
 from jprep.train.run.directory import open_run
 from jprep.train.worker.session import Session
-from tests.conftest import ROOT
+from tests.conftest import PATIENCE, ROOT
 from tests.fakes.small_dataset import SPLITS, VOCAB, lay_out
 
 WORKER = ROOT / "tests" / "fakes" / "training_worker.py"
@@ -87,7 +87,7 @@ def weights(run: Path, steps: int = 60) -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 
-def await_true(condition: Callable[[], Any], seconds: float = 30) -> None:
+def await_true(condition: Callable[[], Any], seconds: float = PATIENCE) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not come to be"

@@ -18,7 +18,7 @@ from jprep.train.launcher.launch import load_backend
 from jprep.train.run.checkpoints import Checkpoint
 from jprep.train.run.commit import Commit, find_checkpoint_damage, read_commit
 from jprep.train.run.events import Event, metric_curve, read_events
-from tests.conftest import COMMAND, digests, environment
+from tests.conftest import COMMAND, PATIENCE, digests, environment
 
 LENGTH, EVERY = 32, 5
 RECIPE = """name = "small"
@@ -91,7 +91,7 @@ class Training:
     def train(self, *more: object, code: int = 0, **env: str) -> str:
         """Train to the end, whatever it is; what was said on stderr."""
         process = self.start(*more, **env)
-        out, said = process.communicate(timeout=180)
+        out, said = process.communicate(timeout=PATIENCE)
         assert process.returncode == code, f"it ended with {process.returncode}:\n{out}\n{said}"
         assert "Traceback" not in said
         return said

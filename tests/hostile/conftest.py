@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
@@ -13,8 +13,9 @@ import msgspec
 import pytest
 
 from jprep.corpus.store import Manifest, read_manifest
-from tests.benchmarks.measure import JPREP, Run, run
-from tests.conftest import environment
+from tests.benchmarks.measure import Run, run
+from tests.command_server import CommandServer
+from tests.conftest import COMMAND, environment
 
 HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11" xml:lang="ja">
   <siteinfo>
@@ -56,16 +57,20 @@ def dump(texts: Iterable[str]) -> bytes:
     return f"{HEAD}{pages}</mediawiki>\n".encode()
 
 
+Command = Callable[[Sequence[str]], Run]
+
+
 class Attempt:
     """One build, ended: what it said, and what it left.
 
-    Attributes:
+    Args:
         folder: the corpus's.
-        run: how the command ended.
+        ended: how the command ended.
+        command: runs another command.
     """
 
-    def __init__(self, folder: Path, run: Run) -> None:
-        self.folder, self.run = folder, run
+    def __init__(self, folder: Path, ended: Run, command: Command = run) -> None:
+        self.folder, self.run, self._command = folder, ended, command
 
     @property
     def manifest(self) -> Manifest:
@@ -73,7 +78,7 @@ class Attempt:
 
     def documents(self) -> list[dict[str, Any]]:
         """All documents, as the command exports them."""
-        out = run([JPREP, "corpus", "export", str(self.folder), "--format", "jsonl"]).out
+        out = self._command([COMMAND, "corpus", "export", str(self.folder), "--format", "jsonl"]).out
         return [msgspec.json.decode(line) for line in out.split("\n") if line]
 
     def texts(self) -> list[str]:
@@ -112,8 +117,16 @@ Build = Callable[..., Attempt]
 
 
 @pytest.fixture
-def build(tmp_path: Path) -> Build:
-    """Builds a corpus without words; `build("--text", path, code=4, says=["byte 3"], more=["--restart"])`."""
+def build(tmp_path: Path, command_server: CommandServer) -> Build:
+    """Builds a corpus without words; `build("--text", path, code=4, says=["byte 3"], more=["--restart"])`.
+
+    `measured` fills in the memory and the time that it took.
+    """
+
+    def plain(command: Sequence[str]) -> Run:
+        done = command_server.run(command, env=environment())
+        out, err = (text.decode("utf-8", "replace") for text in (done.stdout, done.stderr))
+        return Run(done.returncode, out, err, 0.0, {})
 
     def attempt(
         option: str,
@@ -125,10 +138,12 @@ def build(tmp_path: Path) -> Build:
         workers: int = 1,
         folder: Path | None = None,
         stands: bool = False,
+        measured: bool = False,
     ) -> Attempt:
         out = folder or tmp_path / "corpus"
-        command = [JPREP, "corpus", "build", option, str(path), "--segmenter", "none", "-o", str(out)]
-        done = Attempt(out, run([*command, "--workers", str(workers), *more], env=environment()))
+        command = [COMMAND, "corpus", "build", option, str(path), "--segmenter", "none", "-o", str(out)]
+        command += ["--workers", str(workers), *more]
+        done = Attempt(out, run(command, env=environment()) if measured else plain(command), plain)
         assert_in_order(done, code, says, stands=stands)
         return done
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from tests.benchmarks.measure import MIB
-from tests.conftest import digests
+from tests.benchmarks.measure import MIB, run
+from tests.conftest import COMMAND, digests
 from tests.hostile.conftest import ROOM, Build, Put, Resize, article, dump, reader
 
 SMALL_SHARDS = reader("wikipedia", shard_mb=1)
@@ -19,8 +19,11 @@ def pages() -> bytes:
     return dump(article(number, 300) for number in range(300))
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.4, 0.7, 0.95])
+SOME = [(0.0, 1), (0.1, 2), (0.4, 1), (0.7, 2), (0.95, 1)]
+REST = [pytest.param(share, 3 - workers, marks=pytest.mark.soak) for share, workers in SOME]
+
+
+@pytest.mark.parametrize(("share", "workers"), [*SOME, *REST])
 def test_a_full_disk(
     share: float, workers: int, disk: tuple[Path, Resize], pages: bytes, build: Build, put: Put, tmp_path: Path
 ) -> None:
@@ -52,12 +55,10 @@ def test_what_was_committed_before_stays(disk: tuple[Path, Resize], pages: bytes
 
 
 def test_an_export_that_does_not_fit(disk: tuple[Path, Resize], pages: bytes, build: Build, put: Put) -> None:
-    from tests.benchmarks.measure import JPREP, run
-
     folder, resize = disk
     corpus = build("--wikipedia", put("pages.xml", pages)).folder
     resize("100k")
-    done = run([JPREP, "corpus", "export", str(corpus), "-o", str(folder / "out.txt")])
+    done = run([COMMAND, "corpus", "export", str(corpus), "-o", str(folder / "out.txt")])
     assert done.code == 3
     assert "the disk is full" in done.err
     assert "Traceback" not in done.err

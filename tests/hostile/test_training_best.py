@@ -13,6 +13,8 @@ import pytest
 from tests.conftest import COMMAND, digests, environment
 from tests.fakes.torch_work import Training, need_torch
 
+pytestmark = pytest.mark.backends
+
 BEST = (
     "train.validation.every_steps=3", "train.checkpoint.every_steps=5", "train.checkpoint.keep_last=1",
     "train.checkpoint.keep_best=1", "train.optimizer.lr=0.3",

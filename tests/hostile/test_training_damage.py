@@ -16,6 +16,8 @@ from jprep.testing.backend_suite.data import write_suite_dataset, write_suite_to
 from tests.fakes.torch_work import EVERY, FILES, Ending, Training, need_torch
 from tests.hostile.conftest import Resize
 
+pytestmark = pytest.mark.backends
+
 STEPS = 8 * EVERY
 
 

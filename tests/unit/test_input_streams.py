@@ -158,7 +158,7 @@ def test_a_uri_is_read_through_fsspec(tmp_path):
 def test_leaving_a_bzip2_file_open_does_not_abort_the_interpreter(tmp_path):
     path = put(tmp_path, bz2.compress(PLAIN))
     code = f"from jprep.io.inputs.streams import open_input; f = open_input({path!r}); f.read(10)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=600)
     assert (done.returncode, done.stderr) == (0, b"")
 
 

@@ -18,7 +18,7 @@ class Step:
         self.over = Event()
 
     def block_until_ready(self) -> None:
-        assert self.over.wait(60)
+        assert self.over.wait(600)
 
 
 @pytest.fixture

@@ -52,6 +52,7 @@ print(json.dumps([words.symbols, {name: [row.tolist() for row in rows] for name,
 """
 
 
+@pytest.mark.backends
 @pytest.mark.parametrize("unit", ["document", "sentence"])
 def test_fairseq_reads_the_export(unit: Any, dataset: Path, tmp_path: Path) -> None:
     export_dataset(dataset, None, "fairseq", tmp_path / "out", ExportOptions(unit=unit))

@@ -141,6 +141,7 @@ WORDS_APART = [
 ]
 
 
+@pytest.mark.backends
 @pytest.mark.parametrize("special", ["bert", "roberta"])
 @pytest.mark.parametrize("version", [4, 5])
 def test_bert_tokenizers_give_the_same_ids(version: int, special: str, tmp_path: Path) -> None:
@@ -227,6 +228,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return root, root / "texts.json"
 
 
+@pytest.mark.backends
 @pytest.mark.parametrize("version", [4, 5])
 def test_auto_tokenizer_loads_the_directory(version: int, made: tuple[Path, Path]) -> None:
     report, complaints = loading(version, *made)
@@ -254,6 +256,7 @@ PAIRS = {
 }
 
 
+@pytest.mark.backends
 @pytest.mark.parametrize("version", [4, 5])
 def test_auto_tokenizer_adds_special_tokens(version: int, made: tuple[Path, Path]) -> None:
     report, _ = loading(version, *made)
@@ -263,6 +266,7 @@ def test_auto_tokenizer_adds_special_tokens(version: int, made: tuple[Path, Path
     assert report["wordpiece"]["pair"]["token_type_ids"] == [0, 0, 0, 1, 1]
 
 
+@pytest.mark.backends
 def test_version_5_loads_what_version_4_saves(made: tuple[Path, Path]) -> None:
     before, _ = loading(4, *made)
     after, complaints = loading(5, made[0].with_name(f"{made[0].name}-saved4"), made[1])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
+import venv
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -48,6 +50,24 @@ def half(name: str, **more: Any) -> Any:
     """Return a planner whose environment has this name."""
     environment = Environment(name=name, distribution=f"jprep-{name}", install=f"{name} --set it=so", **more)
     return SimpleNamespace(name=name, module=f"{name}_backend", Options=dict, environment=lambda options: environment)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with pip, as `install` begins with."""
+    place = tmp_path_factory.mktemp("made") / "venv"
+    venv.EnvBuilder(with_pip=True).create(place)
+    return place
+
+
+@pytest.fixture
+def copied(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Environments begin as copies of one: installing pip takes seconds, and the first test does it."""
+
+    def copy(builder: venv.EnvBuilder, place: Path) -> None:
+        shutil.copytree(made, place, symlinks=True)
+
+    monkeypatch.setattr(environments.venv.EnvBuilder, "create", copy)
 
 
 def test_installed_stamped_found_and_made_again_for_other_requirements(
@@ -158,6 +178,7 @@ def test_an_interpreter_that_is_gone_is_an_error_of_the_machine(tmp_path: Path) 
         import_probe.probe_output(tmp_path / "python", "1")
 
 
+@pytest.mark.usefixtures("copied")
 def test_constraints_go_to_pip_and_other_ones_make_it_again(tmp_path: Path) -> None:
     wheel(tmp_path), wheel(tmp_path, "2.0")
     pins, folder, said = tmp_path / "pins.txt", tmp_path / "backends", []
@@ -179,6 +200,7 @@ def test_constraints_go_to_pip_and_other_ones_make_it_again(tmp_path: Path) -> N
         install_environment("tiny", [], folder, own=(), constraints=[tmp_path / "nowhere"])
 
 
+@pytest.mark.usefixtures("copied")
 def test_what_has_requirements_that_cannot_be_met_is_installed_without_them(tmp_path: Path) -> None:
     folder, needy = tmp_path / "backends", tmp_path / "tiny_needy-1.0-py3-none-any.whl"
     with zipfile.ZipFile(wheel(tmp_path)) as plain, zipfile.ZipFile(needy, "w") as file:

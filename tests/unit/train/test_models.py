@@ -212,6 +212,7 @@ def transformers_says() -> list[Any]:
     return found
 
 
+@pytest.mark.backends
 @pytest.mark.parametrize("number", range(len(CASES)), ids=lambda number: "-".join(map(str, CASES[number])))
 def test_weights_are_those_of_transformers(number, transformers_says):
     kind, more, task = CASES[number]

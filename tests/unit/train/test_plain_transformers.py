@@ -20,6 +20,8 @@ from jprep.train.exporting import export, weights
 from jprep.train.inference.pipeline import GenerationConfig, InferencePipeline
 from tests.fakes.trained_run import trained_run
 
+pytestmark = pytest.mark.backends
+
 PROMPTS = ["東京都の日本語", "すもももももも", "the world ２０２０年", "龘"]
 TOKENS = 12
 MODELS: dict[str, tuple[str, str, str, dict[str, Any]]] = {

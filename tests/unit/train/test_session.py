@@ -297,7 +297,7 @@ def test_training_goes_on_while_it_is_saved(tmp_path: Path) -> None:
     session = Session(run)
 
     def fill(folder: Path) -> None:
-        assert may_end.wait(60)
+        assert may_end.wait(600)
         folder.joinpath("weights").write_text("1")
 
     for step, _ in session.batches():
@@ -328,7 +328,7 @@ def test_what_could_not_be_saved_in_a_thread_is_said(way: str, tmp_path: Path) -
     for step, _ in session.batches():
         if step == 1:
             session.save(step, full)
-    assert filled.wait(60)
+    assert filled.wait(600)
     with pytest.raises(MachineError):
         while way == "due":
             session.due(1)

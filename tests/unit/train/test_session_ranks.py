@@ -100,7 +100,7 @@ def test_asked_to_leave_both_save(calm: Path, tmp_path: Path, started: list[subp
     process = start(started, run, PAUSE="0.05")
     await_true(lambda: saved(run))
     process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 130
+    assert process.wait(600) == 130
     last = read_events(run)[-1]
     assert last.kind == "signal" and last.step < STEPS
     assert (run / "checkpoints" / f"step-{last.step:08d}" / "part-1.npy").exists()
@@ -118,7 +118,7 @@ def test_a_killed_rank_and_all_are_started_again(
     process = start(started, run, PAUSE="0.03")
     await_true(lambda: saved(run) and len(live_ranks(run)) == 2)
     os.kill(live_ranks(run)[rank], signal.SIGKILL)
-    assert process.wait(60) == 0
+    assert process.wait(600) == 0
     assert [event.kind for event in read_events(run)].count("start") == 2
     assert_whole(run)
     assert weights(run, STEPS) == weights(calm, STEPS)
@@ -132,7 +132,7 @@ def test_ranks_that_a_dead_launcher_left_are_ended(
     await_true(lambda: saved(run) and len(live_ranks(run)) == 2)
     before = live_ranks(run)
     os.kill(int(state(before[0])[1]), signal.SIGKILL)
-    assert process.wait(60) == 0
+    assert process.wait(600) == 0
     assert all(state(rank)[0] in ("", "Z") for rank in before)  # orphans may wait for init to take note
     assert weights(run, STEPS) == weights(calm, STEPS)
 
@@ -151,7 +151,7 @@ def test_ranks_leave_when_the_supervisor_is_killed(tmp_path: Path, started: list
     await_true(lambda: len(live_ranks(run)) == 2)
     process.kill()
     process.wait()
-    await_true(lambda: not live_ranks(run), seconds=10)
+    await_true(lambda: not live_ranks(run))
 
 
 @pytest.mark.parametrize("rank", [0, 1])

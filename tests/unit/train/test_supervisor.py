@@ -99,8 +99,8 @@ def killed_at_random(seed: int, run: Path, started: list[subprocess.Popen[bytes]
             process.kill()
             process.wait()
         else:
-            assert process.wait(60) == 0
-    assert start(started, run).wait(60) == 0
+            assert process.wait(600) == 0
+    assert start(started, run).wait(600) == 0
 
 
 @pytest.mark.parametrize("seed", range(MOMENTS))
@@ -214,11 +214,11 @@ def test_asked_to_leave_it_saves_and_the_same_call_goes_on(
     process = start(started, run, PAUSE="0.03")
     await_true(lambda: "checkpoint" in kinds(run))
     process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 130
+    assert process.wait(600) == 130
     events = read_events(run)
     assert events[-1].kind == "signal" and events[-2].kind == "checkpoint"
     assert events[-1].step == events[-2].step < 60
-    assert start(started, run).wait(60) == 0
+    assert start(started, run).wait(600) == 0
     assert weights(run) == calm
 
 
@@ -241,7 +241,7 @@ def test_asked_twice_it_ends_at_once(tmp_path: Path, started: list[subprocess.Po
     time.sleep(0.3)
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    assert process.wait(20) == 130
+    assert process.wait(600) == 130
     assert not Path(f"/proc/{worker}").exists()
 
 
@@ -252,7 +252,7 @@ def test_workers_leave_when_the_supervisor_is_killed(tmp_path: Path, started: li
     assert len(live_ranks(run)) == 1
     process.kill()
     process.wait()
-    await_true(lambda: not live_ranks(run), seconds=5)
+    await_true(lambda: not live_ranks(run))
 
 
 def test_one_supervisor_at_a_time(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
@@ -267,7 +267,7 @@ def test_one_supervisor_at_a_time(tmp_path: Path, started: list[subprocess.Popen
 def test_two_at_once_train_it_once(tmp_path: Path, calm: str, started: list[subprocess.Popen[bytes]]) -> None:
     run = small_run(tmp_path)
     both = [start(started, run), start(started, run)]
-    assert [process.wait(60) for process in both] == [0, 0]  # the second waits a moment, and finds it done
+    assert [process.wait(600) for process in both] == [0, 0]  # the second waits a moment, and finds it done
     assert kinds(run).count("start") == kinds(run).count("end") == 1
     assert weights(run) == calm
 
