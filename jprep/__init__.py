@@ -5,8 +5,8 @@
 
 from importlib.metadata import version
 
-from jprep.corpus.corpus import Corpus
-from jprep.text import normalize, segment, split_sentences
+from jprep.corpus.api import Corpus
+from jprep.corpus.text import normalize, segment, split_sentences
 from jprep.tokenizer import load_tokenizer
 
 __version__ = version("jprep")

@@ -57,7 +57,7 @@ def jprep() -> Run:
 @pytest.fixture(scope="session")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the sample's inputs and its recipe; tests do not write there."""
-    return samples.write(tmp_path_factory.mktemp("sample")).parent
+    return samples.write_sample(tmp_path_factory.mktemp("sample")).parent
 
 
 @pytest.fixture(scope="session")

@@ -13,25 +13,25 @@ from typing import Any
 
 import click
 
-from jprep.cli import output
-from jprep.cli.backends import backends
+from jprep.cli.common import output
+from jprep.cli.common.shell_command import current_command, make_runnable
+from jprep.cli.common.verbosity import add_verbosity
 from jprep.cli.corpus import corpus
 from jprep.cli.dataset import dataset
-from jprep.cli.doctor import doctor
-from jprep.cli.export import export
-from jprep.cli.infer import infer
-from jprep.cli.plugins import list_plugins
-from jprep.cli.program import runnable, typed
-from jprep.cli.quickstart import quickstart
-from jprep.cli.recipes import recipes
-from jprep.cli.run import run
+from jprep.cli.environment.backends import backends
+from jprep.cli.environment.doctor import doctor
+from jprep.cli.environment.plugins import list_plugins
+from jprep.cli.model.export import export
+from jprep.cli.model.infer import infer
+from jprep.cli.model.train import train
+from jprep.cli.pipeline.quickstart import quickstart
+from jprep.cli.pipeline.recipes import recipes
+from jprep.cli.pipeline.run import run
 from jprep.cli.text import text
 from jprep.cli.tokenizer import tokenizer
-from jprep.cli.train import train
-from jprep.cli.verbosity import add_verbosity
 from jprep.errors import ConfigError, JprepError, MismatchError
 from jprep.io.escaping import one_line
-from jprep.io.failures import system_error
+from jprep.io.os_errors import translate_os_error
 
 
 class _Group(click.Group):
@@ -111,7 +111,7 @@ def _run() -> int:
     except JprepError as problem:
         return _report(_message(problem), problem.exit_code)
     except OSError as problem:
-        error = system_error(problem)
+        error = translate_os_error(problem)
         return _report(_message(error), error.exit_code)
     except UnicodeEncodeError as problem:
         return _report(_message(_undecoded(problem.object)), ConfigError.exit_code)
@@ -146,7 +146,7 @@ def _message(problem: JprepError) -> str:
     place = f"\n  where: {one_line(problem.where)}" if problem.where else ""
     fix = f"\n  fix:   {problem.fix}" if problem.fix else ""
     if isinstance(problem, MismatchError) and _is_restart_of_this(problem.fix):
-        fix += f"\n         to replace it:  {typed()} --restart"
+        fix += f"\n         to replace it:  {current_command()} --restart"
     return f"jprep: {problem.what}{place}{fix}"
 
 
@@ -168,5 +168,5 @@ def _report(message: str, code: int) -> int:
     with contextlib.suppress(OSError):  # standard error may be a file on a full disk
         if output.verbose() and sys.exc_info()[0]:
             output.error(traceback.format_exc())
-        output.error(runnable(message))
+        output.error(make_runnable(message))
     return code

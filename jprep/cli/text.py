@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from jprep.cli.output import product
+from jprep.cli.common.output import content_stream
 
 _BATCH = 1 << 20  # bytes read at a time
 
@@ -51,13 +51,13 @@ def split(using: str, overrides: tuple[str, ...]) -> None:
 def segment(using: str, separator: str, overrides: tuple[str, ...]) -> None:
     """Cut each line into words; a line stays a line."""
     from jprep.corpus.document import SENTENCE, WORD, Document
-    from jprep.corpus.steps import mark_words
+    from jprep.corpus.processing import segment_documents
 
     splitter, step = _step("splitter", "rules", ()), _step("segmenter", using, overrides)
 
     def words(lines: str) -> str:
         doc = Document("", "", "", "", lines, splitter.mark(lines))
-        mark_words([doc], step)
+        segment_documents([doc], step)
         return doc.words.replace(SENTENCE, WORD).replace(WORD, separator)
 
     try:
@@ -67,31 +67,31 @@ def segment(using: str, separator: str, overrides: tuple[str, ...]) -> None:
 
 
 def _step(kind: str, name: str, overrides: tuple[str, ...]) -> Any:
-    from jprep.corpus.recipe import make_step, settings
+    from jprep.corpus.config import apply_overrides, make_step
 
-    return make_step(kind, settings({"use": name}, overrides))
+    return make_step(kind, apply_overrides({"use": name}, overrides))
 
 
 def _pipe(change: Callable[[str], str]) -> None:
-    write = product().write
-    for lines in stdin_lines():
+    write = content_stream().write
+    for lines in read_stdin_lines():
         write(change(lines))
     sys.stdout.flush()
 
 
-def stdin_lines() -> Iterator[str]:
+def read_stdin_lines() -> Iterator[str]:
     """Standard input in pieces that end at line ends; a line's own newline stays where it is.
 
     Raises:
         InputError: invalid UTF-8, with its offset.
     """
     done = 0
-    for lines in stdin_bytes():
+    for lines in read_stdin_blocks():
         yield _decoded(lines, done)
         done += len(lines)
 
 
-def stdin_bytes() -> Iterator[bytes]:
+def read_stdin_blocks() -> Iterator[bytes]:
     """Standard input in pieces that end at line ends, whatever the bytes are."""
     held = b""
     # Unbuffered: what is there is answered at once, a line typed on a terminal too.

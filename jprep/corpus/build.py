@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
+from jprep.corpus.config import Recipe
 from jprep.corpus.dedup.exact import ExactDedup
 from jprep.corpus.dedup.hashes import HASHES
 from jprep.corpus.dedup.ids import FindRepeatedIds, IdHashes, RepeatedIds, repeated_ids
-from jprep.corpus.documents import DocumentsStage, deduplicates, licences, shards_of, source_number, task_prefix
 from jprep.corpus.inputs import Input, find_inputs
-from jprep.corpus.recipe import Recipe
+from jprep.corpus.stages.read import ReadStage, deduplicates, licences, shards_of, source_number, task_prefix
 from jprep.corpus.store import (
     DOCUMENTS,
     DOCUMENTS_SUFFIX,
@@ -31,11 +31,11 @@ from jprep.corpus.words import WordsStage, describe_segmenter
 from jprep.engine.fingerprint import fingerprint, plain
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import CORPUS, HASH_CACHE, STATE
-from jprep.engine.run import Executor, Progress, add_up, outputs_of, refuse_other, run_stage
+from jprep.engine.runner import Executor, ProgressReporter, list_outputs, refuse_mismatch, run_stage, sum_counts
 from jprep.engine.stage import Output, Receipt, Stage
 from jprep.errors import ConfigError, MismatchError
-from jprep.io.verified import verified
-from jprep.testing.failpoints import failpoint
+from jprep.io.failpoints import failpoint
+from jprep.io.verified_files import verify_file
 
 _SHARD = "[0-9][0-9][0-9][0-9]-*-[0-9][0-9][0-9][0-9][0-9][0-9]"
 _FILES = (
@@ -46,7 +46,9 @@ _FILES = (
 _NAMED = 3  # input files that a signature names
 
 
-def build(recipe: Recipe, folder: Path, executor: Executor, progress: Progress, *, restart: bool = False) -> Manifest:
+def build(
+    recipe: Recipe, folder: Path, executor: Executor, progress: ProgressReporter, *, restart: bool = False
+) -> Manifest:
     """Build a corpus, or bring one that was begun to its end, or see that it is whole.
 
     Args:
@@ -73,7 +75,7 @@ def output_directory(folder: Path) -> OutputDirectory:
     return OutputDirectory(folder, CORPUS, files=_FILES)
 
 
-def foresee(recipe: Recipe, cache: Path) -> dict[str, Any]:
+def expected_made_from(recipe: Recipe, cache: Path) -> dict[str, Any]:
     """What the manifest's `made_from` will be, known before anything is built.
 
     Args:
@@ -84,11 +86,11 @@ def foresee(recipe: Recipe, cache: Path) -> dict[str, Any]:
         ConfigError: an input is not there, or a step is not.
     """
     inputs = [find_inputs(source, cache) for source in recipe.corpus.sources]
-    with closing(DocumentsStage(recipe.corpus, inputs, "", recipe.name)) as reading:
+    with closing(ReadStage(recipe.corpus, inputs, "", recipe.name)) as reading:
         return _made_from(recipe, reading)
 
 
-def _made_from(recipe: Recipe, reading: DocumentsStage) -> dict[str, Any]:
+def _made_from(recipe: Recipe, reading: ReadStage) -> dict[str, Any]:
     made_from: dict[str, Any] = {"documents": plain(reading.fields())}
     if deduplicates(recipe.corpus):
         made_from["words"] = plain({"segmenter": describe_segmenter(recipe.corpus.segmenter)})
@@ -106,7 +108,7 @@ def _in_format(made_from: dict[str, Any], form: int) -> dict[str, Any]:
 class _Build:
     """One run of `build`, under the folder's lock."""
 
-    def __init__(self, recipe: Recipe, out: OutputDirectory, executor: Executor, progress: Progress) -> None:
+    def __init__(self, recipe: Recipe, out: OutputDirectory, executor: Executor, progress: ProgressReporter) -> None:
         self._recipe, self._out, self._folder = recipe, out, out.path
         self._executor, self._progress = executor, progress
         self._barrier = deduplicates(recipe.corpus)
@@ -128,7 +130,7 @@ class _Build:
         corpus, cache = self._recipe.corpus, self._folder / HASH_CACHE
         self._inputs = [find_inputs(source, cache, fresh=restart) for source in corpus.sources]
         folder = f"{STATE}/documents/" if self._barrier else ""
-        with closing(DocumentsStage(corpus, self._inputs, folder, self._recipe.name)) as reading:
+        with closing(ReadStage(corpus, self._inputs, folder, self._recipe.name)) as reading:
             self._made_from = _made_from(self._recipe, reading)
             self._own_ids = reading.sources_with_own_ids()
             reading.about = metadata(self._recipe.name, fingerprint(self._made_from), licences(corpus))
@@ -136,7 +138,7 @@ class _Build:
                 self._out.restart()
             return self._finished() if self._out.finished else self._build(reading)
 
-    def _build(self, reading: DocumentsStage) -> Manifest:
+    def _build(self, reading: ReadStage) -> Manifest:
         receipts = [self._stage(reading)]
         if self._barrier:
             receipts.append(self._deduplicate(receipts[0], reading.about))
@@ -148,9 +150,9 @@ class _Build:
         if any(file.is_pipe for files in self._inputs for file in files):
             fix = "give another -o, or --restart to build it again"
             raise MismatchError("a finished corpus cannot be held against a pipe", where=str(self._folder), fix=fix)
-        refuse_other(_in_format(self._made_from, manifest.format), manifest.made_from, self._folder)
+        refuse_mismatch(_in_format(self._made_from, manifest.format), manifest.made_from, self._folder)
         for file in manifest.files:
-            verified(self._folder / file.path, file.sha256, "--restart builds the corpus again")
+            verify_file(self._folder / file.path, file.sha256, "--restart builds the corpus again")
         return manifest
 
     def _stage(self, stage: Stage) -> list[Receipt]:
@@ -160,7 +162,7 @@ class _Build:
         read_from = fingerprint(self._made_from["documents"])
         hashes = [next(iter(_in_folder(HASHES, [receipt])), None) for receipt in read]
         self._verify([output for output in hashes if output])
-        drops = outputs_of(self._stage(ExactDedup(hashes, f"{STATE}/dedup/", read_from)))
+        drops = list_outputs(self._stage(ExactDedup(hashes, f"{STATE}/dedup/", read_from)))
         self._verify(drops)
         made_from = {"documents": read_from} | self._made_from["words"]
         return self._stage(WordsStage(read, drops, self._recipe.corpus.segmenter, made_from, about))
@@ -168,7 +170,7 @@ class _Build:
     def _verify(self, outputs: list[Output]) -> None:
         """See that files of work under way are what was written."""
         for output in outputs:
-            verified(self._folder / output.path, output.sha256)
+            verify_file(self._folder / output.path, output.sha256)
 
     def _repeated_ids(self, parts: list[Output]) -> dict[int, RepeatedIds]:
         """Ids that are not unique, by the number of the source, where they come from the input."""
@@ -176,15 +178,15 @@ class _Build:
         if not parts:
             return {}
         folder = f"{STATE}/{IdHashes.name}/"
-        hashes = outputs_of(self._stage(IdHashes([(source_number(part), part) for part in parts], folder)))
+        hashes = list_outputs(self._stage(IdHashes([(source_number(part), part) for part in parts], folder)))
         self._verify(hashes)
         return repeated_ids(self._folder, parts, self._stage(FindRepeatedIds(hashes, folder)))
 
     def _seal(self, stages: list[list[Receipt]], repeated: dict[int, RepeatedIds]) -> Manifest:
         failpoint("corpus.sealing")
         receipts = [receipt for stage in stages for receipt in stage]
-        counts = add_up([receipt.counts for receipt in receipts])
-        last = add_up([receipt.counts for receipt in stages[-1]])
+        counts = sum_counts([receipt.counts for receipt in receipts])
+        last = sum_counts([receipt.counts for receipt in stages[-1]])
         mark = fingerprint(self._made_from)
         manifest = Manifest(
             jprep=version("jprep"),
@@ -196,7 +198,7 @@ class _Build:
             sources=self._sources(stages[0], repeated),
             totals={name[len(TOTAL) :]: count for name, count in last.items() if name.startswith(TOTAL)},
             counts={name: count for name, count in counts.items() if not name.startswith(TOTAL)},
-            rejects=add_up([receipt.rejects for receipt in receipts]),
+            rejects=sum_counts([receipt.rejects for receipt in receipts]),
             parts=_in_folder(DOCUMENTS, stages[-1]),
             reject_parts=_in_folder(REJECTS, receipts),
         )
@@ -223,7 +225,7 @@ class _Build:
 
 
 def _in_folder(folder: str, receipts: list[Receipt]) -> list[Output]:
-    return [output for output in outputs_of(receipts) if output.folder == folder]
+    return [output for output in list_outputs(receipts) if output.folder == folder]
 
 
 def _signature(name: str, made_from: dict[str, Any], mark: str) -> str:

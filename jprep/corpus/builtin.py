@@ -1,4 +1,4 @@
-"""jprep's own steps, registered as any plugin's are."""
+"""Register jprep's built-in steps through the same hooks as a plugin's."""
 
 from __future__ import annotations
 
@@ -7,58 +7,58 @@ from jprep.plugins import hookimpl
 
 @hookimpl
 def jprep_readers() -> dict[str, str]:
-    """Readers that come with jprep."""
-    room = "jprep.corpus.readers"
+    """Return the built-in readers by name."""
+    package = "jprep.corpus.readers"
     return {
-        "wikipedia": f"{room}.wikipedia:Wikipedia",
-        "cc100": f"{room}.lines:Cc100",
-        "text": f"{room}.lines:Text",
-        "jsonl": f"{room}.lines:Jsonl",
-        "parquet": f"{room}.parquet:Parquet",
+        "wikipedia": f"{package}.wikipedia:WikipediaReader",
+        "cc100": f"{package}.lines:Cc100Reader",
+        "text": f"{package}.lines:TextReader",
+        "jsonl": f"{package}.lines:JsonlReader",
+        "parquet": f"{package}.parquet:ParquetReader",
     }
 
 
 @hookimpl
 def jprep_normalizers() -> dict[str, str]:
-    """Normalisers that come with jprep."""
-    room = "jprep.corpus.normalizers"
-    return {"neologdn": f"{room}.neologdn:Neologdn", "nfkc": f"{room}.nfkc:Nfkc"}
+    """Return the built-in normalizers by name."""
+    package = "jprep.corpus.normalizers"
+    return {"neologdn": f"{package}.neologdn:NeologdnNormalizer", "nfkc": f"{package}.nfkc:NfkcNormalizer"}
 
 
 @hookimpl
 def jprep_splitters() -> dict[str, str]:
-    """Sentence splitters that come with jprep."""
-    return {"rules": "jprep.corpus.sentences:Rules", "none": "jprep.corpus.sentences:Unsplit"}
+    """Return the built-in sentence splitters by name."""
+    return {"rules": "jprep.corpus.sentences:RuleSplitter", "none": "jprep.corpus.sentences:NoSplitter"}
 
 
 @hookimpl
 def jprep_filters() -> dict[str, str]:
-    """Filters that come with jprep."""
-    room = "jprep.corpus.filters"
+    """Return the built-in filters by name."""
+    package = "jprep.corpus.filters"
     return {
-        "length": f"{room}.document:Length",
-        "japanese": f"{room}.document:Japanese",
-        "symbols": f"{room}.document:Symbols",
-        "urls": f"{room}.document:Urls",
-        "sentence_end": f"{room}.lines:SentenceEnd",
-        "repeated_lines": f"{room}.lines:RepeatedLines",
+        "length": f"{package}.document:LengthFilter",
+        "japanese": f"{package}.document:JapaneseFilter",
+        "symbols": f"{package}.document:SymbolFilter",
+        "urls": f"{package}.document:UrlFilter",
+        "sentence_end": f"{package}.lines:SentenceEndFilter",
+        "repeated_lines": f"{package}.lines:RepeatedLinesFilter",
     }
 
 
 @hookimpl
 def jprep_segmenters() -> dict[str, str]:
-    """Segmenters that come with jprep."""
-    room = "jprep.corpus.segmenters"
+    """Return the built-in segmenters by name."""
+    package = "jprep.corpus.segmenters"
     return {
-        "jumandic": f"{room}.mecab:Jumandic",
-        "jumanpp": f"{room}.jumanpp:Jumanpp",
-        "sudachi": f"{room}.sudachi:Sudachi",
-        "unidic": f"{room}.mecab:Unidic",
-        "none": f"{room}.none:Unsegmented",
+        "jumandic": f"{package}.mecab:JumandicSegmenter",
+        "jumanpp": f"{package}.jumanpp:JumanppSegmenter",
+        "sudachi": f"{package}.sudachi:SudachiSegmenter",
+        "unidic": f"{package}.mecab:UnidicSegmenter",
+        "none": f"{package}.none:NoSegmenter",
     }
 
 
 @hookimpl
 def jprep_executors() -> dict[str, str]:
-    """Executors that come with jprep."""
+    """Return the built-in executors by name."""
     return {"local": "jprep.engine.local:Local"}

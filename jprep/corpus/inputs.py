@@ -9,13 +9,13 @@ from pathlib import Path
 
 import msgspec
 
-from jprep.corpus.recipe import Source
-from jprep.engine.sealed import seal, unseal
+from jprep.corpus.config import Source
+from jprep.engine.checksummed_json import decode_checksummed, encode_checksummed
 from jprep.io.atomic import write_atomic
-from jprep.io.paths import STDIN, expand, is_local, size_of
-from jprep.io.streams import open_raw
-from jprep.io.unchanged import Content, changed, content_of
-from jprep.io.verified import State, read_existing, state_of
+from jprep.io.inputs.content_check import ContentHash, hash_content, input_changed
+from jprep.io.inputs.paths import STDIN, expand_patterns, is_local, size_of
+from jprep.io.inputs.streams import open_raw
+from jprep.io.verified_files import FileState, file_state, read_if_exists
 
 
 class Input(msgspec.Struct, frozen=True):
@@ -32,8 +32,8 @@ class Input(msgspec.Struct, frozen=True):
     path: str
     name: str
     size: int
-    content: Content | None = None
-    state: State | None = None
+    content: ContentHash | None = None
+    state: FileState | None = None
 
     @property
     def sha256(self) -> str:
@@ -64,11 +64,11 @@ def find_inputs(source: Source, cache: Path, *, fresh: bool = False) -> list[Inp
         InputError: a file changed while it was hashed.
     """
     known = {} if fresh else _remembered(cache)
-    return [_look_at(path, known, cache) for path in expand(source.paths)]
+    return [_look_at(path, known, cache) for path in expand_patterns(source.paths)]
 
 
-def contents_of(files: Iterable[Input]) -> dict[str, Content]:
-    """Return what those files held that could be hashed, by path: what `jprep.io.unchanged.expect` takes."""
+def contents_of(files: Iterable[Input]) -> dict[str, ContentHash]:
+    """Return the contents of the files that could be hashed, by path."""
     return {file.path: file.content for file in files if file.content}
 
 
@@ -84,41 +84,41 @@ def refuse_changed(file: Input) -> None:
     """
     if file.state is None:
         return
-    then, now = (state._replace(inode=0) for state in (file.state, state_of(Path(file.path))))
+    then, now = (state._replace(inode=0) for state in (file.state, file_state(Path(file.path))))
     if now != then and _sha256(file.path, now) != file.sha256:
-        raise changed(file.path)
+        raise input_changed(file.path)
 
 
 @lru_cache
-def _sha256(path: str, state: State) -> str:
+def _sha256(path: str, state: FileState) -> str:
     """Hash a file once in each state that it is in."""
     return _hashed(path).sha256
 
 
-def _look_at(path: str, known: dict[str, Content], cache: Path) -> Input:
+def _look_at(path: str, known: dict[str, ContentHash], cache: Path) -> Input:
     name = "stdin" if path == STDIN else path.rstrip("/").rpartition("/")[2]
     size = size_of(path)
     if path == STDIN or (is_local(path) and size is None):  # a named pipe would be empty once it was hashed
         return Input(path, name, 0)
     if not is_local(path):
         return Input(path, name, size or 0, _hashed(path))
-    state = state_of(Path(path))
+    state = file_state(Path(path))
     key = "|".join(map(str, (os.path.realpath(path), *state)))
     if key not in known:
         known[key] = _hashed(path)
-        if state_of(Path(path)) != state:
-            raise changed(path)
-        write_atomic(cache, seal(known))
+        if file_state(Path(path)) != state:
+            raise input_changed(path)
+        write_atomic(cache, encode_checksummed(known))
     return Input(path, name, state.size, known[key], state)
 
 
-def _remembered(cache: Path) -> dict[str, Content]:
+def _remembered(cache: Path) -> dict[str, ContentHash]:
     try:
-        return unseal(read_existing(cache) or b"", dict[str, Content])
+        return decode_checksummed(read_if_exists(cache) or b"", dict[str, ContentHash])
     except ValueError:  # then the files are hashed again
         return {}
 
 
-def _hashed(path: str) -> Content:
+def _hashed(path: str) -> ContentHash:
     with open_raw(path) as file:
-        return content_of(file)
+        return hash_content(file)

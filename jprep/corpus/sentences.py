@@ -76,7 +76,7 @@ _BEGINNING = re.compile(rf"{_SPACES}(?:{_BEGINS})")
 _SOLID = re.compile(r"\S")
 
 
-class Rules(Splitter):
+class RuleSplitter(Splitter):
     """Splits by rules. Neither brackets nor sentences reach from one line into the next."""
 
     name = "rules"
@@ -88,7 +88,7 @@ class Rules(Splitter):
         return SENTENCE.join(_cut(text, ends)) if ends else text
 
 
-class Unsplit(Splitter):
+class NoSplitter(Splitter):
     """Leaves each paragraph one sentence."""
 
     name = "none"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from jprep.corpus.dedup.hashes import HASHES, HashWriter
 from jprep.corpus.document import SENTENCE, WORD, Document, Reject, Tally
+from jprep.corpus.processing import segment_documents
 from jprep.corpus.step import Segmenter
-from jprep.corpus.steps import mark_words
-from jprep.corpus.store import DOCUMENTS, DOCUMENTS_SUFFIX, REJECTS, REJECTS_SUFFIX, Written, writing
+from jprep.corpus.store import DOCUMENTS, DOCUMENTS_SUFFIX, REJECTS, REJECTS_SUFFIX, Written, row_writer
 from jprep.engine.stage import Output, Result
 
 _BATCH = 500_000  # characters segmented and written at a time
@@ -40,7 +40,7 @@ class Sink:
 
     def flush(self) -> None:
         """Segment, measure and write the documents that were taken."""
-        mark_words(self._batch, self._segmenter)
+        segment_documents(self._batch, self._segmenter)
         for doc in self._batch:
             _measure(doc, self.counts, segmented=self._segmenter.marks)
             if self._hashes:
@@ -75,8 +75,8 @@ def sink(
     """
     stage, _, task = name.partition("/")
     with (
-        writing(root, f"{folder}{DOCUMENTS}/{task}{DOCUMENTS_SUFFIX}", Document, about) as kept,
-        writing(root, f"{REJECTS}/{stage}-{task}{REJECTS_SUFFIX}", Reject, about) as refused,
+        row_writer(root, f"{folder}{DOCUMENTS}/{task}{DOCUMENTS_SUFFIX}", Document, about) as kept,
+        row_writer(root, f"{REJECTS}/{stage}-{task}{REJECTS_SUFFIX}", Reject, about) as refused,
     ):
         taken = Sink(kept, refused, segmenter, hashes)
         yield taken

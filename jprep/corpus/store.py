@@ -13,8 +13,8 @@ from jprep.corpus.document import Document, Reject
 from jprep.engine import manifest
 from jprep.engine.stage import Output
 from jprep.errors import ConfigError, JprepError
-from jprep.io.atomic import atomic, sha256_of
-from jprep.io.verified import verified
+from jprep.io.atomic import atomic_path, file_sha256
+from jprep.io.verified_files import verify_file
 
 FORMAT = 2
 """Of the files of a corpus; part of its fingerprint.
@@ -135,7 +135,7 @@ class Writer:
         if not self._rows:
             return
         if self._parquet is None:
-            self._parquet = _open_parquet(self._stack.enter_context(atomic(self._path)), self._kind, self._about)
+            self._parquet = _open_parquet(self._stack.enter_context(atomic_path(self._path)), self._kind, self._about)
             self._stack.callback(self._parquet.close)
         schema = _schema(self._kind)
         columns = [pa.array([_cell(row, field.name) for row in self._rows], field.type) for field in schema]
@@ -158,7 +158,9 @@ class Written(msgspec.Struct):
 
 
 @contextlib.contextmanager
-def writing(root: Path, path: str, kind: type[Document] | type[Reject], about: Mapping[str, str]) -> Iterator[Written]:
+def row_writer(
+    root: Path, path: str, kind: type[Document] | type[Reject], about: Mapping[str, str]
+) -> Iterator[Written]:
     """Write a file that is committed at the end of the block; where nothing was added there is no file.
 
     Args:
@@ -173,7 +175,7 @@ def writing(root: Path, path: str, kind: type[Document] | type[Reject], about: M
         yield written
         writer.flush()
     if writer.written:
-        written.output = Output(path, writer.written, sha256_of(root / path))
+        written.output = Output(path, writer.written, file_sha256(root / path))
 
 
 def read_rows(
@@ -195,7 +197,7 @@ def read_rows(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    path = verified(folder / file.path, file.sha256, fix)
+    path = verify_file(folder / file.path, file.sha256, fix)
     names = kind.__struct_fields__ if columns is None else columns
     absent = {name: "" for name in kind.__struct_fields__ if name not in names and name != "meta"}
     try:

@@ -9,16 +9,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from jprep.corpus.config import StepRef, make_step
 from jprep.corpus.dedup.exact import drops_of
 from jprep.corpus.document import Document
-from jprep.corpus.recipe import StepRef, make_step
+from jprep.corpus.processing import describe_step, drop_lines, reject, take_tally
 from jprep.corpus.sink import sink
 from jprep.corpus.step import Segmenter
-from jprep.corpus.steps import describe, drop_lines, reject, take_tally
 from jprep.corpus.store import DOCUMENTS, TOTAL, read_rows
 from jprep.engine.stage import Output, Receipt, Result, Stage, Task
-from jprep.io.atomic import atomic
-from jprep.io.verified import RUN_AGAIN, verified
+from jprep.io.atomic import atomic_path
+from jprep.io.verified_files import RUN_AGAIN, verify_file
 
 
 class WordsStage(Stage):
@@ -75,7 +75,7 @@ class WordsStage(Stage):
         shard, output, counts = task.payload
         drops = drops_of(shard, root, self._drops)
         if not drops and not self._step.marks:
-            verified(root / output.path, output.sha256)
+            verify_file(root / output.path, output.sha256)
             return _as_it_is(root, output, counts)
         with sink(root, "", f"{self.name}/{task.id}", self._step, self._about) as taken:
             for row, doc in enumerate(read_rows(root, output, Document, fix=RUN_AGAIN)):
@@ -98,7 +98,7 @@ def describe_segmenter(ref: StepRef) -> dict[str, Any]:
     """What a corpus's manifest says of its segmenter; an error if it is not installed."""
     step = make_step("segmenter", ref)
     try:
-        return describe(step)
+        return describe_step(step)
     finally:
         step.close()
 
@@ -106,7 +106,7 @@ def describe_segmenter(ref: StepRef) -> dict[str, Any]:
 def _as_it_is(root: Path, output: Output, counts: dict[str, int]) -> Result:
     """Give a file that needs no change its lasting place, without writing it again where the file system can."""
     path = f"{DOCUMENTS}/{Path(output.path).name}"
-    with atomic(root / path) as temporary:
+    with atomic_path(root / path) as temporary:
         try:
             os.link(root / output.path, temporary)
         except OSError:

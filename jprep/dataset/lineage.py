@@ -9,22 +9,22 @@ from typing import Any
 
 import msgspec
 
-from jprep.corpus.corpus import Corpus
+from jprep.corpus.api import Corpus
 from jprep.corpus.document import Document
 from jprep.corpus.store import MANIFEST, read_rows
-from jprep.dataset.indexed import Indexed
-from jprep.dataset.spec import Dataset, Part, read_dataset, verify_split
-from jprep.dataset.splitting import Splitting
+from jprep.dataset.indexed.split import IndexedSplit
+from jprep.dataset.manifest import DatasetManifest, ShardRange, read_dataset, verify_split
+from jprep.dataset.preprocessing.validation_split import ValidationSplit
 from jprep.engine.stage import Output
 from jprep.errors import ConfigError, MismatchError
-from jprep.tokenizer.card import CARD, read_card
+from jprep.tokenizer.card import CARD_JSON, read_card
 from jprep.tokenizer.tokenizer import Tokenizer
 
 AROUND = 20
 """Tokens shown on each side of one."""
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class DocumentLocation(msgspec.Struct, frozen=True, kw_only=True):
     """A document of a dataset, and where it came from.
 
     Attributes:
@@ -44,7 +44,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     number: int
 
 
-class Origin(msgspec.Struct, frozen=True, kw_only=True):
+class DocumentOrigin(msgspec.Struct, frozen=True, kw_only=True):
     """What a corpus knows of a document.
 
     Attributes:
@@ -61,7 +61,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     about: dict[str, Any]
 
 
-def open_split(folder: Path, dataset: Dataset, split: str) -> Indexed:
+def open_split(folder: Path, dataset: DatasetManifest, split: str) -> IndexedSplit:
     """A dataset's split.
 
     Raises:
@@ -73,10 +73,12 @@ def open_split(folder: Path, dataset: Dataset, split: str) -> Indexed:
         fix = f"there are: {', '.join(each.name for each in dataset.splits)}"
         raise ConfigError(f"this dataset has no split {split!r}", where=str(folder), fix=fix)
     verify_split(folder, found)
-    return Indexed(folder / split, dataset.dtype)
+    return IndexedSplit(folder / split, dataset.dtype)
 
 
-def place_of(folder: Path, split: str, *, token: int | None = None, document: int | None = None) -> Place:
+def locate_document(
+    folder: Path, split: str, *, token: int | None = None, document: int | None = None
+) -> DocumentLocation:
     """The document that a token lies in, or the one of a number.
 
     Args:
@@ -100,7 +102,7 @@ def place_of(folder: Path, split: str, *, token: int | None = None, document: in
     number %= len(indexed)
     part = _part_of(dataset, split, number)
     before = part.documents[split][0]
-    return Place(
+    return DocumentLocation(
         split=split,
         document=number,
         tokens=(first, end),
@@ -110,20 +112,20 @@ def place_of(folder: Path, split: str, *, token: int | None = None, document: in
     )
 
 
-def _part_of(dataset: Dataset, split: str, document: int) -> Part:
+def _part_of(dataset: DatasetManifest, split: str, document: int) -> ShardRange:
     return next(part for part in dataset.parts if part.documents[split][0] <= document < part.documents[split][1])
 
 
-def find_corpus(folder: Path, dataset: Dataset) -> Path | None:
+def find_corpus(folder: Path, dataset: DatasetManifest) -> Path | None:
     """Return the corpus that a dataset was made of, if it is near: only its fingerprint tells it from others."""
     mark = dataset.made_from["corpus"]["fingerprint"]
     return _nearby(folder, "corpus", MANIFEST, lambda place: Corpus(place).manifest.fingerprint == mark)
 
 
-def find_tokenizer(folder: Path, dataset: Dataset) -> Path | None:
+def find_tokenizer(folder: Path, dataset: DatasetManifest) -> Path | None:
     """Return the tokenizer that a dataset was packed with, if it is near."""
     mark = dataset.made_from["tokenizer"]["fingerprint"]
-    return _nearby(folder, "tokenizer", CARD, lambda place: read_card(place).fingerprint == mark)
+    return _nearby(folder, "tokenizer", CARD_JSON, lambda place: read_card(place).fingerprint == mark)
 
 
 def _nearby(folder: Path, usual: str, manifest: str, fits: Callable[[Path], bool]) -> Path | None:
@@ -143,7 +145,7 @@ def _holding(folder: Path, manifest: str, pattern: str) -> list[Path]:
     return []
 
 
-def origin_of(dataset: Dataset, place: Place, corpus: Path) -> Origin:
+def find_origin(dataset: DatasetManifest, place: DocumentLocation, corpus: Path) -> DocumentOrigin:
     """Look a document up in the corpus that the dataset was made of.
 
     Raises:
@@ -154,19 +156,21 @@ def origin_of(dataset: Dataset, place: Place, corpus: Path) -> Origin:
     if Corpus(corpus).manifest.fingerprint != dataset.made_from["corpus"]["fingerprint"]:
         raise MismatchError("this dataset was made of another corpus", where=str(corpus), fix=fix)
     made_from = dataset.made_from
-    splitting = Splitting(made_from["config"]["validation"], made_from.get("split_by_text", ()))
+    splitting = ValidationSplit(made_from["config"]["validation"], made_from.get("split_by_text", ()))
     part, left = Output(place.part, 0, place.sha256), place.number
     columns = {"title", "url", "source", *splitting.columns}
     for row, doc in enumerate(read_rows(corpus, part, Document, sorted(columns), fix=fix)):
         if splitting.split_of(doc) == place.split:
             if not left:
                 about = next(source for source in dataset.sources if source["name"] == doc.source)
-                return Origin(id=doc.id, title=doc.title, url=doc.url, source=doc.source, row=row, about=about)
+                return DocumentOrigin(id=doc.id, title=doc.title, url=doc.url, source=doc.source, row=row, about=about)
             left -= 1
     raise MismatchError("the part has fewer documents than were packed", where=str(corpus / place.part))
 
 
-def text_around(folder: Path, dataset: Dataset, place: Place, token: int, tokenizer: Path) -> tuple[str, str, str]:
+def text_around(
+    folder: Path, dataset: DatasetManifest, place: DocumentLocation, token: int, tokenizer: Path
+) -> tuple[str, str, str]:
     """The text before a token, its own, and the text after it, within its document.
 
     Raises:

@@ -6,33 +6,33 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from jprep.corpus.corpus import Corpus
-from jprep.dataset.encoder import Encoder
-from jprep.dataset.encoding import Encoding, count_of
-from jprep.dataset.indexed import SUFFIXES
-from jprep.dataset.joining import Joining
-from jprep.dataset.spec import (
+from jprep.corpus.api import Corpus
+from jprep.dataset.indexed.split import SUFFIXES
+from jprep.dataset.manifest import (
     FORMAT,
     SPLITS,
     TRAIN,
     VALIDATION,
-    Dataset,
     DatasetConfig,
-    Part,
+    DatasetManifest,
+    ShardRange,
     Split,
     read_dataset,
     verify_split,
     write_dataset,
 )
-from jprep.dataset.splitting import Splitting
+from jprep.dataset.preprocessing.document_encoder import DocumentEncoder
+from jprep.dataset.preprocessing.encode import EncodeStage, count_name
+from jprep.dataset.preprocessing.merge import MergeStage
+from jprep.dataset.preprocessing.validation_split import ValidationSplit
 from jprep.engine.fingerprint import differences, fingerprint, plain
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import DATASET as KIND
 from jprep.engine.output_kinds import STATE
-from jprep.engine.run import Executor, Progress, add_up, refuse_other, run_stage
+from jprep.engine.runner import Executor, ProgressReporter, refuse_mismatch, run_stage, sum_counts
 from jprep.engine.stage import Output, Receipt, Stage
 from jprep.errors import ConfigError
-from jprep.tokenizer.serving import SPM, TOKENIZER
+from jprep.tokenizer.formats.tokenizer_json import SENTENCEPIECE_MODEL, TOKENIZER_JSON
 from jprep.tokenizer.tokenizer import Tokenizer
 
 VERSION = 1
@@ -48,10 +48,10 @@ def pack(
     config: DatasetConfig,
     folder: Path,
     executor: Executor,
-    progress: Progress,
+    progress: ProgressReporter,
     *,
     restart: bool = False,
-) -> Dataset:
+) -> DatasetManifest:
     """Pack a corpus, or bring a packing that was begun to its end, or see that it is whole.
 
     Args:
@@ -69,19 +69,19 @@ def pack(
             than a dataset.
         JprepError: see its kinds; what was encoded stays, and the same call goes on.
     """
-    out = output_directory(folder)
+    out = dataset_directory(folder)
     out.check()
-    plan = Plan(corpus, tokenizer_folder, config)
+    plan = PackPlan(corpus, tokenizer_folder, config)
     with out.claim():
         return _Packing(plan, out, executor, progress).run(restart=restart)
 
 
-def output_directory(folder: Path) -> OutputDirectory:
+def dataset_directory(folder: Path) -> OutputDirectory:
     """Return the directory of a dataset, which knows the names of its files."""
     return OutputDirectory(folder, KIND, files=_FILES)
 
 
-class Plan:
+class PackPlan:
     """What would be packed, checked: everything that can be found wrong beforehand is.
 
     Args:
@@ -106,10 +106,10 @@ class Plan:
     def __init__(self, corpus: Corpus, tokenizer_folder: Path, config: DatasetConfig) -> None:
         self.corpus, self.config = corpus, config
         self.tokenizer = Tokenizer(tokenizer_folder)
-        self.encoder = Encoder(self.tokenizer)
+        self.encoder = DocumentEncoder(self.tokenizer)
         self.splits = [TRAIN, VALIDATION] if config.validation else [TRAIN]
         _refuse_unfit(corpus, self.tokenizer)
-        self.splitting = Splitting.of_corpus(config.validation, corpus.manifest)
+        self.splitting = ValidationSplit.of_corpus(config.validation, corpus.manifest)
         _refuse_empty(corpus, self.splitting, self.splits)
         manifest, card = corpus.manifest, self.tokenizer.card
         parts = [part.sha256 for part in manifest.parts]
@@ -128,7 +128,11 @@ class Plan:
 
 
 def _model_files(tokenizer: Tokenizer) -> dict[str, str]:
-    return {name: tokenizer.card.files[name] for name in (TOKENIZER, SPM) if name in tokenizer.card.files}
+    return {
+        name: tokenizer.card.files[name]
+        for name in (TOKENIZER_JSON, SENTENCEPIECE_MODEL)
+        if name in tokenizer.card.files
+    }
 
 
 def _refuse_unfit(corpus: Corpus, tokenizer: Tokenizer) -> None:
@@ -150,7 +154,7 @@ def _refuse_unfit(corpus: Corpus, tokenizer: Tokenizer) -> None:
         raise ConfigError(what, where=where, fix=fix)
 
 
-def _refuse_empty(corpus: Corpus, splitting: Splitting, splits: list[str]) -> None:
+def _refuse_empty(corpus: Corpus, splitting: ValidationSplit, splits: list[str]) -> None:
     """Refuse to make an empty split; documents are looked at until each has one."""
     missing = set(splits)
     for document in corpus.documents(splitting.columns):
@@ -168,11 +172,11 @@ def _refuse_empty(corpus: Corpus, splitting: Splitting, splits: list[str]) -> No
 class _Packing:
     """One run of `pack`, under the folder's lock."""
 
-    def __init__(self, plan: Plan, out: OutputDirectory, executor: Executor, progress: Progress) -> None:
+    def __init__(self, plan: PackPlan, out: OutputDirectory, executor: Executor, progress: ProgressReporter) -> None:
         self._plan, self._out, self._folder = plan, out, out.path
         self._executor, self._progress = executor, progress
 
-    def run(self, *, restart: bool) -> Dataset:
+    def run(self, *, restart: bool) -> DatasetManifest:
         """Pack."""
         self._out.remove_leftovers()
         if restart:
@@ -180,9 +184,9 @@ class _Packing:
         if self._out.finished:
             return self._finished()
         plan = self._plan
-        place = f"{STATE}/{Encoding.name}/"
-        encoded = self._stage(Encoding(plan.corpus, plan.tokenizer.folder, plan.splitting, plan.made_from, place))
-        joined = self._stage(Joining(encoded, plan.splits, plan.encoder.dtype, plan.made_from))
+        place = f"{STATE}/{EncodeStage.name}/"
+        encoded = self._stage(EncodeStage(plan.corpus, plan.tokenizer.folder, plan.splitting, plan.made_from, place))
+        joined = self._stage(MergeStage(encoded, plan.splits, plan.encoder.dtype, plan.made_from))
         dataset = self._seal(encoded, {receipt.task: receipt.outputs for receipt in joined})
         self._out.remove_state()
         return dataset
@@ -190,19 +194,19 @@ class _Packing:
     def _stage(self, stage: Stage) -> list[Receipt]:
         return run_stage(stage, self._folder, self._out.state / stage.name, self._executor, self._progress)
 
-    def _finished(self) -> Dataset:
+    def _finished(self) -> DatasetManifest:
         """The manifest that stands, if it says just what this call would, and its files stand."""
         dataset = read_dataset(self._folder)
-        refuse_other(self._plan.made_from, dataset.made_from, self._folder)
+        refuse_mismatch(self._plan.made_from, dataset.made_from, self._folder)
         for split in dataset.splits:
             verify_split(self._folder, split)
         self._out.remove_state()
         return dataset
 
-    def _seal(self, encoded: list[Receipt], files: dict[str, list[Output]]) -> Dataset:
+    def _seal(self, encoded: list[Receipt], files: dict[str, list[Output]]) -> DatasetManifest:
         plan, manifest = self._plan, self._plan.corpus.manifest
-        mark, counts = fingerprint(plan.made_from), add_up([receipt.counts for receipt in encoded])
-        dataset = Dataset(
+        mark, counts = fingerprint(plan.made_from), sum_counts([receipt.counts for receipt in encoded])
+        dataset = DatasetManifest(
             jprep=version("jprep"),
             format=FORMAT,
             name=manifest.name,
@@ -214,7 +218,7 @@ class _Packing:
             end=plan.encoder.end,
             newline=plan.encoder.newline,
             splits=[
-                Split(name, counts[count_of(name, "documents")], counts[count_of(name, "tokens")], files[name])
+                Split(name, counts[count_name(name, "documents")], counts[count_name(name, "tokens")], files[name])
                 for name in plan.splits
             ],
             parts=_parts(manifest.parts, encoded, plan.splits),
@@ -225,16 +229,16 @@ class _Packing:
         return dataset
 
 
-def _parts(files: list[Output], encoded: list[Receipt], splits: list[str]) -> list[Part]:
+def _parts(files: list[Output], encoded: list[Receipt], splits: list[str]) -> list[ShardRange]:
     """Which documents and tokens came from which part of the corpus."""
-    parts, at = list[Part](), dict.fromkeys((count_of(split, what) for split in SPLITS for what in _RANGES), 0)
+    parts, at = list[ShardRange](), dict.fromkeys((count_name(split, what) for split in SPLITS for what in _RANGES), 0)
     for file, receipt in zip(files, encoded, strict=True):
         ends = {name: start + receipt.counts.get(name, 0) for name, start in at.items()}
         ranges = {
-            what: {split: (at[count_of(split, what)], ends[count_of(split, what)]) for split in splits}
+            what: {split: (at[count_name(split, what)], ends[count_name(split, what)]) for split in splits}
             for what in _RANGES
         }
-        parts.append(Part(file.path, file.sha256, **ranges))
+        parts.append(ShardRange(file.path, file.sha256, **ranges))
         at = ends
     return parts
 

@@ -7,11 +7,11 @@ from threading import TIMEOUT_MAX
 from typing import NamedTuple
 
 from jprep.doctor import backends, machine, segmenters
-from jprep.doctor.patience import within
+from jprep.doctor.time_limit import run_with_limit
 from jprep.train.backend import Finding
 
 
-class Section(NamedTuple):
+class CheckGroup(NamedTuple):
     """Findings on one subject."""
 
     title: str
@@ -19,25 +19,25 @@ class Section(NamedTuple):
 
 
 _MACHINE: dict[str, Callable[[], list[Finding]]] = {
-    "Python": machine.python,
-    "machine": machine.resources,
-    "disk": machine.disks,
-    "accelerators": machine.accelerators,
+    "Python": machine.check_python,
+    "machine": machine.check_resources,
+    "disk": machine.check_disks,
+    "accelerators": machine.check_accelerators,
 }
 _LOOKS = _MACHINE | {
-    "segmenters": segmenters.segmenters,
-    "plugins": backends.found_plugins,
-    "backends": backends.backends,
+    "segmenters": segmenters.check_segmenters,
+    "plugins": backends.check_plugins,
+    "backends": backends.check_backends,
 }
 _LIMITS = {"backends": TIMEOUT_MAX}  # each backend has a limit of its own
 
 
-def examine() -> list[Section]:
+def examine() -> list[CheckGroup]:
     """Check everything. A check that hangs is abandoned, and whatever fails is a finding."""
-    return [Section(title, within(look, title, _LIMITS.get(title))) for title, look in _LOOKS.items()]
+    return [CheckGroup(title, run_with_limit(look, title, _LIMITS.get(title))) for title, look in _LOOKS.items()]
 
 
-def examine_for(backend: str, overrides: Iterable[str] = ()) -> list[Section]:
+def examine_backend(backend: str, overrides: Iterable[str] = ()) -> list[CheckGroup]:
     """Look at the machine, and at one backend with options of its own.
 
     Args:
@@ -47,5 +47,8 @@ def examine_for(backend: str, overrides: Iterable[str] = ()) -> list[Section]:
     Raises:
         ConfigError: there is no such backend or option.
     """
-    found = backends.backend(backend, overrides)
-    return [*(Section(title, within(look, title)) for title, look in _MACHINE.items()), Section("backend", found)]
+    found = backends.check_backend(backend, overrides)
+    return [
+        *(CheckGroup(title, run_with_limit(look, title)) for title, look in _MACHINE.items()),
+        CheckGroup("backend", found),
+    ]

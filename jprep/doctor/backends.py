@@ -6,28 +6,28 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from jprep.doctor.patience import within
+from jprep.doctor.time_limit import run_with_limit
 from jprep.errors import JprepError
 from jprep.plugins import plugins
-from jprep.plugins.manager import Found
-from jprep.train.backend import Backend, Finding, home_of
-from jprep.train.environments import place_of, python_of, read_stamp
-from jprep.train.launching import half_and_options, light_half
-from jprep.train.packages import install_command
-from jprep.train.probe import NotInstalledError
+from jprep.plugins.manager import PluginInfo
+from jprep.train.backend import Backend, Finding, environment_of
+from jprep.train.launcher.backend_packages import install_command
+from jprep.train.launcher.environments import environment_path, read_stamp, worker_python
+from jprep.train.launcher.import_probe import NotInstalledError
+from jprep.train.launcher.launch import load_backend, load_backend_and_options
 
 
-def backends() -> list[Finding]:
+def check_backends() -> list[Finding]:
     """What each backend finds with its default options, and where it is installed."""
     names = plugins().names("backend")
     if not names:
         fix = f"{install_command('torch')} && jprep backends install torch"
         what = "none is installed: corpora, tokenizers and datasets can be made, models cannot be trained"
         return [Finding(what, "note", fix)]
-    return [finding for name in names for finding in within(partial(_default, name), name)]
+    return [finding for name in names for finding in run_with_limit(partial(_default, name), name)]
 
 
-def backend(name: str, overrides: Iterable[str] = ()) -> list[Finding]:
+def check_backend(name: str, overrides: Iterable[str] = ()) -> list[Finding]:
     """What one backend finds, and where it is installed.
 
     Args:
@@ -37,15 +37,15 @@ def backend(name: str, overrides: Iterable[str] = ()) -> list[Finding]:
     Raises:
         ConfigError: there is no such backend, it has no such option, or a value is of the wrong type.
     """
-    return within(partial(_backend, *half_and_options(name, overrides)), name)
+    return run_with_limit(partial(_backend, *load_backend_and_options(name, overrides)), name)
 
 
-def found_plugins() -> list[Finding]:
+def check_plugins() -> list[Finding]:
     """Plugins, those that could not be loaded with the reason."""
     return [_plugin(one) for one in plugins().found]
 
 
-def _plugin(found: Found) -> Finding:
+def _plugin(found: PluginInfo) -> Finding:
     if not found.error:
         return Finding(f"{found.name} ({found.version})")
     fix = f"pip install --upgrade {found.version.partition(' ')[0] or found.name}"
@@ -54,10 +54,10 @@ def _plugin(found: Found) -> Finding:
 
 def _default(name: str) -> list[Finding]:
     """A backend that is not installed is worth a note, not an error."""
-    half = light_half(name)
+    half = load_backend(name)
     found = _backend(half, half.Options())
     try:
-        python_of(half)
+        worker_python(half)
     except NotInstalledError:
         return [Finding(one.what, "note" if one.level == "error" else one.level, one.fix) for one in found]
     except JprepError:  # found says why
@@ -66,8 +66,8 @@ def _default(name: str) -> list[Finding]:
 
 
 def _backend(half: Backend, options: Any) -> list[Finding]:
-    home = home_of(half, options)
-    places = ((place, read_stamp(place)) for place in map(place_of, (home.name, *home.also)))
+    home = environment_of(half, options)
+    places = ((place, read_stamp(place)) for place in map(environment_path, (home.name, *home.also)))
     own = next(([Finding(f"in {place}, with Python {stamp.python}")] for place, stamp in places if stamp), [])
     return [_named(half.name, finding) for finding in (*own, *half.check(options))]
 

@@ -12,10 +12,10 @@ from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
-from jprep.io.machine import cores, memory
-from jprep.train import host
+from jprep.io.machine import cpu_count, memory
 from jprep.train.backend import Finding
-from jprep.train.environments import VARIABLE, default_folder
+from jprep.train.launcher.environments import ENVIRONMENTS_VARIABLE, default_environment_folder
+from jprep.train.planning import host
 
 _GIB = 1 << 30
 _LITTLE_MEMORY = 2 * _GIB
@@ -27,7 +27,7 @@ _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _TPUS = ("/dev/accel[0-9]*", "/dev/vfio/[0-9]*")
 
 
-def python() -> list[Finding]:
+def check_python() -> list[Finding]:
     """Which Python, which jprep."""
     return [
         Finding(f"Python {platform.python_version()}, {sys.executable}"),
@@ -35,21 +35,26 @@ def python() -> list[Finding]:
     ]
 
 
-def resources() -> list[Finding]:
+def check_resources() -> list[Finding]:
     """Cores and memory, as far as a container leaves them."""
-    return [_cores(cores(), _quota()), _memory(memory())]
+    return [_cores(cpu_count(), _quota()), _memory(memory())]
 
 
-def disks() -> list[Finding]:
+def check_disks() -> list[Finding]:
     """Where outputs, temporary files and backends' environments go."""
     return [
         _disk("outputs (--work)", Path.cwd(), _ROOM_FOR_WORK, "--work DIR on a disk with more room"),
         _disk("temporary files", Path(tempfile.gettempdir()), _ROOM_FOR_TEMPORARY, "export TMPDIR=DIR"),
-        _disk("backends' environments", default_folder(), _ROOM_FOR_BACKENDS, f"export {VARIABLE}=DIR"),
+        _disk(
+            "backends' environments",
+            default_environment_folder(),
+            _ROOM_FOR_BACKENDS,
+            f"export {ENVIRONMENTS_VARIABLE}=DIR",
+        ),
     ]
 
 
-def accelerators() -> list[Finding]:
+def check_accelerators() -> list[Finding]:
     """GPUs by their driver, TPUs by their device files."""
     found = [Finding(f"{one.name}, {_size(one.memory)}") for one in host.accelerators()]
     tpus = [path for pattern in _TPUS for path in sorted(Path("/").glob(pattern[1:]))]

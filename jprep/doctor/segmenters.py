@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from jprep.corpus.config import CorpusConfig, make_step, step_name
 from jprep.corpus.document import WORD
-from jprep.corpus.recipe import CorpusConfig, make_step, step_name
-from jprep.doctor.patience import within
+from jprep.doctor.time_limit import run_with_limit
 from jprep.errors import JprepError
 from jprep.plugins import plugins
 from jprep.train.backend import Finding
@@ -17,14 +17,14 @@ _SECONDS = 60.0
 _SHOWN = 40  # characters of a version, which may be a file's hash
 
 
-def segmenters() -> list[Finding]:
+def check_segmenters() -> list[Finding]:
     """All that there are. The one that recipes take by default has to work; without the others something else does."""
     default = step_name(CorpusConfig().segmenter)
     names = sorted(plugins().names("segmenter"), key=lambda name: (name != default, name))
     return [
         finding
         for name in names
-        for finding in within(partial(_try, name, "error" if name == default else "note"), name, _SECONDS)
+        for finding in run_with_limit(partial(_try, name, "error" if name == default else "note"), name, _SECONDS)
     ]
 
 

@@ -29,10 +29,10 @@ def differences(ours: Any, theirs: Any, path: str = "") -> Iterator[str]:
         for number, (one, other) in enumerate(zip(ours, theirs, strict=True)):
             yield from differences(one, other, f"{path}.{number}")
     elif ours != theirs:
-        yield f"{path}: was {short(theirs)}, is {short(ours)}"
+        yield f"{path}: was {abbreviate(theirs)}, is {abbreviate(ours)}"
 
 
-def short(value: Any) -> str:
+def abbreviate(value: Any) -> str:
     """Return a value as JSON, cut to 80 characters."""
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= 80 else text[:79] + "…"

@@ -12,9 +12,9 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from jprep.engine.run import Job
+from jprep.engine.runner import TaskRunner
 from jprep.engine.stage import Receipt, Task
-from jprep.engine.worker import attempt, receive, send
+from jprep.engine.worker import receive, run_task, send
 from jprep.errors import Interrupted, JprepError
 
 _ATTEMPTS = 2  # a task whose worker was killed gets one more chance: often its neighbour had eaten the memory
@@ -32,7 +32,7 @@ class Local:
         self._workers, self._stopping = workers, stopping
         self._idle: list[_Worker] = []
 
-    def map(self, job: Job, tasks: Iterator[Task]) -> Iterator[tuple[Task, Receipt]]:
+    def map(self, job: TaskRunner, tasks: Iterator[Task]) -> Iterator[tuple[Task, Receipt]]:
         """Run the tasks; the first failure ends the run once the tasks under way are committed.
 
         Raises:
@@ -46,10 +46,10 @@ class Local:
             return self._alone(job, tasks)
         return _Run(job, tasks, self._idle, self._workers, self._stopping).results()
 
-    def _alone(self, job: Job, tasks: Iterator[Task]) -> Iterator[tuple[Task, Receipt]]:
+    def _alone(self, job: TaskRunner, tasks: Iterator[Task]) -> Iterator[tuple[Task, Receipt]]:
         for task in tasks:
             _go_on(self._stopping)
-            answer = attempt(job, task)
+            answer = run_task(job, task)
             if isinstance(answer, JprepError):
                 raise answer
             yield task, answer
@@ -99,9 +99,9 @@ class _Worker:
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, close_fds=False, env=environment | os.environ
         )
-        self._job: Job | None = None
+        self._job: TaskRunner | None = None
 
-    def do(self, job: Job, task: Task) -> Any:
+    def do(self, job: TaskRunner, task: Task) -> Any:
         """Have a task done; the answer is a receipt or an error.
 
         Raises:
@@ -144,7 +144,7 @@ class _Run:
     """
 
     def __init__(
-        self, job: Job, tasks: Iterator[Task], idle: list[_Worker], size: int, stopping: Callable[[], bool]
+        self, job: TaskRunner, tasks: Iterator[Task], idle: list[_Worker], size: int, stopping: Callable[[], bool]
     ) -> None:
         self._job, self._tasks, self._idle, self._stopping = job, tasks, idle, stopping
         self._next = threading.Lock()

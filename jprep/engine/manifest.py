@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeVar
 
-from jprep.engine.sealed import seal, unseal
+from jprep.engine.checksummed_json import decode_checksummed, encode_checksummed
 from jprep.errors import ConfigError, DamagedError
 from jprep.io.atomic import write_atomic
-from jprep.io.failures import system_error
+from jprep.io.os_errors import translate_os_error
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ def read_manifest(path: Path, kind: type[T], *, what: str, command: str, work: s
         MachineError: it cannot be read.
     """
     try:
-        return unseal(path.read_bytes(), kind)
+        return decode_checksummed(path.read_bytes(), kind)
     except (FileNotFoundError, NotADirectoryError) as error:
         fix = f"give the folder of `{command} -o`; if the {work} was stopped, run it again"
         raise ConfigError(f"there is no finished {what} here", where=str(path.parent), fix=fix) from error
@@ -38,9 +38,9 @@ def read_manifest(path: Path, kind: type[T], *, what: str, command: str, work: s
         fix = f"`{command} … --restart` {again} it again"
         raise DamagedError(f"{path.name} cannot be read: {error}", where=str(path.parent), fix=fix) from error
     except OSError as error:
-        raise system_error(error) from error
+        raise translate_os_error(error) from error
 
 
 def write_manifest(path: Path, manifest: object) -> None:
     """Commit a manifest: from now on its folder is whole."""
-    write_atomic(path, seal(manifest, indent=1))
+    write_atomic(path, encode_checksummed(manifest, indent=1))

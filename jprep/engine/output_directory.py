@@ -9,18 +9,18 @@ from collections.abc import Container, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from jprep.engine.output_kinds import STATE, Kind, holds_nothing, outputs_in
+from jprep.engine.output_kinds import STATE, OutputKind, find_outputs, is_unused
 from jprep.errors import ConfigError, Interrupted
 from jprep.io.atomic import (
-    disk_error,
+    final_name,
     missing_folders,
     remove_contents,
-    remove_empty,
-    remove_leftovers,
-    whole_name,
+    remove_empty_folders,
+    remove_temporary_files,
+    write_error,
 )
-from jprep.io.lock import locked
-from jprep.io.paths import is_local
+from jprep.io.inputs.paths import is_local
+from jprep.io.lock import hold_lock
 
 _OTHER_PLACE = "choose another output directory, or move this one away"
 _NAMED = 3  # files that a message names
@@ -47,7 +47,7 @@ class OutputDirectory:
         shared: whether files of the user's may lie there before it is claimed.
     """
 
-    def __init__(self, path: Path, kind: Kind, *, files: tuple[str, ...] = (), shared: bool = False) -> None:
+    def __init__(self, path: Path, kind: OutputKind, *, files: tuple[str, ...] = (), shared: bool = False) -> None:
         self.path, self.kind = path, kind
         self._files, self._shared = files, shared
         self.state = path / STATE
@@ -69,18 +69,18 @@ class OutputDirectory:
         try:
             self._check()
         except OSError as error:
-            raise disk_error(error, self.path) from error
+            raise write_error(error, self.path) from error
 
     def _check(self) -> None:
         if problem := _no_directory(self.path):
             raise self._refusal(f"expected a directory, found {problem}", fix="choose another output directory")
         if not self.path.exists():
             return
-        found = [each for each in outputs_in(self.path) if not (self._shared and each.kind.container)]
+        found = [each for each in find_outputs(self.path) if not (self._shared and each.kind.container)]
         if others := [each for each in found if each.kind is not self.kind]:
             raise self._refusal(f"expected a new directory or a {self.kind.name}, found {others[0]}")
         self._refuse_links()
-        if not (found or self._shared or holds_nothing(self.path)):
+        if not (found or self._shared or is_unused(self.path)):
             names = sorted(each.name for each in self.path.iterdir())
             raise self._refusal(f"this directory holds files that jprep has not written: {_listing(names)}")
 
@@ -102,7 +102,7 @@ class OutputDirectory:
                 self._mark()
                 yield
         finally:
-            remove_empty(made)
+            remove_empty_folders(made)
 
     def refuse_foreign_files(self) -> None:
         """Refuse files that jprep has not written in the folders of outputs that programs read by whole folders.
@@ -112,7 +112,7 @@ class OutputDirectory:
         """
         for folder in self._folders():
             for path in sorted(folder.iterdir()):
-                if not (path.name.startswith(".") or self._is_ours(whole_name(path.name) or path.name, folder)):
+                if not (path.name.startswith(".") or self._is_ours(final_name(path.name) or path.name, folder)):
                     name = path.relative_to(self.path).as_posix()
                     fix = "move it away, or choose another output directory"
                     raise self._refusal(f"jprep has not written {name}, which lies in this {self.kind.name}", fix=fix)
@@ -121,9 +121,9 @@ class OutputDirectory:
         """Delete the temporary files of killed runs, as far as they are of this kind of output."""
         for folder in [self.path, *self._folders()]:
             for path in _files_in(folder):
-                if self._is_ours(whole_name(path.name), path.parent):
+                if self._is_ours(final_name(path.name), path.parent):
                     path.unlink(missing_ok=True)
-        remove_leftovers(self.state)
+        remove_temporary_files(self.state)
 
     def files(self) -> list[Path]:
         """Return what was written, but for the manifest."""
@@ -183,16 +183,16 @@ class OutputDirectory:
                 raise self._refusal(f"{name} is a symbolic link to {path.readlink()}", fix=fix)
 
     def _locked(self) -> contextlib.AbstractContextManager[None]:
-        return locked(self.path / self.kind.lock, where=self.path, keep=not self._shared)
+        return hold_lock(self.path / self.kind.lock, where=self.path, keep=not self._shared)
 
     def _mark(self) -> None:
         """Write the kind's name into the lock file, where nothing else tells the kind."""
         lock = self.path / self.kind.lock
-        if self.kind.marked and not outputs_in(self.path):
+        if self.kind.marked and not find_outputs(self.path):
             try:
                 lock.write_text(f"{self.kind.name}\n", encoding="utf-8")
             except OSError as error:
-                raise disk_error(error, lock) from error
+                raise write_error(error, lock) from error
 
     @contextlib.contextmanager
     def _left_clean(self) -> Iterator[None]:
@@ -232,7 +232,7 @@ def check_output_file(path: Path) -> None:
     try:
         problem = _no_file(path)
     except OSError as error:
-        raise disk_error(error, path) from error
+        raise write_error(error, path) from error
     if problem:
         raise ConfigError(f"expected a file, found {problem}", where=str(path), fix="choose another output file")
 
@@ -273,14 +273,14 @@ def _no_directory(path: Path) -> str:
 
 def _no_file(path: Path) -> str:
     if path.is_dir():
-        return f"a directory ({', '.join(map(str, outputs_in(path))) or 'of other files'})"
+        return f"a directory ({', '.join(map(str, find_outputs(path))) or 'of other files'})"
     if path.is_symlink() and not path.exists():
         return f"a symbolic link to {path.readlink()}, which does not exist"
     if not path.exists():
         return ""
     if not path.is_file():
         return "a device or a pipe"
-    inside = ((folder, found) for folder in path.resolve().parents[:_DEPTH] for found in outputs_in(folder))
+    inside = ((folder, found) for folder in path.resolve().parents[:_DEPTH] for found in find_outputs(folder))
     owner = next((each for each in inside if not each[1].kind.container), None)
     return f"a file of {owner[1]} in {owner[0]}" if owner else ""
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from jprep.io.atomic import whole_name
+from jprep.io.atomic import final_name
 
 STATE = ".state"
 """The folder in an output directory that holds unfinished work; only the lock is left once the output is finished."""
@@ -15,7 +15,7 @@ HASH_CACHE = f"{STATE}/inputs.json"
 """Remembers hashes of inputs; it says nothing about what kind of output is made of them."""
 
 
-class Kind(msgspec.Struct, frozen=True, kw_only=True):
+class OutputKind(msgspec.Struct, frozen=True, kw_only=True):
     """A kind of output.
 
     Attributes:
@@ -42,17 +42,21 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     unfinished: tuple[str, ...] = ()
 
 
-CORPUS = Kind(
+CORPUS = OutputKind(
     name="corpus",
     manifest="corpus.json",
     unfinished=(f"{STATE}/documents/*", f"{STATE}/dedup/*", f"{STATE}/words/*"),
 )
-TOKENIZER = Kind(name="tokenizer", manifest="card.json", unfinished=(f"{STATE}/training.json",))
-DATASET = Kind(name="dataset", manifest="dataset.json", unfinished=(f"{STATE}/encoding/*", f"{STATE}/joining/*"))
-DATASET_EXPORT = Kind(name="dataset export", manifest="export.json", field="form", lock=".lock", unfinished=(".lock",))
-TOKENIZER_EXPORT = Kind(name="tokenizer export", lock=".export-lock")
-MODEL_EXPORT = Kind(name="model export", manifest="export.json", field="task", lock="", contains=(TOKENIZER.name,))
-RUN = Kind(
+TOKENIZER = OutputKind(name="tokenizer", manifest="card.json", unfinished=(f"{STATE}/training.json",))
+DATASET = OutputKind(name="dataset", manifest="dataset.json", unfinished=(f"{STATE}/encoding/*", f"{STATE}/joining/*"))
+DATASET_EXPORT = OutputKind(
+    name="dataset export", manifest="export.json", field="form", lock=".lock", unfinished=(".lock",)
+)
+TOKENIZER_EXPORT = OutputKind(name="tokenizer export", lock=".export-lock")
+MODEL_EXPORT = OutputKind(
+    name="model export", manifest="export.json", field="task", lock="", contains=(TOKENIZER.name,)
+)
+RUN = OutputKind(
     name="training run",
     manifest="job.json",
     sealed=False,
@@ -60,8 +64,8 @@ RUN = Kind(
     marked=False,  # the supervisor writes the name of its attempt into the lock file
     unfinished=("data.lock.json", "lists/*.samples"),
 )
-FOLDS = Kind(name="set of runs for all folds", manifest="folds.json", lock="", unfinished=("fold-*/job.json",))
-RECIPE = Kind(
+FOLDS = OutputKind(name="set of runs for all folds", manifest="folds.json", lock="", unfinished=("fold-*/job.json",))
+RECIPE = OutputKind(
     name="folder of a recipe's outputs",
     lock="",
     container=True,
@@ -74,7 +78,9 @@ RECIPE = Kind(
         "runs/*/fold-*/job.json",
     ),
 )
-DOWNLOADS = Kind(name="folder of downloads", manifest="fetched.json", lock="fetch.lock", marked=False, container=True)
+DOWNLOADS = OutputKind(
+    name="folder of downloads", manifest="fetched.json", lock="fetch.lock", marked=False, container=True
+)
 
 KINDS = (
     CORPUS,
@@ -90,7 +96,7 @@ KINDS = (
 )
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundOutput(msgspec.Struct, frozen=True):
     """An output that a directory holds.
 
     Attributes:
@@ -99,7 +105,7 @@ class Found(msgspec.Struct, frozen=True):
         finished: whether that file is the manifest, which is there at the end only.
     """
 
-    kind: Kind
+    kind: OutputKind
     evidence: str
     finished: bool
 
@@ -110,23 +116,23 @@ class Found(msgspec.Struct, frozen=True):
         return f"{state} {self.kind.name} ({self.evidence})"
 
 
-def outputs_in(path: Path) -> list[Found]:
+def find_outputs(path: Path) -> list[FoundOutput]:
     """Return the outputs that a directory holds; more than one only where an earlier version mixed them."""
     found = [each for kind in KINDS if (each := _find(path, kind))]
     inner = {name for each in found for name in each.kind.contains}
     return [each for each in found if each.kind.name not in inner]
 
 
-def _find(path: Path, kind: Kind) -> Found | None:
+def _find(path: Path, kind: OutputKind) -> FoundOutput | None:
     if kind.manifest and (path / kind.manifest).is_file() and _has_field(path / kind.manifest, kind.field):
-        return Found(kind, kind.manifest, kind.sealed)
+        return FoundOutput(kind, kind.manifest, kind.sealed)
     evidence = _evidence(path, kind)
-    return Found(kind, evidence, False) if evidence else None
+    return FoundOutput(kind, evidence, False) if evidence else None
 
 
-def _evidence(path: Path, kind: Kind) -> str:
+def _evidence(path: Path, kind: OutputKind) -> str:
     """Return what shows that unfinished work of a kind is in a directory, or ""."""
-    if holds_nothing(path):
+    if is_unused(path):
         return ""
     marker = _read_marker(path / kind.lock) if kind.lock and kind.marked else ""
     if marker in (each.name for each in KINDS):  # a damaged one says nothing
@@ -149,12 +155,12 @@ def _read_marker(lock: Path) -> str:
         return ""
 
 
-def holds_nothing(path: Path) -> bool:
+def is_unused(path: Path) -> bool:
     """Return whether a directory holds nothing that was made: only lock files, hashes of inputs, temporary files."""
     spare = {kind.lock for kind in KINDS if kind.lock} | {HASH_CACHE, STATE}
     held = [each.name for each in path.iterdir()] if path.is_dir() else []
     state = [each.name for each in (path / STATE).iterdir()] if (path / STATE).is_dir() else []
-    return spare.issuperset(held + [f"{STATE}/{name}" for name in state if not whole_name(name)])
+    return spare.issuperset(held + [f"{STATE}/{name}" for name in state if not final_name(name)])
 
 
 def _has_field(manifest: Path, field: str) -> bool:

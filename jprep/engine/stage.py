@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from jprep.io.names import inner_path
+from jprep.io.safe_names import inner_path
 
 
 class Task(msgspec.Struct, frozen=True):

@@ -50,7 +50,7 @@ def receive(pipe: BinaryIO) -> Any:
 def main() -> None:
     """Work until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
-    spare_collections()
+    reduce_gc()
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # a library that prints must not garble the answers
     inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -58,7 +58,7 @@ def main() -> None:
     job: Any = None
     while (message := inbox.get()) is not None:
         if isinstance(message, Task):
-            send(answers, attempt(job, message))
+            send(answers, run_task(job, message))
         else:
             _close(job)
             job = message
@@ -70,7 +70,7 @@ def _close(job: Any) -> None:
         job.stage.close()
 
 
-def spare_collections() -> None:
+def reduce_gc() -> None:
     """Look for cycles seldom: documents make none, and looking takes one part in twenty-five of a build."""
     gc.set_threshold(100_000, 20, 20)
 
@@ -88,7 +88,7 @@ def _listen(inbox: queue.SimpleQueue[Any]) -> None:
         os._exit(1)
 
 
-def attempt(job: Any, task: Any) -> Any:
+def run_task(job: Any, task: Any) -> Any:
     """Do a task; the answer is its receipt, or the error that it ended with."""
     try:
         return job(task)

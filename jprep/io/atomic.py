@@ -13,12 +13,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from jprep.errors import JprepError, MachineError
-from jprep.testing.failpoints import failpoint
+from jprep.io.failpoints import failpoint
 
-MARK = ".tmp-"
+TEMPORARY_MARK = ".tmp-"
 """In the name of every file that is not whole yet."""
 
-_TOKEN = re.compile(re.escape(MARK) + r"(\d+|[0-9a-f]{16}-\d+)$")
+_TOKEN = re.compile(re.escape(TEMPORARY_MARK) + r"(\d+|[0-9a-f]{16}-\d+)$")
 """What ends the name of a temporary file: a process's token and a number; a process id in earlier versions."""
 
 _numbers = itertools.count()
@@ -38,16 +38,16 @@ def temporary_name(path: Path) -> Path:
 
     A process id would not do: containers that share a disk have equal ones.
     """
-    return path.with_name(f"{path.name}{MARK}{_process}-{next(_numbers)}")
+    return path.with_name(f"{path.name}{TEMPORARY_MARK}{_process}-{next(_numbers)}")
 
 
-def whole_name(name: str) -> str:
+def final_name(name: str) -> str:
     """Return the final name of a temporary file; "" for the name of any other file."""
     return name[: found.start()] if (found := _TOKEN.search(name)) else ""
 
 
 @contextlib.contextmanager
-def atomic(path: Path) -> Iterator[Path]:
+def atomic_path(path: Path) -> Iterator[Path]:
     """Give a temporary path in the same folder; at the end sync it, rename it to `path` and sync the folder.
 
     After an exception `path` is as it was, and the temporary file is gone, with the folders that were made for it.
@@ -61,16 +61,16 @@ def atomic(path: Path) -> Iterator[Path]:
         failpoint("output.opened")
         yield temporary
         failpoint("output.written")
-        sync(temporary)
+        fsync_path(temporary)
         temporary.replace(path)
-        sync(path.parent)
+        fsync_path(path.parent)
         failpoint("output.renamed")
     except OSError as error:
-        raise disk_error(error, path) from error
+        raise write_error(error, path) from error
     finally:
         with contextlib.suppress(OSError):  # it is gone, or the folder itself is what is wrong
             temporary.unlink()
-        remove_empty(made)
+        remove_empty_folders(made)
 
 
 def missing_folders(folder: Path) -> list[Path]:
@@ -78,7 +78,7 @@ def missing_folders(folder: Path) -> list[Path]:
     return list(itertools.takewhile(lambda each: not each.exists(), (folder, *folder.parents)))
 
 
-def remove_empty(folders: Iterable[Path]) -> None:
+def remove_empty_folders(folders: Iterable[Path]) -> None:
     """Delete those of some folders that are empty, the innermost first."""
     for folder in folders:
         with contextlib.suppress(OSError):  # something is in it, or it was never made
@@ -87,11 +87,11 @@ def remove_empty(folders: Iterable[Path]) -> None:
 
 def write_atomic(path: Path, data: bytes) -> None:
     """Write a small file in one go; see `atomic`."""
-    with atomic(path) as temporary:
+    with atomic_path(path) as temporary:
         temporary.write_bytes(data)
 
 
-def disk_error(error: OSError, path: Path) -> JprepError:
+def write_error(error: OSError, path: Path) -> JprepError:
     """Say what a failed write means to a user."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         what, fix = "the disk is full", "free some space, then run the same command again to resume"
@@ -104,20 +104,20 @@ def disk_error(error: OSError, path: Path) -> JprepError:
     return MachineError(what, where=str(path), fix=fix)
 
 
-def sha256_of(path: Path) -> str:
+def file_sha256(path: Path) -> str:
     """The file's SHA-256, as hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def remove_leftovers(folder: Path) -> None:
+def remove_temporary_files(folder: Path) -> None:
     """Delete what killed writers left unfinished below a folder, not through symbolic links.
 
     Only for a folder whose writers all hold a lock that this process holds now: the file of a living one would go too.
     """
     for place, _, names in os.walk(folder):
         for name in names:
-            if whole_name(name):
+            if final_name(name):
                 Path(place, name).unlink(missing_ok=True)
 
 
@@ -139,7 +139,7 @@ def remove_tree(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def sync(path: Path) -> None:
+def fsync_path(path: Path) -> None:
     """Have a file or a folder on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:

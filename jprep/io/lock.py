@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from jprep.errors import MachineError
-from jprep.io.atomic import disk_error
+from jprep.io.atomic import write_error
 
 _PAUSE = 0.05  # seconds between two attempts
 
 
 @contextlib.contextmanager
-def locked(path: Path, *, patience: float = 5.0, where: Path | None = None, keep: bool = True) -> Iterator[None]:
+def hold_lock(path: Path, *, patience: float = 5.0, where: Path | None = None, keep: bool = True) -> Iterator[None]:
     """Hold an exclusive lock on the file for the time of the block; the kernel lets go of it when this process ends.
 
     The holder may delete the file: whoever waits for it then locks the file that stands in its place.
@@ -48,7 +48,7 @@ def _lock(path: Path, where: Path, deadline: float) -> int:
             if (handle := _attempt(path)) is not None:
                 return handle
         except OSError as error:
-            raise disk_error(error, where) from error
+            raise write_error(error, where) from error
         if time.monotonic() > deadline:
             fix = "wait for it, or choose another output directory"
             raise MachineError("another jprep is at work here", where=str(where), fix=fix)

@@ -11,7 +11,7 @@ _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_b
 """Where the kernel says what a container may take: control groups, version 2 and 1."""
 
 
-def cores() -> int:
+def cpu_count() -> int:
     """The processor cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -29,7 +29,7 @@ def memory() -> int:
     return min(known, default=0)
 
 
-def process_space() -> str:
+def process_namespace() -> str:
     """Return what a process id is unique in: the host's name, its start, and the namespace of its processes.
 
     A host's name would not do: containers on one host may share it, and their process ids are equal.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def varint(value: int) -> bytes:
+def encode_varint(value: int) -> bytes:
     """A number from 0 in base 128, its lowest digits first."""
     out = bytearray()
     while value > 0x7F:
@@ -15,9 +15,9 @@ def varint(value: int) -> bytes:
 
 def number(field: int, value: int) -> bytes:
     """An integer; a negative one travels as 64 bits."""
-    return varint(field << 3) + varint(value % 2**64)
+    return encode_varint(field << 3) + encode_varint(value % 2**64)
 
 
 def data(field: int, value: bytes) -> bytes:
     """Bytes, a text's UTF-8, or a message."""
-    return varint(field << 3 | 2) + varint(len(value)) + value
+    return encode_varint(field << 3 | 2) + encode_varint(len(value)) + value

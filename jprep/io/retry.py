@@ -23,7 +23,7 @@ def is_missing(error: OSError) -> bool:
     return error.errno in _NOT_THERE
 
 
-def retried(read: Callable[[], T], where: Path, fix: str) -> T:
+def retry_transient(read: Callable[[], T], where: Path, fix: str) -> T:
     """Call a function that reads files, again after each transient error (EIO, ESTALE, ETIMEDOUT, EACCES, …).
 
     Args:

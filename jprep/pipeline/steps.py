@@ -6,25 +6,25 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, get_args
 
-from jprep.corpus.documents import OpenSteps
-from jprep.corpus.fetching.fetch import by_name
-from jprep.corpus.recipe import Recipe, RemoteFile
-from jprep.dataset.spec import dataset_config
+from jprep.corpus.config import Recipe, RemoteFile
+from jprep.corpus.download.fetch import files_by_name
+from jprep.corpus.stages.read import CorpusSteps
+from jprep.dataset.manifest import dataset_config
 from jprep.errors import ConfigError
-from jprep.io.paths import is_there
-from jprep.tokenizer.spec import tokenizer_config
-from jprep.train.environments import python_of
-from jprep.train.folds import folds_of
-from jprep.train.job import train_section
-from jprep.train.launching import light_half, options_of
-from jprep.train.schedule import check_schedule
+from jprep.io.inputs.paths import all_exist
+from jprep.tokenizer.config import tokenizer_config
+from jprep.train.job.config import parse_train_config
+from jprep.train.job.schedule import check_schedule
+from jprep.train.launcher.cross_validation import fold_count
+from jprep.train.launcher.environments import worker_python
+from jprep.train.launcher.launch import backend_options, load_backend
 
 Step = Literal["corpus", "tokenizer", "dataset", "train", "export"]
 
 STEPS: tuple[Step, ...] = get_args(Step)
 
 
-def steps_of(recipe: Recipe, until: Step, *, corpus: bool = False, tokenizer: bool = False) -> list[Step]:
+def select_steps(recipe: Recipe, until: Step, *, corpus: bool = False, tokenizer: bool = False) -> list[Step]:
     """The steps of a recipe, in order: those that it has sections for, and what these need before them.
 
     Args:
@@ -47,7 +47,7 @@ def steps_of(recipe: Recipe, until: Step, *, corpus: bool = False, tokenizer: bo
 
 
 def wanted_steps(recipe: Recipe, *, tokenizer: bool = False) -> set[Step]:
-    """The steps that a recipe has sections for, and what these need before them; see `steps_of`."""
+    """The steps that a recipe has sections for, and what these need before them; see `select_steps`."""
     wanted: set[Step] = {"train", "export"} if recipe.train else set()
     if recipe.dataset or (recipe.train and not recipe.train.get("data")):
         wanted.add("dataset")
@@ -64,7 +64,7 @@ def missing_section(recipe: Recipe, steps: list[Step], until: Step) -> str:
     return next((f"[{step}]" for step in behind if step != "export" and not getattr(recipe, step)), "")
 
 
-def check(recipe: Recipe, steps: list[Step], backend: str, *, corpus: bool = False) -> None:
+def check_steps(recipe: Recipe, steps: list[Step], backend: str, *, corpus: bool = False) -> None:
     """Find out now what would stop the recipe after hours: misspelt keys, and what is not installed.
 
     Args:
@@ -78,27 +78,27 @@ def check(recipe: Recipe, steps: list[Step], backend: str, *, corpus: bool = Fal
         MachineError: a segmenter or the backend is not installed.
     """
     if "corpus" in steps and not corpus:
-        OpenSteps(recipe.corpus, recipe.corpus.segmenter).close()
+        CorpusSteps(recipe.corpus, recipe.corpus.segmenter).close()
     if "tokenizer" in steps:
         tokenizer_config(recipe.tokenizer, "[tokenizer]")
     if "dataset" in steps:
         dataset_config(recipe.dataset, "[dataset]")
     if "train" in steps:
-        train = train_section(recipe.train, "[train]")
+        train = parse_train_config(recipe.train, "[train]")
         if train.steps:
             check_schedule(train.schedule, train.steps)
-        folds_of(recipe.train)
-        half = light_half(backend)
-        python_of(half, options_of(train, half))
+        fold_count(recipe.train)
+        half = load_backend(backend)
+        worker_python(half, backend_options(train, half))
 
 
-def to_fetch(recipe: Recipe, folder: Path) -> dict[str, RemoteFile]:
+def pending_downloads(recipe: Recipe, folder: Path) -> dict[str, RemoteFile]:
     """The files of sources whose inputs are not there, but for those that lie in the folder of downloads; by name."""
-    wanted = [file for source in recipe.corpus.sources if not is_there(source.paths) for file in source.files]
-    return {name: file for name, file in by_name(wanted).items() if not (folder / name).exists()}
+    wanted = [file for source in recipe.corpus.sources if not all_exist(source.paths) for file in source.files]
+    return {name: file for name, file in files_by_name(wanted).items() if not (folder / name).exists()}
 
 
-def summary(recipe: Recipe, steps: list[Step], backend: str) -> Iterator[tuple[Step, str]]:
+def summarize_steps(recipe: Recipe, steps: list[Step], backend: str) -> Iterator[tuple[Step, str]]:
     """What each step will do, in a line."""
     tokenizer = tokenizer_config(recipe.tokenizer, "[tokenizer]")
     dataset = dataset_config(recipe.dataset, "[dataset]")
@@ -110,10 +110,10 @@ def summary(recipe: Recipe, steps: list[Step], backend: str) -> Iterator[tuple[S
         "export": "for transformers",
     }
     if "train" in steps:
-        train = train_section(recipe.train, "[train]")
+        train = parse_train_config(recipe.train, "[train]")
         model = train.model.preset or train.model.config.get("model_type", "")
         long = f"{train.steps:,} steps" if train.steps else f"{train.epochs:g} epochs"
         lines["train"] = f"{model} for {train.task}, {long} of {train.batch:,} rows, with {backend}"
-        if folds := folds_of(recipe.train):
+        if folds := fold_count(recipe.train):
             lines["train"] += f", for each of {folds} folds"
     yield from ((step, lines[step]) for step in steps)

@@ -50,8 +50,8 @@ def jprep_segmenters() -> Named:  # type: ignore[empty-body]
 
 @hookspec
 def jprep_executors() -> Named:  # type: ignore[empty-body]
-    """Executors, `jprep.engine.run.Executor`: where tasks run. Constructed with the workers wanted, and a function that
-    says whether the user asked to stop."""
+    """Executors, `jprep.engine.runner.Executor`: where tasks run. Constructed with the number of workers and a
+    function that returns whether the user asked to stop."""
 
 
 @hookspec

@@ -10,13 +10,13 @@ import msgspec
 import pluggy
 
 from jprep.errors import ConfigError
-from jprep.io.names import check_name
-from jprep.plugins import hookspecs, refs
+from jprep.io.safe_names import check_name
+from jprep.plugins import hookspecs, references
 
-KINDS = ("reader", "normalizer", "splitter", "filter", "segmenter", "executor", "backend")
+PLUGIN_KINDS = ("reader", "normalizer", "splitter", "filter", "segmenter", "executor", "backend")
 
 
-class Found(msgspec.Struct, frozen=True):
+class PluginInfo(msgspec.Struct, frozen=True):
     """One plugin that an entry point names.
 
     Attributes:
@@ -34,33 +34,33 @@ class Found(msgspec.Struct, frozen=True):
     steps: tuple[str, ...]
 
 
-class Plugins:
+class PluginRegistry:
     """The plugins of this environment."""
 
     def __init__(self, points: list[EntryPoint] | None = None) -> None:
         self._manager = pluggy.PluginManager(hookspecs.PROJECT)
         self._manager.add_hookspecs(hookspecs)
-        self._named: dict[str, dict[str, str | type]] = {kind: {} for kind in KINDS}
-        self.found: list[Found] = []
+        self._named: dict[str, dict[str, str | type]] = {kind: {} for kind in PLUGIN_KINDS}
+        self.found: list[PluginInfo] = []
         known = list(entry_points(group="jprep")) if points is None else points
         # Ours first: a name is the built-in one's before it is anyone else's.
         for point in sorted(known, key=lambda p: (p.name != "builtin", p.name)):
             self.found.append(self._load(point))
 
-    def _load(self, point: EntryPoint) -> Found:
+    def _load(self, point: EntryPoint) -> PluginInfo:
         version = f"{point.dist.name} {point.dist.version}" if point.dist else ""
         try:
             steps = self._register(point.name, point.load())
             error = ""
         except Exception as fault:  # a stranger's import can raise anything, and must not stop the others
             steps, error = (), f"{type(fault).__name__}: {fault}"
-        return Found(point.name, point.value, version, error, steps)
+        return PluginInfo(point.name, point.value, version, error, steps)
 
     def _register(self, name: str, plugin: object) -> tuple[str, ...]:
         self._manager.register(plugin, name)
         try:
             self._manager.check_pending()  # a misspelt hook is an error, not silence
-            added = {kind: self._ask(kind, plugin) for kind in KINDS}
+            added = {kind: self._ask(kind, plugin) for kind in PLUGIN_KINDS}
             for kind, named in added.items():
                 for each in named:
                     check_name(each, what=f"a {kind}", where=f"plugin {name!r}", fix="register it by another name")
@@ -90,12 +90,12 @@ class Plugins:
         """
         named = self._named[kind]
         if name in named:
-            return refs.load(named[name])
+            return references.load_class(named[name])
         failed = "".join(f"; plugin {f.name!r} failed to load ({f.error})" for f in self.found if f.error)
-        raise ConfigError(f"no {kind} is called {name!r}{failed}", fix=refs.nearest(name, named))
+        raise ConfigError(f"no {kind} is called {name!r}{failed}", fix=references.suggest_name(name, named))
 
 
 @functools.cache
-def plugins() -> Plugins:
+def plugins() -> PluginRegistry:
     """This process's plugins, found once."""
-    return Plugins()
+    return PluginRegistry()

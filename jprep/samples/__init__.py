@@ -24,7 +24,7 @@ INDEX = "sample-pages-articles-multistream-index.txt.bz2"
 CRAWL = "cc100.txt"
 RECIPE = "recipe.toml"
 
-PAGES_A_STREAM = 8
+PAGES_PER_STREAM = 8
 """Wikimedia puts 100 pages into a stream; the sample has 32 and wants several streams."""
 
 NAMESPACES = {
@@ -37,7 +37,7 @@ NAMESPACES = {
 """The namespaces of the Japanese Wikipedia."""
 
 
-class Page(msgspec.Struct, frozen=True):
+class SamplePage(msgspec.Struct, frozen=True):
     """A page as its file gives it; `redirect` is the target's title, or "" for an article."""
 
     title: str
@@ -51,14 +51,14 @@ class Page(msgspec.Struct, frozen=True):
     minor: bool = False
 
 
-def pages() -> Iterator[Page]:
+def pages() -> Iterator[SamplePage]:
     """The sample's pages, in the order of their ids."""
     sources = (each for each in files(__name__).joinpath("pages").iterdir() if each.name.endswith(".wiki"))
     for source in sorted(sources, key=lambda each: each.name):
         head, _, text = source.read_text(encoding="utf-8").partition("\n---\n")
         values = dict(line.split(": ", 1) for line in head.splitlines())
         minor = values.pop("minor", "") == "yes"
-        yield msgspec.convert({**values, "minor": minor, "text": text.rstrip()}, Page, strict=False)
+        yield msgspec.convert({**values, "minor": minor, "text": text.rstrip()}, SamplePage, strict=False)
 
 
 def dump_bytes() -> bytes:
@@ -71,7 +71,7 @@ def crawl_bytes() -> bytes:
     return files(__name__).joinpath(CRAWL).read_bytes()
 
 
-def dump(folder: Path) -> Path:
+def write_dump(folder: Path) -> Path:
     """Write the pages as a multistream dump with its index, the same bytes every time; return the dump's path.
 
     The file is a stream with the header, streams of eight pages each, and a stream with the footer. A line of the index
@@ -85,7 +85,7 @@ def dump(folder: Path) -> Path:
     return folder / DUMP
 
 
-def write(folder: Path) -> Path:
+def write_sample(folder: Path) -> Path:
     """Write the dump with its index, the crawl and a recipe that reads both from there; return the recipe's path.
 
     Raises:
@@ -118,9 +118,9 @@ def _write(folder: Path, contents: dict[str, bytes]) -> None:
             write_atomic(folder / name, content)
 
 
-def _groups(items: list[Page]) -> Iterator[list[Page]]:
-    for start in range(0, len(items), PAGES_A_STREAM):
-        yield items[start : start + PAGES_A_STREAM]
+def _groups(items: list[SamplePage]) -> Iterator[list[SamplePage]]:
+    for start in range(0, len(items), PAGES_PER_STREAM):
+        yield items[start : start + PAGES_PER_STREAM]
 
 
 def _stream(text: str) -> bytes:
@@ -145,7 +145,7 @@ def _header() -> str:
     )
 
 
-def _page_xml(page: Page) -> str:
+def _page_xml(page: SamplePage) -> str:
     lines = [f"<title>{_escape(page.title)}</title>", f"<ns>{page.ns}</ns>", f"<id>{page.id}</id>"]
     if page.redirect:
         lines.append(f'<redirect title="{_escape(page.redirect)}" />')
@@ -154,7 +154,7 @@ def _page_xml(page: Page) -> str:
     return f"  <page>\n{head}    <revision>\n{body}    </revision>\n  </page>\n"
 
 
-def _revision(page: Page) -> Iterator[str]:
+def _revision(page: SamplePage) -> Iterator[str]:
     """The lines of a revision; its number and time follow from the page's id, so that they never change."""
     number, size, digest = 90_000_000 + 37 * page.id, len(page.text.encode()), _sha1_36(page.text)
     yield f"<id>{number}</id>"
@@ -172,7 +172,7 @@ def _revision(page: Page) -> Iterator[str]:
     yield f"<sha1>{digest}</sha1>"
 
 
-def _contributor(page: Page) -> list[str]:
+def _contributor(page: SamplePage) -> list[str]:
     return [f"<ip>{page.ip}</ip>"] if page.ip else [f"<username>{_escape(page.user)}</username>", f"<id>{page.id}</id>"]
 
 

@@ -9,4 +9,4 @@ from jprep import samples
 
 if len(sys.argv) != 2:
     sys.exit(__doc__)
-sys.stdout.write(f"{samples.write(Path(sys.argv[1]))}\n")
+sys.stdout.write(f"{samples.write_sample(Path(sys.argv[1]))}\n")

@@ -10,17 +10,17 @@ import msgspec
 
 from jprep.engine.manifest import read_manifest, write_manifest
 from jprep.errors import ConfigError
-from jprep.io.names import inner_path
-from jprep.io.verified import verified
-from jprep.tokenizer.spec import TokenizerConfig
+from jprep.io.safe_names import inner_path
+from jprep.io.verified_files import verify_file
+from jprep.tokenizer.config import TokenizerConfig
 
-CARD = "card.json"
+CARD_JSON = "card.json"
 
 FORMAT = 1
 """Raised whenever directories written before could not be read as those written now."""
 
 
-class Card(msgspec.Struct, frozen=True, kw_only=True):
+class TokenizerCard(msgspec.Struct, frozen=True, kw_only=True):
     """A tokenizer's provenance. It is written last: a directory without it is not finished.
 
     Attributes:
@@ -61,20 +61,22 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
             inner_path(name)
 
 
-def read_card(folder: Path) -> Card:
+def read_card(folder: Path) -> TokenizerCard:
     """Read a tokenizer's card.
 
     Raises:
         ConfigError: there is no finished tokenizer there, or one of a later jprep's.
     """
-    card = read_manifest(folder / CARD, Card, what="tokenizer", command="jprep tokenizer train", work="training")
+    card = read_manifest(
+        folder / CARD_JSON, TokenizerCard, what="tokenizer", command="jprep tokenizer train", work="training"
+    )
     if card.format > FORMAT:
         what = f"this tokenizer has format {card.format}; this jprep knows formats up to {FORMAT}"
         raise ConfigError(what, where=str(folder), fix=f"install jprep {card.jprep} or later")
     return card
 
 
-def refuse_damaged(folder: Path, card: Card, names: Iterable[str] | None = None) -> None:
+def verify_files(folder: Path, card: TokenizerCard, names: Iterable[str] | None = None) -> None:
     """See that a finished tokenizer's files are what was written.
 
     Args:
@@ -88,9 +90,9 @@ def refuse_damaged(folder: Path, card: Card, names: Iterable[str] | None = None)
     """
     for name in card.files if names is None else card.files.keys() & set(names):
         fix = "`jprep tokenizer train … --restart` trains the tokenizer again"
-        verified(folder / name, card.files[name], fix)
+        verify_file(folder / name, card.files[name], fix)
 
 
-def write_card(folder: Path, card: Card) -> None:
+def write_card(folder: Path, card: TokenizerCard) -> None:
     """Commit the card: from now on the tokenizer is whole."""
-    write_manifest(folder / CARD, card)
+    write_manifest(folder / CARD_JSON, card)

@@ -12,25 +12,31 @@ import msgspec
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import TOKENIZER_EXPORT
 from jprep.errors import ConfigError
-from jprep.io.atomic import atomic, write_atomic
-from jprep.tokenizer.card import read_card, refuse_damaged
-from jprep.tokenizer.policies import space_of
-from jprep.tokenizer.portable import portable
-from jprep.tokenizer.serving import SPM, TOKENIZER, added_tokens, takes_types, tokenizer_json
-from jprep.tokenizer.spec import PIECES_OF_CHARACTERS, Model
-from jprep.tokenizer.special import SETS, SpecialTokens, special_tokens
-from jprep.tokenizer.spelling import read_pieces
-from jprep.tokenizer.spm_model import model_proto
+from jprep.io.atomic import atomic_path, write_atomic
+from jprep.tokenizer.card import read_card, verify_files
+from jprep.tokenizer.config import SENTENCEPIECE_MODELS, ModelType
+from jprep.tokenizer.formats.pieces import read_pieces
+from jprep.tokenizer.formats.policies import space_of
+from jprep.tokenizer.formats.sentencepiece_model import model_proto
+from jprep.tokenizer.formats.tokenizer_json import (
+    SENTENCEPIECE_MODEL,
+    TOKENIZER_JSON,
+    added_tokens,
+    tokenizer_json,
+    uses_token_types,
+)
+from jprep.tokenizer.normalizers import export_normalizers
+from jprep.tokenizer.special_tokens import SPECIAL_TOKEN_SETS, SpecialTokens, special_tokens
 from jprep.tokenizer.vocabulary import Vocabulary
 
-SETTINGS, ROLES = "tokenizer_config.json", "special_tokens_map.json"
-FILES = (TOKENIZER, SETTINGS, ROLES, SPM)
-"""The files that `write_directory` may write."""
+TOKENIZER_CONFIG_JSON, SPECIAL_TOKENS_MAP_JSON = "tokenizer_config.json", "special_tokens_map.json"
+FILES = (TOKENIZER_JSON, TOKENIZER_CONFIG_JSON, SPECIAL_TOKENS_MAP_JSON, SENTENCEPIECE_MODEL)
+"""The files that `write_tokenizer_files` may write."""
 
 _ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 
 
-def write_directory(vocabulary: Vocabulary, normalizers: Sequence[dict[str, Any]], folder: Path) -> None:
+def write_tokenizer_files(vocabulary: Vocabulary, normalizers: Sequence[dict[str, Any]], folder: Path) -> None:
     """Write what loads a tokenizer, for `AutoTokenizer`, `tokenizers` and sentencepiece; the same bytes every time.
 
     Args:
@@ -43,12 +49,12 @@ def write_directory(vocabulary: Vocabulary, normalizers: Sequence[dict[str, Any]
         MachineError: the folder cannot be written.
     """
     config, vocabulary = vocabulary.config, _with_exact_sums(vocabulary)
-    parts = portable(normalizers, space_of(vocabulary), keep_marks=config.boundaries == "hard")
-    _write(folder / TOKENIZER, tokenizer_json(vocabulary, parts.normalizers, parts.pre_tokenizers))
-    _write(folder / SETTINGS, _settings(vocabulary), indent=2)
-    _write(folder / ROLES, _roles(vocabulary), indent=2)
-    if config.model in PIECES_OF_CHARACTERS:
-        write_atomic(folder / SPM, model_proto(vocabulary))
+    parts = export_normalizers(normalizers, space_of(vocabulary), keep_marks=config.boundaries == "hard")
+    _write(folder / TOKENIZER_JSON, tokenizer_json(vocabulary, parts.normalizers, parts.pre_tokenizers))
+    _write(folder / TOKENIZER_CONFIG_JSON, _settings(vocabulary), indent=2)
+    _write(folder / SPECIAL_TOKENS_MAP_JSON, _roles(vocabulary), indent=2)
+    if config.model in SENTENCEPIECE_MODELS:
+        write_atomic(folder / SENTENCEPIECE_MODEL, model_proto(vocabulary))
 
 
 def _with_exact_sums(vocabulary: Vocabulary) -> Vocabulary:
@@ -70,7 +76,7 @@ def _write(path: Path, content: Any, indent: int = -1) -> None:
 def _settings(vocabulary: Vocabulary) -> dict[str, Any]:
     """What transformers reads first. Its class is one that both version 4 and version 5 know."""
     special, config = vocabulary.special, vocabulary.config
-    types = ["token_type_ids"] if takes_types(special) else []
+    types = ["token_type_ids"] if uses_token_types(special) else []
     return {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "clean_up_tokenization_spaces": False,
@@ -99,7 +105,7 @@ def _further(special: SpecialTokens) -> list[str]:
     return [token for token in special.tokens if token not in roles]
 
 
-def export(folder: Path, form: str, out: Path) -> list[Path]:
+def export_tokenizer(folder: Path, form: str, out: Path) -> list[Path]:
     """Write a finished tokenizer's vocabulary as another program wants it.
 
     Args:
@@ -116,13 +122,13 @@ def export(folder: Path, form: str, out: Path) -> list[Path]:
         MachineError: the files cannot be written.
     """
     with OutputDirectory(out, TOKENIZER_EXPORT).claim():
-        return write_form(folder, form, out)
+        return write_format(folder, form, out)
 
 
-def write_form(folder: Path, form: str, out: Path) -> list[Path]:
+def write_format(folder: Path, form: str, out: Path) -> list[Path]:
     """Write the files of `export` into a directory that the caller has claimed; see there."""
     card = read_card(folder)
-    refuse_damaged(folder, card, (TOKENIZER, SPM))
+    verify_files(folder, card, (TOKENIZER_JSON, SENTENCEPIECE_MODEL))
     kind = card.config.model
     fitting = [name for name, (models, _) in _FORMS.items() if kind in models]
     if form not in fitting:
@@ -132,13 +138,13 @@ def write_form(folder: Path, form: str, out: Path) -> list[Path]:
 
 
 def _model(folder: Path) -> dict[str, Any]:
-    model: dict[str, Any] = msgspec.json.decode((folder / TOKENIZER).read_bytes())["model"]
+    model: dict[str, Any] = msgspec.json.decode((folder / TOKENIZER_JSON).read_bytes())["model"]
     return model
 
 
 def fairseq_pieces(folder: Path) -> list[str]:
     """A tokenizer's pieces as the lines of fairseq's dictionary name them, without those that it adds itself."""
-    roberta = SETS["roberta"]
+    roberta = SPECIAL_TOKEN_SETS["roberta"]
     return [
         f"<piece {number}>" if "\n" in piece or "\r" in piece else piece  # one line each, whatever a piece holds
         for number, piece in enumerate(read_pieces(_model(folder)))
@@ -170,8 +176,8 @@ def _bert(folder: Path, out: Path) -> list[Path]:
             f"BertTokenizer needs a {missing[0]}, and this tokenizer has none", where=str(folder), fix=fix
         )
     limits = {"model_max_length": config.model_max_length or special.max_length}
-    _write(out / SETTINGS, _BERT_SETTINGS | limits | roles, indent=2)
-    return [*_lines(out / "vocab.txt", read_pieces(_model(folder))), out / SETTINGS]
+    _write(out / TOKENIZER_CONFIG_JSON, _BERT_SETTINGS | limits | roles, indent=2)
+    return [*_lines(out / "vocab.txt", read_pieces(_model(folder))), out / TOKENIZER_CONFIG_JSON]
 
 
 _BERT_SETTINGS = {
@@ -194,11 +200,14 @@ def _gpt2(folder: Path, out: Path) -> list[Path]:
 def _sentencepiece(folder: Path, out: Path) -> list[Path]:
     from sentencepiece import SentencePieceProcessor
 
-    with atomic(out / SPM) as temporary:
-        shutil.copyfile(folder / SPM, temporary)
-    loaded = SentencePieceProcessor(model_file=str(folder / SPM))
+    with atomic_path(out / SENTENCEPIECE_MODEL) as temporary:
+        shutil.copyfile(folder / SENTENCEPIECE_MODEL, temporary)
+    loaded = SentencePieceProcessor(model_file=str(folder / SENTENCEPIECE_MODEL))
     ids = range(loaded.get_piece_size())
-    return [out / SPM, *_lines(out / "spm.vocab", [f"{loaded.id_to_piece(i)}\t{loaded.get_score(i):g}" for i in ids])]
+    return [
+        out / SENTENCEPIECE_MODEL,
+        *_lines(out / "spm.vocab", [f"{loaded.id_to_piece(i)}\t{loaded.get_score(i):g}" for i in ids]),
+    ]
 
 
 def _lines(path: Path, lines: Sequence[str]) -> list[Path]:
@@ -206,7 +215,7 @@ def _lines(path: Path, lines: Sequence[str]) -> list[Path]:
     return [path]
 
 
-_FORMS: dict[str, tuple[tuple[Model, ...], Callable[[Path, Path], list[Path]]]] = {
+_FORMS: dict[str, tuple[tuple[ModelType, ...], Callable[[Path, Path], list[Path]]]] = {
     "fairseq": (("bpe", "byte-bpe", "unigram", "wordpiece"), _fairseq),
     "bert": (("wordpiece",), _bert),
     "gpt2": (("byte-bpe",), _gpt2),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from jprep.tokenizer.card import Card
-from jprep.tokenizer.special import special_tokens
+from jprep.tokenizer.card import TokenizerCard
+from jprep.tokenizer.special_tokens import special_tokens
 
 README = "README.md"
 
@@ -28,12 +28,12 @@ _LOSSES = {
 _NEWLINES = {"token": "", "space": " A newline comes back as a space."}
 
 
-def model_card(card: Card) -> str:
+def model_card(card: TokenizerCard) -> str:
     """The README of a tokenizer's folder, in Markdown, with the head that model hubs read."""
     return "\n".join(_lines(card)) + "\n"
 
 
-def _lines(card: Card) -> Iterator[str]:
+def _lines(card: TokenizerCard) -> Iterator[str]:
     config = card.config
     yield from ("---", "language: ja", "tags: [tokenizer, japanese, jprep]", "---", "", f"# {card.name}", "")
     yield f"A {config.model} tokenizer for Japanese, {config.vocab_size:,} ids. {_BOUNDARIES[config.boundaries]}"
@@ -49,7 +49,7 @@ def _lines(card: Card) -> Iterator[str]:
     yield "`card.json` holds the corpus's fingerprint, all settings and the versions of the libraries that learnt it."
 
 
-def _settings(card: Card) -> dict[str, object]:
+def _settings(card: TokenizerCard) -> dict[str, object]:
     """The config as it was understood: what it left to us, filled in."""
     config, special = card.config, special_tokens(card.config)
     given = {key: getattr(config, key) for key in config.__struct_fields__ if key != "normalizers"}
@@ -61,7 +61,7 @@ def _settings(card: Card) -> dict[str, object]:
     }
 
 
-def _normalising(card: Card) -> Iterator[str]:
+def _normalising(card: TokenizerCard) -> Iterator[str]:
     names = ", ".join(f"`{step['name']}`" for step in card.normalizers)
     done = f"Text is normalised as its corpus was, by {names}" if names else "Text is not normalised"
     raw = "" if card.config.boundaries == "hard" else "; nothing has to be done to raw text beforehand"
@@ -89,7 +89,7 @@ def source_list(sources: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         yield f"- {source['name']}{where}: {source['licence'] or 'its licence is not stated in the recipe'}"
 
 
-def _sources(card: Card) -> Iterator[str]:
+def _sources(card: TokenizerCard) -> Iterator[str]:
     yield from ("## What it was trained on, and its licences", "", *source_list(card.sources))
     if not card.sources:
         yield "- a file of word counts; where they come from, and under which licence, is not known here"

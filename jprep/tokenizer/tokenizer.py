@@ -15,15 +15,23 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from jprep.corpus.config import make_step
 from jprep.corpus.document import UNMARK, WORD, Document
-from jprep.corpus.recipe import make_step
-from jprep.corpus.steps import mark_words
+from jprep.corpus.processing import segment_documents
 from jprep.errors import ConfigError, JprepError, MismatchError
-from jprep.tokenizer.bulk import Blocks, Encoded, Encoder, Ids, Offsets, Served, Words
-from jprep.tokenizer.card import Card, read_card, refuse_damaged
-from jprep.tokenizer.serving import SPM, TOKENIZER, bare
-from jprep.tokenizer.special import SpecialTokens, special_tokens
-from jprep.tokenizer.spelling import bytes_of, read_pieces
+from jprep.tokenizer.batch_encoding import (
+    BatchEncoder,
+    EncodedBatch,
+    Ids,
+    Offsets,
+    SentencePieceEncoder,
+    TokenizersEncoder,
+    WordEncoder,
+)
+from jprep.tokenizer.card import TokenizerCard, read_card, verify_files
+from jprep.tokenizer.formats.pieces import piece_bytes, read_pieces
+from jprep.tokenizer.formats.tokenizer_json import SENTENCEPIECE_MODEL, TOKENIZER_JSON, batch_encoding_json
+from jprep.tokenizer.special_tokens import SpecialTokens, special_tokens
 from jprep.tokenizer.vocabulary import NEWLINE, SPACE
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -56,10 +64,10 @@ class Tokenizer:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        self.card: Card = read_card(self.folder)
-        refuse_damaged(self.folder, self.card, (TOKENIZER, SPM))
+        self.card: TokenizerCard = read_card(self.folder)
+        verify_files(self.folder, self.card, (TOKENIZER_JSON, SENTENCEPIECE_MODEL))
         self.special: SpecialTokens = special_tokens(self.card.config)
-        served = msgspec.json.decode((self.folder / TOKENIZER).read_bytes())
+        served = msgspec.json.decode((self.folder / TOKENIZER_JSON).read_bytes())
         self._pieces = read_pieces(served["model"])
         self._ids = {piece: number for number, piece in enumerate(self._pieces)}
         self._encoder = self._encoder_of(served)
@@ -68,15 +76,17 @@ class Tokenizer:
     def __reduce__(self) -> tuple[Any, ...]:
         return Tokenizer, (self.folder,)
 
-    def _encoder_of(self, served: dict[str, Any]) -> Encoder:
+    def _encoder_of(self, served: dict[str, Any]) -> BatchEncoder:
         config = self.card.config
-        encoder: Encoder
+        encoder: BatchEncoder
         if config.model in _AT_ONCE:
-            encoder = Blocks(self.folder / SPM, self._ids["<0x0A>"], _AT_ONCE[config.model])
+            encoder = SentencePieceEncoder(
+                self.folder / SENTENCEPIECE_MODEL, self._ids["<0x0A>"], _AT_ONCE[config.model]
+            )
         else:
-            encoder = Served(bare(served, config, self.special))
+            encoder = TokenizersEncoder(batch_encoding_json(served, config, self.special))
         space = " " if config.model == "byte-bpe" else SPACE
-        return Words(encoder, config, space) if config.boundaries == "hard" else encoder
+        return WordEncoder(encoder, config, space) if config.boundaries == "hard" else encoder
 
     @property
     def vocab_size(self) -> int:
@@ -127,7 +137,7 @@ class Tokenizer:
         ids: list[int] = self.encode_batch([text], normalized=normalized).ids.tolist()
         return ids
 
-    def encode_batch(self, texts: Sequence[str], *, normalized: bool = False) -> Encoded:
+    def encode_batch(self, texts: Sequence[str], *, normalized: bool = False) -> EncodedBatch:
         """The ids of many texts. The spelling of a special token is text, and none is added.
 
         Under hard boundaries a text with U+001F is taken as a corpus's, normalised and segmented; any other is
@@ -185,7 +195,7 @@ class Tokenizer:
 
     @cached_property
     def _spelt(self) -> list[bytes]:
-        return bytes_of(self._pieces, self.card.config, self.special)
+        return piece_bytes(self._pieces, self.card.config, self.special)
 
     @cached_property
     def _normalizers(self) -> list[Any]:
@@ -254,7 +264,7 @@ class Tokenizer:
     def _segment(self, texts: list[str]) -> list[str]:
         docs = [Document("", "", "", "", text, self._splitter.mark(text)) for text in texts]
         with self._lock:  # an analyser may be a process that answers one question at a time
-            mark_words(docs, self._segmenter)
+            segment_documents(docs, self._segmenter)
         return [doc.words for doc in docs]
 
 

@@ -12,28 +12,28 @@ from typing import Any
 
 import msgspec
 
+from jprep.corpus.config import make_step
 from jprep.corpus.document import WORD
-from jprep.corpus.recipe import make_step
-from jprep.corpus.steps import describe
+from jprep.corpus.processing import describe_step
+from jprep.engine.checksummed_json import encode_checksummed
 from jprep.engine.fingerprint import fingerprint, plain
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import TOKENIZER
-from jprep.engine.run import Executor, Progress, read_claim, refuse_other
-from jprep.engine.sealed import seal
+from jprep.engine.runner import Executor, ProgressReporter, read_claim, refuse_mismatch
 from jprep.errors import ConfigError
-from jprep.io.atomic import remove_tree, sha256_of, write_atomic
-from jprep.testing.failpoints import failpoint
+from jprep.io.atomic import file_sha256, remove_tree, write_atomic
+from jprep.io.failpoints import failpoint
 from jprep.tokenizer import learning
-from jprep.tokenizer.card import CARD, FORMAT, Card, read_card, refuse_damaged, write_card
-from jprep.tokenizer.counting import Counted, units
-from jprep.tokenizer.evaluation import scores_of
-from jprep.tokenizer.export import FILES, write_directory
-from jprep.tokenizer.material import Material
+from jprep.tokenizer.card import CARD_JSON, FORMAT, TokenizerCard, read_card, verify_files, write_card
+from jprep.tokenizer.config import TokenizerConfig
+from jprep.tokenizer.counting import UnitCounts, units
+from jprep.tokenizer.evaluation import score_tokenizer
+from jprep.tokenizer.export import FILES, write_tokenizer_files
 from jprep.tokenizer.model_card import README, model_card
-from jprep.tokenizer.portable import portable
-from jprep.tokenizer.spec import TokenizerConfig
-from jprep.tokenizer.special import special_tokens
+from jprep.tokenizer.normalizers import export_normalizers
+from jprep.tokenizer.special_tokens import special_tokens
 from jprep.tokenizer.tokenizer import Tokenizer
+from jprep.tokenizer.training_data import TrainingData
 from jprep.tokenizer.vocabulary import Vocabulary
 
 _CLAIM, _STAGED = "training.json", "staged"
@@ -43,14 +43,14 @@ _COMPARED = 1_000  # paragraphs on which the exported tokenizer's ids are held a
 
 
 def train(
-    material: Material,
+    material: TrainingData,
     config: TokenizerConfig,
     folder: Path,
     executor: Executor,
-    progress: Progress,
+    progress: ProgressReporter,
     *,
     restart: bool = False,
-) -> Card:
+) -> TokenizerCard:
     """Train a tokenizer, or bring one that was begun to its end, or see that it is whole.
 
     Args:
@@ -76,7 +76,12 @@ class _Training:
     """One run of `train`, under the folder's lock."""
 
     def __init__(
-        self, material: Material, config: TokenizerConfig, out: OutputDirectory, executor: Executor, progress: Progress
+        self,
+        material: TrainingData,
+        config: TokenizerConfig,
+        out: OutputDirectory,
+        executor: Executor,
+        progress: ProgressReporter,
     ) -> None:
         self._material, self._config, self._out = material, config, out
         self._folder, self._state = out.path, out.state
@@ -84,7 +89,7 @@ class _Training:
         self._special = special_tokens(config)
         material.look()
         self._normalizers = _normalizers(material, config)
-        portable(self._normalizers, " ")  # what cannot be exported is found out before hours of counting
+        export_normalizers(self._normalizers, " ")  # what cannot be exported is found out before hours of counting
         self._made_from = plain(
             {
                 "format": FORMAT,
@@ -102,7 +107,7 @@ class _Training:
         """What finds sentences and words in raw text, where words are needed."""
         return step if self._config.boundaries == "hard" else None
 
-    def run(self, *, restart: bool) -> Card:
+    def run(self, *, restart: bool) -> TokenizerCard:
         """Train."""
         self._out.remove_leftovers()
         if restart:  # a model of another kind would leave files that loaders prefer
@@ -119,7 +124,7 @@ class _Training:
         self._forget()
         return card
 
-    def _learn(self, counted: Counted) -> Vocabulary:
+    def _learn(self, counted: UnitCounts) -> Vocabulary:
         """Learn. What was asked for and cannot be is forgotten, so that the counts serve the next attempt."""
         try:
             return _aside(lambda: learning.learn(counted, self._config, self._special, self._state / "learning"))
@@ -131,32 +136,32 @@ class _Training:
         """Say what is being made here, or see that it is what was begun."""
         path = self._state / _CLAIM
         if begun := read_claim(path):
-            refuse_other(self._made_from, begun, self._folder)
+            refuse_mismatch(self._made_from, begun, self._folder)
         else:
-            write_atomic(path, seal(self._made_from))
+            write_atomic(path, encode_checksummed(self._made_from))
 
-    def _finished(self) -> Card:
+    def _finished(self) -> TokenizerCard:
         """The card that stands, if it says just what this call would, and its files stand."""
         self._material.refuse_unknowable(self._folder)
         card = read_card(self._folder)
-        refuse_other(self._made_from, card.made_from, self._folder)
-        refuse_damaged(self._folder, card)
+        refuse_mismatch(self._made_from, card.made_from, self._folder)
+        verify_files(self._folder, card)
         self._forget()
         return card
 
-    def _stage(self, vocabulary: Vocabulary, counted: Counted) -> Card:
+    def _stage(self, vocabulary: Vocabulary, counted: UnitCounts) -> TokenizerCard:
         """Write the directory aside, and score it."""
         staged = self._state / _STAGED
         remove_tree(staged)
-        write_directory(vocabulary, self._normalizers, staged)
+        write_tokenizer_files(vocabulary, self._normalizers, staged)
         counts = counted.counts | vocabulary.counts | {"characters.in_alphabet": len(vocabulary.alphabet)}
         card = self._card(counts)
         write_card(staged, card)
         return msgspec.structs.replace(card, figures=_figures(Tokenizer(staged), counted.sample))
 
-    def _card(self, counts: dict[str, int]) -> Card:
+    def _card(self, counts: dict[str, int]) -> TokenizerCard:
         mark = fingerprint(self._made_from)
-        return Card(
+        return TokenizerCard(
             jprep=version("jprep"),
             format=FORMAT,
             name=self._material.name,
@@ -173,12 +178,12 @@ class _Training:
             files={},
         )
 
-    def _publish(self, card: Card) -> Card:
+    def _publish(self, card: TokenizerCard) -> TokenizerCard:
         """Move what was staged to its place, the card last."""
         staged = self._state / _STAGED
-        (staged / CARD).unlink()
+        (staged / CARD_JSON).unlink()
         write_atomic(staged / README, model_card(card).encode())
-        files = {path.name: sha256_of(path) for path in sorted(staged.iterdir())}
+        files = {path.name: file_sha256(path) for path in sorted(staged.iterdir())}
         card = msgspec.structs.replace(card, files=files)
         for name in files:
             (staged / name).replace(self._folder / name)
@@ -205,18 +210,18 @@ def _aside(work: Callable[[], Vocabulary]) -> Vocabulary:
     return done.result()
 
 
-def _normalizers(material: Material, config: TokenizerConfig) -> list[dict[str, Any]]:
+def _normalizers(material: TrainingData, config: TokenizerConfig) -> list[dict[str, Any]]:
     """The descriptions of what is done to raw text."""
     if config.normalizers is None:
         return material.normalizers
-    return [plain(describe(make_step("normalizer", ref))) for ref in config.normalizers]
+    return [plain(describe_step(make_step("normalizer", ref))) for ref in config.normalizers]
 
 
 def _figures(tokenizer: Tokenizer, sample: Path) -> dict[str, float]:
     """How a tokenizer scores on the sample, and on how many of its paragraphs the exported one gives other ids."""
     with sample.open(encoding="utf-8", newline="\n") as lines:
         scored = islice(lines, 0, None, _SCORED)
-        figures = scores_of(tokenizer, (line.rstrip("\n") for line in scored)).figures()
+        figures = score_tokenizer(tokenizer, (line.rstrip("\n") for line in scored)).figures()
     with sample.open(encoding="utf-8", newline="\n") as lines:
         compared = [line.rstrip("\n") for line in islice(lines, _COMPARED)]
     if differing := _differing(tokenizer, compared):

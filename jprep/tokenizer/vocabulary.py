@@ -6,8 +6,8 @@ from typing import Literal
 
 import msgspec
 
-from jprep.tokenizer.spec import TokenizerConfig
-from jprep.tokenizer.special import SpecialTokens
+from jprep.tokenizer.config import TokenizerConfig
+from jprep.tokenizer.special_tokens import SpecialTokens
 
 SPACE = "▁"
 """U+2581 stands for a space in pieces of characters. Text that holds it comes back with a space in its place."""
@@ -15,16 +15,16 @@ SPACE = "▁"
 NEWLINE = "␤"
 """U+2424 stands for a newline in WordPiece, which has no bytes to fall back on."""
 
-CONTINUING = "##"
+CONTINUATION_PREFIX = "##"
 """Begins WordPiece's pieces that continue a word, under hard boundaries."""
 
-TWO_SIGNS = "#(?=#)"
-"""Where such WordPiece cuts text, a regular expression: `##` that is text must not be taken for `CONTINUING`."""
+DOUBLE_HASH = "#(?=#)"
+"""Where WordPiece splits text (a regular expression), so that `##` in text is not read as `CONTINUATION_PREFIX`."""
 
-Kind = Literal["normal", "byte", "special", "unknown"]
+PieceKind = Literal["normal", "byte", "special", "unknown"]
 
 
-class Piece(msgspec.Struct, frozen=True):
+class VocabularyPiece(msgspec.Struct, frozen=True):
     """One id.
 
     Attributes:
@@ -34,7 +34,7 @@ class Piece(msgspec.Struct, frozen=True):
     """
 
     text: str
-    kind: Kind = "normal"
+    kind: PieceKind = "normal"
     score: float = 0.0
 
 
@@ -52,7 +52,7 @@ class Vocabulary(msgspec.Struct, frozen=True):
 
     config: TokenizerConfig
     special: SpecialTokens
-    pieces: list[Piece]
+    pieces: list[VocabularyPiece]
     merges: list[tuple[str, str]]
     alphabet: str
     counts: dict[str, int]

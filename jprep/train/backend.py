@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import msgspec
 
-from jprep.train.job import Job
+from jprep.train.job.config import Job
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -24,7 +24,7 @@ class Finding(msgspec.Struct, frozen=True):
     fix: str = ""
 
 
-class Home(msgspec.Struct, frozen=True, kw_only=True):
+class Environment(msgspec.Struct, frozen=True, kw_only=True):
     """The environment that a backend runs in.
 
     Attributes:
@@ -82,7 +82,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     on_host: bool = False
 
 
-class MicroBatch(msgspec.Struct, frozen=True):
+class MicroBatchEstimate(msgspec.Struct, frozen=True):
     """A smaller number of rows at a time than a plan has.
 
     Attributes:
@@ -103,8 +103,8 @@ class Plan(msgspec.Struct, frozen=True):
         argv: the worker's command: `python -m jprep_<name>.worker train RUN`, or a launcher of it.
         env: environment variables that it needs.
         processes: how many processes take part.
-        machines: how many the run is of, where a user starts `jprep.train.joining` on each other one; it starts `argv`
-            with `--process N` behind it, N from 1 on, one process of the run each. 1 where there is nothing to join.
+        machines: how many the run is of. A user starts `jprep.train.launcher.multihost` on each other one, which
+            starts `argv` with `--process N` (N from 1 on), one process of the run each. 1 where there are no others.
         rows: rows of a batch for each process at a time; gradients are accumulated over the others.
         accumulate: how many times.
         memory: bytes for weights, gradients, optimizer and activations on one device, estimated.
@@ -126,22 +126,22 @@ class Plan(msgspec.Struct, frozen=True):
     machines: int = 1
     target: Target | None = None
     host_memory: int = 0
-    smaller: tuple[MicroBatch, ...] = ()
+    smaller: tuple[MicroBatchEstimate, ...] = ()
 
 
 class Backend(Protocol):
     """A backend's light half.
 
-    Its heavy half is a program with three verbs, run by the Python that `jprep.train.environments.python_of` finds:
+    Its worker is a program with three commands, run by the Python of the backend's environment:
 
     - `python -m <module>.worker train RUN`, or a launcher of it, is what `plan` gives: a `Session` to its end;
     - `… export RUN CHECKPOINT FOLDER` writes `FOLDER/model.safetensors`: the checkpoint's weights in fp32 under
       transformers' names and shapes, tied ones once, none left out, none added (`jprep.train.models.parameters`);
     - `… infer FOLDER` loads an exported directory and answers requests, a line of JSON each, from standard input to
-      standard output, in order: `jprep.train.inference` has their types.
+      standard output, in order: `jprep.train.inference.protocol` has their types.
 
-    Two methods may be left out: `home(options)`, the environment that it runs in (`home_of`), and `computed(options)`,
-    options that change what is computed (`computed_of`).
+    Two methods may be left out: `home(options)`, the environment that it runs in (`environment_of`), and
+    `computed(options)`, options that change what is computed (`result_options_of`).
 
     Attributes:
         name: as in `--backend`.
@@ -171,21 +171,21 @@ class Backend(Protocol):
         """
 
 
-def home_of(half: Backend, options: Any) -> Home:
+def environment_of(half: Backend, options: Any) -> Environment:
     """Where a backend runs with these options of its own.
 
     One that has several environments has a method `home(options)`, which says it; others have one under their name.
     """
-    chosen: Home = half.home(options) if hasattr(half, "home") else own_home(half)
+    chosen: Environment = half.home(options) if hasattr(half, "home") else default_environment(half)
     return chosen
 
 
-def own_home(half: Backend) -> Home:
+def default_environment(half: Backend) -> Environment:
     """The environment under a backend's own name."""
-    return Home(name=half.name, distribution=half.distribution, install=half.name)
+    return Environment(name=half.name, distribution=half.distribution, install=half.name)
 
 
-def computed_of(half: Backend, options: Any) -> dict[str, Any]:
+def result_options_of(half: Backend, options: Any) -> dict[str, Any]:
     """Of a backend's own options those that change what is computed, by name; none that are as if they were left out.
 
     One that has such options has a method `computed(options)`, which gives them: they become part of the job. The

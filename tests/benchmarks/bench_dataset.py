@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from jprep import load_tokenizer
-from jprep.dataset.masking import Masking, MaskingConfig
-from jprep.dataset.sampler import Sampler, SamplerConfig, source_of
-from jprep.dataset.spec import read_dataset
-from jprep.dataset.special_ids import special_ids
+from jprep.dataset.manifest import read_dataset
+from jprep.dataset.sampling.masking import Masking, MaskingConfig
+from jprep.dataset.sampling.sampler import Sampler, SamplerConfig, open_split_data
+from jprep.dataset.sampling.special_ids import special_ids
 from tests.benchmarks.measure import JPREP, MIB, run
 from tests.benchmarks.tokenizers import corpus, train
 
@@ -54,7 +54,7 @@ def sample(folder: Path, tokenizer: Path) -> None:
     special = special_ids(load_tokenizer(tokenizer))
     print(f"\n{'M tokens/s':24}", *(f"{kind:>14}" for kind in KINDS), sep="")
     for (batch, length), packing in itertools.product(SHAPES, PACKINGS):
-        config, source = SamplerConfig(batch=batch, length=length, packing=packing), source_of(folder, "train")
+        config, source = SamplerConfig(batch=batch, length=length, packing=packing), open_split_data(folder, "train")
         print(f"{f'{batch} x {length} {packing}':24}", end="")
         for masking in KINDS.values():
             hiding = Masking(masking, special, source.separators.newline) if masking else None

@@ -13,9 +13,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from jprep.train.host import accelerators
-from jprep.train.models.flops import flops_per_token, peak
-from jprep.train.rundir import read_job
+from jprep.train.models.flops import flops_per_token, peak_flops
+from jprep.train.planning.host import accelerators
+from jprep.train.run.directory import read_job
 from tests.benchmarks.training import PACES, FailedError, Pairs, Trial, prepare
 from tests.benchmarks.zero import MISSING, PYTHON, STAGES, compare
 
@@ -38,7 +38,7 @@ def tell(name: str, pairs: Pairs, gpus: int, most: float | None) -> None:
 
 def measure(folder: Path, names: list[str]) -> None:
     """Print all models' paces in all stages."""
-    gpus, most = len(names), peak(names[0], os.environ.get("JPREP_BENCH_PEAK", ""))
+    gpus, most = len(names), peak_flops(names[0], os.environ.get("JPREP_BENCH_PEAK", ""))
     print(f"{gpus} × {names[0]}, peak " + (f"{most / 1e12:.0f} · 10¹² FLOP/s" if most else "unknown"))
     print(f"{'tokens/s':32}{'jprep':>10}{'MFU':>10}{'HF + DS':>12}{'MFU':>10}{'ratio':>8}{'apart':>10}")
     for preset in PRESETS:

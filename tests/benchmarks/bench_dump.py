@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+from jprep.corpus.config import CorpusConfig, make_step
 from jprep.corpus.dedup.hashes import HashWriter
 from jprep.corpus.document import Document
-from jprep.corpus.readers.articles import Articles
-from jprep.corpus.readers.export import pages, read_head
+from jprep.corpus.readers.mediawiki.articles import ArticleExtractor
+from jprep.corpus.readers.mediawiki.xml_export import parse_pages, read_site_info
 from jprep.corpus.readers.wikitext import Extractor, ExtractorConfig
-from jprep.corpus.recipe import CorpusConfig, make_step
-from jprep.corpus.store import writing
-from jprep.io import bz2blocks
+from jprep.corpus.store import row_writer
+from jprep.io.inputs import bzip2_blocks
 from tests.benchmarks import inputs
 from tests.benchmarks.measure import JPREP, MIB, run
 
@@ -81,10 +81,10 @@ def profile(dump: Path, folder: Path) -> Clock:
     clock, name, config = Clock(), str(dump), CorpusConfig()
     normalizer, splitter = make_step("normalizer", config.normalizers[0]), make_step("splitter", config.splitter)
     with dump.open("rb") as file:
-        blocks = clock.time("decode bzip2", lambda: [block.data for block in bz2blocks.blocks(file, 0, name)])
-    head, _ = read_head(iter(blocks), name)
-    found = clock.time("parse XML", lambda: list(pages(((block, True) for block in blocks), name, 1 << 28)))
-    articles = Articles(head, [0], False, Extractor(ExtractorConfig()).extract)
+        blocks = clock.time("decode bzip2", lambda: [block.data for block in bzip2_blocks.read_blocks(file, 0, name)])
+    head, _ = read_site_info(iter(blocks), name)
+    found = clock.time("parse XML", lambda: list(parse_pages(((block, True) for block in blocks), name, 1 << 28)))
+    articles = ArticleExtractor(head, [0], False, Extractor(ExtractorConfig()).extract)
     read = clock.time("extract", lambda: [articles.read(page, "jawiki") for page in found])
     docs = [item for item in read if isinstance(item, Document)]
     clock.time("normalise", lambda: _each(docs, "text", normalizer.apply, "text"))
@@ -106,7 +106,7 @@ def _hash(docs: list[Document]) -> None:
 
 
 def _write(docs: list[Document], folder: Path) -> None:
-    with writing(folder, "documents/profile.parquet", Document, {}) as kept:
+    with row_writer(folder, "documents/profile.parquet", Document, {}) as kept:
         kept.add(docs)
 
 

@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from jprep.corpus.document import Document
-from jprep.corpus.filters.document import Japanese, Length, Symbols, Urls
-from jprep.corpus.filters.lines import RepeatedLines, SentenceEnd
+from jprep.corpus.filters.document import JapaneseFilter, LengthFilter, SymbolFilter, UrlFilter
+from jprep.corpus.filters.lines import RepeatedLinesFilter, SentenceEndFilter
 
 SHARED = Path(os.environ.get("JPREP_SHARED", Path(__file__).parents[3] / "shared"))
-FILTERS = (Length, Japanese, Symbols, Urls, SentenceEnd, RepeatedLines)
+FILTERS = (LengthFilter, JapaneseFilter, SymbolFilter, UrlFilter, SentenceEndFilter, RepeatedLinesFilter)
 REPEATS = 3
 
 

@@ -17,9 +17,9 @@ import tempfile
 from pathlib import Path
 
 from jprep.errors import JprepError
-from jprep.train.environments import python_of
-from jprep.train.events import read_events
-from jprep.train.launching import light_half
+from jprep.train.launcher.environments import worker_python
+from jprep.train.launcher.launch import load_backend
+from jprep.train.run.events import read_events
 from tests.benchmarks.training import Pairs, Side, Trial, in_turns, ours, prepare
 
 CORES = 2
@@ -67,8 +67,8 @@ def waiting(pairs: Pairs, alone: list[float]) -> str:
 
 def main() -> None:
     try:
-        python = python_of(light_half("flax"))
-        python_of(light_half("torch"))
+        python = worker_python(load_backend("flax"))
+        worker_python(load_backend("torch"))
     except JprepError as error:
         print(f"not measured: {error.what}")
         return

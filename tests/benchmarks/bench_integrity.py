@@ -16,33 +16,33 @@ from typing import Any
 from unittest.mock import patch
 
 from jprep import Corpus, samples
-from jprep.corpus import documents
+from jprep.corpus.api import SilentProgress
 from jprep.corpus.build import build
-from jprep.corpus.corpus import Silent
-from jprep.corpus.recipe import decode_recipe
-from jprep.dataset.exports import export
+from jprep.corpus.config import decode_recipe
+from jprep.corpus.stages import read
+from jprep.dataset.exports import export_dataset
+from jprep.dataset.manifest import DatasetConfig
 from jprep.dataset.pack import pack
-from jprep.dataset.spec import DatasetConfig
-from jprep.engine import manifest, run
+from jprep.engine import manifest, runner
 from jprep.engine.local import Local
-from jprep.io import unchanged, verified
-from jprep.testing import failpoints
-from jprep.tokenizer.material import OfCorpus
-from jprep.tokenizer.spec import TokenizerConfig
+from jprep.io import failpoints, verified_files
+from jprep.io.inputs import content_check
+from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.train import train
+from jprep.tokenizer.training_data import CorpusTrainingData
 from tests.benchmarks.measure import SHARED
 
 CHECKS: list[tuple[Any, str]] = [
-    (verified, "_sha256_once"),
-    (verified, "read_verified"),
-    (verified, "copy_verified"),
-    (unchanged._Compared, "read"),
-    (unchanged.xxhash, "xxh3_128_digest"),
-    (documents, "refuse_changed"),
-    (run, "seal"),
-    (run, "unseal"),
-    (manifest, "seal"),
-    (manifest, "unseal"),
+    (verified_files, "_sha256_once"),
+    (verified_files, "read_verified"),
+    (verified_files, "copy_verified"),
+    (content_check._Compared, "read"),
+    (content_check.xxhash, "xxh3_128_digest"),
+    (read, "refuse_changed"),
+    (runner, "encode_checksummed"),
+    (runner, "decode_checksummed"),
+    (manifest, "encode_checksummed"),
+    (manifest, "decode_checksummed"),
 ]
 """All that was added to writing, reading and resuming for the sake of integrity."""
 
@@ -103,7 +103,7 @@ def stopped_at_the_end(folder: Path, plan: Any) -> None:
     """Build a corpus but for its manifest."""
     with patch.object(failpoints, "_ARMED", "corpus.sealing=raise"), closing(Local(1)) as executor:
         try:
-            build(plan, folder, executor, Silent())
+            build(plan, folder, executor, SilentProgress())
         except RuntimeError:
             return
 
@@ -112,8 +112,8 @@ def main() -> None:
     real = sorted((SHARED / "data" / "wikitext").glob("jawiki-20220720-head-*.bz2"))
     real += sorted((SHARED / "data" / "wikitext").glob("jawiki-shinto-*.bz2"))
     with tempfile.TemporaryDirectory() as name, closing(Local(1)) as executor:
-        folder, progress = Path(name), Silent()
-        dumps = [str(path) for path in real or [samples.dump(folder)]]
+        folder, progress = Path(name), SilentProgress()
+        dumps = [str(path) for path in real or [samples.write_dump(folder)]]
         print(f"{'':34}{'CPU':>12}{'checks':>13}{'share':>10}")
         plain, segmented = recipe(dumps, "none"), recipe(dumps, "jumandic")
         report("corpus build, no words", lambda: build(plain, folder / "plain", executor, progress))
@@ -122,12 +122,15 @@ def main() -> None:
         report("corpus build, resumed at its end", lambda: build(plain, folder / "stopped", executor, progress))
         corpus, config = Corpus(folder / "corpus"), TokenizerConfig(model="bpe", vocab_size=8000)
         tokenizer, dataset = folder / "tokenizer", folder / "dataset"
-        report("tokenizer train, bpe 8,000", lambda: train(OfCorpus(corpus), config, tokenizer, executor, progress))
+        report(
+            "tokenizer train, bpe 8,000",
+            lambda: train(CorpusTrainingData(corpus), config, tokenizer, executor, progress),
+        )
         report("dataset pack", lambda: pack(corpus, tokenizer, DatasetConfig(), dataset, executor, progress))
         report("read a corpus", lambda: sum(1 for _ in corpus.documents()))
         for form in ("fairseq", "tfrecord", "arrow"):
             out = folder / form
-            report(f"dataset export, {form}", lambda out=out, form=form: export(dataset, tokenizer, form, out))
+            report(f"dataset export, {form}", lambda out=out, form=form: export_dataset(dataset, tokenizer, form, out))
 
 
 if __name__ == "__main__":

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
-from jprep.dataset.indexed import write_index
-from jprep.dataset.mark_blocks import BlockWriter
-from jprep.dataset.masking import Masking, MaskingConfig
-from jprep.dataset.sampler import Sampler, SamplerConfig, source_of
-from jprep.dataset.spec import Dataset, Split, write_dataset
-from jprep.dataset.special_ids import SpecialIds
+from jprep.dataset.indexed.mark_file import MarkWriter
+from jprep.dataset.indexed.split import write_index
+from jprep.dataset.manifest import DatasetManifest, Split, write_dataset
+from jprep.dataset.sampling.masking import Masking, MaskingConfig
+from jprep.dataset.sampling.sampler import Sampler, SamplerConfig, open_split_data
+from jprep.dataset.sampling.special_ids import SpecialIds
 
 DOCUMENT, SMALL, GROWTH, STEPS = 1000, 20_000, 10, 400
 SPECIAL = SpecialIds(before=(0,), after=(2,), pad=1, mask=31_999, special=(0, 1, 2, 3, 31_999), vocab_size=32_000)
@@ -31,7 +31,7 @@ def lay_out(folder: Path, documents: int) -> Path:
     folder.mkdir()
     chance = np.random.default_rng(1)
     with (folder / "train.bin").open("wb") as tokens, (folder / "train.marks").open("wb") as file:
-        marks = BlockWriter(file)
+        marks = MarkWriter(file)
         for _ in range(documents):
             tokens.write(chance.integers(4, 31_999, DOCUMENT).astype("<u2").tobytes())
             marks.add((chance.integers(0, 4, DOCUMENT) % 3).astype(np.uint8))
@@ -39,7 +39,7 @@ def lay_out(folder: Path, documents: int) -> Path:
     with (folder / "train.idx").open("wb") as index:
         write_index(index, "uint16", documents, lambda: [np.full(documents, DOCUMENT)])
     split = Split("train", documents, documents * DOCUMENT, [])
-    write_dataset(folder, Dataset(
+    write_dataset(folder, DatasetManifest(
         jprep="0", format=1, name="random", signature="random", fingerprint="0" * 32, made_from={}, dtype="uint16",
         vocab_size=32_000, end=END, newline=NEWLINE, splits=[split], parts=[], sources=[], counts={},
     ))  # fmt: skip
@@ -48,7 +48,7 @@ def lay_out(folder: Path, documents: int) -> Path:
 
 def take(folder: Path) -> None:
     """Take batches, and print the peak of all memory and the process's own, in MiB."""
-    source = source_of(folder, "train")
+    source = open_split_data(folder, "train")
     masking = Masking(MaskingConfig(whole_word=True), SPECIAL, NEWLINE)
     sampler = Sampler(source, SamplerConfig(batch=64, length=512, packing="complete"), SPECIAL, masking)
     own = 0

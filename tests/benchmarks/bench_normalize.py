@@ -16,8 +16,8 @@ from pathlib import Path
 
 import neologdn
 
-from jprep.corpus.normalizers.neologdn import Neologdn
-from jprep.corpus.normalizers.nfkc import Nfkc
+from jprep.corpus.normalizers.neologdn import NeologdnNormalizer
+from jprep.corpus.normalizers.nfkc import NfkcNormalizer
 
 DATA = Path(os.environ.get("JPREP_SHARED") or Path(__file__).parents[2].parent / "shared") / "data"
 REPEATS = 3
@@ -67,7 +67,7 @@ def main() -> None:
     if not texts:
         print(f"no texts under {DATA}: nothing to measure")
         return
-    ours, nfkc = Neologdn(), Nfkc()
+    ours, nfkc = NeologdnNormalizer(), NfkcNormalizer()
     columns = ("MB", "jprep", "joined", "neologdn", "ratio", "nfkc", "bare NFKC", "same")
     print(f"{'MB/s':22}", *(f"{column:>10}" for column in columns), sep="")
     texts["all"] = [document for documents in texts.values() for document in documents]

@@ -24,9 +24,9 @@ import fugashi
 import jumandic
 
 from jprep.corpus.document import WORD
-from jprep.corpus.segmenters.jumanpp import Jumanpp
-from jprep.corpus.segmenters.mecab import Jumandic, Unidic
-from jprep.corpus.segmenters.sudachi import Sudachi
+from jprep.corpus.segmenters.jumanpp import JumanppSegmenter
+from jprep.corpus.segmenters.mecab import JumandicSegmenter, UnidicSegmenter
+from jprep.corpus.segmenters.sudachi import SudachiSegmenter
 from jprep.corpus.step import Segmenter
 from jprep.errors import MachineError
 from jprep.testing.conformance.segmenter import word_f1
@@ -95,7 +95,7 @@ def libraries(texts: list[str]) -> None:
         "fugashi wakati, bare": lambda: clock(lambda: [wakati.parse(text) for text in texts]),
         "fugashi, words of nodes": lambda: clock(lambda: [[node.surface for node in full(text)] for text in texts]),
     }
-    for kind in (Jumandic, Unidic, Sudachi):
+    for kind in (JumandicSegmenter, UnidicSegmenter, SudachiSegmenter):
         try:
             made: Segmenter = kind()
         except MachineError as missing:
@@ -106,10 +106,12 @@ def libraries(texts: list[str]) -> None:
     race(runs, size, "fugashi wakati, bare")
 
 
-def real() -> Jumanpp | None:
+def real() -> JumanppSegmenter | None:
     """A driver of the real Juman++, or None."""
     program = os.environ.get("JPREP_JUMANPP") or shutil.which("jumanpp")
-    return program and Jumanpp(Jumanpp.Config(program=program, model=os.environ.get("JPREP_JUMANPP_MODEL", "")))
+    return program and JumanppSegmenter(
+        JumanppSegmenter.Config(program=program, model=os.environ.get("JPREP_JUMANPP_MODEL", ""))
+    )
 
 
 def program(texts: list[str]) -> None:
@@ -149,7 +151,7 @@ def gold(corpus: str, table: dict[int, int]) -> list[list[str]]:
 
 def accuracy() -> None:
     """Word F1 of what cuts words by JUMAN's standard."""
-    for segmenter in filter(None, (Jumandic(), real())):
+    for segmenter in filter(None, (JumandicSegmenter(), real())):
         for corpus in ("kwdlc", "wac"):
             scores = []
             for table in ({}, HALF_WIDTH):

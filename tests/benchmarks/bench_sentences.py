@@ -16,8 +16,8 @@ import tempfile
 from collections.abc import Callable, Iterator
 
 from jprep import split_sentences
-from jprep.corpus.normalizers.neologdn import Neologdn
-from jprep.corpus.sentences import Rules
+from jprep.corpus.normalizers.neologdn import NeologdnNormalizer
+from jprep.corpus.sentences import RuleSplitter
 from tests.benchmarks.bench_normalize import DATA, corpora, pace
 
 KYOTO = DATA / "gold/kyoto_wiki-A.jsonl.gz"
@@ -93,7 +93,7 @@ def main() -> None:
         print(f"no texts under {DATA}: nothing to measure")
         return
     texts["all"] = [document for documents in texts.values() for document in documents]
-    theirs, rules, neologdn = peers(texts), Rules(), Neologdn()
+    theirs, rules, neologdn = peers(texts), RuleSplitter(), NeologdnNormalizer()
     columns = ("jprep", "normalised", "bare regex", *theirs)
     print(f"{'MB/s':22}", *(f"{column:>12.12}" for column in columns), sep="")
     for name, documents in texts.items():

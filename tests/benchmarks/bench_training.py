@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from jprep.train.batches import Batches
-from jprep.train.rundir import read_job
+from jprep.train.run.directory import read_job
+from jprep.train.worker.batches import Batches
 from tests.benchmarks.training import PACES, Trial, in_turns, ours, prepare, theirs
 
 PYTHON = os.environ.get("JPREP_TORCH", "")

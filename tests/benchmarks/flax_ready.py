@@ -13,22 +13,22 @@ from pathlib import Path
 
 import msgspec
 
-from jprep.train.batches import Batches
-from jprep.train.host import this_host
-from jprep.train.rundir import read_job
-from jprep_flax.feeding import Feeder
-from jprep_flax.layout import lay_out
-from jprep_flax.mesh import joined
+from jprep.train.planning.host import this_host
+from jprep.train.run.directory import read_job
+from jprep.train.worker.batches import Batches
 from jprep_flax.options import Options
-from jprep_flax.updating import Updater
+from jprep_flax.planning.layout import choose_layout
+from jprep_flax.worker.data import BatchLoader
+from jprep_flax.worker.distributed import join_processes
+from jprep_flax.worker.train_state import TrainState
 
 
 def main() -> None:
     run = Path(sys.argv[1])
     job = read_job(run)
-    layout = lay_out(job, msgspec.convert(job.options, Options), this_host(Path(sys.executable)))
-    with joined(layout, rank=0, coordinator="", exact=True, deterministic=True, patience=60.0) as place:
-        updater, feeder = Updater(job, run, None, place, layout, recompute=False), Feeder(job, layout, place)
+    layout = choose_layout(job, msgspec.convert(job.options, Options), this_host(Path(sys.executable)))
+    with join_processes(layout, rank=0, coordinator="", exact=True, deterministic=True, patience=60.0) as place:
+        updater, feeder = TrainState(job, run, None, place, layout, recompute=False), BatchLoader(job, layout, place)
         batches, warm = Batches(run, job).train, job.train.log_every
         ready = [feeder(batches.batch(step)) for step in range(job.steps)]
         for step, fed in enumerate(ready, 1):

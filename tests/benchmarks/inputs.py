@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from jprep.samples import dump
+from jprep.samples import write_dump
 from tests.benchmarks.measure import SHARED
 
 PAGE = re.compile(r"  <page>.*?</page>\n", re.DOTALL)
@@ -29,7 +29,7 @@ def real_dumps() -> list[Path]:
 
 def source_dump(folder: Path) -> Path:
     """A dump to make larger ones of: a real one, or the sample, written into the folder."""
-    return next(iter(real_dumps()), None) or dump(folder)
+    return next(iter(real_dumps()), None) or write_dump(folder)
 
 
 def pages(source: Path, size: int) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from jprep.samples import write
+from jprep.samples import write_sample
 from tests.benchmarks.measure import JPREP, SHARED, run
 
 SIZE = 32_000
@@ -18,7 +18,7 @@ def corpus(folder: Path) -> Path:
     inputs += [("--jsonl", path) for path in sorted([*data.glob("web/*.jsonl.gz"), *data.glob("prose/*.jsonl.gz")])]
     arguments, here = [str(part) for pair in inputs for part in pair], folder
     if not inputs:
-        sample = write(folder / "sample")
+        sample = write_sample(folder / "sample")
         arguments, here = [str(sample)], sample.parent
     done = run([JPREP, "corpus", "build", *arguments, "-o", str(folder / "corpus")], cwd=here)
     if done.code:

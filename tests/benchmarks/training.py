@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jprep.train.batches import Batches
-from jprep.train.events import curve, read_events
-from jprep.train.rundir import INIT, read_job
+from jprep.train.run.directory import INIT, read_job
+from jprep.train.run.events import metric_curve, read_events
+from jprep.train.worker.batches import Batches
 from tests.benchmarks.measure import JPREP
 from tests.benchmarks.tokenizers import corpus, train
 
@@ -148,7 +148,7 @@ def ours(folder: Path, trial: Trial) -> tuple[Side, Path]:
     tokens = trial.warm * trial.batch * trial.length
     seconds = [tokens / float(event.figures["tokens_per_second"] or 1) for event in events if event.kind == "log"]
     whole, steady = tokens * len(seconds) / sum(seconds), tokens * (len(seconds) - 1) / sum(seconds[1:])
-    return Side({"whole": whole, "steady": steady}, curve(events)[1]), run
+    return Side({"whole": whole, "steady": steady}, metric_curve(events)[1]), run
 
 
 def theirs(launcher: Sequence[str], run: Path, trial: Trial, about: Mapping[str, Any], env: Mapping[str, str]) -> Side:

@@ -10,8 +10,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from jprep.io.machine import cores
-from jprep.train.rundir import read_job
+from jprep.io.machine import cpu_count
+from jprep.train.run.directory import read_job
 from tests.benchmarks.training import Pairs, Side, Trial, in_turns, ours, theirs
 
 PYTHON = os.environ.get("JPREP_DEEPSPEED", "")
@@ -36,7 +36,7 @@ def compare(folder: Path, trial: Trial, stage: int, processes: int, *, rows: int
     Raises:
         FailedError: a side did not come to its end, for want of memory perhaps.
     """
-    threads, device = max(1, cores() // processes), "cuda" if cuda else "cpu"
+    threads, device = max(1, cpu_count() // processes), "cuda" if cuda else "cpu"
     options = f'device = "{device}"\nprocesses = {processes}\nstage = {stage}\nrows = {rows}\nthreads = {threads}'
     trial = trial._replace(backend="deepspeed", options=options)
     accumulate = trial.batch // processes // rows

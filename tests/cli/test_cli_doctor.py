@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jprep.doctor import machine, patience, segmenters
+from jprep.doctor import machine, segmenters, time_limit
 from jprep.errors import MachineError
 from jprep.train.backend import Finding
 from tests.conftest import Distribution, Run
@@ -120,9 +120,9 @@ def test_gpus_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     program(tmp_path, "nvidia-smi", "echo '0, GPU-1, 81920, NVIDIA H100'; echo '1, GPU-2, 81920, NVIDIA H100'")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert [each.what for each in machine.accelerators()] == ["NVIDIA H100, 80.0 GiB"] * 2
+    assert [each.what for each in machine.check_accelerators()] == ["NVIDIA H100, 80.0 GiB"] * 2
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert machine.accelerators() == [
+    assert machine.check_accelerators() == [
         Finding("CUDA_VISIBLE_DEVICES leaves no GPU", "note", "unset CUDA_VISIBLE_DEVICES")
     ]
 
@@ -130,7 +130,7 @@ def test_gpus_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_machine_without_accelerators_is_sound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert all(each.level != "error" or "GPU" in each.what for each in machine.accelerators())
+    assert all(each.level != "error" or "GPU" in each.what for each in machine.check_accelerators())
 
 
 Usage = namedtuple("Usage", "total used free")
@@ -139,23 +139,25 @@ Usage = namedtuple("Usage", "total used free")
 @pytest.mark.parametrize(("free", "level"), [(1 << 40, "ok"), (5 << 30, "note"), (1 << 29, "error")])
 def test_a_disk_that_is_nearly_full(free: int, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(1 << 41, 0, free))
-    outputs, _, backends = machine.disks()
+    outputs, _, backends = machine.check_disks()
     assert (outputs.level, backends.level) == (level, level)
     assert bool(outputs.fix) == (level != "ok")
 
 
 def test_a_container_s_share_of_the_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "_QUOTA", tmp_path / "cpu.max")
-    monkeypatch.setattr(machine, "cores", lambda: 8)
-    assert machine.resources()[0] == Finding("8 cores")
+    monkeypatch.setattr(machine, "cpu_count", lambda: 8)
+    assert machine.check_resources()[0] == Finding("8 cores")
     (tmp_path / "cpu.max").write_text("max 100000\n")
-    assert machine.resources()[0] == Finding("8 cores")
+    assert machine.check_resources()[0] == Finding("8 cores")
     (tmp_path / "cpu.max").write_text("150000 100000\n")
-    assert machine.resources()[0] == Finding("8 cores, of which this container may use 1.5", "note", "--workers 2")
+    assert machine.check_resources()[0] == Finding(
+        "8 cores, of which this container may use 1.5", "note", "--workers 2"
+    )
 
 
 def test_a_look_that_hangs_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = patience.within(lambda: time.sleep(30) or [], "sleep", 0.05)
+    found = time_limit.run_with_limit(lambda: time.sleep(30) or [], "sleep", 0.05)
     assert [each.level for each in found] == ["error"] and "0.05 seconds" in found[0].what
 
 
@@ -164,5 +166,5 @@ def test_the_segmenter_that_recipes_take_has_to_work(monkeypatch: pytest.MonkeyP
         raise MachineError("there is no dictionary", fix="pip install it")
 
     monkeypatch.setattr(segmenters, "make_step", refuse)
-    levels = {each.what.partition(":")[0]: each.level for each in segmenters.segmenters()}
+    levels = {each.what.partition(":")[0]: each.level for each in segmenters.check_segmenters()}
     assert levels == {"jumandic": "error", "jumanpp": "note", "sudachi": "note", "unidic": "note"}

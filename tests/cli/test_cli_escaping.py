@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jprep.engine.sealed import seal
+from jprep.engine.checksummed_json import encode_checksummed
 from jprep.io.escaping import escaped, escaped_json, one_line
 from tests.conftest import COMMAND, ROOT, Distribution, Run, environment
 from tests.fakes.numpy_backend import offer
@@ -105,7 +105,9 @@ steps = 2
         path = self.folder / "work" / "名" / "corpus" / "corpus.json"
         manifest = json.loads(path.read_bytes())
         path.write_bytes(
-            seal({key: value for key, value in manifest.items() if key != "checksum"} | {"name": f"名{BAD}"})
+            encode_checksummed(
+                {key: value for key, value in manifest.items() if key != "checksum"} | {"name": f"名{BAD}"}
+            )
         )
 
     def run(self, *words: object, terminal: bool = False) -> str:

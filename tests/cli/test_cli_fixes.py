@@ -56,7 +56,7 @@ def test_a_reader_s_option_in_a_recipe(tmp_path: Path) -> None:
 
 
 def test_other_work_is_replaced_by_the_printed_command(tmp_path: Path, jprep: Run) -> None:
-    samples.write(tmp_path)
+    samples.write_sample(tmp_path)
     first = ("corpus", "build", "--cc100", "cc100.txt", "--segmenter", "none", "-o", "c")
     jprep(*first, cwd=tmp_path)
     with (tmp_path / "cc100.txt").open("ab") as file:
@@ -68,7 +68,7 @@ def test_other_work_is_replaced_by_the_printed_command(tmp_path: Path, jprep: Ru
 
 
 def test_a_vocabulary_that_cannot_be_is_answered_by_the_option(tmp_path: Path, jprep: Run) -> None:
-    samples.write(tmp_path)
+    samples.write_sample(tmp_path)
     words = ("tokenizer", "train", "cc100.txt", "--boundaries", "none", "-o", "t")
     said = jprep(*words, cwd=tmp_path, code=2).stderr
     [ids] = re.findall(r"--vocab-size (\d+), or in a recipe vocab_size = \1", said)
@@ -85,7 +85,7 @@ def test_a_vocabulary_that_cannot_be_is_answered_by_the_option(tmp_path: Path, j
     ],
 )
 def test_what_is_no_recipe(words: list[str], says: list[str], tmp_path: Path, jprep: Run) -> None:
-    samples.write(tmp_path)
+    samples.write_sample(tmp_path)
     said = jprep(*words, cwd=tmp_path, code=2).stderr
     assert "Errno" not in said
     for part in says:
@@ -93,7 +93,7 @@ def test_what_is_no_recipe(words: list[str], says: list[str], tmp_path: Path, jp
 
 
 def test_a_damaged_input_is_not_fixed_by_a_restart_of_its_reader(tmp_path: Path, jprep: Run) -> None:
-    samples.write(tmp_path)
+    samples.write_sample(tmp_path)
     jprep("corpus", "build", "--cc100", "cc100.txt", "--segmenter", "none", "-o", "c", cwd=tmp_path)
     shard = next((tmp_path / "c/documents").iterdir())
     shard.write_bytes(shard.read_bytes()[:-9] + bytes(9))

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from jprep import samples
-from jprep.cli import output, progress
+from jprep.cli.common import output, progress
+from jprep.cli.common.output import Level
 from jprep.cli.main import cli
-from jprep.cli.output import Level
 from jprep.engine.stage import Receipt
 from tests.conftest import COMMAND, Run, environment
 
@@ -32,7 +32,7 @@ def receipt(documents: int) -> Receipt:
 
 def test_a_line_says_how_far_the_build_is() -> None:
     clock = Clock()
-    lines = progress.Lines(clock)
+    lines = progress.ProgressLines(clock)
     clock.now += 5
     assert lines.line() == "looking at the inputs; running for 0:00:05"
     lines.begin("documents", 100_000_000)
@@ -46,7 +46,7 @@ def test_a_line_says_how_far_the_build_is() -> None:
 
 def test_work_of_an_earlier_run_counts_and_is_no_pace() -> None:
     clock = Clock()
-    lines = progress.Lines(clock)
+    lines = progress.ProgressLines(clock)
     lines.begin("documents", 100_000_000)
     lines.advance(90_000_000, receipt(900), fresh=False)
     clock.now += 10
@@ -58,7 +58,7 @@ def test_work_of_an_earlier_run_counts_and_is_no_pace() -> None:
 def test_lines_come_at_intervals_while_no_task_ends(capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
     """A task may take minutes: lines do not wait for one."""
     monkeypatch.setattr(progress, "INTERVAL", 0.01)
-    with progress.watched() as watching:
+    with progress.show_progress() as watching:
         assert watching is not None
         watching.begin("documents", 10)
         deadline = time.monotonic() + 300
@@ -71,7 +71,7 @@ def test_lines_come_at_intervals_while_no_task_ends(capsys: pytest.CaptureFixtur
 def test_an_installation_says_what_goes_on(capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
     monkeypatch.setattr(progress, "INTERVAL", 0.01)
     said = ""
-    with progress.status("installing torch") as say:
+    with progress.show_status("installing torch") as say:
         say("Downloading \x1b[1mtorch")
         deadline = time.monotonic() + 300
         while not said and time.monotonic() < deadline:
@@ -92,7 +92,7 @@ def test_quiet_says_nothing_but_results_and_errors(level, capsys: pytest.Capture
     output.next_steps("jprep this")
     output.echo("a result")
     output.error("an error")
-    with progress.watched() as watching:
+    with progress.show_progress() as watching:
         assert watching is None
     said = capsys.readouterr()
     assert (said.out, said.err) == ("a result\n", "an error\n")
@@ -100,7 +100,7 @@ def test_quiet_says_nothing_but_results_and_errors(level, capsys: pytest.Capture
 
 def test_verbose_shows_each_line_of_an_installer(level, capsys: pytest.CaptureFixture[str]) -> None:
     level(Level.VERBOSE)
-    with progress.status("installing") as say:
+    with progress.show_status("installing") as say:
         say("one")
         say("two")
     assert capsys.readouterr().err == "one\ntwo\n"
@@ -108,7 +108,7 @@ def test_verbose_shows_each_line_of_an_installer(level, capsys: pytest.CaptureFi
 
 @pytest.mark.parametrize("place", ["before", "after"])
 def test_every_command_takes_both(place: str, tmp_path: Path, jprep: Run) -> None:
-    samples.write(tmp_path)
+    samples.write_sample(tmp_path)
     words = ["corpus", "build", "--cc100", "cc100.txt", "--segmenter", "none", "-o", f"c-{place}"]
     quiet = jprep(*(["-q", *words] if place == "before" else [*words, "--quiet"]), cwd=tmp_path)
     assert quiet.stderr == "" and "next:" not in quiet.stdout and "documents" in quiet.stdout
@@ -129,8 +129,10 @@ def test_no_command_is_without_them() -> None:
 
 def test_a_build_off_a_terminal_is_not_silent_for_long(tmp_path: Path) -> None:
     """The whole command, its interval shortened."""
-    samples.write(tmp_path)
-    code = "import sys\nfrom jprep.cli import progress\nprogress.INTERVAL = 0.05\nfrom jprep.cli.main import main\n"
+    samples.write_sample(tmp_path)
+    code = (
+        "import sys\nfrom jprep.cli.common import progress\nprogress.INTERVAL = 0.05\nfrom jprep.cli.main import main\n"
+    )
     words = [COMMAND, "corpus", "build", "recipe.toml", "-o", "c", "--workers", "1"]
     command = [str(Path(COMMAND).with_name("python")), "-c", f"{code}sys.argv = {words!r}\nmain()"]
     done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, check=True)

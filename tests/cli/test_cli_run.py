@@ -11,7 +11,7 @@ import pytest
 
 from jprep import samples
 from jprep.corpus.store import read_manifest
-from jprep.train.rundir import read_job
+from jprep.train.run.directory import read_job
 from tests.conftest import COMMAND, ROOT, Distribution, Run, digests, environment
 from tests.fakes.labelled_run import rows
 from tests.fakes.numpy_backend import offer
@@ -40,7 +40,7 @@ class Place(NamedTuple):
 
 @pytest.fixture
 def place(tmp_path: Path, distribution: Distribution, jprep: Run) -> Place:
-    return Place(samples.write(tmp_path / "sample").parent, offer(distribution), jprep)
+    return Place(samples.write_sample(tmp_path / "sample").parent, offer(distribution), jprep)
 
 
 def made(folder: Path) -> dict[str, str]:
@@ -56,7 +56,7 @@ def made(folder: Path) -> dict[str, str]:
 def undisturbed(tmp_path_factory: pytest.TempPathFactory, jprep: Run) -> dict[str, str]:
     """What a run at scale tiny makes."""
     folder = tmp_path_factory.mktemp("undisturbed")
-    place = Place(samples.write(folder / "sample").parent, offer(Distribution(folder / "distributions")), jprep)
+    place = Place(samples.write_sample(folder / "sample").parent, offer(Distribution(folder / "distributions")), jprep)
     place.run("--scale", "tiny", "--until", "dataset")
     return made(place.folder / TINY)
 

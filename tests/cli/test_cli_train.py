@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from jprep.train.environments import STAMP, Installed, as_installed
-from jprep.train.events import read_events
+from jprep.train.launcher.environments import STAMP, InstalledEnvironment, pip_requirements
+from jprep.train.run.events import read_events
 from tests.conftest import COMMAND, ROOT, Distribution, Run, digests, environment
 from tests.fakes.numpy_backend import offer
 from tests.fakes.small_run import await_true, weights
@@ -235,8 +235,8 @@ def test_an_environment_that_pip_cannot_fill_says_what_pip_says_and_is_not_belie
     stamp = Path(place.env["JPREP_BACKENDS"]) / "numpy" / STAMP
     assert not stamp.parent.exists()
     stamp.parent.mkdir()
-    wanted = [*as_installed("jprep"), "jprep_numpy==1.0"]
-    stamp.write_bytes(msgspec.json.encode(Installed(name="numpy", requires=wanted, python="3", packages={})))
+    wanted = [*pip_requirements("jprep"), "jprep_numpy==1.0"]
+    stamp.write_bytes(msgspec.json.encode(InstalledEnvironment(name="numpy", requires=wanted, python="3", packages={})))
     assert "numpy is installed already" in place.jprep(*arguments, env=place.env).stdout
 
 
@@ -248,9 +248,9 @@ def test_a_device_may_have_an_environment_of_its_own(place: Place) -> None:
     assert "environments/numpy-moon/bin/python" in place.train(*moon, "--dry-run").stdout
     folder = Path(place.env["JPREP_BACKENDS"]) / "numpy-moon"
     folder.mkdir(parents=True)
-    wanted = [*as_installed("jprep"), "jprep_numpy==1.0"]
+    wanted = [*pip_requirements("jprep"), "jprep_numpy==1.0"]
     folder.joinpath(STAMP).write_bytes(
-        msgspec.json.encode(Installed(name=folder.name, requires=wanted, python="3", packages={}))
+        msgspec.json.encode(InstalledEnvironment(name=folder.name, requires=wanted, python="3", packages={}))
     )
     arguments = ("backends", "install", "numpy", "--set", "device=moon", "--", "--no-index")
     assert f"numpy is installed already: {folder}" in place.jprep(*arguments, env=place.env).stdout

@@ -20,13 +20,13 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer as Exported
 
-from jprep.corpus.normalizers.neologdn import Neologdn
-from jprep.corpus.steps import describe
+from jprep.corpus.normalizers.neologdn import NeologdnNormalizer
+from jprep.corpus.processing import describe_step
 from jprep.corpus.store import read_manifest
 from jprep.tokenizer.tokenizer import Tokenizer
 from tests.conftest import ROOT, SHARED, Run
 from tests.fakes.small_dataset import SPLITS, flat, lay_out
-from tests.unit.tokenizer.test_portable import DENSE
+from tests.unit.tokenizer.test_export_normalizers import DENSE
 from tests.unit.tokenizer.vocabularies import finished, small
 
 pytestmark = pytest.mark.soak
@@ -94,7 +94,7 @@ def lines(shared: Path) -> list[str]:
 def test_javascript_gives_our_ids(tmp_path: Path) -> None:
     if not shutil.which("node"):
         pytest.skip("there is no node")
-    normalizer, texts = describe(Neologdn(Neologdn.Config(tilde="ignore"))), lines(SHARED)
+    normalizer, texts = describe_step(NeologdnNormalizer(NeologdnNormalizer.Config(tilde="ignore"))), lines(SHARED)
     kinds = {
         "bpe": small(), "byte-bpe": small("byte-bpe"), "wordpiece": small("wordpiece"), "unigram": small("unigram"),
         "byte-bpe none": small("byte-bpe", boundaries="none"), "digits": small(digits="split", newline="space"),

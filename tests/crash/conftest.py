@@ -137,7 +137,7 @@ segmenter = "jumandic"
 def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The recipe, with its inputs beside it."""
     folder = tmp_path_factory.mktemp("work")
-    samples.write(folder)
+    samples.write_sample(folder)
     for n in range(NOTES):
         own = f"{n}番目の覚え書きである。ここにだけある文がこの後に続いている。\n"
         folder.joinpath(f"notes{n}.txt").write_text(

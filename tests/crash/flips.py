@@ -14,19 +14,19 @@ from typing import Any, NamedTuple
 
 from jprep import Corpus, load_tokenizer
 from jprep.corpus.build import build
-from jprep.corpus.recipe import decode_recipe
-from jprep.dataset.exports import export
-from jprep.dataset.lineage import origin_of, place_of, text_around
+from jprep.corpus.config import decode_recipe
+from jprep.dataset.exports import export_dataset
+from jprep.dataset.lineage import find_origin, locate_document, text_around
+from jprep.dataset.manifest import DatasetConfig, read_dataset
 from jprep.dataset.pack import pack
-from jprep.dataset.spec import DatasetConfig, read_dataset
 from jprep.engine.local import Local
 from jprep.engine.output_kinds import HASH_CACHE
 from jprep.engine.stage import Receipt
 from jprep.errors import Interrupted, JprepError
-from jprep.tokenizer.export import export as export_tokenizer
-from jprep.tokenizer.material import OfCorpus, OfInputs
-from jprep.tokenizer.spec import TokenizerConfig
+from jprep.tokenizer.config import TokenizerConfig
+from jprep.tokenizer.export import export_tokenizer
 from jprep.tokenizer.train import train
+from jprep.tokenizer.training_data import CorpusTrainingData, InputTrainingData
 from tests.conftest import digests
 
 TEXT = ["吾輩は猫である。名前はまだ無い。\nどこで生れたかとんと見当がつかぬ。", "国境の長いトンネルを抜けると雪国。"]
@@ -100,12 +100,12 @@ def build_segmented(inputs: Inputs, folder: Path, executor: Any, progress: Any) 
 
 def train_on_corpus(inputs: Inputs, folder: Path, executor: Any, progress: Any) -> object:
     """A tokenizer of a finished corpus."""
-    return train(OfCorpus(Corpus(inputs.corpus)), CONFIG, folder, executor, progress)
+    return train(CorpusTrainingData(Corpus(inputs.corpus)), CONFIG, folder, executor, progress)
 
 
 def train_on_inputs(inputs: Inputs, folder: Path, executor: Any, progress: Any) -> object:
     """A tokenizer of inputs that become a corpus inside its folder."""
-    material = OfInputs(recipe(inputs.sources, "none"), folder / HASH_CACHE)
+    material = InputTrainingData(recipe(inputs.sources, "none"), folder / HASH_CACHE)
     return train(material, CONFIG, folder, executor, progress)
 
 
@@ -208,15 +208,15 @@ def _encoded(inputs: Inputs) -> list[int]:
 
 def _origins(inputs: Inputs) -> list[Any]:
     dataset = read_dataset(inputs.dataset)
-    places = [place_of(inputs.dataset, split, token=3) for split in ("train", "validation")]
-    origins = [origin_of(dataset, place, inputs.corpus) for place in places]
+    places = [locate_document(inputs.dataset, split, token=3) for split in ("train", "validation")]
+    origins = [find_origin(dataset, place, inputs.corpus) for place in places]
     return [places, origins, text_around(inputs.dataset, dataset, places[0], 3, inputs.tokenizer), dataset.counts]
 
 
 def _exported(form: str) -> Callable[[Inputs], dict[str, str]]:
     def act(inputs: Inputs) -> dict[str, str]:
         out = inputs.dataset.parent / "export"
-        export(inputs.dataset, inputs.tokenizer, form, out)
+        export_dataset(inputs.dataset, inputs.tokenizer, form, out)
         return digests(out)
 
     return act

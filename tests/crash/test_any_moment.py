@@ -47,7 +47,7 @@ def large(
 ) -> tuple[Path, dict[str, str], float]:
     """A recipe with more to do, over real data where there is some; what it gives, and how long it takes."""
     folder = tmp_path_factory.mktemp("large")
-    samples.write(folder)
+    samples.write_sample(folder)
     real = sorted((SHARED / "data" / "wikitext").glob("jawiki-20220720-head-*.bz2"))
     dumps = [str(path) for path in real or [folder / samples.DUMP]]
     source = '[[corpus.sources]]\nname = "{}"\nreader = {{ use = "wikipedia", shard_mb = 1 }}\npaths = {}\n'

@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from jprep.corpus import documents
 from jprep.corpus.build import build
-from jprep.corpus.recipe import decode_recipe
+from jprep.corpus.config import decode_recipe
+from jprep.corpus.stages import read
 from jprep.engine.local import Local
 from jprep.engine.stage import Receipt
 from jprep.errors import InputError, Interrupted, JprepError, MismatchError
-from jprep.tokenizer.material import OfCounts, OfInputs
-from jprep.tokenizer.spec import TokenizerConfig
+from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.train import train
+from jprep.tokenizer.training_data import InputTrainingData, WordCountTrainingData
 from tests.conftest import digests
 from tests.hostile.conftest import dump
 
@@ -118,7 +118,7 @@ class Made:
 @pytest.fixture(autouse=True)
 def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small shards are tasks of their own."""
-    monkeypatch.setattr(documents, "_GROUP", 1)
+    monkeypatch.setattr(read, "_GROUP", 1)
 
 
 @pytest.fixture(params=KINDS)
@@ -153,7 +153,7 @@ def test_content_is_compared_as_it_is_read(
     kind: str, change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a look at the file's times, as where a disk returns other bytes."""
-    monkeypatch.setattr(documents, "refuse_changed", lambda file: None)
+    monkeypatch.setattr(read, "refuse_changed", lambda file: None)
     made = Made(kind, tmp_path)
     with pytest.raises(InputError, match="the input has changed") as caught:
         made.build(Changing(getattr(made, change)))
@@ -193,7 +193,7 @@ def test_an_input_that_changes_before_a_tokenizers_corpus_is_built(tmp_path: Pat
     path.write_text("\n".join(sentences(1, 300)), encoding="utf-8")
     source = {"name": "s", "paths": [str(path)], "reader": "text"}
     recipe = decode_recipe({"name": "r", "corpus": {"sources": [source], "segmenter": "none"}}, (), where="the test")
-    material = OfInputs(recipe, tmp_path / "tokenizer" / ".state" / "inputs.json")
+    material = InputTrainingData(recipe, tmp_path / "tokenizer" / ".state" / "inputs.json")
     count = material.count
 
     def changed_first(*arguments: Any) -> Any:
@@ -208,7 +208,7 @@ def test_an_input_that_changes_before_a_tokenizers_corpus_is_built(tmp_path: Pat
 def test_word_counts_that_change_before_they_are_added_up(tmp_path: Path) -> None:
     path = tmp_path / "words.tsv"
     path.write_text("".join(f"{text}\t3\n" for text in sentences(1, 300)), encoding="utf-8")
-    material = OfCounts(path)
+    material = WordCountTrainingData(path)
     count = material.count
 
     def changed_first(*arguments: Any) -> Any:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from jprep.testing import failpoints
+from jprep.io import failpoints
 from tests.conftest import digests
 from tests.crash.conftest import Work
 

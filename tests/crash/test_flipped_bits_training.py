@@ -18,16 +18,16 @@ import pytest
 from jprep.errors import JprepError
 from jprep.io import retry
 from jprep.tokenizer import load_tokenizer
-from jprep.train.checkpoints import Checkpoint
-from jprep.train.events import curve, read_events
 from jprep.train.exporting import export, weights
-from jprep.train.exporting.manifest import read_export, refuse_changed
-from jprep.train.job import Job, train_section
-from jprep.train.launching import _initial
-from jprep.train.making import make_job
-from jprep.train.resuming import checkpoint_to_resume
-from jprep.train.rundir import checkpoints_of, open_run, read_job, read_plan, write_plan
-from jprep.train.worker import Session
+from jprep.train.exporting.manifest import read_export, verify_export
+from jprep.train.job.build import build_job
+from jprep.train.job.config import Job, parse_train_config
+from jprep.train.launcher.launch import _initial
+from jprep.train.run.checkpoints import Checkpoint
+from jprep.train.run.directory import checkpoints_of, open_run, read_job, read_plan, write_plan
+from jprep.train.run.events import metric_curve, read_events
+from jprep.train.run.resume import checkpoint_to_resume
+from jprep.train.worker.session import Session
 from tests.conftest import digests
 from tests.fakes.small_run import plan_of
 from tests.fakes.trained_run import model_of, trained_run
@@ -42,8 +42,8 @@ def job_of(folder: Path, run: Path) -> Job:
         "checkpoint": {"every_steps": 5, "keep_last": 2, "keep_best": 1},
         "validation": {"every_steps": 4, "batches": 1},
     }  # fmt: skip
-    config = train_section(section, "here")
-    return make_job(config, "small", "torch", {}, folder / "tokenizer", folder / "dataset", run=run)
+    config = parse_train_config(section, "here")
+    return build_job(config, "small", "torch", {}, folder / "tokenizer", folder / "dataset", run=run)
 
 
 def train(run: Path, until: int = STEPS) -> None:
@@ -79,7 +79,7 @@ def begin(folder: Path, run: Path) -> None:
 def figures(run: Path) -> dict[str, dict[int, float]]:
     events = read_events(run)
     kinds: dict[str, Any] = {"log": "log", "validation": "validation"}
-    return {name: dict(zip(*curve(events, kind), strict=True)) for name, kind in kinds.items()}
+    return {name: dict(zip(*metric_curve(events, kind), strict=True)) for name, kind in kinds.items()}
 
 
 class Straight:
@@ -140,7 +140,7 @@ def resume(straight: Straight, run: Path) -> str:
 
 def use_export(straight: Straight, run: Path) -> str:
     """What `jprep infer` reads before its worker does."""
-    refuse_changed(run / "export", read_export(run / "export"))
+    verify_export(run / "export", read_export(run / "export"))
     load_tokenizer(run / "export")
     own = (".md", ".svg")
     found = {name: digest for name, digest in digests(run / "export").items() if not name.endswith(own)}
@@ -158,8 +158,8 @@ def start_from_export(straight: Straight, run: Path) -> str:
     """Train from the exported weights."""
     section = {"task": "mlm", "batch": 8, "length": 32, "steps": 1,
                "model": {**model_of("roberta"), "init": str(run / "export" / "model.safetensors")}}  # fmt: skip
-    config = train_section(section, "here")
-    made = make_job(config, "next", "torch", {}, straight.folder / "tokenizer", straight.folder / "dataset")
+    config = parse_train_config(section, "here")
+    made = build_job(config, "next", "torch", {}, straight.folder / "tokenizer", straight.folder / "dataset")
     return "" if made.made_from["init"] == straight.exported["model.safetensors"] else "the first weights"
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import jprep
-import jprep.text
+import jprep.corpus.text
 from jprep import segment
 from tests.conftest import COMMAND, ROOT, Run, digests, environment
 
@@ -110,7 +110,7 @@ def test_too_deep_json_is_a_bad_record(tmp_path: Path, jprep: Run) -> None:
 
 
 def test_docstrings_tell_the_truth() -> None:
-    assert doctest.testmod(jprep.text).failed == 0
+    assert doctest.testmod(jprep.corpus.text).failed == 0
 
 
 def test_the_readme_tells_the_truth() -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from jprep.testing import failpoints
-from jprep.train.attempt import seated
+from jprep.io import failpoints
+from jprep.train.run.attempt import live_ranks
 from tests.crash.conftest import await_true
 from tests.fakes.torch_work import EVERY, Ending, Training, need_torch
 
@@ -109,7 +109,7 @@ class Kills:
 
     def _nothing_is_left(self) -> None:
         """No process, no half of a checkpoint that is believed, no more bytes than a run may have."""
-        await_true(lambda: not self._training.processes() and not seated(self._training.run), 30)
+        await_true(lambda: not self._training.processes() and not live_ranks(self._training.run), 30)
         saved = self._training.whole()
         assert len(saved) <= KEEP + 1
         assert len(self._training.folders("partial-")) <= 2  # one being filled, one being deleted
@@ -224,7 +224,7 @@ def test_a_second_command_is_refused_and_one_that_is_asked_twice_leaves_at_once(
 ) -> None:
     process = training.start()
     await_true(lambda: training.step() > EVERY, PATIENCE)
-    os.kill(seated(training.run)[0], signal.SIGSTOP)  # it stays where it is, and hears nothing
+    os.kill(live_ranks(training.run)[0], signal.SIGSTOP)  # it stays where it is, and hears nothing
     said = training.train(code=3)
     assert "another jprep is at work here" in said and str(training.run.relative_to(training.folder)) in said
     process.send_signal(signal.SIGINT)
@@ -243,7 +243,7 @@ def test_a_second_command_is_refused_and_one_that_is_asked_twice_leaves_at_once(
 def test_a_worker_that_hangs_is_started_again(training: Training, calm: Ending) -> None:
     process = training.start("--set", "train.silent_minutes=0.3")
     await_true(lambda: training.step() > EVERY, PATIENCE)
-    [worker] = seated(training.run)
+    [worker] = live_ranks(training.run)
     os.kill(worker, signal.SIGSTOP)
     _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0 and "it was silent for 0.3 minutes" in said

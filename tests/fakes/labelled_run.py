@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from jprep.train.job import train_section
-from jprep.train.making import make_job
-from jprep.train.rundir import open_run
+from jprep.train.job.build import build_job
+from jprep.train.job.config import parse_train_config
+from jprep.train.run.directory import open_run
 from tests.unit.tokenizer.vocabularies import finished, small
 
 LABELS = ["否定", "中立", "肯定"]
@@ -44,6 +44,6 @@ def labelled_run(folder: Path, **changes: Any) -> Path:
     if not place.exists():
         tokenizer(place)
         rows(data, scores=changes.get("task") == "regress")
-    train = train_section(section(data, **changes), "here")
-    open_run(run, make_job(train, "rows", "numpy", {}, place, run=run))
+    train = parse_train_config(section(data, **changes), "here")
+    open_run(run, build_job(train, "rows", "numpy", {}, place, run=run))
     return run

@@ -1,4 +1,4 @@
-"""A `.marks` file by hand, as `jprep.dataset.spec` says."""
+"""A `.marks` file by hand, as `jprep.dataset.manifest` says."""
 
 from __future__ import annotations
 

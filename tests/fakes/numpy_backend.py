@@ -13,18 +13,18 @@ from typing import Any, ClassVar
 import msgspec
 
 from jprep.errors import ConfigError
-from jprep.train.backend import Finding, Home, Host, Plan, own_home
-from jprep.train.job import Job
+from jprep.train.backend import Environment, Finding, Host, Plan, default_environment
+from jprep.train.job.config import Job
 from tests.conftest import Distribution
-from tests.fakes.offering import offer_backend
+from tests.fakes.backend_distribution import add_backend
 
 WORKER = """import sys
 from pathlib import Path
-from jprep.train.worker import work
+from jprep.train.worker.session import run_worker
 from tests.fakes.training_worker import train
 if __name__ == "__main__":
     assert sys.argv.pop(1) == "train"
-    sys.exit(work(train, Path(sys.argv[1])))
+    sys.exit(run_worker(train, Path(sys.argv[1])))
 """
 
 
@@ -39,11 +39,13 @@ class Numpy:
     distribution: ClassVar[str] = "jprep_numpy"
     Options: ClassVar[type[Any]] = Options
 
-    def home(self, options: Any) -> Home:
+    def home(self, options: Any) -> Environment:
         if not options.device:
-            return own_home(self)
+            return default_environment(self)
         name = f"{self.name}-{options.device}"
-        return Home(name=name, distribution=self.distribution, install=f"{self.name} --set device={options.device}")
+        return Environment(
+            name=name, distribution=self.distribution, install=f"{self.name} --set device={options.device}"
+        )
 
     def check(self, options: Any) -> list[Finding]:
         return [Finding("numpy is there"), Finding("it is slow", "note", "take another backend")]
@@ -60,4 +62,4 @@ class Numpy:
 
 def offer(distribution: Distribution) -> dict[str, str]:
     """Add the backend to a distribution; the variables that a process needs to find it."""
-    return offer_backend(distribution, Numpy.name, "tests.fakes.numpy_backend:Numpy", Numpy.module, WORKER)
+    return add_backend(distribution, Numpy.name, "tests.fakes.numpy_backend:Numpy", Numpy.module, WORKER)

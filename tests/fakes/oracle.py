@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from jprep.train.inference import Answer, FillMask, Generate, Guess, Request
+from jprep.train.inference.protocol import FillMask, Generate, Request, Response, TokenProbability
 from tests.conftest import Distribution
-from tests.fakes.offering import offer_backend
+from tests.fakes.backend_distribution import add_backend
 
 WORKER = """import sys
 from tests.fakes.oracle import main
@@ -33,7 +33,7 @@ class Oracle:
 
 def offer(distribution: Distribution) -> dict[str, str]:
     """Add the backend to a distribution; the variables that a process needs to find it."""
-    return offer_backend(distribution, Oracle.name, "tests.fakes.oracle:Oracle", Oracle.module, WORKER)
+    return add_backend(distribution, Oracle.name, "tests.fakes.oracle:Oracle", Oracle.module, WORKER)
 
 
 def main(verb: str, *arguments: str | Path) -> int:
@@ -55,12 +55,12 @@ def main(verb: str, *arguments: str | Path) -> int:
     return 0
 
 
-def answer_to(request: Request) -> Answer:
+def answer_to(request: Request) -> Response:
     if isinstance(request, FillMask):
-        guesses = [Guess(number + 5, 1 / (number + 2)) for number in range(request.top)]
-        return Answer(masks=[guesses] * request.ids.count(request.mask))
+        guesses = [TokenProbability(number + 5, 1 / (number + 2)) for number in range(request.top)]
+        return Response(masks=[guesses] * request.ids.count(request.mask))
     if isinstance(request, Generate):  # what it was given, backwards
-        return Answer(ids=request.ids[: -request.tokens - 1 : -1])
+        return Response(ids=request.ids[: -request.tokens - 1 : -1])
     if len(request.ids) > 25:
-        return Answer(error="that is too deep")
-    return Answer(scores=[0.25, 0.5, 0.25])
+        return Response(error="that is too deep")
+    return Response(scores=[0.25, 0.5, 0.25])

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from jprep.dataset.spec import Dataset, Split, write_dataset
+from jprep.dataset.manifest import DatasetManifest, Split, write_dataset
 from jprep.engine.stage import Output
-from jprep.io.atomic import sha256_of
-from jprep.tokenizer.card import Card, write_card
-from jprep.tokenizer.spec import TokenizerConfig
+from jprep.io.atomic import file_sha256
+from jprep.tokenizer.card import TokenizerCard, write_card
+from jprep.tokenizer.config import TokenizerConfig
 from tests.fakes.mark_file import written
 
 Document = list[list[list[int]]]
@@ -52,14 +52,16 @@ def lay_out(folder: Path, splits: dict[str, list[Document]], **changes: Any) -> 
         folder.joinpath(f"{name}.idx").write_bytes(head + lengths + pointers + numbers)
         marks = list(chain.from_iterable(map(marks_of, documents)))
         folder.joinpath(f"{name}.marks").write_bytes(written(marks))
-        files = [Output(f"{name}.{kind}", 0, sha256_of(folder / f"{name}.{kind}")) for kind in ("bin", "idx", "marks")]
+        files = [
+            Output(f"{name}.{kind}", 0, file_sha256(folder / f"{name}.{kind}")) for kind in ("bin", "idx", "marks")
+        ]
         about.append(Split(name, len(ids), len(tokens), files))
     fields: dict[str, Any] = {
         "jprep": "0", "format": 1, "name": "small", "signature": "small", "fingerprint": "0" * 32,
         "made_from": {"tokenizer": {"fingerprint": "tokens"}}, "dtype": "uint16", "vocab_size": VOCAB, "end": END,
         "newline": NEWLINE, "splits": about, "parts": [], "sources": [], "counts": {},
     }  # fmt: skip
-    write_dataset(folder, Dataset(**fields | changes))
+    write_dataset(folder, DatasetManifest(**fields | changes))
     return folder
 
 
@@ -70,7 +72,7 @@ def tokenizer(folder: Path, special: str = "roberta", fingerprint: str = "tokens
     vocab = {piece: number for number, piece in enumerate(pieces)}
     folder.joinpath("tokenizer.json").write_text(json.dumps({"model": {"vocab": vocab}}))
     config = TokenizerConfig(vocab_size=VOCAB, special=[special])
-    card = Card(
+    card = TokenizerCard(
         jprep="0", format=1, name="small", signature="small", fingerprint=fingerprint, made_from={}, config=config,
         normalizers=[], segmenter=None, sources=[], counts={}, figures={}, files={},
     )  # fmt: skip

@@ -15,12 +15,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from jprep.dataset.sampler import Sampler, SamplerConfig, source_of
-from jprep.dataset.special_ids import SpecialIds
+from jprep.dataset.sampling.sampler import Sampler, SamplerConfig, open_split_data
+from jprep.dataset.sampling.special_ids import SpecialIds
 from jprep.train.backend import Plan
-from jprep.train.job import FORMAT, CheckpointSection, Job, TrainSection, ValidationSection
-from jprep.train.rundir import open_run
-from jprep.train.worker import Session
+from jprep.train.job.config import FORMAT, CheckpointConfig, Job, TrainConfig, ValidationConfig
+from jprep.train.run.directory import open_run
+from jprep.train.worker.session import Session
 from tests.conftest import ROOT
 from tests.fakes.small_dataset import SPLITS, VOCAB, lay_out
 
@@ -33,15 +33,15 @@ def job_of(dataset: Path, run: Path, **changes: Any) -> Job:
     """A job; `changes` of the section `[train]`, `train_`-less, or of the job itself."""
     own = {key: changes.pop(key) for key in list(changes) if key in Job.__struct_fields__}
     train: dict[str, Any] = {
-        "batch": BATCH, "length": LENGTH, "steps": 60, "log_every": 5, "checkpoint": CheckpointSection(every_steps=10),
-        "validation": ValidationSection(every_steps=10, batches=2), "max_restarts": 3,
+        "batch": BATCH, "length": LENGTH, "steps": 60, "log_every": 5, "checkpoint": CheckpointConfig(every_steps=10),
+        "validation": ValidationConfig(every_steps=10, batches=2), "max_restarts": 3,
     }  # fmt: skip
-    section = TrainSection(**train | changes)
+    section = TrainConfig(**train | changes)
     config = SamplerConfig(batch=section.batch, length=section.length)
     fields: dict[str, Any] = {
         "jprep": "0", "format": FORMAT, "name": "small", "fingerprint": "f" * 32, "backend": "numpy", "options": {},
         "train": section, "model": {"model_type": "linear"}, "parameters": 32, "steps": section.steps,
-        "samples": Sampler(source_of(dataset, "train"), config, SPECIAL).samples,
+        "samples": Sampler(open_split_data(dataset, "train"), config, SPECIAL).samples,
         "dataset": os.path.relpath(dataset, run), "tokenizer": "", "special": SPECIAL,
     }  # fmt: skip
     return Job(**fields | own)
@@ -73,7 +73,7 @@ def supervisor_command(run: Path, worker: Path = WORKER, **env: str) -> list[str
     plan = msgspec.json.encode(plan_of(run, worker, **env)).decode()
     code = (
         "import sys, msgspec; from pathlib import Path; from jprep.train.backend import Plan\n"
-        "from jprep.train.supervise import supervise\n"
+        "from jprep.train.launcher.supervisor import supervise\n"
         "plan = msgspec.json.decode(sys.argv[2], type=Plan)\n"
         "sys.exit(supervise(Path(sys.argv[1]), plan, backoff=0.01))"
     )

@@ -12,12 +12,12 @@ import msgspec
 import pytest
 
 from jprep.errors import MachineError
-from jprep.testing.backend_suite.material import lay_out_dataset, lay_out_tokenizer
-from jprep.train.checkpoints import Checkpoint
-from jprep.train.commit import Commit, damage, read_commit
-from jprep.train.environments import python_of
-from jprep.train.events import Event, curve, read_events
-from jprep.train.launching import light_half
+from jprep.testing.backend_suite.data import write_suite_dataset, write_suite_tokenizer
+from jprep.train.launcher.environments import worker_python
+from jprep.train.launcher.launch import load_backend
+from jprep.train.run.checkpoints import Checkpoint
+from jprep.train.run.commit import Commit, find_checkpoint_damage, read_commit
+from jprep.train.run.events import Event, metric_curve, read_events
 from tests.conftest import COMMAND, digests, environment
 
 LENGTH, EVERY = 32, 5
@@ -68,8 +68,8 @@ class Training:
 
     def lay_out(self, steps: int, keep: int = 2, processes: int = 1) -> Training:
         """Make all that a training begins with."""
-        lay_out_tokenizer(self.folder / "work" / "small" / "tokenizer", "gpt")
-        lay_out_dataset(self.folder / "work" / "small" / "dataset", "gpt")
+        write_suite_tokenizer(self.folder / "work" / "small" / "tokenizer", "gpt")
+        write_suite_dataset(self.folder / "work" / "small" / "dataset", "gpt")
         recipe = RECIPE.format(length=LENGTH, steps=steps, every=EVERY, keep=keep, processes=processes)
         self.folder.joinpath("small.toml").write_text(recipe)
         return self
@@ -117,7 +117,9 @@ class Training:
             commit = read_commit(folder)
             assert isinstance(commit, Commit), f"{folder.name}: {commit}"
             assert commit.files.keys() == set(FILES)
-            assert not damage(folder, commit), f"{folder.name}: {damage(folder, commit)}"
+            assert not find_checkpoint_damage(folder, commit), (
+                f"{folder.name}: {find_checkpoint_damage(folder, commit)}"
+            )
             found.append(Checkpoint(folder, commit))
         return found
 
@@ -125,7 +127,7 @@ class Training:
         """What came out."""
         events, last = self.events(), self.whole()[-1]
         files = {name: one.sha256 for name, one in last.commit.files.items()}
-        return Ending(last.step, files, curve(events), curve(events, "validation"))
+        return Ending(last.step, files, metric_curve(events), metric_curve(events, "validation"))
 
     def digests(self) -> dict[str, str]:
         """Every file of the run but those that say who was there."""
@@ -156,6 +158,6 @@ class Training:
 def need_torch() -> None:
     """Skip what needs the backend where it is not installed."""
     try:
-        python_of(light_half("torch"))
+        worker_python(load_backend("torch"))
     except MachineError as error:
         pytest.skip(str(error))

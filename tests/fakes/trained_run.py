@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from jprep.tokenizer import load_tokenizer
-from jprep.train.events import record
-from jprep.train.initial import write_initial
-from jprep.train.job import Job, train_section
-from jprep.train.making import make_job
-from jprep.train.rundir import checkpoints_of, open_run, read_job
+from jprep.train.job.build import build_job
+from jprep.train.job.config import Job, parse_train_config
+from jprep.train.models.initial_weights import write_initial_weights
+from jprep.train.run.directory import checkpoints_of, open_run, read_job
+from jprep.train.run.events import record_event
 from tests.fakes.small_dataset import SPLITS, lay_out
 from tests.unit.tokenizer.vocabularies import finished, small
 
@@ -50,8 +50,8 @@ def trained_run(
         given["data"] = [str(rows)]
         given["labelled"] = {"length": 32, "label": "label" if task == "classify" else "score"}
     run = folder / "run"
-    config = train_section(given | section, "here")
-    job = make_job(config, "small", backend, {}, tokenizer, None if "data" in given else dataset, run=run)
+    config = parse_train_config(given | section, "here")
+    job = build_job(config, "small", backend, {}, tokenizer, None if "data" in given else dataset, run=run)
     open_run(run, job)
     for step, loss in ((5, 3.5), (10, 3.75)):
         save(run, step, loss)
@@ -70,8 +70,8 @@ def save(run: Path, step: int, loss: float) -> None:
     """Commit a checkpoint, and tell of the steps before it."""
     job: Job = read_job(run)
     for before in range(step - 4, step + 1):
-        record(run, "log", before, {"loss": 6 - before / 4, "tokens_per_second": 1.0})
-    record(run, "validation", step, {"loss": loss, "accuracy": 0.25})
+        record_event(run, "log", before, {"loss": 6 - before / 4, "tokens_per_second": 1.0})
+    record_event(run, "validation", step, {"loss": loss, "accuracy": 0.25})
     with checkpoints_of(run, job).saving(step, loss) as folder:
-        write_initial(job.model, job.train.task, job.train.seed + step, folder / "model.safetensors")
+        write_initial_weights(job.model, job.train.task, job.train.seed + step, folder / "model.safetensors")
         (folder / "optimizer.safetensors").write_bytes(b"not looked at")

@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 
 from jprep.errors import ConfigError
-from jprep.train.metrics import Metrics
-from jprep.train.worker import Session, work
+from jprep.train.worker.metrics import Metrics
+from jprep.train.worker.session import Session, run_worker
 
 WIDTH = 32
 
@@ -152,4 +152,4 @@ def train(session: Session) -> None:
 
 if __name__ == "__main__":
     world, hosts = (int(os.environ.get(name, "1")) for name in ("WORLD", "HOSTS"))
-    sys.exit(work(train, Path(sys.argv[1]), number(), world * hosts, whole=hosts > 1))
+    sys.exit(run_worker(train, Path(sys.argv[1]), number(), world * hosts, whole=hosts > 1))

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from jprep import Corpus
+from jprep.corpus.config import Recipe, decode_recipe
 from jprep.corpus.document import UNMARK, Document
-from jprep.corpus.recipe import Recipe, decode_recipe
 from tests.conftest import SHARED
 
 DUMPS = {

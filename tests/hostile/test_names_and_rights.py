@@ -11,7 +11,7 @@ import pytest
 
 from jprep import normalize, samples, segment, split_sentences
 from jprep.errors import ConfigError
-from jprep.train.models import positions
+from jprep.train.models import max_positions
 from tests.conftest import COMMAND, environment
 
 WITHOUT = "-dac_override,-dac_read_search"
@@ -44,7 +44,7 @@ def ended(words: list[bytes | str], cwd: Path, code: int, prefix: list[str] | No
     ],
 )
 def test_a_name_that_is_not_utf8_is_shown_and_refused(words: list[bytes | str], tmp_path: Path) -> None:
-    samples.write(tmp_path)
+    samples.write_sample(tmp_path)
     shutil.copy(tmp_path / samples.CRAWL, os.fsencode(tmp_path) + b"/\xff.txt")
     said = ended(words, tmp_path, code=2)
     assert "not UTF-8" in said and r"\xff" in said
@@ -53,7 +53,7 @@ def test_a_name_that_is_not_utf8_is_shown_and_refused(words: list[bytes | str], 
 
 def test_a_folder_whose_name_is_not_utf8_is_refused(tmp_path: Path) -> None:
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
-    samples.write(folder)
+    samples.write_sample(folder)
     assert r"\xff" in ended(["corpus", "build", "recipe.toml"], folder, code=2)
 
 
@@ -73,8 +73,8 @@ def test_a_folder_whose_name_is_not_utf8_is_refused(tmp_path: Path) -> None:
     ids=lambda value: "-".join(value[:2]) if isinstance(value, list) else "",
 )
 def test_what_may_not_be_read_is_named(words: list[str], code: int, tmp_path: Path) -> None:
-    samples.write(tmp_path)
-    samples.write(tmp_path / "closed")
+    samples.write_sample(tmp_path)
+    samples.write_sample(tmp_path / "closed")
     if MORTAL and (not shutil.which("setpriv") or subprocess.run([*MORTAL, "true"], capture_output=True).returncode):
         pytest.skip("root may read everything here")
     (tmp_path / "closed").chmod(0)
@@ -100,7 +100,7 @@ def test_what_may_not_be_read_is_named(words: list[str], code: int, tmp_path: Pa
     ],
 )
 def test_a_file_in_place_of_a_folder_and_the_reverse(words: list[str], tmp_path: Path) -> None:
-    samples.write(tmp_path)
+    samples.write_sample(tmp_path)
     assert "Errno" not in ended(words, tmp_path, code=2)
 
 
@@ -120,7 +120,7 @@ def test_a_manifest_that_is_not_utf8_is_told(name: str, tmp_path: Path) -> None:
 )
 def test_a_model_of_another_type_is_told(config: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match="no model of type"):
-        positions(config)
+        max_positions(config)
 
 
 @pytest.mark.parametrize("call", [normalize, split_sentences, segment])

@@ -13,9 +13,9 @@ import pytest
 
 from jprep.cli.main import cli
 from jprep.engine.output_directory import OutputDirectory
-from jprep.engine.output_kinds import CORPUS, DATASET, KINDS, STATE, outputs_in
+from jprep.engine.output_kinds import CORPUS, DATASET, KINDS, STATE, find_outputs
 from jprep.errors import ConfigError, JprepError
-from jprep.train import launching
+from jprep.train.launcher import launch
 from tests.conftest import COMMAND, environment
 from tests.fakes.numpy_backend import Numpy
 from tests.fakes.output_places import (
@@ -52,8 +52,8 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def undisturbed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The numpy backend stands for all, and the working directory is brought back."""
-    monkeypatch.setattr(launching, "light_half", lambda name: Numpy())
-    monkeypatch.setattr(launching, "python_of", lambda half, options=None: Path("python"))
+    monkeypatch.setattr(launch, "load_backend", lambda name: Numpy())
+    monkeypatch.setattr(launch, "worker_python", lambda half, options=None: Path("python"))
     monkeypatch.chdir(tmp_path)
 
 
@@ -113,7 +113,7 @@ def test_what_was_killed_is_known(kind: str, inputs: Path, tmp_path: Path) -> No
     env = environment(JPREP_FAILPOINT="receipt.written")
     done = subprocess.run([COMMAND, *words, "--workers", "1", "-o", out], env=env, process_group=0, capture_output=True)
     assert done.returncode < 0, done.stderr
-    assert [(found.kind.name, found.finished) for found in outputs_in(out)] == [(kind.partition(" ")[0], False)]
+    assert [(found.kind.name, found.finished) for found in find_outputs(out)] == [(kind.partition(" ")[0], False)]
     (out / ".state" / "LOCK").write_bytes(b"")  # of an earlier version
     before = snapshot(tmp_path)
     for command in COMMANDS:
@@ -186,7 +186,7 @@ def test_outputs_of_earlier_versions_are_known(inputs: Path, tmp_path: Path) -> 
     assert snapshot(out) == before
     (out / "corpus.json").unlink()
     made_of("stage.json", content="")(out / ".state" / "documents")
-    assert [str(found) for found in outputs_in(out)] == ["an unfinished corpus (.state/documents/stage.json)"]
+    assert [str(found) for found in find_outputs(out)] == ["an unfinished corpus (.state/documents/stage.json)"]
 
 
 @pytest.mark.parametrize("place", ["corpus.json", "documents/0000-notes-000000.parquet"])

@@ -20,7 +20,7 @@ OPTIONS = ["--wikipedia", "--cc100", "--text", "--jsonl", "--parquet"]
 
 @pytest.fixture
 def dump(tmp_path: Path) -> Path:
-    return samples.dump(tmp_path / "inputs")
+    return samples.write_dump(tmp_path / "inputs")
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from jprep.testing.backend_suite.material import lay_out_dataset, lay_out_tokenizer
+from jprep.testing.backend_suite.data import write_suite_dataset, write_suite_tokenizer
 from tests.fakes.torch_work import EVERY, FILES, Ending, Training, need_torch
 from tests.hostile.conftest import Resize
 
@@ -91,7 +91,7 @@ def change_tokenizer(training: Training) -> tuple[object, ...]:
 
 
 def other_dataset(training: Training) -> tuple[object, ...]:
-    path = lay_out_dataset(training.folder / "other", "gpt") / "dataset.json"
+    path = write_suite_dataset(training.folder / "other", "gpt") / "dataset.json"
     about = json.loads(path.read_bytes())
     assert about.pop("checksum")
     path.write_text(json.dumps(about).replace("suite-gpt", "suite-gpx", 1))
@@ -99,7 +99,7 @@ def other_dataset(training: Training) -> tuple[object, ...]:
 
 
 def other_vocabulary(training: Training) -> tuple[object, ...]:
-    return ("--tokenizer", lay_out_tokenizer(training.folder / "other", "roberta"))
+    return ("--tokenizer", write_suite_tokenizer(training.folder / "other", "roberta"))
 
 
 def other_model(training: Training) -> tuple[object, ...]:

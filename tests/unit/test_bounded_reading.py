@@ -15,14 +15,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jprep.corpus.readers import cut, export
-from jprep.corpus.readers.disambiguation import Disambiguation
-from jprep.corpus.readers.export import PageParser, page_chunks
-from jprep.corpus.readers.lines import Cc100, Jsonl, Text
+from jprep.corpus.readers import cut
+from jprep.corpus.readers.lines import Cc100Reader, JsonlReader, TextReader
+from jprep.corpus.readers.mediawiki import xml_export
+from jprep.corpus.readers.mediawiki.disambiguation import Disambiguation
+from jprep.corpus.readers.mediawiki.xml_export import PageParser, page_chunks
 from jprep.corpus.step import Reader
 from jprep.errors import InputError
-from jprep.io import bz2blocks
-from jprep.io.limits import MIB
+from jprep.io.inputs import bzip2_blocks
+from jprep.io.inputs.limits import MIB
 
 SIZE = MIB // 4
 
@@ -49,11 +50,11 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 READERS: dict[str, Reader] = {
-    "cc100": Cc100(),
-    "text by blank lines": Text(Text.Config(documents="blank_line")),
-    "text by lines": Text(Text.Config(documents="line")),
-    "text by files": Text(Text.Config(documents="file")),
-    "jsonl": Jsonl(),
+    "cc100": Cc100Reader(),
+    "text by blank lines": TextReader(TextReader.Config(documents="blank_line")),
+    "text by lines": TextReader(TextReader.Config(documents="line")),
+    "text by files": TextReader(TextReader.Config(documents="file")),
+    "jsonl": JsonlReader(),
 }
 
 
@@ -174,7 +175,7 @@ def test_what_lies_between_two_blocks_far_apart_is_not_read_whole() -> None:
 
     def read() -> None:
         with pytest.raises(InputError, match="longer than blocks can be"):
-            list(bz2blocks.blocks(file, 0, "dump"))
+            list(bzip2_blocks.read_blocks(file, 0, "dump"))
 
     assert peak(read) < 4 * MIB
 
@@ -210,4 +211,4 @@ def test_disambiguation_is_told_in_linear_time(mark: str) -> None:
 
 
 def test_the_limits_are_those_that_the_tests_are_about() -> None:
-    assert export._TAG_LIMIT == MIB and export._DEPTH_LIMIT == 100
+    assert xml_export._TAG_LIMIT == MIB and xml_export._DEPTH_LIMIT == 100

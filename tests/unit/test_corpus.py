@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from jprep import Corpus
+from jprep.corpus.config import load_recipe
 from jprep.corpus.document import SENTENCE, UNMARK, WORD
-from jprep.corpus.recipe import load_recipe
 from jprep.corpus.store import FORMAT, MANIFEST, read_manifest
+from jprep.engine.checksummed_json import encode_checksummed
 from jprep.engine.fingerprint import fingerprint
-from jprep.engine.sealed import seal
 from jprep.errors import ConfigError, DamagedError, MismatchError
 from tests.conftest import digests
 
@@ -124,7 +124,7 @@ def test_a_corpus_of_format_1_is_read_and_kept(
 def test_a_corpus_of_a_later_format_is_refused(corpus: Path, tmp_path: Path) -> None:
     later = json.loads((corpus / MANIFEST).read_bytes()) | {"format": FORMAT + 1, "jprep": "9.9"}
     del later["checksum"]
-    (tmp_path / MANIFEST).write_bytes(seal(later))
+    (tmp_path / MANIFEST).write_bytes(encode_checksummed(later))
     with pytest.raises(ConfigError, match=f"format {FORMAT + 1}") as refused:
         Corpus(tmp_path)
     assert refused.value.fix == "install jprep 9.9 or later"

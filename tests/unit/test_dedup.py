@@ -9,12 +9,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from jprep.corpus.corpus import Corpus
+from jprep.corpus.api import Corpus
+from jprep.corpus.config import decode_recipe
 from jprep.corpus.dedup import exact
 from jprep.corpus.dedup import hashes as hash_files
 from jprep.corpus.dedup.hashes import WHOLE, HashWriter
 from jprep.corpus.document import Document
-from jprep.corpus.recipe import decode_recipe
 
 Texts = list[list[str]]
 """Documents by source; a document is its paragraphs, one a line."""
@@ -166,7 +166,7 @@ def test_any_number_of_buckets_gives_the_same_files(tmp_path: Path, monkeypatch:
 
 @pytest.mark.parametrize("group", [1_000, 8_000, 1 << 20])
 def test_any_shard_size_gives_the_same_rows(group: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from jprep.corpus import documents as stage
+    from jprep.corpus.stages import read as stage
 
     texts = [[f"{n % 170}番目の文書\n{n % 50}番目の行" for n in range(start, start + 400)] for start in (0, 200)]
     kept, rejects, _ = naive(texts, 3)

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from jprep.engine.checksummed_json import decode_checksummed, encode_checksummed
 from jprep.engine.fingerprint import differences, fingerprint, plain
 from jprep.engine.local import Local
-from jprep.engine.run import Job, add_up, outputs_of, refuse_other, run_stage
-from jprep.engine.sealed import seal, unseal
+from jprep.engine.runner import TaskRunner, list_outputs, refuse_mismatch, run_stage, sum_counts
 from jprep.engine.stage import Output, Receipt, Result, Stage, Task
 from jprep.errors import InputError, Interrupted, JprepError, MismatchError
-from jprep.io.atomic import sha256_of, write_atomic
+from jprep.io.atomic import file_sha256, write_atomic
 
 
 class Squares(Stage):
@@ -48,7 +48,7 @@ class Squares(Stage):
         path = f"out/{task.id}"
         write_atomic(root / path, str(task.payload**2).encode())
         return Result(
-            [Output(path, 1, sha256_of(root / path))],
+            [Output(path, 1, file_sha256(root / path))],
             {"z": task.payload, "a": 1, "none": 0},
             {"s/odd": task.payload % 2},
         )
@@ -106,7 +106,7 @@ def test_receipts_come_in_the_order_of_the_tasks(workers: int, tmp_path: Path) -
     watch = Watch()
     receipts = run(Squares([3, 1, 2]), tmp_path, workers, watch)
     assert [receipt.task for receipt in receipts] == ["0001", "0002", "0003"]
-    assert [output.path for output in outputs_of(receipts)] == ["out/0001", "out/0002", "out/0003"]
+    assert [output.path for output in list_outputs(receipts)] == ["out/0001", "out/0002", "out/0003"]
     assert receipts[2].counts == {"a": 1, "z": 3}  # sorted, without zeros
     assert receipts[2].rejects == {"s/odd": 1} and receipts[1].rejects == {}
     assert (tmp_path / "out/0003").read_bytes() == b"9"
@@ -142,7 +142,7 @@ def test_other_work_is_refused_by_the_field_that_differs(tmp_path: Path) -> None
 def test_other_input_in_a_task_is_refused(tmp_path: Path) -> None:
     run(Squares([1]), tmp_path)
     receipt = tmp_path / "state/receipts/0001.json"
-    receipt.write_bytes(seal(unseal(receipt.read_bytes(), dict[str, Any]) | {"digest": "d2"}))
+    receipt.write_bytes(encode_checksummed(decode_checksummed(receipt.read_bytes(), dict[str, Any]) | {"digest": "d2"}))
     with pytest.raises(MismatchError, match="the input is not what it was"):
         run(Squares([1]), tmp_path)
 
@@ -177,7 +177,7 @@ def test_a_damaged_claim_is_written_again_unless_receipts_are_of_other_work(
 def test_work_of_jprep_0_1_goes_on(tmp_path: Path) -> None:
     first = run(Squares([1, 2]), tmp_path)
     for path in (tmp_path / "state").rglob("*.json"):
-        held = unseal(path.read_bytes(), dict[str, Any])
+        held = decode_checksummed(path.read_bytes(), dict[str, Any])
         path.write_bytes(msgspec.json.encode(held))
     watch = Watch()
     assert run(Squares([1, 2]), tmp_path, 1, watch) == first and watch.fresh == [False, False]
@@ -240,7 +240,7 @@ def test_stopping_is_asked_before_each_task(workers: int, tmp_path: Path) -> Non
 
 
 def test_a_run_that_is_left_leaves_no_worker_and_nothing_begins_anew(tmp_path: Path) -> None:
-    job = Job(Squares(list(range(200))), tmp_path, tmp_path / "receipts", "f")
+    job = TaskRunner(Squares(list(range(200))), tmp_path, tmp_path / "receipts", "f")
     running = Local(2).map(job, Squares(list(range(200))).tasks())
     next(running)
     running.close()  # type: ignore[attr-defined]
@@ -283,8 +283,8 @@ def test_differences_name_their_place() -> None:
         "a.0.b: was 2, is 1", f'c: was "y", is "{"x" * 78}…', "new: was null, is 1", "old: was 2, is null",
     ]  # fmt: skip
     with pytest.raises(MismatchError, match=r"\(and 1 more\)"):
-        refuse_other(ours, theirs, Path("place"))
+        refuse_mismatch(ours, theirs, Path("place"))
 
 
 def test_counts_add_up_sorted() -> None:
-    assert list(add_up([{"b": 1, "a": 2}, {"b": 3}, {}]).items()) == [("a", 2), ("b", 4)]
+    assert list(sum_counts([{"b": 1, "a": 2}, {"b": 3}, {}]).items()) == [("a", 2), ("b", 4)]

@@ -17,12 +17,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from jprep.corpus.fetching.fetch import Fetched, fetch
-from jprep.corpus.fetching.remote import Patience
-from jprep.corpus.recipe import RemoteFile
+from jprep.corpus.config import RemoteFile
+from jprep.corpus.download.fetch import FetchedFile, fetch
+from jprep.corpus.download.remote import RetryPolicy
 from jprep.errors import ConfigError, InputError, MachineError
 
-QUICK = Patience(tries=3, pause_s=0.0, timeout_s=5.0)
+QUICK = RetryPolicy(tries=3, pause_s=0.0, timeout_s=5.0)
 DATA = hashlib.shake_256(b"jprep").digest(1_500_000)
 NAME = "xxwiki-20260401-pages.xml.bz2"
 
@@ -110,7 +110,7 @@ def site() -> Iterator[Site]:
     thread.join()
 
 
-def get(site: Site, folder: Path, **options: str) -> Fetched:
+def get(site: Site, folder: Path, **options: str) -> FetchedFile:
     return fetch([site.remote(**options)], folder, patience=QUICK)[0]
 
 
@@ -126,9 +126,9 @@ def test_downloads_and_records_the_hash_of_the_first_fetch(site: Site, tmp_path:
     seen: list[tuple[str, int, int]] = []
     [fetched] = fetch([site.remote()], tmp_path, patience=QUICK, progress=lambda *step: seen.append(step))
     assert (tmp_path / NAME).read_bytes() == DATA
-    assert fetched == Fetched(NAME, site.url(), len(DATA), hashlib.sha256(DATA).hexdigest(), '"one"')
+    assert fetched == FetchedFile(NAME, site.url(), len(DATA), hashlib.sha256(DATA).hexdigest(), '"one"')
     assert left(tmp_path) == {NAME, "fetched.json"}
-    assert msgspec.json.decode((tmp_path / "fetched.json").read_bytes(), type=dict[str, Fetched]) == {NAME: fetched}
+    assert msgspec.json.decode((tmp_path / "fetched.json").read_bytes(), type=dict[str, FetchedFile]) == {NAME: fetched}
     assert seen[0] == (NAME, 0, len(DATA)) and seen[-1] == (NAME, len(DATA), len(DATA))
     assert [done for _, done, _ in seen] == sorted(done for _, done, _ in seen)
 
@@ -209,7 +209,7 @@ def test_a_file_of_unknown_length(site: Site, tmp_path: Path) -> None:
 def test_a_stalled_server_times_out(site: Site, tmp_path: Path) -> None:
     site.stall, site.drop_after = True, [1000] * 9
     with pytest.raises(MachineError, match="timed out"):
-        fetch([site.remote()], tmp_path, patience=Patience(tries=1, pause_s=0.0, timeout_s=0.2))
+        fetch([site.remote()], tmp_path, patience=RetryPolicy(tries=1, pause_s=0.0, timeout_s=0.2))
 
 
 @pytest.mark.parametrize("kind", ["md5", "sha1", "sha256", "sha512"])
@@ -374,8 +374,8 @@ def test_a_full_disk(site: Site, tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from jprep.corpus.fetching import fetch, partial
-from jprep.corpus.recipe import RemoteFile
+from jprep.corpus.download import fetch, partial
+from jprep.corpus.config import RemoteFile
 partial.SYNC_BYTES = 300_000
 def progress(name, done, total):
     if done > 800_000:

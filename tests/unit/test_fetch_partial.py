@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from jprep.corpus.fetching.partial import Part, State
+from jprep.corpus.download.partial import Part, State
 
 DATA = random.Random(7).randbytes(200_000)
 URL = "http://localhost/file"

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jprep.corpus.document import SENTENCE, Verdict
-from jprep.corpus.filters.document import Japanese, Length, Symbols, Urls
-from jprep.corpus.filters.lines import RepeatedLines, SentenceEnd
+from jprep.corpus.filters.document import JapaneseFilter, LengthFilter, SymbolFilter, UrlFilter
+from jprep.corpus.filters.lines import RepeatedLinesFilter, SentenceEndFilter
 from jprep.corpus.filters.profile import profile
 from jprep.testing.conformance.filter import FilterSuite, document
 
@@ -28,13 +28,13 @@ def judge(kind, text: str, words: str = "", **options) -> Verdict:
 
 
 class TestLengthConforms(FilterSuite):
-    step = Length
+    step = LengthFilter
     kept = HARMLESS
     dropped = ("短い。", "")
 
 
 class TestJapaneseConforms(FilterSuite):
-    step = Japanese
+    step = JapaneseFilter
     kept = HARMLESS
     dropped = (
         "The quick brown fox jumps over 犬。",
@@ -44,25 +44,25 @@ class TestJapaneseConforms(FilterSuite):
 
 
 class TestSymbolsConforms(FilterSuite):
-    step = Symbols
+    step = SymbolFilter
     kept = HARMLESS
     dropped = ("■□◆◇★☆→←↑↓お得", "！！！！！！！？？？？えっ", "2020 1234 5678 3333 電話")
 
 
 class TestUrlsConforms(FilterSuite):
-    step = Urls
+    step = UrlFilter
     kept = (*HARMLESS, "詳しくは公式サイト https://example.com/ を見てください。予約は電話でも受け付けています。")
     dropped = ("リンク集 https://example.com/a www.example.jp/b http://example.org/c", "http://example.com/a?b=c 見て")
 
 
 class TestSentenceEndConforms(FilterSuite):
-    step = SentenceEnd
+    step = SentenceEndFilter
     kept = HARMLESS
     dropped = ("\n".join(f"メニュー{i}" for i in range(10)),)
 
 
 class TestRepeatedLinesConforms(FilterSuite):
-    step = RepeatedLines
+    step = RepeatedLinesFilter
     kept = HARMLESS
     dropped = ("同じ\n" * 5 + "違う", "短い\n二度ある、とても長い行\n別\nまた\n二度ある、とても長い行")
 
@@ -89,25 +89,25 @@ class TestProfile:
 
 
 def test_length_counts_characters_and_sentences():
-    assert judge(Length, "あ" * 10).keep
-    assert judge(Length, "あ" * 9) == Verdict(False, "too_short")
-    assert judge(Length, "あ" * 21, max_chars=20) == Verdict(False, "too_long")
+    assert judge(LengthFilter, "あ" * 10).keep
+    assert judge(LengthFilter, "あ" * 9) == Verdict(False, "too_short")
+    assert judge(LengthFilter, "あ" * 21, max_chars=20) == Verdict(False, "too_long")
     words = f"一つ目の文。{SENTENCE}二つ目の文。\n三つ目。"
     text = words.replace(SENTENCE, "")
-    assert judge(Length, text, words, min_sentences=3).keep
-    assert judge(Length, text, words, min_sentences=4) == Verdict(False, "few_sentences")
-    assert judge(Length, text, min_sentences=3) == Verdict(False, "few_sentences")
+    assert judge(LengthFilter, text, words, min_sentences=3).keep
+    assert judge(LengthFilter, text, words, min_sentences=4) == Verdict(False, "few_sentences")
+    assert judge(LengthFilter, text, min_sentences=3) == Verdict(False, "few_sentences")
 
 
 @pytest.mark.parametrize(
     ("kind", "text", "reason"),
     [
-        (Japanese, "This is English. これ", "foreign"),
-        (Japanese, "北京是中国的首都", "few_kana"),
-        (Symbols, "■■■■■あ", "symbols"),
-        (Symbols, "。。。。。あ", "punctuation"),
-        (Symbols, "12345あ", "digits"),
-        (Urls, "https://example.com/ あ", "urls"),
+        (JapaneseFilter, "This is English. これ", "foreign"),
+        (JapaneseFilter, "北京是中国的首都", "few_kana"),
+        (SymbolFilter, "■■■■■あ", "symbols"),
+        (SymbolFilter, "。。。。。あ", "punctuation"),
+        (SymbolFilter, "12345あ", "digits"),
+        (UrlFilter, "https://example.com/ あ", "urls"),
     ],
 )
 def test_reasons(kind, text, reason):
@@ -115,45 +115,45 @@ def test_reasons(kind, text, reason):
 
 
 def test_shares_are_limits_that_may_be_reached():
-    assert judge(Symbols, "★ああああ", max_symbols=0.2).keep
-    assert not judge(Symbols, "★★ああああ", max_symbols=0.2).keep
-    assert judge(Japanese, "ああaa", min_japanese=0.5, min_kana=0.5).keep
+    assert judge(SymbolFilter, "★ああああ", max_symbols=0.2).keep
+    assert not judge(SymbolFilter, "★★ああああ", max_symbols=0.2).keep
+    assert judge(JapaneseFilter, "ああaa", min_japanese=0.5, min_kana=0.5).keep
 
 
 def test_an_address_ends_where_japanese_begins():
     text = "https://example.com/x は" + "長い説明の文が続きます。" * 8
-    assert judge(Urls, text).keep
-    assert judge(Urls, text * 2, max_per_1000=5) == Verdict(False, "urls")
-    assert judge(Urls, text, max_per_1000=0).keep
+    assert judge(UrlFilter, text).keep
+    assert judge(UrlFilter, text * 2, max_per_1000=5) == Verdict(False, "urls")
+    assert judge(UrlFilter, text, max_per_1000=0).keep
 
 
 class TestSentenceEnd:
     def test_drops_lines_by_their_place(self):
         text = "見出し\n文が終わる。\n\nメニュー\n本当？ \n"
-        assert judge(SentenceEnd, text, drop_lines=True) == Verdict(True, "no_sentence_end", (0, 3))
-        assert judge(SentenceEnd, text) == Verdict(True)
+        assert judge(SentenceEndFilter, text, drop_lines=True) == Verdict(True, "no_sentence_end", (0, 3))
+        assert judge(SentenceEndFilter, text) == Verdict(True)
 
     def test_nothing_but_such_lines_drops_the_document(self):
-        assert judge(SentenceEnd, "見出し\nメニュー", drop_lines=True) == Verdict(False, "no_sentence_end")
+        assert judge(SentenceEndFilter, "見出し\nメニュー", drop_lines=True) == Verdict(False, "no_sentence_end")
 
     def test_marks_can_be_chosen(self):
         text = "\n".join(["終わりだ♪"] * 10)
-        assert judge(SentenceEnd, text).keep
-        assert not judge(SentenceEnd, text, marks="。").keep
+        assert judge(SentenceEndFilter, text).keep
+        assert not judge(SentenceEndFilter, text, marks="。").keep
 
 
 class TestRepeatedLines:
     def test_drops_all_but_the_first(self):
         text = "一\n\n二は長い行です\n一\n\n三は長い行です\n四\n一"
-        assert judge(RepeatedLines, text, drop_repeats=True) == Verdict(True, "repeated_lines", (3, 7))
-        assert judge(RepeatedLines, text) == Verdict(True)
+        assert judge(RepeatedLinesFilter, text, drop_repeats=True) == Verdict(True, "repeated_lines", (3, 7))
+        assert judge(RepeatedLinesFilter, text) == Verdict(True)
 
     def test_blank_lines_are_no_repeats(self):
-        assert judge(RepeatedLines, "一\n\n\n\n\n\n二").keep
+        assert judge(RepeatedLinesFilter, "一\n\n\n\n\n\n二").keep
 
     @settings(deadline=None)
     @given(st.lists(st.sampled_from(["", "ああ", "い", "うううう"])))
     def test_what_is_dropped_leaves_each_line_once(self, lines):
-        verdict = judge(RepeatedLines, "\n".join(lines), drop_repeats=True, max_lines=1.0, max_chars=1.0)
+        verdict = judge(RepeatedLinesFilter, "\n".join(lines), drop_repeats=True, max_lines=1.0, max_chars=1.0)
         left = [line for index, line in enumerate(lines) if index not in verdict.lines and line]
         assert left == list(dict.fromkeys(line for line in lines if line))

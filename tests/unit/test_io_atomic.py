@@ -15,17 +15,17 @@ import pytest
 
 from jprep.errors import JprepError, MachineError
 from jprep.io.atomic import (
-    MARK,
-    atomic,
-    disk_error,
-    remove_leftovers,
+    TEMPORARY_MARK,
+    atomic_path,
+    file_sha256,
+    final_name,
+    remove_temporary_files,
     remove_tree,
-    sha256_of,
     temporary_name,
-    whole_name,
     write_atomic,
+    write_error,
 )
-from jprep.io.lock import locked
+from jprep.io.lock import hold_lock
 
 
 def names(folder: Path) -> list[str]:
@@ -34,13 +34,13 @@ def names(folder: Path) -> list[str]:
 
 def test_a_file_is_there_only_when_it_is_whole(tmp_path: Path) -> None:
     target = tmp_path / "new" / "folder" / "file"
-    with atomic(target) as temporary:
+    with atomic_path(target) as temporary:
         temporary.write_bytes(b"half")
-        assert temporary.parent == target.parent and MARK in temporary.name
+        assert temporary.parent == target.parent and TEMPORARY_MARK in temporary.name
         assert not target.exists()
         temporary.write_bytes(b"whole")
     assert target.read_bytes() == b"whole"
-    assert sha256_of(target) == hashlib.sha256(b"whole").hexdigest()
+    assert file_sha256(target) == hashlib.sha256(b"whole").hexdigest()
     assert names(target.parent) == ["file"]
 
 
@@ -48,7 +48,7 @@ def test_a_file_is_there_only_when_it_is_whole(tmp_path: Path) -> None:
 def test_after_an_exception_the_old_file_stands(fault: type[BaseException], tmp_path: Path) -> None:
     target = tmp_path / "file"
     write_atomic(target, b"old")
-    with pytest.raises(fault), atomic(target) as temporary:
+    with pytest.raises(fault), atomic_path(target) as temporary:
         temporary.write_bytes(b"half")
         raise fault
     assert target.read_bytes() == b"old"
@@ -61,27 +61,27 @@ def test_after_an_exception_the_old_file_stands(fault: type[BaseException], tmp_
      (errno.EROFS, "may not write here"), (errno.EIO, "cannot write: ")],
 )  # fmt: skip
 def test_a_failed_write_is_told_in_the_user_s_terms(number: int, said: str, tmp_path: Path) -> None:
-    error = disk_error(OSError(number, os.strerror(number)), tmp_path / "file")
+    error = write_error(OSError(number, os.strerror(number)), tmp_path / "file")
     assert said in error.what
     assert error.where == str(tmp_path / "file") and error.fix and error.exit_code == 3
-    with pytest.raises(MachineError, match=said), atomic(tmp_path / "file"):
+    with pytest.raises(MachineError, match=said), atomic_path(tmp_path / "file"):
         raise OSError(number, os.strerror(number))
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     tmp_path.joinpath("file").write_bytes(b"")
-    with pytest.raises(MachineError), atomic(tmp_path / "file" / "below"):
+    with pytest.raises(MachineError), atomic_path(tmp_path / "file" / "below"):
         raise AssertionError("not reached")
-    with pytest.raises(MachineError), locked(tmp_path / "file" / "LOCK"):
+    with pytest.raises(MachineError), hold_lock(tmp_path / "file" / "LOCK"):
         raise AssertionError("not reached")
 
 
 def test_leftovers_go_and_others_stay(tmp_path: Path) -> None:
     below = tmp_path / "documents"
     below.mkdir()
-    for name in (f"part{MARK}01234567", "part"):
+    for name in (f"part{TEMPORARY_MARK}01234567", "part"):
         below.joinpath(name).write_bytes(b"")
-    remove_leftovers(tmp_path)
+    remove_temporary_files(tmp_path)
     assert names(below) == ["part"]
     remove_tree(tmp_path / "documents")
     remove_tree(tmp_path / "was never there")
@@ -89,13 +89,13 @@ def test_leftovers_go_and_others_stay(tmp_path: Path) -> None:
 
 
 def test_leftovers_behind_a_link_stay(tmp_path: Path) -> None:
-    theirs = tmp_path / "theirs" / f"part{MARK}1"
+    theirs = tmp_path / "theirs" / f"part{TEMPORARY_MARK}1"
     theirs.parent.mkdir()
     theirs.write_bytes(b"")
     ours = tmp_path / "ours"
     ours.mkdir()
     (ours / "documents").symlink_to(theirs.parent)
-    remove_leftovers(ours)
+    remove_temporary_files(ours)
     assert theirs.exists()
 
 
@@ -103,9 +103,9 @@ def test_temporary_names_are_unique_in_threads(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         drawn = list(pool.map(temporary_name, [tmp_path / "part"] * 2000))
     assert len(set(drawn)) == 2000
-    assert {whole_name(path.name) for path in drawn} == {"part"}
-    assert whole_name(f"part{MARK}1234") == "part"  # of earlier versions
-    assert whole_name("part") == whole_name(f"part{MARK}") == whole_name(f"part{MARK}x1") == ""
+    assert {final_name(path.name) for path in drawn} == {"part"}
+    assert final_name(f"part{TEMPORARY_MARK}1234") == "part"  # of earlier versions
+    assert final_name("part") == final_name(f"part{TEMPORARY_MARK}") == final_name(f"part{TEMPORARY_MARK}x1") == ""
 
 
 NAME = "from pathlib import Path; from jprep.io.atomic import temporary_name; print(temporary_name(Path('part')).name)"
@@ -133,7 +133,7 @@ def test_temporary_names_are_unique_after_a_fork() -> None:
 
 def test_writers_of_one_file_do_not_meet(tmp_path: Path) -> None:
     target = tmp_path / "file"
-    with atomic(target) as first, atomic(target) as second:
+    with atomic_path(target) as first, atomic_path(target) as second:
         first.write_bytes(b"first")
         second.write_bytes(b"second")
         assert first != second
@@ -143,8 +143,8 @@ def test_writers_of_one_file_do_not_meet(tmp_path: Path) -> None:
 HOLD = """
 import sys
 from pathlib import Path
-from jprep.io.lock import locked
-with locked(Path(sys.argv[1])):
+from jprep.io.lock import hold_lock
+with hold_lock(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -154,13 +154,13 @@ def test_a_lock_is_held_by_one_process_and_freed_by_its_death(tmp_path: Path) ->
     lock = tmp_path / "folder" / "LOCK"
     other = subprocess.Popen([sys.executable, "-c", HOLD, lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert other.stdout and other.stdout.readline() == b"held\n"
-    with pytest.raises(MachineError, match="another jprep is at work here"), locked(lock, patience=0.1):
+    with pytest.raises(MachineError, match="another jprep is at work here"), hold_lock(lock, patience=0.1):
         raise AssertionError("not reached")
     other.kill()
     other.communicate()
-    with locked(lock, patience=5), pytest.raises(JprepError), locked(lock, patience=0):
+    with hold_lock(lock, patience=5), pytest.raises(JprepError), hold_lock(lock, patience=0):
         raise AssertionError("not reached")
-    with locked(lock, patience=0):
+    with hold_lock(lock, patience=0):
         assert lock.exists()
 
 
@@ -170,16 +170,16 @@ def test_a_lock_that_was_deleted_while_it_was_waited_for_is_made_again(tmp_path:
     held, done = threading.Event(), threading.Event()
 
     def wait() -> None:
-        with locked(lock, patience=600):
+        with hold_lock(lock, patience=600):
             held.set()
             done.wait(600)
 
     waiting = threading.Thread(target=wait)
-    with locked(lock, keep=False):
+    with hold_lock(lock, keep=False):
         waiting.start()
         assert not held.wait(0.2)
     assert held.wait(600)
-    with pytest.raises(MachineError, match="another jprep"), locked(lock, patience=0):
+    with pytest.raises(MachineError, match="another jprep"), hold_lock(lock, patience=0):
         raise AssertionError("not reached")
     done.set()
     waiting.join()

@@ -11,14 +11,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from jprep.corpus.corpus import Corpus
-from jprep.dataset.exports.writing import Export
-from jprep.dataset.spec import read_dataset
+from jprep.corpus.api import Corpus
+from jprep.dataset.exports.base import DatasetExportManifest
+from jprep.dataset.manifest import read_dataset
 from jprep.engine.stage import Output, Receipt
 from jprep.errors import ConfigError
-from jprep.io.names import inner_path
+from jprep.io.safe_names import inner_path
 from jprep.tokenizer.card import read_card
-from jprep.train.exporting.manifest import Exported
+from jprep.train.exporting.manifest import ModelExportManifest
 from tests.fakes.small_dataset import SPLITS, lay_out, tokenizer
 
 OUTSIDE = ["../../etc/x", "/etc/x", "..", "", ".", "a/../b", "a//b", "./a", "a/", "a\\b", "a\0b"]
@@ -93,6 +93,6 @@ def test_exports_and_receipts_that_name_files_outside() -> None:
         "jprep": "", "format": 1, "name": "", "task": "mlm", "backend": "", "step": 0, "dtype": "fp32", "parameters": 1,
         "special": special, "end": 0, "files": {"../x": ""},
     }  # fmt: skip
-    for raw, kind in ((receipt, Receipt), (about, Export), (exported, Exported)):
+    for raw, kind in ((receipt, Receipt), (about, DatasetExportManifest), (exported, ModelExportManifest)):
         with pytest.raises(msgspec.ValidationError, match="no path of a file below"):
             msgspec.convert(raw, kind)

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from jprep.corpus.normalizers._neologdn_tables import CONVERSIONS, JOINS, TILDES
-from jprep.corpus.normalizers.neologdn import Neologdn
+from jprep.corpus.normalizers.neologdn import NeologdnNormalizer
+from jprep.corpus.normalizers.neologdn_tables import CONVERSIONS, JOINS, TILDES
 from jprep.testing.conformance.normalizer import NormalizerSuite
 
 SHARED = Path(os.environ.get("JPREP_SHARED", Path(__file__).parents[2].parent / "shared"))
@@ -29,13 +29,15 @@ OPTIONS: list[dict[str, Any]] = [
     *({"repeat": repeat} for repeat in (1, 2)),
     {"repeat": 1, "max_repeat_substr_length": 2, "tilde": "remove"},
 ]
-STEPS = [(Neologdn(Neologdn.Config(**options)), {"tilde": "ignore", **options}) for options in OPTIONS]
+STEPS = [
+    (NeologdnNormalizer(NeologdnNormalizer.Config(**options)), {"tilde": "ignore", **options}) for options in OPTIONS
+]
 
 texts = st.text(st.sampled_from(DENSE), max_size=40) | st.text(max_size=20).filter(lambda s: s.isprintable())
 
 
 class TestNeologdn(NormalizerSuite):
-    step = Neologdn
+    step = NeologdnNormalizer
     pairs = (("ﾊﾝｶｸ　と　ＡＢ Ｃ", "ハンカクとAB C"),)
 
 
@@ -44,7 +46,7 @@ def reference(text: str, **options: Any) -> str:
 
 
 def normalize(text: str, **options: Any) -> tuple[str, dict[str, int]]:
-    step = Neologdn(Neologdn.Config(**options))
+    step = NeologdnNormalizer(NeologdnNormalizer.Config(**options))
     return step.apply(text), dict(step.tally)
 
 
@@ -54,13 +56,13 @@ def normalize(text: str, **options: Any) -> tuple[str, dict[str, int]]:
 @example(text="ー ー\nカ ﾞ\na ー\n- ‐\n* ‐ -")
 @example(text="\ufeff\ufeffa\n 　\ufeff ー\n~\ufeff")
 @example(text="a ~ あ\na～ b\n〜 ‐~‐")
-def test_equals_neologdn(step: Neologdn, options: dict[str, Any], text: str) -> None:
+def test_equals_neologdn(step: NeologdnNormalizer, options: dict[str, Any], text: str) -> None:
     assert step.apply(text) == reference(text, **options)
 
 
 @pytest.mark.parametrize(("step", "options"), STEPS[:7], ids=map(str, OPTIONS[:7]))
 @pytest.mark.parametrize("around", ["{}", "a{}b", "あ{}い", "a {} b", "カ{}", "- {}ー", "*　{}ﾞ"])
-def test_equals_neologdn_on_every_character(step: Neologdn, options: dict[str, Any], around: str) -> None:
+def test_equals_neologdn_on_every_character(step: NeologdnNormalizer, options: dict[str, Any], around: str) -> None:
     scalars = (chr(code) for code in (*range(0x0A), *range(0x0B, 0xD800), *range(0xE000, 0x10100)))
     text = "\n".join(map(around.format, scalars))
     assert step.apply(text) == reference(text, **options)
@@ -121,7 +123,7 @@ def test_options_of_tildes_and_repeats_are_counted() -> None:
 
 def test_a_text_that_stays_is_the_same_object() -> None:
     text = "そのまま。\nラーメンとパン屋"
-    assert Neologdn().apply(text) is text
+    assert NeologdnNormalizer().apply(text) is text
 
 
 def test_a_text_of_many_blocks_is_joined_as_it_was() -> None:
@@ -142,9 +144,9 @@ def test_another_neologdn_does_the_work_itself(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_provenance() -> None:
-    assert Neologdn().provenance() == {"neologdn": neologdn.__version__}
+    assert NeologdnNormalizer().provenance() == {"neologdn": neologdn.__version__}
 
 
 @pytest.mark.parametrize("tilde", ["ignore", "remove", "normalize", "normalize_zenkaku"])
 def test_the_tables_hold_for_the_installed_version(tilde: str) -> None:
-    assert Neologdn(Neologdn.Config(tilde=tilde))._agrees()
+    assert NeologdnNormalizer(NeologdnNormalizer.Config(tilde=tilde))._agrees()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jprep.corpus.normalizers.nfkc import Nfkc
+from jprep.corpus.normalizers.nfkc import NfkcNormalizer
 from jprep.testing.conformance.normalizer import NormalizerSuite
 
 SCALARS = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
@@ -17,12 +17,12 @@ texts = st.text(st.sampled_from(SPECIAL)) | st.text()
 
 
 class TestNfkc(NormalizerSuite):
-    step = Nfkc
+    step = NfkcNormalizer
     pairs = (("ﾊﾝｶｸと ㍿", "ハンカクと 株式会社"),)
 
 
 def normalize(text: str) -> tuple[str, dict[str, int]]:
-    step = Nfkc()
+    step = NfkcNormalizer()
     return step.apply(text), dict(step.tally)
 
 
@@ -66,7 +66,7 @@ def test_each_count(text: str, result: str, counts: dict[str, int]) -> None:
 
 def test_a_text_that_stays_is_the_same_object() -> None:
     text = "そのまま。\nabc"
-    assert Nfkc().apply(text) is text
+    assert NfkcNormalizer().apply(text) is text
 
 
 def test_lone_surrogates_stay() -> None:
@@ -74,4 +74,4 @@ def test_lone_surrogates_stay() -> None:
 
 
 def test_provenance() -> None:
-    assert Nfkc().provenance() == {"unidata_version": unicodedata.unidata_version}
+    assert NfkcNormalizer().provenance() == {"unidata_version": unicodedata.unidata_version}

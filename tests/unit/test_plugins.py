@@ -9,11 +9,11 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from jprep.corpus import builtin
-from jprep.corpus.readers.lines import Text
+from jprep.corpus.readers.lines import TextReader
 from jprep.errors import ConfigError
-from jprep.plugins import Plugins, hookimpl, hookspecs
-from jprep.plugins.manager import KINDS
-from jprep.plugins.refs import load, nearest
+from jprep.plugins import PluginRegistry, hookimpl, hookspecs
+from jprep.plugins.manager import PLUGIN_KINDS
+from jprep.plugins.references import load_class, suggest_name
 
 BUILTIN = EntryPoint("builtin", "jprep.corpus.builtin", "jprep")
 
@@ -48,24 +48,24 @@ def stranger(monkeypatch: pytest.MonkeyPatch) -> Stranger:
 
 def test_every_hook_has_a_kind_and_the_built_in_plugin_answers_all_but_the_backends() -> None:
     hooks = {name for name, value in vars(hookspecs).items() if name.startswith("jprep_") and callable(value)}
-    assert hooks == {f"jprep_{kind}s" for kind in KINDS}
+    assert hooks == {f"jprep_{kind}s" for kind in PLUGIN_KINDS}
     assert hooks - vars(builtin).keys() == {"jprep_backends"}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PLUGIN_KINDS)
 def test_a_plugin_s_step_of_each_kind_is_found(kind: str, stranger: Stranger) -> None:
     class Thing:
         pass
 
-    found = Plugins([BUILTIN, stranger("mine", **{f"jprep_{kind}s": {"thing": Thing}})])
+    found = PluginRegistry([BUILTIN, stranger("mine", **{f"jprep_{kind}s": {"thing": Thing}})])
     assert found.get(kind, "thing") is Thing
     assert "thing" in found.names(kind)
     assert found.found[1].steps == (f"{kind} thing",)
 
 
 def test_every_built_in_step_can_be_imported() -> None:
-    found = Plugins([BUILTIN])
-    for kind in KINDS:
+    found = PluginRegistry([BUILTIN])
+    for kind in PLUGIN_KINDS:
         for name in found.names(kind):
             step = found.get(kind, name)
             assert kind == "executor" or step.name == name
@@ -86,28 +86,28 @@ def test_a_broken_plugin_is_listed_and_the_others_work(
     fault: str | dict[str, object], said: str, stranger: Stranger
 ) -> None:
     bad = EntryPoint("bad", fault, "jprep") if isinstance(fault, str) else stranger("bad", **fault)
-    good = stranger("good", jprep_filters={"fine": "fine:Fine"}, jprep_readers={"zero": Text})
-    found = Plugins([bad, good, BUILTIN])
+    good = stranger("good", jprep_filters={"fine": "fine:Fine"}, jprep_readers={"zero": TextReader})
+    found = PluginRegistry([bad, good, BUILTIN])
     assert [plugin.name for plugin in found.found] == ["builtin", "bad", "good"]
     assert said in found.found[1].error and found.found[1].steps == ()
     assert found.found[2].steps == ("reader zero", "filter fine") and not found.found[2].error
-    assert found.get("reader", "text") is Text and found.get("reader", "zero") is Text
+    assert found.get("reader", "text") is TextReader and found.get("reader", "zero") is TextReader
     with pytest.raises(ConfigError, match="plugin 'bad' failed to load"):
         found.get("segmenter", "bad")
 
 
 def test_an_unknown_name_brings_the_nearest() -> None:
     with pytest.raises(ConfigError) as caught:
-        Plugins([BUILTIN]).get("segmenter", "jumandik")
+        PluginRegistry([BUILTIN]).get("segmenter", "jumandik")
     assert caught.value.fix == "did you mean 'jumandic'?"
-    assert nearest("zzz", ["b", "a"]) == "there are: a, b"
-    assert nearest("zzz", []) == "there are: none"
+    assert suggest_name("zzz", ["b", "a"]) == "there are: a, b"
+    assert suggest_name("zzz", []) == "there are: none"
 
 
 @pytest.mark.parametrize("reference", ["no_such_module:X", "jprep.errors:X", "jprep.errors"])
 def test_a_reference_that_leads_nowhere(reference: str) -> None:
     with pytest.raises(ConfigError, match="cannot load"):
-        load(reference)
+        load_class(reference)
 
 
 def test_an_entry_point_may_name_an_object(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,5 +118,5 @@ def test_an_entry_point_may_name_an_object(monkeypatch: pytest.MonkeyPatch) -> N
 
     module = SimpleNamespace(hooks=Hooks())
     monkeypatch.setitem(sys.modules, "stranger_object", module)
-    found = Plugins([EntryPoint("object", "stranger_object:hooks", "jprep")])
+    found = PluginRegistry([EntryPoint("object", "stranger_object:hooks", "jprep")])
     assert found.names("splitter") == ["mine"]

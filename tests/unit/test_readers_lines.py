@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from jprep.corpus.document import Document, Reject
 from jprep.corpus.readers import encoding
-from jprep.corpus.readers.lines import Cc100, Jsonl, Text
+from jprep.corpus.readers.lines import Cc100Reader, JsonlReader, TextReader
 from jprep.errors import ConfigError, InputError, TruncatedError
 from jprep.testing.conformance.reader import ReaderSuite
 
@@ -42,7 +42,7 @@ def made(kind, **options):
 
 
 class TestCc100Conforms(ReaderSuite):
-    step = Cc100
+    step = Cc100Reader
     options = {"shard_mb": 1e-5}
     texts = ("一\n二", "三\u2028四", "五")
     rejects = ("empty",)
@@ -52,7 +52,7 @@ class TestCc100Conforms(ReaderSuite):
 
 
 class TestTextConforms(ReaderSuite):
-    step = Text
+    step = TextReader
     options = {"documents": "line", "max_bad": 0.5}
     texts = ("一行目", "二行目")
     rejects = ("empty", "invalid_utf8")
@@ -62,7 +62,7 @@ class TestTextConforms(ReaderSuite):
 
 
 class TestJsonlConforms(ReaderSuite):
-    step = Jsonl
+    step = JsonlReader
     options = {"max_bad": 0.5}
     texts = ("一\n二", "三")
     rejects = ("no_text", "malformed_json", "empty")
@@ -73,7 +73,7 @@ class TestJsonlConforms(ReaderSuite):
 
 class TestCc100:
     def test_a_blank_line_ends_a_document(self, tmp_path):
-        found = read(Cc100(), put(tmp_path, "一\n二\n\n三\n\n\n四\n", "ja.txt"))
+        found = read(Cc100Reader(), put(tmp_path, "一\n二\n\n三\n\n\n四\n", "ja.txt"))
         assert [(doc.id, doc.text) for doc in found] == [
             ("src:ja.txt:0", "一\n二"),
             ("src:ja.txt:9", "三"),
@@ -82,10 +82,10 @@ class TestCc100:
 
     def test_only_newlines_end_lines(self, tmp_path):
         text = "一\u2028二\u2029三\u0085四\u200b五"
-        assert texts(read(Cc100(), put(tmp_path, text))) == [text]
+        assert texts(read(Cc100Reader(), put(tmp_path, text))) == [text]
 
     def test_what_is_taken_out_is_counted(self, tmp_path):
-        reader = Cc100()
+        reader = Cc100Reader()
         assert texts(read(reader, put(tmp_path, "\ufeff一\x1e二\x1f\x00\x0b\x0c\r\n三\tと\x7f\r\n\r\n四\r\n"))) == [
             "一二\n三\tと",
             "四",
@@ -93,15 +93,15 @@ class TestCc100:
         assert reader.tally == {"bom.deleted": 1, "crlf.to_lf": 4, "control.deleted": 6}
 
     def test_a_document_of_white_space_is_rejected(self, tmp_path):
-        found = read(Cc100(), put(tmp_path, "一\n\n 　\n\x00\n\n二"))
+        found = read(Cc100Reader(), put(tmp_path, "一\n\n 　\n\x00\n\n二"))
         assert found[1] == Reject("src:input.txt:5", "", "reader.cc100", "empty")
         assert texts(found) == ["一", "二"]
 
     def test_an_empty_file_has_no_documents(self, tmp_path):
-        assert read(Cc100(), put(tmp_path, "")) == []
+        assert read(Cc100Reader(), put(tmp_path, "")) == []
 
     def test_a_hint_names_files_that_are_called_the_same(self, tmp_path):
-        reader = Cc100()
+        reader = Cc100Reader()
         (shard,) = reader.shards(put(tmp_path, "一"))
         hinted = msgspec.structs.replace(shard, hints={**shard.hints, "name": "x/input.txt"})
         assert [doc.id for doc in reader.read(hinted, "src")] == ["src:x/input.txt:0"]
@@ -112,12 +112,12 @@ INPUTS = st.lists(PIECES, max_size=40).map("".join)
 
 
 class TestLaws:
-    @pytest.mark.parametrize("reader", [Cc100, Text])
+    @pytest.mark.parametrize("reader", [Cc100Reader, TextReader])
     @settings(deadline=None)
     @given(text=INPUTS, size=st.integers(1, 60))
     def test_any_shard_size_and_any_way_in_give_the_same(self, reader, text, size, tmp_path_factory):
         folder = tmp_path_factory.mktemp("law")
-        options = {"documents": "line"} if reader is Text else {}
+        options = {"documents": "line"} if reader is TextReader else {}
         plain, packed = put(folder, text, "a.txt"), put(folder, gzip.compress(text.encode()), "a.txt.gz")
         whole, cut = made(reader, **options), made(reader, shard_mb=size / 1e6, **options)
         expected = read(whole, plain)
@@ -129,10 +129,10 @@ class TestLaws:
     @settings(deadline=None)
     @given(text=INPUTS)
     def test_standard_input_gives_the_same_texts(self, text, tmp_path_factory):
-        expected = texts(read(Cc100(), put(tmp_path_factory.mktemp("law"), text)))
+        expected = texts(read(Cc100Reader(), put(tmp_path_factory.mktemp("law"), text)))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-            found = read(made(Cc100, shard_mb=7e-6), "-")
+            found = read(made(Cc100Reader, shard_mb=7e-6), "-")
         assert texts(found) == expected
         assert all(item.id.startswith("src:stdin:") for item in found)
 
@@ -140,7 +140,7 @@ class TestLaws:
     @given(lines=st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), min_size=1)))
     def test_every_line_comes_out(self, lines, tmp_path_factory):
         path = put(tmp_path_factory.mktemp("law"), "\n".join(lines))
-        found = texts(read(made(Text, documents="line", shard_mb=1e-5), path))
+        found = texts(read(made(TextReader, documents="line", shard_mb=1e-5), path))
         if lines and lines[0].startswith("\ufeff"):
             lines[0] = lines[0].removeprefix("\ufeff")
         assert found == [line for line in lines if line and not line.isspace()]
@@ -149,13 +149,13 @@ class TestLaws:
     @given(values=st.lists(st.text(st.characters(codec="utf-8"))), size=st.integers(1, 99))
     def test_json_lines_come_out_in_any_cut(self, values, size, tmp_path_factory):
         path = put(tmp_path_factory.mktemp("law"), "".join(json.dumps({"x": 1, "text": v}) + "\n" for v in values))
-        assert read(made(Jsonl, shard_mb=size / 1e6), path) == read(Jsonl(), path)
-        assert len(read(Jsonl(), path)) == len(values)
+        assert read(made(JsonlReader, shard_mb=size / 1e6), path) == read(JsonlReader(), path)
+        assert len(read(JsonlReader(), path)) == len(values)
 
 
 class TestShards:
     def test_a_plain_file_is_cut_into_ranges(self, tmp_path):
-        shards = list(made(Cc100, shard_mb=1e-4).shards(put(tmp_path, KANA * 20)))
+        shards = list(made(Cc100Reader, shard_mb=1e-4).shards(put(tmp_path, KANA * 20)))
         assert len(shards) > 5
         assert all(shard.data is None for shard in shards)
         assert [shard.start for shard in shards[1:]] == [shard.end for shard in shards[:-1]]
@@ -163,14 +163,14 @@ class TestShards:
     @pytest.mark.parametrize("compress", [gzip.compress, lzma.compress])
     def test_a_compressed_file_is_cut_into_data_that_weigh_what_they_took(self, compress, tmp_path):
         packed = compress((KANA + "\n").encode() * 500)
-        shards = list(made(Cc100, shard_mb=1e-3).shards(put(tmp_path, packed, "a.gz")))
+        shards = list(made(Cc100Reader, shard_mb=1e-3).shards(put(tmp_path, packed, "a.gz")))
         assert len(shards) > 5
         assert sum(shard.weight for shard in shards) == len(packed)
         assert b"".join(shard.data for shard in shards) == (KANA + "\n").encode() * 500
 
     def test_a_line_larger_than_shards_stays_whole(self, tmp_path):
         text = "一\n" + "長" * 3_000_000 + "\n二\n"
-        reader = made(Text, documents="line", shard_mb=0.5)
+        reader = made(TextReader, documents="line", shard_mb=0.5)
         for path in (put(tmp_path, text), put(tmp_path, gzip.compress(text.encode()), "a.gz")):
             assert [len(t) for t in texts(read(reader, path))] == [1, 3_000_000, 1]
 
@@ -178,7 +178,7 @@ class TestShards:
     @pytest.mark.parametrize("documents", ["line", "file"])
     def test_a_record_over_the_limit_is_told(self, documents, shard_mb, tmp_path):
         text = "一\n" + "長" * 2_000_000 + "\n二\n"
-        reader = made(Text, documents=documents, shard_mb=shard_mb, max_record_mb=3)
+        reader = made(TextReader, documents=documents, shard_mb=shard_mb, max_record_mb=3)
         for path in (put(tmp_path, text), put(tmp_path, gzip.compress(text.encode()), "a.gz")):
             with pytest.raises(InputError, match=r"(?s)larger than 3 MB.*byte.*max_record_mb"):
                 read(reader, path)
@@ -186,7 +186,7 @@ class TestShards:
     def test_a_truncated_file_gives_its_whole_shards_first(self, tmp_path):
         text = "".join(f"{i} {KANA}\n" for i in range(30_000))
         path = put(tmp_path, gzip.compress(text.encode())[:-20])
-        reader, found = made(Cc100, shard_mb=0.1), []
+        reader, found = made(Cc100Reader, shard_mb=0.1), []
         with pytest.raises(TruncatedError):
             found.extend(reader.shards(path))
         assert len(found) > 3
@@ -194,38 +194,38 @@ class TestShards:
 
 class TestText:
     def test_a_small_file_is_one_document(self, tmp_path):
-        (doc,) = read(Text(), put(tmp_path, "一\n\n二\n", "book.txt"))
+        (doc,) = read(TextReader(), put(tmp_path, "一\n\n二\n", "book.txt"))
         assert (doc.id, doc.text) == ("src:book.txt", "一\n\n二")
 
     def test_an_empty_file_is_a_reject(self, tmp_path):
         packed = put(tmp_path, gzip.compress(b"\n"), "b.txt.gz")
-        assert [item.reason for item in read(Text(), packed)] == ["empty"]
+        assert [item.reason for item in read(TextReader(), packed)] == ["empty"]
 
     @pytest.mark.parametrize(("unit", "kind"), [("一段落\n\n", "blank_line"), ("一行\n", "line")])
     def test_a_large_file_is_a_collection(self, unit, kind, tmp_path, monkeypatch):
         monkeypatch.setattr("jprep.corpus.readers.lines._ONE_DOCUMENT", 1000)
         for path in (put(tmp_path, unit * 200), put(tmp_path, gzip.compress((unit * 200).encode()), "a.gz")):
-            assert {shard.hints["documents"] for shard in Text().shards(path)} == {kind}
-            assert len(read(Text(), path)) == 200
+            assert {shard.hints["documents"] for shard in TextReader().shards(path)} == {kind}
+            assert len(read(TextReader(), path)) == 200
 
     @pytest.mark.parametrize("name", ["cp932", "shift_jis", "euc_jp"])
     def test_older_encodings(self, name, tmp_path):
         text = "表示能力の説明。\r\nソース\\十\r\n"
-        reader = made(Text, encoding=name, documents="line", shard_mb=1e-5)
+        reader = made(TextReader, encoding=name, documents="line", shard_mb=1e-5)
         assert texts(read(reader, put(tmp_path, text.encode(name)))) == ["表示能力の説明。", "ソース\\十"]
 
     def test_what_does_not_decode_is_rejected_within_the_budget(self, tmp_path):
         path = put(tmp_path, "一\n".encode() * 3 + b"a\x82\xa0z\n" + "二\n".encode())
-        found = read(made(Text, documents="line", max_bad=0.2), path)
+        found = read(made(TextReader, documents="line", max_bad=0.2), path)
         assert texts(found) == ["一", "一", "一", "二"]
         assert found[3] == Reject("src:input.txt:12", "", "reader.text", "invalid_utf8", "byte 13: a\\x82\\xa0z\n")
 
     def test_over_the_budget_it_is_an_error(self, tmp_path):
         path = put(tmp_path, "一\n".encode() * 3 + b"a\x82\n\xff\n")
         with pytest.raises(InputError, match=rf"(?s)0x82 is not valid utf-8.*{path}, byte 13.*max_bad = 0.001"):
-            read(made(Text, documents="line"), path)
+            read(made(TextReader, documents="line"), path)
         with pytest.raises(InputError, match=r"(?s)2 of 5 records are bad, over max_bad = 0.2; first: byte 0x82"):
-            read(made(Text, documents="line", max_bad=0.2), path)
+            read(made(TextReader, documents="line", max_bad=0.2), path)
 
     @pytest.mark.parametrize("name", ["euc-jp", "cp932", "utf-16le", "utf-16be", "utf-16", "iso-2022-jp"])
     def test_the_error_says_what_the_encoding_looks_like(self, name, tmp_path):
@@ -234,35 +234,39 @@ class TestText:
             return  # seven bits: valid UTF-8, to begin with
         data = ("漢字の表題\n" + KANA).encode(name)
         with pytest.raises(InputError, match=f"looks like {name}: convert it"):
-            read(Text(), put(tmp_path, data))
+            read(TextReader(), put(tmp_path, data))
 
 
 class TestJsonl:
     def test_takes_fields_by_their_names(self, tmp_path):
         line = {"page": {"id": 12, "body": "本文", "no": None}, "title": "題", "url": "u", "n": [1, 2], "skip": {}}
-        reader = made(Jsonl, text="page.body", id="page.id", title="title", url="url", meta=["n", "page.no", "gone"])
+        reader = made(
+            JsonlReader, text="page.body", id="page.id", title="title", url="url", meta=["n", "page.no", "gone"]
+        )
         (doc,) = read(reader, put(tmp_path, json.dumps(line)))
         assert doc == Document("src:12", "src", "題", "u", "本文", meta={"n": "[1,2]"})
 
     def test_numbers_records_by_their_offset(self, tmp_path):
         path = put(tmp_path, '\ufeff{"text": "a"}\n\n{"text": "b"}\r\n', "d.jsonl")
-        assert [doc.id for doc in read(Jsonl(), path)] == ["src:d.jsonl:0", "src:d.jsonl:18"]
+        assert [doc.id for doc in read(JsonlReader(), path)] == ["src:d.jsonl:0", "src:d.jsonl:18"]
 
     def test_what_has_no_text_is_rejected(self, tmp_path):
         path = put(tmp_path, '{"text": "a"}\n{"text": 3}\n{"x": 1}\n')
-        assert [getattr(item, "reason", "") for item in read(Jsonl(), path)] == ["", "no_text", "no_text"]
+        assert [getattr(item, "reason", "") for item in read(JsonlReader(), path)] == ["", "no_text", "no_text"]
 
     def test_a_field_that_no_record_has_is_a_config_error(self, tmp_path):
         with pytest.raises(ConfigError, match=r"(?s)'body'.*did you mean 'boby'"):
-            list(made(Jsonl, text="body").shards(put(tmp_path, '{"boby": "a"}\n{"boby": "b"}\n')))
+            list(made(JsonlReader, text="body").shards(put(tmp_path, '{"boby": "a"}\n{"boby": "b"}\n')))
 
     def test_malformed_lines_are_within_the_budget_or_an_error(self, tmp_path):
         path = put(tmp_path, b'{"text": "a"}\n{"text": \n[1]\n{"text": "\xff"}\n')
-        found = read(made(Jsonl, max_bad=0.75), path)
+        found = read(made(JsonlReader, max_bad=0.75), path)
         reasons = [item.reason for item in found if isinstance(item, Reject)]
         assert reasons == ["malformed_json", "malformed_json", "invalid_utf8"]
         with pytest.raises(InputError, match=r"(?s)no JSON object.*byte 14.*max_bad"):
-            read(Jsonl(), path)
+            read(JsonlReader(), path)
 
     def test_fields_that_are_not_asked_for_need_not_be_sound_text(self, tmp_path):
-        assert texts(read(Jsonl(), put(tmp_path, '{"text": "a", "deep": ' + "[" * 500 + "]" * 500 + "}"))) == ["a"]
+        assert texts(read(JsonlReader(), put(tmp_path, '{"text": "a", "deep": ' + "[" * 500 + "]" * 500 + "}"))) == [
+            "a"
+        ]

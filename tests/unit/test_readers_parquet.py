@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from jprep.corpus.document import Document, Reject
-from jprep.corpus.readers.parquet import Parquet
+from jprep.corpus.readers.parquet import ParquetReader
 from jprep.errors import ConfigError, InputError
 from jprep.testing.conformance.reader import ReaderSuite
 from tests.unit.test_readers_lines import made, read, texts
@@ -25,7 +25,7 @@ def strings(*values):
 
 
 class TestParquetConforms(ReaderSuite):
-    step = Parquet
+    step = ParquetReader
     options = {"shard_mb": 1e-5}
     texts = ("一\n二", "三", "五")
     rejects = ("no_text", "empty")
@@ -36,7 +36,7 @@ class TestParquetConforms(ReaderSuite):
 
 def test_shards_are_row_groups_and_ids_are_rows(tmp_path):
     path = write(tmp_path, {"text": [f"文{i}" for i in range(9)]})
-    small, large = made(Parquet, shard_mb=1e-6), Parquet()
+    small, large = made(ParquetReader, shard_mb=1e-6), ParquetReader()
     assert [(shard.start, shard.end) for shard in small.shards(path)] == [(i, i + 1) for i in range(5)]
     assert len(list(large.shards(path))) == 1
     assert read(small, path) == read(large, path)
@@ -46,7 +46,7 @@ def test_shards_are_row_groups_and_ids_are_rows(tmp_path):
 def test_takes_columns_by_their_names(tmp_path):
     pages = [{"body": "本文", "id": 7, "x": "y"}, {"body": None, "id": 8, "x": "z"}]
     path = write(tmp_path, {"page": pages, "title": pa.array(["題", "題"]).dictionary_encode(), "n": [[1], [2]]})
-    found = read(made(Parquet, text="page.body", id="page.id", title="title", meta=["n"]), path)
+    found = read(made(ParquetReader, text="page.body", id="page.id", title="title", meta=["n"]), path)
     assert found[0] == Document("src:7", "src", "題", "", "本文", meta={"n": "[1]"})
     assert found[1] == Reject("src:t.parquet:1", "", "reader.parquet", "no_text")
 
@@ -54,16 +54,16 @@ def test_takes_columns_by_their_names(tmp_path):
 def test_a_column_that_is_not_there_is_a_config_error(tmp_path):
     path = write(tmp_path, {"content": ["a"]})
     with pytest.raises(ConfigError, match=r"(?s)no column 'contents'.*did you mean 'content'"):
-        read(made(Parquet, text="contents"), path)
+        read(made(ParquetReader, text="contents"), path)
     with pytest.raises(ConfigError, match=r"no column 'content.x'"):
-        read(made(Parquet, text="content.x"), path)
+        read(made(ParquetReader, text="content.x"), path)
 
 
 def test_bytes_that_are_no_utf8_are_rejected_within_the_budget(tmp_path):
     path = write(tmp_path, {"text": strings(b"a", b"b\xff")})
     with pytest.raises(InputError, match=r"(?s)0xff is not valid utf-8.*row 1"):
-        read(Parquet(), path)
-    found = read(made(Parquet, max_bad=0.5), path)
+        read(ParquetReader(), path)
+    found = read(made(ParquetReader, max_bad=0.5), path)
     assert texts(found) == ["a"]
     assert (found[1].reason, found[1].excerpt) == ("invalid_utf8", "b\\xff")
 
@@ -74,7 +74,7 @@ def test_a_damaged_file_is_told(damage, tmp_path):
     write(tmp_path, {"text": ["文" * 50] * 2000})
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(InputError, match=r"(?s)damaged.*t.parquet"):
-        read(Parquet(), str(path))
+        read(ParquetReader(), str(path))
 
 
 @pytest.mark.parametrize("rows_a_group", [1_000, 10_000])
@@ -82,7 +82,7 @@ def test_memory_does_not_grow_with_the_row_group(rows_a_group, tmp_path):
     path = write(tmp_path, {"text": [f"{i} " + "文" * 1000 for i in range(10_000)]}, rows_a_group)
     before = pa.default_memory_pool().bytes_allocated()
     peak = 0
-    reader = Parquet()
+    reader = ParquetReader()
     for shard in reader.shards(path):
         for _ in reader.read(shard, "src"):
             peak = max(peak, pa.default_memory_pool().bytes_allocated() - before)
@@ -96,12 +96,12 @@ def test_damage_in_a_row_group_is_told(tmp_path):
     data[middle : middle + 300] = bytes(300)
     (tmp_path / "t.parquet").write_bytes(data)
     with pytest.raises(InputError, match="damaged"):
-        read(Parquet(), path)
+        read(ParquetReader(), path)
 
 
 def test_a_pipe_is_refused():
     with pytest.raises(ConfigError, match="pipe"):
-        list(Parquet().shards("-"))
+        list(ParquetReader().shards("-"))
 
 
 def test_a_uri_is_read_through_fsspec(tmp_path):
@@ -110,4 +110,4 @@ def test_a_uri_is_read_through_fsspec(tmp_path):
     write(tmp_path, {"text": ["遠く"]})
     with fsspec.open("memory://box/t.parquet", "wb") as file:
         file.write((tmp_path / "t.parquet").read_bytes())
-    assert texts(read(Parquet(), "memory://box/t.parquet")) == ["遠く"]
+    assert texts(read(ParquetReader(), "memory://box/t.parquet")) == ["遠く"]

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jprep.corpus.recipe import decode_recipe, load_recipe, make_step, own_recipe, settings, step_name
+from jprep.corpus.config import apply_overrides, decode_recipe, default_recipe, load_recipe, make_step, step_name
 from jprep.errors import ConfigError
-from jprep.io.names import name_problem
-from jprep.pipeline.places import places
+from jprep.io.safe_names import name_problem
+from jprep.pipeline.output_paths import output_paths
 
 SOURCE = {"name": "a", "paths": ["x"], "reader": "text"}
 
@@ -56,13 +56,13 @@ def test_a_name_that_is_no_folder_s(name: str, problem: str) -> None:
     assert "(key `name`)" in caught.value.what and problem in caught.value.what
     assert repr(name) in caught.value.what and caught.value.where == "r.toml"
     with pytest.raises(ConfigError, match=problem):
-        places(Path("work"), name)
+        output_paths(Path("work"), name)
 
 
 @pytest.mark.parametrize("name", ["jawiki", "日本語コーパス", "a b", "v1.2-tiny", "日" * 50])
 def test_a_name_that_is_a_folder_s(name: str) -> None:
     assert decode_recipe({"name": name}).name == name
-    assert places(Path("work"), name).corpus == Path("work") / name / "corpus"
+    assert output_paths(Path("work"), name).corpus == Path("work") / name / "corpus"
 
 
 @given(st.text(max_size=200))
@@ -97,12 +97,12 @@ def test_a_file_that_is_no_toml(data: bytes, tmp_path: Path) -> None:
 )
 def test_a_setting_without_a_place(setting: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        settings(raw(segmenter="sudachi"), [setting])
+        apply_overrides(raw(segmenter="sudachi"), [setting])
 
 
 def test_a_setting_below_a_plain_value() -> None:
     with pytest.raises(ConfigError, match=r"corpus\.dedup\.documents is a plain value"):
-        settings(raw(dedup={"documents": True}), ["corpus.dedup.documents.x=1"])
+        apply_overrides(raw(dedup={"documents": True}), ["corpus.dedup.documents.x=1"])
 
 
 plain = st.sampled_from(["plain", "with space", "a=b"])
@@ -111,9 +111,9 @@ plain = st.sampled_from(["plain", "with space", "a=b"])
 @given(st.booleans() | st.integers(-9, 9) | st.lists(st.integers(0, 9)) | plain)
 def test_settings_hold_toml_values(value: Any) -> None:
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    assert settings({}, [f"a.b.c={text}"]) == {"a": {"b": {"c": value}}}
-    assert settings({"a": [{"b": 0}]}, [f"a.0.b={text}"]) == {"a": [{"b": value}]}
-    assert settings({"a": [0, 1]}, [f"a.1={text}"]) == {"a": [0, value]}
+    assert apply_overrides({}, [f"a.b.c={text}"]) == {"a": {"b": {"c": value}}}
+    assert apply_overrides({"a": [{"b": 0}]}, [f"a.0.b={text}"]) == {"a": [{"b": value}]}
+    assert apply_overrides({"a": [0, 1]}, [f"a.1={text}"]) == {"a": [0, value]}
 
 
 def test_steps_are_checked_with_their_options() -> None:
@@ -128,7 +128,7 @@ def test_steps_are_checked_with_their_options() -> None:
 
 
 def test_our_own_recipe_takes_what_is_there() -> None:
-    recipe = own_recipe({"wikipedia": ["a.xml"], "cc100": (), "text": ["*.txt"]}, "none")
+    recipe = default_recipe({"wikipedia": ["a.xml"], "cc100": (), "text": ["*.txt"]}, "none")
     assert [source.name for source in recipe.corpus.sources] == ["wikipedia", "text"]
     assert recipe.corpus.segmenter == "none"
     assert decode_recipe({"name": "r", "corpus": {}}).corpus.dedup.documents

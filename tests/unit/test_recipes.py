@@ -9,16 +9,16 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from jprep.corpus.recipe import CorpusConfig, DedupConfig, Recipe, RemoteFile, Source, decode_recipe, load_recipe
-from jprep.dataset.labelled import fold_of
-from jprep.dataset.labelled_rows import LabelledConfig, read_rows
-from jprep.dataset.masking import MaskingConfig
-from jprep.dataset.spec import DatasetConfig, dataset_config
-from jprep.io.paths import expand
-from jprep.tokenizer.spec import TokenizerConfig, tokenizer_config
-from jprep.train import job
-from jprep.train.models import About, model_config
-from jprep.train.schedule import check_schedule
+from jprep.corpus.config import CorpusConfig, DedupConfig, Recipe, RemoteFile, Source, decode_recipe, load_recipe
+from jprep.dataset.labelled.dataset import fold_of
+from jprep.dataset.labelled.reader import LabelledConfig, read_labelled_rows
+from jprep.dataset.manifest import DatasetConfig, dataset_config
+from jprep.dataset.sampling.masking import MaskingConfig
+from jprep.io.inputs.paths import expand_patterns
+from jprep.tokenizer.config import TokenizerConfig, tokenizer_config
+from jprep.train.job import config
+from jprep.train.job.schedule import check_schedule
+from jprep.train.models import TokenizerInfo, model_config
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted((ROOT / "data_recipes").glob("*.toml"))
@@ -34,7 +34,7 @@ def test_a_recipe_reads_what_it_fetches(path: Path) -> None:
     for source in recipe.corpus.sources:
         assert source.licence
         if not source.files:  # it comes with the recipe
-            assert all(Path(each).is_relative_to(path.parent) for each in expand(source.paths))
+            assert all(Path(each).is_relative_to(path.parent) for each in expand_patterns(source.paths))
             continue
         assert source.homepage
         names = [file.name or urlsplit(file.url).path.rpartition("/")[2] for file in source.files]
@@ -44,10 +44,10 @@ def test_a_recipe_reads_what_it_fetches(path: Path) -> None:
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_a_recipe_says_a_training_that_could_begin(path: Path) -> None:
     recipe = load_recipe(path)
-    train = job.train_section(recipe.train, recipe.name)
+    train = config.parse_train_config(recipe.train, recipe.name)
     check_schedule(train.schedule, train.steps or train.schedule.warmup + 1)
-    config = model_config(train.model, train.task, About(32_000, train.length, bos=0, eos=2, pad=1))
-    assert config["model_type"]
+    made = model_config(train.model, train.task, TokenizerInfo(32_000, train.length, bos=0, eos=2, pad=1))
+    assert made["model_type"]
     assert not train.validation.every_steps or train.labelled.folds or dataset_config(recipe.dataset, "").validation
     if train.masking.whole_word:
         assert recipe.corpus.segmenter != "none"
@@ -60,18 +60,26 @@ def test_the_list_of_recipes_is_whole(path: Path) -> None:
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_labelled_rows_come_with_their_recipe_and_can_be_read(path: Path) -> None:
-    train = job.train_section(load_recipe(path).train, path.stem)
+    train = config.parse_train_config(load_recipe(path).train, path.stem)
     for file in train.data:
-        rows = list(read_rows(Path(file), train.labelled, "regress" if train.task == "regress" else "classify"))
+        rows = list(
+            read_labelled_rows(Path(file), train.labelled, "regress" if train.task == "regress" else "classify")
+        )
         assert len({row.text for row in rows}) == len(rows) >= 200
         folds = [fold_of(row, train.labelled) for row in rows]
         assert set(folds) == set(range(train.labelled.folds))
 
 
-TRAINING = [job.TrainSection, job.ModelSection, job.OptimizerSection, job.ScheduleSection, job.CheckpointSection]
+TRAINING = [
+    config.TrainConfig,
+    config.ModelConfig,
+    config.OptimizerConfig,
+    config.ScheduleConfig,
+    config.CheckpointConfig,
+]
 SECTIONS = [
     *(Recipe, CorpusConfig, Source, RemoteFile, DedupConfig, TokenizerConfig, DatasetConfig),
-    *(*TRAINING, job.ValidationSection, MaskingConfig, LabelledConfig),
+    *(*TRAINING, config.ValidationConfig, MaskingConfig, LabelledConfig),
 ]
 
 
@@ -86,4 +94,4 @@ def test_the_documented_example_is_a_recipe() -> None:
     recipe = decode_recipe(tomllib.loads("\n".join(examples)))
     assert recipe.name == "example"
     assert tokenizer_config(recipe.tokenizer, "the example").special == ["roberta", "<sep2>"]
-    assert job.train_section(recipe.train, "the example").backend == {"torch": {"compile": True}}
+    assert config.parse_train_config(recipe.train, "the example").backend == {"torch": {"compile": True}}

@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jprep.corpus.corpus import Corpus
+from jprep.corpus.api import Corpus
+from jprep.corpus.config import decode_recipe
 from jprep.corpus.dedup import hashes as hash_files
 from jprep.corpus.dedup.ids import FindRepeatedIds, IdHashes, RepeatedIds, repeated_ids
 from jprep.corpus.document import Document
-from jprep.corpus.readers.lines import Cc100, Jsonl, Text
-from jprep.corpus.readers.wikipedia import Wikipedia
-from jprep.corpus.recipe import decode_recipe
-from jprep.corpus.store import read_rows, writing
-from jprep.dataset.lineage import origin_of, place_of, text_around
-from jprep.dataset.spec import read_dataset
-from jprep.dataset.splitting import Splitting, split_of
+from jprep.corpus.readers.lines import Cc100Reader, JsonlReader, TextReader
+from jprep.corpus.readers.wikipedia import WikipediaReader
+from jprep.corpus.store import read_rows, row_writer
+from jprep.dataset.lineage import find_origin, locate_document, text_around
+from jprep.dataset.manifest import read_dataset
+from jprep.dataset.preprocessing.validation_split import ValidationSplit, split_of_key
 from jprep.engine.stage import Output, Receipt, Stage
 from tests.conftest import Run
 
@@ -40,7 +40,7 @@ def counted(root: Path, ids: Ids) -> dict[int, RepeatedIds]:
     parts: list[tuple[int, Output]] = []
     for source, of_source in enumerate(ids):
         for number, names in enumerate(of_source):
-            with writing(root, f"documents/{source:04}-s-{number:06}.parquet", Document, {}) as part:
+            with row_writer(root, f"documents/{source:04}-s-{number:06}.parquet", Document, {}) as part:
                 part.add([Document(name, f"s{source}", "", "", "本文") for name in names])
             if part.output:
                 parts.append((source, part.output))
@@ -78,9 +78,9 @@ def test_repeated_ids_are_those_of_a_plain_count(
 
 
 def test_only_readers_whose_ids_come_from_the_input_are_checked() -> None:
-    assert Cc100().ids_are_places and Text().ids_are_places and Jsonl().ids_are_places
-    assert not Jsonl(Jsonl.Config(id="id")).ids_are_places
-    assert not Wikipedia().ids_are_places
+    assert Cc100Reader().ids_are_places and TextReader().ids_are_places and JsonlReader().ids_are_places
+    assert not JsonlReader(JsonlReader.Config(id="id")).ids_are_places
+    assert not WikipediaReader().ids_are_places
 
 
 SENTENCES = [
@@ -156,17 +156,17 @@ def test_the_command_warns_and_why_names_every_document(tmp_path: Path, jprep: R
 
 
 def test_documents_of_unique_ids_are_split_by_their_ids_alone() -> None:
-    splitting = Splitting(0.3, ["other"])
+    splitting = ValidationSplit(0.3, ["other"])
     for number in range(1000):
         doc = Document(f"web:{number}", "web", "", "", f"{number}")
-        assert splitting.split_of(doc) == split_of(doc.id, 0.3) == Splitting(0.3).split_of(doc)
-    assert Splitting(0.3).columns == ["id"]
+        assert splitting.split_of(doc) == split_of_key(doc.id, 0.3) == ValidationSplit(0.3).split_of(doc)
+    assert ValidationSplit(0.3).columns == ["id"]
 
 
 @settings(deadline=None)
 @given(st.floats(0.05, 0.5), st.integers(0, 1 << 30))
 def test_documents_that_share_an_id_are_split_apart(share: float, seed: int) -> None:
-    splitting, drawn = Splitting(share, ["web"]), random.Random(seed)
+    splitting, drawn = ValidationSplit(share, ["web"]), random.Random(seed)
     docs = [Document("web:a", "web", "", "", f"文{drawn.random()}") for _ in range(2000)]
     validation = [splitting.split_of(doc) == "validation" for doc in docs]
     assert abs(sum(validation) / len(docs) - share) < 0.08
@@ -189,7 +189,9 @@ def test_lineage_names_the_very_document(tmp_path: Path, jprep: Run) -> None:
     seen = []
     for split in manifest.splits:
         for number in range(0, split.documents, 40):
-            origin = origin_of(manifest, place := place_of(dataset, split.name, document=number), corpus.folder)
+            origin = find_origin(
+                manifest, place := locate_document(dataset, split.name, document=number), corpus.folder
+            )
             _, token, after = text_around(dataset, manifest, place, place.tokens[0], tokenizer)
             shown = (token + after).removesuffix("<|endoftext|>")
             assert shown and texts[place.part][origin.row].startswith(shown)

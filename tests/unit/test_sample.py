@@ -13,8 +13,8 @@ from xml.etree import ElementTree
 import pytest
 
 from jprep import samples
+from jprep.corpus.config import load_recipe, make_step
 from jprep.corpus.document import Document
-from jprep.corpus.recipe import load_recipe, make_step
 
 SPACE = "{http://www.mediawiki.org/xml/export-0.11/}"
 
@@ -22,7 +22,7 @@ SPACE = "{http://www.mediawiki.org/xml/export-0.11/}"
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sample")
-    samples.dump(folder)
+    samples.write_dump(folder)
     return folder
 
 
@@ -133,7 +133,7 @@ def test_what_templates_it_calls(template: str) -> None:
 
 
 def test_the_crawl_holds_something_for_filters_and_dedup(tmp_path: Path) -> None:
-    recipe = load_recipe(samples.write(tmp_path))
+    recipe = load_recipe(samples.write_sample(tmp_path))
     assert all((tmp_path / path).is_file() for source in recipe.corpus.sources for path in source.paths)
     documents = (tmp_path / samples.CRAWL).read_text(encoding="utf-8").split("\n\n")
     assert len(documents) == 13
@@ -141,7 +141,7 @@ def test_the_crawl_holds_something_for_filters_and_dedup(tmp_path: Path) -> None
 
 
 def test_every_filter_of_the_recipe_finds_something_in_the_crawl(tmp_path: Path) -> None:
-    web = load_recipe(samples.write(tmp_path)).corpus.sources[1]
+    web = load_recipe(samples.write_sample(tmp_path)).corpus.sources[1]
     left = [Document("", "web", "", "", text) for text in (tmp_path / samples.CRAWL).read_text().strip().split("\n\n")]
     for ref in web.filters or ():
         step = make_step("filter", ref)

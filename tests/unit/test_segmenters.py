@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from jprep.corpus.document import WORD
 from jprep.corpus.segmenters import inprocess
 from jprep.corpus.segmenters.inprocess import InProcess
-from jprep.corpus.segmenters.mecab import Jumandic, Unidic
-from jprep.corpus.segmenters.none import Unsegmented
+from jprep.corpus.segmenters.mecab import JumandicSegmenter, UnidicSegmenter
+from jprep.corpus.segmenters.none import NoSegmenter
 from jprep.corpus.segmenters.pieces import pieces, restore
-from jprep.corpus.segmenters.sudachi import Sudachi
+from jprep.corpus.segmenters.sudachi import SudachiSegmenter
 from jprep.errors import MachineError
 from jprep.testing.conformance.segmenter import SegmenterSuite, word_f1
 
@@ -31,7 +31,7 @@ class TestJumandic(SegmenterSuite):
     @pytest.fixture(scope="class")
     @classmethod
     def segmenter(cls):
-        return Jumandic()
+        return JumandicSegmenter()
 
     def test_words_are_jumans(self, segmenter):
         assert segmenter.segment(["本を読んでいた。"]) == [WORD.join(["本", "を", "読んで", "いた", "。"])]
@@ -82,7 +82,7 @@ class TestUnidic(SegmenterSuite):
     @classmethod
     def segmenter(cls):
         pytest.importorskip("unidic_lite", reason="the extra `unidic` is not installed")
-        return Unidic()
+        return UnidicSegmenter()
 
 
 @pytest.mark.parametrize("mode", ["A", "B", "C"])
@@ -90,7 +90,7 @@ class TestSudachi(SegmenterSuite):
     @pytest.fixture
     def segmenter(self, mode):
         pytest.importorskip("sudachipy", reason="the extra `sudachi` is not installed")
-        return Sudachi(Sudachi.Config(mode=mode))
+        return SudachiSegmenter(SudachiSegmenter.Config(mode=mode))
 
     def test_the_mode_is_the_words_length(self, segmenter, mode):
         words = segmenter.segment(["国家公務員"])[0].split(WORD)
@@ -105,15 +105,15 @@ class TestSudachi(SegmenterSuite):
 class TestNone(SegmenterSuite):
     @pytest.fixture
     def segmenter(self):
-        return Unsegmented()
+        return NoSegmenter()
 
 
 @pytest.mark.parametrize(
     ("kind", "package", "fix"),
     [
-        (Jumandic, "jumandic", "pip install fugashi jumandic"),
-        (Unidic, "unidic_lite", "pip install 'jprep[unidic]'"),
-        (Sudachi, "sudachipy", "pip install 'jprep[sudachi]'"),
+        (JumandicSegmenter, "jumandic", "pip install fugashi jumandic"),
+        (UnidicSegmenter, "unidic_lite", "pip install 'jprep[unidic]'"),
+        (SudachiSegmenter, "sudachipy", "pip install 'jprep[sudachi]'"),
     ],
 )
 def test_a_missing_package_names_its_pip_command(monkeypatch, kind, package, fix):

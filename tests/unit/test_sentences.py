@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from jprep import split_sentences
 from jprep.corpus.document import UNMARK
-from jprep.corpus.normalizers.neologdn import Neologdn
-from jprep.corpus.sentences import LONGEST_BRACKET, Rules, Unsplit, _Line, _plain_ends
+from jprep.corpus.normalizers.neologdn import NeologdnNormalizer
+from jprep.corpus.sentences import LONGEST_BRACKET, NoSplitter, RuleSplitter, _Line, _plain_ends
 from jprep.testing.conformance.splitter import SplitterSuite
 
 SHARED = Path(os.environ.get("JPREP_SHARED", Path(__file__).parents[2].parent / "shared"))
@@ -23,12 +23,12 @@ PLAIN = "あいとのをがにはそこ漢一アA1。。。！？!?．.、…-=�
 
 
 class TestRules(SplitterSuite):
-    step = Rules
+    step = RuleSplitter
     pairs = (("一。二。", ["一。", "二。"]), ("「一。二。」と\n三。四", ["「一。二。」と", "三。", "四"]))
 
 
 class TestUnsplit(SplitterSuite):
-    step = Unsplit
+    step = NoSplitter
     pairs = (("一。二。\n三。", ["一。二。", "三。"]),)
 
 
@@ -74,7 +74,7 @@ def test_rules(marked: str, normalized: bool) -> None:
     if normalized and "‘" in marked:
         pytest.skip("neologdn makes ‘ ’ a grave accent and an apostrophe, which are no brackets")
     if normalized:
-        marked = "\n".join("‖".join(map(Neologdn().apply, line.split("‖"))) for line in marked.split("\n"))
+        marked = "\n".join("‖".join(map(NeologdnNormalizer().apply, line.split("‖"))) for line in marked.split("\n"))
     assert split_sentences(marked.replace("‖", "")) == split(marked)
 
 
@@ -103,13 +103,15 @@ def test_joined_sentences_are_the_text(text: str) -> None:
     clean = text.translate(UNMARK)
     assert "".join(sentences) == clean.replace("\n", "")
     assert "" not in sentences
-    assert Rules().mark(clean).replace("\x1e", "") == clean
-    assert [s for line in Rules().mark(clean).split("\n") for s in line.split("\x1e") if s] == split_sentences(clean)
+    assert RuleSplitter().mark(clean).replace("\x1e", "") == clean
+    assert [s for line in RuleSplitter().mark(clean).split("\n") for s in line.split("\x1e") if s] == split_sentences(
+        clean
+    )
 
 
 @given(texts)
 def test_no_sentence_after_the_first_of_its_line_is_blank(text: str) -> None:
-    for line in Rules().mark(text.replace("\x1e", "")).split("\n"):
+    for line in RuleSplitter().mark(text.replace("\x1e", "")).split("\n"):
         assert all(not sentence[:1].isspace() for sentence in line.split("\x1e")[1:])
 
 
@@ -192,7 +194,7 @@ def test_linear_on_hostile_text(hostile: str) -> None:
 
 
 def test_unsplit_leaves_the_text() -> None:
-    assert Unsplit().mark("あ。い。\nう。") == "あ。い。\nう。"
+    assert NoSplitter().mark("あ。い。\nう。") == "あ。い。\nう。"
 
 
 def test_beats_the_best_splitter_on_the_kyoto_corpus() -> None:

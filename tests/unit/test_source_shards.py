@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jprep import Corpus
-from jprep.corpus.recipe import Recipe, decode_recipe
+from jprep.corpus.config import Recipe, decode_recipe
 from jprep.errors import ConfigError, MismatchError
 
 SHARD = 0.01  # megabytes

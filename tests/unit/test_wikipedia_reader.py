@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 
 from jprep import samples
 from jprep.corpus.document import Document, Reject
-from jprep.corpus.readers import export, wikipedia
-from jprep.corpus.readers.disambiguation import Disambiguation
-from jprep.corpus.readers.export import Page, page_chunks, pages, read_head
-from jprep.corpus.readers.wikipedia import Wikipedia
+from jprep.corpus.readers import wikipedia
+from jprep.corpus.readers.mediawiki import xml_export
+from jprep.corpus.readers.mediawiki.disambiguation import Disambiguation
+from jprep.corpus.readers.mediawiki.xml_export import Page, page_chunks, parse_pages, read_site_info
+from jprep.corpus.readers.wikipedia import WikipediaReader
 from jprep.errors import InputError, TruncatedError
 
 VERSIONS = [f"0.{minor}" for minor in range(3, 12)]
@@ -53,7 +54,7 @@ def dump(*inside: str, version: str = "0.11") -> bytes:
 
 def read(path: Path, data: bytes, **options: object) -> list[Document | Reject]:
     path.write_bytes(data)
-    reader = Wikipedia(msgspec.convert(options, Wikipedia.Config))
+    reader = WikipediaReader(msgspec.convert(options, WikipediaReader.Config))
     return [item for shard in reader.shards(str(path)) for item in reader.read(shard, "wiki")]
 
 
@@ -265,7 +266,7 @@ class TestCuts:
     whole = dump(*(page(f"頁{n}", revision(f"第{n}の本文。&lt;page&gt;"), number=n) for n in range(3)))
 
     def titles(self, *chunks: tuple[bytes, bool]) -> list[str]:
-        return [each.title for each in pages(iter(chunks), "dump", LIMIT)]
+        return [each.title for each in parse_pages(iter(chunks), "dump", LIMIT)]
 
     def test_at_every_byte(self) -> None:
         for cut in range(len(self.whole) + 1):
@@ -296,7 +297,7 @@ class TestCuts:
         assert [(each.title, each.revision) for each in found] == [("甲", "5"), ("乙", "1")]
 
     def pages_of(self, part: bytes) -> Iterator[Page]:
-        return pages(iter([(part, True)]), "dump", LIMIT)
+        return parse_pages(iter([(part, True)]), "dump", LIMIT)
 
 
 COMPRESSIONS = {
@@ -319,25 +320,25 @@ def test_any_compression_and_any_shard_size_give_the_same_items(
     expected = read(file, data)
     monkeypatch.setattr(wikipedia, "MIB", mib)
     assert read(file, compress(data), shard_mb=1, max_page_mb=1 << 20) == expected
-    shards = list(Wikipedia(Wikipedia.Config(shard_mb=1)).shards(str(file)))
+    shards = list(WikipediaReader(WikipediaReader.Config(shard_mb=1)).shards(str(file)))
     assert [shard.index for shard in shards] == list(range(len(shards)))
     assert (len(shards) > 1) == (mib < len(data) and compress is not bz2.compress)
 
 
 def test_streams_of_a_multistream_dump_become_shards(sample: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wikipedia, "MIB", 60)
-    shards = list(Wikipedia(Wikipedia.Config(shard_mb=1)).shards(str(sample / samples.DUMP)))
+    shards = list(WikipediaReader(WikipediaReader.Config(shard_mb=1)).shards(str(sample / samples.DUMP)))
     assert len(shards) == 6  # header, four times eight pages, footer
     assert sum(shard.weight for shard in shards) == pytest.approx(sample.joinpath(samples.DUMP).stat().st_size, abs=6)
 
 
 def test_head_of_an_export() -> None:
     data = dump(page("甲", revision("あ")), version="0.10")
-    found, taken = read_head(iter([data[:40], data[40:]]), "dump")
+    found, taken = read_site_info(iter([data[:40], data[40:]]), "dump")
     assert (found.version, found.base) == ("0.10", "https://example.org/wiki/Main")
     assert found.namespaces == {"": 0, "Template": 10}
     assert taken == data
 
 
 def test_fields_are_those_of_pages_and_revisions_only() -> None:
-    assert set(export._FIELDS.values()) <= set(Page.__struct_fields__)
+    assert set(xml_export._FIELDS.values()) <= set(Page.__struct_fields__)

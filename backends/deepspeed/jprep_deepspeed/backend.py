@@ -9,18 +9,18 @@ import msgspec
 
 from jprep.errors import ConfigError
 from jprep.train.backend import Finding, Host, Plan, Target
-from jprep.train.fitting import check_rows, target_on
-from jprep.train.job import Job
-from jprep_deepspeed.checking import findings
-from jprep_deepspeed.ds_config import DsConfig
-from jprep_deepspeed.fitting import Fitting
-from jprep_deepspeed.gpus import gpu_memory
-from jprep_deepspeed.launchers import Hosts, hosts_of, launch
-from jprep_deepspeed.memory import Memory, memory
-from jprep_deepspeed.options import WHERE, Layout, Options
-from jprep_deepspeed.settings import settings
+from jprep.train.job.config import Job
+from jprep.train.planning.memory_fit import check_micro_batch, make_target
+from jprep_deepspeed.options import SECTION, Layout, Options
+from jprep_deepspeed.planning.checks import findings
+from jprep_deepspeed.planning.generated_config import settings
+from jprep_deepspeed.planning.gpu_models import gpu_memory
+from jprep_deepspeed.planning.launch import HostList, find_hosts, launch
+from jprep_deepspeed.planning.memory import MemoryEstimate, memory
+from jprep_deepspeed.planning.stage_selection import StageSelector
+from jprep_deepspeed.planning.user_config import UserConfig
 
-__all__ = ["WHERE", "DeepSpeed", "Options"]
+__all__ = ["SECTION", "DeepSpeed", "Options"]
 
 
 class DeepSpeed:
@@ -43,9 +43,9 @@ class DeepSpeed:
                 hosts cannot be had, or a DeepSpeed configuration says something else than the job.
         """
         given = _in_range(msgspec.convert(job.options, Options))
-        hosts = hosts_of(given, host, _device(given, host))
+        hosts = find_hosts(given, host, _device(given, host))
         own = _own_rows(job, given, hosts)
-        config = DsConfig(given.ds_config)
+        config = UserConfig(given.ds_config)
         options = _in_range(config.adopted(given, own))
         fitting = _fitting(job, options, host, hosts, own, config)
         layout = fitting.choose(_stages(options, hosts.world), options.rows)
@@ -72,10 +72,10 @@ class DeepSpeed:
 def _in_range(options: Options) -> Options:
     if min(options.processes, options.rows, options.threads, options.port, options.host_memory) < 0:
         what = "processes, rows, threads, port and host_memory are 0 or more"
-        raise ConfigError(what, where=WHERE, fix="0 lets jprep choose")
+        raise ConfigError(what, where=SECTION, fix="0 lets jprep choose")
     if options.gpu and options.device == "cpu":
         fix = 'device = "cuda" or "auto" to plan for that GPU, or leave gpu out'
-        raise ConfigError(f"gpu = {options.gpu!r} says nothing of device cpu", where=f"{WHERE}.gpu", fix=fix)
+        raise ConfigError(f"gpu = {options.gpu!r} says nothing of device cpu", where=f"{SECTION}.gpu", fix=fix)
     return options
 
 
@@ -85,22 +85,22 @@ def _device(options: Options, host: Host) -> str:
     return "cuda" if host.devices or options.gpu else "cpu"
 
 
-def _own_rows(job: Job, options: Options, hosts: Hosts) -> int:
+def _own_rows(job: Job, options: Options, hosts: HostList) -> int:
     """Rows of each process in a batch."""
     own, rest = divmod(job.train.batch, hosts.world)
     if rest or not own:
-        fix = f"take a multiple of {hosts.world} as train.batch, or set {WHERE}.processes"
+        fix = f"take a multiple of {hosts.world} as train.batch, or set {SECTION}.processes"
         what = f"a batch of {job.train.batch} rows cannot be divided among {hosts.world} processes"
-        raise ConfigError(what, where=WHERE, fix=fix)
+        raise ConfigError(what, where=SECTION, fix=fix)
     return own
 
 
-def _fitting(job: Job, options: Options, host: Host, hosts: Hosts, own: int, config: DsConfig) -> Fitting:
+def _fitting(job: Job, options: Options, host: Host, hosts: HostList, own: int, config: UserConfig) -> StageSelector:
     """What finds the layout of the job on its devices."""
-    check_rows(own, options.rows, WHERE)
+    check_micro_batch(own, options.rows, SECTION)
     device, away = _device(options, host), (options.offload_optimizer == "cpu", options.offload_param == "cpu")
     whole = Layout("cuda" if device == "cuda" else "cpu", hosts.world, own, 1, 0, *away, options.recompute)
-    return Fitting(whole, lambda layout: _memory(job, config, layout), _target(options, host, hosts, device))
+    return StageSelector(whole, lambda layout: _memory(job, config, layout), _target(options, host, hosts, device))
 
 
 def _stages(options: Options, world: int) -> list[int]:
@@ -111,16 +111,16 @@ def _stages(options: Options, world: int) -> list[int]:
     if options.stage < least:
         name, fix = ("offload_param", "stage = 3") if least == 3 else ("offload_optimizer", "stage = 1, 2 or 3")
         what = f'{name} = "cpu" is not for ZeRO\'s stage {options.stage}'
-        raise ConfigError(what, where=f"{WHERE}.stage", fix=f'{fix}, or {name} = "none"')
+        raise ConfigError(what, where=f"{SECTION}.stage", fix=f'{fix}, or {name} = "none"')
     return [options.stage]
 
 
-def _target(options: Options, host: Host, hosts: Hosts, device: str) -> Target:
+def _target(options: Options, host: Host, hosts: HostList, device: str) -> Target:
     """The devices to plan for. Of a host that is not this one nothing is known but what the options say."""
     given, machines = options.host_memory / hosts.processes, max(1, len(hosts.names))
     if device == "cpu":
-        return target_on(host, "cpu", per_host=hosts.processes, hosts=machines, given=given)
-    found = target_on(host, "gpu", per_host=hosts.processes, hosts=machines)
+        return make_target(host, "cpu", per_host=hosts.processes, hosts=machines, given=given)
+    found = make_target(host, "gpu", per_host=hosts.processes, hosts=machines)
     each = int(given * 2**30)
     if options.gpu:
         size = gpu_memory(options.gpu)
@@ -128,5 +128,5 @@ def _target(options: Options, host: Host, hosts: Hosts, device: str) -> Target:
     return msgspec.structs.replace(found, host_memory=each or found.host_memory)
 
 
-def _memory(job: Job, config: DsConfig, layout: Layout) -> Memory:
+def _memory(job: Job, config: UserConfig, layout: Layout) -> MemoryEstimate:
     return memory(job, layout, config.joined(settings(job, layout), job, layout)["zero_optimization"])

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-WHERE = "train.backend.deepspeed"
+SECTION = "train.backend.deepspeed"
 """The section of the options."""
 
 

@@ -13,22 +13,22 @@ import msgspec
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from jprep.train.job import Job
-from jprep.train.rundir import read_job
-from jprep_deepspeed.updating import Updater
-from jprep_torch.devices import Place, joined
-from jprep_torch.heads import Rows
+from jprep.train.job.config import Job
+from jprep.train.run.directory import read_job
+from jprep_deepspeed.worker.train_state import TrainState
+from jprep_torch.models.model_with_loss import ModelInputs
+from jprep_torch.worker.distributed import DistributedContext, join_processes
 
 MARK = "second"
 
 
-def taken(run: Path, job: Job, settings: dict[str, Any], place: Place) -> int:
+def taken(run: Path, job: Job, settings: dict[str, Any], place: DistributedContext) -> int:
     """Bytes of a step: what is there before it, and the most that it adds."""
     before = held()  # DeepSpeed lets go of no engine
-    updater = Updater(job, run, None, place, settings, recompute=False)
+    updater = TrainState(job, run, None, place, settings, recompute=False)
     rows, length = settings["train_micro_batch_size_per_gpu"], job.train.length
     ids = torch.randint(0, job.model["vocab_size"], (rows, length))
-    parts = [Rows(ids, ids, torch.full((rows,), length), True, None)] * settings["gradient_accumulation_steps"]
+    parts = [ModelInputs(ids, ids, torch.full((rows,), length), True, None)] * settings["gradient_accumulation_steps"]
 
     def update() -> None:
         updater.update(parts, len(parts) * ids.numel() * place.world, 1e-4, lambda norm: None)
@@ -64,7 +64,7 @@ def main(run: Path, cases: list[dict[str, Any]]) -> None:
     """Each case: a precision and settings."""
     job = read_job(run)
     torch.set_num_threads(1)
-    with joined("cpu", deterministic=False, patience=timedelta(minutes=5), alone=True) as place:
+    with join_processes("cpu", deterministic=False, patience=timedelta(minutes=5), alone=True) as place:
         for case in cases:
             train = msgspec.structs.replace(job.train, precision=case["precision"])
             found = taken(run, msgspec.structs.replace(job, train=train), case["settings"], place)

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from jprep.testing.backend_suite.bench import Bench, Trained, await_true
-from jprep.train.attempt import seated
+from jprep.testing.backend_suite.runner import FinishedRun, SuiteRunner, wait_until
+from jprep.train.run.attempt import live_ranks
 
 OPTIONS = {"device": "cpu", "threads": 1, "stage": 2, "processes": 2}
 CASE = "gpt2-clm"
@@ -21,16 +21,16 @@ SECTION: dict[str, Any] = {"steps": 60, "checkpoint": {"every_steps": 10}, "vali
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    return Bench(tmp_path_factory.mktemp("failing"), "deepspeed", OPTIONS)
+def bench(tmp_path_factory: pytest.TempPathFactory) -> SuiteRunner:
+    return SuiteRunner(tmp_path_factory.mktemp("failing"), "deepspeed", OPTIONS)
 
 
-def disturbed(bench: Bench, disturb: Callable[[Path], None], **section: Any) -> Trained:
+def disturbed(bench: SuiteRunner, disturb: Callable[[Path], None], **section: Any) -> FinishedRun:
     """Train, and do something to the run as soon as it has a checkpoint."""
     prepared = bench.prepare(CASE, **SECTION | section)
 
     def later() -> None:
-        await_true(lambda: list(prepared.run.glob("checkpoints/step-*")), 300, "a checkpoint")
+        wait_until(lambda: list(prepared.run.glob("checkpoints/step-*")), 300, "a checkpoint")
         disturb(prepared.run)
 
     thread = threading.Thread(target=later)
@@ -40,15 +40,15 @@ def disturbed(bench: Bench, disturb: Callable[[Path], None], **section: Any) -> 
     return trained
 
 
-def starts(trained: Trained) -> list[int]:
+def starts(trained: FinishedRun) -> list[int]:
     return [event.step for event in trained.events() if event.kind == "start"]
 
 
 def to_the_second_rank(number: signal.Signals) -> Callable[[Path], None]:
-    return lambda run: os.kill(seated(run)[1], number)
+    return lambda run: os.kill(live_ranks(run)[1], number)
 
 
-def test_a_rank_that_dies_takes_the_run_back_to_its_checkpoint(bench: Bench) -> None:
+def test_a_rank_that_dies_takes_the_run_back_to_its_checkpoint(bench: SuiteRunner) -> None:
     trained = disturbed(bench, to_the_second_rank(signal.SIGKILL))
     assert trained.code == 0, trained.said
     assert len(starts(trained)) == 2 and starts(trained)[1] % 10 == 0
@@ -59,7 +59,7 @@ def test_a_rank_that_dies_takes_the_run_back_to_its_checkpoint(bench: Bench) -> 
 
 
 @pytest.mark.soak
-def test_a_rank_that_hangs_is_found_by_its_silence(bench: Bench) -> None:
+def test_a_rank_that_hangs_is_found_by_its_silence(bench: SuiteRunner) -> None:
     trained = disturbed(bench, to_the_second_rank(signal.SIGSTOP), silent_minutes=0.7)
     assert trained.code == 0, trained.said
     assert "silent for 0.7 minutes" in trained.said and len(starts(trained)) == 2
@@ -67,7 +67,7 @@ def test_a_rank_that_hangs_is_found_by_its_silence(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(("launcher", "code"), [("torchrun", 1), ("deepspeed", 3)])
-def test_a_port_that_is_taken_is_named(bench: Bench, launcher: str, code: int) -> None:
+def test_a_port_that_is_taken_is_named(bench: SuiteRunner, launcher: str, code: int) -> None:
     with socket.socket() as taken:
         taken.bind(("", 0))
         taken.listen()
@@ -80,7 +80,7 @@ def test_a_port_that_is_taken_is_named(bench: Bench, launcher: str, code: int) -
 
 @pytest.mark.soak
 @pytest.mark.parametrize("stage", [1, 2, 3])
-def test_four_ranks_go_on_to_the_same_bits(bench: Bench, stage: int) -> None:
+def test_four_ranks_go_on_to_the_same_bits(bench: SuiteRunner, stage: int) -> None:
     weights = []
     short = SECTION | {"steps": 8, "checkpoint": {"every_steps": 2}}
     for fault in ({}, {"JPREP_FAILPOINT": "run.committed@2"}):

@@ -9,7 +9,7 @@ from textwrap import dedent
 
 import pytest
 
-from jprep.testing.backend_suite.bench import Bench
+from jprep.testing.backend_suite.runner import SuiteRunner
 
 SRUN = f"""\
 #!{sys.executable}
@@ -36,7 +36,7 @@ def test_a_run_over_two_nodes_of_slurm_makes_the_steps_of_one_process(
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("PATH", f"{srun.parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.delenv("RANK", raising=False)
-    bench = Bench(tmp_path, "deepspeed", {"device": "cpu", "threads": 1, "stage": 2})
+    bench = SuiteRunner(tmp_path, "deepspeed", {"device": "cpu", "threads": 1, "stage": 2})
     short = {"steps": 12, "validation": {"every_steps": 0}}
     options = {"hosts": "slurm", "processes": 1}
     prepared = bench.prepare("gpt2-clm", options, **short)

@@ -12,10 +12,10 @@ import msgspec
 import pytest
 
 from jprep.train.backend import Host, Plan
-from jprep.train.initial import write_initial
-from jprep.train.job import Job, ModelSection
-from jprep.train.models import About, count, model_config
-from jprep.train.rundir import INIT, read_job
+from jprep.train.job.config import Job, ModelConfig
+from jprep.train.models import TokenizerInfo, model_config, parameter_count
+from jprep.train.models.initial_weights import write_initial_weights
+from jprep.train.run.directory import INIT, read_job
 from jprep_deepspeed.backend import DeepSpeed
 from jprep_deepspeed.options import Options
 from tests.fakes.trained_run import trained_run
@@ -27,9 +27,9 @@ EIGHT = Host("/environment/bin/python", 96, 1 << 40, ("NVIDIA A100-SXM4-40GB",) 
 def published(tmp_path_factory: pytest.TempPathFactory) -> Job:
     """1.5 B weights, 1,024 tokens, 8 processes with 3 rows at a time, 22 times."""
     job = read_job(trained_run(tmp_path_factory.mktemp("run"), "clm", "gpt2", batch=528, length=32))
-    model = model_config(ModelSection(preset="gpt2-xl"), "clm", About(50_000, 1024))
+    model = model_config(ModelConfig(preset="gpt2-xl"), "clm", TokenizerInfo(50_000, 1024))
     train = msgspec.structs.replace(job.train, length=1024, precision="bf16")
-    return msgspec.structs.replace(job, model=model, parameters=count(model, "clm"), train=train)
+    return msgspec.structs.replace(job, model=model, parameters=parameter_count(model, "clm"), train=train)
 
 
 def plan(job: Job, host: Host = EIGHT, **options: Any) -> Plan:
@@ -91,7 +91,7 @@ def test_two_processes_take_what_is_estimated(tmp_path: Path) -> None:
     still = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
     run = trained_run(tmp_path, "clm", "gpt2", model={"config": config | still}, length=64, batch=4)
     job, host = read_job(run), Host("python", 2, 8 << 30)
-    write_initial(job.model, "clm", 1, run / INIT)
+    write_initial_weights(job.model, "clm", 1, run / INIT)
     cases, estimates = [], []
     for precision, stage in ((p, s) for p in ("fp32", "bf16") for s in range(4)):
         train = msgspec.structs.replace(job.train, precision=precision)

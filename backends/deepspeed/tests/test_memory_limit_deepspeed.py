@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jprep.testing.backend_suite.bench import Bench
-from tests.fakes.limited import assert_ended_for_memory, trained_within
+from jprep.testing.backend_suite.runner import SuiteRunner
+from tests.fakes.memory_limit import assert_out_of_memory, train_with_memory_limit
 
 
 def test_memory_that_runs_out_on_a_cpu_is_not_tried_again(tmp_path: Path) -> None:
-    trained = trained_within(Bench(tmp_path, "deepspeed", {"device": "cpu", "threads": 1}), 2.6)
-    assert_ended_for_memory(trained, "deepspeed")
+    trained = train_with_memory_limit(SuiteRunner(tmp_path, "deepspeed", {"device": "cpu", "threads": 1}), 2.6)
+    assert_out_of_memory(trained, "deepspeed")

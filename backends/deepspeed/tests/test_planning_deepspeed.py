@@ -12,12 +12,13 @@ import pytest
 
 from jprep.errors import ConfigError
 from jprep.train.backend import Host, Plan
-from jprep.train.rundir import read_job
-from jprep_deepspeed import checking, over_hosts
+from jprep.train.run.directory import read_job
 from jprep_deepspeed.backend import DeepSpeed
-from jprep_deepspeed.gpus import gpu_memory
-from jprep_deepspeed.launchers import expand
 from jprep_deepspeed.options import Options
+from jprep_deepspeed.planning import checks
+from jprep_deepspeed.planning.gpu_models import gpu_memory
+from jprep_deepspeed.planning.launch import expand
+from jprep_deepspeed.worker import launcher
 from tests.fakes.trained_run import trained_run
 
 PYTHON = "/environment/bin/python"
@@ -116,15 +117,15 @@ def test_other_hosts_are_told_what_they_need(run: Path, tmp_path: Path) -> None:
     path = tmp_path / "hosts"
     path.write_text("a slots=2\nb slots=2\n")
     found = plan(run, CPU, hosts=str(path))
-    assert found.argv[1:3] == ("-m", "jprep_deepspeed.over_hosts")
+    assert found.argv[1:3] == ("-m", "jprep_deepspeed.worker.launcher")
     variables = {**found.env, "JPREP_ATTEMPT": "x-0", "JPREP_RESUME": "", "HOME": "/root"}
-    line = over_hosts.command(list(found.argv[3:]), variables, PYTHON)
+    line = launcher.command(list(found.argv[3:]), variables, PYTHON)
     worker = line[line.index("env") + 1 :]
     assert line[3:5] == ["--hostfile", str(path)] and "--force_multi" in line
     assert {"JPREP_ATTEMPT=x-0", "JPREP_RESUME=", "OMP_NUM_THREADS=2"} <= set(worker) and "HOME=/root" not in worker
     settings = worker[worker.index("--settings") + 1]
     assert settings.startswith("'") and json.loads(settings[1:-1]) == found.settings  # a shell reads it again
-    assert over_hosts.quoted("/a b/$c") == r"/a b/\$c"  # the runner puts it between double quotes
+    assert launcher.quoted("/a b/$c") == r"/a b/\$c"  # the runner puts it between double quotes
 
 
 @pytest.mark.parametrize(
@@ -187,10 +188,10 @@ def test_a_gpu_that_says_no_size_is_refused(name: str) -> None:
 def test_what_would_stop_a_run_is_found(
     options: dict[str, Any], gpus: str, here: int, level: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checking, "python_of", lambda half, options=None: Path("python"))
-    monkeypatch.setattr(checking, "_ask", lambda python: f"0.19.8 2.13 5.0 {gpus}")
-    monkeypatch.setattr(checking, "accelerators", lambda: ["a GPU"] * here)
-    monkeypatch.setattr(checking.shutil, "which", lambda name: None)
+    monkeypatch.setattr(checks, "worker_python", lambda half, options=None: Path("python"))
+    monkeypatch.setattr(checks, "_ask", lambda python: f"0.19.8 2.13 5.0 {gpus}")
+    monkeypatch.setattr(checks, "accelerators", lambda: ["a GPU"] * here)
+    monkeypatch.setattr(checks.shutil, "which", lambda name: None)
     assert DeepSpeed().check(Options(**options))[-1].level == level
 
 
@@ -199,6 +200,6 @@ def test_a_port_that_is_taken_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        [found] = checking._port(Options(port=port))
+        [found] = checks._port(Options(port=port))
         assert str(port) in found.what and found.level == "error" and "port" in found.fix
-    assert checking._port(Options()) == []
+    assert checks._port(Options()) == []

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import transformers
 
-from jprep.samples import write
-from jprep.train.events import curve, read_events
-from jprep.train.rundir import read_job
+from jprep.samples import write_sample
+from jprep.train.run.directory import read_job
+from jprep.train.run.events import metric_curve, read_events
 from tests.conftest import ROOT
 
 RECIPE = ROOT / "data_recipes" / "gpt2-xl-japanese.toml"
@@ -42,7 +42,7 @@ def run(sample: Path, work: Path, processes: int, until: str = "train", **env: s
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write(tmp_path_factory.mktemp("recipe") / "sample").parent
+    return write_sample(tmp_path_factory.mktemp("recipe") / "sample").parent
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def ready(sample: Path, whole: Path) -> Path:
 
 
 def losses(trained: Path) -> list[float]:
-    return curve(read_events(trained))[1]
+    return metric_curve(read_events(trained))[1]
 
 
 def test_it_trains_in_zero_2_and_bf16_and_transformers_goes_on_with_a_text(sample: Path, whole: Path) -> None:

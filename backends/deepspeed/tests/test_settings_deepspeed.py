@@ -11,8 +11,8 @@ import pytest
 
 from jprep.errors import ConfigError
 from jprep.train.backend import Host, Plan
-from jprep.train.job import Job, train_section
-from jprep.train.rundir import read_job
+from jprep.train.job.config import Job, parse_train_config
+from jprep.train.run.directory import read_job
 from jprep_deepspeed.backend import DeepSpeed
 from jprep_deepspeed.options import Options
 from tests.fakes.trained_run import trained_run
@@ -202,9 +202,9 @@ def test_what_is_speed_or_memory_only_passes(planned: Any) -> None:
 
 def test_a_schedule_that_ends_at_a_floor_is_none_of_deepspeed_s(job: Job) -> None:
     from jprep_deepspeed.options import Layout
-    from jprep_deepspeed.stated import stated
+    from jprep_deepspeed.planning.expected_config import stated
 
-    schedule = train_section({"steps": 1, "schedule": {"floor": 0.1}}, "here").schedule
+    schedule = parse_train_config({"steps": 1, "schedule": {"floor": 0.1}}, "here").schedule
     changed = msgspec.structs.replace(job, train=msgspec.structs.replace(job.train, schedule=schedule))
     said = stated(changed, Layout("cpu", 1, 4, 1, 0))["scheduler.type"]
     assert (said.key, said.agrees("WarmupDecayLR")) == ("train.schedule.floor", False)

@@ -16,16 +16,16 @@ from deepspeed.accelerator import get_accelerator
 from deepspeed.runtime.zero.partition_parameters import ZeroParamStatus
 
 from jprep.errors import ConfigError
-from jprep.testing.backend_suite.bench import Bench
-from jprep.train.batches import Batches
-from jprep.train.job import Job
-from jprep.train.rundir import read_job
-from jprep.train.saved import Saved
-from jprep_deepspeed.updating import Updater
-from jprep_torch.devices import Place, joined
-from jprep_torch.feeding import labels_in, micro_batches
-from jprep_torch.training import Updated
-from jprep_torch.update import FIRST_SCALE
+from jprep.testing.backend_suite.runner import SuiteRunner
+from jprep.train.job.config import Job
+from jprep.train.run.checkpoint_files import CheckpointReader
+from jprep.train.run.directory import read_job
+from jprep.train.worker.batches import Batches
+from jprep_deepspeed.worker.train_state import TrainState
+from jprep_torch.worker.data import count_labels, micro_batches
+from jprep_torch.worker.distributed import DistributedContext, join_processes
+from jprep_torch.worker.optimizer import INITIAL_LOSS_SCALE
+from jprep_torch.worker.trainer import StepResult
 
 STAGES = (0, 1, 2, 3)
 RATE = 0.01
@@ -33,15 +33,15 @@ RATE = 0.01
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    bench = Bench(tmp_path_factory.mktemp("runs"), "deepspeed", {"device": "cpu"})
+    bench = SuiteRunner(tmp_path_factory.mktemp("runs"), "deepspeed", {"device": "cpu"})
     return bench.prepare("roberta-mlm").run
 
 
 @pytest.fixture(scope="module")
-def place() -> Iterator[Place]:
+def place() -> Iterator[DistributedContext]:
     """DeepSpeed keeps the first group of processes that it has seen."""
     os.environ["LOCAL_RANK"] = "0"
-    with joined("cpu", deterministic=True, patience=timedelta(minutes=1), alone=True) as found:
+    with join_processes("cpu", deterministic=True, patience=timedelta(minutes=1), alone=True) as found:
         yield found
 
 
@@ -51,27 +51,29 @@ def settings(stage: int, **more: Any) -> dict[str, Any]:
     return batch | clip | {"zero_optimization": {"stage": stage}, "zero_force_ds_cpu_optimizer": False} | more
 
 
-def updater(run: Path, place: Place, given: dict[str, Any], resume: Path | None = None, **section: Any) -> Updater:
+def updater(
+    run: Path, place: DistributedContext, given: dict[str, Any], resume: Path | None = None, **section: Any
+) -> TrainState:
     job = read_job(run)
     job = msgspec.structs.replace(job, train=msgspec.structs.replace(job.train, **section))
-    return Updater(job, run, resume, place, given, recompute=False)
+    return TrainState(job, run, resume, place, given, recompute=False)
 
 
-def step(made: Updater, job: Job, run: Path, number: int) -> Updated:
+def step(made: TrainState, job: Job, run: Path, number: int) -> StepResult:
     batch = Batches(run, job).train.batch(number)
     parts = list(micro_batches(batch, 8, 4, torch.device("cpu"), types=False))
-    return made.update(parts, labels_in(batch), RATE, lambda norm: None)
+    return made.update(parts, count_labels(batch), RATE, lambda norm: None)
 
 
-def saved(made: Updater, folder: Path) -> Saved:
+def saved(made: TrainState, folder: Path) -> CheckpointReader:
     folder.mkdir()
     made.save(folder)
-    return Saved(folder)
+    return CheckpointReader(folder)
 
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_the_gradient_is_clipped_by_its_norm_and_nothing_more(
-    run: Path, place: Place, stage: int, tmp_path: Path
+    run: Path, place: DistributedContext, stage: int, tmp_path: Path
 ) -> None:
     """After the first step Adam's first average is (1 − β₁) · the clipped gradient, whose norm is the bound."""
     made, job = updater(run, place, settings(stage)), read_job(run)
@@ -84,11 +86,11 @@ def test_the_gradient_is_clipped_by_its_norm_and_nothing_more(
 
 
 def test_fp16_starts_with_too_large_a_scale_and_halves_it(
-    run: Path, place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    run: Path, place: DistributedContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(get_accelerator(), "is_fp16_supported", lambda: True)
     for stage in (1, 2, 3):
-        half = {"fp16": {"enabled": True, "loss_scale": FIRST_SCALE}, "data_types": {"grad_accum_dtype": "fp32"}}
+        half = {"fp16": {"enabled": True, "loss_scale": INITIAL_LOSS_SCALE}, "data_types": {"grad_accum_dtype": "fp32"}}
         made = updater(run, place, settings(stage, **half), precision="fp16")
         made._scale.factor = 2.0**24
         told = [step(made, read_job(run), run, number) for number in range(12)]
@@ -99,7 +101,9 @@ def test_fp16_starts_with_too_large_a_scale_and_halves_it(
         assert 0 < progress.updates < len(told) and progress.scale == scales[-1]
 
 
-def test_what_deepspeed_does_not_take_is_said(run: Path, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_deepspeed_does_not_take_is_said(
+    run: Path, place: DistributedContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(get_accelerator(), "is_fp16_supported", lambda: False)
     with pytest.raises(ConfigError, match="no fp16 on this device but in stage 0"):
         updater(run, place, settings(2), precision="fp16")
@@ -109,7 +113,7 @@ def test_what_deepspeed_does_not_take_is_said(run: Path, place: Place, monkeypat
             updater(run, place, wrong)
 
 
-def test_any_stage_goes_on_from_any_other_s_checkpoint(run: Path, place: Place, tmp_path: Path) -> None:
+def test_any_stage_goes_on_from_any_other_s_checkpoint(run: Path, place: DistributedContext, tmp_path: Path) -> None:
     job = read_job(run)
     first = updater(run, place, settings(2))
     for number in range(3):
@@ -129,18 +133,20 @@ def test_any_stage_goes_on_from_any_other_s_checkpoint(run: Path, place: Place, 
         assert found.norm == pytest.approx(expected.norm, rel=1e-5)
 
 
-def test_half_precision_keeps_its_weights_in_fp32_beside(run: Path, place: Place, tmp_path: Path) -> None:
+def test_half_precision_keeps_its_weights_in_fp32_beside(run: Path, place: DistributedContext, tmp_path: Path) -> None:
     half = {"bf16": {"enabled": True}, "data_types": {"grad_accum_dtype": "fp32"}}
     for stage in (1, 2, 3):
         made = updater(run, place, settings(stage, **half), precision="bf16")
         first = saved(made, tmp_path / str(stage)).weights
-        given = Saved(_as_checkpoint(run, tmp_path / f"given-{stage}")).weights
+        given = CheckpointReader(_as_checkpoint(run, tmp_path / f"given-{stage}")).weights
         assert all((first[name] == given[name]).all() for name in given), "rounded to bf16"
         assert {weight.dtype for weight in made.trainee.parameters()} == {torch.bfloat16}
 
 
-def test_stage_3_divides_weights_as_they_are_read(run: Path, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    import jprep_deepspeed.zero as zero
+def test_stage_3_divides_weights_as_they_are_read(
+    run: Path, place: DistributedContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import jprep_deepspeed.worker.parallel as zero
 
     whole: list[int] = []
     read = zero.load

@@ -6,10 +6,10 @@ from typing import Any, Literal
 
 import msgspec
 
-WHERE = "train.backend.fairseq-xla"
+SECTION = "train.backend.fairseq-xla"
 """The section of the options."""
 
-COMPUTED = ("activation_dropout", "act_dropout")
+RESULT_OPTIONS = ("activation_dropout", "act_dropout")
 """Of fairseq's own options, those that change what is computed; 0 is as if they were left out."""
 
 Device = Literal["cpu", "xla"]
@@ -30,7 +30,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         memory: GiB of each device, or on a CPU of each process: for TPUs, whose memory jprep cannot find out, and to
             plan for another machine; 0 is this machine's.
         options: fairseq's own, by the names of its command line with underscores, e.g. `activation_dropout`. One that
-            would change nothing here is refused, and a run does not go on with another of `COMPUTED`.
+            would change nothing here is refused, and a run does not go on with another of `RESULT_OPTIONS`.
     """
 
     device: Literal["auto", "cpu", "xla"] = "auto"

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from jprep.dataset.exports import export
-from jprep.dataset.exports.writing import Options
+from jprep.dataset.exports import export_dataset
+from jprep.dataset.exports.base import ExportOptions
 from tests.fakes.trained_run import trained_run
 
 TASKS = {
@@ -46,14 +46,14 @@ def hand_trained(folder: Path, kind: str, *options: str) -> HandTrained:
     """Export a small dataset and have fairseq train on it."""
     trained_run(folder)
     data = folder / "bin"
-    export(folder / "dataset", None, "fairseq", data, Options(unit="sentence", length=31))
+    export_dataset(folder / "dataset", None, "fairseq", data, ExportOptions(unit="sentence", length=31))
     task, criterion, arch = TASKS[kind]
     part = "decoder" if kind == "gpt2" else "encoder"
     words = ["train", str(data), *(f"--{part}-{size}" for size in SIZES), f"--task={task}", f"--criterion={criterion}"]
     words += [f"--arch={arch}", "--tokens-per-sample=32", "--sample-break-mode=complete", "--batch-size=8", "--seed=1"]
     words += ["--optimizer=adam", "--lr=0.01", f"--max-update={UPDATES}", "--log-format=json", "--log-interval=1"]
     words += ["--num-workers=0", f"--save-dir={folder}/saved", *options, *([] if "--tpu" in options else ["--cpu"])]
-    command = [sys.executable, "-m", "jprep_fairseq_xla.by_hand", *words]
+    command = [sys.executable, "-m", "jprep_fairseq_xla.native_cli", *words]
     env = os.environ | {"PJRT_DEVICE": "CPU", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert done.returncode == 0, done.stdout

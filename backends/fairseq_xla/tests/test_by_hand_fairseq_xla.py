@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hand_trained import UPDATES
 
-from jprep_fairseq_xla.by_hand import main
+from jprep_fairseq_xla.native_cli import main
 
 
 def test_fairseq_itself_learns_from_an_exported_dataset(by_hand: Callable[..., Any]) -> None:

@@ -17,19 +17,19 @@ import torch
 from hand_trained import state_of
 
 from jprep.errors import ConfigError, InputError, MachineError
-from jprep.train import asking
+from jprep.io.safetensors_file import TensorFiles, write_tensors
 from jprep.train.exporting import export, weights
 from jprep.train.exporting.manifest import read_config, read_export
-from jprep.train.inference import Answer, Request
-from jprep.train.initial import check_given, write_initial
-from jprep.train.rundir import read_job
-from jprep.train.saved import Saved
-from jprep.train.tensor_file import TensorFiles, write_tensors
-from jprep_fairseq_xla.answering import answer_to, load
-from jprep_fairseq_xla.convert import main
-from jprep_fairseq_xla.from_fairseq import from_fairseq
-from jprep_fairseq_xla.settings import TASKS
-from jprep_fairseq_xla.to_fairseq import write_for_fairseq
+from jprep.train.inference import pipeline
+from jprep.train.inference.protocol import Request, Response
+from jprep.train.models.initial_weights import check_init_file, write_initial_weights
+from jprep.train.run.checkpoint_files import CheckpointReader
+from jprep.train.run.directory import read_job
+from jprep_fairseq_xla.convert.__main__ import main
+from jprep_fairseq_xla.convert.from_fairseq import from_fairseq
+from jprep_fairseq_xla.convert.to_fairseq import write_for_fairseq
+from jprep_fairseq_xla.planning.fairseq_options import TASKS
+from jprep_fairseq_xla.worker.inference import load_model, predict
 from tests.fakes import trained_run
 
 LEARNT = {"roberta": (), "bert": (), "gpt2": ("--decoder-learned-pos",)}
@@ -78,7 +78,9 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def copying(patched: pytest.MonkeyPatch) -> None:
-    patched.setattr(weights, "_run_worker", lambda name, run, checkpoint, folder: Saved(checkpoint).export(folder))
+    patched.setattr(
+        weights, "_run_worker", lambda name, run, checkpoint, folder: CheckpointReader(checkpoint).export(folder)
+    )
 
 
 def exported(folder: Path, kind: str, **config: Any) -> Path:
@@ -110,7 +112,7 @@ def test_what_fairseq_has_trained_is_a_model_of_transformers(
     )
     assert (seen(found, ROWS_OF[kind]) - seen(wanted, ROWS_OF[kind])).abs().max() < 1e-4
     assert read_export(folder).step == 8 and read_export(folder).special.mask == 408
-    check_given(read_config(folder), TASKS[kind], folder / "model.safetensors")
+    check_init_file(read_config(folder), TASKS[kind], folder / "model.safetensors")
 
 
 @pytest.mark.parametrize(
@@ -153,7 +155,7 @@ def test_an_exported_model_is_one_of_fairseq_s_and_comes_back(kind: str, tmp_pat
 MANY_GPUS = """
 import sys, torch
 torch.cuda.device_count = lambda: 4
-from jprep_fairseq_xla.convert import main
+from jprep_fairseq_xla.convert.__main__ import main
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -210,10 +212,10 @@ class Answering:
     """The worker that `jprep infer` asks, in this process."""
 
     def __init__(self, folder: Path, backend: str) -> None:
-        self._model, self._config = load(folder)
+        self._model, self._config = load_model(folder)
 
-    def ask(self, request: Request) -> Answer:
-        return answer_to(self._model, self._config, request)
+    def ask(self, request: Request) -> Response:
+        return predict(self._model, self._config, request)
 
     def close(self) -> None:
         pass
@@ -227,9 +229,9 @@ def test_raw_text_with_a_mask_gets_the_same_answer_everywhere(
     from fairseq.models.roberta import RobertaModel
 
     monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
-    monkeypatch.setattr(asking, "Answering", Answering)
-    with asking.Model(roberta / "export", "fairseq-xla") as model:
-        [ours] = model.ask(text, asking.Wish(top=8)).masks
+    monkeypatch.setattr(pipeline, "InferenceClient", Answering)
+    with pipeline.InferencePipeline(roberta / "export", "fairseq-xla") as model:
+        [ours] = model.ask(text, pipeline.GenerationConfig(top=8)).masks
     shares = pytest.approx([guess.probability for guess in ours], rel=1e-4)
 
     hub = RobertaModel.from_pretrained(str(roberta / "out"), "model.pt", bpe="sentencepiece").eval()
@@ -252,7 +254,7 @@ def test_a_run_begins_with_converted_weights(by_hand: Callable[..., Any], tmp_pa
     model = trained_run.model_of("roberta")
     model["config"]["max_position_embeddings"] = read_config(tmp_path / "model")["max_position_embeddings"]
     job = read_job(trained_run.trained_run(tmp_path / "work", model=model | {"init": str(given)}))
-    write_initial(job.model, "mlm", job.train.seed, tmp_path / "init.safetensors", given)
+    write_initial_weights(job.model, "mlm", job.train.seed, tmp_path / "init.safetensors", given)
     assert (tmp_path / "init.safetensors").read_bytes() == given.read_bytes()
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from jprep.errors import MachineError
-from jprep.testing.backend_suite.bench import Bench
-from jprep.testing.backend_suite.cases import SAVED, golden
-from jprep.testing.backend_suite.machines import trained_by_two
-from jprep_torch.devices import Place
+from jprep.testing.backend_suite.cases import SAVED, golden_curve
+from jprep.testing.backend_suite.runner import SuiteRunner
+from jprep.testing.backend_suite.two_hosts import train_on_two_hosts
+from jprep_torch.worker.distributed import DistributedContext
 
 pytestmark = pytest.mark.skipif(not find_spec("torch_xla"), reason="torch_xla is not here")
 
@@ -23,12 +23,12 @@ pytestmark = pytest.mark.skipif(not find_spec("torch_xla"), reason="torch_xla is
 def test_two_hosts_make_the_steps_of_one_and_go_on_together(backend: str, tmp_path: Path) -> None:
     if backend == "torch" and not find_spec("transformers"):
         pytest.skip("transformers is not here")
-    bench = Bench(tmp_path, backend, {"device": "xla", "devices": 1, "threads": 1})
-    trained = trained_by_two(bench, "roberta-mlm", {"hosts": 2})
+    bench = SuiteRunner(tmp_path, backend, {"device": "xla", "devices": 1, "threads": 1})
+    trained = train_on_two_hosts(bench, "roberta-mlm", {"hosts": 2})
     kinds = [(event.kind, event.step) for event in trained.events() if event.kind in ("start", "end")]
     assert kinds == [("start", 0), ("start", SAVED), ("end", 50)]
-    assert list(trained.losses().values()) == pytest.approx(golden("roberta-mlm").train, rel=1e-4)
-    assert trained.losses("validation") == pytest.approx(golden("roberta-mlm").validation, rel=1e-4)
+    assert list(trained.losses().values()) == pytest.approx(golden_curve("roberta-mlm").train, rel=1e-4)
+    assert trained.losses("validation") == pytest.approx(golden_curve("roberta-mlm").validation, rel=1e-4)
     assert sorted(path.name for path in trained.checkpoint().iterdir()) == [
         "COMMIT.json", "model.safetensors", "optimizer.safetensors", "state.json"
     ]  # fmt: skip
@@ -41,5 +41,5 @@ def test_hosts_that_are_not_all_there_are_told(monkeypatch: pytest.MonkeyPatch) 
     for name, answer in found.items():
         monkeypatch.setattr(runtime, name, answer)
     with pytest.raises(MachineError, match="8 devices, of 2 processes, and the plan has 32") as caught:
-        Place("xla", devices=32)
+        DistributedContext("xla", devices=32)
     assert "devices = 4 and hosts = 2" in caught.value.fix and "each host" in caught.value.fix

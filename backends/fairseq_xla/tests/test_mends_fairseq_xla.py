@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 import torch
 
-from jprep.dataset.sampler import Batch
-from jprep_fairseq_xla import mends
-from jprep_torch import feeding
+from jprep.dataset.sampling.sampler import Batch
+from jprep_fairseq_xla.worker import patches
+from jprep_torch.worker import data
 
 on_xla = pytest.mark.skipif(not find_spec("torch_xla"), reason="torch_xla is not here")
 
@@ -28,7 +28,7 @@ def played_device(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def fairseq() -> Any:
-    return mends.mended_fairseq("cpu")
+    return patches.import_fairseq("cpu")
 
 
 def module(name: str) -> Any:
@@ -49,7 +49,7 @@ def unmended(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> Any:
 def test_fairseq_does_not_import_without_hashes() -> None:
     alone = subprocess.run([sys.executable, "-c", "import fairseq"], capture_output=True, text=True)
     assert alone.returncode and "mutable default" in alone.stderr
-    code = "import jprep_fairseq_xla.mends as m; print(m.mended_fairseq('cpu').__version__)"
+    code = "import jprep_fairseq_xla.worker.patches as m; print(m.mended_fairseq('cpu').__version__)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "0.12.2\n"
 
 
@@ -61,7 +61,7 @@ def test_the_world_is_asked_for_where_it_is_now(fairseq: Any, monkeypatch: pytes
     monkeypatch.setattr(utils, "_USE_XLA", True)
     with pytest.raises(AttributeError):
         utils.get_global_group()
-    mends.add_world_functions()
+    patches.patch_world_functions()
     assert utils.get_global_group() == ("tpu", [[0]])
     assert (utils.get_global_world_size(), utils.get_global_rank()) == (1, 0)
 
@@ -74,7 +74,7 @@ def test_a_process_is_spawned_for_each_device(fairseq: Any, monkeypatch: pytest.
         xmp.spawn(print, args=(1,), nprocs=8)
     asked: list[Any] = []
     monkeypatch.setattr(pjrt, "run_multiprocess", lambda *given, **more: asked.append(given))
-    mends.let_spawn_take_numbers()
+    patches.patch_spawn()
     xmp.spawn(print, args=(1,), nprocs=8)
     assert len(asked) == 1, "a process for each device, however many there are"
 
@@ -85,10 +85,10 @@ def test_memory_is_told_in_the_units_that_fairseq_asks_for(fairseq: Any, monkeyp
     unmended(monkeypatch, xm, "get_memory_info")
     with pytest.raises(RuntimeError):
         xm.get_memory_info(xm.xla_device())
-    mends.answer_memory_questions()
+    patches.patch_memory_info()
     assert xm.get_memory_info(xm.xla_device()) == {"kb_free": 0, "kb_total": 0}
     monkeypatch.setattr(xm, "get_memory_info", lambda device: {"bytes_limit": 4096, "bytes_used": 1024})
-    mends.answer_memory_questions()
+    patches.patch_memory_info()
     found = xm.get_memory_info("a TPU")
     assert (found["kb_free"], found["kb_total"]) == (3, 4)
 
@@ -118,7 +118,7 @@ def test_no_batch_is_taken_before_it_is_used(fairseq: Any, monkeypatch: pytest.M
     while source.n == 1 and time.monotonic() < deadline:
         time.sleep(0.01)
     assert source.n > 1, "it reads ahead, so what a checkpoint saves is too far"
-    mends.hold_one_batch()
+    patches.patch_data_loader()
     source = Source()
     mended = utils.tpu_data_loader(source)
     for number, batch in enumerate(mended, 1):
@@ -132,7 +132,7 @@ def test_fairseq_is_heard_though_others_have_logged_before(fairseq: Any, monkeyp
     root.manager._clear_cache()
     logging.basicConfig(level=logging.INFO)
     assert not logger.isEnabledFor(logging.INFO)
-    mends.show_info()
+    patches.reset_root_logger()
     logging.basicConfig(level=logging.INFO)
     assert logger.isEnabledFor(logging.INFO) and root.handlers
     root.manager._clear_cache()
@@ -148,11 +148,11 @@ def test_a_split_s_last_rows_are_no_new_program(fairseq: Any, monkeypatch: pytes
         whole = np.arange(rows * 8, dtype=np.int32).reshape(rows, 8)
         batch = Batch(whole, whole, np.full(rows, 8, np.int32), None, np.zeros(rows), np.arange(rows))
         before = metrics.metric_data("CompileTime") or (0,)
-        for part in feeding.micro_batches(batch, 4, 4, xla.device(), types=False):
+        for part in data.micro_batches(batch, 4, 4, xla.device(), types=False):
             float((part.ids * 3 + part.labels).sum())
         return (metrics.metric_data("CompileTime") or (0,))[0] - before[0]
 
     compiled(4)
     assert (compiled(4), compiled(3), compiled(1)) == (0, 0, 0)
-    monkeypatch.setattr(feeding, "_filled", lambda batch, rows: batch)
+    monkeypatch.setattr(data, "_filled", lambda batch, rows: batch)
     assert compiled(3) > 0

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 import torch
 
-from jprep.dataset.counter_bits import key
 from jprep.errors import InputError
+from jprep.random.counter_bits import key
 from jprep.train.exporting import export, weights
-from jprep.train.inference import FillMask, Generate, Judge
+from jprep.train.inference.protocol import Classify, FillMask, Generate
 from jprep.train.models import parameters
-from jprep.train.rundir import read_job
-from jprep.train.saved import Saved
-from jprep_fairseq_xla.answering import answer_to, load, logits
-from jprep_fairseq_xla.settings import TASKS
-from jprep_fairseq_xla.weights import spots, to_fairseq, to_transformers
+from jprep.train.run.checkpoint_files import CheckpointReader
+from jprep.train.run.directory import read_job
+from jprep_fairseq_xla.models.weights import tensor_locations, to_fairseq_weights, to_transformers_tensor
+from jprep_fairseq_xla.planning.fairseq_options import TASKS
+from jprep_fairseq_xla.worker.inference import load_model, logits, predict
 from tests.fakes.trained_run import model_of, trained_run
 
 KINDS = tuple(TASKS)
@@ -29,7 +29,9 @@ IDS = [9, 30, 31, 32, 8, 70, 71]
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """The checkpoint is copied by this process."""
-    monkeypatch.setattr(weights, "_run_worker", lambda name, run, checkpoint, folder: Saved(checkpoint).export(folder))
+    monkeypatch.setattr(
+        weights, "_run_worker", lambda name, run, checkpoint, folder: CheckpointReader(checkpoint).export(folder)
+    )
 
 
 def exported(folder: Path, kind: str, **config: Any) -> Path:
@@ -44,10 +46,10 @@ def numbers(name: str, shape: tuple[int, ...]) -> Any:
 def test_weights_come_back_as_they_went(kind: str, tmp_path: Path) -> None:
     config, task = read_job(trained_run(tmp_path, TASKS[kind], kind)).model, TASKS[kind]
     ours = {name: numbers(name, tensor.shape) for name, tensor in parameters(config, task).items()}
-    theirs = to_fairseq(config, task, ours.__getitem__)
+    theirs = to_fairseq_weights(config, task, ours.__getitem__)
     assert sum(array.size for array in theirs.values()) >= sum(array.size for array in ours.values())
-    for name, spot in spots(config, task).items():
-        assert np.array_equal(to_transformers(spot, theirs.__getitem__), ours[name]), name
+    for name, spot in tensor_locations(config, task).items():
+        assert np.array_equal(to_transformers_tensor(spot, theirs.__getitem__), ours[name]), name
 
 
 @pytest.mark.parametrize("activation", ["", "gelu_new", "relu"])
@@ -60,15 +62,15 @@ def test_logits_are_those_of_transformers(kind: str, activation: str, tmp_path: 
     rows = torch.tensor([IDS, IDS[::-1]])
     with torch.inference_mode():
         wanted = loader.from_pretrained(folder).eval()(input_ids=rows).logits
-        found = logits(*load(folder), rows)
+        found = logits(*load_model(folder), rows)
     assert torch.allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_masks_are_filled_as_by_fairseq_itself(tmp_path: Path) -> None:
-    model, config = load(exported(tmp_path, "roberta"))
+    model, config = load_model(exported(tmp_path, "roberta"))
     from fairseq.models.roberta.hub_interface import RobertaHubInterface
 
-    from jprep_fairseq_xla.registering import Ids
+    from jprep_fairseq_xla.models.registered_classes import IdDictionary
 
     class AsIds:
         """Text is ids already."""
@@ -79,7 +81,7 @@ def test_masks_are_filled_as_by_fairseq_itself(tmp_path: Path) -> None:
         def decode(self, text: str) -> str:
             return text
 
-    words = Ids(config["vocab_size"], config["pad_token_id"])
+    words = IdDictionary(config["vocab_size"], config["pad_token_id"])
     mask = config["vocab_size"] - 1
     words.indices |= {"<s>": config["bos_token_id"], "</s>": config["eos_token_id"], "<mask>": mask}
 
@@ -92,35 +94,35 @@ def test_masks_are_filled_as_by_fairseq_itself(tmp_path: Path) -> None:
     hub.register_buffer("_float_tensor", torch.tensor([0.0]))
     theirs = hub.fill_mask("9 30 <mask> 8 70", topk=4)
     ids = [config["bos_token_id"], 9, 30, mask, 8, 70, config["eos_token_id"]]
-    [ours] = answer_to(model, config, FillMask(ids=ids, mask=mask, top=4)).masks
+    [ours] = predict(model, config, FillMask(ids=ids, mask=mask, top=4)).masks
     assert [str(guess.id) for guess in ours] == [word.strip() for _, _, word in theirs]
     assert [guess.probability for guess in ours] == pytest.approx([share for _, share, _ in theirs], rel=1e-5)
 
 
 def test_each_token_is_the_likeliest_after_all_before_it(tmp_path: Path) -> None:
-    model, config = load(exported(tmp_path, "gpt2"))
-    found = answer_to(model, config, Generate(ids=IDS, tokens=5)).ids
+    model, config = load_model(exported(tmp_path, "gpt2"))
+    found = predict(model, config, Generate(ids=IDS, tokens=5)).ids
     row = list(IDS)
     for token in found:
         with torch.inference_mode():
             assert token == int(logits(model, config, torch.tensor([row]))[0, -1].argmax())
         row.append(token)
     assert len(found) == 5
-    ended = answer_to(model, config, Generate(ids=IDS, tokens=5, end=[found[2]])).ids
+    ended = predict(model, config, Generate(ids=IDS, tokens=5, end=[found[2]])).ids
     assert ended == found[: found.index(found[2])]
 
 
 def test_what_a_model_cannot_is_said(tmp_path: Path) -> None:
     folder = exported(tmp_path, "bert")
-    model, config = load(folder)
-    for request in (Generate(ids=IDS, tokens=1), Judge(ids=IDS)):
+    model, config = load_model(folder)
+    for request in (Generate(ids=IDS, tokens=1), Classify(ids=IDS)):
         with pytest.raises(InputError, match="cannot"):
-            answer_to(model, config, request)
+            predict(model, config, request)
     with pytest.raises(InputError, match="from 0 to below"):
-        answer_to(model, config, FillMask(ids=[99999], mask=4))
+        predict(model, config, FillMask(ids=[99999], mask=4))
     (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 4}))
     with pytest.raises(InputError, match="lacks the tensor"):
-        load(folder)
+        load_model(folder)
     (folder / "config.json").write_text(json.dumps(config | {"architectures": ["BertForPreTraining"]}))
     with pytest.raises(InputError, match="cannot be a BertForPreTraining"):
-        load(folder)
+        load_model(folder)

@@ -15,9 +15,9 @@ import torch
 from hand_trained import state_of
 
 from jprep.errors import ConfigError, InputError
-from jprep_fairseq_xla.convert import main
-from jprep_fairseq_xla.from_fairseq import from_fairseq
-from jprep_fairseq_xla.pickles import read_checkpoint
+from jprep_fairseq_xla.convert.__main__ import main
+from jprep_fairseq_xla.convert.from_fairseq import from_fairseq
+from jprep_fairseq_xla.convert.pickles import read_checkpoint
 
 
 class Evil:

@@ -11,15 +11,16 @@ import msgspec
 import pytest
 
 from jprep.errors import ConfigError, MachineError
-from jprep.train import probe
 from jprep.train.backend import Finding, Host, Plan
-from jprep.train.rundir import read_job
-from jprep_fairseq_xla import backend, report
+from jprep.train.launcher import import_probe
+from jprep.train.run.directory import read_job
+from jprep_fairseq_xla import backend
 from jprep_fairseq_xla.backend import FairseqXla
 from jprep_fairseq_xla.options import Options
-from jprep_fairseq_xla.settings import arguments, check_chosen
-from jprep_fairseq_xla.versions import check_versions
-from jprep_torch import pjrt
+from jprep_fairseq_xla.planning.fairseq_options import check_user_options, command_line
+from jprep_fairseq_xla.planning.versions import check_versions
+from jprep_fairseq_xla.worker import environment_report
+from jprep_torch.planning import xla
 from tests.fakes.trained_run import trained_run
 
 HOST = Host("python", 4, 8 << 30)
@@ -34,7 +35,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def chips(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many devices of TPUs this machine has."""
     found = [0]
-    for module in (backend, pjrt):
+    for module in (backend, xla):
         monkeypatch.setattr(module, "tpus", lambda: found[0])
     return found
 
@@ -70,7 +71,7 @@ def test_a_slice_has_one_process_on_each_host_and_the_plan_says_what_to_type_the
     assert "CPU_NUM_DEVICES" not in found.env and found.settings["distributed_world_size"] == 1
     assert {"--devices", "8", "--hosts", "2", "--rows", "16"} <= set(found.argv)
     assert "8 TPU devices" in found.notes[0] and "2 hosts" in found.notes[0]
-    assert found.notes[-1].endswith(f": python -m jprep.train.joining {run} NUMBER")
+    assert found.notes[-1].endswith(f": python -m jprep.train.launcher.multihost {run} NUMBER")
     with pytest.raises(ConfigError, match="divided among 12 devices"):
         plan(run, hosts=3)
 
@@ -101,7 +102,7 @@ def test_the_job_becomes_fairseq_s_options(run: Path) -> None:
     assert told["arch"] == "roberta" and told["criterion"] == "masked_lm"
     assert told["max_positions"] == job.model["max_position_embeddings"] - job.model["pad_token_id"] - 1
     assert told["weight_decay"] == job.train.optimizer.weight_decay and told["total_num_update"] == job.steps
-    assert arguments({"a_b": 1, "c": True, "d": False}) == ["--a-b", "1", "--c"]
+    assert command_line({"a_b": 1, "c": True, "d": False}) == ["--a-b", "1", "--c"]
 
 
 @pytest.mark.parametrize(
@@ -123,9 +124,9 @@ def test_an_option_that_has_no_effect_is_refused_by_its_name(run: Path, name: st
 
 def test_an_option_that_has_one_is_passed_on(run: Path) -> None:
     assert plan(run, options={"activation_dropout": 0.1}).settings["activation_dropout"] == 0.1
-    check_chosen("gpt2", {"checkpoint_activations": True})
+    check_user_options("gpt2", {"checkpoint_activations": True})
     with pytest.raises(ConfigError, match="no effect when a bert"):
-        check_chosen("bert", {"checkpoint_activations": True})
+        check_user_options("bert", {"checkpoint_activations": True})
 
 
 def test_options_that_change_what_is_trained_are_told_apart() -> None:
@@ -147,7 +148,7 @@ def test_what_fairseq_has_not_is_refused(run: Path) -> None:
 
 
 def test_what_is_wrong_is_said_with_the_command_that_mends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend, "python_of", lambda half, options: Path(sys.executable))
+    monkeypatch.setattr(backend, "worker_python", lambda half, options: Path(sys.executable))
     monkeypatch.setattr(
         backend, "_ASK", "print('torch 2.13, and another is mended\\njprep backends install'); exit(1)#{!r}"
     )
@@ -178,7 +179,7 @@ def test_what_is_wrong_with_its_environment_comes_with_what_mends_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     python = tmp_path / "python"
-    monkeypatch.setattr(backend, "python_of", lambda half, options: python)
+    monkeypatch.setattr(backend, "worker_python", lambda half, options: python)
 
     def found(code: int, *said: str, **options: Any) -> list[Finding]:
         python.write_text("#!/bin/sh\n" + "".join(f"echo '{line}'\n" for line in said) + f"exit {code}\n")
@@ -189,7 +190,7 @@ def test_what_is_wrong_with_its_environment_comes_with_what_mends_it(
     assert found(0, "fairseq 0.12.2") == [Finding("fairseq 0.12.2")]
     assert [one.level for one in found(0, "fairseq 0.12.2", device="xla")] == ["ok", "note"]
     python.write_text("#!/bin/sh\nexec sleep 30\n")
-    monkeypatch.setattr(probe, "LIMIT", 0.1)
+    monkeypatch.setattr(import_probe, "IMPORT_TIMEOUT", 0.1)
     [slow] = FairseqXla().check(Options())
     assert slow.level == "error" and "slow or busy" in slow.what and "install" not in slow.fix
 
@@ -198,7 +199,7 @@ def test_what_cannot_be_imported_is_told(monkeypatch: pytest.MonkeyPatch, capsys
     def torn(device: str) -> None:
         raise ImportError("libcudart.so.12: no such file")
 
-    monkeypatch.setattr(report, "mended_fairseq", torn)
-    assert report.report("xla") == 1
+    monkeypatch.setattr(environment_report, "import_fairseq", torn)
+    assert environment_report.print_environment_report("xla") == 1
     what, fix = capsys.readouterr().out.splitlines()
     assert "libcudart" in what and fix == "jprep backends install fairseq-xla --set device=xla --restart"

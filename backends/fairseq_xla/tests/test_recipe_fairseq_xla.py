@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jprep.train.events import curve, read_events
+from jprep.train.run.events import metric_curve, read_events
 from tests.conftest import ROOT
 
 RECIPE = ROOT / "data_recipes" / "roberta-fairseq-tpu.toml"
@@ -47,7 +47,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def losses(run: Path) -> dict[int, float]:
-    return dict(zip(*curve(read_events(run)), strict=True))
+    return dict(zip(*metric_curve(read_events(run)), strict=True))
 
 
 def test_a_killed_run_of_the_recipe_has_the_losses_of_the_undisturbed_one(corpus: Path, tmp_path: Path) -> None:

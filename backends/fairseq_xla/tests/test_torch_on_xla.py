@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from jprep.testing.backend_suite.bench import Bench
-from jprep.testing.backend_suite.cases import golden
+from jprep.testing.backend_suite.cases import golden_curve
+from jprep.testing.backend_suite.runner import SuiteRunner
 
 pytestmark = pytest.mark.skipif(
     not (find_spec("torch_xla") and find_spec("transformers")), reason="torch_xla or transformers is not here"
@@ -17,6 +17,6 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.mark.parametrize(("case", "devices"), [("gpt2-clm", 1), ("gpt2-clm", 4), ("roberta-mlm", 4)])
 def test_losses_are_the_golden_ones(case: str, devices: int, tmp_path: Path) -> None:
-    trained = Bench(tmp_path, "torch", {"device": "xla", "devices": devices, "threads": 1}).trained(case)
-    assert list(trained.losses().values()) == pytest.approx(golden(case).train, rel=1e-4)
-    assert trained.losses("validation") == pytest.approx(golden(case).validation, rel=1e-4)
+    trained = SuiteRunner(tmp_path, "torch", {"device": "xla", "devices": devices, "threads": 1}).trained(case)
+    assert list(trained.losses().values()) == pytest.approx(golden_curve(case).train, rel=1e-4)
+    assert trained.losses("validation") == pytest.approx(golden_curve(case).validation, rel=1e-4)

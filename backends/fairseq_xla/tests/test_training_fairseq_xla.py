@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from jprep.dataset.spec import TRAIN
-from jprep.testing.backend_suite import material
-from jprep.testing.backend_suite.bench import Bench
-from jprep.testing.backend_suite.cases import DROPPING, STEPS
-from jprep.train.events import read_events
-from jprep_torch.counted import CountedAdamW, clip
+from jprep.dataset.manifest import TRAIN
+from jprep.testing.backend_suite import data
+from jprep.testing.backend_suite.cases import STEPS, WITH_DROPOUT
+from jprep.testing.backend_suite.runner import SuiteRunner
+from jprep.train.run.events import read_events
+from jprep_torch.worker.xla_adamw import XlaAdamW, clip
 
 DIVIDED = "roberta-mlm"
 DEVICE = "xla" if find_spec("torch_xla") else "cpu"
@@ -26,7 +26,7 @@ def stepped(decay: float) -> list[float]:
     """docs/training.md's example: a matrix of one weight, three gradients."""
     weight = torch.nn.Parameter(torch.full((1, 1), 0.5))
     groups = [{"params": [weight], "weight_decay": decay}]
-    adam, found = CountedAdamW(groups, 0.1, (0.9, 0.999), 0.001), []
+    adam, found = XlaAdamW(groups, 0.1, (0.9, 0.999), 0.001), []
     for grad in (0.3, -2.0, 0.01):
         weight.grad = torch.full((1, 1), grad)
         adam.step()
@@ -50,15 +50,15 @@ def test_clipping_adds_nothing_to_the_norm() -> None:
 
 def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All that the worker holds beside mapped files, at one time and at ten times the corpus."""
-    base = {split: material.documents(split) for split in material.DOCUMENTS}
+    base = {split: data.documents(split) for split in data.DOCUMENTS}
 
     def held(times: int) -> int:
-        monkeypatch.setattr(material, "documents", lambda split: base[split] * (times if split == TRAIN else 1))
-        bench = Bench(tmp_path / str(times), "fairseq-xla", {"device": DEVICE, "threads": 1})
+        monkeypatch.setattr(data, "documents", lambda split: base[split] * (times if split == TRAIN else 1))
+        bench = SuiteRunner(tmp_path / str(times), "fairseq-xla", {"device": DEVICE, "threads": 1})
         (tmp_path / str(times)).mkdir()
         prepared = bench.prepare(DIVIDED, steps=10, validation={}, checkpoint={"every_steps": 0})
         argv = prepared.plan.argv[prepared.plan.argv.index("train") :]
-        code = f"from jprep_fairseq_xla import worker; assert worker.main({list(argv)!r}) == 0\n"
+        code = f"from jprep_fairseq_xla.worker.__main__ import main; assert main({list(argv)!r}) == 0\n"
         code += "print([line for line in open('/proc/self/status') if line.startswith('RssAnon')][0].split()[1])"
         env = os.environ | prepared.plan.env
         done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
@@ -70,8 +70,8 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.skipif(not find_spec("torch_xla"), reason="torch_xla is not here")
 def test_xla_compiles_nothing_after_the_first_step_and_the_first_validation(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, "fairseq-xla", {"device": "xla", "threads": 1})
-    trained = bench.trained(DROPPING, validation={"every_steps": 5}, checkpoint={"every_steps": 7})
+    bench = SuiteRunner(tmp_path, "fairseq-xla", {"device": "xla", "threads": 1})
+    trained = bench.trained(WITH_DROPOUT, validation={"every_steps": 5}, checkpoint={"every_steps": 7})
     assert len(trained.losses()) == STEPS
     compiling = [event.step for event in read_events(trained.run) if event.figures.get("compiling")]
     assert compiling and max(compiling) <= 6, "in the first steps, and for the validation after the fifth"

@@ -9,13 +9,13 @@ import msgspec
 
 from jprep.errors import JprepError
 from jprep.train.backend import Finding, Host, Plan
-from jprep.train.environments import python_of
-from jprep.train.host import accelerators, tpus
-from jprep.train.job import Job
-from jprep.train.joining import told
-from jprep.train.probe import printed_by
-from jprep_flax.layout import Layout, lay_out
-from jprep_flax.options import KINDS, WHERE, Options
+from jprep.train.job.config import Job
+from jprep.train.launcher.environments import worker_python
+from jprep.train.launcher.import_probe import probe_output
+from jprep.train.launcher.multihost import multihost_note
+from jprep.train.planning.host import accelerators, tpu_count
+from jprep_flax.options import JAX_PLATFORMS, SECTION, Options
+from jprep_flax.planning.layout import Layout, choose_layout
 
 _ABOUT = "import jax, flax; print(jax.__version__, flax.__version__, jax.local_device_count(), jax.default_backend())"
 
@@ -32,7 +32,7 @@ class Flax:
         """What its environment holds, and whether the device that is asked for is there."""
         fix = f"jprep backends install {self.name}"
         try:
-            versions = _ask(python_of(self, options))
+            versions = _ask(worker_python(self, options))
         except JprepError as error:
             return [Finding(error.what, "error", error.fix or f"{fix} --restart")]
         jax, flax, count, kind = versions.split()
@@ -40,8 +40,8 @@ class Flax:
         wanted = options.device if options.device != "auto" else "gpu" if accelerators() else kind
         if wanted != kind and wanted != "cpu":
             extra = "jax[tpu]" if wanted == "tpu" else "jax[cuda13]"
-            fix = f'{fix} --restart -- "{extra}", or {WHERE}.device = "cpu"'
-            elsewhere = options.memory and not (accelerators() or tpus())
+            fix = f'{fix} --restart -- "{extra}", or {SECTION}.device = "cpu"'
+            elsewhere = options.memory and not (accelerators() or tpu_count())
             this = f"planned for another machine: this one has no {wanted.upper()}"
             what = this if elsewhere else f"JAX finds no {wanted.upper()}"
             found.append(Finding(what, "note" if elsewhere else "error", fix))
@@ -54,7 +54,7 @@ class Flax:
             ConfigError: an axis cannot be divided, an option is out of its range, or there is no such model.
         """
         options = msgspec.convert(job.options, Options)
-        layout = lay_out(job, options, host)
+        layout = choose_layout(job, options, host)
         return Plan(
             argv=(host.python, "-m", *_program(layout, run)),
             env=_environment(layout),
@@ -65,13 +65,13 @@ class Flax:
             memory=layout.memory,
             target=layout.target,
             smaller=layout.smaller,
-            notes=(*_notes(job, layout), *([told(run, layout.processes)] if layout.coordinator else [])),
+            notes=(*_notes(job, layout), *([multihost_note(run, layout.processes)] if layout.coordinator else [])),
             settings=_told(layout),
         )
 
 
 def _ask(python: Path) -> str:
-    return printed_by(python, _ABOUT)
+    return probe_output(python, _ABOUT)
 
 
 def _told(layout: Layout) -> dict[str, Any]:
@@ -83,14 +83,14 @@ def _program(layout: Layout, run: Path) -> list[str]:
     """The worker, or what starts several; each is told the layout, which is the plan's and not its own."""
     verb = ["train", str(run), "--layout", msgspec.json.encode(_told(layout)).decode()]
     if layout.processes > 1 and not layout.coordinator:
-        return ["jprep_flax.launching", str(layout.processes), *verb]
+        return ["jprep_flax.worker.launcher", str(layout.processes), *verb]
     return ["jprep_flax.worker", *verb]
 
 
 def _environment(layout: Layout) -> dict[str, str]:
     env = {"TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"}
     env["PYTHONSAFEPATH"] = "1"  # no file of the working directory is taken for a library
-    return env | {"JAX_PLATFORMS": KINDS[layout.device]}
+    return env | {"JAX_PLATFORMS": JAX_PLATFORMS[layout.device]}
 
 
 def _notes(job: Job, layout: Layout) -> tuple[str, ...]:

@@ -6,10 +6,10 @@ from typing import Literal
 
 import msgspec
 
-WHERE = "train.backend.flax"
+SECTION = "train.backend.flax"
 """The section of the options."""
 
-KINDS = {"cpu": "cpu", "gpu": "cuda", "tpu": "tpu"}
+JAX_PLATFORMS = {"cpu": "cpu", "gpu": "cuda", "tpu": "tpu"}
 """A device as the options name it → as JAX does."""
 
 

@@ -15,11 +15,11 @@ import pytest
 from flax import nnx
 from safetensors.numpy import load_file
 
-from jprep.train.initial import write_initial
-from jprep.train.job import ModelSection
-from jprep.train.models import About, model_config
-from jprep_flax import weights
-from jprep_flax.heads import NO_LABEL, Rows, Trainee
+from jprep.train.job.config import ModelConfig
+from jprep.train.models import TokenizerInfo, model_config
+from jprep.train.models.initial_weights import write_initial_weights
+from jprep_flax.models import weights
+from jprep_flax.models.model_with_loss import NO_LABEL, ModelInputs, ModelWithLoss
 
 CASES = [("gpt2", "clm"), ("llama", "clm"), ("llama-tied", "clm"), ("bert", "mlm"), ("roberta", "mlm"),
          ("electra", "mlm"), ("gpt2", "classify"), ("llama", "regress"), ("bert", "classify"), ("bert", "regress"),
@@ -38,12 +38,12 @@ _COMMON = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, 
 
 def config_of(kind: str, task: str, **more: Any) -> dict[str, Any]:
     sizes = ({} if kind == "gpt2" else _COMMON) | _SIZES.get(kind, {}) | more
-    about = About(IDS, LENGTH, 0, 2, PAD, labels=("a", "b", "c"))
-    section = ModelSection(config={"model_type": kind.removesuffix("-tied"), "initializer_range": 0.2, **sizes})
+    about = TokenizerInfo(IDS, LENGTH, 0, 2, PAD, labels=("a", "b", "c"))
+    section = ModelConfig(config={"model_type": kind.removesuffix("-tied"), "initializer_range": 0.2, **sizes})
     return model_config(section, task, about)
 
 
-def rows_of(config: dict[str, Any], task: str) -> Rows:
+def rows_of(config: dict[str, Any], task: str) -> ModelInputs:
     draw = np.random.default_rng(7)
     ids = draw.integers(5, IDS, (ROWS, LENGTH)).astype(np.int32)
     lengths = np.array([LENGTH, 3, 17, 9, LENGTH - 1], np.int32)
@@ -57,23 +57,23 @@ def rows_of(config: dict[str, Any], task: str) -> Rows:
         labels = draw.integers(0, 3, ROWS).astype(np.int32) if task == "classify" else draw.random(ROWS, np.float32)
         if config.get("type_vocab_size", 0) > 1:
             types = (np.arange(LENGTH) >= lengths[:, None] // 2).astype(np.int32)
-    return Rows(ids, labels, lengths, types, np.ones(ROWS, np.float32))
+    return ModelInputs(ids, labels, lengths, types, np.ones(ROWS, np.float32))
 
 
 def exported(folder: Path, kind: str, task: str) -> Path:
     config = config_of(kind, task)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config))
-    write_initial(config, task, 3, folder / "model.safetensors")
+    write_initial_weights(config, task, 3, folder / "model.safetensors")
     return folder
 
 
 def trainee_of(config: dict[str, Any], task: str, path: Path, dtype: Any = jnp.float32, **more: Any) -> tuple[Any, Any]:
     """A graph and its weights."""
-    abstract = nnx.eval_shape(lambda: Trainee(config, task, dtype=dtype, rngs=nnx.Rngs(0), **more))
+    abstract = nnx.eval_shape(lambda: ModelWithLoss(config, task, dtype=dtype, rngs=nnx.Rngs(0), **more))
     graph, state = nnx.split(abstract)
     read = load_file(path).__getitem__
-    return graph, weights.load(state, config, task, read, lambda array, _: jnp.asarray(array))
+    return graph, weights.load_weights(state, config, task, read, lambda array, _: jnp.asarray(array))
 
 
 @cache

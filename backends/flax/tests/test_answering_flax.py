@@ -13,8 +13,8 @@ import pytest
 from small_models import config_of, exported, rows_of, transformers_outputs
 
 from jprep.errors import InputError
-from jprep.train.inference import Answer, FillMask, Generate, Judge
-from jprep_flax.answering import Answerer
+from jprep.train.inference.protocol import Classify, FillMask, Generate, Response
+from jprep_flax.worker.inference import InferenceModel
 
 ROW = [9, 30, 31, 32, 8, 70, 71]
 MASK = 4
@@ -30,21 +30,21 @@ def test_a_continuation_is_that_of_transformers(kind: str, theirs: Path) -> None
     folder = theirs / f"{kind}-clm"
     ids = rows_of(config_of(kind, "clm"), "clm").ids[0].tolist()
     expected = np.load(folder / "outputs.npz")["next"][0].tolist()
-    model = Answerer(folder)
+    model = InferenceModel(folder)
     assert model.answer_to(Generate(ids=ids, tokens=len(expected))).ids == expected
     ended = model.answer_to(Generate(ids=ids, tokens=len(expected), end=expected[2:3]))
     assert ended.ids == expected[: expected.index(expected[2])]
 
 
 def test_what_is_remembered_is_what_a_whole_row_would_give(tmp_path: Path) -> None:
-    model = Answerer(exported(tmp_path, "llama", "clm"))
+    model = InferenceModel(exported(tmp_path, "llama", "clm"))
     long = model.answer_to(Generate(ids=ROW, tokens=30)).ids
     again = model.answer_to(Generate(ids=ROW + long[:20], tokens=10)).ids
     assert long[20:] == again
 
 
 def test_sampling_depends_on_the_seed_and_on_nothing_before(tmp_path: Path) -> None:
-    model = Answerer(exported(tmp_path, "gpt2", "clm"))
+    model = InferenceModel(exported(tmp_path, "gpt2", "clm"))
     request = Generate(ids=ROW, tokens=20, temperature=1.0, top_k=50, top_p=0.9)
     first = model.answer_to(request)
     other = model.answer_to(msgspec.structs.replace(request, seed=2))
@@ -55,7 +55,7 @@ def test_masks_are_filled_by_probability(theirs: Path) -> None:
     folder = theirs / "roberta-mlm"
     rows = rows_of(config_of("roberta", "mlm"), "mlm")
     ids, place = rows.ids[0].tolist(), 2
-    answer = Answerer(folder).answer_to(FillMask(ids=ids, mask=ids[place], top=4))
+    answer = InferenceModel(folder).answer_to(FillMask(ids=ids, mask=ids[place], top=4))
     logits = np.load(folder / "outputs.npz")["logits"][0, place].astype(np.float64)
     shares = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
     best = np.argsort(-shares)[:4]
@@ -69,18 +69,18 @@ def test_classes_and_scores_are_those_of_transformers(theirs: Path) -> None:
     ids, types = rows.ids[2, :length].tolist(), rows.types[2, :length].tolist()
     logits = np.load(theirs / "bert-classify" / "outputs.npz")["logits"][2]
     shares = np.exp(logits) / np.exp(logits).sum()
-    model = Answerer(theirs / "bert-classify")
-    assert model.answer_to(Judge(ids=ids, token_types=types)).scores == pytest.approx(shares.tolist(), rel=1e-4)
+    model = InferenceModel(theirs / "bert-classify")
+    assert model.answer_to(Classify(ids=ids, token_types=types)).scores == pytest.approx(shares.tolist(), rel=1e-4)
     with pytest.raises(InputError, match="from 0 to below 2"):
-        model.answer_to(Judge(ids=ids, token_types=[2] * length))
+        model.answer_to(Classify(ids=ids, token_types=[2] * length))
     rows = rows_of(config_of("roberta", "regress"), "regress")
     score = np.load(theirs / "roberta-regress" / "outputs.npz")["logits"][0]
-    answer = Answerer(theirs / "roberta-regress").answer_to(Judge(ids=rows.ids[0].tolist()))
+    answer = InferenceModel(theirs / "roberta-regress").answer_to(Classify(ids=rows.ids[0].tolist()))
     assert answer.scores == pytest.approx(score.tolist(), rel=1e-4)
 
 
 def test_rows_of_many_lengths_are_compiled_for_a_few(tmp_path: Path) -> None:
-    model = Answerer(exported(tmp_path, "bert", "mlm"))
+    model = InferenceModel(exported(tmp_path, "bert", "mlm"))
     found = {model.row([5] * length)[0].shape[1] for length in range(1, 65)}
     assert found == {16, 32, 64}
 
@@ -92,7 +92,7 @@ def test_the_worker_answers_line_by_line_and_survives_what_it_cannot_answer(tmp_
     lines.append(msgspec.json.encode(FillMask(ids=[MASK] * 65, mask=MASK)))
     command = [sys.executable, "-m", "jprep_flax.worker", "infer", str(folder)]
     done = subprocess.run(command, input=b"\n".join(lines) + b"\n", capture_output=True, timeout=300)
-    answers = [msgspec.json.decode(line, type=Answer) for line in done.stdout.splitlines()]
+    answers = [msgspec.json.decode(line, type=Response) for line in done.stdout.splitlines()]
     assert done.returncode == 0, done.stderr
     assert [bool(answer.error) for answer in answers] == [False, True, True, True, False, True]
     assert answers[0] == answers[4] and len(answers[0].masks[0]) == 2
@@ -104,7 +104,7 @@ def test_a_model_that_lacks_a_weight_is_not_made_up(tmp_path: Path) -> None:
     config = json.loads((folder / "config.json").read_bytes())
     (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 4}))
     with pytest.raises(InputError, match="lacks the tensor"):
-        Answerer(folder)
+        InferenceModel(folder)
     (folder / "config.json").write_text(json.dumps(config | {"architectures": ["BertForPreTraining"]}))
     with pytest.raises(InputError, match="cannot be asked"):
-        Answerer(folder)
+        InferenceModel(folder)

@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from jprep.testing.backend_suite.bench import Bench
-from jprep.testing.backend_suite.machines import trained_by_two
+from jprep.testing.backend_suite.runner import SuiteRunner
 from jprep.testing.backend_suite.suite import _asked_to_leave
-from jprep_flax import launching
-from jprep_flax.launching import _free_port
+from jprep.testing.backend_suite.two_hosts import train_on_two_hosts
+from jprep_flax.worker import launcher
+from jprep_flax.worker.launcher import _free_port
 
 SHORT = {"steps": 6, "checkpoint": {"every_steps": 2}, "validation": {"every_steps": 3}}
 
 
 @pytest.mark.soak
 def test_machines_meet_in_the_run_directory_and_go_on_together(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, "flax", {"device": "cpu"})
+    bench = SuiteRunner(tmp_path, "flax", {"device": "cpu"})
     alone = bench.train(bench.prepare("roberta-mlm", **SHORT))
     two = {"processes": 2, "coordinator": f"localhost:{_free_port()}"}
-    trained = trained_by_two(bench, "roberta-mlm", two, **SHORT)
+    trained = train_on_two_hosts(bench, "roberta-mlm", two, **SHORT)
     assert [event.step for event in trained.events() if event.kind == "start"] == [0, 2, 4]
     assert list(trained.losses().values()) == pytest.approx(list(alone.losses().values()), rel=1e-5)
 
@@ -33,14 +33,14 @@ def test_where_one_process_ends_badly_all_do(code: str, expected: int) -> None:
     waits = "import time; time.sleep(60)"
     bad = subprocess.Popen([sys.executable, "-c", ends, code])
     other = subprocess.Popen([sys.executable, "-c", waits if expected else "pass"])
-    assert launching._await([other, bad]) == expected
+    assert launcher._await([other, bad]) == expected
     other.kill()
     other.wait()
 
 
 @pytest.mark.soak
 def test_processes_that_are_asked_to_leave_save_and_leave(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, "flax", {"device": "cpu", "processes": 2})
+    bench = SuiteRunner(tmp_path, "flax", {"device": "cpu", "processes": 2})
     prepared = bench.prepare("gpt2-clm", steps=1_000_000, validation={}, checkpoint={"every_steps": 0})
     reached = _asked_to_leave(bench, prepared, after=3)
     assert reached.checkpoint().name == f"step-{max(reached.losses()):08d}"

@@ -13,10 +13,11 @@ from flax import nnx
 from safetensors.numpy import load_file
 from small_models import CASES, IDS, config_of, exported, rows_of, trainee_of, transformers_outputs
 
-from jprep.train.models import count
-from jprep_flax import losses, weights
-from jprep_flax.heads import Rows, Trainee
-from jprep_flax.models.parts import ACTIVATIONS, drop
+from jprep.train.models import parameter_count
+from jprep_flax.models import weights
+from jprep_flax.models.layers import ACTIVATIONS, dropout
+from jprep_flax.models.model_with_loss import ModelInputs, ModelWithLoss
+from jprep_flax.worker import loss
 
 
 @pytest.fixture(scope="session")
@@ -34,14 +35,17 @@ def measured(graph: Any, state: Any, rows: Any, key: Any = None) -> tuple[float,
     return float(found), np.asarray(outputs), gradient
 
 
-def forward(graph: Any, state: Any, rows: Rows) -> tuple[Any, Any]:
+def forward(graph: Any, state: Any, rows: ModelInputs) -> tuple[Any, Any]:
     """The loss and outputs."""
     return jax.jit(lambda state, rows: nnx.merge(graph, state)(rows))(state, rows)
 
 
 def by_name(state: Any, config: dict[str, Any], task: str) -> dict[str, np.ndarray]:
     flat = dict(nnx.to_flat_state(state))
-    return {name: weights.cut(flat[spot.path][...], spot) for name, spot in weights.names(config, task).items()}
+    return {
+        name: weights.extract_tensor(flat[spot.path][...], spot)
+        for name, spot in weights.tensor_locations(config, task).items()
+    }
 
 
 def small(tmp_path: Path, kind: str = "bert", task: str = "mlm", **more: Any) -> tuple[Any, Any, Any]:
@@ -70,7 +74,7 @@ def test_outputs_losses_and_gradients_are_those_of_transformers(kind: str, task:
     else:
         assert np.abs(outputs - expected["logits"]).max() < 1e-5
     assert loss == pytest.approx(float(expected["loss"]), rel=2e-6)
-    names = weights.names(config, task)
+    names = weights.tensor_locations(config, task)
     for name, ours in by_name(gradient, config, task).items():
         if names[name].tensor.trained:
             given = expected[f"gradient {name}"]
@@ -82,7 +86,7 @@ def test_every_weight_has_its_place_and_comes_back_as_it_was(tmp_path: Path) -> 
         config = config_of(kind, task)
         path = exported(tmp_path / f"{kind}-{task}", kind, task) / "model.safetensors"
         _, state = trainee_of(config, task, path)
-        assert sum(leaf.size for leaf in jax.tree.leaves(state)) == count(config, task)
+        assert sum(leaf.size for leaf in jax.tree.leaves(state)) == parameter_count(config, task)
         found = by_name(state, config, task)
         expected = load_file(path)
         assert found.keys() == expected.keys()
@@ -101,7 +105,9 @@ def test_a_loss_in_chunks_is_that_of_the_whole(
 ) -> None:
     graph, state, rows = small(tmp_path, kind, task)
     whole = measured(graph, state, rows)
-    monkeypatch.setattr(losses, "CHUNK", 4 * len(rows.ids) * IDS)  # 23 tokens make six chunks, the last not full
+    monkeypatch.setattr(
+        loss, "LOGITS_PER_CHUNK", 4 * len(rows.ids) * IDS
+    )  # 23 tokens make six chunks, the last not full
     parts = measured(graph, state, rows)
     assert parts[0] == pytest.approx(whole[0], rel=1e-6) and difference(parts[2], whole[2]) < 1e-5
 
@@ -132,8 +138,8 @@ def test_padding_behind_a_row_changes_nothing(tmp_path: Path) -> None:
 
 def test_batches_without_labels_have_no_loss_and_no_gradient(tmp_path: Path) -> None:
     graph, state, rows = small(tmp_path)
-    loss, _, gradient = measured(graph, state, rows._replace(labels=np.full_like(rows.labels, losses.NO_LABEL)))
-    assert loss == 0 and not any(leaf.any() for leaf in jax.tree.leaves(gradient))
+    value, _, gradient = measured(graph, state, rows._replace(labels=np.full_like(rows.labels, loss.NO_LABEL)))
+    assert value == 0 and not any(leaf.any() for leaf in jax.tree.leaves(gradient))
 
 
 def test_what_is_dropped_depends_on_the_key_alone(tmp_path: Path) -> None:
@@ -144,7 +150,7 @@ def test_what_is_dropped_depends_on_the_key_alone(tmp_path: Path) -> None:
 
 
 def test_so_many_are_dropped_and_the_others_grow() -> None:
-    found = drop(jnp.ones((200, 200)), 0.25, jax.random.key(3), 0)
+    found = dropout(jnp.ones((200, 200)), 0.25, jax.random.key(3), 0)
     assert set(np.unique(found)) == {np.float32(0), np.float32(1 / 0.75)}
     assert float((found == 0).mean()) == pytest.approx(0.25, abs=0.01)
 
@@ -158,7 +164,9 @@ def test_half_precision_is_near_and_its_gradient_is_whole(tmp_path: Path) -> Non
 
 
 def test_axes_are_named_for_each_dimension(tmp_path: Path) -> None:
-    abstract = nnx.eval_shape(lambda: Trainee(config_of("gpt2", "clm"), "clm", dtype=jnp.float32, rngs=nnx.Rngs(0)))
+    abstract = nnx.eval_shape(
+        lambda: ModelWithLoss(config_of("gpt2", "clm"), "clm", dtype=jnp.float32, rngs=nnx.Rngs(0))
+    )
     flat = dict(nnx.to_flat_state(nnx.state(abstract)))
     assert all(len(one.get_metadata("out_sharding")) == len(one.shape) for one in flat.values())
     found = flat[("transformer", "h", "attn", "c_attn", "weight")]
@@ -173,10 +181,10 @@ def test_losses_are_those_of_the_documentation() -> None:
     logits, labels, ones = jnp.array(LOGITS), jnp.array(LABELS), jnp.ones(3)
     for place in range(3):
         part = slice(place, place + 1)
-        assert losses.class_loss(logits[part], labels[part], ones[:1]) == pytest.approx(LOSSES[place], rel=1e-6)
-    found = losses.token_loss(lambda _, x: x, (), logits[None], labels[None])
+        assert loss.class_loss(logits[part], labels[part], ones[:1]) == pytest.approx(LOSSES[place], rel=1e-6)
+    found = loss.token_loss(lambda _, x: x, (), logits[None], labels[None])
     assert found / 3 == pytest.approx(0.637941406, rel=1e-6)
-    assert losses.score_loss(jnp.array([[1.0], [2.0]]), jnp.array([0.5, 4.0]), ones[:2]) == 4.25
+    assert loss.score_loss(jnp.array([[1.0], [2.0]]), jnp.array([0.5, 4.0]), ones[:2]) == 4.25
 
 
 def test_activations_are_those_of_the_documentation() -> None:

@@ -7,8 +7,8 @@ from threading import Event, Thread
 
 import pytest
 
-from jprep_flax import pace
-from jprep_flax.pace import Pace
+from jprep_flax.worker import throughput
+from jprep_flax.worker.throughput import ThroughputMeter
 
 
 class Step:
@@ -24,7 +24,7 @@ class Step:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [100.0]
-    monkeypatch.setattr(pace.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(throughput.time, "monotonic", lambda: now[0])
     return now
 
 
@@ -35,7 +35,7 @@ def over() -> Step:
 
 
 def test_time_between_two_steps_is_idle_and_compiling_is_told_apart(clock: list[float]) -> None:
-    with Pace(epoch=10) as counted:
+    with ThroughputMeter(epoch=10) as counted:
         clock[0] += 7
         counted.compiled(7.0)
         first = over()
@@ -54,7 +54,7 @@ def test_time_between_two_steps_is_idle_and_compiling_is_told_apart(clock: list[
 
 
 def test_the_host_is_one_step_ahead_and_no_further() -> None:
-    with Pace(epoch=10) as counted:
+    with ThroughputMeter(epoch=10) as counted:
         slow = Step()
         counted.begun(slow, 1)
 

@@ -10,11 +10,11 @@ import pytest
 
 from jprep.errors import ConfigError
 from jprep.train.backend import Host, Plan
-from jprep.train.rundir import read_job
+from jprep.train.run.directory import read_job
 from jprep_flax import backend
 from jprep_flax.backend import Flax
-from jprep_flax.layout import Layout
 from jprep_flax.options import Options
+from jprep_flax.planning.layout import Layout
 from tests.fakes.trained_run import trained_run
 
 CPU, GPUS = Host("python", 4, 8 << 30), Host("python", 4, 8 << 30, ("GPU", "GPU"), 1 << 30)
@@ -54,13 +54,15 @@ def test_without_an_accelerator_it_is_one_cpu(run: Path) -> None:
 def test_processes_divide_the_devices_and_a_launcher_starts_them(run: Path) -> None:
     found = plan(run, GPUS, processes=2, rows=2)
     assert (found.processes, found.machines, found.rows, found.accumulate) == (2, 1, 2, 2)
-    assert found.settings["devices"] == 1 and "jprep_flax.launching" in found.argv
+    assert found.settings["devices"] == 1 and "jprep_flax.worker.launcher" in found.argv
 
 
 def test_of_several_machines_each_has_a_process_and_the_plan_says_what_to_type_there(run: Path) -> None:
     found = plan(run, GPUS, processes=4, coordinator="10.0.0.1:9876")
     assert (found.processes, found.machines, found.rows) == (4, 4, 2) and "jprep_flax.worker" in found.argv
-    assert "NUMBER is 1 to 3" in found.notes[-1] and found.notes[-1].endswith(f"jprep.train.joining {run} NUMBER")
+    assert "NUMBER is 1 to 3" in found.notes[-1] and found.notes[-1].endswith(
+        f"jprep.train.launcher.multihost {run} NUMBER"
+    )
 
 
 @pytest.mark.parametrize(
@@ -145,7 +147,7 @@ def test_the_plan_says_what_mesh_it_is(run: Path) -> None:
 def test_a_device_that_jax_cannot_use_is_found(
     device: str, said: str, level: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backend, "python_of", lambda half, options=None: Path("python"))
+    monkeypatch.setattr(backend, "worker_python", lambda half, options=None: Path("python"))
     monkeypatch.setattr(backend, "_ask", lambda python: f"0.10 0.12 {said}")
     monkeypatch.setattr(backend, "accelerators", lambda: ["a GPU"])
     assert Flax().check(Options(device=device))[-1].level == level

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from jprep.train.events import curve, read_events
-from jprep.train.folds import read_folds
-from jprep.train.rundir import read_job
+from jprep.train.launcher.cross_validation import read_folds
+from jprep.train.run.directory import read_job
+from jprep.train.run.events import metric_curve, read_events
 from tests.conftest import ROOT
 
 RECIPE = ROOT / "data_recipes" / "bert-regression-flax.toml"
@@ -49,6 +49,8 @@ def test_each_fold_is_trained_measured_and_exported(folds: Path) -> None:
 def test_eight_devices_have_the_loss_of_one(folds: Path, tmp_path: Path) -> None:
     eight, _ = train(tmp_path, fold=1, backend__flax__devices=8)
     assert read_job(eight).fingerprint == read_folds(folds).jobs[1]
-    assert curve(read_events(eight))[1] == pytest.approx(curve(read_events(folds / "fold-1"))[1], rel=1e-5)
+    assert metric_curve(read_events(eight))[1] == pytest.approx(
+        metric_curve(read_events(folds / "fold-1"))[1], rel=1e-5
+    )
     measured = [event.figures["rmse"] for event in read_events(eight) if event.kind == "validation"]
     assert measured[-1] == pytest.approx(read_folds(folds).figures["rmse"].each[1], rel=1e-5)

@@ -6,16 +6,24 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jprep.train.job import OptimizerSection
-from jprep_flax.update import FIRST_SCALE, GOOD_STEPS, Kind, State, clipping, global_norm, updated
+from jprep.train.job.config import OptimizerConfig
+from jprep_flax.worker.optimizer import (
+    INITIAL_LOSS_SCALE,
+    LOSS_SCALE_GROWTH_INTERVAL,
+    StateArrays,
+    UpdateKind,
+    apply_update,
+    clip_factor,
+    global_norm,
+)
 
-SECTION = OptimizerSection(lr=0.1, beta1=0.9, beta2=0.999, eps=0.001, weight_decay=0.01, clip=0.0)
+SECTION = OptimizerConfig(lr=0.1, beta1=0.9, beta2=0.999, eps=0.001, weight_decay=0.01, clip=0.0)
 
 
-def state(*weights: float, scale: float = 1.0, good: int = 0) -> State:
+def state(*weights: float, scale: float = 1.0, good: int = 0) -> StateArrays:
     arrays = [jnp.float32(weight) for weight in weights]
     zeros = [jnp.zeros_like(array) for array in arrays]
-    return State(arrays, zeros, zeros, jnp.int32(0), jnp.float32(scale), jnp.int32(good))
+    return StateArrays(arrays, zeros, zeros, jnp.int32(0), jnp.float32(scale), jnp.int32(good))
 
 
 @pytest.mark.parametrize(
@@ -26,10 +34,10 @@ def state(*weights: float, scale: float = 1.0, good: int = 0) -> State:
         ("still", [0.5, 0.5, 0.5]),
     ],
 )
-def test_three_steps_of_adamw(kind: Kind, expected: list[float]) -> None:
+def test_three_steps_of_adamw(kind: UpdateKind, expected: list[float]) -> None:
     now, found = state(0.5), []
     for gradient in (0.3, -2.0, 0.01):
-        now, _, _ = updated(now, [jnp.float32(gradient)], jnp.float32(0.1), SECTION, [kind], moving=False)
+        now, _, _ = apply_update(now, [jnp.float32(gradient)], jnp.float32(0.1), SECTION, [kind], moving=False)
         found.append(float(now.weights[0]))
     assert found == pytest.approx(expected, abs=1e-7)
     assert int(now.updates) == 3
@@ -37,7 +45,7 @@ def test_three_steps_of_adamw(kind: Kind, expected: list[float]) -> None:
 
 def test_the_correction_is_exact_after_many_steps() -> None:
     now = state(0.5)._replace(updates=jnp.int32(49_999), m=[jnp.float32(0.1)], v=[jnp.float32(0.2)])
-    after, _, _ = updated(now, [jnp.float32(0.3)], jnp.float32(0.1), SECTION, ["stays large"], moving=False)
+    after, _, _ = apply_update(now, [jnp.float32(0.3)], jnp.float32(0.1), SECTION, ["stays large"], moving=False)
     m, v = 0.9 * 0.1 + 0.1 * 0.3, 0.999 * 0.2 + 0.001 * 0.3**2
     step = m / (1 - 0.9**50_000) / (np.sqrt(v / (1 - 0.999**50_000)) + 0.001)
     assert float(after.weights[0]) == pytest.approx(0.5 - 0.1 * step, abs=1e-7)
@@ -47,38 +55,38 @@ def test_a_gradient_is_clipped_by_its_global_norm() -> None:
     gradients = [jnp.array([3.0, 4.0]), jnp.array([12.0])]
     norm = global_norm(gradients)
     assert float(norm) == 13
-    clipped = np.concatenate([one * clipping(norm, 1.0) for one in gradients])
+    clipped = np.concatenate([one * clip_factor(norm, 1.0) for one in gradients])
     assert clipped.tolist() == pytest.approx([0.230769231, 0.307692308, 0.923076923], rel=1e-6)
 
 
 @pytest.mark.parametrize("clip", [0.0, 13.0, 20.0])
 def test_a_gradient_that_is_small_enough_is_left(clip: float) -> None:
-    assert float(clipping(jnp.float32(13), clip)) == 1
+    assert float(clip_factor(jnp.float32(13), clip)) == 1
 
 
 def test_what_is_not_trained_has_no_part_in_the_norm() -> None:
     gradients = [jnp.float32(5), jnp.float32(7)]
-    _, norm, _ = updated(state(1, 1), gradients, jnp.float32(0.1), SECTION, ["decays", "still"], moving=False)
+    _, norm, _ = apply_update(state(1, 1), gradients, jnp.float32(0.1), SECTION, ["decays", "still"], moving=False)
     assert float(norm) == 5
 
 
 def test_the_scale_of_the_loss_is_taken_out() -> None:
-    gradients = [jnp.float32(5 * FIRST_SCALE)]
-    after, norm, taken = updated(
-        state(1, scale=FIRST_SCALE), gradients, jnp.float32(0.1), SECTION, ["decays"], moving=True
+    gradients = [jnp.float32(5 * INITIAL_LOSS_SCALE)]
+    after, norm, taken = apply_update(
+        state(1, scale=INITIAL_LOSS_SCALE), gradients, jnp.float32(0.1), SECTION, ["decays"], moving=True
     )
     assert float(norm) == 5 and bool(taken)
     assert (float(after.scale), int(after.good)) == (2**16, 1)
 
 
 def test_a_scale_that_is_too_large_is_halved_and_nothing_is_changed() -> None:
-    now = state(1, scale=FIRST_SCALE, good=7)
-    after, _, taken = updated(now, [jnp.float32(np.inf)], jnp.float32(0.1), SECTION, ["decays"], moving=True)
+    now = state(1, scale=INITIAL_LOSS_SCALE, good=7)
+    after, _, taken = apply_update(now, [jnp.float32(np.inf)], jnp.float32(0.1), SECTION, ["decays"], moving=True)
     assert not taken and (float(after.scale), int(after.good), int(after.updates)) == (2**15, 0, 0)
     assert (float(after.weights[0]), float(after.m[0]), float(after.v[0])) == (1, 0, 0)
 
 
 def test_good_steps_double_the_scale() -> None:
-    now = state(1, scale=FIRST_SCALE, good=GOOD_STEPS - 1)
-    after, _, _ = updated(now, [jnp.float32(1)], jnp.float32(0.1), SECTION, ["decays"], moving=True)
+    now = state(1, scale=INITIAL_LOSS_SCALE, good=LOSS_SCALE_GROWTH_INTERVAL - 1)
+    after, _, _ = apply_update(now, [jnp.float32(1)], jnp.float32(0.1), SECTION, ["decays"], moving=True)
     assert (float(after.scale), int(after.good)) == (2**17, 0)

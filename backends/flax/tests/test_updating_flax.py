@@ -10,17 +10,17 @@ import msgspec
 import numpy as np
 import pytest
 
-from jprep.testing.backend_suite.bench import Bench
+from jprep.testing.backend_suite.runner import SuiteRunner
 from jprep.train.backend import Host
-from jprep.train.batches import Batches
-from jprep.train.job import Job
-from jprep.train.rundir import read_job
-from jprep.train.saved import Saved
-from jprep_flax.feeding import Feeder
-from jprep_flax.layout import Layout, lay_out
-from jprep_flax.mesh import Place
+from jprep.train.job.config import Job
+from jprep.train.run.checkpoint_files import CheckpointReader
+from jprep.train.run.directory import read_job
+from jprep.train.worker.batches import Batches
 from jprep_flax.options import Options
-from jprep_flax.updating import Updater
+from jprep_flax.planning.layout import Layout, choose_layout
+from jprep_flax.worker.data import BatchLoader
+from jprep_flax.worker.distributed import DistributedContext
+from jprep_flax.worker.train_state import TrainState
 
 HOST = Host("python", 2, 8 << 30)
 
@@ -31,10 +31,10 @@ class Trial:
     def __init__(self, run: Path, resume: Path | None = None, **options: Any) -> None:
         self.job: Job = read_job(run)
         chosen = Options(device="cpu", devices=jax.local_device_count(), **options)
-        self.layout: Layout = lay_out(self.job, chosen, HOST)
-        self.place = Place(self.layout)
-        self.updater = Updater(self.job, run, resume, self.place, self.layout, recompute=False)
-        self.feed, self.batches = Feeder(self.job, self.layout, self.place), Batches(run, self.job)
+        self.layout: Layout = choose_layout(self.job, chosen, HOST)
+        self.place = DistributedContext(self.layout)
+        self.updater = TrainState(self.job, run, resume, self.place, self.layout, recompute=False)
+        self.feed, self.batches = BatchLoader(self.job, self.layout, self.place), Batches(run, self.job)
 
     def step(self, number: int) -> float:
         fed = self.feed(self.batches.train.batch(number - 1))
@@ -53,15 +53,15 @@ class Trial:
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    return Bench(tmp_path_factory.mktemp("bench"), "flax", {"device": "cpu"})
+def bench(tmp_path_factory: pytest.TempPathFactory) -> SuiteRunner:
+    return SuiteRunner(tmp_path_factory.mktemp("bench"), "flax", {"device": "cpu"})
 
 
-def run_of(bench: Bench, case: str, **changes: Any) -> Path:
+def run_of(bench: SuiteRunner, case: str, **changes: Any) -> Path:
     return bench.prepare(case, **changes).run
 
 
-def test_nothing_is_compiled_after_the_first_step(bench: Bench) -> None:
+def test_nothing_is_compiled_after_the_first_step(bench: SuiteRunner) -> None:
     trial = Trial(run_of(bench, "roberta-mlm"))
     trial.step(1)
     before = _compilations()
@@ -69,14 +69,14 @@ def test_nothing_is_compiled_after_the_first_step(bench: Bench) -> None:
     assert trial.updater.compiled == 1 and _compilations() == before
 
 
-def test_labelled_rows_are_compiled_once_for_each_bucket(bench: Bench) -> None:
+def test_labelled_rows_are_compiled_once_for_each_bucket(bench: SuiteRunner) -> None:
     trial = Trial(run_of(bench, "roberta-regress", batch=4))
     trial.steps(1, 12)
     widths = {trial.batches.train.batch(number).input_ids.shape[1] for number in range(12)}
     assert trial.updater.compiled == len(widths) > 1
 
 
-def test_the_last_batch_of_validation_has_the_shape_of_all(bench: Bench) -> None:
+def test_the_last_batch_of_validation_has_the_shape_of_all(bench: SuiteRunner) -> None:
     trial = Trial(run_of(bench, "roberta-mlm"))
     shapes = {trial.feed(batch).rows.ids.shape for batch in trial.batches.validating(0, 1)}
     assert shapes == {(1, 8, 32)}
@@ -86,7 +86,7 @@ def test_the_last_batch_of_validation_has_the_shape_of_all(bench: Bench) -> None
     "before, after", [({}, {"fsdp": 4}), ({"tensor": 2}, {"rows": 1}), ({"fsdp": 2}, {"tensor": 2})]
 )
 def test_a_run_goes_on_on_another_mesh(
-    before: dict[str, int], after: dict[str, int], bench: Bench, tmp_path: Path
+    before: dict[str, int], after: dict[str, int], bench: SuiteRunner, tmp_path: Path
 ) -> None:
     run = run_of(bench, "roberta-mlm")
     whole = Trial(run, **before)
@@ -98,7 +98,7 @@ def test_a_run_goes_on_on_another_mesh(
     assert first[0] > expected[-1]
 
 
-def test_what_is_dropped_does_not_depend_on_the_mesh(bench: Bench) -> None:
+def test_what_is_dropped_does_not_depend_on_the_mesh(bench: SuiteRunner) -> None:
     run = run_of(bench, "gpt2-dropout")
     curves = [Trial(run, **options).steps(1, 4) for options in ({}, {"fsdp": 4}, {"tensor": 2})]
     for curve in curves[1:]:
@@ -107,14 +107,14 @@ def test_what_is_dropped_does_not_depend_on_the_mesh(bench: Bench) -> None:
     assert still != pytest.approx(curves[0], rel=1e-3)
 
 
-def test_devices_divide_the_work_however_weights_lie(bench: Bench) -> None:
+def test_devices_divide_the_work_however_weights_lie(bench: SuiteRunner) -> None:
     """Left alone, XLA has each device of `fsdp` go through all rows, with its part of every weight."""
     run = run_of(bench, "gpt2-dropout")
     whole, *divided = (Trial(run, **options).work() for options in ({}, {"fsdp": 4}, {"tensor": 2}))
     assert max(divided) < 1.05 * whole
 
 
-def test_a_snapshot_does_not_change_while_training_goes_on(bench: Bench, tmp_path: Path) -> None:
+def test_a_snapshot_does_not_change_while_training_goes_on(bench: SuiteRunner, tmp_path: Path) -> None:
     trial = Trial(run_of(bench, "gpt2-clm"))
     trial.steps(1, 2)
     snapshot = trial.updater.snapshot()
@@ -123,12 +123,12 @@ def test_a_snapshot_does_not_change_while_training_goes_on(bench: Bench, tmp_pat
     for name, tensor in snapshot.tensors.items():
         assert np.array_equal(tensor, kept[name]), name
     snapshot.write(tmp_path)
-    saved = Saved(tmp_path)
+    saved = CheckpointReader(tmp_path)
     assert saved.progress.updates == 2
     assert all(np.array_equal(saved.weights[name], kept[name]) for name in saved.weights)
 
 
-def test_what_is_not_trained_stays(bench: Bench) -> None:
+def test_what_is_not_trained_stays(bench: SuiteRunner) -> None:
     trial = Trial(run_of(bench, "roberta-mlm"))
     name = "roberta.embeddings.token_type_embeddings.weight"
     before = trial.updater.snapshot().tensors
@@ -140,11 +140,11 @@ def test_what_is_not_trained_stays(bench: Bench) -> None:
     assert not np.array_equal(before[other], after.tensors[other])
 
 
-def test_rows_that_fill_a_table_up_change_nothing_and_are_not_saved(bench: Bench, tmp_path: Path) -> None:
+def test_rows_that_fill_a_table_up_change_nothing_and_are_not_saved(bench: SuiteRunner, tmp_path: Path) -> None:
     run = run_of(bench, "gpt2-clm")
     plain, filled = Trial(run), Trial(run)
     layout = msgspec.structs.replace(filled.layout, vocabulary=384)
-    filled.updater = Updater(filled.job, run, None, Place(layout), layout, recompute=False)
+    filled.updater = TrainState(filled.job, run, None, DistributedContext(layout), layout, recompute=False)
     assert filled.steps(1, 5) == pytest.approx(plain.steps(1, 5), rel=1e-5)
     snapshot = filled.updater.snapshot()
     assert snapshot.tensors["transformer.wte.weight"].shape == (filled.job.model["vocab_size"], 32)

@@ -13,8 +13,8 @@ import jax
 import msgspec
 import pytest
 
-from jprep_flax import worker
-from jprep_flax.layout import Layout
+from jprep_flax.planning.layout import Layout
+from jprep_flax.worker import __main__ as worker
 from tests.fakes.trained_run import trained_run
 
 LAYOUT = Layout(
@@ -33,8 +33,8 @@ def test_what_does_not_fit_at_the_first_step_is_not_tried_again(
     def full(*_: Any, **__: Any) -> None:
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 80 GiB")
 
-    monkeypatch.setattr(worker, "Updater", full)
-    monkeypatch.setattr(worker, "joined", lambda *_, **__: contextlib.nullcontext())
+    monkeypatch.setattr(worker, "TrainState", full)
+    monkeypatch.setattr(worker, "join_processes", lambda *_, **__: contextlib.nullcontext())
     assert worker.main(arguments(trained_run(tmp_path, backend="flax"))) == 3
     assert "80 GiB" in (said := capsys.readouterr().err) and "fewer rows" in said
 
@@ -43,8 +43,8 @@ def test_another_error_of_the_devices_is_left_to_a_restart(tmp_path: Path, monke
     def lost(*_: Any, **__: Any) -> None:
         raise jax.errors.JaxRuntimeError("UNAVAILABLE: a link is down")
 
-    monkeypatch.setattr(worker, "Updater", lost)
-    monkeypatch.setattr(worker, "joined", lambda *_, **__: contextlib.nullcontext())
+    monkeypatch.setattr(worker, "TrainState", lost)
+    monkeypatch.setattr(worker, "join_processes", lambda *_, **__: contextlib.nullcontext())
     with pytest.raises(jax.errors.JaxRuntimeError, match="a link"):
         worker.main(arguments(trained_run(tmp_path, backend="flax")))
 

@@ -8,19 +8,25 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import msgspec
 
 from jprep.errors import ConfigError, JprepError
-from jprep.train.backend import Finding, Home, Host, MicroBatch, Plan, Target, own_home
-from jprep.train.environments import python_of
-from jprep.train.fitting import Kind, holds, rows_that_fit, smaller_batches, target_on
-from jprep.train.host import accelerators, tpus
-from jprep.train.job import Job
+from jprep.train.backend import Environment, Finding, Host, MicroBatchEstimate, Plan, Target, default_environment
+from jprep.train.job.config import Job
+from jprep.train.launcher.environments import worker_python
+from jprep.train.launcher.import_probe import probe_output
 from jprep.train.models import training_memory
-from jprep.train.probe import printed_by
-from jprep_torch import pjrt
+from jprep.train.planning.host import accelerators, tpu_count
+from jprep.train.planning.memory_fit import (
+    DeviceKind,
+    choose_micro_batch,
+    fits_memory,
+    make_target,
+    smaller_micro_batches,
+)
+from jprep_torch.planning import xla
 
-WHERE = "train.backend.torch"
+SECTION = "train.backend.torch"
 """The section of the options."""
 
-WAYS_OUT = {
+DEVICE_FIXES = {
     "GPU": 'device = "cpu" among the backend\'s options, or a PyTorch that is built for this GPU',
     "TPU": 'a machine with TPUs (v4 and later) and torch_tpu, or device = "xla"',
 }
@@ -82,7 +88,7 @@ class Layout(NamedTuple):
     shard: bool
     memory: int
     target: Target
-    smaller: tuple[MicroBatch, ...]
+    smaller: tuple[MicroBatchEstimate, ...]
     devices: int = 1
     hosts: int = 1
 
@@ -95,29 +101,29 @@ class Torch:
     distribution: ClassVar[str] = "jprep-torch"
     Options: ClassVar[type[Any]] = Options
 
-    def home(self, options: Any) -> Home:
+    def home(self, options: Any) -> Environment:
         """One for CPUs and GPUs; torch_xla and torch_tpu want a PyTorch for themselves."""
-        own = msgspec.structs.replace(own_home(self), also=(pjrt.HOME.name,))
-        return {"xla": pjrt.HOME, "tpu": pjrt.TPU_HOME}.get(options.device, own)
+        own = msgspec.structs.replace(default_environment(self), also=(xla.TORCH_XLA_ENVIRONMENT.name,))
+        return {"xla": xla.TORCH_XLA_ENVIRONMENT, "tpu": xla.TORCH_TPU_ENVIRONMENT}.get(options.device, own)
 
     def check(self, options: Any) -> list[Finding]:
         """What its environment holds, and whether the device that is asked for is there."""
         home = self.home(options)
         fix = f"jprep backends install {home.install} --restart"
         try:
-            versions = _ask(python_of(self, options), home.needs)
+            versions = _ask(worker_python(self, options), home.needs)
         except JprepError as error:
             return [Finding(error.what, "error", error.fix or fix)]
         torch, transformers, count = versions.split()
         what = f"PyTorch {torch}, transformers {transformers}"
         if options.device == "xla":
-            return [Finding(f"{what}, torch_xla, {tpus()} TPUs")]
+            return [Finding(f"{what}, torch_xla, {tpu_count()} TPUs")]
         kind = "TPU" if options.device == "tpu" else "GPU"
         found = [Finding(f"{what}, {count} {kind}s that it can use")]
         if count == "0" and (options.device in ("cuda", "tpu") or (options.device == "auto" and accelerators())):
-            elsewhere = options.memory and not (accelerators() or tpus())
+            elsewhere = options.memory and not (accelerators() or tpu_count())
             what = f"planned for another machine: this one has no {kind}" if elsewhere else f"PyTorch finds no {kind}"
-            found.append(Finding(what, "note" if elsewhere else "error", WAYS_OUT[kind]))
+            found.append(Finding(what, "note" if elsewhere else "error", DEVICE_FIXES[kind]))
         return found
 
     def plan(self, job: Job, run: Path, host: Host) -> Plan:
@@ -131,11 +137,11 @@ class Torch:
         layout = _layout(job, options, host, device)
         verb = ["train", str(run), "--rows", str(layout.rows), "--device", device]
         verb += ["--shard"] if layout.shard else []
-        verb += pjrt.flags(layout.devices, layout.hosts) if device == "xla" else []
-        env = environment(host, device, layout.processes, options.threads, deterministic=options.deterministic)
+        verb += xla.worker_flags(layout.devices, layout.hosts) if device == "xla" else []
+        env = worker_environment(host, device, layout.processes, options.threads, deterministic=options.deterministic)
         return Plan(
             argv=(host.python, *_launcher(device, layout.processes), "jprep_torch.worker", *verb),
-            env=env | (pjrt.variables(layout.devices) if device == "xla" else {}),
+            env=env | (xla.environment_variables(layout.devices) if device == "xla" else {}),
             processes=layout.processes * layout.hosts,
             machines=layout.hosts,
             rows=layout.rows // layout.hosts,
@@ -148,22 +154,22 @@ class Torch:
 
 
 def _ask(python: Path, needs: str) -> str:
-    return printed_by(python, _ABOUT.format(f"{needs}, " if needs else ""))
+    return probe_output(python, _ABOUT.format(f"{needs}, " if needs else ""))
 
 
 def _launcher(device: str, processes: int) -> list[str]:
     if device == "tpu" and processes > 1:
-        return ["-m", "jprep_torch.on_tpus", str(processes)]
-    return torchrun(processes)
+        return ["-m", "jprep_torch.worker.launcher", str(processes)]
+    return torchrun_command(processes)
 
 
 def _notes(device: str, layout: Layout, run: Path) -> tuple[str, ...]:
     if device == "tpu":
         return (f"{layout.processes} TPU devices by torch_tpu, a process on each; jprep was not tried with it yet",)
-    return pjrt.notes(run, layout.devices, layout.hosts) if device == "xla" else ()
+    return xla.plan_notes(run, layout.devices, layout.hosts) if device == "xla" else ()
 
 
-def torchrun(processes: int, port: int = 0) -> list[str]:
+def torchrun_command(processes: int, port: int = 0) -> list[str]:
     """What comes between the interpreter and the worker's module.
 
     Args:
@@ -176,7 +182,7 @@ def torchrun(processes: int, port: int = 0) -> list[str]:
     return ["-m", "torch.distributed.run", *where, "--nproc-per-node", str(processes), "-m"]
 
 
-def environment(host: Host, device: str, processes: int, threads: int, *, deterministic: bool) -> dict[str, str]:
+def worker_environment(host: Host, device: str, processes: int, threads: int, *, deterministic: bool) -> dict[str, str]:
     """The worker's variables.
 
     Args:
@@ -199,11 +205,11 @@ def environment(host: Host, device: str, processes: int, threads: int, *, determ
 
 def _layout(job: Job, options: Options, host: Host, device: str) -> Layout:
     processes, devices = _processes(job, options, host, device), 1
-    pjrt.check_hosts(options.hosts, device, WHERE)
-    if device in pjrt.COMPILED:
+    xla.check_hosts(options.hosts, device, SECTION)
+    if device in xla.XLA_DEVICES:
         _check_compiled(job, options, device)
     if device == "xla":
-        devices = pjrt.devices_of_xla(options.devices, options.hosts)
+        devices = xla.xla_device_count(options.devices, options.hosts)
     own = _own_rows(job, processes * devices)
     target = _target(options, host, device, processes * devices)
 
@@ -211,50 +217,50 @@ def _layout(job: Job, options: Options, host: Host, device: str) -> Layout:
         return _memory(job, options, device, rows, parts)
 
     def fits(rows: int, parts: int) -> bool:
-        return holds(target, takes(rows, parts)) is not False
+        return fits_memory(target, takes(rows, parts)) is not False
 
     whole = processes == 1 or device == "tpu"
     shard = options.shard == "yes" or (options.shard == "auto" and not whole and not fits(1, 1))
     parts = processes if shard else 1
-    rows = rows_that_fit(own, options.rows, lambda rows: fits(rows, parts), WHERE)
-    smaller = smaller_batches(own, rows, lambda fewer: takes(fewer, parts))
+    rows = choose_micro_batch(own, options.rows, lambda rows: fits(rows, parts), SECTION)
+    smaller = smaller_micro_batches(own, rows, lambda fewer: takes(fewer, parts))
     return Layout(processes, rows * devices, shard, takes(rows, parts), target, smaller, devices, options.hosts)
 
 
 def _target(options: Options, host: Host, device: str, devices: int) -> Target:
     """The devices that a plan is for: without TPUs, XLA's are played by the CPU and share its memory."""
-    tpu = device == "tpu" or (device == "xla" and tpus() > 0)
-    kind: Kind = "tpu" if tpu else "gpu" if device == "cuda" else "cpu"
-    return target_on(host, kind, per_host=devices // options.hosts, hosts=options.hosts, given=options.memory)
+    tpu = device == "tpu" or (device == "xla" and tpu_count() > 0)
+    kind: DeviceKind = "tpu" if tpu else "gpu" if device == "cuda" else "cpu"
+    return make_target(host, kind, per_host=devices // options.hosts, hosts=options.hosts, given=options.memory)
 
 
 def _check_compiled(job: Job, options: Options, device: str) -> None:
     if job.train.data or job.train.precision == "fp16":
         fix = "take another device for it, or the backend flax"
-        raise ConfigError(f"device {device} is for packed text in fp32 or bf16", where=f"{WHERE}.device", fix=fix)
+        raise ConfigError(f"device {device} is for packed text in fp32 or bf16", where=f"{SECTION}.device", fix=fix)
     if options.shard == "yes":
         fix = "leave it out, or take the backend flax, which divides them"
-        raise ConfigError(f"on device {device} weights are whole on each", where=f"{WHERE}.shard", fix=fix)
+        raise ConfigError(f"on device {device} weights are whole on each", where=f"{SECTION}.shard", fix=fix)
     if device == "xla" and (options.processes > 1 or options.compile):
-        fix = f"leave processes and compile as they are; {WHERE}.devices divides the batch"
-        raise ConfigError("XLA's devices have one process of a host", where=WHERE, fix=fix)
+        fix = f"leave processes and compile as they are; {SECTION}.devices divides the batch"
+        raise ConfigError("XLA's devices have one process of a host", where=SECTION, fix=fix)
 
 
 def _own_rows(job: Job, parts: int) -> int:
     """Rows of a global batch for each device or process."""
     batch = job.train.batch
     if batch % parts:
-        fix = f"take a multiple of {parts} as train.batch, or fewer processes or devices under {WHERE}"
+        fix = f"take a multiple of {parts} as train.batch, or fewer processes or devices under {SECTION}"
         what = f"a batch of {batch} rows cannot be divided among {parts} processes or devices"
-        raise ConfigError(what, where=WHERE, fix=fix)
+        raise ConfigError(what, where=SECTION, fix=fix)
     return batch // parts
 
 
 def _processes(job: Job, options: Options, host: Host, device: str) -> int:
     if min(options.processes, options.devices, options.rows, options.threads, options.memory) < 0:
         what = "processes, devices, rows, threads and memory are 0 or more"
-        raise ConfigError(what, where=WHERE, fix="0 lets jprep choose")
-    return options.processes or {"cuda": len(host.devices), "tpu": tpus()}.get(device) or 1
+        raise ConfigError(what, where=SECTION, fix="0 lets jprep choose")
+    return options.processes or {"cuda": len(host.devices), "tpu": tpu_count()}.get(device) or 1
 
 
 def _memory(job: Job, options: Options, device: str, rows: int, parts: int) -> int:

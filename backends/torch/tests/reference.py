@@ -17,11 +17,11 @@ import transformers
 from safetensors.torch import load_file
 
 from jprep.testing import backend_suite
-from jprep.testing.backend_suite.bench import Bench
-from jprep.testing.backend_suite.cases import CASES, GOLDEN, Golden, Goldens
-from jprep.train.batches import Batches
-from jprep.train.job import Job, OptimizerSection, ScheduleSection
-from jprep.train.rundir import INIT, read_job
+from jprep.testing.backend_suite.cases import CASES, GOLDEN, GoldenCurve, GoldenFile
+from jprep.testing.backend_suite.runner import SuiteRunner
+from jprep.train.job.config import Job, OptimizerConfig, ScheduleConfig
+from jprep.train.run.directory import INIT, read_job
+from jprep.train.worker.batches import Batches
 
 DIGITS = 12
 
@@ -60,7 +60,7 @@ def summed_loss(model: Any, task: str, batch: Any) -> tuple[torch.Tensor, int]:
     return -chances.gather(-1, labels[there][:, None]).sum(), int(there.sum())
 
 
-def rate(step: int, steps: int, peak: float, schedule: ScheduleSection) -> float:
+def rate(step: int, steps: int, peak: float, schedule: ScheduleConfig) -> float:
     """The learning rate."""
     warmup, floor = schedule.warmup, schedule.floor
     if step < warmup:
@@ -73,7 +73,7 @@ def rate(step: int, steps: int, peak: float, schedule: ScheduleSection) -> float
 class AdamW:
     """The optimizer of docs/training.md."""
 
-    def __init__(self, trained: dict[str, torch.nn.Parameter], section: OptimizerSection) -> None:
+    def __init__(self, trained: dict[str, torch.nn.Parameter], section: OptimizerConfig) -> None:
         self.trained, self.section, self.t = trained, section, 0
         self.m = {name: torch.zeros_like(w) for name, w in trained.items()}
         self.v = {name: torch.zeros_like(w) for name, w in trained.items()}
@@ -102,7 +102,7 @@ def validation_loss(model: Any, task: str, batches: Batches) -> float:
     return float(sum(loss for loss, _ in found)) / sum(count for _, count in found)
 
 
-def train(run: Path, dtype: torch.dtype = torch.float64) -> tuple[Golden, list[float]]:
+def train(run: Path, dtype: torch.dtype = torch.float64) -> tuple[GoldenCurve, list[float]]:
     """The curve of a run, and the norms of its gradients."""
     job = read_job(run)
     section, batches = job.train, Batches(run, job)
@@ -117,22 +117,22 @@ def train(run: Path, dtype: torch.dtype = torch.float64) -> tuple[Golden, list[f
         losses.append(mean.item())
         if not (step + 1) % section.validation.every_steps:
             validation[step + 1] = validation_loss(model, section.task, batches)
-    return Golden(losses, validation), norms
+    return GoldenCurve(losses, validation), norms
 
 
-def rounded(curve: Golden) -> Golden:
+def rounded(curve: GoldenCurve) -> GoldenCurve:
     """As it is written down."""
     figures = ((step, float(f"{loss:.{DIGITS}g}")) for step, loss in curve.validation.items())
-    return Golden([float(f"{loss:.{DIGITS}g}") for loss in curve.train], dict(figures))
+    return GoldenCurve([float(f"{loss:.{DIGITS}g}") for loss in curve.train], dict(figures))
 
 
 def main() -> None:
     """Write the golden curves."""
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(Path(folder), "torch", {})
+        bench = SuiteRunner(Path(folder), "torch", {})
         curves = {name: rounded(train(bench.prepare(name).run)[0]) for name in CASES}
     made_with = {"torch": torch.__version__.partition("+")[0], "transformers": transformers.__version__}
-    data = msgspec.json.format(msgspec.json.encode(Goldens(made_with, curves)), indent=1)
+    data = msgspec.json.format(msgspec.json.encode(GoldenFile(made_with, curves)), indent=1)
     (Path(backend_suite.__file__).parent / GOLDEN).write_bytes(data + b"\n")
 
 

@@ -15,11 +15,11 @@ import transformers
 
 from jprep.errors import InputError
 from jprep.train.exporting import export, weights
-from jprep.train.inference import Answer, FillMask, Generate, Judge
-from jprep.train.rundir import read_job
-from jprep.train.saved import Saved
-from jprep_torch import models
-from jprep_torch.answering import answer_to, load
+from jprep.train.inference.protocol import Classify, FillMask, Generate, Response
+from jprep.train.run.checkpoint_files import CheckpointReader
+from jprep.train.run.directory import read_job
+from jprep_torch.models import transformers_models
+from jprep_torch.worker.inference import load, predict
 from tests.fakes.trained_run import trained_run
 
 LOADERS = {
@@ -36,16 +36,20 @@ IDS = [9, 30, 31, 32, 8, 70, 71]
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
     """The checkpoint is copied by this process."""
-    monkeypatch.setattr(weights, "_run_worker", lambda name, run, checkpoint, folder: Saved(checkpoint).export(folder))
+    monkeypatch.setattr(
+        weights, "_run_worker", lambda name, run, checkpoint, folder: CheckpointReader(checkpoint).export(folder)
+    )
 
 
 def exported(folder: Path, task: str, kind: str, **more: Any) -> tuple[Path, Any]:
     """An export, and the checkpoint's model as the trainer builds it."""
     run = trained_run(folder, task, kind)
     job = read_job(run)
-    model = models.build(job.model, task)
-    tensors = Saved(run / "checkpoints" / "step-00000010").weights
-    models.load(model, models.names_of(model, job.model, task), tensors, lambda tensor, _: tensor)
+    model = transformers_models.build(job.model, task)
+    tensors = CheckpointReader(run / "checkpoints" / "step-00000010").weights
+    transformers_models.load(
+        model, transformers_models.weight_names(model, job.model, task), tensors, lambda tensor, _: tensor
+    )
     return export(run, **more), model.eval()
 
 
@@ -76,29 +80,29 @@ def test_half_precision_is_what_transformers_says_it_is(dtype: str, tmp_path: Pa
 def test_a_continuation_is_that_of_transformers(kind: str, tmp_path: Path) -> None:
     folder, _ = exported(tmp_path, "clm", kind)
     model = load(folder)
-    answer = answer_to(model, Generate(ids=IDS, tokens=12))
+    answer = predict(model, Generate(ids=IDS, tokens=12))
     row = torch.tensor([IDS])
     expected = model.generate(row, max_new_tokens=12, do_sample=False, eos_token_id=None, pad_token_id=0)
     assert answer.ids == expected[0, len(IDS) :].tolist()
     third = answer.ids[2]
-    ended = answer_to(model, Generate(ids=IDS, tokens=12, end=[third]))
+    ended = predict(model, Generate(ids=IDS, tokens=12, end=[third]))
     assert ended.ids == answer.ids[: answer.ids.index(third)]
-    never = answer_to(model, Generate(ids=IDS, tokens=12, never=answer.ids))
+    never = predict(model, Generate(ids=IDS, tokens=12, never=answer.ids))
     assert not set(never.ids) & set(answer.ids)
 
 
 def test_sampling_depends_on_the_seed_and_on_nothing_before(tmp_path: Path) -> None:
     model = load(exported(tmp_path, "clm", "gpt2")[0])
     request = Generate(ids=IDS, tokens=20, temperature=1.0, top_k=50, top_p=0.9)
-    first = answer_to(model, request)
-    other = answer_to(model, msgspec.structs.replace(request, seed=2))
-    assert answer_to(model, request) == first != other
+    first = predict(model, request)
+    other = predict(model, msgspec.structs.replace(request, seed=2))
+    assert predict(model, request) == first != other
 
 
 def test_masks_are_filled_by_probability(tmp_path: Path) -> None:
     folder, model = exported(tmp_path, "mlm", "roberta")
     ids = [0, 30, 408, 31, 408, 2]
-    answer = answer_to(load(folder), FillMask(ids=ids, mask=408, top=4))
+    answer = predict(load(folder), FillMask(ids=ids, mask=408, top=4))
     with torch.inference_mode():
         shares = model(input_ids=torch.tensor([ids])).logits[0, [2, 4]].softmax(-1)
     for guesses, share in zip(answer.masks, shares, strict=True):
@@ -109,17 +113,17 @@ def test_masks_are_filled_by_probability(tmp_path: Path) -> None:
 def test_classes_and_scores(tmp_path: Path) -> None:
     folder, model = exported(tmp_path / "a", "classify", "bert")
     types = [0, 0, 0, 1, 1, 1, 1]
-    answer = answer_to(load(folder), Judge(ids=IDS, token_types=types))
+    answer = predict(load(folder), Classify(ids=IDS, token_types=types))
     with torch.inference_mode():
         logits = model(input_ids=torch.tensor([IDS]), token_type_ids=torch.tensor([types])).logits[0]
     assert answer.scores == pytest.approx(logits.softmax(-1).tolist(), rel=1e-5)
     for wrong in ([0, 0, 0, 2, 1, 1, 1], [0, 1]):
         with pytest.raises(InputError, match="from 0 to below 2"):
-            answer_to(load(folder), Judge(ids=IDS, token_types=wrong))
+            predict(load(folder), Classify(ids=IDS, token_types=wrong))
     folder, model = exported(tmp_path / "b", "regress", "roberta")
     with torch.inference_mode():
         score = model(input_ids=torch.tensor([IDS])).logits[0]
-    assert answer_to(load(folder), Judge(ids=IDS)).scores == pytest.approx(score.tolist(), rel=1e-5)
+    assert predict(load(folder), Classify(ids=IDS)).scores == pytest.approx(score.tolist(), rel=1e-5)
 
 
 def test_the_worker_answers_line_by_line_and_survives_what_it_cannot_answer(tmp_path: Path) -> None:
@@ -129,7 +133,7 @@ def test_the_worker_answers_line_by_line_and_survives_what_it_cannot_answer(tmp_
     lines.append(msgspec.json.encode(FillMask(ids=[4] * 65, mask=4)))
     command = [sys.executable, "-m", "jprep_torch.worker", "infer", str(folder)]
     done = subprocess.run(command, input=b"\n".join(lines) + b"\n", capture_output=True, timeout=300)
-    answers = [msgspec.json.decode(line, type=Answer) for line in done.stdout.splitlines()]
+    answers = [msgspec.json.decode(line, type=Response) for line in done.stdout.splitlines()]
     assert done.returncode == 0, done.stderr
     assert [bool(answer.error) for answer in answers] == [False, True, True, True, False, True]
     assert answers[0] == answers[4] and len(answers[0].masks[0]) == 2

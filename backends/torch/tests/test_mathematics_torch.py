@@ -8,11 +8,18 @@ import pytest
 import torch
 from torch import nn
 
-from jprep.train.job import ModelSection, OptimizerSection
-from jprep.train.models import About, model_config
-from jprep_torch.losses import class_loss, score_loss, token_loss
-from jprep_torch.models import build
-from jprep_torch.update import FIRST_SCALE, GOOD_STEPS, Scale, adamw, global_norm, rescale
+from jprep.train.job.config import ModelConfig, OptimizerConfig
+from jprep.train.models import TokenizerInfo, model_config
+from jprep_torch.models.transformers_models import build
+from jprep_torch.worker.loss import class_loss, score_loss, token_loss
+from jprep_torch.worker.optimizer import (
+    INITIAL_LOSS_SCALE,
+    LOSS_SCALE_GROWTH_INTERVAL,
+    LossScale,
+    adamw,
+    global_norm,
+    unscale_and_clip,
+)
 
 LOGITS = [[1.0, 2.0, 3.0], [0.0, 0.0, 0.0], [2.0, 0.0, 1.0]]
 LABELS = [2, 1, 0]
@@ -37,7 +44,7 @@ def weight(values: list[float], *shape: int, gradient: list[float] | None = None
 def test_three_steps_of_adamw(dimensions: int, decay: float, expected: list[float]):
     only = weight([0.5], *[1] * dimensions)
     optimizer = adamw(
-        {"w": only}, {"w": only.shape}, OptimizerSection(lr=0.1, beta1=0.9, beta2=0.999, eps=0.001, weight_decay=decay)
+        {"w": only}, {"w": only.shape}, OptimizerConfig(lr=0.1, beta1=0.9, beta2=0.999, eps=0.001, weight_decay=decay)
     )
     found = []
     for gradient in (0.3, -2.0, 0.01):
@@ -51,7 +58,7 @@ def test_a_gradient_is_clipped_by_its_global_norm():
     weights = [weight([0, 0], gradient=[3, 4]), weight([0], gradient=[12])]
     norm = global_norm(weights)
     assert norm == 13
-    assert rescale(weights, norm, 1.0, 1.0) == 13
+    assert unscale_and_clip(weights, norm, 1.0, 1.0) == 13
     assert weights[0].grad.tolist() == pytest.approx([0.230769231, 0.307692308], rel=1e-6)
     assert weights[1].grad.tolist() == pytest.approx([0.923076923], rel=1e-6)
 
@@ -59,13 +66,13 @@ def test_a_gradient_is_clipped_by_its_global_norm():
 @pytest.mark.parametrize("clip", [0.0, 13.0, 20.0])
 def test_a_gradient_that_is_small_enough_is_left(clip: float):
     weights = [weight([0, 0], gradient=[3, 4]), weight([0], gradient=[12])]
-    rescale(weights, 13.0, clip, 1.0)
+    unscale_and_clip(weights, 13.0, clip, 1.0)
     assert torch.cat([one.grad for one in weights]).tolist() == [3, 4, 12]
 
 
 def test_the_scale_of_the_loss_is_taken_out_before_clipping():
     weights = [weight([0, 0], gradient=[3 * 1024, 4 * 1024])]
-    assert rescale(weights, 5 * 1024, 10.0, 1024.0) == 5
+    assert unscale_and_clip(weights, 5 * 1024, 10.0, 1024.0) == 5
     assert weights[0].grad.tolist() == [3, 4]
 
 
@@ -74,17 +81,17 @@ def test_a_weight_without_a_gradient_has_no_part_in_the_norm():
 
 
 def test_the_scale_is_halved_by_what_is_infinite_and_doubled_by_good_steps():
-    scale = Scale("fp16")
-    assert scale.factor == FIRST_SCALE == 2**16
+    scale = LossScale("fp16")
+    assert scale.factor == INITIAL_LOSS_SCALE == 2**16
     assert not scale.passes(math.inf) and scale.factor == 2**15
-    for _ in range(GOOD_STEPS):
+    for _ in range(LOSS_SCALE_GROWTH_INTERVAL):
         assert scale.factor == 2**15 and scale.passes(1.0)
         scale.after_update()
     assert scale.factor == 2**16
 
 
 def test_in_full_precision_no_scale_is_to_blame():
-    scale = Scale("fp32")
+    scale = LossScale("fp32")
     assert scale.passes(1.0) and scale.passes(math.nan) and scale.factor == 1
 
 
@@ -130,7 +137,7 @@ def test_no_token_has_no_loss():
 )
 def test_the_activation_is_the_familys(kind: str, expected: float):
     task = "clm" if kind == "gpt2" else "mlm"
-    config = model_config(ModelSection(preset=f"{kind}-tiny"), task, About(300, 32, 0, 2, 1))
+    config = model_config(ModelConfig(preset=f"{kind}-tiny"), task, TokenizerInfo(300, 32, 0, 2, 1))
     names = {"NewGELUActivation", "GELUActivation", "GELU"}
     found = [module for module in build(config, task).modules() if type(module).__name__ in names]
     assert found

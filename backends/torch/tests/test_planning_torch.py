@@ -12,9 +12,12 @@ import torch
 
 from jprep.errors import ConfigError
 from jprep.train.backend import Host, Plan
-from jprep.train.rundir import read_job
-from jprep_torch import backend, on_tpus, pjrt, worker
+from jprep.train.run.directory import read_job
+from jprep_torch import backend
 from jprep_torch.backend import Options, Torch
+from jprep_torch.planning import xla
+from jprep_torch.worker import __main__ as worker
+from jprep_torch.worker import launcher
 from tests.fakes.trained_run import trained_run
 
 CPU, GPUS = Host("python", 4, 8 << 30), Host("python", 4, 8 << 30, ("GPU", "GPU"), 1 << 30)
@@ -55,7 +58,7 @@ def test_what_does_not_fit_is_divided_but_for_its_copies_in_half_precision(run: 
 
 
 def test_xla_s_devices_have_one_process(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pjrt, "tpus", lambda: 0)
+    monkeypatch.setattr(xla, "tpu_count", lambda: 0)
     found = plan(run, CPU, device="xla", devices=4)
     assert (found.processes, found.rows, found.accumulate) == (1, 4, 1)
     assert (found.env["PJRT_DEVICE"], found.env["CPU_NUM_DEVICES"]) == ("CPU", "4")
@@ -66,26 +69,26 @@ def test_xla_s_devices_have_one_process(run: Path, monkeypatch: pytest.MonkeyPat
     ):
         with pytest.raises(ConfigError, match=said):
             plan(run, CPU, device="xla", **wrong)
-    monkeypatch.setattr(pjrt, "tpus", lambda: 4)
+    monkeypatch.setattr(xla, "tpu_count", lambda: 4)
     assert plan(run, CPU, device="xla").env["PJRT_DEVICE"] == "TPU"
 
 
 def test_xla_s_hosts_have_a_process_each(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pjrt, "tpus", lambda: 2)
+    monkeypatch.setattr(xla, "tpu_count", lambda: 2)
     found = plan(run, CPU, device="xla", hosts=2)
     assert (found.processes, found.machines, found.rows, found.accumulate) == (2, 2, 2, 1)
     assert {"--devices", "4", "--hosts", "2"} <= set(found.argv) and found.env["WORLD_SIZE"] == "1"
-    assert found.notes[-1].endswith(f"python -m jprep.train.joining {run} NUMBER")
+    assert found.notes[-1].endswith(f"python -m jprep.train.launcher.multihost {run} NUMBER")
     with pytest.raises(ConfigError, match="TPU slice"):
         plan(run, CPU, device="cpu", hosts=2)
 
 
 def test_each_device_of_torch_tpu_has_a_process(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend, "tpus", lambda: 4)
+    monkeypatch.setattr(backend, "tpu_count", lambda: 4)
     found = plan(run, CPU, device="tpu")
     assert (found.processes, found.rows) == (4, 1) and "not tried" in found.notes[0]
-    assert found.argv[:5] == ("python", "-m", "jprep_torch.on_tpus", "4", "jprep_torch.worker")
-    assert "jprep_torch.on_tpus" not in plan(run, CPU, device="tpu", processes=1).argv
+    assert found.argv[:5] == ("python", "-m", "jprep_torch.worker.launcher", "4", "jprep_torch.worker")
+    assert "jprep_torch.worker.launcher" not in plan(run, CPU, device="tpu", processes=1).argv
     assert plan(run, CPU, device="tpu", processes=1, memory=1e-6).rows == 1, "as many as fit the memory that is told"
     wrongs = (({"shard": "yes"}, "whole on each"), ({"hosts": 2}, "TPU slice"), ({"memory": -1}, "0 or more"))
     for wrong, said in wrongs:
@@ -96,7 +99,7 @@ def test_each_device_of_torch_tpu_has_a_process(run: Path, monkeypatch: pytest.M
 
 
 def test_more_tpus_than_there_are_is_no_start(capsys: pytest.CaptureFixture[str]) -> None:
-    assert on_tpus.main(["2", "jprep_torch.worker"]) == 3
+    assert launcher.main(["2", "jprep_torch.worker"]) == 3
     assert "the plan has 2" in (said := capsys.readouterr().err) and "fix:" in said
 
 
@@ -114,10 +117,10 @@ def test_workers_on_tpus_are_started_when_torch_tpu_is_ready(
     played = SimpleNamespace(distributed=SimpleNamespace(set_tpu_launch_env=prepare))
     monkeypatch.setattr(torch, "tpu", played, raising=False)
     monkeypatch.setattr(torch.accelerator, "device_count", lambda: 4)
-    monkeypatch.setattr(on_tpus, "torchrun", lambda words: ready.append(words))
-    assert on_tpus.main(["4", "jprep_torch.worker", "train"]) == 0
+    monkeypatch.setattr(launcher, "torchrun", lambda words: ready.append(words))
+    assert launcher.main(["4", "jprep_torch.worker", "train"]) == 0
     assert ready == [4, ["--standalone", "--nproc-per-node", "4", "-m", "jprep_torch.worker", "train"]]
-    assert on_tpus.main(["3", "jprep_torch.worker", "train"]) == 3 and len(ready) == 2
+    assert launcher.main(["3", "jprep_torch.worker", "train"]) == 3 and len(ready) == 2
     assert "no such topology" in capsys.readouterr().err
 
 
@@ -133,17 +136,17 @@ def test_some_devices_have_an_environment_of_their_own() -> None:
 def test_a_device_that_pytorch_cannot_use_is_found(
     device: str, gpus: str, level: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backend, "python_of", lambda half, options=None: Path("python"))
+    monkeypatch.setattr(backend, "worker_python", lambda half, options=None: Path("python"))
     monkeypatch.setattr(backend, "_ask", lambda python, needs: f"2.9 5.0 {gpus}")
     monkeypatch.setattr(backend, "accelerators", lambda: ["a GPU"])
     assert Torch().check(Options(device=device))[-1].level == level
 
 
 def test_a_plan_for_another_machine_is_no_error_of_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend, "python_of", lambda half, options=None: Path("python"))
+    monkeypatch.setattr(backend, "worker_python", lambda half, options=None: Path("python"))
     monkeypatch.setattr(backend, "_ask", lambda python, needs: "2.9 5.0 0")
     monkeypatch.setattr(backend, "accelerators", list)
-    monkeypatch.setattr(backend, "tpus", lambda: 0)
+    monkeypatch.setattr(backend, "tpu_count", lambda: 0)
     assert Torch().check(Options(device="cuda", memory=40))[-1].level == "note"
     assert Torch().check(Options(device="cuda"))[-1].level == "error"
 
@@ -155,7 +158,7 @@ def test_what_does_not_fit_at_the_first_step_is_not_tried_again(
         def __init__(self, *_: Any, **__: Any) -> None:
             raise torch.OutOfMemoryError("tried to allocate 80 GiB")
 
-    monkeypatch.setattr(worker, "Updater", Full)
+    monkeypatch.setattr(worker, "TrainState", Full)
     arguments = ["train", str(trained_run(tmp_path)), "--rows", "4", "--device", "cpu"]
     assert worker.main(arguments) == 3
     assert "80 GiB" in (said := capsys.readouterr().err) and "fewer rows" in said

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from jprep.testing.backend_suite.bench import Bench
-from jprep.train.events import read_events
+from jprep.testing.backend_suite.runner import SuiteRunner
+from jprep.train.run.events import read_events
 
 
 @pytest.mark.soak
 def test_four_processes_go_on_to_the_same_bits(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, "torch", {"device": "cpu", "threads": 1, "processes": 4})
+    bench = SuiteRunner(tmp_path, "torch", {"device": "cpu", "threads": 1, "processes": 4})
     short = {"steps": 8, "checkpoint": {"every_steps": 2}, "validation": {"every_steps": 0}}
     weights = []
     for fault in ({}, {"JPREP_FAILPOINT": "run.committed@2"}):

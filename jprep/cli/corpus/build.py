@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from jprep.cli.output import echo, next_steps
-from jprep.cli.paths import OUTPUT_PATH
-from jprep.cli.working import spare_threads, working
-from jprep.io.machine import cores
+from jprep.cli.common.execution import limit_blas_threads, open_executor
+from jprep.cli.common.output import echo, next_steps
+from jprep.cli.common.output_path import OUTPUT_PATH
+from jprep.io.machine import cpu_count
 
 _READERS = ("wikipedia", "cc100", "text", "jsonl", "parquet")
 
@@ -52,46 +52,46 @@ def build(
     jprep corpus build data_recipes/jawiki.toml
     jprep corpus build --wikipedia jawiki-latest-pages-articles-multistream.xml.bz2 -o corpus
     """
-    spare_threads()
+    limit_blas_threads()
+    from jprep.cli.common.next_commands import CommandContext, after_corpus
+    from jprep.cli.common.reader_hints import explain_reader_options
+    from jprep.cli.common.unused_options import refuse_unused
     from jprep.cli.corpus.stats import show
-    from jprep.cli.idle import refuse_idle
-    from jprep.cli.next_commands import Given, after_corpus
-    from jprep.cli.reader_options import reader_options_explained
     from jprep.corpus.build import build as build_corpus
     from jprep.corpus.build import output_directory
-    from jprep.engine.worker import spare_collections
+    from jprep.engine.worker import reduce_gc
 
     if output:
-        refuse_idle("-o says where the corpus goes", "work")
+        refuse_unused("-o says where the corpus goes", "work")
     if dry_run:
-        refuse_idle("--dry-run prints a plan and builds nothing", "as_json")
+        refuse_unused("--dry-run prints a plan and builds nothing", "as_json")
     plan = _recipe(recipe, inputs, segmenter, overrides)
     folder = output or work / plan.name / "corpus"
     if dry_run:
         output_directory(folder).check()
-        show_plan(plan, folder, workers or cores())
+        show_plan(plan, folder, workers or cpu_count())
         return
-    spare_collections()
-    with reader_options_explained(plan, recipe), working(workers, executor) as (place, progress):
+    reduce_gc()
+    with explain_reader_options(plan, recipe), open_executor(workers, executor) as (place, progress):
         manifest = build_corpus(plan, folder, place, progress, restart=restart)
     show(manifest, folder, as_json=as_json)
     if not as_json and manifest.totals:
-        given = Given(recipe, plan.name, overrides, work)
+        given = CommandContext(recipe, plan.name, overrides, work)
         next_steps(after_corpus(given, folder, manifest.totals, plan.tokenizer))
 
 
 def _recipe(path: Path | None, inputs: dict[str, tuple[str, ...]], segmenter: str | None, overrides: Any) -> Any:
     import msgspec
 
-    from jprep.corpus.recipe import decode_recipe, own_recipe
-    from jprep.pipeline.recipes import check_recipe, load_recipe
+    from jprep.corpus.config import decode_recipe, default_recipe
+    from jprep.pipeline.recipe import check_recipe, load_recipe
 
     named = any(inputs.values())
     if (path is None) != named:
         raise click.UsageError("give either a RECIPE or inputs such as --wikipedia DUMP")
     if path:
         return load_recipe(path, [*overrides, *([f"corpus.segmenter={segmenter}"] if segmenter else [])])
-    recipe = own_recipe({name: inputs[name] for name in _READERS}, segmenter or "jumandic")
+    recipe = default_recipe({name: inputs[name] for name in _READERS}, segmenter or "jumandic")
     made = decode_recipe(msgspec.to_builtins(recipe), overrides, where="the options")
     check_recipe(made, "the options")
     return made
@@ -99,15 +99,15 @@ def _recipe(path: Path | None, inputs: dict[str, tuple[str, ...]], segmenter: st
 
 def show_plan(recipe: Any, folder: Path, workers: int) -> None:
     """Print what would be built."""
-    from jprep.corpus.documents import OpenSteps
-    from jprep.corpus.recipe import step_name
-    from jprep.io.paths import expand, size_of
+    from jprep.corpus.config import step_name
+    from jprep.corpus.stages.read import CorpusSteps
+    from jprep.io.inputs.paths import expand_patterns, size_of
 
     corpus = recipe.corpus
-    OpenSteps(corpus, corpus.segmenter).close()  # what is misspelt or not installed is found out now
+    CorpusSteps(corpus, corpus.segmenter).close()  # what is misspelt or not installed is found out now
     echo(f"{recipe.name}: {folder} with {workers} workers")
     for source in corpus.sources:
-        paths = expand(source.paths)
+        paths = expand_patterns(source.paths)
         size = sum(size_of(path) or 0 for path in paths)
         reader = step_name(source.reader) + (f", its first {source.shards} shards" if source.shards else "")
         filters = corpus.filters_of(source)

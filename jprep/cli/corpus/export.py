@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
+from jprep.cli.common.output import content_stream, note
+from jprep.cli.common.output_path import OUTPUT_PATH
 from jprep.cli.corpus.stats import FOLDER
-from jprep.cli.output import note, product
-from jprep.cli.paths import OUTPUT_PATH
 
 
 @click.command()
@@ -24,16 +24,16 @@ def export(folder: Path, form: str, output: Path | None, limit: int | None) -> N
     words  the same with spaces between words, the form of published recipes; it loses the text's own spaces
     jsonl  whole documents; nothing is lost
     """
-    from jprep.corpus.corpus import Corpus
+    from jprep.corpus.api import Corpus
     from jprep.engine.output_directory import check_output_file
-    from jprep.io.atomic import atomic
+    from jprep.io.atomic import atomic_path
 
     if output is not None:
         check_output_file(output)
     corpus = Corpus(folder)
     if output is None:
-        corpus.export(product(), form, limit=limit)
+        corpus.export(content_stream(), form, limit=limit)
         return
-    with atomic(output.resolve()) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as out:
+    with atomic_path(output.resolve()) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as out:
         written = corpus.export(out, form, limit=limit)
     note(f"{written:,} documents in {output}")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from jprep.cli.output import echo, live, redraw
-from jprep.cli.paths import OUTPUT_PATH
+from jprep.cli.common.output import echo, live, redraw
+from jprep.cli.common.output_path import OUTPUT_PATH
 
 
 @click.command()
@@ -19,9 +19,9 @@ def fetch(recipe: Path, overrides: tuple[str, ...], folder: Path) -> None:
 
     A file is held against the mirror's checksum file where there is one, else its hash is recorded on the first fetch.
     """
-    from jprep.corpus.fetching.fetch import fetch as fetch_files
+    from jprep.corpus.download.fetch import fetch as fetch_files
     from jprep.errors import ConfigError
-    from jprep.pipeline.recipes import load_recipe
+    from jprep.pipeline.recipe import load_recipe
 
     files = [file for source in load_recipe(recipe, overrides).corpus.sources for file in source.files]
     if not files:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jprep.cli.output import echo, echo_json
+from jprep.cli.common.output import echo, echo_json
 from jprep.io.escaping import one_line
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from jprep.cli.common.output import echo, echo_json
 from jprep.cli.corpus.stats import AS_JSON, FOLDER
-from jprep.cli.output import echo, echo_json
 from jprep.io.escaping import one_line
 
 
@@ -16,7 +16,7 @@ from jprep.io.escaping import one_line
 @AS_JSON
 def verify(folder: Path, as_json: bool) -> None:
     """Check each file against its hash, and each document's words against its text."""
-    from jprep.corpus.corpus import Corpus
+    from jprep.corpus.api import Corpus
 
     corpus = Corpus(folder)
     damage = list(corpus.verify())

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
+from jprep.cli.common.output import echo, echo_json
+from jprep.cli.common.shell_command import shell_command
 from jprep.cli.corpus.stats import AS_JSON, FOLDER
-from jprep.cli.output import echo, echo_json
-from jprep.cli.program import command
 from jprep.io.escaping import one_line
 
 
@@ -20,7 +20,7 @@ def why(folder: Path, query: str, as_json: bool) -> None:
     """Say what became of all documents with this id, page number or title, and where they stand."""
     import msgspec
 
-    from jprep.corpus.corpus import Corpus
+    from jprep.corpus.api import Corpus
     from jprep.corpus.document import Document
     from jprep.errors import ConfigError
 
@@ -35,6 +35,6 @@ def why(folder: Path, query: str, as_json: bool) -> None:
             rejected = f"was rejected by {item.step}: {item.reason}  {item.excerpt!r}"
             echo(one_line(f"{item.id}  {item.title}  {rejected}  ({where})"))
     if not found:
-        lists = command("corpus", "export", folder, "--format", "jsonl")
+        lists = shell_command("corpus", "export", folder, "--format", "jsonl")
         fix = f"give it exactly as it is in the output of:  {lists}"
         raise ConfigError(f"no document has the id, page number or title {query!r}", where=str(folder), fix=fix)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
+from jprep.cli.common.output import echo, note
+from jprep.cli.common.output_path import OUTPUT_PATH
 from jprep.cli.corpus.stats import FOLDER
-from jprep.cli.output import echo, note
-from jprep.cli.paths import OUTPUT_PATH
 
 
 @click.command()
@@ -34,15 +34,15 @@ def export(folder: Path, form: str, output: Path, tokenizer: Path | None, **opti
     """
     # numpy would start a thread a core for linear algebra that nothing here does.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from jprep.cli.progress import watched
-    from jprep.dataset.exports import export as write
-    from jprep.dataset.exports import read_export
-    from jprep.dataset.exports.writing import Options
+    from jprep.cli.common.progress import show_progress
+    from jprep.dataset.exports import export_dataset as write
+    from jprep.dataset.exports import read_export_manifest
+    from jprep.dataset.exports.base import ExportOptions
 
-    with watched() as progress:
-        paths = write(folder, tokenizer, form, output, Options(**options), progress)  # type: ignore[arg-type]
+    with show_progress() as progress:
+        paths = write(folder, tokenizer, form, output, ExportOptions(**options), progress)  # type: ignore[arg-type]
     for path in paths:
         echo(str(path))
-    for split in read_export(output).splits:
+    for split in read_export_manifest(output).splits:
         if split.left_out:
             note(f"{split.left_out:,} tokens at the end of {split.name} fill no row")

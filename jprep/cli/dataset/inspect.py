@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jprep.cli.common.output import echo, echo_json
 from jprep.cli.corpus.stats import AS_JSON, FOLDER, table
-from jprep.cli.output import echo, echo_json
 from jprep.io.escaping import one_line
 
 if TYPE_CHECKING:
-    from jprep.dataset.spec import Dataset
+    from jprep.dataset.manifest import DatasetManifest
 
 
 @click.command()
@@ -37,13 +37,13 @@ def inspect(
     as_json: bool,
 ) -> None:
     """What a dataset holds; or where one of its tokens, or documents, came from. Numbers begin at 0."""
-    from jprep.cli.idle import refuse_idle
-    from jprep.dataset.spec import read_dataset
+    from jprep.cli.common.unused_options import refuse_unused
+    from jprep.dataset.manifest import read_dataset
 
     if token is not None and document is not None:
         raise click.UsageError("give either --token or --document")
     if token is None and document is None:
-        refuse_idle("it is for --token and --document", "split", "corpus", "tokenizer")
+        refuse_unused("it is for --token and --document", "split", "corpus", "tokenizer")
     dataset = read_dataset(folder)
     if token is None and document is None:
         show(dataset, folder, as_json=as_json)
@@ -57,20 +57,20 @@ def inspect(
 
 def _found(
     folder: Path,
-    dataset: Dataset,
+    dataset: DatasetManifest,
     asked: tuple[str, int | None, int | None],
     given: tuple[Path | None, Path | None],
 ) -> dict[str, Any]:
     """Return all that is known of a token or a document; without its corpus or its tokenizer that is less."""
     import msgspec
 
-    from jprep.dataset.lineage import find_corpus, find_tokenizer, origin_of, place_of, text_around
+    from jprep.dataset.lineage import find_corpus, find_origin, find_tokenizer, locate_document, text_around
 
     split, token, document = asked
-    place = place_of(folder, split, token=token, document=document)
+    place = locate_document(folder, split, token=token, document=document)
     found: dict[str, Any] = msgspec.to_builtins(place)
     if corpus := given[0] or find_corpus(folder, dataset):
-        found |= {"origin": msgspec.to_builtins(origin_of(dataset, place, corpus))}
+        found |= {"origin": msgspec.to_builtins(find_origin(dataset, place, corpus))}
     if tokenizer := given[1] or find_tokenizer(folder, dataset):
         shown = place.tokens[0] if token is None else token
         texts = text_around(folder, dataset, place, shown, tokenizer)
@@ -78,7 +78,7 @@ def _found(
     return found
 
 
-def _show_found(found: dict[str, Any], dataset: Dataset) -> None:
+def _show_found(found: dict[str, Any], dataset: DatasetManifest) -> None:
     first, end = found["tokens"]
     origin, text = found.get("origin"), found.get("text")
     echo(f"document  {found['document']:,} of {found['split']}, tokens {first:,} to {end - 1:,}")
@@ -102,13 +102,13 @@ def _show_found(found: dict[str, Any], dataset: Dataset) -> None:
         echo(f"for its text, give {_option('tokenizer', dataset)}")
 
 
-def _option(kind: str, dataset: Dataset) -> str:
+def _option(kind: str, dataset: DatasetManifest) -> str:
     """Return which corpus or tokenizer to name: none near the dataset has the fingerprint of its own."""
     called = f" {dataset.name!r}" if kind == "corpus" else ""
     return f"--{kind} DIR: none nearby is the {kind}{called} with fingerprint {dataset.made_from[kind]['fingerprint']}"
 
 
-def show(dataset: Dataset, folder: Path, *, as_json: bool) -> None:
+def show(dataset: DatasetManifest, folder: Path, *, as_json: bool) -> None:
     """Print what a dataset holds."""
     import msgspec
 
@@ -128,9 +128,9 @@ def show(dataset: Dataset, folder: Path, *, as_json: bool) -> None:
     echo(f"\n{one_line(dataset.signature)}")
 
 
-def _figures(dataset: Dataset, folder: Path) -> dict[str, float]:
+def _figures(dataset: DatasetManifest, folder: Path) -> dict[str, float]:
     """Sizes on disk, and by byte of text."""
-    from jprep.dataset.spec import stored_size
+    from jprep.dataset.manifest import stored_size
 
     text = sum(dataset.counts[f"{split.name}.bytes"] for split in dataset.splits)
     disk = sum(stored_size(folder, split) for split in dataset.splits)

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from jprep.cli.common.execution import limit_blas_threads, open_executor
+from jprep.cli.common.output import echo, next_steps
+from jprep.cli.common.output_path import OUTPUT_PATH
 from jprep.cli.corpus.stats import AS_JSON
-from jprep.cli.output import echo, next_steps
-from jprep.cli.paths import OUTPUT_PATH
-from jprep.cli.working import spare_threads, working
-from jprep.io.machine import cores
+from jprep.io.machine import cpu_count
 
 if TYPE_CHECKING:
-    from jprep.corpus.corpus import Corpus
-    from jprep.corpus.recipe import Recipe
-    from jprep.dataset.pack import Plan
-    from jprep.dataset.spec import DatasetConfig
+    from jprep.corpus.api import Corpus
+    from jprep.corpus.config import Recipe
+    from jprep.dataset.manifest import DatasetConfig
+    from jprep.dataset.pack import PackPlan
 
 
 @click.command()
@@ -57,16 +57,16 @@ def pack(
     jprep dataset pack data_recipes/jawiki.toml
     jprep dataset pack work/jawiki/corpus --tokenizer work/jawiki/tokenizer -o dataset
     """
-    spare_threads()
+    limit_blas_threads()
+    from jprep.cli.common.next_commands import CommandContext, after_dataset
+    from jprep.cli.common.unused_options import refuse_unused
     from jprep.cli.dataset.inspect import show
-    from jprep.cli.idle import refuse_idle
-    from jprep.cli.next_commands import Given, after_dataset
-    from jprep.dataset.pack import Plan, output_directory
+    from jprep.dataset.pack import PackPlan, dataset_directory
     from jprep.dataset.pack import pack as pack_corpus
-    from jprep.io.names import check_name
+    from jprep.io.safe_names import check_name
 
     if dry_run:
-        refuse_idle("--dry-run prints a plan and packs nothing", "as_json")
+        refuse_unused("--dry-run prints a plan and packs nothing", "as_json")
     packed, recipe, config = _inputs(source, corpus, work, overrides)
     from_recipe = source.suffix == ".toml"
     name, trains = recipe.name if from_recipe else packed.manifest.name, from_recipe and bool(recipe.train)
@@ -74,14 +74,14 @@ def pack(
         check_name(name, what="an output", where=f"{source}: name", fix="give --tokenizer and -o")
     place, folder = tokenizer or work / name / "tokenizer", output or work / name / "dataset"
     if dry_run:
-        output_directory(folder).check()
-        _show_plan(Plan(packed, place, config), folder, workers or cores())
+        dataset_directory(folder).check()
+        _show_plan(PackPlan(packed, place, config), folder, workers or cpu_count())
         return
-    with working(workers, executor) as (running, progress):
+    with open_executor(workers, executor) as (running, progress):
         dataset = pack_corpus(packed, place, config, folder, running, progress, restart=restart)
     show(dataset, folder, as_json=as_json)
     if not as_json:
-        given = Given(source if trains else None, name, overrides, work)
+        given = CommandContext(source if trains else None, name, overrides, work)
         next_steps(after_dataset(given, place, folder, trains=trains))
 
 
@@ -89,11 +89,11 @@ def _inputs(
     source: Path, corpus: Path | None, work: Path, overrides: tuple[str, ...]
 ) -> tuple[Corpus, Recipe, DatasetConfig]:
     """Return the corpus, the recipe, and how the corpus is packed."""
-    from jprep.corpus.corpus import Corpus
-    from jprep.corpus.recipe import decode_recipe
-    from jprep.dataset.spec import dataset_config
-    from jprep.pipeline.places import finished
-    from jprep.pipeline.recipes import check_recipe, load_recipe
+    from jprep.corpus.api import Corpus
+    from jprep.corpus.config import decode_recipe
+    from jprep.dataset.manifest import dataset_config
+    from jprep.pipeline.output_paths import find_finished
+    from jprep.pipeline.recipe import check_recipe, load_recipe
 
     if source.suffix != ".toml":
         if corpus:
@@ -103,11 +103,11 @@ def _inputs(
         check_recipe(recipe, "the options")
         return packed, recipe, dataset_config(recipe.dataset, "[dataset]")
     recipe = load_recipe(source, overrides)
-    place = finished("corpus", recipe, source, work, corpus)
+    place = find_finished("corpus", recipe, source, work, corpus)
     return Corpus(place), recipe, dataset_config(recipe.dataset, "[dataset]")
 
 
-def _show_plan(plan: Plan, folder: Path, workers: int) -> None:
+def _show_plan(plan: PackPlan, folder: Path, workers: int) -> None:
     totals, card, share = plan.corpus.manifest.totals, plan.tokenizer.card, plan.config.validation
     echo(f"{plan.corpus.manifest.name}: {folder} with {workers} workers")
     echo(f"  encode  {totals['documents']:,} documents, {totals['bytes']:,} bytes of text")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jprep.cli.output import echo, echo_json
+from jprep.cli.common.output import echo, echo_json
 
 if TYPE_CHECKING:
     from jprep.tokenizer.evaluation import Scores

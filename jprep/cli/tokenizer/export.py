@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
+from jprep.cli.common.output import echo
+from jprep.cli.common.output_path import OUTPUT_PATH
 from jprep.cli.corpus.stats import FOLDER
-from jprep.cli.output import echo
-from jprep.cli.paths import OUTPUT_PATH
 
 
 @click.command()
@@ -24,7 +24,7 @@ def export(folder: Path, form: str, output: Path) -> None:
     gpt2           vocab.json and merges.txt (byte-bpe)
     sentencepiece  spm.model and spm.vocab (bpe, unigram)
     """
-    from jprep.tokenizer.export import export as write
+    from jprep.tokenizer.export import export_tokenizer as write
 
     for path in write(folder, form, output):
         echo(str(path))

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jprep.cli.common.execution import limit_blas_threads, open_executor
+from jprep.cli.common.output import echo, echo_json, next_steps
+from jprep.cli.common.output_path import OUTPUT_PATH
 from jprep.cli.corpus.stats import AS_JSON, table
-from jprep.cli.output import echo, echo_json, next_steps
-from jprep.cli.paths import OUTPUT_PATH
-from jprep.cli.working import spare_threads, working
 from jprep.io.escaping import one_line
 
 if TYPE_CHECKING:
-    from jprep.corpus.recipe import Recipe
-    from jprep.tokenizer.card import Card
-    from jprep.tokenizer.material import Material
+    from jprep.corpus.config import Recipe
+    from jprep.tokenizer.card import TokenizerCard
+    from jprep.tokenizer.training_data import TrainingData
 
 _BOUNDARIES = "tokenizer.boundaries="
 _KEYS = ("model", "vocab_size", "alphabet", "boundaries", "special")
@@ -67,23 +67,23 @@ def train(
     jprep tokenizer train data_recipes/jawiki.toml
     jprep tokenizer train work/jawiki/corpus -o tokenizer --model unigram --vocab-size 32000
     """
-    spare_threads()
-    from jprep.cli.next_commands import Given, after_tokenizer
-    from jprep.cli.reader_options import reader_options_explained
-    from jprep.tokenizer.spec import tokenizer_config
+    limit_blas_threads()
+    from jprep.cli.common.next_commands import CommandContext, after_tokenizer
+    from jprep.cli.common.reader_hints import explain_reader_options
+    from jprep.tokenizer.config import tokenizer_config
     from jprep.tokenizer.train import train as train_tokenizer
 
     recipe = _recipe(inputs, options)
     config = tokenizer_config(recipe.tokenizer, "[tokenizer]")
     folder = output or work / recipe.name / "tokenizer"
     file = Path(inputs[0]) if _is_recipe(inputs) else None
-    with reader_options_explained(recipe, file), working(workers, executor) as (running, progress):
+    with explain_reader_options(recipe, file), open_executor(workers, executor) as (running, progress):
         material = _material(inputs, recipe, options, folder, work)
         with _options_explained():
             card = train_tokenizer(material, config, folder, running, progress, restart=restart)
     show(card, folder, as_json=as_json)
     if material.corpus and not as_json:
-        called = Given(file, recipe.name, options["overrides"], work)
+        called = CommandContext(file, recipe.name, options["overrides"], work)
         next_steps(after_tokenizer(called, material.corpus, folder, recipe.dataset))
 
 
@@ -105,8 +105,8 @@ def _recipe(inputs: tuple[str, ...], options: dict[str, Any]) -> Recipe:
     """The recipe that is named, or one that says how files become a corpus."""
     import msgspec
 
-    from jprep.corpus.recipe import DedupConfig, decode_recipe, own_recipe
-    from jprep.pipeline.recipes import check_recipe, load_recipe
+    from jprep.corpus.config import DedupConfig, decode_recipe, default_recipe
+    from jprep.pipeline.recipe import check_recipe, load_recipe
 
     _refuse_idle(inputs, options)
     given = {key: options[key] for key in _KEYS if options[key] is not None and options[key] != ()}
@@ -115,7 +115,7 @@ def _recipe(inputs: tuple[str, ...], options: dict[str, Any]) -> Recipe:
     files = {} if _is_corpus(inputs) or options["counts"] else _by_reader(inputs)
     if not files and any(setting.startswith("corpus.") for setting in options["overrides"]):
         raise click.UsageError("there is no corpus to build here, so nothing of it can be set")
-    own = own_recipe(files, options["segmenter"] or ("none" if _needs_no_words(options) else "jumandic"))
+    own = default_recipe(files, options["segmenter"] or ("none" if _needs_no_words(options) else "jumandic"))
     corpus = msgspec.structs.replace(own.corpus, dedup=DedupConfig(documents=False))  # a text given twice counts twice
     raw = msgspec.to_builtins(msgspec.structs.replace(own, name=_name(inputs), corpus=corpus))
     recipe = decode_recipe(raw, options["overrides"], where="the options")
@@ -138,19 +138,21 @@ def _refuse_idle(inputs: tuple[str, ...], options: dict[str, Any]) -> None:
         raise click.UsageError("--corpus is for a RECIPE")
 
 
-def _material(inputs: tuple[str, ...], recipe: Recipe, options: dict[str, Any], folder: Path, work: Path) -> Material:
-    from jprep.corpus.corpus import Corpus
+def _material(
+    inputs: tuple[str, ...], recipe: Recipe, options: dict[str, Any], folder: Path, work: Path
+) -> TrainingData:
+    from jprep.corpus.api import Corpus
     from jprep.engine.output_kinds import HASH_CACHE
-    from jprep.pipeline.places import finished
-    from jprep.tokenizer.material import OfCorpus, OfCounts, OfInputs
+    from jprep.pipeline.output_paths import find_finished
+    from jprep.tokenizer.training_data import CorpusTrainingData, InputTrainingData, WordCountTrainingData
 
     if options["counts"]:
-        return OfCounts(Path(inputs[0]))
+        return WordCountTrainingData(Path(inputs[0]))
     if _is_corpus(inputs):
-        return OfCorpus(Corpus(inputs[0]))
+        return CorpusTrainingData(Corpus(inputs[0]))
     if not _is_recipe(inputs):
-        return OfInputs(recipe, folder / HASH_CACHE)
-    return OfCorpus(Corpus(finished("corpus", recipe, Path(inputs[0]), work, options["corpus"])))
+        return InputTrainingData(recipe, folder / HASH_CACHE)
+    return CorpusTrainingData(Corpus(find_finished("corpus", recipe, Path(inputs[0]), work, options["corpus"])))
 
 
 def _needs_no_words(options: dict[str, Any]) -> bool:
@@ -177,8 +179,8 @@ def _by_reader(inputs: tuple[str, ...]) -> dict[str, list[str]]:
 
 def _name(inputs: tuple[str, ...]) -> str:
     """What the tokenizer is called: as its input is."""
-    from jprep.corpus.corpus import Corpus
-    from jprep.io.names import name_problem
+    from jprep.corpus.api import Corpus
+    from jprep.io.safe_names import name_problem
 
     if _is_corpus(inputs):
         name = Corpus(inputs[0]).manifest.name
@@ -187,7 +189,7 @@ def _name(inputs: tuple[str, ...]) -> str:
     return "corpus" if name_problem(name) else name
 
 
-def show(card: Card, folder: Path, *, as_json: bool) -> None:
+def show(card: TokenizerCard, folder: Path, *, as_json: bool) -> None:
     """Print what a tokenizer is, and how it scores."""
     if as_json:
         names = ("name", "signature", "fingerprint", "counts", "figures")

@@ -14,7 +14,7 @@ import msgspec
 
 from jprep.corpus.dedup.hashes import WHOLE, BucketStage, between, mapped
 from jprep.engine.stage import Output, Result, Task
-from jprep.io.atomic import sha256_of, write_atomic
+from jprep.io.atomic import file_sha256, write_atomic
 
 DROPS = "drops"
 
@@ -60,7 +60,7 @@ class ExactDedup(BucketStage):
         drops = _repeats(*self._buckets.records(task.payload, root))
         path = f"{self._folder}{DROPS}/{task.id}"
         write_atomic(root / path, drops.tobytes())
-        return Result([Output(path, len(drops), sha256_of(root / path))])
+        return Result([Output(path, len(drops), file_sha256(root / path))])
 
 
 def _repeats(records: Any, shards: Any) -> Any:

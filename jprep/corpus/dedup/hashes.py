@@ -12,7 +12,7 @@ import xxhash
 
 from jprep.corpus.document import Document
 from jprep.engine.stage import Output, Stage, Task
-from jprep.io.atomic import sha256_of, write_atomic
+from jprep.io.atomic import file_sha256, write_atomic
 
 HASHES = "hashes"
 WHOLE = -1
@@ -50,7 +50,7 @@ class HashFile:
         order = np.lexsort((records["line"], records["row"], records["low"], records["high"]))
         # Not numpy's `tofile`: on a full disk it writes less, and says nothing.
         write_atomic(root / path, records[order].tobytes())
-        return Output(path, len(records), sha256_of(root / path))
+        return Output(path, len(records), file_sha256(root / path))
 
 
 class HashWriter(HashFile):

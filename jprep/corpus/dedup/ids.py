@@ -13,8 +13,8 @@ from jprep.corpus.document import Document
 from jprep.corpus.store import read_rows
 from jprep.engine.fingerprint import fingerprint
 from jprep.engine.stage import Output, Receipt, Result, Stage, Task
-from jprep.io.atomic import sha256_of, write_atomic
-from jprep.io.verified import read_verified
+from jprep.io.atomic import file_sha256, write_atomic
+from jprep.io.verified_files import read_verified
 
 REPEATED = "repeated"
 
@@ -107,7 +107,7 @@ class FindRepeatedIds(BucketStage):
             return Result([])
         path = f"{self._folder}{REPEATED}/{task.id}"
         write_atomic(root / path, msgspec.json.encode(found))
-        return Result([Output(path, len(found), sha256_of(root / path))])
+        return Result([Output(path, len(found), file_sha256(root / path))])
 
 
 def _fields(files: Sequence[Output]) -> dict[str, Any]:

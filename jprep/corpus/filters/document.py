@@ -16,7 +16,7 @@ from jprep.corpus.filters.profile import profile
 from jprep.corpus.step import Count, Filter, Share, StepConfig
 
 
-class Length(Filter):
+class LengthFilter(Filter):
     """Rejects what is too short or too long: `too_short`, `too_long`, `few_sentences`."""
 
     name = "length"
@@ -53,7 +53,7 @@ def _sentences(doc: Document) -> int:
     return marked.count(SENTENCE) + sum(1 for paragraph in marked.split("\n") if paragraph)
 
 
-class Japanese(Filter):
+class JapaneseFilter(Filter):
     """Rejects what is not Japanese: `few_kana` (Chinese, lists of names) and `foreign` (other scripts, code)."""
 
     name = "japanese"
@@ -78,7 +78,7 @@ class Japanese(Filter):
         return KEEP if counts.kana >= self.config.min_kana * counts.visible else Verdict(False, "few_kana")
 
 
-class Symbols(Filter):
+class SymbolFilter(Filter):
     """Rejects what is mostly signs: `symbols`, `punctuation` and `digits`."""
 
     name = "symbols"
@@ -107,7 +107,7 @@ class Symbols(Filter):
         return KEEP if counts.digit <= config.max_digits * counts.visible else Verdict(False, "digits")
 
 
-class Urls(Filter):
+class UrlFilter(Filter):
     """Rejects lists of links: `urls`."""
 
     name = "urls"

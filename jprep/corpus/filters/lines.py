@@ -8,7 +8,7 @@ from jprep.corpus.document import KEEP, Document, Verdict
 from jprep.corpus.step import Count, Filter, Share, StepConfig
 
 
-class SentenceEnd(Filter):
+class SentenceEndFilter(Filter):
     """Finds what is no running text, such as menus and lists, by lines that end no sentence: `no_sentence_end`."""
 
     name = "sentence_end"
@@ -49,7 +49,7 @@ class SentenceEnd(Filter):
         return Verdict(True, "no_sentence_end", tuple(unended)) if ended else Verdict(False, "no_sentence_end")
 
 
-class RepeatedLines(Filter):
+class RepeatedLinesFilter(Filter):
     """Finds documents that say the same line again and again: `repeated_lines`."""
 
     name = "repeated_lines"

@@ -13,11 +13,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from jprep.corpus.normalizers._neologdn_page import Page
-from jprep.corpus.normalizers._neologdn_tables import CONVERSIONS, TILDES, Tables, Tilde, probe
+from jprep.corpus.normalizers.neologdn_rules import NormalizedText
+from jprep.corpus.normalizers.neologdn_tables import CONVERSIONS, TILDES, CharacterTables, Tilde, probe_text
 from jprep.corpus.step import Normalizer, StepConfig
 
-VERIFIED = frozenset({"0.5.6"})
+VERIFIED_VERSIONS = frozenset({"0.5.6"})
 """Versions that the tests hold the tables against; another one is held against them when it is first used."""
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -28,7 +28,7 @@ _BLOCK = 1 << 16
 """Characters that are worked on at once, so that the arrays stay in the processor's cache; a line is never cut."""
 
 
-class Neologdn(Normalizer):
+class NeologdnNormalizer(Normalizer):
     """What `neologdn.normalize` makes of each line, with counts of every kind of change."""
 
     name = "neologdn"
@@ -53,12 +53,12 @@ class Neologdn(Normalizer):
     def __init__(self, config: Any = None) -> None:
         super().__init__(config)
         self._neologdn = importlib.import_module("neologdn")
-        self._tables = Tables(self.config.tilde)
-        self._known = self._neologdn.__version__ in VERIFIED or self._agrees()
+        self._tables = CharacterTables(self.config.tilde)
+        self._known = self._neologdn.__version__ in VERIFIED_VERSIONS or self._agrees()
 
     def _agrees(self) -> bool:
         """Whether the installed neologdn does what the tables say."""
-        sample = probe()
+        sample = probe_text()
         agrees = self._by_tables(sample) == self._by_neologdn(sample)
         self.tally.clear()
         return agrees
@@ -90,7 +90,7 @@ class Neologdn(Normalizer):
         if not _MAY_CHANGE.search(block):
             return self._shorten(block)
         kept = _without_tildes(block) if self.config.tilde == "remove" else block
-        page = Page(kept, self._tables, self.config.remove_space)
+        page = NormalizedText(kept, self._tables, self.config.remove_space)
         result = page.text()
         for name, count in page.counts() if result is not None else ():
             self._count(name, count)

@@ -16,7 +16,7 @@ _PLANES = 0x30000
 """No character beyond the first three planes has a decomposition."""
 
 
-class Nfkc(Normalizer):
+class NfkcNormalizer(Normalizer):
     """NFKC, line by line, with counts of every kind of change.
 
     The number of lines stays: no character becomes a line feed, and none joins one. U+2028, U+2029, U+0085 and the

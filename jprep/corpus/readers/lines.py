@@ -15,10 +15,10 @@ from jprep.corpus.readers.fields import FieldConfig, dig, document
 from jprep.corpus.readers.record import MB, Budget, Item, Place, RecordConfig, RecordReader, prefix
 from jprep.corpus.step import Positive, Shard
 from jprep.errors import ConfigError, InputError
-from jprep.io.limits import MAX_RATIO
-from jprep.io.paths import size_of
-from jprep.io.streams import is_plain, open_input
-from jprep.plugins.refs import nearest
+from jprep.io.inputs.limits import MAX_RATIO
+from jprep.io.inputs.paths import size_of
+from jprep.io.inputs.streams import is_plain, open_input
+from jprep.plugins.references import suggest_name
 
 _ONE_DOCUMENT = 8 * MB
 # The longest novels have some 5 MB: a larger file is a collection.
@@ -127,7 +127,7 @@ class LineReader(RecordReader):
         return self._reject(place.identity, reason, f"byte {at}: {encoding.excerpt(error)}")
 
 
-class Cc100(LineReader):
+class Cc100Reader(LineReader):
     """CC-100's form: one paragraph a line, a blank line between documents. Ids: `source:file:byte offset`."""
 
     name = "cc100"
@@ -137,7 +137,7 @@ class Cc100(LineReader):
         return {"documents": "blank_line"}
 
 
-class Text(LineReader):
+class TextReader(LineReader):
     """Plain text, one paragraph a line. Ids: `source:file` where a file is a document, else with the byte offset."""
 
     name = "text"
@@ -171,7 +171,7 @@ class Text(LineReader):
         return "blank_line" if cut.SEPARATORS["blank_line"].pattern.search(head) else "line"
 
 
-class Jsonl(LineReader):
+class JsonlReader(LineReader):
     """JSON Lines: one object a line, any fields. Ids: the field `id`, or `source:file:byte offset`."""
 
     name = "jsonl"
@@ -201,7 +201,7 @@ class Jsonl(LineReader):
         lines = cutter.head(_SAMPLE).split(b"\n", _SAMPLE_LINES)[:_SAMPLE_LINES]
         found = [record for line in lines if isinstance(record := _lenient(line), dict)]
         if found and all(dig(record, self.config.text) is msgspec.UNSET for record in found):
-            fix = nearest(self.config.text, {name for record in found for name in record})
+            fix = suggest_name(self.config.text, {name for record in found for name in record})
             raise ConfigError(f"no object has the field {self.config.text!r}", where=path, fix=f"`text = ...`: {fix}")
         return {"documents": "line"}
 

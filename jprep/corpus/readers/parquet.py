@@ -14,17 +14,17 @@ from jprep.corpus.readers.fields import FieldConfig, dig, document
 from jprep.corpus.readers.record import MB, Budget, Item, Place, RecordReader, prefix
 from jprep.corpus.step import Shard
 from jprep.errors import ConfigError, InputError
-from jprep.io.limits import FETCH_AGAIN
-from jprep.io.paths import STDIN
-from jprep.io.streams import open_raw
-from jprep.plugins.refs import nearest
+from jprep.io.inputs.limits import DOWNLOAD_AGAIN
+from jprep.io.inputs.paths import STDIN
+from jprep.io.inputs.streams import open_raw
+from jprep.plugins.references import suggest_name
 
 _ROWS = 128
 # Held at a time: long documents must not make memory grow with the row group.
 _BUFFER = 1 << 20
 
 
-class Parquet(RecordReader):
+class ParquetReader(RecordReader):
     """Parquet, one document a row. Ids: the column `id`, or `source:file:row`.
 
     A shard's `start` and `end` are row groups: it reads from the middle of local and remote files alike.
@@ -64,7 +64,7 @@ class Parquet(RecordReader):
         for name in self.config.names():
             top, *inner = name.split(".")
             if top not in schema.names or (inner and not pa.types.is_struct(schema.field(top).type)):
-                raise ConfigError(f"there is no column {name!r}", where=path, fix=nearest(name, schema.names))
+                raise ConfigError(f"there is no column {name!r}", where=path, fix=suggest_name(name, schema.names))
 
     def _items(self, shard: Shard, source: str, budget: Budget) -> Iterator[Item]:
         with _opened(shard.path) as file:
@@ -134,4 +134,4 @@ def _opened(path: str) -> Iterator[pq.ParquetFile]:
             yield pq.ParquetFile(stream, pre_buffer=False, buffer_size=_BUFFER)
         except (pa.ArrowException, OSError, EOFError) as error:
             what = f"the Parquet file is damaged, or is none: {error}"
-            raise InputError(what, where=path, fix=FETCH_AGAIN) from error
+            raise InputError(what, where=path, fix=DOWNLOAD_AGAIN) from error

@@ -11,7 +11,7 @@ import msgspec
 from jprep.corpus.document import Document, Reject
 from jprep.corpus.step import Positive, Reader, Shard, Share, StepConfig
 from jprep.errors import InputError
-from jprep.io.paths import names
+from jprep.io.inputs.paths import short_names
 
 MB = 1_000_000
 _EXCERPT = 80
@@ -120,6 +120,6 @@ class RecordReader(Reader):
 def prefix(shard: Shard, source: str) -> str:
     """What its documents' ids begin with: the source, and the file's name.
 
-    A pipeline gives inputs that share a file name a longer one as the hint `name` (`jprep.io.paths.names`).
+    Inputs that share a file name get a longer one as the hint `name` (`jprep.io.inputs.paths.short_names`).
     """
-    return f"{source}:{shard.hints.get('name') or names([shard.path])[shard.path]}"
+    return f"{source}:{shard.hints.get('name') or short_names([shard.path])[shard.path]}"

@@ -9,24 +9,24 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from jprep.corpus.document import Document, Reject, Tally
-from jprep.corpus.readers import wikiextractor
-from jprep.corpus.readers.articles import Articles
-from jprep.corpus.readers.disambiguation import Disambiguation
-from jprep.corpus.readers.export import Head, page_chunks, pages, read_head
+from jprep.corpus.readers.mediawiki import wikiextractor
+from jprep.corpus.readers.mediawiki.articles import ArticleExtractor
+from jprep.corpus.readers.mediawiki.disambiguation import Disambiguation
+from jprep.corpus.readers.mediawiki.xml_export import SiteInfo, page_chunks, parse_pages, read_site_info
 from jprep.corpus.readers.wikitext import Extractor, ExtractorConfig
 from jprep.corpus.step import Reader, Shard, StepConfig
 from jprep.errors import TruncatedError
-from jprep.io import bz2blocks
-from jprep.io.limits import FETCH_AGAIN, MAX_RATIO, MIB, BombGuard
-from jprep.io.paths import is_local, size_of
-from jprep.io.streams import Counted, compression_of, is_plain, open_input, open_raw
+from jprep.io.inputs import bzip2_blocks
+from jprep.io.inputs.limits import DOWNLOAD_AGAIN, MAX_RATIO, MIB, BombGuard
+from jprep.io.inputs.paths import is_local, size_of
+from jprep.io.inputs.streams import InputStream, compression_of, is_plain, open_input, open_raw
 
 T = TypeVar("T")
 _PIECE = MIB
 _BZ2_RATIO = 6  # bytes of XML for a byte of bzip2, about: for the size of shards only
 
 
-class Wikipedia(Reader):
+class WikipediaReader(Reader):
     """Articles of a MediaWiki dump (pages-articles or pages-meta-history, export 0.3 to 0.11).
 
     A bzip2 file, of one stream or of many, is cut at its blocks; a plain file anywhere; what can only be read from its
@@ -61,7 +61,7 @@ class Wikipedia(Reader):
 
     def __init__(self, config: Config | None = None) -> None:
         super().__init__(config)
-        self._wikis: dict[str, tuple[Articles, Extractor]] = {}
+        self._wikis: dict[str, tuple[ArticleExtractor, Extractor]] = {}
 
     def provenance(self) -> dict[str, str]:
         """The hashes of the template tables, or the outside program's version."""
@@ -79,10 +79,10 @@ class Wikipedia(Reader):
 
     def _block_shards(self, path: str) -> Iterator[Shard]:
         with open_raw(path) as file:
-            head, _ = read_head((block.data for block in bz2blocks.blocks(file, 0, path)), path)
+            head, _ = read_site_info((block.data for block in bzip2_blocks.read_blocks(file, 0, path)), path)
             size, step = size_of(path) or 0, self.config.shard_mb * MIB // _BZ2_RATIO * 8
             index, start = 0, 0
-            for bit, is_block in bz2blocks.find_magics(file):
+            for bit, is_block in bzip2_blocks.find_magics(file):
                 if is_block and bit - start >= step:
                     yield _shard(path, head, "blocks", index, start=start, end=bit, weight=(bit - start) // 8)
                     index, start = index + 1, bit
@@ -90,7 +90,7 @@ class Wikipedia(Reader):
 
     def _byte_shards(self, path: str) -> Iterator[Shard]:
         with open_input(path) as file:
-            head, _ = read_head(_pieces(file), path)
+            head, _ = read_site_info(_pieces(file), path)
         size, step = size_of(path) or 0, self._shard_bytes()
         for index, start in enumerate(range(0, size, step)):
             end = start + step if start + step < size else -1
@@ -99,7 +99,7 @@ class Wikipedia(Reader):
     def _inline_shards(self, path: str) -> Iterator[Shard]:
         """One shard after another, each with whole pages in its `data`."""
         with open_input(path, max_ratio=self.config.max_ratio) as file:
-            head, begun = read_head(self._tolerant(_pieces(file)), path)
+            head, begun = read_site_info(self._tolerant(_pieces(file)), path)
             cut = Tally()
             chunks = itertools.chain([begun], self._tolerant(_pieces(file), cut))
             weighed = 0
@@ -114,7 +114,7 @@ class Wikipedia(Reader):
             yield from wikiextractor.articles(shard.path, self.config.namespaces, source)
             return
         articles, extractor = self._wiki(shard.hints["head"])
-        found = pages(self._chunks(shard), shard.path, self._max_page_bytes())
+        found = parse_pages(self._chunks(shard), shard.path, self._max_page_bytes())
         # Of a file's shards one counts that it is cut off: blocks before the last may run into the end as well.
         counts = shard.end < 0 or shard.hints["cut_at"] == "bytes"
         for page in self._tolerant(found, self.tally if counts else None):
@@ -128,13 +128,13 @@ class Wikipedia(Reader):
     def _max_page_bytes(self) -> int:
         return int(self.config.max_page_mb * MIB)
 
-    def _wiki(self, encoded: str) -> tuple[Articles, Extractor]:
+    def _wiki(self, encoded: str) -> tuple[ArticleExtractor, Extractor]:
         """What the pages of the wiki with this head need, made once."""
         if encoded not in self._wikis:
-            head = msgspec.json.decode(encoded, type=Head)
+            head = msgspec.json.decode(encoded, type=SiteInfo)
             extractor = Extractor(self.config.wikitext, namespaces=head.prefixes)
             marks = Disambiguation(extractor.disambiguation) if self.config.disambiguation == "drop" else None
-            self._wikis[encoded] = Articles(head, self.config.namespaces, marks, extractor.extract), extractor
+            self._wikis[encoded] = ArticleExtractor(head, self.config.namespaces, marks, extractor.extract), extractor
         return self._wikis[encoded]
 
     def _chunks(self, shard: Shard) -> Iterator[tuple[bytes, bool]]:
@@ -142,7 +142,7 @@ class Wikipedia(Reader):
         if shard.data is not None:
             yield shard.data, True
             if shard.hints["cut_at"] == "truncation":
-                raise TruncatedError("the file is cut off", where=shard.path, fix=FETCH_AGAIN)
+                raise TruncatedError("the file is cut off", where=shard.path, fix=DOWNLOAD_AGAIN)
         elif shard.hints["cut_at"] == "blocks":
             yield from self._block_chunks(shard)
         else:
@@ -156,7 +156,7 @@ class Wikipedia(Reader):
     def _block_chunks(self, shard: Shard) -> Iterator[tuple[bytes, bool]]:
         guard, produced = BombGuard(shard.path, self.config.max_ratio), 0
         with open_raw(shard.path) as file:
-            for block in bz2blocks.blocks(file, shard.start, shard.path):
+            for block in bzip2_blocks.read_blocks(file, shard.start, shard.path):
                 produced += len(block.data)
                 guard.check((block.end - shard.start) // 8, produced)
                 yield block.data, shard.end < 0 or block.begin < shard.end
@@ -173,10 +173,10 @@ class Wikipedia(Reader):
                 tally["files.truncated"] += 1
 
 
-def _pieces(file: Counted) -> Iterator[bytes]:
+def _pieces(file: InputStream) -> Iterator[bytes]:
     # `read` would lose what it had gathered when it comes upon damage.
     return iter(lambda: file.read1(_PIECE), b"")
 
 
-def _shard(path: str, head: Head, cut_at: str, index: int, **where: Any) -> Shard:
+def _shard(path: str, head: SiteInfo, cut_at: str, index: int, **where: Any) -> Shard:
     return Shard(path, index, hints={"head": msgspec.json.encode(head).decode(), "cut_at": cut_at}, **where)

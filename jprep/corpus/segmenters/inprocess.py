@@ -15,7 +15,7 @@ from jprep.corpus.document import WORD
 from jprep.corpus.segmenters.pieces import long_runs, pieces, restore
 from jprep.corpus.step import Segmenter
 from jprep.errors import MachineError
-from jprep.io.atomic import sha256_of
+from jprep.io.atomic import file_sha256
 
 
 class InProcess(Segmenter):
@@ -121,4 +121,4 @@ def sha256(path: Path) -> str:
 
 @cache
 def _sha256(path: Path, size: int, changed: int) -> str:
-    return f"sha256:{sha256_of(path)}"
+    return f"sha256:{file_sha256(path)}"

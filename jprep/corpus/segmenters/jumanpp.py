@@ -34,7 +34,7 @@ _CAREFUL = re.compile(f"^# |[\n\0{PROBE}{WORD}\ud800-\udfff]")
 _GET = "build it from https://github.com/ku-nlp/jumanpp/releases, or take `jumandic`, which needs nothing but pip"
 
 
-class Jumanpp(Segmenter):
+class JumanppSegmenter(Segmenter):
     """Juman++ with any model of its own, one process a worker, kept alive.
 
     Counts `unsegmented.<reason>`: `mark` (U+001F in the text), `surrogate` (not valid UTF-8), and the program's faults:

@@ -11,7 +11,7 @@ from jprep.corpus.document import WORD
 from jprep.corpus.segmenters.inprocess import InProcess, library, sha256
 
 
-class Mecab(InProcess):
+class MecabSegmenter(InProcess):
     """MeCab with a dictionary that comes as a Python package.
 
     MeCab skips white space, ends at NUL and counts a word with the spaces before it in 16 bits, so that 64 kB of spaces
@@ -50,7 +50,7 @@ class Mecab(InProcess):
         }
 
 
-class Jumandic(Mecab):
+class JumandicSegmenter(MecabSegmenter):
     """MeCab with JUMAN's dictionary: words close to Juman++'s, several times as fast, and pip alone installs it."""
 
     name = "jumandic"
@@ -59,7 +59,7 @@ class Jumandic(Mecab):
     needs = "fugashi jumandic"
 
 
-class Unidic(Mecab):
+class UnidicSegmenter(MecabSegmenter):
     """UniDic's short units from MeCab with unidic-lite (the extra `unidic`)."""
 
     name = "unidic"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from jprep.corpus.step import Segmenter
 
 
-class Unsegmented(Segmenter):
+class NoSegmenter(Segmenter):
     """Leaves every sentence whole."""
 
     name = "none"

@@ -13,7 +13,7 @@ from jprep.corpus.step import StepConfig
 NEEDS = "'jprep[sudachi]'"
 
 
-class Sudachi(InProcess):
+class SudachiSegmenter(InProcess):
     """Sudachi's words, in the split mode of one's choice.
 
     SudachiPy takes 49,149 bytes at most, and 65,535 after its own normalisation, which can make one character twelve

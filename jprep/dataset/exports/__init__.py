@@ -6,26 +6,34 @@ import importlib
 from importlib.metadata import version
 from pathlib import Path
 
-from jprep.dataset.exports.writing import EXPORT, FILES, Export, Form, Job, Options, Written
-from jprep.dataset.spec import Dataset, read_dataset
+from jprep.dataset.exports.base import (
+    EXPORT,
+    FILES,
+    DatasetExportManifest,
+    ExportedSplit,
+    ExportFormat,
+    ExportJob,
+    ExportOptions,
+)
+from jprep.dataset.manifest import DatasetManifest, read_dataset
+from jprep.engine.checksummed_json import decode_checksummed, encode_checksummed
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import DATASET_EXPORT
-from jprep.engine.run import Progress
-from jprep.engine.sealed import seal, unseal
+from jprep.engine.runner import ProgressReporter
 from jprep.engine.stage import Output
 from jprep.errors import ConfigError
 from jprep.io.atomic import write_atomic
 
-FORMS = tuple(FILES)
+FORMATS = tuple(FILES)
 
 
-def export(
+def export_dataset(
     folder: Path,
     tokenizer: Path | None,
     form: str,
     out: Path,
-    options: Options | None = None,
-    progress: Progress | None = None,
+    options: ExportOptions | None = None,
+    progress: ProgressReporter | None = None,
 ) -> list[Path]:
     """Write a finished dataset as another program wants it; the same bytes each time, in memory that does not grow.
 
@@ -46,11 +54,11 @@ def export(
             special tokens that fairseq has not.
         MachineError: the files cannot be written.
     """
-    from jprep.corpus.corpus import Silent
+    from jprep.corpus.api import SilentProgress
 
-    dataset, chosen, writer = read_dataset(folder), options or Options(), _form(form)
+    dataset, chosen, writer = read_dataset(folder), options or ExportOptions(), _form(form)
     beside = folder.absolute().parent / "tokenizer"
-    job = Job(folder, dataset, tokenizer or beside, out, chosen, progress or Silent())
+    job = ExportJob(folder, dataset, tokenizer or beside, out, chosen, progress or SilentProgress())
     _refuse_options(form, writer, chosen)
     place = OutputDirectory(out, DATASET_EXPORT, files=FILES[form])
     place.check()
@@ -68,28 +76,28 @@ def export(
     return [*written, out / EXPORT]
 
 
-def read_export(folder: Path) -> Export:
+def read_export_manifest(folder: Path) -> DatasetExportManifest:
     """Read what an export says of itself.
 
     Raises:
         ConfigError: there is no finished export there.
     """
     try:
-        return unseal((folder / EXPORT).read_bytes(), Export)
+        return decode_checksummed((folder / EXPORT).read_bytes(), DatasetExportManifest)
     except (FileNotFoundError, NotADirectoryError, ValueError) as error:
         fix = "give the folder of `jprep dataset export -o`; if it was stopped, run it again"
         raise ConfigError("there is no finished export here", where=str(folder), fix=fix) from error
 
 
-def _form(form: str) -> Form:
-    if form not in FORMS:
-        raise ConfigError(f"there is no form {form!r}", fix=f"choose one of {', '.join(FORMS)}")
+def _form(form: str) -> ExportFormat:
+    if form not in FORMATS:
+        raise ConfigError(f"there is no form {form!r}", fix=f"choose one of {', '.join(FORMATS)}")
     module = importlib.import_module(f"{__name__}.{form}")  # Arrow is loaded only when it is written
-    writer: Form = module.FORM
+    writer: ExportFormat = module.FORM
     return writer
 
 
-def _refuse_options(form: str, writer: Form, options: Options) -> None:
+def _refuse_options(form: str, writer: ExportFormat, options: ExportOptions) -> None:
     for name, value in options.given().items():
         if name not in writer.takes:
             takes = ", ".join(writer.takes)
@@ -100,16 +108,18 @@ def _refuse_options(form: str, writer: Form, options: Options) -> None:
 
 def _refuse_form(form: str, out: Path) -> None:
     """Refuse a folder with an export of another form, finished or not."""
-    for other in (each for each in FORMS if each != form):
-        finished = (out / EXPORT).exists() and read_export(out).form == other
+    for other in (each for each in FORMATS if each != form):
+        finished = (out / EXPORT).exists() and read_export_manifest(out).form == other
         if finished or (out.is_dir() and OutputDirectory(out, DATASET_EXPORT, files=FILES[other]).files()):
             state = "finished" if finished else "unfinished"
             what = f"this directory holds a dataset that was exported as {other} ({state})"
             raise ConfigError(what, where=str(out), fix="choose another folder for -o")
 
 
-def _manifest(dataset: Dataset, form: str, options: Options, splits: list[Written], further: list[Output]) -> bytes:
-    manifest = Export(
+def _manifest(
+    dataset: DatasetManifest, form: str, options: ExportOptions, splits: list[ExportedSplit], further: list[Output]
+) -> bytes:
+    manifest = DatasetExportManifest(
         jprep=version("jprep"),
         form=form,
         options=options.given(),
@@ -121,4 +131,4 @@ def _manifest(dataset: Dataset, form: str, options: Options, splits: list[Writte
         splits=splits,
         further=further,
     )
-    return seal(manifest, indent=1)
+    return encode_checksummed(manifest, indent=1)

@@ -9,26 +9,30 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from jprep.dataset.exports.rows import Block, Rows
-from jprep.dataset.exports.writing import Form, Job, Written, sharded
+from jprep.dataset.exports.base import ExportedSplit, ExportFormat, ExportJob, write_shards
+from jprep.dataset.exports.row_reader import Block, RowReader
 from jprep.engine.fingerprint import fingerprint
-from jprep.io.atomic import atomic, write_atomic
+from jprep.io.atomic import atomic_path, write_atomic
 
 SHARD_MB = 500
 
 
-def write(job: Job) -> tuple[list[Written], list[Path]]:
-    """Write the Arrow files, and beside them what `datasets` asks for; see `Form.write`."""
+def write(job: ExportJob) -> tuple[list[ExportedSplit], list[Path]]:
+    """Write the Arrow files, and beside them what `datasets` asks for; see `ExportFormat.write`."""
     tokens = max(1, (job.options.shard_mb or SHARD_MB) * 1_000_000 // np.dtype(job.dataset.dtype).itemsize)
-    splits = sharded(job, "{split}/data-{number:05d}-of-{count:05d}.arrow", tokens, _pack)
+    splits = write_shards(job, "{split}/data-{number:05d}-of-{count:05d}.arrow", tokens, _pack)
     held = [split for split in splits if split.rows]  # `datasets` does not read a split without files
     further = [path for split in held for path in _describe(job, split)]
     return splits, [*further, _json(job.out / "dataset_dict.json", {"splits": [split.name for split in held]})]
 
 
-def _pack(job: Job, rows: Rows, first: int, last: int, path: Path) -> None:
+def _pack(job: ExportJob, rows: RowReader, first: int, last: int, path: Path) -> None:
     schema = _schema(job.dataset.dtype)
-    with atomic(path) as temporary, pa.OSFile(str(temporary), "wb") as file, pa.ipc.new_stream(file, schema) as stream:
+    with (
+        atomic_path(path) as temporary,
+        pa.OSFile(str(temporary), "wb") as file,
+        pa.ipc.new_stream(file, schema) as stream,
+    ):
         for block in rows.blocks(first, last):
             stream.write_batch(_batch(block, schema))
             job.done(block)
@@ -49,7 +53,7 @@ def _features(dtype: str) -> dict[str, Any]:
     return {"input_ids": {"feature": {"dtype": dtype, "_type": "Value"}, "_type": "Sequence"}}
 
 
-def _describe(job: Job, split: Written) -> list[Path]:
+def _describe(job: ExportJob, split: ExportedSplit) -> list[Path]:
     """`state.json` and `dataset_info.json` of one split."""
     files = [{"filename": Path(file.path).name} for file in split.files]
     made_from = {"dataset": job.dataset.fingerprint, "split": split.name, "length": job.options.length}
@@ -72,4 +76,4 @@ def _json(path: Path, content: dict[str, Any]) -> Path:
     return path
 
 
-FORM = Form(write, ("length", "shard_mb"))
+FORM = ExportFormat(write, ("length", "shard_mb"))

@@ -13,37 +13,37 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from jprep.dataset.exports.rows import BLOCK, Block, Places, Rows, Tokens
-from jprep.dataset.exports.writing import Form, Job, Unit, Written
-from jprep.dataset.indexed import CODES, MAGIC
-from jprep.dataset.spec import SENTENCE_START, TRAIN
+from jprep.dataset.exports.base import ExportedSplit, ExportFormat, ExportJob, SequenceUnit
+from jprep.dataset.exports.row_reader import BLOCK, Block, Offsets, RowReader, Tokens
+from jprep.dataset.indexed.split import CODES, MAGIC
+from jprep.dataset.manifest import SENTENCE_START, TRAIN
 from jprep.errors import ConfigError
-from jprep.io.atomic import atomic
-from jprep.tokenizer.card import Card, read_card
-from jprep.tokenizer.special import SETS, special_tokens
+from jprep.io.atomic import atomic_path
+from jprep.tokenizer.card import TokenizerCard, read_card
+from jprep.tokenizer.special_tokens import SPECIAL_TOKEN_SETS, special_tokens
 
 _HEAD = struct.Struct("<9sQBQ")  # magic, version, dtype's code (for these two as Megatron's), sequences
 _SHORTEST = 3  # a part of a longer sequence is never a blank line then
 
-Cut = tuple[Tokens, Places]
+Cut = tuple[Tokens, Offsets]
 """Tokens, and the lengths of the sequences that they are."""
 
 
-def write(job: Job) -> tuple[list[Written], list[Path]]:
-    """Write `dict.txt` and both splits; see `Form.write`."""
-    from jprep.tokenizer.export import write_form
+def write(job: ExportJob) -> tuple[list[ExportedSplit], list[Path]]:
+    """Write `dict.txt` and both splits; see `ExportFormat.write`."""
+    from jprep.tokenizer.export import write_format
 
-    dictionary = write_form(job.tokenizer, "fairseq", job.out)
+    dictionary = write_format(job.tokenizer, "fairseq", job.out)
     return [_split(job, rows, job.options.unit or "document") for rows in job.splits()], dictionary
 
 
-def check(job: Job) -> None:
-    """Refuse what fairseq would read as something else; see `Form.check`.
+def check(job: ExportJob) -> None:
+    """Refuse what fairseq would read as something else; see `ExportFormat.check`.
 
     Raises:
         ConfigError: not this dataset's tokenizer, other special tokens than fairseq's, or no paragraphs to tell apart.
     """
-    card, roberta, where = read_card(job.tokenizer), SETS["roberta"], str(job.tokenizer)
+    card, roberta, where = read_card(job.tokenizer), SPECIAL_TOKEN_SETS["roberta"], str(job.tokenizer)
     if card.fingerprint != job.dataset.made_from["tokenizer"]["fingerprint"]:
         fix = "name the folder of the tokenizer that the dataset was packed with: --tokenizer DIR"
         raise ConfigError("the dataset was not made with this tokenizer", where=where, fix=fix)
@@ -67,25 +67,25 @@ def symbols(tokenizer: Path) -> list[str]:
     from jprep.tokenizer.export import fairseq_pieces
 
     _check_special(tokenizer, read_card(tokenizer))
-    roberta = SETS["roberta"]
+    roberta = SPECIAL_TOKEN_SETS["roberta"]
     return [*roberta.head, *fairseq_pieces(tokenizer), *roberta.tail]
 
 
-def _check_special(tokenizer: Path, card: Card) -> None:
-    special, roberta = special_tokens(card.config), SETS["roberta"]
+def _check_special(tokenizer: Path, card: TokenizerCard) -> None:
+    special, roberta = special_tokens(card.config), SPECIAL_TOKEN_SETS["roberta"]
     if (special.head, special.tail[-1:]) != (roberta.head, roberta.tail):
         fix = 'train a tokenizer with special = ["roberta"], or export as tfrecord or arrow'
         what = "fairseq's ids begin with <s> <pad> </s> <unk> and end with <mask>"
         raise ConfigError(what, where=str(tokenizer), fix=fix)
 
 
-def _split(job: Job, rows: Rows, unit: Unit) -> Written:
+def _split(job: ExportJob, rows: RowReader, unit: SequenceUnit) -> ExportedSplit:
     stem = job.out / ("train" if rows.split.name == TRAIN else "valid")
     data, index = stem.with_suffix(".bin"), stem.with_suffix(".idx")
     sequences = tokens = 0
     with (
-        atomic(data) as data_path,
-        atomic(index) as index_path,
+        atomic_path(data) as data_path,
+        atomic_path(index) as index_path,
         data_path.open("wb") as data_file,
         index_path.open("w+b") as index_file,
     ):
@@ -98,7 +98,7 @@ def _split(job: Job, rows: Rows, unit: Unit) -> Written:
             job.done(block)
         _finish(index_file, job.dataset.dtype, sequences)
     files = [job.output(path, sequences) for path in (data, index)]
-    return Written(rows.split.name, sequences, tokens, 0, files)
+    return ExportedSplit(rows.split.name, sequences, tokens, 0, files)
 
 
 def _finish(file: BinaryIO, dtype: str, sequences: int) -> None:
@@ -114,7 +114,7 @@ def _finish(file: BinaryIO, dtype: str, sequences: int) -> None:
     file.write(_HEAD.pack(MAGIC, 1, CODES[dtype], sequences))
 
 
-def _cut(job: Job, rows: Rows, block: Block, unit: Unit) -> Cut:
+def _cut(job: ExportJob, rows: RowReader, block: Block, unit: SequenceUnit) -> Cut:
     tokens, sizes = block.tokens, np.diff(block.edges)
     if unit != "document":
         starts = (rows.marks(block) & SENTENCE_START) > 0 if unit == "sentence" else None
@@ -122,7 +122,7 @@ def _cut(job: Job, rows: Rows, block: Block, unit: Unit) -> Cut:
     return tokens, shortened(sizes, job.options.length) if job.options.length else sizes
 
 
-def shortened(sizes: Places, longest: int) -> Places:
+def shortened(sizes: Offsets, longest: int) -> Offsets:
     """Cut longer sequences into as few as will do, about equal ones: none is so short that it looks like a blank line.
 
     Args:
@@ -158,4 +158,4 @@ def lines(block: Block, end: int, newline: int, starts: npt.NDArray[np.bool_] | 
     return tokens, np.diff(ends, prepend=0)
 
 
-FORM = Form(write, ("unit", "length"), check)
+FORM = ExportFormat(write, ("unit", "length"), check)

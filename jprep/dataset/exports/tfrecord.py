@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from jprep.dataset.exports.crc32c import crc32c, masked
-from jprep.dataset.exports.rows import Block, Places, Rows, Tokens
-from jprep.dataset.exports.writing import Form, Job, Written, sharded
-from jprep.io.atomic import atomic
-from jprep.io.protobuf import varint
+from jprep.dataset.exports.base import ExportedSplit, ExportFormat, ExportJob, write_shards
+from jprep.dataset.exports.row_reader import Block, Offsets, RowReader, Tokens
+from jprep.io.atomic import atomic_path
+from jprep.io.crc32c import crc32c, mask_checksums
+from jprep.io.protobuf import encode_varint
 
 SHARD_MB = 100
 
@@ -26,15 +26,15 @@ _FIELDS = (b"\x0a", b"\x1a", b"\x0a\x09input_ids\x12", b"\x0a", b"\x0a")
 `Features.feature`, `Example.features`."""
 
 
-def write(job: Job) -> tuple[list[Written], list[Path]]:
-    """Write `<split>-00000-of-00007.tfrecord` and so on; see `Form.write`."""
+def write(job: ExportJob) -> tuple[list[ExportedSplit], list[Path]]:
+    """Write `<split>-00000-of-00007.tfrecord` and so on; see `ExportFormat.write`."""
     longest = _size(job.dataset.vocab_size - 1)  # bytes of the largest id: no shard is larger than was asked for
     tokens = max(1, (job.options.shard_mb or SHARD_MB) * 1_000_000 // longest)
-    return sharded(job, "{split}-{number:05d}-of-{count:05d}.tfrecord", tokens, _pack), []
+    return write_shards(job, "{split}-{number:05d}-of-{count:05d}.tfrecord", tokens, _pack), []
 
 
-def _pack(job: Job, rows: Rows, first: int, last: int, path: Path) -> None:
-    with atomic(path) as temporary, temporary.open("wb") as file:
+def _pack(job: ExportJob, rows: RowReader, first: int, last: int, path: Path) -> None:
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
         for block in rows.blocks(first, last):
             file.write(framed(list(examples(block))))
             job.done(block)
@@ -51,11 +51,11 @@ def _head(size: int) -> bytes:
     """What stands before the numbers of an Example."""
     head = b""
     for field in _FIELDS:
-        head = field + varint(len(head) + size) + head
+        head = field + encode_varint(len(head) + size) + head
     return head
 
 
-def varints(tokens: Tokens, edges: Places) -> tuple[bytes, Places]:
+def varints(tokens: Tokens, edges: Offsets) -> tuple[bytes, Offsets]:
     """Tokens as base-128 numbers, and where each row begins in them.
 
     Args:
@@ -80,8 +80,8 @@ def framed(records: list[bytes]) -> bytes:
     """Records with their lengths and checksums, one after another."""
     lengths = np.array([len(record) for record in records], "<u8")
     heads = lengths.tobytes()
-    head_sums = masked(crc32c(heads, np.arange(len(records) + 1) * 8)).astype("<u4").tobytes()
-    sums = masked(crc32c(b"".join(records), np.concatenate(([0], np.cumsum(lengths))))).astype("<u4").tobytes()
+    head_sums = mask_checksums(crc32c(heads, np.arange(len(records) + 1) * 8)).astype("<u4").tobytes()
+    sums = mask_checksums(crc32c(b"".join(records), np.concatenate(([0], np.cumsum(lengths))))).astype("<u4").tobytes()
     parts = []
     for number, record in enumerate(records):
         here = slice(4 * number, 4 * number + 4)
@@ -94,4 +94,4 @@ def _size(number: int) -> int:
     return max(1, -(-number.bit_length() // 7))
 
 
-FORM = Form(write, ("length", "shard_mb"))
+FORM = ExportFormat(write, ("length", "shard_mb"))

@@ -28,7 +28,7 @@ class Case(NamedTuple):
     section: dict[str, Any]
 
 
-class Golden(msgspec.Struct, frozen=True):
+class GoldenCurve(msgspec.Struct, frozen=True):
     """The losses of a case, from a reference in float64.
 
     Attributes:
@@ -40,7 +40,7 @@ class Golden(msgspec.Struct, frozen=True):
     validation: dict[int, float]
 
 
-class Goldens(msgspec.Struct, frozen=True):
+class GoldenFile(msgspec.Struct, frozen=True):
     """`golden.json`.
 
     Attributes:
@@ -49,7 +49,7 @@ class Goldens(msgspec.Struct, frozen=True):
     """
 
     made_with: dict[str, str]
-    curves: dict[str, Golden]
+    curves: dict[str, GoldenCurve]
 
 
 _GPT2 = {"model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 40, "initializer_range": 0.1}
@@ -122,10 +122,10 @@ CASES = {
 """All without dropout, in fp32. Among them are every kind of model, task, packing and schedule, whole words, padding,
 clipping, tied and untied tables, a token type that is not trained."""
 
-STILL, DROPPING = "gpt2-clm", "gpt2-dropout"
+NO_DROPOUT, WITH_DROPOUT = "gpt2-clm", "gpt2-dropout"
 """A case without dropout, and the same with it, which has no golden curve."""
 
-_ALL = CASES | {DROPPING: Case("gpt", {**CASES[STILL].section, "model": {"config": _GPT2}})}
+_ALL = CASES | {WITH_DROPOUT: Case("gpt", {**CASES[NO_DROPOUT].section, "model": {"config": _GPT2}})}
 
 _COMMON = {
     "batch": 8, "length": 32, "steps": STEPS, "seed": 7, "log_every": 1, "trackers": [], "max_restarts": 2,
@@ -141,7 +141,7 @@ def case_of(name: str) -> Case:
 
 
 @cache
-def golden(name: str) -> Golden:
+def golden_curve(name: str) -> GoldenCurve:
     """The curve that a case must have."""
     data = files(__package__).joinpath(GOLDEN).read_bytes()
-    return msgspec.json.decode(data, type=Goldens).curves[name]
+    return msgspec.json.decode(data, type=GoldenFile).curves[name]

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from jprep.errors import ConfigError, JprepError
-from jprep.testing.backend_suite.bench import Bench, Trained, await_true, partial_folders
-from jprep.testing.backend_suite.cases import CASES, DROPPING, SAVED, STEPS, STILL, case_of, golden
-from jprep.train.attempt import signal_ranks
-from jprep.train.environments import python_of
-from jprep.train.launching import light_half
+from jprep.io.safetensors_file import read_header
+from jprep.testing.backend_suite.cases import CASES, NO_DROPOUT, SAVED, STEPS, WITH_DROPOUT, case_of, golden_curve
+from jprep.testing.backend_suite.runner import FinishedRun, SuiteRunner, partial_folders, wait_until
+from jprep.train.launcher.environments import worker_python
+from jprep.train.launcher.launch import load_backend
 from jprep.train.models import parameters
-from jprep.train.rundir import read_job
-from jprep.train.tensor_file import read_header
+from jprep.train.run.attempt import signal_ranks
+from jprep.train.run.directory import read_job
 
 PARITY = 1e-4
 """Relative: between a backend's curve and the golden one, all 50 steps."""
@@ -65,7 +65,7 @@ class BackendSuite:
     half: ClassVar[tuple[str, ...]] = ()
     others: ClassVar[tuple[str, ...]] = ()
 
-    _bench: ClassVar[Bench]
+    _bench: ClassVar[SuiteRunner]
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """One test for each case, each other way and each half precision."""
@@ -75,11 +75,11 @@ class BackendSuite:
                 metafunc.parametrize(name, list(values))
 
     @pytest.fixture
-    def bench(self, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    def bench(self, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> SuiteRunner:
         """Where this class's runs are made, each once; the next test's case is begun beside this one's."""
         cls = type(self)
         if "_bench" not in vars(cls):
-            cls._bench = Bench(tmp_path_factory.mktemp(self.backend), self.backend, self.options)
+            cls._bench = SuiteRunner(tmp_path_factory.mktemp(self.backend), self.backend, self.options)
         for case in _cases_from(request):
             cls._bench.ahead(case)
         return cls._bench
@@ -91,21 +91,21 @@ class BackendSuite:
         assert self.cases, f"{type(self).__name__} has no `cases`; name some of {known}, or leave it out for all"
         assert set(self.cases) <= set(CASES), f"unknown cases {sorted(set(self.cases) - set(CASES))}; known: {known}"
 
-    def test_the_loss_falls(self, bench: Bench, case: str) -> None:
+    def test_the_loss_falls(self, bench: SuiteRunner, case: str) -> None:
         """Every step's loss is told, and the last ones are lower than the first."""
         losses = bench.trained(case).losses()
         assert list(losses) == list(range(1, STEPS + 1)), "log_every = 1: a loss for every step, from step 1"
         _falls(losses, 0.85)
 
-    def test_the_curve_is_the_golden_one(self, bench: Bench, case: str) -> None:
+    def test_the_curve_is_the_golden_one(self, bench: SuiteRunner, case: str) -> None:
         """From the same weights and batches come the losses of the reference: `docs/training.md` was kept."""
         _agrees(bench.trained(case).losses(), _golden(case), PARITY)
 
-    def test_the_validation_loss_is_the_golden_one(self, bench: Bench, case: str) -> None:
+    def test_the_validation_loss_is_the_golden_one(self, bench: SuiteRunner, case: str) -> None:
         """It is that of the whole split, each row once, without dropout."""
-        _agrees(bench.trained(case).losses("validation"), golden(case).validation, PARITY)
+        _agrees(bench.trained(case).losses("validation"), golden_curve(case).validation, PARITY)
 
-    def test_every_weight_is_exported(self, bench: Bench, case: str) -> None:
+    def test_every_weight_is_exported(self, bench: SuiteRunner, case: str) -> None:
         """Under transformers' names, in fp32, tied ones once, none left out and none added."""
         trained = bench.trained(case)
         job = read_job(trained.run)
@@ -114,21 +114,21 @@ class BackendSuite:
         assert {name: entry.shape for name, entry in found.items()} == wanted
         assert {entry.dtype for entry in found.values()} == {"F32"}
 
-    def test_an_exported_model_has_the_loss_that_was_measured(self, bench: Bench) -> None:
+    def test_an_exported_model_has_the_loss_that_was_measured(self, bench: SuiteRunner) -> None:
         """Weights that are exported and given to another run as `model.init` make the same loss on validation, which
         was measured without dropout."""
-        self._has(DROPPING)
-        trained = bench.trained(DROPPING)
-        model = case_of(DROPPING).section["model"] | {"init": str(bench.exported(trained))}
+        self._has(WITH_DROPOUT)
+        trained = bench.trained(WITH_DROPOUT)
+        model = case_of(WITH_DROPOUT).section["model"] | {"init": str(bench.exported(trained))}
         still = {"lr": 1e-30, "weight_decay": 0.0}
         again = bench.trained(
-            DROPPING, model=model, optimizer=still, steps=1, schedule={}, validation={"every_steps": 1}
+            WITH_DROPOUT, model=model, optimizer=still, steps=1, schedule={}, validation={"every_steps": 1}
         )
         measured, found = trained.losses("validation")[STEPS], again.losses("validation")[1]
         assert found == pytest.approx(measured, rel=1e-6), f"{measured} when it was trained, {found} after the export"
 
-    @pytest.mark.parametrize("name", [DROPPING, LABELLED])
-    def test_a_killed_run_ends_as_the_undisturbed_one(self, bench: Bench, name: str) -> None:
+    @pytest.mark.parametrize("name", [WITH_DROPOUT, LABELLED])
+    def test_a_killed_run_ends_as_the_undisturbed_one(self, bench: SuiteRunner, name: str) -> None:
         """A worker that is killed before its second checkpoint is there goes on from the first: the same losses and
         the same exported bytes, dropout included."""
         self._has(name)
@@ -141,7 +141,7 @@ class BackendSuite:
             _agrees(killed.losses(kind), whole.losses(kind), 0.0)
         assert bench.exported(killed).read_bytes() == bench.exported(whole).read_bytes(), "other weights came out"
 
-    def test_a_run_that_is_asked_to_leave_saves_and_goes_on(self, bench: Bench) -> None:
+    def test_a_run_that_is_asked_to_leave_saves_and_goes_on(self, bench: SuiteRunner) -> None:
         """SIGTERM makes a checkpoint of the step that was done last, and the next start takes it up."""
         prepared = bench.prepare(self.cases[0], steps=_ENDLESS, validation={}, checkpoint={"every_steps": 0})
         first = _asked_to_leave(bench, prepared, after=3)
@@ -151,7 +151,7 @@ class BackendSuite:
         assert [event.step for event in second.events() if event.kind == "start"] == [0, reached]
         assert list(second.losses()) == list(range(1, max(second.losses()) + 1)), "a step is missing"
 
-    def test_a_loss_that_is_no_number_ends_the_run(self, bench: Bench) -> None:
+    def test_a_loss_that_is_no_number_ends_the_run(self, bench: SuiteRunner) -> None:
         """With code 4, without another try, and with the last good checkpoint in its place."""
         optimizer = {"lr": 1e30, "weight_decay": 0.0}
         prepared = bench.prepare(self.cases[0], optimizer=optimizer, checkpoint={"every_steps": 1}, schedule={})
@@ -164,21 +164,21 @@ class BackendSuite:
         assert ended.checkpoint().name == f"step-{good:08d}", "the last good checkpoint is to be kept"
         assert partial_folders(ended.run) == []
 
-    def test_an_unknown_option_is_refused(self, bench: Bench) -> None:
+    def test_an_unknown_option_is_refused(self, bench: SuiteRunner) -> None:
         """The error names the nearest one."""
-        known = light_half(self.backend).Options.__struct_fields__[0]
+        known = load_backend(self.backend).Options.__struct_fields__[0]
         with pytest.raises(ConfigError) as error:
             bench.prepare(self.cases[0], {f"{known}x": 1})
         assert error.value.exit_code == _BAD_OPTION
         assert f"{known!r}" in str(error.value)
 
-    def test_a_batch_that_cannot_be_divided_is_refused(self, bench: Bench) -> None:
+    def test_a_batch_that_cannot_be_divided_is_refused(self, bench: SuiteRunner) -> None:
         """It is when the run is planned, not when it has begun."""
         self._needs(self.two_processes, "several processes")
         with pytest.raises(ConfigError, match="divided"):
             bench.prepare(self.cases[0], self.two_processes, batch=7)
 
-    def test_two_rows_at_a_time_make_the_same_steps(self, bench: Bench) -> None:
+    def test_two_rows_at_a_time_make_the_same_steps(self, bench: SuiteRunner) -> None:
         """Accumulated gradients are those of the whole batch, though shares differ in their number of labels."""
         self._needs(self.few_rows, "gradient accumulation")
         self._has(DIVIDED)
@@ -187,7 +187,7 @@ class BackendSuite:
         _takes_the_same_steps(bench, DIVIDED, bench.train(prepared))
 
     @pytest.mark.parametrize("name", [DIVIDED, LABELLED])
-    def test_two_processes_make_the_same_steps(self, bench: Bench, name: str) -> None:
+    def test_two_processes_make_the_same_steps(self, bench: SuiteRunner, name: str) -> None:
         """Those of one process; and one of them that is killed stops nothing."""
         self._needs(self.two_processes, "several processes")
         self._has(name)
@@ -199,24 +199,24 @@ class BackendSuite:
         assert starts == ([0, SAVED] if kill else [0]), trained.said
         _takes_the_same_steps(bench, name, trained)
 
-    def test_other_ways_make_the_same_steps(self, bench: Bench, way: str) -> None:
+    def test_other_ways_make_the_same_steps(self, bench: SuiteRunner, way: str) -> None:
         """What saves memory or time changes no step."""
         self._has(DIVIDED)
         _takes_the_same_steps(bench, DIVIDED, bench.train(bench.prepare(DIVIDED, self.ways[way])))
 
-    def test_half_precision_learns_as_well(self, bench: Bench, precision: str) -> None:
+    def test_half_precision_learns_as_well(self, bench: SuiteRunner, precision: str) -> None:
         """The loss falls as in fp32, but for some percents."""
         losses = bench.trained(self.cases[0], precision=precision).losses()
         _falls(losses, 0.85)
         whole = bench.trained(self.cases[0]).losses()
         assert _mean(losses, last=True) == pytest.approx(_mean(whole, last=True), rel=0.05)
 
-    def test_a_run_of_another_backend_goes_on(self, bench: Bench, other: str) -> None:
+    def test_a_run_of_another_backend_goes_on(self, bench: SuiteRunner, other: str) -> None:
         """From its checkpoint, as if nothing had happened but a change of rounding."""
         self._has(DIVIDED)
         try:
-            half = light_half(other)
-            python_of(half)
+            half = load_backend(other)
+            worker_python(half)
         except JprepError as error:
             pytest.skip(str(error))
         trained = bench.taken_over(DIVIDED, other, SAVED)
@@ -229,18 +229,18 @@ class BackendSuite:
             pytest.skip(f"{self.backend} has no {what}")
 
     def _has(self, name: str) -> None:
-        if (STILL if name == DROPPING else name) not in self.cases:
+        if (NO_DROPOUT if name == WITH_DROPOUT else name) not in self.cases:
             pytest.skip(f"{self.backend} has no {name}")
 
 
-def _takes_the_same_steps(bench: Bench, name: str, trained: Trained) -> None:
+def _takes_the_same_steps(bench: SuiteRunner, name: str, trained: FinishedRun) -> None:
     """As one process with whole batches does."""
     _ended_well(trained)
     losses = trained.losses()
     _agrees(losses, _golden(name), PARITY)
     early = {step: loss for step, loss in bench.trained(name).losses().items() if step <= EARLY}
     _agrees({step: losses[step] for step in early}, early, SAME)
-    _agrees(trained.losses("validation"), golden(name).validation, PARITY)
+    _agrees(trained.losses("validation"), golden_curve(name).validation, PARITY)
 
 
 def _cases_from(request: pytest.FixtureRequest) -> list[str]:
@@ -253,10 +253,10 @@ def _cases_from(request: pytest.FixtureRequest) -> list[str]:
 
 
 def _golden(case: str) -> dict[int, float]:
-    return dict(enumerate(golden(case).train, 1))
+    return dict(enumerate(golden_curve(case).train, 1))
 
 
-def _ended_well(trained: Trained) -> None:
+def _ended_well(trained: FinishedRun) -> None:
     assert trained.code == 0, f"the run ended with {trained.code}: {trained.said}"
 
 
@@ -280,9 +280,9 @@ def _agrees(found: Mapping[int, float], wanted: Mapping[int, float], relative: f
 
 
 @contextmanager
-def _under_way(bench: Bench, prepared: Any) -> Iterator[list[Trained]]:
+def _under_way(bench: SuiteRunner, prepared: Any) -> Iterator[list[FinishedRun]]:
     """A supervisor in a thread; its result is there at the end. Whatever happens, the worker is asked to leave."""
-    ended: list[Trained] = []
+    ended: list[FinishedRun] = []
     thread = threading.Thread(target=lambda: ended.append(bench.train(prepared)))
     thread.start()
     try:
@@ -292,11 +292,11 @@ def _under_way(bench: Bench, prepared: Any) -> Iterator[list[Trained]]:
         thread.join(_PATIENCE)
 
 
-def _asked_to_leave(bench: Bench, prepared: Any, after: int) -> Trained:
+def _asked_to_leave(bench: SuiteRunner, prepared: Any, after: int) -> FinishedRun:
     """Train until a step is told of, then ask the worker to leave."""
-    begun = Trained(prepared.run, 0, "")
+    begun = FinishedRun(prepared.run, 0, "")
     with _under_way(bench, prepared) as ended:
-        await_true(lambda: ended or max(begun.losses(), default=0) > after, _PATIENCE, f"step {after}")
+        wait_until(lambda: ended or max(begun.losses(), default=0) > after, _PATIENCE, f"step {after}")
     assert ended, "the worker was asked to leave, and did not"
     assert ended[0].code == _STOPPED, f"the run ended with {ended[0].code}: {ended[0].said}"
     return ended[0]

@@ -14,7 +14,7 @@ from copy import deepcopy
 from typing import ClassVar
 
 from jprep.corpus.document import Document, Verdict
-from jprep.testing.conformance.step import TEXTS, StepSuite, one_word
+from jprep.testing.conformance.step import TEXTS, StepSuite, is_identifier
 
 
 def document(text: str) -> Document:
@@ -62,7 +62,7 @@ class FilterSuite(StepSuite):
         own = (*getattr(self, "kept", ()), *getattr(self, "dropped", ()))
         for text in (*TEXTS, *own, *(text for text, _ in getattr(self, "trimmed", ()))):
             verdict = self._judge(text)
-            assert one_word(verdict.reason) or (verdict.keep and not verdict.lines and not verdict.reason), text
+            assert is_identifier(verdict.reason) or (verdict.keep and not verdict.lines and not verdict.reason), text
             assert list(verdict.lines) == sorted(set(verdict.lines) & set(range(text.count("\n") + 1))), text
             assert verdict.keep or not verdict.lines, text
 

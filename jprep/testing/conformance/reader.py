@@ -22,7 +22,7 @@ import msgspec
 from jprep.corpus.document import Document, Reject
 from jprep.corpus.step import Shard
 from jprep.errors import ConfigError
-from jprep.testing.conformance.step import MARKS, StepSuite, one_word
+from jprep.testing.conformance.step import MARKS, StepSuite, is_identifier
 
 
 class ReaderSuite(StepSuite):
@@ -89,7 +89,7 @@ class ReaderSuite(StepSuite):
         for item in self._read(self.write(tmp_path)):
             if isinstance(item, Reject):
                 assert item.step == f"reader.{self.step.name}"
-                assert one_word(item.reason)
+                assert is_identifier(item.reason)
 
     def test_a_missing_file_is_a_config_error(self, tmp_path: Path) -> None:
         """Exit code 2, and the error names the path."""

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 
 from jprep.corpus.document import WORD
 from jprep.corpus.step import Segmenter
-from jprep.testing.conformance.step import one_word
+from jprep.testing.conformance.step import is_identifier
 
 SENTENCES = (
     "すもももももももものうち。",
@@ -74,7 +74,7 @@ class SegmenterSuite:
 
     def test_has_a_name_and_a_version(self, segmenter: Segmenter) -> None:
         """Recipes use the name, fingerprints the version."""
-        assert one_word(segmenter.name)
+        assert is_identifier(segmenter.name)
         assert isinstance(segmenter.version, int)
         assert segmenter.version >= 1
 

@@ -95,6 +95,6 @@ class StepSuite:
         step.close()
 
 
-def one_word(reason: str) -> bool:
+def is_identifier(reason: str) -> bool:
     """Whether a reason or a tally's part is of the form that reports can group by."""
     return bool(_WORD.match(reason))

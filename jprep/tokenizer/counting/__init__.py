@@ -14,16 +14,16 @@ import msgspec
 from jprep.errors import ConfigError
 
 if TYPE_CHECKING:  # pyarrow is loaded when something is counted
-    from jprep.corpus.corpus import Corpus
-    from jprep.engine.run import Executor, Progress
+    from jprep.corpus.api import Corpus
+    from jprep.engine.runner import Executor, ProgressReporter
     from jprep.engine.stage import Receipt
-    from jprep.tokenizer.spec import TokenizerConfig
+    from jprep.tokenizer.config import TokenizerConfig
 
 _NAMES = ("units.cut.distinct", "units.cut.total", "paragraphs.total", "paragraphs.sampled")
 """Counts that may be 0, and are then in no receipt."""
 
 
-class Counted(msgspec.Struct, frozen=True):
+class UnitCounts(msgspec.Struct, frozen=True):
     r"""What counting gives: three files in one folder, and figures.
 
     Attributes:
@@ -44,8 +44,8 @@ class Counted(msgspec.Struct, frozen=True):
 
 
 def count_corpus(
-    corpus: Corpus, config: TokenizerConfig, root: Path, executor: Executor, progress: Progress
-) -> Counted:
+    corpus: Corpus, config: TokenizerConfig, root: Path, executor: Executor, progress: ProgressReporter
+) -> UnitCounts:
     """Count a corpus's units through the engine; a run that was killed goes on where it was.
 
     Args:
@@ -59,17 +59,17 @@ def count_corpus(
         ConfigError: the corpus has no words, and boundaries need them; or there is nothing to learn from.
         MismatchError: `root` holds other work.
     """
-    from jprep.engine.run import run_stage
-    from jprep.tokenizer.counting.stages import Counting, Merging
+    from jprep.engine.runner import run_stage
+    from jprep.tokenizer.counting.stages import CountStage, MergeCountsStage
 
     _refuse_wordless(corpus, config)
-    counting = Counting(corpus, config)
+    counting = CountStage(corpus, config)
     receipts = run_stage(counting, root, root / counting.name, executor, progress)
-    merging = Merging(counting, receipts, config.max_words)
+    merging = MergeCountsStage(counting, receipts, config.max_words)
     return _counted(root, [*receipts, *run_stage(merging, root, root / merging.name, executor, progress)])
 
 
-def read_counts(path: Path, config: TokenizerConfig, root: Path) -> Counted:
+def read_counts(path: Path, config: TokenizerConfig, root: Path) -> UnitCounts:
     r"""Count the units of a word list, `word \t count` a line, in any order; words that repeat add up.
 
     Args:
@@ -81,7 +81,7 @@ def read_counts(path: Path, config: TokenizerConfig, root: Path) -> Counted:
         InputError: a line is not a word and its count, or the counts add up to 2**63 or more.
         ConfigError: there is no such file, or nothing in it.
     """
-    from jprep.tokenizer.counting.lists import count_list
+    from jprep.tokenizer.counting.word_list import count_list
 
     return _counted(root, count_list(path, config, root))
 
@@ -99,19 +99,19 @@ def _nothing(where: str) -> ConfigError:
     return ConfigError("there is nothing to learn from", where=where, fix="give a corpus that holds text")
 
 
-def _counted(root: Path, receipts: list[Receipt]) -> Counted:
-    from jprep.engine.run import add_up, outputs_of
-    from jprep.io.verified import verified
+def _counted(root: Path, receipts: list[Receipt]) -> UnitCounts:
+    from jprep.engine.runner import list_outputs, sum_counts
+    from jprep.io.verified_files import verify_file
     from jprep.tokenizer.counting.results import CHARACTERS, FOLDER, SAMPLE, WORDS, read_characters
 
-    for output in outputs_of(receipts):
+    for output in list_outputs(receipts):
         if output.folder == FOLDER:
-            verified(root / output.path, output.sha256)
-    counts = add_up([receipt.counts for receipt in receipts])
+            verify_file(root / output.path, output.sha256)
+    counts = sum_counts([receipt.counts for receipt in receipts])
     if not counts.get("units.total"):
         raise _nothing(str(root))
     characters = read_characters(root / CHARACTERS)
     # Not in a receipt: their sum may be more than its format holds.
     counts |= {"characters.total": sum(characters.values()), "characters.distinct": len(characters)}
     counts = dict.fromkeys(_NAMES, 0) | counts
-    return Counted(root / WORDS, root / CHARACTERS, root / SAMPLE, dict(sorted(counts.items())))
+    return UnitCounts(root / WORDS, root / CHARACTERS, root / SAMPLE, dict(sorted(counts.items())))

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jprep.engine.stage import Output, Result
-from jprep.io.atomic import atomic, sha256_of
-from jprep.tokenizer.counting.runs import Rows, exact_sum
+from jprep.io.atomic import atomic_path, file_sha256
+from jprep.tokenizer.counting.sorted_runs import UnitRows, exact_sum
 from jprep.tokenizer.counting.units import BYTES, refuse_overflow, views
 
 FOLDER = "merging"
@@ -24,7 +24,7 @@ _LARGE = 2**32
 _SLICE = 1 << 16  # rows written at a time
 
 
-class Top:
+class TopUnits:
     """The most frequent units of a stream in code point order; among equals the first stay. Holds twice as many.
 
     Args:
@@ -33,7 +33,7 @@ class Top:
 
     def __init__(self, most: int) -> None:
         self._most, self._least = most, 0
-        self._parts: list[Rows] = []
+        self._parts: list[UnitRows] = []
         self._rows = 0
 
     def add(self, units: Any, counts: Any) -> None:
@@ -47,7 +47,7 @@ class Top:
             self._parts = [self._cut()]
             self._rows = len(self._parts[0][1])
 
-    def _cut(self) -> Rows:
+    def _cut(self) -> UnitRows:
         units = pa.concat_arrays([pa.array([], BYTES), *(part[0] for part in self._parts)])
         counts = np.concatenate([np.empty(0, np.int64), *(part[1] for part in self._parts)])
         if len(counts) <= self._most:
@@ -57,14 +57,14 @@ class Top:
         stay[np.flatnonzero(counts == self._least)[: self._most - int(stay.sum())]] = True
         return units.filter(pa.array(stay)), counts[stay]
 
-    def rows(self) -> Rows:
+    def rows(self) -> UnitRows:
         """Those that stay, by count descending, then by code point."""
         units, counts = self._cut()
         order = np.argsort(-counts, kind="stable")
         return units.take(pa.array(order)), counts[order]
 
 
-class Characters:
+class CharacterCounts:
     """Counts characters of units, exactly."""
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class Characters:
         return self._large + Counter(dict(zip(seen.tolist(), self._sums[seen].tolist(), strict=True)))
 
 
-def write_results(root: Path, blocks: Iterable[Rows], samples: list[Path], max_words: int) -> Result:
+def write_results(root: Path, blocks: Iterable[UnitRows], samples: list[Path], max_words: int) -> Result:
     """Write the three files.
 
     Args:
@@ -108,7 +108,7 @@ def write_results(root: Path, blocks: Iterable[Rows], samples: list[Path], max_w
         samples: the files that the sample consists of.
         max_words: how many units stay.
     """
-    top, characters, distinct, total = Top(max_words), Characters(), 0, 0
+    top, characters, distinct, total = TopUnits(max_words), CharacterCounts(), 0, 0
     for units, counts in blocks:
         top.add(units, counts)
         characters.add(units, counts)
@@ -125,11 +125,11 @@ def write_results(root: Path, blocks: Iterable[Rows], samples: list[Path], max_w
 
 
 def _write(root: Path, path: str, parts: Iterable[bytes], rows: int) -> Output:
-    with atomic(root / path) as temporary, temporary.open("wb") as file:
+    with atomic_path(root / path) as temporary, temporary.open("wb") as file:
         for part in parts:
             file.write(part)
             rows += 0 if path == WORDS else part.count(b"\n")
-    return Output(path, rows, sha256_of(root / path))
+    return Output(path, rows, file_sha256(root / path))
 
 
 def _word_lines(units: Any, counts: Any) -> Iterator[bytes]:

@@ -17,7 +17,7 @@ MAX_CHARACTERS = 4_000
 _SPARE = 1 << 16
 
 
-class Sample:
+class ParagraphSample:
     """Takes paragraphs from one task's texts.
 
     Args:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from jprep.errors import InputError
-from jprep.tokenizer.spec import DIGITS, TokenizerConfig
+from jprep.tokenizer.config import DIGITS, TokenizerConfig
 
 VERSION = 1
 """Raised whenever the same text would give other units than before."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jprep.corpus.document import WORD
-from jprep.tokenizer.evaluation.encoder import Encoded, Integers, bases_of
+from jprep.tokenizer.evaluation.adapter import EncodingWithOffsets, Integers, text_offsets
 
 Positions = NDArray[np.bool_]
 """Whether a position holds, for each of the positions 0 … characters of the joined texts."""
@@ -24,7 +24,7 @@ def code_points(text: str) -> NDArray[np.uint32]:
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
 
 
-def countable(texts: Sequence[str]) -> Positions:
+def boundary_candidates(texts: Sequence[str]) -> Positions:
     """Positions that can be boundaries.
 
     Args:
@@ -33,11 +33,11 @@ def countable(texts: Sequence[str]) -> Positions:
     points = code_points("".join(texts))
     inside = np.ones(len(points) + 1, bool)
     inside[1:] = points != ord(" ")
-    inside[bases_of(texts)] = False
+    inside[text_offsets(texts)] = False
     return inside
 
 
-def words_begin(marked: Sequence[str]) -> Positions:
+def word_boundaries(marked: Sequence[str]) -> Positions:
     """Positions at which a word mark stands; the two ends of a text may be among them.
 
     Args:
@@ -50,7 +50,7 @@ def words_begin(marked: Sequence[str]) -> Positions:
     return found
 
 
-def tokens_begin(encoded: Encoded, bases: Integers) -> Positions:
+def token_boundaries(encoded: EncodingWithOffsets, bases: Integers) -> Positions:
     """Positions at which one token ends and another begins, or text begins or ends that no token holds.
 
     A token that begins inside a character whose first byte is another token's makes no boundary.

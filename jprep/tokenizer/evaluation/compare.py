@@ -9,15 +9,15 @@ from pathlib import Path
 
 import msgspec
 
+from jprep.corpus.config import StepRef, make_step, step_name
 from jprep.corpus.document import SENTENCE, WORD, Document
-from jprep.corpus.recipe import StepRef, make_step, step_name
-from jprep.corpus.steps import mark_words
+from jprep.corpus.processing import segment_documents
 from jprep.errors import ConfigError, InputError
-from jprep.tokenizer.evaluation.encoder import Encoder
-from jprep.tokenizer.evaluation.evaluate import Prepare, evaluate
-from jprep.tokenizer.evaluation.opening import open_encoders
+from jprep.tokenizer.evaluation.adapter import TokenizerAdapter
+from jprep.tokenizer.evaluation.evaluate import Preprocess, evaluate
+from jprep.tokenizer.evaluation.input_text import EvaluationText, open_text
+from jprep.tokenizer.evaluation.loading import load_adapters
 from jprep.tokenizer.evaluation.scores import Scores
-from jprep.tokenizer.evaluation.text import Text, open_text
 
 
 def compare(paths: Sequence[Path], place: str, *, limit_mb: float = 20, segmenter: StepRef = "") -> list[Scores]:
@@ -27,7 +27,7 @@ def compare(paths: Sequence[Path], place: str, *, limit_mb: float = 20, segmente
     people's tokenizers get text as it is.
 
     Args:
-        paths: tokenizers, see `open_encoders`.
+        paths: tokenizers, see `load_adapters`.
         place: a corpus's folder, a text file, or "-".
         limit_mb: MB of text to measure at most; 0 takes all.
         segmenter: finds words, in place of the corpus's own.
@@ -40,7 +40,7 @@ def compare(paths: Sequence[Path], place: str, *, limit_mb: float = 20, segmente
         InputError: there is no text, or it is not UTF-8.
         MachineError: a step needs what is not installed.
     """
-    encoders, text = open_encoders(paths), open_text(place, limit_mb)
+    encoders, text = load_adapters(paths), open_text(place, limit_mb)
     with ExitStack() as stack:
         ready = [(encoder, _preparing(encoder, text, segmenter, stack)) for encoder in encoders]
         scores = evaluate(ready, text)
@@ -52,7 +52,7 @@ def compare(paths: Sequence[Path], place: str, *, limit_mb: float = 20, segmente
     return [msgspec.structs.replace(each, signature=signature(each, text, finder)) for each in scores]
 
 
-def _preparing(encoder: Encoder, text: Text, segmenter: StepRef, stack: ExitStack) -> Prepare:
+def _preparing(encoder: TokenizerAdapter, text: EvaluationText, segmenter: StepRef, stack: ExitStack) -> Preprocess:
     refs = [] if text.normalized else encoder.normalizers
     normalizers = [make_step("normalizer", dict(ref)) for ref in refs]
     finder = segmenter or (encoder.segmenter if encoder.marked and not text.has_words else None)
@@ -71,14 +71,14 @@ def _preparing(encoder: Encoder, text: Text, segmenter: StepRef, stack: ExitStac
         if words:
             lines = lines.replace(WORD, "")
             document = Document("", "", "", "", lines, splitter.mark(lines))
-            mark_words([document], words)
+            segment_documents([document], words)
             lines = document.words.replace(SENTENCE, WORD)
         return lines.split("\n")
 
     return prepare
 
 
-def signature(scores: Scores, text: Text, segmenter: str = "") -> str:
+def signature(scores: Scores, text: EvaluationText, segmenter: str = "") -> str:
     """One line to cite: what the figures depend on, then the chief ones.
 
     Args:

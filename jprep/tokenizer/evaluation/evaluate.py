@@ -1,25 +1,25 @@
-"""Holds tokenizers against a text: `evaluate` several at once, `scores_of` one."""
+"""Holds tokenizers against a text: `evaluate` several at once, `score_tokenizer` one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from jprep.tokenizer.evaluation.encoder import Encoder
-from jprep.tokenizer.evaluation.meter import Meter
-from jprep.tokenizer.evaluation.ours import OurEncoder
+from jprep.tokenizer.evaluation.adapter import TokenizerAdapter
+from jprep.tokenizer.evaluation.jprep_tokenizer import JprepAdapter
+from jprep.tokenizer.evaluation.metrics import MetricsAccumulator
 from jprep.tokenizer.evaluation.scores import Scores
 
 if TYPE_CHECKING:
     from jprep.tokenizer.tokenizer import Tokenizer
 
-Prepare = Callable[[list[str]], list[str]]
+Preprocess = Callable[[list[str]], list[str]]
 """Makes of paragraphs what a tokenizer wants: normalised, with U+001F between words where they are known."""
 
 _BATCH = 1 << 18  # characters measured at once
 
 
-def scores_of(tokenizer: Encoder | Tokenizer, marked: Iterable[str]) -> Scores:
+def score_tokenizer(tokenizer: TokenizerAdapter | Tokenizer, marked: Iterable[str]) -> Scores:
     """How a tokenizer scores on a text whose words are known; its speed is not measured.
 
     Args:
@@ -30,12 +30,12 @@ def scores_of(tokenizer: Encoder | Tokenizer, marked: Iterable[str]) -> Scores:
     Returns:
         Scores. Of a text without paragraphs they are all nought, and `figures()` is empty.
     """
-    encoder = tokenizer if isinstance(tokenizer, Encoder) else OurEncoder(tokenizer)
+    encoder = tokenizer if isinstance(tokenizer, TokenizerAdapter) else JprepAdapter(tokenizer)
     return evaluate([(encoder, list)], marked, speed=False)[0]
 
 
 def evaluate(
-    tokenizers: Sequence[tuple[Encoder, Prepare]], paragraphs: Iterable[str], *, speed: bool = True
+    tokenizers: Sequence[tuple[TokenizerAdapter, Preprocess]], paragraphs: Iterable[str], *, speed: bool = True
 ) -> list[Scores]:
     """How tokenizers score on the same paragraphs, read once, in bounded memory.
 
@@ -44,7 +44,7 @@ def evaluate(
         paragraphs: one line each.
         speed: measure speed too.
     """
-    meters = [(Meter(encoder), prepare) for encoder, prepare in tokenizers]
+    meters = [(MetricsAccumulator(encoder), prepare) for encoder, prepare in tokenizers]
     for batch in _batches(paragraphs):
         for meter, prepare in meters:
             if ready := [paragraph for paragraph in prepare(batch) if paragraph]:

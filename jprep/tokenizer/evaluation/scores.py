@@ -7,7 +7,7 @@ import msgspec
 _DIGITS = 6  # of shares in figures: the last bits of a float may be another machine's own
 
 
-class Difference(msgspec.Struct, frozen=True):
+class RoundTripDifference(msgspec.Struct, frozen=True):
     """A paragraph that does not come back.
 
     Attributes:
@@ -23,7 +23,7 @@ class Difference(msgspec.Struct, frozen=True):
     decoded: str
 
 
-class Words(msgspec.Struct, frozen=True, kw_only=True):
+class WordAlignment(msgspec.Struct, frozen=True, kw_only=True):
     """How a tokenizer's tokens lie to the words of a text.
 
     Attributes:
@@ -95,12 +95,12 @@ class Scores(msgspec.Struct, frozen=True, kw_only=True):
     unknown: int
     parts: int
     lossless: int
-    differing: list[Difference]
+    differing: list[RoundTripDifference]
     lost: dict[str, int]
     gained: dict[str, int]
     used: int
     renyi_efficiency: float
-    words: Words | None
+    words: WordAlignment | None
     longest: dict[str, str]
     speed: float = 0.0
     signature: str = ""

@@ -6,24 +6,26 @@ import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
-from jprep.tokenizer.spec import Model, TokenizerConfig
-from jprep.tokenizer.special import SpecialTokens
+from jprep.tokenizer.config import ModelType, TokenizerConfig
+from jprep.tokenizer.special_tokens import SpecialTokens
 from jprep.tokenizer.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from jprep.tokenizer.counting import Counted
+    from jprep.tokenizer.counting import UnitCounts
 
 VERSION = 1
 """Raised whenever the same counts would give another vocabulary than before."""
 
-_LEARNERS: dict[Model, str] = {"bpe": "bpe", "byte-bpe": "byte_bpe", "unigram": "unigram", "wordpiece": "wordpiece"}
+_LEARNERS: dict[ModelType, str] = {"bpe": "bpe", "byte-bpe": "byte_bpe", "unigram": "unigram", "wordpiece": "wordpiece"}
 
 
 class _Learner(Protocol):
-    def learn(self, counted: Counted, config: TokenizerConfig, special: SpecialTokens, scratch: Path) -> Vocabulary: ...
+    def learn(
+        self, counted: UnitCounts, config: TokenizerConfig, special: SpecialTokens, scratch: Path
+    ) -> Vocabulary: ...
 
 
-def learn(counted: Counted, config: TokenizerConfig, special: SpecialTokens, scratch: Path) -> Vocabulary:
+def learn(counted: UnitCounts, config: TokenizerConfig, special: SpecialTokens, scratch: Path) -> Vocabulary:
     """Learn a vocabulary of exactly `config.vocab_size` ids.
 
     The same counts give the same vocabulary: with the same libraries, and for Unigram with a processor and a C library

@@ -6,8 +6,8 @@ from itertools import accumulate
 from pathlib import Path
 
 from jprep.errors import ConfigError
+from jprep.tokenizer.config import SENTENCEPIECE_MODELS, TokenizerConfig
 from jprep.tokenizer.counting.results import read_characters
-from jprep.tokenizer.spec import PIECES_OF_CHARACTERS, TokenizerConfig
 from jprep.tokenizer.vocabulary import NEWLINE, SPACE
 
 COVERED = 0.9995
@@ -18,7 +18,7 @@ LEAST = 0.9
 
 _NEVER = "\0\n\r\x1e\x1f" + SPACE
 # Tab has its byte. U+2585 is the mark that sentencepiece's trainer writes for unknown characters: it has its bytes too.
-_NEVER_OF = dict.fromkeys(PIECES_OF_CHARACTERS, "\t▅") | {"wordpiece": NEWLINE}
+_NEVER_OF = dict.fromkeys(SENTENCEPIECE_MODELS, "\t▅") | {"wordpiece": NEWLINE}
 
 
 def choose_alphabet(characters: Path, config: TokenizerConfig) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from jprep.errors import ConfigError
-from jprep.tokenizer.spec import TokenizerConfig
-from jprep.tokenizer.special import SETS, SpecialTokens
-from jprep.tokenizer.vocabulary import Piece
+from jprep.tokenizer.config import TokenizerConfig
+from jprep.tokenizer.special_tokens import SPECIAL_TOKEN_SETS, SpecialTokens
+from jprep.tokenizer.vocabulary import VocabularyPiece
 
-BYTES = [Piece(f"<0x{byte:02X}>", "byte") for byte in range(256)]
+BYTES = [VocabularyPiece(f"<0x{byte:02X}>", "byte") for byte in range(256)]
 """The pieces for what is outside the alphabet."""
 
 
@@ -43,16 +43,16 @@ def refuse_too_large(config: TokenizerConfig, missing: int) -> None:
 
 def refuse_clash(config: TokenizerConfig, spellings: Iterable[str]) -> None:
     """Raise ConfigError if a further special token is what an ordinary piece spells."""
-    further = {token for token in config.special if token not in SETS}
+    further = {token for token in config.special if token not in SPECIAL_TOKEN_SETS}
     for token in sorted(further.intersection(spellings)):
         what = f"special token clash: {token!r} is an ordinary piece of this vocabulary"
         raise ConfigError(what, where="tokenizer.special", fix=f"choose a name that is no word, e.g. <{token}>")
 
 
-def with_special(special: SpecialTokens, pieces: Sequence[Piece]) -> list[Piece]:
+def with_special(special: SpecialTokens, pieces: Sequence[VocabularyPiece]) -> list[VocabularyPiece]:
     """All ids: the special tokens around the pieces."""
 
-    def made(tokens: tuple[str, ...]) -> list[Piece]:
-        return [Piece(token, "unknown" if token == special.unk else "special") for token in tokens]
+    def made(tokens: tuple[str, ...]) -> list[VocabularyPiece]:
+        return [VocabularyPiece(token, "unknown" if token == special.unk else "special") for token in tokens]
 
     return [*made(special.head), *pieces, *made(special.tail)]

@@ -7,21 +7,21 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.learning.alphabet import choose_alphabet
 from jprep.tokenizer.learning.assembly import BYTES, refuse_clash, refuse_too_large, room, with_special
-from jprep.tokenizer.learning.crossing import Candidates, Sample
+from jprep.tokenizer.learning.boundary_crossing import BoundarySample, BpeCandidates
 from jprep.tokenizer.learning.selection import Selection, select
-from jprep.tokenizer.learning.trainer import BALLAST, merges
-from jprep.tokenizer.learning.units import cut_reserved, cut_strangers, read_units, write_units
-from jprep.tokenizer.spec import TokenizerConfig
-from jprep.tokenizer.special import SpecialTokens
-from jprep.tokenizer.vocabulary import SPACE, Piece, Vocabulary
+from jprep.tokenizer.learning.sentencepiece_trainer import BALLAST, merges
+from jprep.tokenizer.learning.training_units import cut_reserved, cut_strangers, read_units, write_units
+from jprep.tokenizer.special_tokens import SpecialTokens
+from jprep.tokenizer.vocabulary import SPACE, Vocabulary, VocabularyPiece
 
 if TYPE_CHECKING:
-    from jprep.tokenizer.counting import Counted
+    from jprep.tokenizer.counting import UnitCounts
 
 
-def learn(counted: Counted, config: TokenizerConfig, special: SpecialTokens, scratch: Path) -> Vocabulary:
+def learn(counted: UnitCounts, config: TokenizerConfig, special: SpecialTokens, scratch: Path) -> Vocabulary:
     """See `jprep.tokenizer.learning.learn`. After the bytes come the merged pieces by rank, then the alphabet."""
     alphabet = choose_alphabet(counted.characters, config)
     needed = room(config, special, bytes=len(BYTES), characters=len(alphabet))
@@ -32,21 +32,25 @@ def learn(counted: Counted, config: TokenizerConfig, special: SpecialTokens, scr
     refuse_too_large(config, needed - len(chosen.pieces))
     refuse_clash(config, chosen.pieces)
     ranked = [*chosen.pieces, *_spell(alphabet)]
-    pieces = [*BYTES, *(Piece(piece, "normal", float(-rank)) for rank, piece in enumerate(ranked))]
+    pieces = [*BYTES, *(VocabularyPiece(piece, "normal", float(-rank)) for rank, piece in enumerate(ranked))]
     return Vocabulary(
         config, special, with_special(special, pieces), [], alphabet, chosen.counts | {"units.trained": parts}
     )
 
 
 def _select(units: Path, symbols: str, sample: Path, config: TokenizerConfig, needed: int) -> Selection:
-    base = [Piece("<unk>", "unknown"), *BYTES, *(Piece(symbol, "normal", -1e9) for symbol in symbols)]
-    candidates = Candidates(base, _spell, _size, byte_fallback=True)
-    judged = Sample.of(sample, config, candidates)
+    base = [
+        VocabularyPiece("<unk>", "unknown"),
+        *BYTES,
+        *(VocabularyPiece(symbol, "normal", -1e9) for symbol in symbols),
+    ]
+    candidates = BpeCandidates(base, _spell, _size, byte_fallback=True)
+    judged = BoundarySample.of(sample, config, candidates)
     learnt = partial(merges, units, symbols, longest=config.max_piece_chars)
     return select(learnt, needed, partial(_reached, candidates), judged, config.crossing)
 
 
-def _reached(candidates: Candidates, pieces: Sequence[str], needed: int) -> tuple[list[str], int]:
+def _reached(candidates: BpeCandidates, pieces: Sequence[str], needed: int) -> tuple[list[str], int]:
     left, lost = list(pieces), 0
     while unreachable := candidates.unreachable(left[:needed]):
         left, lost = [piece for piece in left if piece not in unreachable], lost + len(unreachable)

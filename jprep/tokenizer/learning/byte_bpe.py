@@ -8,38 +8,41 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jprep.tokenizer import gpt2
+from jprep.tokenizer.config import TokenizerConfig
+from jprep.tokenizer.formats import byte_level
 from jprep.tokenizer.learning.assembly import refuse_clash, refuse_too_large, room, with_special
-from jprep.tokenizer.learning.crossing import Candidates, Sample
+from jprep.tokenizer.learning.boundary_crossing import BoundarySample, BpeCandidates
 from jprep.tokenizer.learning.selection import select
-from jprep.tokenizer.learning.trainer import BALLAST, merges
-from jprep.tokenizer.learning.units import cut_reserved, read_units, write_units
-from jprep.tokenizer.spec import TokenizerConfig
-from jprep.tokenizer.special import SpecialTokens
-from jprep.tokenizer.vocabulary import Piece, Vocabulary
+from jprep.tokenizer.learning.sentencepiece_trainer import BALLAST, merges
+from jprep.tokenizer.learning.training_units import cut_reserved, read_units, write_units
+from jprep.tokenizer.special_tokens import SpecialTokens
+from jprep.tokenizer.vocabulary import Vocabulary, VocabularyPiece
 
 if TYPE_CHECKING:
-    from jprep.tokenizer.counting import Counted
+    from jprep.tokenizer.counting import UnitCounts
 
 _LONGEST_CHARACTER = 4  # bytes
 
 
-def learn(counted: Counted, config: TokenizerConfig, special: SpecialTokens, scratch: Path) -> Vocabulary:
+def learn(counted: UnitCounts, config: TokenizerConfig, special: SpecialTokens, scratch: Path) -> Vocabulary:
     """See `jprep.tokenizer.learning.learn`. After the 256 bytes come the merged pieces by rank, each with its merge."""
-    needed = room(config, special, bytes=len(gpt2.ALPHABET))
+    needed = room(config, special, bytes=len(byte_level.ALPHABET))
     text, counts = read_units(counted.words)
-    spelt = gpt2.spell(cut_reserved(text, config, special))
+    spelt = byte_level.spell(cut_reserved(text, config, special))
     parts = write_units(scratch / "units.tsv", spelt, counts, BALLAST)
     # The newline is a token of its own in any case; so the sample's are left what they are.
-    base = [Piece("<unk>", "unknown"), *(Piece(symbol, "normal", -1e9) for symbol in [*gpt2.ALPHABET, "\n"])]
-    sample = Sample.of(counted.sample, config, Candidates(base, gpt2.spell, len, byte_fallback=False))
+    base = [
+        VocabularyPiece("<unk>", "unknown"),
+        *(VocabularyPiece(symbol, "normal", -1e9) for symbol in [*byte_level.ALPHABET, "\n"]),
+    ]
+    sample = BoundarySample.of(counted.sample, config, BpeCandidates(base, byte_level.spell, len, byte_fallback=False))
     learnt = partial(_merges, scratch / "units.tsv", config.max_piece_chars)
     replay = _Replay()
     chosen = select(learnt, needed, replay.reached, sample, config.crossing)
     refuse_too_large(config, needed - len(chosen.pieces))
-    refuse_clash(config, map(gpt2.plain, chosen.pieces))
+    refuse_clash(config, map(byte_level.plain, chosen.pieces))
     refuse_clash(config, chosen.pieces)
-    pieces = [Piece(piece) for piece in [*gpt2.ALPHABET, *chosen.pieces]]
+    pieces = [VocabularyPiece(piece) for piece in [*byte_level.ALPHABET, *chosen.pieces]]
     counted_here = chosen.counts | {"units.trained": parts}
     return Vocabulary(config, special, with_special(special, pieces), replay.merges, "", counted_here)
 
@@ -48,8 +51,8 @@ def _merges(units: Path, longest: int, wanted: int) -> list[str]:
     """The first pieces of no more than `longest` characters: the trainer knows of bytes only."""
     asked = wanted + wanted // 8
     while True:
-        learnt = merges(units, gpt2.ALPHABET, asked, longest * _LONGEST_CHARACTER)
-        short = [piece for piece in learnt if gpt2.characters(piece) <= longest]
+        learnt = merges(units, byte_level.ALPHABET, asked, longest * _LONGEST_CHARACTER)
+        short = [piece for piece in learnt if byte_level.characters(piece) <= longest]
         if len(short) >= wanted or len(learnt) < asked:
             return short[:wanted]
         asked += 4 * (wanted - len(short))

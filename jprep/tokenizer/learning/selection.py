@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from jprep.tokenizer.learning.crossing import Sample
+from jprep.tokenizer.learning.boundary_crossing import BoundarySample
 
 _ROUNDS = 2  # what is left out changes how the rest is used; a third round finds next to nothing
 
@@ -34,7 +34,7 @@ class Selection(msgspec.Struct, frozen=True):
 
 
 def select(
-    learn: Callable[[int], list[str]], needed: int, reach: Reach, sample: Sample | None, share: float
+    learn: Callable[[int], list[str]], needed: int, reach: Reach, sample: BoundarySample | None, share: float
 ) -> Selection:
     """Choose pieces.
 
@@ -59,7 +59,9 @@ def select(
         wanted += wanted // 4
 
 
-def _whole(candidates: list[str], chosen: Selection, reach: Reach, sample: Sample | None, share: float) -> Selection:
+def _whole(
+    candidates: list[str], chosen: Selection, reach: Reach, sample: BoundarySample | None, share: float
+) -> Selection:
     while True:
         less = _choose(candidates, len(chosen.pieces), reach, sample, share)
         if len(less.pieces) == len(chosen.pieces):
@@ -67,7 +69,7 @@ def _whole(candidates: list[str], chosen: Selection, reach: Reach, sample: Sampl
         chosen = less
 
 
-def _choose(candidates: list[str], needed: int, reach: Reach, sample: Sample | None, share: float) -> Selection:
+def _choose(candidates: list[str], needed: int, reach: Reach, sample: BoundarySample | None, share: float) -> Selection:
     crossing, chosen = set[str](), candidates
     for _ in range(_ROUNDS if sample else 0):
         assert sample is not None

@@ -11,26 +11,26 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.learning.alphabet import choose_alphabet
 from jprep.tokenizer.learning.assembly import refuse_clash, refuse_too_large, room, with_special
-from jprep.tokenizer.learning.crossing import Sample
-from jprep.tokenizer.learning.longest import LongestMatch
+from jprep.tokenizer.learning.boundary_crossing import BoundarySample
+from jprep.tokenizer.learning.longest_match import LongestMatch
 from jprep.tokenizer.learning.selection import select
-from jprep.tokenizer.learning.trainer import BALLAST, merges
-from jprep.tokenizer.learning.units import CUT, cut_reserved, cut_strangers, read_units, write_units
-from jprep.tokenizer.spec import TokenizerConfig
-from jprep.tokenizer.special import SpecialTokens
-from jprep.tokenizer.vocabulary import CONTINUING, NEWLINE, SPACE, TWO_SIGNS, Piece, Vocabulary
+from jprep.tokenizer.learning.sentencepiece_trainer import BALLAST, merges
+from jprep.tokenizer.learning.training_units import CUT, cut_reserved, cut_strangers, read_units, write_units
+from jprep.tokenizer.special_tokens import SpecialTokens
+from jprep.tokenizer.vocabulary import CONTINUATION_PREFIX, DOUBLE_HASH, NEWLINE, SPACE, Vocabulary, VocabularyPiece
 
 if TYPE_CHECKING:
-    from jprep.tokenizer.counting import Counted
+    from jprep.tokenizer.counting import UnitCounts
 
 _FIRST_SYMBOL = 0x10000  # beyond it no code point means anything to the trainer, and there is room for a million
 
 _WRITTEN = str.maketrans({" ": SPACE, "\n": NEWLINE})
 
 
-def learn(counted: Counted, config: TokenizerConfig, special: SpecialTokens, scratch: Path) -> Vocabulary:
+def learn(counted: UnitCounts, config: TokenizerConfig, special: SpecialTokens, scratch: Path) -> Vocabulary:
     """See `jprep.tokenizer.learning.learn`. The alphabet comes first, then what continues a word, then pieces by rank.
 
     Under hard boundaries each character that continues a word somewhere has a second piece, `##x`.
@@ -40,12 +40,12 @@ def learn(counted: Counted, config: TokenizerConfig, special: SpecialTokens, scr
     text, counts = read_units(counted.words)
     text = cut_strangers(cut_reserved(text, config, special), alphabet)
     if symbols.hard:
-        text = re.sub(TWO_SIGNS, f"#{CUT}", text)
+        text = re.sub(DOUBLE_HASH, f"#{CUT}", text)
     spelt = symbols.spell(text)
     parts = write_units(scratch / "units.tsv", spelt, counts, BALLAST)
     continuing = symbols.continuing(spelt)
     needed = room(config, special, characters=len(alphabet), continuing_characters=len(continuing))
-    sample = Sample.of(counted.sample, config, LongestMatch(alphabet))
+    sample = BoundarySample.of(counted.sample, config, LongestMatch(alphabet))
 
     def learnt(wanted: int) -> list[str]:
         found = merges(scratch / "units.tsv", symbols.first + continuing, wanted, config.max_piece_chars)
@@ -55,7 +55,7 @@ def learn(counted: Counted, config: TokenizerConfig, special: SpecialTokens, scr
     refuse_too_large(config, needed - len(chosen.pieces))
     pieces = [*map(symbols.written, symbols.first + continuing), *chosen.pieces]
     refuse_clash(config, pieces)
-    made = with_special(special, [Piece(piece) for piece in pieces])
+    made = with_special(special, [VocabularyPiece(piece) for piece in pieces])
     return Vocabulary(config, special, made, [], alphabet, chosen.counts | {"units.trained": parts})
 
 
@@ -95,4 +95,4 @@ class _Symbols:
         """A piece of symbols as the vocabulary writes it."""
         numbers = [ord(symbol) - _FIRST_SYMBOL for symbol in piece]
         text = "".join(self._alphabet[number % len(self._alphabet)] for number in numbers).translate(_WRITTEN)
-        return CONTINUING + text if numbers[0] >= len(self._alphabet) else text
+        return CONTINUATION_PREFIX + text if numbers[0] >= len(self._alphabet) else text

@@ -8,21 +8,21 @@ from pathlib import Path
 
 import msgspec
 
-from jprep.dataset.spec import Dataset, read_dataset
-from jprep.engine.run import refuse_other
+from jprep.dataset.manifest import DatasetManifest, read_dataset
+from jprep.engine.runner import refuse_mismatch
 from jprep.errors import ConfigError, MachineError
-from jprep.train.checkpoints import Checkpoint
-from jprep.train.data_lock import read_data_lock
-from jprep.train.events import read_events
-from jprep.train.exporting.choosing import chosen, newest
-from jprep.train.exporting.config_files import write_beside
-from jprep.train.exporting.curve import loss_curve
-from jprep.train.exporting.folder import hashes, whole
-from jprep.train.exporting.manifest import FORMAT, Dtype, Exported, read_export, write_export
-from jprep.train.exporting.model_card import CURVE, Story, model_card
+from jprep.train.exporting.checkpoint_selection import newest_checkpoint, select_checkpoint
+from jprep.train.exporting.config_files import write_config_files
+from jprep.train.exporting.loss_plot import plot_losses
+from jprep.train.exporting.manifest import FORMAT, Dtype, ModelExportManifest, read_export, write_export
+from jprep.train.exporting.model_card import CURVE, CardContent, model_card
+from jprep.train.exporting.output_folder import atomic_export, file_hashes
 from jprep.train.exporting.weights import write_weights
-from jprep.train.job import Job
-from jprep.train.rundir import EXPORT, read_job
+from jprep.train.job.config import Job
+from jprep.train.run.checkpoints import Checkpoint
+from jprep.train.run.data_lock import read_data_lock
+from jprep.train.run.directory import EXPORT, read_job
+from jprep.train.run.events import read_events
 
 README = "README.md"
 
@@ -49,9 +49,9 @@ def export(run: Path, folder: Path | None = None, *, which: str = "last", dtype:
         MachineError: the backend is not installed, the disk is full or not writable.
     """
     job = read_job(run)
-    checkpoint = chosen(run, job, which)
+    checkpoint = select_checkpoint(run, job, which)
     folder = folder or run / EXPORT
-    with whole(folder) as partial:
+    with atomic_export(folder) as partial:
         try:
             write_weights(run, job, checkpoint.folder, partial, dtype)
         except BaseException as error:
@@ -86,28 +86,28 @@ def newest_export(run: Path) -> Path | None:
     Raises:
         ConfigError: there is no run, or no checkpoint.
     """
-    return export_of(run, newest(run, read_job(run)).step)
+    return export_of(run, newest_checkpoint(run, read_job(run)).step)
 
 
 def _write_about(run: Path, job: Job, checkpoint: Checkpoint, folder: Path, dtype: Dtype) -> None:
     """Write all but the weights, the manifest last."""
     dataset, lock = _dataset_of(run, job), read_data_lock(run)
     about = _described(job, checkpoint.step, dataset, dtype)
-    exported, card = write_beside(folder, about, job.model, run / job.tokenizer if job.tokenizer else None)
+    exported, card = write_config_files(folder, about, job.model, run / job.tokenizer if job.tokenizer else None)
     marks = {"dataset": exported.dataset, "tokenizer": exported.tokenizer}
     fix = "bring back the dataset and the tokenizer that the run began with"
-    refuse_other(marks, {name: getattr(lock, name) for name in marks}, run, fix)
+    refuse_mismatch(marks, {name: getattr(lock, name) for name in marks}, run, fix)
     events = [event for event in read_events(run) if event.step <= checkpoint.step]
     files = {Path(path).name: lock.files[f"data/{number}"] for number, path in enumerate(job.train.data)}
-    _write_card(Story(job, exported, events, dataset, card, files), folder)
-    every = exported.files | hashes(folder, known=exported.files)
+    _write_card(CardContent(job, exported, events, dataset, card, files), folder)
+    every = exported.files | file_hashes(folder, known=exported.files)
     write_export(folder, msgspec.structs.replace(exported, files=dict(sorted(every.items()))))
 
 
-def _described(job: Job, step: int, dataset: Dataset | None, dtype: Dtype) -> Exported:
+def _described(job: Job, step: int, dataset: DatasetManifest | None, dtype: Dtype) -> ModelExportManifest:
     """What is exported, but for its tokenizer and its files."""
     labelled = job.train.labelled
-    return Exported(
+    return ModelExportManifest(
         jprep=version("jprep"),
         format=FORMAT,
         name=job.name,
@@ -126,13 +126,13 @@ def _described(job: Job, step: int, dataset: Dataset | None, dtype: Dtype) -> Ex
     )
 
 
-def _write_card(story: Story, folder: Path) -> None:
+def _write_card(story: CardContent, folder: Path) -> None:
     if any(steps for steps, _ in story.curves.values()):
-        (folder / CURVE).write_text(loss_curve(story.curves), encoding="utf-8")
+        (folder / CURVE).write_text(plot_losses(story.curves), encoding="utf-8")
     (folder / README).write_text(model_card(story), encoding="utf-8")
 
 
-def _dataset_of(run: Path, job: Job) -> Dataset | None:
+def _dataset_of(run: Path, job: Job) -> DatasetManifest | None:
     try:
         return read_dataset(run / job.dataset) if job.dataset else None
     except ConfigError as error:

@@ -7,17 +7,19 @@ from typing import Any
 
 import msgspec
 
-from jprep.tokenizer.card import Card
-from jprep.train.exporting.folder import hashes
-from jprep.train.exporting.manifest import Exported
+from jprep.tokenizer.card import TokenizerCard
+from jprep.train.exporting.manifest import ModelExportManifest
+from jprep.train.exporting.output_folder import file_hashes
 from jprep.train.exporting.tokenizer_files import first_id, write_tokenizer
-from jprep.train.models import positions
-from jprep.train.models.presets import Config
+from jprep.train.models import max_positions
+from jprep.train.models.presets import TransformersConfig
 
 _SPELT = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 
 
-def write_beside(folder: Path, about: Exported, model: Config, tokenizer: Path | None) -> tuple[Exported, Card | None]:
+def write_config_files(
+    folder: Path, about: ModelExportManifest, model: TransformersConfig, tokenizer: Path | None
+) -> tuple[ModelExportManifest, TokenizerCard | None]:
     """Write all that transformers reads beside the weights, which are there already.
 
     Args:
@@ -36,10 +38,10 @@ def write_beside(folder: Path, about: Exported, model: Config, tokenizer: Path |
     _write_config(model, about, folder)
     card = write_tokenizer(tokenizer, folder, about, model) if tokenizer else None
     fingerprint = card.fingerprint if card else ""
-    return msgspec.structs.replace(about, tokenizer=fingerprint, files=hashes(folder)), card
+    return msgspec.structs.replace(about, tokenizer=fingerprint, files=file_hashes(folder)), card
 
 
-def _write_config(model: Config, about: Exported, folder: Path) -> None:
+def _write_config(model: TransformersConfig, about: ModelExportManifest, folder: Path) -> None:
     """Write `config.json`, and `generation_config.json` for `clm`."""
     ids = {"bos_token_id": first_id(about), "eos_token_id": about.end} if about.task == "clm" and about.end >= 0 else {}
     _write(folder / "config.json", {**model, **ids, "dtype": _SPELT[about.dtype]})
@@ -47,10 +49,10 @@ def _write_config(model: Config, about: Exported, folder: Path) -> None:
         _write(folder / "generation_config.json", ids | _generation(model, about))
 
 
-def _generation(model: Config, about: Exported) -> dict[str, Any]:
+def _generation(model: TransformersConfig, about: ModelExportManifest) -> dict[str, Any]:
     """What `generate` does by default: it stops where positions end, and writes no special token, as `jprep infer`."""
     pad, never = model.get("pad_token_id"), [number for number in about.special.special if number != about.end]
-    limits = {"max_length": positions(model), "pad_token_id": about.end if pad is None else pad}
+    limits = {"max_length": max_positions(model), "pad_token_id": about.end if pad is None else pad}
     return limits | ({"suppress_tokens": never} if never else {})
 
 

@@ -7,14 +7,14 @@ from typing import Any, Literal
 
 import msgspec
 
-from jprep.dataset.special_ids import SpecialIds
-from jprep.engine.sealed import seal, unseal
+from jprep.dataset.sampling.special_ids import SpecialIds
+from jprep.engine.checksummed_json import decode_checksummed, encode_checksummed
 from jprep.errors import ConfigError
 from jprep.io.atomic import write_atomic
-from jprep.io.names import inner_path
-from jprep.io.retry import retried
-from jprep.io.verified import verified
-from jprep.train.job import Task
+from jprep.io.retry import retry_transient
+from jprep.io.safe_names import inner_path
+from jprep.io.verified_files import verify_file
+from jprep.train.job.config import Task
 
 MANIFEST = "export.json"
 
@@ -24,7 +24,7 @@ FORMAT = 1
 Dtype = Literal["fp32", "bf16", "fp16"]
 
 
-class Exported(msgspec.Struct, frozen=True, kw_only=True):
+class ModelExportManifest(msgspec.Struct, frozen=True, kw_only=True):
     """What an exported model is. It is written last: a directory without it is none.
 
     Attributes:
@@ -69,7 +69,7 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
             inner_path(name)
 
 
-def read_export(folder: Path) -> Exported:
+def read_export(folder: Path) -> ModelExportManifest:
     """Read what an exported model is.
 
     Raises:
@@ -78,7 +78,9 @@ def read_export(folder: Path) -> Exported:
     """
     path = folder / MANIFEST
     try:
-        found = unseal(retried(path.read_bytes, path, "repair the file system, then try again"), Exported)
+        found = decode_checksummed(
+            retry_transient(path.read_bytes, path, "repair the file system, then try again"), ModelExportManifest
+        )
     except OSError as error:
         fix = "give the folder of `jprep export RUN -o`; if the export was stopped, run it again"
         raise ConfigError("there is no finished exported model here", where=str(folder), fix=fix) from error
@@ -91,9 +93,9 @@ def read_export(folder: Path) -> Exported:
     return found
 
 
-def write_export(folder: Path, exported: Exported) -> None:
+def write_export(folder: Path, exported: ModelExportManifest) -> None:
     """Commit the manifest: from now on the export is complete."""
-    write_atomic(folder / MANIFEST, seal(exported, indent=1))
+    write_atomic(folder / MANIFEST, encode_checksummed(exported, indent=1))
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -110,7 +112,7 @@ def read_config(folder: Path) -> dict[str, Any]:
         raise ConfigError(f"the model's config cannot be read: {error}", where=str(path), fix=fix) from error
 
 
-def refuse_changed(folder: Path, exported: Exported) -> None:
+def verify_export(folder: Path, exported: ModelExportManifest) -> None:
     """See that what is loaded of an exported model is what was written; its README is its users' own.
 
     Raises:
@@ -119,4 +121,4 @@ def refuse_changed(folder: Path, exported: Exported) -> None:
     """
     for name, sha256 in exported.files.items():
         if not name.endswith((".md", ".svg")):
-            verified(folder / name, sha256, "move this folder away: `jprep export` writes it again")
+            verify_file(folder / name, sha256, "move this folder away: `jprep export` writes it again")

@@ -7,14 +7,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from jprep.dataset.spec import Dataset
-from jprep.tokenizer.card import Card
+from jprep.dataset.manifest import DatasetManifest
+from jprep.tokenizer.card import TokenizerCard
 from jprep.tokenizer.model_card import source_list, table
-from jprep.train.data_lock import DataFile
-from jprep.train.events import Event, curve
-from jprep.train.exporting.curve import Curve
-from jprep.train.exporting.manifest import Exported
-from jprep.train.job import Job
+from jprep.train.exporting.loss_plot import Curve
+from jprep.train.exporting.manifest import ModelExportManifest
+from jprep.train.job.config import Job
+from jprep.train.run.data_lock import DataFile
+from jprep.train.run.events import Event, metric_curve
 
 CURVE = "loss.svg"
 
@@ -30,7 +30,7 @@ _HUB = re.compile(r"(apache|mit|cc0|cc-by|cc-by-sa|cc-by-nc|cc-by-nc-sa|odc-by|o
 _SHOWN = 20  # files of a source, or labels
 
 
-class Story(NamedTuple):
+class CardContent(NamedTuple):
     """What a card tells.
 
     Attributes:
@@ -43,24 +43,24 @@ class Story(NamedTuple):
     """
 
     job: Job
-    exported: Exported
+    exported: ModelExportManifest
     events: Sequence[Event]
-    dataset: Dataset | None
-    tokenizer: Card | None
+    dataset: DatasetManifest | None
+    tokenizer: TokenizerCard | None
     files: Mapping[str, DataFile]
 
     @property
     def curves(self) -> dict[str, Curve]:
         """The losses over steps, by what they are measured on."""
-        return {"training": curve(self.events), "validation": curve(self.events, "validation")}
+        return {"training": metric_curve(self.events), "validation": metric_curve(self.events, "validation")}
 
 
-def model_card(story: Story) -> str:
+def model_card(story: CardContent) -> str:
     """The README of an exported model, in Markdown, with the head that model hubs read."""
     return "\n".join(_lines(story)) + "\n"
 
 
-def _lines(story: Story) -> Iterator[str]:
+def _lines(story: CardContent) -> Iterator[str]:
     job, exported = story.job, story.exported
     yield from _head(story)
     about = f"{job.model['architectures'][0]}, {exported.parameters:,} parameters in {exported.dtype}"
@@ -79,7 +79,7 @@ def _lines(story: Story) -> Iterator[str]:
     yield "`export.json` has the SHA-256 of each file."
 
 
-def _head(story: Story) -> Iterator[str]:
+def _head(story: CardContent) -> Iterator[str]:
     job, pipeline = story.job, _MADE[story.exported.task][0]
     yield from ("---", "language: ja", "library_name: transformers")
     yield f"license: {_licences(_sources(story))}"
@@ -95,7 +95,7 @@ def _licences(sources: Iterable[Mapping[str, Any]]) -> str:
     return (named[0] if len(named) == 1 else f"[{', '.join(named)}]") if named else "unknown"
 
 
-def _sources(story: Story) -> Sequence[Mapping[str, Any]]:
+def _sources(story: CardContent) -> Sequence[Mapping[str, Any]]:
     return story.dataset.sources if story.dataset else ()
 
 
@@ -122,7 +122,7 @@ print(classify({"text": "日本の文章", "text_pair": "もう一つの文章"}
 """How plain transformers uses a model, by task."""
 
 
-def _loading(story: Story) -> Iterator[str]:
+def _loading(story: CardContent) -> Iterator[str]:
     yield from ("```python", *_snippet(story).split("\n"), "```", "")
     if not story.tokenizer:
         yield from ("It comes without a tokenizer, as it was trained without one.", "")
@@ -133,7 +133,7 @@ def _loading(story: Story) -> Iterator[str]:
         yield from ("Raw text is all it needs. `jprep infer .` asks it from the command line.", "")
 
 
-def _snippet(story: Story) -> str:
+def _snippet(story: CardContent) -> str:
     task, kind = story.exported.task, _MADE[story.exported.task][1]
     if not story.tokenizer:
         return f'from transformers import {kind}\n\nmodel = {kind}.from_pretrained(".")  # this folder'
@@ -142,7 +142,7 @@ def _snippet(story: Story) -> str:
     return _SNIPPETS[task]
 
 
-def _data(story: Story) -> Iterator[str]:
+def _data(story: CardContent) -> Iterator[str]:
     yield from ("## What it was trained on, and its licences", "")
     for source in _sources(story):
         yield from source_list([source])
@@ -192,7 +192,7 @@ def _spelt(section: Any) -> str:
     return ", ".join(f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}" for key, value in values)
 
 
-def _figures(story: Story) -> dict[str, object]:
+def _figures(story: CardContent) -> dict[str, object]:
     rows: dict[str, object] = {}
     for name, (steps, losses) in story.curves.items():
         if steps:
@@ -206,7 +206,7 @@ def _figures(story: Story) -> dict[str, object]:
     return rows
 
 
-def _provenance(story: Story) -> dict[str, object]:
+def _provenance(story: CardContent) -> dict[str, object]:
     job, exported = story.job, story.exported
     rows: dict[str, object] = {"job": f"`{job.fingerprint}`", "checkpoint": f"step {exported.step}"}
     if story.dataset:

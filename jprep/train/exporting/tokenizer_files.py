@@ -8,20 +8,22 @@ from typing import Any
 
 import msgspec
 
-from jprep.io.atomic import sha256_of
-from jprep.tokenizer.card import Card, read_card, refuse_damaged, write_card
-from jprep.tokenizer.export import FILES, ROLES, SETTINGS
-from jprep.tokenizer.serving import TOKENIZER, post_processor
-from jprep.tokenizer.special import special_tokens
-from jprep.tokenizer.spelling import read_pieces
-from jprep.train.exporting.manifest import Exported
-from jprep.train.models import positions
-from jprep.train.models.presets import Config
+from jprep.io.atomic import file_sha256
+from jprep.tokenizer.card import TokenizerCard, read_card, verify_files, write_card
+from jprep.tokenizer.export import FILES, SPECIAL_TOKENS_MAP_JSON, TOKENIZER_CONFIG_JSON
+from jprep.tokenizer.formats.pieces import read_pieces
+from jprep.tokenizer.formats.tokenizer_json import TOKENIZER_JSON, post_processor
+from jprep.tokenizer.special_tokens import special_tokens
+from jprep.train.exporting.manifest import ModelExportManifest
+from jprep.train.models import max_positions
+from jprep.train.models.presets import TransformersConfig
 
 Json = dict[str, Any]
 
 
-def write_tokenizer(tokenizer: Path, folder: Path, about: Exported, model: Config) -> Card:
+def write_tokenizer(
+    tokenizer: Path, folder: Path, about: ModelExportManifest, model: TransformersConfig
+) -> TokenizerCard:
     """Write a tokenizer's files and its card, which then names those that are here: not its README.
 
     Args:
@@ -35,35 +37,35 @@ def write_tokenizer(tokenizer: Path, folder: Path, about: Exported, model: Confi
         MismatchError: a file of it is not what was written.
     """
     card = read_card(tokenizer)
-    refuse_damaged(tokenizer, card, FILES)
+    verify_files(tokenizer, card, FILES)
     names = [name for name in FILES if (tokenizer / name).exists()]
     for name in names:
         (folder / name).write_bytes((tokenizer / name).read_bytes())
-    pieces = read_pieces(_read(folder / TOKENIZER)["model"])
-    _change(folder / SETTINGS, _limits(about, model, card))
+    pieces = read_pieces(_read(folder / TOKENIZER_JSON)["model"])
+    _change(folder / TOKENIZER_CONFIG_JSON, _limits(about, model, card))
     if about.task == "clm":
         roles = {"bos_token": pieces[first_id(about)], "eos_token": pieces[about.end]}
-        _change(folder / TOKENIZER, {"post_processor": _before_prompts(about, card, pieces)}, indent=-1)
-        _change(folder / SETTINGS, {"padding_side": "left"} | roles)
-        _change(folder / ROLES, roles)
-    write_card(folder, msgspec.structs.replace(card, files={name: sha256_of(folder / name) for name in names}))
+        _change(folder / TOKENIZER_JSON, {"post_processor": _before_prompts(about, card, pieces)}, indent=-1)
+        _change(folder / TOKENIZER_CONFIG_JSON, {"padding_side": "left"} | roles)
+        _change(folder / SPECIAL_TOKENS_MAP_JSON, roles)
+    write_card(folder, msgspec.structs.replace(card, files={name: file_sha256(folder / name) for name in names}))
     return card
 
 
-def first_id(about: Exported) -> int:
+def first_id(about: ModelExportManifest) -> int:
     """The id that a `clm` model's text begins with: a document begins where another ends."""
     return about.special.before[0] if about.special.before else about.end
 
 
-def _limits(about: Exported, model: Config, card: Card) -> Json:
+def _limits(about: ModelExportManifest, model: TransformersConfig, card: TokenizerCard) -> Json:
     """No more tokens than the model has positions for, and no token types that it has no embeddings for."""
     typed = about.special.types and about.task != "clm" and model.get("type_vocab_size", 0) >= 2
     types = ["token_type_ids"] if typed else []
-    most = min(positions(model), card.config.model_max_length or positions(model))
+    most = min(max_positions(model), card.config.model_max_length or max_positions(model))
     return {"model_max_length": most, "model_input_names": ["input_ids", *types, "attention_mask"]}
 
 
-def _before_prompts(about: Exported, card: Card, pieces: Sequence[str]) -> Json | None:
+def _before_prompts(about: ModelExportManifest, card: TokenizerCard, pieces: Sequence[str]) -> Json | None:
     """Before a prompt what rows began with in training, and nothing behind it: that would end the document."""
     before = tuple(pieces[number] for number in about.special.before)
     tokens = special_tokens(card.config)

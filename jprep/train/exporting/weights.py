@@ -6,16 +6,16 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from jprep.corpus.recipe import convert
+from jprep.corpus.config import parse_config
 from jprep.errors import InputError, JprepError, MachineError
 from jprep.io.atomic import remove_tree
+from jprep.io.safetensors_file import DTYPE_BYTES, Floats, Shape, TensorEntry, read_blocks, read_header, write_tensors
 from jprep.plugins import plugins
-from jprep.train.checkpoints import full_disk
-from jprep.train.environments import worker_command
 from jprep.train.exporting.manifest import Dtype
-from jprep.train.job import Job
+from jprep.train.job.config import Job
+from jprep.train.launcher.environments import worker_command
 from jprep.train.models import parameters
-from jprep.train.tensor_file import BYTES, Entry, Floats, Shape, read_blocks, read_header, write_tensors
+from jprep.train.run.checkpoints import disk_full_error
 
 WEIGHTS = "model.safetensors"
 
@@ -52,20 +52,20 @@ def write_weights(run: Path, job: Job, checkpoint: Path, folder: Path, dtype: Dt
 
 def _run_worker(job: Job, run: Path, checkpoint: Path, folder: Path) -> None:
     half = plugins().get("backend", job.backend)()
-    options = convert(job.options, half.Options, where=f"[train.backend.{job.backend}]")
+    options = parse_config(job.options, half.Options, where=f"[train.backend.{job.backend}]")
     command = worker_command(half, options, "export", run, checkpoint, folder)
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
     if done.returncode or not (folder / WEIGHTS).exists():
-        if full := full_disk(folder):
+        if full := disk_full_error(folder):
             raise full
         said = done.stderr.strip()[-_TAIL:] or f"it ended with {done.returncode} and wrote no {WEIGHTS}"
         kind = _KINDS.get(done.returncode, JprepError)
         raise kind(f"the backend {job.backend} could not export the checkpoint: {said}", where=str(checkpoint))
 
 
-def _check(entries: Mapping[str, Entry], shapes: Mapping[str, Shape], backend: str) -> None:
+def _check(entries: Mapping[str, TensorEntry], shapes: Mapping[str, Shape], backend: str) -> None:
     found = {name: entry.shape for name, entry in entries.items()}
     for name in sorted(found.keys() | shapes.keys()):
-        if found.get(name) != shapes.get(name) or entries[name].dtype not in BYTES:
+        if found.get(name) != shapes.get(name) or entries[name].dtype not in DTYPE_BYTES:
             what = f"the backend {backend} exported {name!r} as {found.get(name)}, and the model has {shapes.get(name)}"
             raise InputError(what, where=name, fix="report it to the backend's makers")

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from jprep.errors import ConfigError
-from jprep.plugins.refs import nearest
-from jprep.train.job import ModelSection, Task
-from jprep.train.models.presets import FAMILIES, PRESETS, Config, Family
+from jprep.plugins.references import suggest_name
+from jprep.train.job.config import ModelConfig, Task
+from jprep.train.models.presets import FAMILIES, PRESETS, ModelFamily, TransformersConfig
 
 WHERE = "train.model"
 
 ACTIVATIONS = ("gelu", "gelu_new", "relu", "silu")
 """Those that docs/training.md defines."""
 
-COUNTED = {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "type_vocab_size",
+INTEGER_KEYS = {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "type_vocab_size",
             "embedding_size", "n_embd", "n_layer", "n_head", "n_inner", "num_key_value_heads", "head_dim",
             "n_positions", "max_position_embeddings"}  # fmt: skip
 """Keys whose values are whole numbers."""
@@ -24,7 +24,7 @@ _SAID = {"vocab_size", "pad_token_id", "bos_token_id", "eos_token_id", "num_labe
          "problem_type", "architectures"}  # fmt: skip
 
 
-class About(NamedTuple):
+class TokenizerInfo(NamedTuple):
     """What a model's config takes from the tokenizer and the job.
 
     Attributes:
@@ -42,7 +42,7 @@ class About(NamedTuple):
     labels: Sequence[str] = ()
 
 
-def model_config(section: ModelSection, task: Task, about: About) -> Config:
+def model_config(section: ModelConfig, task: Task, about: TokenizerInfo) -> TransformersConfig:
     """The whole config of a model: what the section says, over its preset, over transformers' defaults.
 
     Args:
@@ -67,7 +67,7 @@ def model_config(section: ModelSection, task: Task, about: About) -> Config:
     return head | ids | config | _labels(task, about.labels)
 
 
-def check_model(section: ModelSection, task: Task) -> None:
+def check_model(section: ModelConfig, task: Task) -> None:
     """Check what is known of a model before there is a tokenizer, if one is named: its type, its keys, their values.
 
     Raises:
@@ -80,7 +80,7 @@ def check_model(section: ModelSection, task: Task) -> None:
         _check_values(family.defaults | {key: chosen[key] for key in chosen if key != "model_type"}, family)
 
 
-def positions(config: Config) -> int:
+def max_positions(config: TransformersConfig) -> int:
     """Return how many tokens a model takes at once.
 
     Raises:
@@ -89,25 +89,27 @@ def positions(config: Config) -> int:
     kind = config.get("model_type")
     if kind not in FAMILIES or not isinstance(config.get(FAMILIES[kind].positions), int):
         what = f"jprep runs no model of type {kind!r} with this config"
-        raise ConfigError(what, where="config.json", fix=f"{nearest(str(kind), FAMILIES)}; or load it with AutoModel")
+        raise ConfigError(
+            what, where="config.json", fix=f"{suggest_name(str(kind), FAMILIES)}; or load it with AutoModel"
+        )
     most: int = config[FAMILIES[config["model_type"]].positions]
     return most - config["pad_token_id"] - 1 if config["model_type"] == "roberta" else most
 
 
-def _preset(name: str) -> Config:
+def _preset(name: str) -> TransformersConfig:
     if name and name not in PRESETS:
-        raise ConfigError(f"there is no preset {name!r}", where=f"{WHERE}.preset", fix=nearest(name, PRESETS))
+        raise ConfigError(f"there is no preset {name!r}", where=f"{WHERE}.preset", fix=suggest_name(name, PRESETS))
     return PRESETS.get(name, {})
 
 
-def _family(chosen: Config, task: Task) -> tuple[str, Family]:
+def _family(chosen: TransformersConfig, task: Task) -> tuple[str, ModelFamily]:
     kind = chosen.get("model_type")
     if kind is None:
-        fix = f'preset = "gpt2-small", or config.model_type; {nearest("", PRESETS)}'
+        fix = f'preset = "gpt2-small", or config.model_type; {suggest_name("", PRESETS)}'
         raise ConfigError("which model is to be trained", where=WHERE, fix=fix)
     if kind not in FAMILIES:
         where = f"{WHERE}.config.model_type"
-        raise ConfigError(f"jprep trains no model of type {kind!r}", where=where, fix=nearest(str(kind), FAMILIES))
+        raise ConfigError(f"jprep trains no model of type {kind!r}", where=where, fix=suggest_name(str(kind), FAMILIES))
     if task not in FAMILIES[kind].classes:
         able = [name for name, preset in PRESETS.items() if task in FAMILIES[preset["model_type"]].classes]
         fix = f"these do: {', '.join(able)}"
@@ -115,7 +117,7 @@ def _family(chosen: Config, task: Task) -> tuple[str, Family]:
     return kind, FAMILIES[kind]
 
 
-def _check_keys(given: Config, family: Family) -> None:
+def _check_keys(given: TransformersConfig, family: ModelFamily) -> None:
     known = {*family.defaults, "model_type"}
     for key in given:
         where = f"{WHERE}.config.{key}"
@@ -124,10 +126,10 @@ def _check_keys(given: Config, family: Family) -> None:
                 f"{key} is not set here", where=where, fix="leave it out: the tokenizer or the data say it"
             )
         if key not in known:
-            raise ConfigError(f"unknown key {key!r}", where=where, fix=nearest(key, known))
+            raise ConfigError(f"unknown key {key!r}", where=where, fix=suggest_name(key, known))
 
 
-def _check_values(config: Config, family: Family) -> None:
+def _check_values(config: TransformersConfig, family: ModelFamily) -> None:
     for key, value in config.items():
         if (wanted := _wrong(key, value, family.defaults[key])) is not None:
             raise ConfigError(f"{key} cannot be {value!r}", where=f"{WHERE}.config.{key}", fix=f"give {wanted}")
@@ -145,7 +147,7 @@ def _wrong(key: str, value: Any, default: Any) -> str | None:
     """What the value should be, if it is not that."""
     if value is None and default is None:
         return None
-    if key in COUNTED:
+    if key in INTEGER_KEYS:
         return None if type(value) is int and value > 0 else "a whole number above 0"
     if isinstance(default, bool):
         return None if isinstance(value, bool) else "true or false"
@@ -157,7 +159,7 @@ def _wrong(key: str, value: Any, default: Any) -> str | None:
     return None if number and 0 < value < float("inf") else "a number above 0"
 
 
-def _derive(config: Config, kind: str) -> None:
+def _derive(config: TransformersConfig, kind: str) -> None:
     """Say what transformers would work out."""
     if kind == "gpt2" and config["n_inner"] is None:
         config["n_inner"] = 4 * config["n_embd"]
@@ -169,7 +171,7 @@ def _derive(config: Config, kind: str) -> None:
             raise ConfigError("head_dim must be even", where=f"{WHERE}.config.head_dim", fix=fix)
 
 
-def _pad(kind: str, task: Task, about: About) -> int | None:
+def _pad(kind: str, task: Task, about: TokenizerInfo) -> int | None:
     """The id that pads, as the config has it.
 
     transformers neither starts nor trains the row of a padding token. Where that token also ends documents, as in
@@ -182,7 +184,7 @@ def _pad(kind: str, task: Task, about: About) -> int | None:
     return None if task == "clm" and about.pad in (about.bos, about.eos) else about.pad
 
 
-def _fill_positions(config: Config, family: Family, needed: int, *, fixed: bool) -> None:
+def _fill_positions(config: TransformersConfig, family: ModelFamily, needed: int, *, fixed: bool) -> None:
     key = family.positions
     if fixed and config[key] < needed:
         fix = f"{key} = {needed}, or leave it out; or shorter rows"
@@ -191,7 +193,7 @@ def _fill_positions(config: Config, family: Family, needed: int, *, fixed: bool)
     config[key] = max(config[key], needed)
 
 
-def _labels(task: Task, names: Sequence[str]) -> Config:
+def _labels(task: Task, names: Sequence[str]) -> TransformersConfig:
     if task not in ("classify", "regress"):
         return {}
     names = names if task == "classify" else ["LABEL_0"]

@@ -18,7 +18,7 @@ _PEAKS = {
 }  # fmt: skip
 
 
-def peak(name: str, given: str = "", *, half: bool = True) -> float | None:
+def peak_flops(name: str, given: str = "", *, half: bool = True) -> float | None:
     """Return what a GPU can do at most, in FLOP/s; None where its maker's figure is not in the table.
 
     Args:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from jprep.train.job import Precision
-from jprep.train.models.presets import FAMILIES, Config
-from jprep.train.models.weights import count
+from jprep.train.job.config import Precision
+from jprep.train.models.presets import FAMILIES, TransformersConfig
+from jprep.train.models.weights import parameter_count
 
 STATE = 16
 """Bytes a weight: itself, its gradient and AdamW's two averages, in fp32."""
@@ -14,7 +14,7 @@ _LAYER, _GATED, _TANH, _DROPPED, _ATTENTION = 20, 12, 36, 6, 5
 
 
 def training_memory(
-    config: Config,
+    config: TransformersConfig,
     task: str,
     rows: int,
     length: int,
@@ -46,5 +46,5 @@ def training_memory(
     tokens = rows * length
     tables = task in ("clm", "mlm") and not lean
     outputs: int = tokens * config["vocab_size"] * (8 + number) if tables else 0
-    state = count(config, task) * (STATE + (0 if precision == "fp32" else number))
+    state = parameter_count(config, task) * (STATE + (0 if precision == "fp32" else number))
     return state + tokens * layers * numbers * number + outputs

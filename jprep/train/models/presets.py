@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-Config = dict[str, Any]
+TransformersConfig = dict[str, Any]
 """A transformers config as plain data."""
 
 
-class Family(NamedTuple):
+class ModelFamily(NamedTuple):
     """A kind of model.
 
     Attributes:
@@ -19,7 +19,7 @@ class Family(NamedTuple):
     """
 
     classes: dict[str, str]
-    defaults: Config
+    defaults: TransformersConfig
     positions: str = "max_position_embeddings"
     width: str = "hidden_size"
     heads: str = "num_attention_heads"
@@ -30,7 +30,7 @@ def _classes(name: str, task: str, kind: str) -> dict[str, str]:
     return {task: f"{name}{kind}", "classify": sequences, "regress": sequences}
 
 
-_BERT: Config = {
+_BERT: TransformersConfig = {
     "hidden_size": 768,
     "num_hidden_layers": 12,
     "num_attention_heads": 12,
@@ -46,7 +46,7 @@ _BERT: Config = {
 }
 
 FAMILIES = {
-    "gpt2": Family(
+    "gpt2": ModelFamily(
         _classes("GPT2", "clm", "LMHeadModel"),
         {
             "n_positions": 1024,
@@ -66,17 +66,17 @@ FAMILIES = {
         width="n_embd",
         heads="n_head",
     ),
-    "bert": Family(_classes("Bert", "mlm", "ForMaskedLM"), _BERT),
+    "bert": ModelFamily(_classes("Bert", "mlm", "ForMaskedLM"), _BERT),
     # The published RoBERTa, and fairseq's, has one token type and another epsilon than transformers' defaults.
-    "roberta": Family(
+    "roberta": ModelFamily(
         _classes("Roberta", "mlm", "ForMaskedLM"),
         _BERT | {"type_vocab_size": 1, "layer_norm_eps": 1e-5, "max_position_embeddings": 514},
     ),
-    "electra": Family(
+    "electra": ModelFamily(
         _classes("Electra", "mlm", "ForMaskedLM"),
         _BERT | {"embedding_size": 128, "hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024},
     ),
-    "llama": Family(
+    "llama": ModelFamily(
         _classes("Llama", "clm", "ForCausalLM"),
         {
             "hidden_size": 4096,
@@ -100,21 +100,21 @@ FAMILIES = {
 """`model_type` → the kind of model."""
 
 
-def _gpt2(width: int, layers: int, heads: int, positions: int = 1024) -> Config:
+def _gpt2(width: int, layers: int, heads: int, positions: int = 1024) -> TransformersConfig:
     return {"model_type": "gpt2", "n_embd": width, "n_layer": layers, "n_head": heads, "n_positions": positions}
 
 
-def _encoder(kind: str, width: int, layers: int, heads: int, **more: Any) -> Config:
+def _encoder(kind: str, width: int, layers: int, heads: int, **more: Any) -> TransformersConfig:
     sizes = {"hidden_size": width, "num_hidden_layers": layers, "num_attention_heads": heads}
     return {"model_type": kind, **sizes, "intermediate_size": 4 * width} | more
 
 
-def _llama(width: int, layers: int, heads: int, shared: int, inner: int, **more: Any) -> Config:
+def _llama(width: int, layers: int, heads: int, shared: int, inner: int, **more: Any) -> TransformersConfig:
     sizes = _encoder("llama", width, layers, heads, intermediate_size=inner)
     return sizes | {"num_key_value_heads": shared, "rms_norm_eps": 1e-5} | more
 
 
-PRESETS: dict[str, Config] = {
+PRESETS: dict[str, TransformersConfig] = {
     "gpt2-tiny": _gpt2(128, 2, 2, 256),
     "gpt2-small": _gpt2(768, 12, 12),
     "gpt2-medium": _gpt2(1024, 24, 16),

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
-from jprep.train.models.presets import FAMILIES, Config
+from jprep.train.models.presets import FAMILIES, TransformersConfig
 
-Kind = Literal["normal", "zeros", "ones"]
+InitKind = Literal["normal", "zeros", "ones"]
 
 
-class Tensor(NamedTuple):
+class TensorSpec(NamedTuple):
     """One tensor of a model.
 
     Attributes:
@@ -24,7 +24,7 @@ class Tensor(NamedTuple):
     """
 
     shape: tuple[int, ...]
-    kind: Kind = "normal"
+    kind: InitKind = "normal"
     std: float = 0.0
     zero_row: int = -1
     trained: bool = True
@@ -36,14 +36,20 @@ class Tensor(NamedTuple):
         return math.prod(self.shape)
 
 
-Tensors = dict[str, Tensor]
-Head = Callable[[Config], Tensors]
+TensorSpecs = dict[str, TensorSpec]
+Head = Callable[[TransformersConfig], TensorSpecs]
 
-BASES = {"gpt2": "transformer.", "bert": "bert.", "roberta": "roberta.", "electra": "electra.", "llama": "model."}
+BASE_PREFIXES = {
+    "gpt2": "transformer.",
+    "bert": "bert.",
+    "roberta": "roberta.",
+    "electra": "electra.",
+    "llama": "model.",
+}
 """`model_type` → what stands before the names of the part that all tasks share."""
 
 
-def parameters(config: Config, task: str) -> Tensors:
+def parameters(config: TransformersConfig, task: str) -> TensorSpecs:
     """The tensors of the class that serves a task, in the order of the data's way through the model.
 
     Args:
@@ -57,36 +63,36 @@ def parameters(config: Config, task: str) -> Tensors:
         head = {name: tensor._replace(head=True) for name, tensor in _SEQUENCES[kind](config, labels).items()}
     else:
         head = _PREDICTIONS[kind](config)
-    return {BASES[kind] + name: tensor for name, tensor in base.items()} | head
+    return {BASE_PREFIXES[kind] + name: tensor for name, tensor in base.items()} | head
 
 
-def count(config: Config, task: str) -> int:
+def parameter_count(config: TransformersConfig, task: str) -> int:
     """How many weights a model has."""
     return sum(tensor.size for tensor in parameters(config, task).values())
 
 
-def _table(name: str, rows: int, width: int, config: Config, zero_row: int | None = None) -> Tensors:
+def _table(name: str, rows: int, width: int, config: TransformersConfig, zero_row: int | None = None) -> TensorSpecs:
     std = config["initializer_range"]
-    return {f"{name}.weight": Tensor((rows, width), std=std, zero_row=-1 if zero_row is None else zero_row)}
+    return {f"{name}.weight": TensorSpec((rows, width), std=std, zero_row=-1 if zero_row is None else zero_row)}
 
 
-def _linear(name: str, inputs: int, outputs: int, config: Config, bias: bool = True) -> Tensors:
-    weight = {f"{name}.weight": Tensor((outputs, inputs), std=config["initializer_range"])}
-    return weight | ({f"{name}.bias": Tensor((outputs,), "zeros")} if bias else {})
+def _linear(name: str, inputs: int, outputs: int, config: TransformersConfig, bias: bool = True) -> TensorSpecs:
+    weight = {f"{name}.weight": TensorSpec((outputs, inputs), std=config["initializer_range"])}
+    return weight | ({f"{name}.bias": TensorSpec((outputs,), "zeros")} if bias else {})
 
 
-def _norm(name: str, width: int, bias: bool = True) -> Tensors:
-    weight = {f"{name}.weight": Tensor((width,), "ones")}
-    return weight | ({f"{name}.bias": Tensor((width,), "zeros")} if bias else {})
+def _norm(name: str, width: int, bias: bool = True) -> TensorSpecs:
+    weight = {f"{name}.weight": TensorSpec((width,), "ones")}
+    return weight | ({f"{name}.bias": TensorSpec((width,), "zeros")} if bias else {})
 
 
-def _gpt2(config: Config) -> Tensors:
+def _gpt2(config: TransformersConfig) -> TensorSpecs:
     width, inner, std = config["n_embd"], config["n_inner"], config["initializer_range"]
     residual = std / math.sqrt(2 * config["n_layer"])  # each layer adds to the sum twice
 
-    def conv(name: str, inputs: int, outputs: int, spread: float = std) -> Tensors:
-        weight = Tensor((inputs, outputs), std=spread)  # transformers' Conv1D: inputs first
-        return {f"{name}.weight": weight, f"{name}.bias": Tensor((outputs,), "zeros")}
+    def conv(name: str, inputs: int, outputs: int, spread: float = std) -> TensorSpecs:
+        weight = TensorSpec((inputs, outputs), std=spread)  # transformers' Conv1D: inputs first
+        return {f"{name}.weight": weight, f"{name}.bias": TensorSpec((outputs,), "zeros")}
 
     tensors = _table("wte", config["vocab_size"], width, config) | _table("wpe", config["n_positions"], width, config)
     for layer in range(config["n_layer"]):
@@ -97,7 +103,7 @@ def _gpt2(config: Config) -> Tensors:
     return tensors | _norm("ln_f", width)
 
 
-def _encoder(config: Config) -> Tensors:
+def _encoder(config: TransformersConfig) -> TensorSpecs:
     width, inner = config["hidden_size"], config["intermediate_size"]
     tensors = _embeddings(config)
     for layer in range(config["num_hidden_layers"]):
@@ -111,7 +117,7 @@ def _encoder(config: Config) -> Tensors:
     return tensors
 
 
-def _embeddings(config: Config) -> Tensors:
+def _embeddings(config: TransformersConfig) -> TensorSpecs:
     wide, pad = _wide(config), config["pad_token_id"]
     positions = _table(
         "embeddings.position_embeddings",
@@ -122,7 +128,7 @@ def _embeddings(config: Config) -> Tensors:
     )
     types = _table("embeddings.token_type_embeddings", config["type_vocab_size"], wide, config)
     if config["type_vocab_size"] == 1:  # the same for every token: fairseq has none, so ours stays what it is
-        types = {name: Tensor(tensor.shape, "zeros", trained=False) for name, tensor in types.items()}
+        types = {name: TensorSpec(tensor.shape, "zeros", trained=False) for name, tensor in types.items()}
     words = _table("embeddings.word_embeddings", config["vocab_size"], wide, config, pad)
     tensors = words | positions | types | _norm("embeddings.LayerNorm", wide)
     if wide != config["hidden_size"]:
@@ -130,13 +136,13 @@ def _embeddings(config: Config) -> Tensors:
     return tensors
 
 
-def _wide(config: Config) -> int:
+def _wide(config: TransformersConfig) -> int:
     """How wide the embeddings are: ELECTRA's are narrower than its layers."""
     wide: int = config["embedding_size"] if "embedding_size" in config else config["hidden_size"]
     return wide
 
 
-def _llama(config: Config) -> Tensors:
+def _llama(config: TransformersConfig) -> TensorSpecs:
     width, inner, size = config["hidden_size"], config["intermediate_size"], config["head_dim"]
     queries, shared = config["num_attention_heads"] * size, config["num_key_value_heads"] * size
     bias, inner_bias = config["attention_bias"], config["mlp_bias"]
@@ -154,7 +160,7 @@ def _llama(config: Config) -> Tensors:
     return tensors | _norm("norm", width, bias=False)
 
 
-def _untied(config: Config) -> Tensors:
+def _untied(config: TransformersConfig) -> TensorSpecs:
     """The output's own weights, where the input's do not serve."""
     width = config[FAMILIES[config["model_type"]].width]
     return {} if config["tie_word_embeddings"] else _linear("lm_head", width, config["vocab_size"], config, bias=False)
@@ -163,24 +169,24 @@ def _untied(config: Config) -> Tensors:
 def _predictions(dense: str, norm: str, bias: str) -> Head:
     """A head that predicts tokens through the input's weights; all that it has of its own."""
 
-    def head(config: Config) -> Tensors:
+    def head(config: TransformersConfig) -> TensorSpecs:
         width, wide = config["hidden_size"], _wide(config)
         tensors = _linear(dense, width, wide, config) | _norm(norm, wide)
-        return tensors | {bias: Tensor((config["vocab_size"],), "zeros")}
+        return tensors | {bias: TensorSpec((config["vocab_size"],), "zeros")}
 
     return head
 
 
-def _scores(config: Config, labels: int) -> Tensors:
+def _scores(config: TransformersConfig, labels: int) -> TensorSpecs:
     return _linear("score", config[FAMILIES[config["model_type"]].width], labels, config, bias=False)
 
 
-def _pooled(config: Config, labels: int) -> Tensors:
+def _pooled(config: TransformersConfig, labels: int) -> TensorSpecs:
     width = config["hidden_size"]
     return _linear("bert.pooler.dense", width, width, config) | _linear("classifier", width, labels, config)
 
 
-def _classifier(config: Config, labels: int) -> Tensors:
+def _classifier(config: TransformersConfig, labels: int) -> TensorSpecs:
     width = config["hidden_size"]
     return _linear("classifier.dense", width, width, config) | _linear("classifier.out_proj", width, labels, config)
 

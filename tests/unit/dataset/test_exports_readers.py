@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from jprep.dataset.exports import export
-from jprep.dataset.exports.writing import Options
+from jprep.dataset.exports import export_dataset
+from jprep.dataset.exports.base import ExportOptions
 from tests.fakes.small_dataset import SPLITS, as_lines, flat, lay_out, tokenizer
 
 
@@ -54,7 +54,7 @@ print(json.dumps([words.symbols, {name: [row.tolist() for row in rows] for name,
 
 @pytest.mark.parametrize("unit", ["document", "sentence"])
 def test_fairseq_itself_reads_it(unit: Any, dataset: Path, tmp_path: Path) -> None:
-    export(dataset, None, "fairseq", tmp_path / "out", Options(unit=unit))
+    export_dataset(dataset, None, "fairseq", tmp_path / "out", ExportOptions(unit=unit))
     symbols, read = real("JPREP_FAIRSEQ", FAIRSEQ, tmp_path / "out")
     vocab = json.loads(dataset.parent.joinpath("tokenizer", "tokenizer.json").read_text())["model"]["vocab"]
     assert {symbol: number for number, symbol in enumerate(symbols)} == vocab
@@ -74,7 +74,7 @@ print(json.dumps([row.numpy().tolist() for row in rows]))
 
 
 def test_tensorflow_itself_reads_it(dataset: Path, tmp_path: Path) -> None:
-    export(dataset, None, "tfrecord", tmp_path / "out")
+    export_dataset(dataset, None, "tfrecord", tmp_path / "out")
     assert real("JPREP_TENSORFLOW", TENSORFLOW, tmp_path / "out") == [flat(document) for document in SPLITS["train"]]
 
 
@@ -91,6 +91,6 @@ print(json.dumps({name: list(split["input_ids"]) for name, split in read.items()
 
 @pytest.mark.soak
 def test_datasets_itself_reads_it(dataset: Path, tmp_path: Path) -> None:
-    export(dataset, None, "arrow", tmp_path / "out")
+    export_dataset(dataset, None, "arrow", tmp_path / "out")
     read = real("JPREP_DATASETS", DATASETS, tmp_path / "out", tmp_path / "cache")
     assert read == {split: [flat(document) for document in documents] for split, documents in SPLITS.items()}

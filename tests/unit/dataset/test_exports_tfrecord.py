@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jprep.dataset.exports import export, read_export, rows, tfrecord
-from jprep.dataset.exports.crc32c import crc32c, masked
-from jprep.dataset.exports.writing import Options
-from jprep.dataset.spec import Dataset
+from jprep.dataset.exports import export_dataset, read_export_manifest, row_reader, tfrecord
+from jprep.dataset.exports.base import ExportOptions
+from jprep.dataset.manifest import DatasetManifest
+from jprep.io.crc32c import crc32c, mask_checksums
 from tests.fakes.small_dataset import SPLITS, flat, lay_out, shards, tokenizer
 
 
@@ -40,7 +40,7 @@ def test_crc32c_of_the_standard() -> None:
     records = [bytes(32), b"\xff" * 32, bytes(range(32)), bytes(reversed(range(32))), b"123456789", b""]
     sums = crc32c(b"".join(records), [0, *accumulate(map(len, records))])
     assert sums.tolist() == [0x8A9136AA, 0x62A8AB43, 0x46DD794E, 0x113FDB5C, 0xE3069283, 0]
-    assert masked(np.array([0xE3069283], np.uint32)).tolist() == [
+    assert mask_checksums(np.array([0xE3069283], np.uint32)).tolist() == [
         (0xE3069283 >> 15 | 0xE3069283 << 17) + 0xA282EAD8 & 0xFFFFFFFF
     ]
 
@@ -99,9 +99,9 @@ def read_examples(paths: Sequence[Path]) -> Iterator[list[int]]:
 
 
 def test_tfrecord_has_the_documents(dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "BLOCK", 50)
+    monkeypatch.setattr(row_reader, "BLOCK", 50)
     out = tmp_path / "out"
-    written = export(dataset, None, "tfrecord", out)
+    written = export_dataset(dataset, None, "tfrecord", out)
     assert [path.name for path in written] == [
         "train-00000-of-00001.tfrecord", "validation-00000-of-00001.tfrecord", "export.json"
     ]  # fmt: skip
@@ -110,11 +110,11 @@ def test_tfrecord_has_the_documents(dataset: Path, tmp_path: Path, monkeypatch: 
 
 
 def test_tfrecord_of_fixed_length_cuts_the_stream(dataset: Path, tmp_path: Path) -> None:
-    export(dataset, None, "tfrecord", tmp_path / "out", Options(length=16))
+    export_dataset(dataset, None, "tfrecord", tmp_path / "out", ExportOptions(length=16))
     stream = list(chain.from_iterable(map(flat, SPLITS["train"])))
     got = list(read_examples(shards(tmp_path / "out", "train-*")))
     assert got == [stream[at : at + 16] for at in range(0, len(stream) - 15, 16)]
-    assert read_export(tmp_path / "out").splits[0].left_out == len(stream) % 16
+    assert read_export_manifest(tmp_path / "out").splits[0].left_out == len(stream) % 16
 
 
 @given(count=st.integers(1, 12), length=st.integers(0, 9), tokens=st.integers(1, 60))
@@ -122,8 +122,8 @@ def test_shards_are_even_and_whole(
     count: int, length: int, tokens: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = lay_out(tmp_path_factory.getbasetemp() / "shards", {"train": SPLITS["train"][:count]})
-    about = msgspec.json.decode(folder.joinpath("dataset.json").read_bytes(), type=Dataset)
-    split = rows.Rows(folder, about, about.splits[0], length)
+    about = msgspec.json.decode(folder.joinpath("dataset.json").read_bytes(), type=DatasetManifest)
+    split = row_reader.RowReader(folder, about, about.splits[0], length)
     cuts = split.shards(tokens)
     assert [start for start, _ in cuts] == [0, *(stop for _, stop in cuts)][:-1] and cuts[-1][1] == len(split)
     longest = length or max(len(flat(document)) for document in SPLITS["train"][:count])

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jprep.dataset.indexed import Indexed, dtype_of, write_index
-from jprep.dataset.marks import Packer, unpacked
+from jprep.dataset.indexed.bit_packing import BitPacker, unpack_marks
+from jprep.dataset.indexed.split import IndexedSplit, dtype_of, write_index
 from jprep.errors import MismatchError
 from tests.fakes.mark_file import written
 
@@ -65,7 +65,7 @@ def test_the_index_is_megatron_s_byte_for_byte(lengths: list[int], dtype: str) -
 @pytest.mark.parametrize("lengths", [[1], [3, 1, 4, 1, 5, 9, 2, 6], [4] * 8])
 def test_what_was_written_is_read(lengths: list[int], dtype: str, tmp_path: Path) -> None:
     tokens, marks = write(tmp_path, lengths, dtype)
-    split = pickle.loads(pickle.dumps(Indexed(tmp_path / "s", dtype)))
+    split = pickle.loads(pickle.dumps(IndexedSplit(tmp_path / "s", dtype)))
     ends = np.cumsum(lengths)
     assert len(split) == len(lengths) and split.tokens.dtype == dtype
     assert [sequence.tolist() for sequence in split] == [part.tolist() for part in np.split(tokens, ends[:-1])]
@@ -87,14 +87,14 @@ def test_what_was_written_is_read(lengths: list[int], dtype: str, tmp_path: Path
 @given(st.lists(st.lists(st.integers(0, 3), max_size=13), max_size=12))
 def test_marks_are_joined_at_any_place(parts: list[list[int]]) -> None:
     file, flat = io.BytesIO(), [mark for part in parts for mark in part]
-    packer = Packer(file)
+    packer = BitPacker(file)
     for part in parts:
         packer.add(np.array(part, np.uint8))
     packer.end()
     data = file.getvalue()
     assert len(data) == -(-len(flat) // 4)
     assert [data[token // 4] >> (2 * (token % 4)) & 3 for token in range(len(flat))] == flat
-    assert unpacked(np.frombuffer(data, np.uint8), 0, len(flat)).tolist() == flat
+    assert unpack_marks(np.frombuffer(data, np.uint8), 0, len(flat)).tolist() == flat
 
 
 @pytest.mark.parametrize("suffix", [".bin", ".idx", ".marks"])
@@ -105,19 +105,19 @@ def test_a_file_that_is_cut_or_gone_is_told(suffix: str, tmp_path: Path) -> None
     for data in (whole[:-1], whole + b"\0", whole[:3], b""):
         path.write_bytes(data)
         with pytest.raises(MismatchError, match=f"s{suffix}"):
-            Indexed(tmp_path / "s", "uint16")
+            IndexedSplit(tmp_path / "s", "uint16")
     path.unlink()
     with pytest.raises(MismatchError, match="No such file"):
-        Indexed(tmp_path / "s", "uint16")
+        IndexedSplit(tmp_path / "s", "uint16")
 
 
 def test_an_index_of_other_tokens_is_told(tmp_path: Path) -> None:
     write(tmp_path, [5, 6], "uint16")
     with pytest.raises(MismatchError, match="no index of documents of int32"):
-        Indexed(tmp_path / "s", "int32")
+        IndexedSplit(tmp_path / "s", "int32")
     (tmp_path / "s.idx").write_bytes(b"TNTIDX\x00\x00" + bytes(80))
     with pytest.raises(MismatchError, match="no index of tokens"):
-        Indexed(tmp_path / "s", "uint16")
+        IndexedSplit(tmp_path / "s", "uint16")
 
 
 def test_two_bytes_hold_65536_ids() -> None:

@@ -16,17 +16,23 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
-from jprep.dataset.labelled import LabelledSampler, cut_longest, encode_labelled, fold_of, sorted_names
-from jprep.dataset.labelled_rows import LabelledConfig, Row, read_rows
+from jprep.dataset.labelled.dataset import (
+    LabelledSampler,
+    encode_labelled,
+    fold_of,
+    sort_labels,
+    truncate_longest_first,
+)
+from jprep.dataset.labelled.reader import LabelledConfig, LabelledRow, read_labelled_rows
 from jprep.errors import ConfigError, InputError
-from jprep.tokenizer.special import SETS
+from jprep.tokenizer.special_tokens import SPECIAL_TOKEN_SETS
 
 
 class Characters:
     """A tokenizer whose ids are code points, behind the special ones."""
 
     def __init__(self, name: str) -> None:
-        self.special, self.vocab_size = SETS[name], 1 << 17
+        self.special, self.vocab_size = SPECIAL_TOKEN_SETS[name], 1 << 17
 
     def id_of(self, piece: str) -> int:
         return self.special.tokens.index(piece)
@@ -64,7 +70,7 @@ def rows_of(data) -> list[list[int]]:
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".tsv", ".parquet"])
 def test_every_kind_of_file_gives_the_same_rows(tmp_path: Path, suffix):
-    found = [row[:3] for row in read_rows(write(tmp_path, suffix), PAIRS, "classify")]
+    found = [row[:3] for row in read_labelled_rows(write(tmp_path, suffix), PAIRS, "classify")]
     assert found == [(text.replace("\n", " ") if suffix == ".tsv" else text, *row) for text, *row in ROWS]
 
 
@@ -97,12 +103,12 @@ LIBRARY.pre_tokenizer = Whitespace()
 def test_pairs_are_cut_as_the_tokenizers_library_cuts(first, second, room):
     LIBRARY.enable_truncation(room, strategy="longest_first")
     ids = LIBRARY.encode("a " * first, "b " * second).ids
-    assert cut_longest(first, second, room) == (ids.count(0), ids.count(1))
+    assert truncate_longest_first(first, second, room) == (ids.count(0), ids.count(1))
 
 
 def test_labels_are_in_sorted_order():
-    assert sorted_names(["b", "a", "b", "10"]) == ("10", "a", "b")
-    assert sorted_names(["10", "9", "-1", "9"]) == ("-1", "9", "10")
+    assert sort_labels(["b", "a", "b", "10"]) == ("10", "a", "b")
+    assert sort_labels(["10", "9", "-1", "9"]) == ("-1", "9", "10")
 
 
 def test_labels_of_training_are_kept(tmp_path: Path):
@@ -120,7 +126,7 @@ def test_labels_of_training_are_kept(tmp_path: Path):
 def test_labels_may_be_numbers(tmp_path: Path, label, task, expected):
     path = tmp_path / "x.jsonl"
     path.write_text(json.dumps({"text": "t", "label": label}))
-    assert [row.label for row in read_rows(path, LabelledConfig(), task)] == [expected]
+    assert [row.label for row in read_labelled_rows(path, LabelledConfig(), task)] == [expected]
 
 
 def numbered(folder: Path, rows: int) -> Path:
@@ -142,7 +148,7 @@ def test_folds_by_hash_hold_each_row_once_and_stay(tmp_path: Path):
     assert sorted([*train.tolist(), *out.tolist()]) == list(range(1000))
     # docs/sampling.md gives these.
     texts = ("吾輩は猫である。", "名前はまだ無い。", "どこで生れたか")
-    assert [fold_of(Row(text, "", "x", 0, ""), LabelledConfig(folds=5)) for text in texts] == FOLDS
+    assert [fold_of(LabelledRow(text, "", "x", 0, ""), LabelledConfig(folds=5)) for text in texts] == FOLDS
 
 
 def test_folds_by_column(tmp_path: Path):
@@ -202,7 +208,7 @@ def test_errors_say_file_and_line(tmp_path: Path, suffix, data, what, where):
     path = tmp_path / f"x{suffix}"
     path.write_bytes(data)
     with pytest.raises(InputError) as error:
-        list(read_rows(path, LabelledConfig(), "classify"))
+        list(read_labelled_rows(path, LabelledConfig(), "classify"))
     assert what in error.value.what
     assert error.value.where.startswith(f"{path}, {where}")
 
@@ -211,7 +217,7 @@ def test_numbers_that_are_no_json_are_named(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text('{"text": "a", "label": NaN}')
     with pytest.raises(InputError) as error:
-        list(read_rows(path, LabelledConfig(), "regress"))
+        list(read_labelled_rows(path, LabelledConfig(), "regress"))
     assert "JSON has no NaN" in error.value.fix
 
 
@@ -220,12 +226,12 @@ def test_scores_are_finite_numbers(tmp_path: Path, label):
     path = tmp_path / "x.jsonl"
     path.write_text(json.dumps({"text": "a", "label": label}))
     with pytest.raises(InputError, match="no score"):
-        list(read_rows(path, LabelledConfig(), "regress"))
+        list(read_labelled_rows(path, LabelledConfig(), "regress"))
 
 
 def test_a_parquet_file_without_the_column_is_refused(tmp_path: Path):
     with pytest.raises(InputError, match="no column 'score'") as error:
-        list(read_rows(write(tmp_path, ".parquet"), LabelledConfig(label="score"), "regress"))
+        list(read_labelled_rows(write(tmp_path, ".parquet"), LabelledConfig(label="score"), "regress"))
     assert "other" in error.value.fix
 
 
@@ -233,13 +239,13 @@ def test_columns_without_names_go_by_number(tmp_path: Path):
     path = tmp_path / "x.tsv"
     path.write_text("よい\t1\nわるい\t0\n", encoding="utf-8")
     config = LabelledConfig(text="0", label="1", header=False)
-    assert [row[:3] for row in read_rows(path, config, "classify")] == [("よい", "", "1"), ("わるい", "", "0")]
+    assert [row[:3] for row in read_labelled_rows(path, config, "classify")] == [("よい", "", "1"), ("わるい", "", "0")]
 
 
 @pytest.mark.parametrize("name", ["x.jsonl", "x.xlsx"])
 def test_files_that_are_not_there_or_unknown_are_refused(tmp_path: Path, name):
     with pytest.raises(ConfigError):
-        list(read_rows(tmp_path / name, LabelledConfig(), "classify"))
+        list(read_labelled_rows(tmp_path / name, LabelledConfig(), "classify"))
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jprep.dataset.counter_bits import bits, key
-from jprep.dataset.masking import NO_LABEL, Masking, MaskingConfig, threshold
-from jprep.dataset.special_ids import SpecialIds
+from jprep.dataset.sampling.masking import IGNORE_INDEX, Masking, MaskingConfig, threshold
+from jprep.dataset.sampling.special_ids import SpecialIds
 from jprep.errors import ConfigError
+from jprep.random.counter_bits import bits, key
 
 MASK, NEWLINE, VOCABULARY = 39, 6, 40
 SPECIAL = SpecialIds(before=(0,), after=(2,), pad=1, mask=MASK, special=(0, 1, 2, 3, MASK), vocab_size=VOCABULARY)
@@ -22,7 +22,7 @@ def word(row_key: int, counter: int) -> int:
 
 def reference(ids, length, row_key, starts, config):
     """docs/sampling.md's rule for one row, token by token."""
-    masked, labels, first = list(ids), [NO_LABEL] * len(ids), 0
+    masked, labels, first = list(ids), [IGNORE_INDEX] * len(ids), 0
     for column, token in enumerate(ids):
         if not config.whole_word or starts[column] or token == NEWLINE or ids[column - 1] in SPECIAL.special:
             first = column
@@ -72,7 +72,7 @@ def test_masks_never_change(whole_word):
     found = Masking(config, SPECIAL)(ids, np.array([16], np.int32), key(1, "train", 0, 4, "mask"), starts)
     expected, columns = VECTORS[whole_word]
     assert found.ids[0].tolist() == [0, *expected, 2]
-    assert set((found.labels[0] != NO_LABEL).nonzero()[0].tolist()) == columns
+    assert set((found.labels[0] != IGNORE_INDEX).nonzero()[0].tolist()) == columns
 
 
 def many(config: MaskingConfig, special: SpecialIds, tokens: int = 1 << 19):
@@ -88,7 +88,7 @@ LARGE = SpecialIds(pad=1, mask=31_999, special=(0, 1, 2, 3, 31_999), vocab_size=
 @pytest.mark.parametrize("whole_word", [False, True])
 def test_shares_are_what_was_asked_for(whole_word):
     ids, _, found = many(MaskingConfig(whole_word=whole_word), LARGE)
-    hidden = found.labels != NO_LABEL
+    hidden = found.labels != IGNORE_INDEX
     assert abs(hidden.mean() - 0.15) < 0.005
     assert (found.labels[hidden] == ids[hidden]).all()
     assert (found.ids[~hidden] == ids[~hidden]).all()
@@ -103,7 +103,7 @@ def test_shares_are_what_was_asked_for(whole_word):
 
 def test_words_are_hidden_whole():
     _, starts, found = many(MaskingConfig(whole_word=True), LARGE, 1 << 14)
-    hidden = found.labels != NO_LABEL
+    hidden = found.labels != IGNORE_INDEX
     starts[:, 0] = True
     inside = ~starts[:, 1:]
     assert (hidden[:, 1:][inside] == hidden[:, :-1][inside]).all()

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jprep.corpus.document import SENTENCE, WORD
-from jprep.dataset.encoder import Encoder
-from jprep.dataset.spec import SENTENCE_START, WORD_START, dataset_config
-from jprep.dataset.splitting import split_of
+from jprep.dataset.manifest import SENTENCE_START, WORD_START, dataset_config
+from jprep.dataset.preprocessing.document_encoder import DocumentEncoder
+from jprep.dataset.preprocessing.validation_split import split_of_key
 from jprep.errors import ConfigError
-from jprep.tokenizer.spec import TokenizerConfig
-from jprep.tokenizer.spelling import bytes_of
+from jprep.tokenizer.config import TokenizerConfig
+from jprep.tokenizer.formats.pieces import piece_bytes
 from jprep.tokenizer.tokenizer import Tokenizer
 from tests.conftest import Run
 
@@ -34,7 +34,7 @@ KNOWN = [8, 9, 10, 12, 15, 17, 21, 23, 29, 30, 31, 47, 50, 57, 58]
 @pytest.fixture(scope="session")
 def encoders(
     corpus: Path, tmp_path_factory: pytest.TempPathFactory, jprep: Run
-) -> dict[str, tuple[Encoder, Tokenizer]]:
+) -> dict[str, tuple[DocumentEncoder, Tokenizer]]:
     """A small tokenizer of each kind, and its encoder."""
     folder = tmp_path_factory.mktemp("tokenizers")
     made = {}
@@ -43,7 +43,7 @@ def encoders(
         alphabet = () if kind == "byte-bpe" else ("--alphabet", 700)
         jprep("tokenizer", "train", corpus, "-o", folder / kind, *model, *options, *alphabet, "--vocab-size", 1500)
         tokenizer = Tokenizer(folder / kind)
-        made[kind] = (Encoder(tokenizer), tokenizer)
+        made[kind] = (DocumentEncoder(tokenizer), tokenizer)
     return made
 
 
@@ -62,10 +62,10 @@ def starts_of(paragraph: str, config: TokenizerConfig) -> tuple[bytes, dict[int,
     return text.encode(), {len(text[:place].encode()): mark for place, mark in starts.items() if place < len(text)}
 
 
-def marks_of(document: str, encoder: Encoder, tokenizer: Tokenizer, tokens: list[int]) -> list[int]:
+def marks_of(document: str, encoder: DocumentEncoder, tokenizer: Tokenizer, tokens: list[int]) -> list[int]:
     """What a document's marks must be; and its tokens spell its text."""
     pieces = [tokenizer.piece_of(number) for number in range(tokenizer.vocab_size)]
-    spelt, marks = bytes_of(pieces, tokenizer.card.config, tokenizer.special), list[int]()
+    spelt, marks = piece_bytes(pieces, tokenizer.card.config, tokenizer.special), list[int]()
     left, paragraphs = iter(tokens), document.split("\n")
     for number, paragraph in enumerate(paragraphs):
         text, starts = starts_of(paragraph, tokenizer.card.config)
@@ -94,7 +94,7 @@ DOCUMENTS = st.lists(st.lists(PARAGRAPHS, min_size=1, max_size=3).map("\n".join)
 @settings(max_examples=40)
 @given(documents=DOCUMENTS)
 def test_marks_are_where_words_start(
-    kind: str, documents: list[str], encoders: dict[str, tuple[Encoder, Tokenizer]]
+    kind: str, documents: list[str], encoders: dict[str, tuple[DocumentEncoder, Tokenizer]]
 ) -> None:
     encoder, tokenizer = encoders[kind]
     done = encoder.encode([document.encode() for document in documents])
@@ -113,7 +113,7 @@ UNKNOWN = st.lists(st.text(st.sampled_from("東京とあ😀é#"), min_size=1, m
 @settings(max_examples=60)
 @given(words=UNKNOWN)
 def test_a_word_without_pieces_is_one_marked_token(
-    words: list[str], encoders: dict[str, tuple[Encoder, Tokenizer]]
+    words: list[str], encoders: dict[str, tuple[DocumentEncoder, Tokenizer]]
 ) -> None:
     """Under hard boundaries: and `##`, which begins further pieces, may begin a word too."""
     encoder, tokenizer = encoders["hard"]
@@ -124,7 +124,7 @@ def test_a_word_without_pieces_is_one_marked_token(
     assert tokenizer.unk in encoder.encode(["😀é".encode()]).tokens
 
 
-def test_a_newline_may_be_a_space(encoders: dict[str, tuple[Encoder, Tokenizer]]) -> None:
+def test_a_newline_may_be_a_space(encoders: dict[str, tuple[DocumentEncoder, Tokenizer]]) -> None:
     encoder, tokenizer = encoders["lines"]
     done = encoder.encode([f"東京{WORD}と\n京都{SENTENCE}東".encode(), "東".encode()])
     assert encoder.newline == -1 and done.tokens.tolist().count(encoder.end) == 2
@@ -134,12 +134,12 @@ def test_a_newline_may_be_a_space(encoders: dict[str, tuple[Encoder, Tokenizer]]
 
 
 def test_an_id_s_split_never_changes() -> None:
-    share = [split_of(f"jawiki:{number}", 0.25) for number in range(4000)]
+    share = [split_of_key(f"jawiki:{number}", 0.25) for number in range(4000)]
     assert share.count("validation") == pytest.approx(1000, rel=0.1)
     assert [number for number in range(60) if share[number] == "validation"] == KNOWN
-    smaller = [split_of(f"jawiki:{number}", 0.1) for number in range(4000)]
+    smaller = [split_of_key(f"jawiki:{number}", 0.1) for number in range(4000)]
     assert all(share[number] == "validation" for number in range(4000) if smaller[number] == "validation")
-    assert {split_of(f"jawiki:{number}", 0) for number in range(4000)} == {"train"}
+    assert {split_of_key(f"jawiki:{number}", 0) for number in range(4000)} == {"train"}
 
 
 @pytest.mark.parametrize("section", [{"validation": 1}, {"validation": -0.1}, {"validation": "x"}, {"valid": 0.1}])

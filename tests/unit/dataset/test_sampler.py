@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jprep.dataset.counter_bits import key
-from jprep.dataset.masking import NO_LABEL, Masking, MaskingConfig
-from jprep.dataset.packing import Separators
-from jprep.dataset.permutation import permuted
-from jprep.dataset.sampler import Order, Sampler, SamplerConfig, Source, source_of
-from jprep.dataset.spec import SENTENCE_START, WORD_START, Dataset, write_dataset
-from jprep.dataset.special_ids import SpecialIds, special_ids
+from jprep.dataset.manifest import SENTENCE_START, WORD_START, DatasetManifest, write_dataset
+from jprep.dataset.sampling.masking import IGNORE_INDEX, Masking, MaskingConfig
+from jprep.dataset.sampling.sample_index import SeparatorIds
+from jprep.dataset.sampling.sampler import SampleOrder, Sampler, SamplerConfig, SplitData, open_split_data
+from jprep.dataset.sampling.special_ids import SpecialIds, special_ids
 from jprep.errors import ConfigError
-from jprep.tokenizer.special import SETS
+from jprep.random.counter_bits import key
+from jprep.random.permutation import permuted
+from jprep.tokenizer.special_tokens import SPECIAL_TOKEN_SETS
 from tests.fakes.mark_file import written
 
 END, NEWLINE, MASK = 2, 14, 999
@@ -51,8 +51,8 @@ MEMORY = Memory()
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Source:
-    return Source(MEMORY, Separators(END, NEWLINE), "f" * 32, 1000, tmp_path)
+def source(tmp_path: Path) -> SplitData:
+    return SplitData(MEMORY, SeparatorIds(END, NEWLINE), "f" * 32, 1000, tmp_path)
 
 
 def text_of(batch, row: int, special: SpecialIds) -> list[int]:
@@ -66,7 +66,7 @@ def text_of(batch, row: int, special: SpecialIds) -> list[int]:
 
 
 ORDERS = st.builds(
-    Order,
+    SampleOrder,
     samples=st.integers(1, 40),
     batch=st.integers(1, 12),
     seed=st.integers(0, 1 << 40),
@@ -92,7 +92,7 @@ def test_each_epoch_has_each_sample_once(order, epoch):
 
 def test_epochs_splits_and_seeds_have_orders_of_their_own():
     orders = {
-        tuple(Order(50, 50, seed, split).rows(step)[1].tolist())
+        tuple(SampleOrder(50, 50, seed, split).rows(step)[1].tolist())
         for seed in (1, 2)
         for split in ("train", "validation")
         for step in (0, 1)
@@ -144,7 +144,7 @@ def test_labels_without_masking_are_the_tokens_that_something_comes_before(sourc
     told = batch.attention_mask.copy()
     told[:, 0] = False
     assert (batch.labels[told] == batch.input_ids[told]).all()
-    assert (batch.labels[~told] == NO_LABEL).all()
+    assert (batch.labels[~told] == IGNORE_INDEX).all()
 
 
 def test_masks_change_with_the_epoch_and_come_back(source):
@@ -177,7 +177,7 @@ def digest(sampler: Sampler) -> str:
     return hashlib.sha256(b"".join(b.input_ids.tobytes() + b.labels.tobytes() for b in batches)).hexdigest()[:16]
 
 
-def sampler_of(source: Source, packing: Any) -> Sampler:
+def sampler_of(source: SplitData, packing: Any) -> Sampler:
     masking = Masking(MaskingConfig(whole_word=True), ROBERTA, NEWLINE)
     return Sampler(source, SamplerConfig(batch=6, length=24, packing=packing), ROBERTA, masking)
 
@@ -202,13 +202,13 @@ def folder(tmp_path: Path) -> Path:
     about = {"jprep": "0", "format": 1, "name": "x", "signature": "", "fingerprint": "f" * 32, "made_from": {}}
     more = {"dtype": "uint16", "vocab_size": 1000, "end": END, "newline": NEWLINE, "parts": [], "sources": []}
     split = {"name": "train", "documents": 8, "tokens": 360, "files": []}
-    write_dataset(tmp_path, msgspec.convert(about | more | {"splits": [split], "counts": {}}, Dataset))
+    write_dataset(tmp_path, msgspec.convert(about | more | {"splits": [split], "counts": {}}, DatasetManifest))
     return tmp_path
 
 
 @pytest.mark.parametrize("packing", DIGESTS)
 def test_a_dataset_on_disk_gives_the_same_batches(folder, packing):
-    sampler = sampler_of(source_of(folder, "train"), packing)
+    sampler = sampler_of(open_split_data(folder, "train"), packing)
     assert digest(sampler) == DIGESTS[packing]
     copied = pickle.dumps(sampler)
     assert digest(pickle.loads(copied)) == DIGESTS[packing]
@@ -217,12 +217,12 @@ def test_a_dataset_on_disk_gives_the_same_batches(folder, packing):
 
 def test_a_split_that_is_not_there_is_refused(folder):
     with pytest.raises(ConfigError, match="no split 'test'"):
-        source_of(folder, "test")
+        open_split_data(folder, "test")
 
 
 def test_lists_may_lie_elsewhere(folder, tmp_path_factory):
     elsewhere, before = tmp_path_factory.mktemp("lists"), sorted(folder.iterdir())
-    sampler_of(source_of(folder, "train", elsewhere), "line")
+    sampler_of(open_split_data(folder, "train", elsewhere), "line")
     assert len(list(elsewhere.iterdir())) == 1
     assert sorted(folder.iterdir()) == before
 
@@ -268,17 +268,17 @@ def test_an_empty_split_is_refused(source):
 @pytest.mark.parametrize("place", [(0, 0, 5), (0, 2, 2), (0, -1, 2), (-1, 0, 1), (0, 0, 0)])
 def test_ranks_that_cannot_be_are_refused(place):
     with pytest.raises(ConfigError, match=r"divided|there is no step"):
-        Order(10, 4, 1, "train").rows(*place)
+        SampleOrder(10, 4, 1, "train").rows(*place)
 
 
 def test_a_folder_without_a_dataset_is_refused(tmp_path: Path):
     with pytest.raises(ConfigError, match="no finished dataset"):
-        source_of(tmp_path, "train")
+        open_split_data(tmp_path, "train")
 
 
 def test_special_ids_are_the_tokenizers():
     class Tokenizer:
-        special = SETS["bert"]
+        special = SPECIAL_TOKEN_SETS["bert"]
         vocab_size = 100
 
         def id_of(self, piece: str) -> int:

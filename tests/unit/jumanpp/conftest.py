@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from jprep.corpus.segmenters.jumanpp import Jumanpp
+from jprep.corpus.segmenters.jumanpp import JumanppSegmenter
 
 FAKE = Path(__file__).parents[2] / "fakes" / "jumanpp.py"
 REAL = os.environ.get("JPREP_JUMANPP") or shutil.which("jumanpp")
@@ -41,8 +41,8 @@ def make(program):
     """Make drivers of the fake; each is closed in the end."""
     made = []
 
-    def one(*args: str, **options) -> Jumanpp:
-        made.append(Jumanpp(Jumanpp.Config(program=str(program), args=args, **options)))
+    def one(*args: str, **options) -> JumanppSegmenter:
+        made.append(JumanppSegmenter(JumanppSegmenter.Config(program=str(program), args=args, **options)))
         return made[-1]
 
     yield one
@@ -59,6 +59,6 @@ def either(request):
         options = {"program": REAL, "model": os.environ.get("JPREP_JUMANPP_MODEL", "")}
     else:
         pytest.skip("no real Juman++ here: put jumanpp on PATH or set JPREP_JUMANPP (and JPREP_JUMANPP_MODEL)")
-    made = Jumanpp(Jumanpp.Config(**options))
+    made = JumanppSegmenter(JumanppSegmenter.Config(**options))
     yield made
     made.close()

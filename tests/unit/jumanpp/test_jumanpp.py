@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from jprep.corpus.document import WORD
 from jprep.corpus.segmenters import driver, process
-from jprep.corpus.segmenters.jumanpp import Jumanpp, configured_model, read_words
+from jprep.corpus.segmenters.jumanpp import JumanppSegmenter, configured_model, read_words
 from jprep.errors import ConfigError, MachineError
 from jprep.testing.conformance.segmenter import HARD, LONG, SENTENCES, SegmenterSuite, check
 
@@ -133,7 +133,7 @@ def test_an_interrupt_leaves_no_half_read_answer(make, monkeypatch):
     jumanpp.segment(LINES)
     pid = jumanpp._segmenting._child.pid
     with monkeypatch.context() as patch:
-        patch.setattr(process.Child, "_chunk", lambda *_: signal.raise_signal(signal.SIGINT) or b"")
+        patch.setattr(process.Child, "_chunk", lambda *_: signal.raise_signal(signal.SIGINT) or time.sleep(60))
         with pytest.raises(KeyboardInterrupt):
             jumanpp.segment(LINES)
     assert gone(pid)
@@ -163,8 +163,8 @@ def test_close_ends_the_process_and_the_next_batch_starts_one(make):
 def test_it_dies_with_its_parent(program):
     script = f"""
         import os, signal
-        from jprep.corpus.segmenters.jumanpp import Jumanpp
-        jumanpp = Jumanpp(Jumanpp.Config(program={str(program)!r}))
+        from jprep.corpus.segmenters.jumanpp import JumanppSegmenter
+        jumanpp = JumanppSegmenter(JumanppSegmenter.Config(program={str(program)!r}))
         jumanpp.segment(["東京タワー"])
         print(jumanpp._segmenting._child.pid, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
@@ -179,15 +179,15 @@ def test_a_script_that_runs_the_program_is_killed_with_it(program, tmp_path):
     wrapper.write_text(f'#!/bin/sh\n{shlex.quote(str(program))} "$@"\nexit 0\n')
     wrapper.chmod(0o755)
     model = str(configured_model(str(program)))
-    config = Jumanpp.Config(program=str(wrapper), model=model, args=("--fake-fault=hang",), timeout=6.0)
-    jumanpp = Jumanpp(config)
+    config = JumanppSegmenter.Config(program=str(wrapper), model=model, args=("--fake-fault=hang",), timeout=6.0)
+    jumanpp = JumanppSegmenter(config)
     assert jumanpp.segment(["罠の文"]) == ["罠の文"]
     assert jumanpp.tally == {"unsegmented.timeout": 1}
 
 
 def test_a_missing_program_says_what_else_to_take():
     with pytest.raises(MachineError, match="no program 'no-such-jumanpp'") as caught:
-        Jumanpp(Jumanpp.Config(program="no-such-jumanpp")).segment(SENTENCES)
+        JumanppSegmenter(JumanppSegmenter.Config(program="no-such-jumanpp")).segment(SENTENCES)
     assert "jumandic" in caught.value.fix
 
 
@@ -208,7 +208,7 @@ def test_a_model_that_nobody_names_is_asked_for(program, tmp_path, monkeypatch):
     (tmp_path / "bin").mkdir()
     lonely = shutil.copy(program, tmp_path / "bin")
     with pytest.raises(MachineError, match="not known which model") as caught:
-        Jumanpp(Jumanpp.Config(program=str(lonely))).provenance()
+        JumanppSegmenter(JumanppSegmenter.Config(program=str(lonely))).provenance()
     assert "model" in caught.value.fix
 
 
@@ -222,13 +222,13 @@ def test_a_program_that_never_gets_to_its_input_is_given_up(make):
 @pytest.mark.parametrize("arg", ["input.txt", "-s", "--beam", "5", "--model=other.jppmdl", "--format=juman"])
 def test_an_argument_that_juman_would_misread_is_refused(arg):
     with pytest.raises(ConfigError, match=re.escape(arg.partition("=")[0])):
-        Jumanpp(Jumanpp.Config(args=(arg,)))
+        JumanppSegmenter(JumanppSegmenter.Config(args=(arg,)))
 
 
 @pytest.mark.parametrize("bad", [{"max_line_bytes": 5000}, {"max_run": 400}, {"batch": 0}, {"timeout": 0}, {"wat": 1}])
 def test_options_out_of_bounds_are_refused(bad):
     with pytest.raises(msgspec.ValidationError):
-        msgspec.convert(bad, Jumanpp.Config)
+        msgspec.convert(bad, JumanppSegmenter.Config)
 
 
 def test_files_that_options_name_are_hashed(make, tmp_path):

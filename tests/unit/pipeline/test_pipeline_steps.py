@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from jprep.corpus.recipe import Recipe, decode_recipe
+from jprep.corpus.config import Recipe, decode_recipe
 from jprep.errors import ConfigError
-from jprep.pipeline.places import finished, places
-from jprep.pipeline.steps import check, missing_section, steps_of, summary, to_fetch
+from jprep.pipeline.output_paths import find_finished, output_paths
+from jprep.pipeline.steps import check_steps, missing_section, pending_downloads, select_steps, summarize_steps
 
 SOURCE = {"name": "web", "paths": ["b.txt"], "reader": "text"}
 CORPUS = {"sources": [SOURCE], "segmenter": "none"}
@@ -35,25 +35,25 @@ def test_a_recipe_has_the_steps_of_its_sections_and_what_they_need(
     sections: dict[str, Any], steps: list[str], missing: str
 ) -> None:
     made = recipe(**sections)
-    assert steps_of(made, "export") == steps
-    assert missing_section(made, steps_of(made, "export"), "export") == missing
+    assert select_steps(made, "export") == steps
+    assert missing_section(made, select_steps(made, "export"), "export") == missing
 
 
 def test_it_ends_where_it_is_told_to() -> None:
     made = recipe(corpus=CORPUS, train=CLM)
-    assert steps_of(made, "tokenizer") == ["corpus", "tokenizer"]
+    assert select_steps(made, "tokenizer") == ["corpus", "tokenizer"]
     assert missing_section(made, ["corpus", "tokenizer"], "tokenizer") == ""
 
 
 def test_labelled_data_needs_a_tokenizer_and_no_dataset() -> None:
     made = recipe(train={"task": "classify", "data": ["a.jsonl"], "epochs": 1})
-    assert steps_of(made, "export", corpus=True) == ["corpus", "tokenizer", "train", "export"]
-    assert steps_of(made, "export", tokenizer=True) == ["train", "export"]
+    assert select_steps(made, "export", corpus=True) == ["corpus", "tokenizer", "train", "export"]
+    assert select_steps(made, "export", tokenizer=True) == ["train", "export"]
 
 
 def test_without_sources_it_asks_for_a_corpus() -> None:
     with pytest.raises(ConfigError, match="no corpus of its own") as error:
-        steps_of(recipe(tokenizer={"model": "bpe"}), "export")
+        select_steps(recipe(tokenizer={"model": "bpe"}), "export")
     assert "--corpus DIR" in error.value.fix
 
 
@@ -69,13 +69,13 @@ def test_without_sources_it_asks_for_a_corpus() -> None:
 def test_what_is_misspelt_is_found_before_anything_begins(sections: dict[str, Any], said: str) -> None:
     made = recipe(**sections)
     with pytest.raises(ConfigError, match=said):
-        check(made, steps_of(made, "export"), "torch")
+        check_steps(made, select_steps(made, "export"), "torch")
 
 
 def test_an_unknown_backend_is_found_before_anything_begins() -> None:
     made = recipe(corpus=CORPUS, train=CLM)
     with pytest.raises(ConfigError, match="toorch"):
-        check(made, steps_of(made, "export"), "toorch")
+        check_steps(made, select_steps(made, "export"), "toorch")
 
 
 def test_only_what_is_not_there_is_fetched(tmp_path: Path) -> None:
@@ -91,29 +91,29 @@ def test_only_what_is_not_there_is_fetched(tmp_path: Path) -> None:
         for path in (here, away)
     ]
     made = recipe(corpus={"sources": sources, "segmenter": "none"})
-    assert list(to_fetch(made, tmp_path / "downloads")) == ["away.txt"]
+    assert list(pending_downloads(made, tmp_path / "downloads")) == ["away.txt"]
     (tmp_path / "downloads").mkdir()
     (tmp_path / "downloads" / "away.txt").write_text("文。")
-    assert not to_fetch(made, tmp_path / "downloads")
+    assert not pending_downloads(made, tmp_path / "downloads")
 
 
 def test_what_is_not_finished_is_named_with_the_command_that_makes_it(tmp_path: Path) -> None:
     made = recipe(corpus=CORPUS)
     with pytest.raises(ConfigError, match="dataset is not there") as error:
-        finished("dataset", made, Path("r.toml"), tmp_path)
+        find_finished("dataset", made, Path("r.toml"), tmp_path)
     assert f"`jprep dataset pack r.toml --work {tmp_path}` makes it" in error.value.fix
-    place = places(tmp_path, "r").dataset
+    place = output_paths(tmp_path, "r").dataset
     place.mkdir(parents=True)
     (place / "dataset.json").write_text("{}")
-    assert finished("dataset", made, Path("r.toml"), tmp_path) == place
+    assert find_finished("dataset", made, Path("r.toml"), tmp_path) == place
 
 
 def test_the_command_for_a_missing_step_works_in_this_work_directory(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as found:
-        finished("dataset", recipe(corpus=CORPUS), Path("a b.toml"), tmp_path / "c d")
+        find_finished("dataset", recipe(corpus=CORPUS), Path("a b.toml"), tmp_path / "c d")
     assert f"`jprep dataset pack 'a b.toml' --work '{tmp_path}/c d'`" in found.value.fix
     with pytest.raises(ConfigError) as found:
-        finished("dataset", recipe(corpus=CORPUS), Path("r.toml"), Path("work"))
+        find_finished("dataset", recipe(corpus=CORPUS), Path("r.toml"), Path("work"))
     assert "`jprep dataset pack r.toml`" in found.value.fix
 
 
@@ -123,16 +123,16 @@ IN_FOLDS = LABELLED | {"labelled": {"folds": 3}, "validation": {"every_steps": 5
 
 def test_rows_that_a_tokenizer_would_do_for_say_so_without_one() -> None:
     with pytest.raises(ConfigError, match="no corpus of its own") as error:
-        steps_of(recipe(train=LABELLED), "export")
+        select_steps(recipe(train=LABELLED), "export")
     assert "--tokenizer DIR" in error.value.fix and "--corpus DIR" in error.value.fix
 
 
 def test_folds_are_told_of_before_anything_begins() -> None:
     made = recipe(corpus=CORPUS, train=IN_FOLDS)
-    assert "each of 3 folds" in dict(summary(made, steps_of(made, "export"), "torch"))["train"]
+    assert "each of 3 folds" in dict(summarize_steps(made, select_steps(made, "export"), "torch"))["train"]
     alone = recipe(corpus=CORPUS, train=IN_FOLDS | {"fold": 1})
-    assert "folds" not in dict(summary(alone, steps_of(alone, "export"), "torch"))["train"]
+    assert "folds" not in dict(summarize_steps(alone, select_steps(alone, "export"), "torch"))["train"]
     made = recipe(corpus=CORPUS, train=IN_FOLDS | {"validation": {}})
     with pytest.raises(ConfigError, match="nothing would be measured"):
-        steps = steps_of(made, "export")
-        check(made, steps, "torch")
+        steps = select_steps(made, "export")
+        check_steps(made, steps, "torch")

@@ -17,16 +17,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jprep.corpus.corpus import Corpus, Silent
+from jprep.corpus.api import Corpus, SilentProgress
 from jprep.corpus.document import UNMARK, Document
-from jprep.corpus.store import FORMAT, Manifest, write_manifest, writing
+from jprep.corpus.store import FORMAT, Manifest, row_writer, write_manifest
 from jprep.engine.fingerprint import fingerprint
 from jprep.engine.local import Local
-from jprep.engine.run import Job
+from jprep.engine.runner import TaskRunner
 from jprep.engine.stage import Receipt, Task
 from jprep.errors import ConfigError, InputError, JprepError, MismatchError
-from jprep.tokenizer.counting import Counted, count_corpus, read_counts, sample, stages, tally
-from jprep.tokenizer.spec import TokenizerConfig
+from jprep.tokenizer.config import TokenizerConfig
+from jprep.tokenizer.counting import UnitCounts, count_corpus, read_counts, sample, stages, unit_counter
 from tests.conftest import digests
 
 PARTS = [
@@ -48,7 +48,7 @@ def make_corpus(folder: Path, parts: Sequence[Sequence[str]], *, words: bool = T
             Document(f"s:{number}-{i}", "s", "", "", text, marked if words else "")
             for i, (text, marked) in enumerate(zip(texts, part, strict=True))
         ]
-        with writing(folder, f"documents/{number:04d}.parquet", Document, {}) as written:
+        with row_writer(folder, f"documents/{number:04d}.parquet", Document, {}) as written:
             written.add(rows)
         outputs += [written.output] if written.output else []
         total.update(documents=len(rows), characters=sum(map(len, texts)))
@@ -80,9 +80,9 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Corpus:
     return make_corpus(tmp_path / "corpus", PARTS)
 
 
-def count(corpus: Corpus, root: Path, config: TokenizerConfig | None = None, workers: int = 1) -> Counted:
+def count(corpus: Corpus, root: Path, config: TokenizerConfig | None = None, workers: int = 1) -> UnitCounts:
     with closing(Local(workers)) as executor:
-        return count_corpus(corpus, config or TokenizerConfig(), root, executor, Silent())
+        return count_corpus(corpus, config or TokenizerConfig(), root, executor, SilentProgress())
 
 
 def listed(path: Path) -> list[tuple[str, int]]:
@@ -135,7 +135,7 @@ def test_any_number_of_workers_and_any_spilling_give_the_same_files(
     one, two = count(small, tmp_path / "1"), count(small, tmp_path / "2", workers=2)
     assert digests(tmp_path / "1") == digests(tmp_path / "2")
     assert one.counts == two.counts
-    monkeypatch.setattr(tally, "MAX_ROWS", 2)
+    monkeypatch.setattr(unit_counter, "MAX_ROWS", 2)
     count(small, tmp_path / "3")
     assert digests(tmp_path / "3") == digests(tmp_path / "1")
 
@@ -147,7 +147,7 @@ class DiesBefore:
         self._number = number
         self.done: list[str] = []
 
-    def map(self, job: Job, tasks: Iterator[Task]) -> Iterator[tuple[Task, Receipt]]:
+    def map(self, job: TaskRunner, tasks: Iterator[Task]) -> Iterator[tuple[Task, Receipt]]:
         for task in tasks:
             if len(self.done) == self._number:
                 raise JprepError("killed")
@@ -165,7 +165,7 @@ def test_a_killed_counting_goes_on_where_it_was(small: Corpus, tmp_path: Path) -
     for most in (1, 1, 1, 9):
         executor = DiesBefore(most)
         try:
-            count_corpus(small, TokenizerConfig(), root, executor, Silent())
+            count_corpus(small, TokenizerConfig(), root, executor, SilentProgress())
         except JprepError:
             assert most == 1
         done.append(executor.done)
@@ -188,7 +188,7 @@ def test_many_small_parts_make_few_tasks(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(stages, "_LEAST", 1)
     monkeypatch.setattr(stages, "_TASKS", 5)
     corpus = make_corpus(tmp_path / "corpus", [[f"語{number}"] for number in range(40)])
-    stage = stages.Counting(corpus, TokenizerConfig())
+    stage = stages.CountStage(corpus, TokenizerConfig())
     groups = [[part.path for part in task.payload] for task in stage.tasks()]
     assert 3 <= len(groups) <= 6
     assert [path for group in groups for path in group] == [part.path for part in corpus.manifest.parts]
@@ -229,7 +229,7 @@ def test_a_damaged_shard_is_named(small: Corpus, tmp_path: Path) -> None:
 def test_the_sample_is_every_so_many_th_paragraph(rows: list[list[str]], stride: int) -> None:
     import pyarrow as pa
 
-    taken = sample.Sample(stride, 10**6)
+    taken = sample.ParagraphSample(stride, 10**6)
     for batch in rows:
         taken.add(pa.array(batch, pa.string()))
     paragraphs = [paragraph for batch in rows for row in batch for paragraph in row.split("\n")]
@@ -241,12 +241,12 @@ def test_the_sample_is_bounded() -> None:
     import pyarrow as pa
 
     long = "語\x1f" * 5000
-    taken = sample.Sample(10, 10**6)
+    taken = sample.ParagraphSample(10, 10**6)
     taken.add(pa.array([long, *["短"] * 9] * 100, pa.string()))  # the stride hits the long ones only
     lines = taken.data().decode().split("\n")[:-1]
     assert set(lines) == {("語\x1f" * 2000).removesuffix("\x1f")}
     assert 10 < len(lines) == taken.taken < 50
-    bare = sample.Sample(1, 10**6)
+    bare = sample.ParagraphSample(1, 10**6)
     bare.add(pa.array(["長" * 9000]))
     assert bare.data().decode() == "長" * 4000 + "\n"
 
@@ -280,8 +280,8 @@ def test_a_list_in_any_order_and_form_gives_the_same(tmp_path: Path, monkeypatch
     random.Random(0).shuffle(lines)
     text = write_list(tmp_path / "other", lines).read_bytes().replace(b"\n", b"\r\n").removesuffix(b"\r\n")
     (tmp_path / "other.gz").write_bytes(gzip.compress(b"\xef\xbb\xbf" + text))
-    monkeypatch.setattr("jprep.tokenizer.counting.lists._BLOCK", 100)
-    monkeypatch.setattr(tally, "MAX_ROWS", 50)
+    monkeypatch.setattr("jprep.tokenizer.counting.word_list._BLOCK", 100)
+    monkeypatch.setattr(unit_counter, "MAX_ROWS", 50)
     second = read_counts(tmp_path / "other.gz", TokenizerConfig(max_words=500), tmp_path / "2")
     assert digests(tmp_path / "1") == digests(tmp_path / "2")
     assert first.counts == second.counts and first.counts["units.cut.distinct"] == 200
@@ -311,7 +311,7 @@ def test_a_list_in_any_order_and_form_gives_the_same(tmp_path: Path, monkeypatch
 def test_a_wrong_line_is_named_by_its_number(
     line: bytes, what: str, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jprep.tokenizer.counting.lists._BLOCK", block)
+    monkeypatch.setattr("jprep.tokenizer.counting.word_list._BLOCK", block)
     (tmp_path / "list").write_bytes(b"good\t1\nalso\t2\n" + line + b"\nmore\t3\n")
     with pytest.raises(InputError, match=what) as refused:
         read_counts(tmp_path / "list", TokenizerConfig(), tmp_path / "state")
@@ -326,8 +326,8 @@ def test_lists_without_an_end_or_a_beginning_are_refused(tmp_path: Path, monkeyp
         read_counts(tmp_path / "absent", TokenizerConfig(), tmp_path / "state")
     with pytest.raises(InputError, match=r"2\*\*63 or more"):
         read_counts(write_list(tmp_path / "huge", [("a", 2**62)] * 2), TokenizerConfig(), tmp_path / "state")
-    monkeypatch.setattr("jprep.tokenizer.counting.lists._BLOCK", 1000)
-    monkeypatch.setattr("jprep.tokenizer.counting.lists._LONGEST", 5000)
+    monkeypatch.setattr("jprep.tokenizer.counting.word_list._BLOCK", 1000)
+    monkeypatch.setattr("jprep.tokenizer.counting.word_list._LONGEST", 5000)
     (tmp_path / "line").write_bytes(b"x" * 9000)
     with pytest.raises(InputError, match="a line is longer"):
         read_counts(tmp_path / "line", TokenizerConfig(), tmp_path / "state")

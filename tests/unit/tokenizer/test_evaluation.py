@@ -15,20 +15,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jprep.errors import ConfigError, InputError, JprepError
-from jprep.tokenizer.evaluation import Difference, Encoded, Encoder, evaluate, scores_of
+from jprep.tokenizer.config import TokenizerConfig
+from jprep.tokenizer.evaluation import (
+    EncodingWithOffsets,
+    RoundTripDifference,
+    TokenizerAdapter,
+    evaluate,
+    score_tokenizer,
+)
+from jprep.tokenizer.evaluation.adapter import continuation_ids, partial_character_ids
 from jprep.tokenizer.evaluation.compare import compare
-from jprep.tokenizer.evaluation.encoder import continuing, parts_of
-from jprep.tokenizer.evaluation.meter import Meter
-from jprep.tokenizer.evaluation.opening import open_encoders
-from jprep.tokenizer.evaluation.ours import OurEncoder
-from jprep.tokenizer.evaluation.text import open_text, sample
-from jprep.tokenizer.spec import TokenizerConfig
+from jprep.tokenizer.evaluation.input_text import open_text, sample
+from jprep.tokenizer.evaluation.jprep_tokenizer import JprepAdapter
+from jprep.tokenizer.evaluation.loading import load_adapters
+from jprep.tokenizer.evaluation.metrics import MetricsAccumulator
 
 WORD = "\x1f"
 SIZE = 7
 
 
-class Toy(Encoder):
+class Toy(TokenizerAdapter):
     """Gives texts the spans and ids that a test made up, whatever they hold; loses the letter x."""
 
     name, identity, model, size, unknown = "toy", "0", "toy", SIZE, 3
@@ -46,7 +52,7 @@ class Toy(Encoder):
         self.seen = list(texts)
         flat = np.array([token for text in texts for token in self.of(text)], np.int64).reshape(-1, 3)
         offsets = np.cumsum([0, *(len(self.of(text)) for text in texts)])
-        return Encoded(flat[:, 0], offsets, flat[:, 1], flat[:, 2])
+        return EncodingWithOffsets(flat[:, 0], offsets, flat[:, 1], flat[:, 2])
 
     def decode(self, encoded):
         return [text.replace("x", "") for text in self.seen]
@@ -114,15 +120,15 @@ def naive(marked: list[str], tokens: dict[str, list[tuple[int, int, int]]]) -> d
 @given(cases())
 def test_figures_are_what_they_are_defined_as(case):
     marked, tokens = case
-    assert scores_of(Toy(tokens), marked).figures() == pytest.approx(naive(marked, tokens), abs=1e-6)
+    assert score_tokenizer(Toy(tokens), marked).figures() == pytest.approx(naive(marked, tokens), abs=1e-6)
 
 
 @given(cases())
 def test_batches_do_not_show(case):
     marked, tokens = case
     many = [paragraph for paragraph in marked if paragraph] * 3
-    one_by_one = [scores_of(Toy(tokens), [paragraph]) for paragraph in many]
-    together = scores_of(Toy(tokens), many)
+    one_by_one = [score_tokenizer(Toy(tokens), [paragraph]) for paragraph in many]
+    together = score_tokenizer(Toy(tokens), many)
     assert together.tokens == sum(each.tokens for each in one_by_one)
     aligned = [each.words for each in one_by_one if each.words]
     if together.words and len(aligned) == len(many):
@@ -131,8 +137,8 @@ def test_batches_do_not_show(case):
 
 
 def test_what_does_not_come_back_is_shown():
-    scores = scores_of(Toy(), ["ab", "axbx", "xa"])
-    assert scores.differing == [Difference(1, 1, "xbx", "b"), Difference(2, 0, "xa", "a")]
+    scores = score_tokenizer(Toy(), ["ab", "axbx", "xa"])
+    assert scores.differing == [RoundTripDifference(1, 1, "xbx", "b"), RoundTripDifference(2, 0, "xa", "a")]
     assert (scores.lost, scores.gained) == ({"x": 3}, {})
 
 
@@ -141,7 +147,7 @@ def test_the_longest_frequent_words_are_shown_in_pieces():
         def of(self, text):
             return [(0, 0, len(text) // 2), (1, len(text) // 2, len(text))]
 
-    scores = scores_of(Halves(), [f"形態素解析{WORD}する{WORD}1234567890"] * 3 + [f"一度だけの長い{WORD}語"])
+    scores = score_tokenizer(Halves(), [f"形態素解析{WORD}する{WORD}1234567890"] * 3 + [f"一度だけの長い{WORD}語"])
     assert scores.longest == {"形態素解析": "形態|素解析", "する": "す|る"}
 
 
@@ -152,16 +158,16 @@ def test_speed_is_no_figure():
 
 
 def test_no_text_has_no_figures():
-    assert scores_of(Toy(), ["", ""]).figures() == {}
+    assert score_tokenizer(Toy(), ["", ""]).figures() == {}
 
 
 def test_parts_of_characters_are_known_by_their_pieces():
     byte_level = {"a": 0, "ãģ": 1, "ãģ®": 2, "®": 3, "Ġ": 4, "<|endoftext|>": 5}
-    assert parts_of(byte_level, 6, byte_level=True).tolist() == [False, True, False, True, False, False]
-    assert continuing(byte_level, 6, byte_level=True).tolist() == [False, False, False, True, False, False]
+    assert partial_character_ids(byte_level, 6, byte_level=True).tolist() == [False, True, False, True, False, False]
+    assert continuation_ids(byte_level, 6, byte_level=True).tolist() == [False, False, False, True, False, False]
     characters = {"<0xE3>": 0, "<0x81>": 1, "<0xる": 2, "ab": 3}
-    assert parts_of(characters, 4, byte_level=False).tolist() == [True, True, False, False]
-    assert continuing(characters, 4, byte_level=False).tolist() == [False, True, False, False]
+    assert partial_character_ids(characters, 4, byte_level=False).tolist() == [True, True, False, False]
+    assert continuation_ids(characters, 4, byte_level=False).tolist() == [False, True, False, False]
 
 
 @given(st.lists(st.text("aあ" + WORD, min_size=1, max_size=20)), st.integers(1, 200))
@@ -190,8 +196,8 @@ def write_bytes_tokenizer(path: Path) -> Path:
 
 def test_a_hugging_face_file_is_measured(tmp_path):
     write_bytes_tokenizer(tmp_path / "tokenizer.json")
-    (encoder,) = open_encoders([tmp_path])
-    scores = scores_of(encoder, [f"の{WORD}ab{WORD}c{WORD} {WORD}の"])
+    (encoder,) = load_adapters([tmp_path])
+    scores = score_tokenizer(encoder, [f"の{WORD}ab{WORD}c{WORD} {WORD}の"])
     assert (encoder.name, encoder.model, scores.tokens, scores.parts) == (tmp_path.name, "byte-bpe", 7, 4)
     assert (scores.words.boundaries, scores.words.token_boundaries, scores.words.kept) == (3, 3, 3)
     assert scores.lossless_rate == 1
@@ -210,12 +216,12 @@ def test_what_is_no_tokenizer_is_refused(tmp_path, files, message):
     for name, content in files.items():
         tmp_path.joinpath(name).write_text(content)
     with pytest.raises(ConfigError, match=message):
-        open_encoders([tmp_path])
+        load_adapters([tmp_path])
 
 
 def test_nothing_is_downloaded():
     with pytest.raises(ConfigError, match="no such tokenizer") as caught:
-        open_encoders([Path("someone/some-model")])
+        load_adapters([Path("someone/some-model")])
     assert "nothing is downloaded" in caught.value.fix
 
 
@@ -253,7 +259,7 @@ def test_a_corpus_is_measured_with_its_words(corpus, tmp_path, jprep):
     text = open_text(str(corpus), 0)
     marked = list(text)
     assert text.has_words
-    figures = scores_of(open_encoders([tokenizer])[0], marked).figures()
+    figures = score_tokenizer(load_adapters([tokenizer])[0], marked).figures()
     answer = jprep("tokenizer", "evaluate", tokenizer, corpus, "--json", "--limit-mb", 0)
     (scores,) = json.loads(answer.stdout)
     assert scores["figures"] == figures
@@ -282,16 +288,16 @@ class Stand:
 def test_our_tokens_are_placed_by_characters():
     # の is E3 81 AE: its last byte and the a behind it are one piece, in which the boundary before a is lost.
     tokenizer = Stand(["[UNK]", "bãģ", "®a", "c"], [0, 2, 1, 1], "byte-bpe", "train", lambda text: [1, 2, 3])
-    encoded = OurEncoder(tokenizer).encode(["bのac", "bのac"])
+    encoded = JprepAdapter(tokenizer).encode(["bのac", "bのac"])
     assert encoded.starts.tolist() == [0, 1, 3] * 2
     assert encoded.ends.tolist() == [2, 3, 4] * 2
-    assert OurEncoder(tokenizer).parts.tolist() == [False, True, True, False]
+    assert JprepAdapter(tokenizer).parts.tolist() == [False, True, True, False]
 
 
 def test_tokens_that_do_not_add_up_are_an_error():
     tokenizer = Stand(["[UNK]", "a"], [0, 1], "bpe", "train", lambda text: [1])
     with pytest.raises(JprepError, match="do not add up"):
-        OurEncoder(tokenizer).encode(["aa"])
+        JprepAdapter(tokenizer).encode(["aa"])
 
 
 def test_an_unknown_word_is_as_long_as_it_is():
@@ -302,7 +308,7 @@ def test_an_unknown_word_is_as_long_as_it_is():
         return [i for word in text.replace(f" {WORD}", "▁").split(WORD) for i in words[word]]
 
     tokenizer = Stand(["[UNK]", "a", "##b", "##"], [0, 1, 1, 0], "wordpiece", "hard", ids)
-    encoded = OurEncoder(tokenizer).encode([f"ab{WORD} {WORD}漢字{WORD}##{WORD}ab", "漢字"])
+    encoded = JprepAdapter(tokenizer).encode([f"ab{WORD} {WORD}漢字{WORD}##{WORD}ab", "漢字"])
     assert encoded.starts.tolist() == [0, 1, 2, 5, 7, 8, 0]
     assert encoded.ends.tolist() == [1, 2, 5, 7, 8, 9, 2]
 
@@ -319,8 +325,8 @@ def test_speed_is_that_of_text_without_marks(monkeypatch):
 
 
 def test_words_that_are_kept_in_mind_are_few(monkeypatch):
-    monkeypatch.setattr("jprep.tokenizer.evaluation.meter._MOST_WORDS", 10)
-    meter = Meter(Toy())
+    monkeypatch.setattr("jprep.tokenizer.evaluation.metrics._MOST_WORDS", 10)
+    meter = MetricsAccumulator(Toy())
     for length in range(1, 60):
         meter.add([WORD.join(["長" * length] * 2 + ["長"])])
         assert 0 < len(meter._words) <= 10

@@ -17,21 +17,21 @@ import pytest
 import sentencepiece
 
 from jprep.errors import ConfigError
-from jprep.tokenizer import gpt2
-from jprep.tokenizer.counting import Counted
+from jprep.tokenizer.config import ModelType, TokenizerConfig
+from jprep.tokenizer.counting import UnitCounts
+from jprep.tokenizer.formats import byte_level
+from jprep.tokenizer.formats.sentencepiece_model import model_proto
 from jprep.tokenizer.learning import learn
 from jprep.tokenizer.learning.alphabet import choose_alphabet
-from jprep.tokenizer.learning.seeds import write_seeds
-from jprep.tokenizer.spec import Model, TokenizerConfig
-from jprep.tokenizer.special import special_tokens
-from jprep.tokenizer.spm_model import model_proto
+from jprep.tokenizer.learning.unigram_seeds import write_seeds
+from jprep.tokenizer.special_tokens import special_tokens
 from jprep.tokenizer.vocabulary import Vocabulary
 
-ALL: tuple[Model, ...] = ("bpe", "byte-bpe", "unigram", "wordpiece")
+ALL: tuple[ModelType, ...] = ("bpe", "byte-bpe", "unigram", "wordpiece")
 B = 2**32
 
 
-def counted(folder: Path, words: dict[str, int], sample: str = "", *, more: str = "") -> Counted:
+def counted(folder: Path, words: dict[str, int], sample: str = "", *, more: str = "") -> UnitCounts:
     """What counting would give; `more` are characters that stand in no unit."""
     folder.mkdir(exist_ok=True)
     characters = Counter(more)
@@ -43,7 +43,7 @@ def counted(folder: Path, words: dict[str, int], sample: str = "", *, more: str 
     rows = sorted(characters.items(), key=lambda pair: (-pair[1], pair[0]))
     (folder / "characters.tsv").write_text("".join(f"{ord(each):x}\t{count}\n" for each, count in rows))
     (folder / "sample.txt").write_text(sample, newline="\n")
-    return Counted(folder / "words.tsv", folder / "characters.tsv", folder / "sample.txt", {})
+    return UnitCounts(folder / "words.tsv", folder / "characters.tsv", folder / "sample.txt", {})
 
 
 def language() -> dict[str, int]:
@@ -70,11 +70,11 @@ def pieces(vocabulary: Vocabulary) -> list[str]:
     """Those of more than one character, as text."""
     texts = ordinary(vocabulary)
     if vocabulary.config.model == "byte-bpe":
-        return [gpt2.plain(text) for text in texts[256:]]
+        return [byte_level.plain(text) for text in texts[256:]]
     return [text for text in texts if len(text.removeprefix("##")) > 1]
 
 
-def least(model: Model, alphabet: int) -> int:
+def least(model: ModelType, alphabet: int) -> int:
     return {"bpe": 5 + 256, "unigram": 5 + 256, "byte-bpe": 1 + 256, "wordpiece": 5 + 1}[model] + alphabet
 
 
@@ -82,7 +82,7 @@ def least(model: Model, alphabet: int) -> int:
 
 
 @pytest.mark.parametrize("model", ALL)
-def test_gives_exactly_the_ids_asked_for_each_once(model: Model, tmp_path: Path) -> None:
+def test_gives_exactly_the_ids_asked_for_each_once(model: ModelType, tmp_path: Path) -> None:
     for boundaries in ("train", "hard", "none"):
         made = learnt(tmp_path, WORDS, model=model, boundaries=boundaries, special=["<sep>", "<x>"])
         texts = [piece.text for piece in made.pieces]
@@ -162,7 +162,7 @@ def test_alphabet_too_small(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("model", ["bpe", "unigram", "wordpiece"])
-def test_pieces_hold_nothing_outside_the_alphabet(model: Model, tmp_path: Path) -> None:
+def test_pieces_hold_nothing_outside_the_alphabet(model: ModelType, tmp_path: Path) -> None:
     words = WORDS | {"か珍さ": 30, "珍": 1, "か▁さ": 20}
     made = learnt(tmp_path, words, model=model, alphabet=13)
     allowed = set(made.alphabet.translate({32: "▁", 10: "␤"}))
@@ -181,7 +181,7 @@ def test_a_space_has_a_piece_where_no_word_holds_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("model", ALL)
-def test_too_small_says_the_least_size(model: Model, tmp_path: Path) -> None:
+def test_too_small_says_the_least_size(model: ModelType, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="vocab_size is too small") as caught:
         learnt(tmp_path, WORDS, model=model, vocab_size=10)
     size = int(caught.value.fix.split()[2].rstrip(","))
@@ -192,7 +192,7 @@ def test_too_small_says_the_least_size(model: Model, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("model", ALL)
 @pytest.mark.parametrize("words", [{"abc": 3, "abd": 2, "東京都": 2}, {"aaaa": 5}, WORDS, {"a": 3}])
-def test_too_large_says_how_many_can_be_learnt(model: Model, words: dict[str, int], tmp_path: Path) -> None:
+def test_too_large_says_how_many_can_be_learnt(model: ModelType, words: dict[str, int], tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="can be learnt") as caught:
         learnt(tmp_path, words, model=model, vocab_size=60_000)
     size = int(caught.value.fix.removeprefix("vocab_size = "))
@@ -202,7 +202,7 @@ def test_too_large_says_how_many_can_be_learnt(model: Model, words: dict[str, in
 
 
 @pytest.mark.parametrize("model", ALL)
-def test_nothing_to_learn_from(model: Model, tmp_path: Path) -> None:
+def test_nothing_to_learn_from(model: ModelType, tmp_path: Path) -> None:
     for words, more in (({}, ""), ({}, "abc")):
         config = TokenizerConfig(model=model)
         with pytest.raises(ConfigError, match="to learn from"):
@@ -210,13 +210,13 @@ def test_nothing_to_learn_from(model: Model, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("model", ALL)
-def test_a_special_token_that_is_a_word_is_refused(model: Model, tmp_path: Path) -> None:
+def test_a_special_token_that_is_a_word_is_refused(model: ModelType, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="special token clash: 'です'"):
         learnt(tmp_path, WORDS | {"です": 90_000}, model=model, special=["です"], vocab_size=SIZE[model] + 40)
 
 
 @pytest.mark.parametrize("model", ALL)
-def test_text_that_spells_special_tokens_makes_no_piece_of_that_name(model: Model, tmp_path: Path) -> None:
+def test_text_that_spells_special_tokens_makes_no_piece_of_that_name(model: ModelType, tmp_path: Path) -> None:
     reserved = ["<s>", "[MASK]", "<|endoftext|>", "<0x41>", "<mask>"]
     made = learnt(tmp_path, WORDS | dict.fromkeys(reserved, 90_000), model=model, vocab_size=SIZE[model] + 60)
     own = {*made.special.tokens, "<0x41>"}
@@ -228,7 +228,7 @@ def test_text_that_spells_special_tokens_makes_no_piece_of_that_name(model: Mode
 
 
 @pytest.mark.parametrize("model", ALL)
-def test_counts_beyond_32_bits_are_exact(model: Model, tmp_path: Path) -> None:
+def test_counts_beyond_32_bits_are_exact(model: ModelType, tmp_path: Path) -> None:
     # Cut to 32 bits "ab" would count 7, "cd" 0, and "ef" would come first.
     words = {"ab": 3 * B + 7, "cd": 2 * B, "ef": B - 1, "a": 10**9, "c": 10**9, "e": 10**9}
     size = least(model, 0 if model == "byte-bpe" else 7)
@@ -237,7 +237,7 @@ def test_counts_beyond_32_bits_are_exact(model: Model, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("model", ["bpe", "byte-bpe", "wordpiece"])
-def test_rare_words_are_not_lost_beside_huge_counts(model: Model, tmp_path: Path) -> None:
+def test_rare_words_are_not_lost_beside_huge_counts(model: ModelType, tmp_path: Path) -> None:
     alphabet = {"bpe": 5, "byte-bpe": 0, "wordpiece": 6}[model]  # a, b, g, h, space and WordPiece's newline
     size = least(model, 5 if alphabet else 0) + 2
     made = learnt(tmp_path, {"ab": 3 * B, "gh": 9}, model=model, vocab_size=size, alphabet=alphabet)
@@ -245,7 +245,7 @@ def test_rare_words_are_not_lost_beside_huge_counts(model: Model, tmp_path: Path
 
 
 @pytest.mark.parametrize("model", ALL)
-def test_sums_of_64_bits_are_scaled_down(model: Model, tmp_path: Path) -> None:
+def test_sums_of_64_bits_are_scaled_down(model: ModelType, tmp_path: Path) -> None:
     words = {"ab": 2**62 + 5, "cd": 2**62 - 2**40, "ef": 2**61, "gh": 2**40}
     if model == "unigram":
         words |= dict.fromkeys("abcdef", 2**20)
@@ -254,7 +254,7 @@ def test_sums_of_64_bits_are_scaled_down(model: Model, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("model", ["bpe", "byte-bpe", "wordpiece"])
-def test_a_count_near_2_to_40_beats_one_less(model: Model, tmp_path: Path) -> None:
+def test_a_count_near_2_to_40_beats_one_less(model: ModelType, tmp_path: Path) -> None:
     words = {"xy": 2**40, "ab": 2**40 - 1, "cd": 2**40 + 1}
     size = least(model, 0 if model == "byte-bpe" else 7) + 3
     assert pieces(learnt(tmp_path, words, model=model, vocab_size=size))[:3] == ["cd", "xy", "ab"]
@@ -292,7 +292,7 @@ def test_the_same_in_two_processes_and_twice(tmp_path: Path) -> None:
 def test_byte_bpes_merges_make_its_pieces_one_each(tmp_path: Path) -> None:
     made = learnt(tmp_path, WORDS, model="byte-bpe")
     assert [left + right for left, right in made.merges] == ordinary(made)[256:]
-    known = set(gpt2.ALPHABET)
+    known = set(byte_level.ALPHABET)
     for left, right in made.merges:
         assert left in known
         assert right in known
@@ -300,7 +300,7 @@ def test_byte_bpes_merges_make_its_pieces_one_each(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("model", ALL)
-def test_no_piece_is_longer_than_asked_for(model: Model, tmp_path: Path) -> None:
+def test_no_piece_is_longer_than_asked_for(model: ModelType, tmp_path: Path) -> None:
     size = SIZE[model] - (100 if model == "unigram" else 60)
     made = learnt(tmp_path, WORDS | {"東京東京": 10**6}, model=model, max_piece_chars=2, vocab_size=size)
     lengths = [len(piece.removeprefix("##")) for piece in pieces(made)]
@@ -316,10 +316,12 @@ def test_long_units_and_long_pieces(tmp_path: Path) -> None:
 
 
 def test_gpt2s_characters_count_parts_of_characters() -> None:
-    assert gpt2.spell(" の\n") == "Ġãģ®\n"
-    assert [gpt2.characters(gpt2.spell(text)) for text in ("a", "のが", " の")] == [1, 2, 2]
-    assert gpt2.characters(gpt2.spell("のの")[1:]) == 2
-    assert sorted(gpt2.TABLE) == sorted(set(gpt2.TABLE)) == list(gpt2.ALPHABET)
+    assert byte_level.spell(" の\n") == "Ġãģ®\n"
+    assert [byte_level.characters(byte_level.spell(text)) for text in ("a", "のが", " の")] == [1, 2, 2]
+    assert byte_level.characters(byte_level.spell("のの")[1:]) == 2
+    assert (
+        sorted(byte_level.BYTE_TO_CHARACTER) == sorted(set(byte_level.BYTE_TO_CHARACTER)) == list(byte_level.ALPHABET)
+    )
 
 
 def test_seeds_heed_counts_and_find_words_that_stand_alone(tmp_path: Path) -> None:
@@ -349,7 +351,7 @@ def crossing_language() -> tuple[dict[str, int], str]:
 
 
 @pytest.mark.parametrize("model", ["bpe", "byte-bpe", "wordpiece"])
-def test_pieces_that_cross_words_are_left_out(model: Model, tmp_path: Path) -> None:
+def test_pieces_that_cross_words_are_left_out(model: ModelType, tmp_path: Path) -> None:
     words, sample = crossing_language()
     plain = learnt(tmp_path, words, sample, model=model, crossing=1.0)
     made = learnt(tmp_path, words, sample, model=model, crossing=0.6)

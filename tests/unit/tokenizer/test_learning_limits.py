@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from test_learning import ALL, counted, learnt
 
+from jprep.tokenizer.config import ModelType, TokenizerConfig
 from jprep.tokenizer.learning.alphabet import choose_alphabet
-from jprep.tokenizer.learning.seeds import write_seeds
-from jprep.tokenizer.spec import Model, TokenizerConfig
+from jprep.tokenizer.learning.unigram_seeds import write_seeds
 
 
 def test_a_unit_longer_than_a_megabyte(tmp_path: Path) -> None:
@@ -18,7 +18,7 @@ def test_a_unit_longer_than_a_megabyte(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("model", ALL)
-def test_pieces_of_one_character_only(model: Model, tmp_path: Path) -> None:
+def test_pieces_of_one_character_only(model: ModelType, tmp_path: Path) -> None:
     size = {"byte-bpe": 257, "wordpiece": 9}.get(model, 264)
     vocabulary = learnt(tmp_path, {"ab": 9, "a": 4}, model=model, vocab_size=size, max_piece_chars=1)
     assert len(vocabulary.pieces) == size

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from vocabularies import finished, small
 
 from jprep import load_tokenizer, normalize
-from jprep.corpus.recipe import make_step
-from jprep.corpus.steps import describe
+from jprep.corpus.config import make_step
+from jprep.corpus.processing import describe_step
 from jprep.errors import MismatchError
 from jprep.tokenizer.tokenizer import Tokenizer
 
@@ -25,7 +25,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
 
 @pytest.fixture(scope="module")
 def normalising(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
-    steps = [describe(make_step("normalizer", {"use": "neologdn", "tilde": "ignore"}))]
+    steps = [describe_step(make_step("normalizer", {"use": "neologdn", "tilde": "ignore"}))]
     return load_tokenizer(finished(tmp_path_factory.mktemp("normalising"), small("byte-bpe"), steps))
 
 
@@ -62,11 +62,11 @@ def test_one_text_is_not_taken_for_many(plain: Tokenizer) -> None:
 def test_files_of_another_tokenizer_are_refused(name: str, tmp_path: Path) -> None:
     import msgspec
 
-    from jprep.io.atomic import sha256_of
+    from jprep.io.atomic import file_sha256
     from jprep.tokenizer.card import read_card, write_card
 
     folder = finished(tmp_path / "t", small("bpe"))
-    files = {path.name: sha256_of(path) for path in folder.iterdir() if path.name != "card.json"}
+    files = {path.name: file_sha256(path) for path in folder.iterdir() if path.name != "card.json"}
     write_card(folder, msgspec.structs.replace(read_card(folder), files=files))
     assert load_tokenizer(folder).encode("猫")
     (folder / name).write_bytes((folder / name).read_bytes() + b" ")

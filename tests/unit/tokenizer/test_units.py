@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jprep.errors import InputError
+from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.counting import units
-from jprep.tokenizer.counting.plain import count_pieces
-from jprep.tokenizer.counting.runs import Spill
-from jprep.tokenizer.counting.tally import Tally
+from jprep.tokenizer.counting.sorted_runs import SpilledRuns
+from jprep.tokenizer.counting.unit_counter import UnitCounter
 from jprep.tokenizer.counting.units import pieces, shaped
-from jprep.tokenizer.spec import TokenizerConfig
+from jprep.tokenizer.counting.unsegmented import count_pieces
 
 CONFIGS = [
     TokenizerConfig(spaces=spaces, digits=digits, newline=newline)  # type: ignore[arg-type]
@@ -155,7 +155,7 @@ def test_without_boundaries_no_character_is_lost(text: str) -> None:
 @given(ROWS, st.sampled_from(CONFIGS))
 def test_pieces_without_boundaries_follow_the_policies(rows: list[str], config: TokenizerConfig) -> None:
     text = "\n".join(rows).translate(dict.fromkeys(map(ord, "\x1e\x1f")))
-    tally = Tally(config, Spill(Path(), "none"), "here")
+    tally = UnitCounter(config, SpilledRuns(Path(), "none"), "here")
     tally.add_counts(count_pieces([text], config))
     for block, _ in tally.blocks():
         for unit in block.to_pylist():

@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from jprep.tokenizer.card import Card, write_card
-from jprep.tokenizer.export import write_directory
-from jprep.tokenizer.gpt2 import ALPHABET, TABLE
-from jprep.tokenizer.spec import TokenizerConfig
-from jprep.tokenizer.special import special_tokens
-from jprep.tokenizer.vocabulary import Piece, Vocabulary
+from jprep.tokenizer.card import TokenizerCard, write_card
+from jprep.tokenizer.config import TokenizerConfig
+from jprep.tokenizer.export import write_tokenizer_files
+from jprep.tokenizer.formats.byte_level import ALPHABET, BYTE_TO_CHARACTER
+from jprep.tokenizer.special_tokens import special_tokens
+from jprep.tokenizer.vocabulary import Vocabulary, VocabularyPiece
 
 _LEARNT = (
     "すもも もも も の うち 日本 日本語 東京 東京都 する します です ます した Python ▁Python the ▁the ▁is def ▁▁▁▁ "
@@ -30,29 +30,31 @@ def small(model: str = "bpe", **options: Any) -> Vocabulary:
     if model == "wordpiece":
         spelt = ["␤", *ALONE, *grown]
         inner = [f"##{word}" for word in [*ALONE, *grown] if not word.startswith("▁")]
-        pieces = [Piece(word) for word in (spelt + inner if config.boundaries == "hard" else spelt)]
+        pieces = [VocabularyPiece(word) for word in (spelt + inner if config.boundaries == "hard" else spelt)]
     elif model == "byte-bpe":
         merges = _byte_merges()
-        pieces = [Piece(character, "byte") for character in ALPHABET] + [Piece(a + b) for a, b in merges]
+        pieces = [VocabularyPiece(character, "byte") for character in ALPHABET] + [
+            VocabularyPiece(a + b) for a, b in merges
+        ]
     else:
-        pieces = [Piece(f"<0x{byte:02X}>", "byte") for byte in range(256)] + _scored(model, grown)
-    made = {token: Piece(token, "unknown" if token == special.unk else "special") for token in special.tokens}
+        pieces = [VocabularyPiece(f"<0x{byte:02X}>", "byte") for byte in range(256)] + _scored(model, grown)
+    made = {token: VocabularyPiece(token, "unknown" if token == special.unk else "special") for token in special.tokens}
     pieces = [*(made[token] for token in special.head), *pieces, *(made[token] for token in special.tail)]
     config = msgspec.structs.replace(config, vocab_size=len(pieces))
     return Vocabulary(config, special, pieces, merges, "".join(ALONE), {})
 
 
-def _scored(model: str, grown: list[str]) -> list[Piece]:
+def _scored(model: str, grown: list[str]) -> list[VocabularyPiece]:
     spelt = [*grown, *ALONE]
     if model == "bpe":
-        return [Piece(word, "normal", -float(rank)) for rank, word in enumerate(spelt)]
-    return [Piece(word, "normal", -4.25 - rank / 64) for rank, word in enumerate(spelt)]  # exact in 32 bits
+        return [VocabularyPiece(word, "normal", -float(rank)) for rank, word in enumerate(spelt)]
+    return [VocabularyPiece(word, "normal", -4.25 - rank / 64) for rank, word in enumerate(spelt)]  # exact in 32 bits
 
 
 def _byte_merges() -> list[tuple[str, str]]:
     merges: dict[str, tuple[str, str]] = {}
     for word in WORDS:
-        spelt = "".join(TABLE[byte] for byte in word.replace("▁", " ").encode())
+        spelt = "".join(BYTE_TO_CHARACTER[byte] for byte in word.replace("▁", " ").encode())
         for end in range(2, len(spelt) + 1):
             merges.setdefault(spelt[:end], (spelt[: end - 1], spelt[end - 1]))
     return list(merges.values())
@@ -60,8 +62,8 @@ def _byte_merges() -> list[tuple[str, str]]:
 
 def finished(folder: Path, vocabulary: Vocabulary, normalizers: Any = (), segmenter: Any = None) -> Path:
     """Write a vocabulary's directory with a card."""
-    write_directory(vocabulary, normalizers, folder)
-    card = Card(
+    write_tokenizer_files(vocabulary, normalizers, folder)
+    card = TokenizerCard(
         jprep="0", format=1, name="small", signature="", fingerprint="", made_from={}, config=vocabulary.config,
         normalizers=list(normalizers), splitter=None, segmenter=segmenter, sources=[], counts={}, figures={}, files={},
     )  # fmt: skip

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jprep.dataset.indexed import Indexed
-from jprep.dataset.sampler import source_of
-from jprep.dataset.spec import SENTENCE_START, TRAIN, VALIDATION, WORD_START
+from jprep.dataset.indexed.split import IndexedSplit
+from jprep.dataset.manifest import SENTENCE_START, TRAIN, VALIDATION, WORD_START
+from jprep.dataset.sampling.sampler import open_split_data
 from jprep.testing.backend_suite import BackendSuite
-from jprep.testing.backend_suite.cases import CASES, STEPS, case_of, golden
-from jprep.testing.backend_suite.material import lay_out_dataset, lay_out_rows, lay_out_tokenizer
+from jprep.testing.backend_suite.cases import CASES, STEPS, case_of, golden_curve
+from jprep.testing.backend_suite.data import write_suite_dataset, write_suite_rows, write_suite_tokenizer
 from jprep.tokenizer import load_tokenizer
-from jprep.train.job import train_section
-from jprep.train.making import make_job
+from jprep.train.job.build import build_job
+from jprep.train.job.config import parse_train_config
 
 SETS = ("gpt", "roberta", "bert")
 
@@ -33,29 +33,29 @@ def digest(*paths: Path) -> str:
     "special, expected", [("gpt", "09a4ca834f0bd2c7"), ("roberta", "39cb540f07a5609b"), ("bert", "26cb168420d2f5bb")]
 )
 def test_the_texts_never_change(tmp_path: Path, special: str, expected: str):
-    folder = lay_out_dataset(tmp_path / "dataset", special)
+    folder = write_suite_dataset(tmp_path / "dataset", special)
     assert digest(*(folder / f"{split}.bin" for split in (TRAIN, VALIDATION))) == expected
 
 
 @pytest.mark.parametrize("task, expected", [("classify", "387689b4c75af9f6"), ("regress", "e28ad182915f2e77")])
 def test_the_labelled_rows_never_change(tmp_path: Path, task: str, expected: str):
-    found = lay_out_rows(tmp_path / "rows", task)
+    found = write_suite_rows(tmp_path / "rows", task)
     assert digest(*map(Path, found["data"] + found["validation_data"])) == expected
 
 
 @pytest.mark.parametrize("special", SETS)
 def test_a_token_is_a_byte(tmp_path: Path, special: str):
-    tokenizer = load_tokenizer(lay_out_tokenizer(tmp_path / "tokenizer", special))
-    split = Indexed(lay_out_dataset(tmp_path / "dataset", special) / TRAIN, "uint16")
+    tokenizer = load_tokenizer(write_suite_tokenizer(tmp_path / "tokenizer", special))
+    split = IndexedSplit(write_suite_dataset(tmp_path / "dataset", special) / TRAIN, "uint16")
     *text, end = split[0].tolist()
     assert end == (tokenizer.id_of("[SEP]") if special == "bert" else tokenizer.eos)
     assert tokenizer.encode(tokenizer.decode(text)) == text
-    assert source_of(tmp_path / "dataset", TRAIN).separators.newline == tokenizer.newline_id
+    assert open_split_data(tmp_path / "dataset", TRAIN).separators.newline == tokenizer.newline_id
 
 
 def test_sentences_begin_where_the_marks_say(tmp_path: Path):
-    tokenizer = load_tokenizer(lay_out_tokenizer(tmp_path / "tokenizer", "roberta"))
-    split = Indexed(lay_out_dataset(tmp_path / "dataset", "roberta") / TRAIN, "uint16")
+    tokenizer = load_tokenizer(write_suite_tokenizer(tmp_path / "tokenizer", "roberta"))
+    split = IndexedSplit(write_suite_dataset(tmp_path / "dataset", "roberta") / TRAIN, "uint16")
     stop, marks = split.bounds(0)[1], split.marks(*split.bounds(0))
     starts = [*(marks & SENTENCE_START).nonzero()[0], stop - 1]
     sentences = [tokenizer.decode(split.tokens[a:b]).rstrip("\n") for a, b in pairwise(starts)]
@@ -66,12 +66,12 @@ def test_sentences_begin_where_the_marks_say(tmp_path: Path):
 @pytest.mark.parametrize("name", CASES)
 def test_a_case_makes_a_job_with_a_curve_of_its_length(tmp_path: Path, name: str):
     chosen = case_of(name)
-    tokenizer = lay_out_tokenizer(tmp_path / "tokenizer", chosen.special)
+    tokenizer = write_suite_tokenizer(tmp_path / "tokenizer", chosen.special)
     labelled = chosen.section["task"] in ("classify", "regress")
-    rows = lay_out_rows(tmp_path / "rows", chosen.section["task"]) if labelled else {}
-    dataset = None if labelled else lay_out_dataset(tmp_path / "dataset", chosen.special)
-    job = make_job(train_section(chosen.section | rows, name), name, "any", {}, tokenizer, dataset)
-    curve = golden(name)
+    rows = write_suite_rows(tmp_path / "rows", chosen.section["task"]) if labelled else {}
+    dataset = None if labelled else write_suite_dataset(tmp_path / "dataset", chosen.special)
+    job = build_job(parse_train_config(chosen.section | rows, name), name, "any", {}, tokenizer, dataset)
+    curve = golden_curve(name)
     assert job.steps == len(curve.train) == STEPS
     assert list(curve.validation) == [STEPS // 2, STEPS]
     assert np.isfinite([*curve.train, *curve.validation.values()]).all()
@@ -85,7 +85,7 @@ def bench(change: Callable[[Curve], Curve]) -> Any:
     """A bench whose runs have the golden curves, changed."""
 
     def losses(name: str, kind: str = "log") -> Curve:
-        curve = golden(name)
+        curve = golden_curve(name)
         return change(dict(enumerate(curve.train, 1)) if kind == "log" else dict(curve.validation))
 
     return SimpleNamespace(trained=lambda name: SimpleNamespace(losses=lambda kind="log": losses(name, kind)))

@@ -12,21 +12,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jprep.errors import ConfigError, JprepError, MachineError, MismatchError
-from jprep.train import checkpoints as module
-from jprep.train.checkpoints import Checkpoints, Rank
+from jprep.train.run import checkpoints as module
+from jprep.train.run.checkpoints import CheckpointStore, Rank
 from tests.fakes.small_run import in_thread
 
 JOB = "f" * 32
 
 
-def save(store: Checkpoints, step: int, loss: float | None = None) -> None:
+def save(store: CheckpointStore, step: int, loss: float | None = None) -> None:
     with store.saving(step, loss) as folder:
         folder.joinpath("weights.bin").write_bytes(bytes([step % 256]) * 100)
         folder.joinpath("more").mkdir()
         folder.joinpath("more", "state.bin").write_bytes(b"state")
 
 
-def steps(store: Checkpoints) -> list[int]:
+def steps(store: CheckpointStore) -> list[int]:
     return [one.step for one in store.committed()]
 
 
@@ -35,7 +35,7 @@ def nothing_damaged(folder: Path, problem: str) -> None:
 
 
 def test_committed_and_checked(tmp_path: Path) -> None:
-    store = Checkpoints(tmp_path, JOB)
+    store = CheckpointStore(tmp_path, JOB)
     assert store.latest(nothing_damaged) is None
     save(store, 10)
     save(store, 20, 1.5)
@@ -45,7 +45,7 @@ def test_committed_and_checked(tmp_path: Path) -> None:
     assert commit["loss"] == 1.5 and commit["job"] == JOB
     assert commit["files"]["more/state.bin"]["bytes"] == 5
     with pytest.raises(MismatchError, match="another job's"):
-        Checkpoints(tmp_path, "0" * 32).latest(nothing_damaged)
+        CheckpointStore(tmp_path, "0" * 32).latest(nothing_damaged)
 
 
 @given(place=st.integers(0, 10_000), bit=st.integers(0, 7), what=st.sampled_from(["weights.bin", "COMMIT.json"]))
@@ -53,7 +53,7 @@ def test_one_flipped_bit_and_the_one_before_is_used(
     place: int, bit: int, what: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("flip")
-    store, told = Checkpoints(folder, JOB), []
+    store, told = CheckpointStore(folder, JOB), []
     save(store, 1, 2.0)
     save(store, 2, 1.0)
     path = folder / "step-00000002" / what
@@ -70,7 +70,7 @@ def test_one_flipped_bit_and_the_one_before_is_used(
 
 @pytest.mark.parametrize("kind", ["missing", "added", "short", "torn commit", "no commit", "wrong step"])
 def test_what_is_damaged_is_set_aside_and_nothing_is_deleted(kind: str, tmp_path: Path) -> None:
-    store, told = Checkpoints(tmp_path, JOB, keep_last=5), []
+    store, told = CheckpointStore(tmp_path, JOB, keep_last=5), []
     before = {"damaged-step-00000001", "damaged-step-00000003", "damaged-2-step-00000003"}
     for name in before:
         (tmp_path / name).mkdir()
@@ -96,7 +96,7 @@ def test_what_is_damaged_is_set_aside_and_nothing_is_deleted(kind: str, tmp_path
 
 
 def test_what_a_killed_run_left_is_never_believed_and_deleted(tmp_path: Path) -> None:
-    store = Checkpoints(tmp_path, JOB)
+    store = CheckpointStore(tmp_path, JOB)
     save(store, 1)
     shutil.copytree(tmp_path / "step-00000001", tmp_path / "partial-step-00000003")
     assert steps(store) == [1]
@@ -105,7 +105,7 @@ def test_what_a_killed_run_left_is_never_believed_and_deleted(tmp_path: Path) ->
 
 
 def test_kept_are_the_newest_and_the_best(tmp_path: Path) -> None:
-    store = Checkpoints(tmp_path, JOB, keep_last=2, keep_best=2)
+    store = CheckpointStore(tmp_path, JOB, keep_last=2, keep_best=2)
     for step, loss in enumerate([9.0, 2.0, 5.0, None, 2.0, 7.0, float("nan"), 8.0], start=1):
         save(store, step, loss)
     assert steps(store) == [2, 5, 7, 8]
@@ -113,7 +113,7 @@ def test_kept_are_the_newest_and_the_best(tmp_path: Path) -> None:
 
 
 def test_at_least_one_is_kept(tmp_path: Path) -> None:
-    store = Checkpoints(tmp_path, JOB, keep_last=0)
+    store = CheckpointStore(tmp_path, JOB, keep_last=0)
     save(store, 1)
     save(store, 2)
     assert steps(store) == [2]
@@ -121,7 +121,7 @@ def test_at_least_one_is_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), RuntimeError("stream failed writing file")])
 def test_a_full_disk(error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = Checkpoints(tmp_path, JOB)
+    store = CheckpointStore(tmp_path, JOB)
     save(store, 1)
     monkeypatch.setattr(module, "_SPARE", 1 << 80)  # the disk has less than that
     with pytest.raises(MachineError, match="the disk is full"), store.saving(2) as folder:
@@ -132,7 +132,7 @@ def test_a_full_disk(error: Exception, tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_other_errors_stay_what_they_are(tmp_path: Path) -> None:
-    store = Checkpoints(tmp_path, JOB)
+    store = CheckpointStore(tmp_path, JOB)
     with pytest.raises(KeyError), store.saving(2):
         raise KeyError("x")
     with pytest.raises(JprepError, match="nothing"), store.saving(2):
@@ -141,7 +141,7 @@ def test_other_errors_stay_what_they_are(tmp_path: Path) -> None:
 
 
 def test_the_same_step_again_leaves_what_stands(tmp_path: Path) -> None:
-    store = Checkpoints(tmp_path, JOB)
+    store = CheckpointStore(tmp_path, JOB)
     save(store, 1)
     before = (tmp_path / "step-00000001").stat().st_ino
     save(store, 1)
@@ -149,7 +149,7 @@ def test_the_same_step_again_leaves_what_stands(tmp_path: Path) -> None:
 
 
 def test_rewinding(tmp_path: Path) -> None:
-    store = Checkpoints(tmp_path, JOB, keep_last=9)
+    store = CheckpointStore(tmp_path, JOB, keep_last=9)
     for step in (1, 2, 3):
         save(store, step)
     with pytest.raises(ConfigError) as caught:
@@ -164,7 +164,7 @@ def test_rewinding(tmp_path: Path) -> None:
 
 
 def test_what_was_set_aside_goes_when_the_run_is_past_it_and_not_before(tmp_path: Path) -> None:
-    store = Checkpoints(tmp_path, JOB, keep_last=1, keep_best=1)
+    store = CheckpointStore(tmp_path, JOB, keep_last=1, keep_best=1)
 
     def aside() -> list[int]:
         return sorted(int(path.name[-2:]) for path in tmp_path.glob("aside-*"))
@@ -186,10 +186,10 @@ def test_what_was_set_aside_goes_when_the_run_is_past_it_and_not_before(tmp_path
 
 
 def test_several_ranks_write_one_checkpoint(tmp_path: Path) -> None:
-    store = Checkpoints(tmp_path, JOB)
+    store = CheckpointStore(tmp_path, JOB)
 
     def write(rank: int) -> None:
-        with Checkpoints(tmp_path, JOB).saving(1, rank=Rank(rank, 3)) as folder:
+        with CheckpointStore(tmp_path, JOB).saving(1, rank=Rank(rank, 3)) as folder:
             folder.joinpath(f"part-{rank}.bin").write_bytes(bytes([rank]) * 1000)
 
     others = [in_thread(lambda rank=rank: write(rank)) for rank in (2, 1)]  # type: ignore[misc]
@@ -202,15 +202,15 @@ def test_several_ranks_write_one_checkpoint(tmp_path: Path) -> None:
 
 def test_a_rank_that_fails_or_never_comes(tmp_path: Path) -> None:
     def fail() -> None:
-        with pytest.raises(MachineError), Checkpoints(tmp_path, JOB).saving(1, rank=Rank(1, 2)):
+        with pytest.raises(MachineError), CheckpointStore(tmp_path, JOB).saving(1, rank=Rank(1, 2)):
             raise OSError(errno.ENOSPC, "full")
 
     thread = in_thread(fail)
-    both = Checkpoints(tmp_path, JOB).saving(1, rank=Rank(0, 2))
+    both = CheckpointStore(tmp_path, JOB).saving(1, rank=Rank(0, 2))
     with pytest.raises(JprepError, match="rank 1 could not save"), both as folder:
         folder.joinpath("part-0.bin").touch()
     thread.join()
-    both = Checkpoints(tmp_path, JOB).saving(2, rank=Rank(0, 2, 0.05))
+    both = CheckpointStore(tmp_path, JOB).saving(2, rank=Rank(0, 2, 0.05))
     with pytest.raises(MachineError, match="rank 1 did not save"), both as folder:
         folder.joinpath("part-0.bin").touch()
     assert list(tmp_path.glob("step-*")) == []

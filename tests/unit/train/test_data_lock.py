@@ -9,15 +9,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from jprep.dataset.spec import read_dataset, write_dataset
+from jprep.dataset.manifest import read_dataset, write_dataset
 from jprep.errors import MismatchError
-from jprep.io import verified
-from jprep.io.atomic import sha256_of
+from jprep.io import verified_files
+from jprep.io.atomic import file_sha256
 from jprep.tokenizer.card import read_card, write_card
-from jprep.train import data_lock
-from jprep.train.data_lock import VERIFIED, check_data
-from jprep.train.rundir import read_job
-from jprep.train.supervise import supervise
+from jprep.train.launcher.supervisor import supervise
+from jprep.train.run import data_lock
+from jprep.train.run.data_lock import VERIFIED, check_data
+from jprep.train.run.directory import read_job
 from tests.fakes.labelled_run import labelled_run
 from tests.fakes.small_dataset import SPLITS, lay_out, tokenizer
 from tests.fakes.small_run import plan_of, small_run
@@ -29,7 +29,7 @@ def hashed(folder: Path) -> Path:
     about = read_dataset(folder)
     splits = [
         msgspec.structs.replace(
-            split, files=[msgspec.structs.replace(one, sha256=sha256_of(folder / one.path)) for one in split.files]
+            split, files=[msgspec.structs.replace(one, sha256=file_sha256(folder / one.path)) for one in split.files]
         )
         for split in about.splits
     ]
@@ -47,8 +47,8 @@ def flip(path: Path, place: int = 5) -> None:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The files that are read whole; those that have just been written count as settled."""
     seen: list[str] = []
-    monkeypatch.setattr(data_lock, "sha256_of", lambda path: seen.append(path.name) or sha256_of(path))
-    monkeypatch.setattr(verified, "_SETTLED", -(10**9))
+    monkeypatch.setattr(data_lock, "file_sha256", lambda path: seen.append(path.name) or file_sha256(path))
+    monkeypatch.setattr(verified_files, "_SETTLED", -(10**9))
     return seen
 
 
@@ -118,7 +118,7 @@ def test_what_cannot_be_remembered_is_no_error(tmp_path: Path, monkeypatch: pyte
 def test_a_changed_tokenizer_file_is_refused(tmp_path: Path) -> None:
     place = tokenizer(tmp_path / "tokenizer")
     path = place / "tokenizer.json"
-    write_card(place, msgspec.structs.replace(read_card(place), files={path.name: sha256_of(path)}))
+    write_card(place, msgspec.structs.replace(read_card(place), files={path.name: file_sha256(path)}))
     run = small_run(tmp_path, tokenizer="../tokenizer")
     flip(path)
     with pytest.raises(MismatchError, match=r"tokenizer/tokenizer\.json is not what was written"):

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from jprep.train import duration
 from jprep.train.backend import Host, Plan, Target
-from jprep.train.duration import Duration
-from jprep.train.models.flops import flops_per_token, peak
+from jprep.train.models.flops import flops_per_token, peak_flops
+from jprep.train.planning import duration
+from jprep.train.planning.duration import Duration
 
 
 def test_flops_are_six_for_each_weight_and_twelve_for_each_number_that_attention_looks_at() -> None:
@@ -35,23 +35,23 @@ def test_models_with_other_names_for_layers_and_width_count_alike() -> None:
     ],
 )
 def test_a_gpu_is_known_by_its_whole_name(name: str, tera: int) -> None:
-    assert peak(name) == tera * 1e12
+    assert peak_flops(name) == tera * 1e12
 
 
 def test_an_unknown_gpu_has_the_peak_that_is_given() -> None:
-    assert peak("NVIDIA A1000") is None
-    assert peak("NVIDIA A1000", "50.5") == 50.5e12
+    assert peak_flops("NVIDIA A1000") is None
+    assert peak_flops("NVIDIA A1000", "50.5") == 50.5e12
 
 
 @pytest.mark.parametrize(
     ("name", "tera"), [("A100-40GB", 312), ("rtx4090", 165), ("RTX-4090", 165), ("H100_PCIe", 756)]
 )
 def test_a_gpu_is_known_by_the_name_that_a_user_gives_it(name: str, tera: int) -> None:
-    assert peak(name) == tera * 1e12
+    assert peak_flops(name) == tera * 1e12
 
 
 def test_fp32_has_a_lower_peak() -> None:
-    assert peak("A100", half=False) == 19.5e12
+    assert peak_flops("A100", half=False) == 19.5e12
 
 
 def job(steps: int, samples: int = 1000, **options: object) -> Any:
@@ -71,16 +71,16 @@ FLOPS = 10 * 100 * (6 * 10**6 + 12 * 2 * 8 * 100)
 
 def test_a_gpu_s_time_comes_from_its_peak() -> None:
     target = Target(name="A100-40GB", kind="gpu", count=4)
-    found = duration.duration(job(1000), plan(target), HOST)
+    found = duration.estimate_duration(job(1000), plan(target), HOST)
     assert found.seconds == pytest.approx(1000 * FLOPS / (4 * 0.35 * 312e12))
     assert "4 × A100-40GB" in found.text and "35%" in found.text and "about" in found.text
-    again = duration.duration(job(1000, recompute=True), plan(target), HOST)
+    again = duration.estimate_duration(job(1000, recompute=True), plan(target), HOST)
     assert again.seconds == pytest.approx(found.seconds * 4 / 3)
 
 
 def test_a_cpu_s_time_comes_from_a_measured_core(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(duration, "core_rate", lambda: 1e10)
-    found = duration.duration(job(1000), plan(None), HOST)
+    found = duration.estimate_duration(job(1000), plan(None), HOST)
     assert found.seconds == pytest.approx(1000 * FLOPS / (0.5 * 4e10))
     assert "4 cores" in found.text and "10 GFLOP/s" in found.text
 
@@ -91,7 +91,7 @@ def test_the_speed_of_a_core_is_measured() -> None:
 
 @pytest.mark.parametrize("target", [Target(name="a TPU", kind="tpu"), Target(name="40", kind="gpu")])
 def test_of_unknown_devices_nothing_is_said(target: Target) -> None:
-    found = duration.duration(job(1000), plan(target), HOST)
+    found = duration.estimate_duration(job(1000), plan(target), HOST)
     assert found.seconds is None and "not known" in found.text and target.name in found.text
 
 
@@ -106,7 +106,7 @@ def test_of_unknown_devices_nothing_is_said(target: Target) -> None:
     ],
 )
 def test_what_is_absurd_gets_a_warning_with_the_option(steps: int, seconds: float | None, warned: list[str]) -> None:
-    found = duration.warnings(job(steps), Duration(seconds, ""))
+    found = duration.duration_warnings(job(steps), Duration(seconds, ""))
     assert len(found) == len(warned)
     assert all(part in line for part, line in zip(warned, found, strict=True))
 
@@ -119,4 +119,4 @@ def test_what_is_absurd_gets_a_warning_with_the_option(steps: int, seconds: floa
     ],
 )  # fmt: skip
 def test_durations_in_words(seconds: float, words: str) -> None:
-    assert duration.in_words(seconds) == words
+    assert duration.format_duration(seconds) == words

@@ -14,19 +14,19 @@ import msgspec
 import pytest
 
 from jprep.errors import ConfigError, MachineError
-from jprep.train import environments, probe
-from jprep.train.backend import Home
-from jprep.train.environments import (
+from jprep.train.backend import Environment
+from jprep.train.launcher import environments, import_probe
+from jprep.train.launcher.environments import (
     STAMP,
-    default_folder,
-    folders,
-    install,
-    installed,
+    default_environment_folder,
+    environment_folders,
+    install_environment,
+    installed_environments,
     interpreter,
-    python_of,
     read_stamp,
+    worker_python,
 )
-from jprep.train.probe import NotInstalledError, SlowError
+from jprep.train.launcher.import_probe import ImportTimeoutError, NotInstalledError
 
 OFFLINE = ("--no-index", "--no-deps")
 
@@ -46,7 +46,7 @@ def wheel(folder: Path, version: str = "1.0") -> Path:
 
 def half(name: str, **more: Any) -> Any:
     """A light half whose environment has this name."""
-    home = Home(name=name, distribution=f"jprep-{name}", install=f"{name} --set it=so", **more)
+    home = Environment(name=name, distribution=f"jprep-{name}", install=f"{name} --set it=so", **more)
     return SimpleNamespace(name=name, module=f"{name}_backend", Options=dict, home=lambda options: home)
 
 
@@ -55,23 +55,23 @@ def test_installed_stamped_found_and_made_again_for_other_requirements(
 ) -> None:
     folder = tmp_path / "backends"
     first, second = str(wheel(tmp_path)), str(wheel(tmp_path, "2.0"))
-    python = install("tiny", [first], folder, own=(), options=OFFLINE)
+    python = install_environment("tiny", [first], folder, own=(), options=OFFLINE)
     done = subprocess.run([python, "-m", "tiny_backend.worker"], capture_output=True, text=True)
     assert done.stdout == "here\n"
-    [stamp] = installed(folder)
+    [stamp] = installed_environments(folder)
     assert stamp.name == "tiny" and stamp.requires == [first] and stamp.packages["tiny-backend"] == "1.0"
-    assert python_of(half("tiny"), folder=folder) == python
+    assert worker_python(half("tiny"), folder=folder) == python
     other = half("other", also=("absent", "tiny"))
-    assert python_of(other, folder=folder) == python, "where its own is not there"
+    assert worker_python(other, folder=folder) == python, "where its own is not there"
 
     mark = folder / "tiny" / "mark"
     mark.touch()
-    assert install("tiny", [first], folder, own=(), options=OFFLINE) == python
+    assert install_environment("tiny", [first], folder, own=(), options=OFFLINE) == python
     assert mark.exists()  # nothing was done
     monkeypatch.setattr(environments.venv.EnvBuilder, "create", lambda self, place: make_empty(Path(place)))
     with pytest.raises(MachineError, match="pip could not install"):
-        install("tiny", [second], folder, own=(), options=OFFLINE)
-    assert mark.exists() and installed(folder) == [stamp]  # what stood there stands again
+        install_environment("tiny", [second], folder, own=(), options=OFFLINE)
+    assert mark.exists() and installed_environments(folder) == [stamp]  # what stood there stands again
 
 
 def make_empty(place: Path) -> None:
@@ -86,12 +86,12 @@ def test_a_backend_that_imports_here_is_used_from_here(tmp_path: Path, monkeypat
     package.joinpath("__init__.py").touch()
     package.joinpath("worker.py").touch()
     monkeypatch.setenv("PYTHONPATH", str(package.parent))
-    assert python_of(half("here"), folder=tmp_path).exists()
+    assert worker_python(half("here"), folder=tmp_path).exists()
     with pytest.raises(MachineError, match="no_such_device"):
-        python_of(half("here", needs="no_such_device"), folder=tmp_path)
+        worker_python(half("here", needs="no_such_device"), folder=tmp_path)
     package.joinpath("worker.py").write_text("import no_such_framework")
     with pytest.raises(MachineError) as caught:
-        python_of(half("here"), folder=tmp_path)
+        worker_python(half("here"), folder=tmp_path)
     assert "no_such_framework" in caught.value.what and caught.value.fix == "jprep backends install here --set it=so"
 
 
@@ -110,7 +110,7 @@ def main():
         (GUARD + "sys.exit(main())", MachineError, "importing odd_backend.worker runs the worker"),
         ("import sys; sys.argv[1]", MachineError, "is installed, and importing it fails: IndexError"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", MachineError, "killed by SIGKILL"),
-        ("import time; time.sleep(60)", SlowError, "slow or busy"),
+        ("import time; time.sleep(60)", ImportTimeoutError, "slow or busy"),
     ],
 )
 def test_a_worker_that_cannot_be_imported_is_told_why(
@@ -121,9 +121,9 @@ def test_a_worker_that_cannot_be_imported_is_told_why(
     package.joinpath("__init__.py").touch()
     package.joinpath("worker.py").write_text(worker)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(probe, "LIMIT", 1.0 if kind is SlowError else 600.0)
+    monkeypatch.setattr(import_probe, "IMPORT_TIMEOUT", 1.0 if kind is ImportTimeoutError else 600.0)
     with pytest.raises(kind, match=said) as caught:
-        python_of(half("odd"), folder=tmp_path / "none")
+        worker_python(half("odd"), folder=tmp_path / "none")
     assert type(caught.value) is kind
     assert ("jprep backends install" in caught.value.fix) == (kind is NotInstalledError)
     assert ("__main__" in caught.value.fix) == ("runs the worker" in said or "IndexError" in said)
@@ -131,15 +131,15 @@ def test_a_worker_that_cannot_be_imported_is_told_why(
 
 def test_a_slow_import_is_announced_and_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
-    monkeypatch.setattr(probe, "_NOTICE", 0.05)
-    done = probe.run_probe(Path(sys.executable), "import time; time.sleep(0.5); print('here')", say=told.append)
+    monkeypatch.setattr(import_probe, "_NOTICE", 0.05)
+    done = import_probe.run_probe(Path(sys.executable), "import time; time.sleep(0.5); print('here')", say=told.append)
     assert done.stdout == "here\n"
     assert len(told) == 1 and "takes long" in told[0] and "300" in told[0]
 
 
 def test_an_interpreter_that_is_gone_is_an_error_of_the_machine(tmp_path: Path) -> None:
     with pytest.raises(MachineError, match="cannot be started"):
-        probe.printed_by(tmp_path / "python", "1")
+        import_probe.probe_output(tmp_path / "python", "1")
 
 
 def test_constraints_go_to_pip_and_other_ones_make_it_again(tmp_path: Path) -> None:
@@ -150,15 +150,17 @@ def test_constraints_go_to_pip_and_other_ones_make_it_again(tmp_path: Path) -> N
     def version(pin: str, **more: bool) -> str:
         pins.write_text(pin)
         said.clear()
-        install("tiny", ["tiny-backend"], folder, own=(), constraints=[pins], options=options, say=said.append, **more)
-        return installed(folder)[0].packages["tiny-backend"]
+        install_environment(
+            "tiny", ["tiny-backend"], folder, own=(), constraints=[pins], options=options, say=said.append, **more
+        )
+        return installed_environments(folder)[0].packages["tiny-backend"]
 
     assert version("tiny-backend==1.0  # an old one\n") == "1.0" and any("Success" in line for line in said)
     assert version("tiny-backend==1.0") == "1.0" and not said
     assert version("tiny-backend==2.0") == "2.0" and said
     assert version("tiny-backend==2.0", restart=True) == "2.0" and said
     with pytest.raises(ConfigError, match="constraints"):
-        install("tiny", [], folder, own=(), constraints=[tmp_path / "nowhere"])
+        install_environment("tiny", [], folder, own=(), constraints=[tmp_path / "nowhere"])
 
 
 def test_what_has_requirements_that_cannot_be_met_is_installed_without_them(tmp_path: Path) -> None:
@@ -170,12 +172,14 @@ def test_what_has_requirements_that_cannot_be_met_is_installed_without_them(tmp_
             file.writestr(name.replace("tiny_backend", "tiny_needy"), text + more)
     options = ("--no-index", "--find-links", str(tmp_path))
     with pytest.raises(MachineError, match="no-such-distribution"):
-        install("needy", ["tiny-backend", "tiny-needy"], folder, own=(), options=options)
-    install("needy", ["tiny-backend"], folder, own=(), bare=["tiny-needy"], options=options)
-    [stamp] = installed(folder)
+        install_environment("needy", ["tiny-backend", "tiny-needy"], folder, own=(), options=options)
+    install_environment("needy", ["tiny-backend"], folder, own=(), bare=["tiny-needy"], options=options)
+    [stamp] = installed_environments(folder)
     assert stamp.bare == ["tiny-needy"] and {"tiny-backend", "tiny-needy"} <= set(stamp.packages)
-    python = install("needy", ["tiny-backend"], folder, own=(), options=options)  # another request, so another one
-    assert "tiny-needy" not in installed(folder)[0].packages and python.exists()
+    python = install_environment(
+        "needy", ["tiny-backend"], folder, own=(), options=options
+    )  # another request, so another one
+    assert "tiny-needy" not in installed_environments(folder)[0].packages and python.exists()
 
 
 def test_what_a_link_leads_to_is_not_deleted(tmp_path: Path) -> None:
@@ -184,7 +188,7 @@ def test_what_a_link_leads_to_is_not_deleted(tmp_path: Path) -> None:
     (tmp_path / "backends").mkdir()
     (tmp_path / "backends" / "tiny").symlink_to(other.parent)
     with pytest.raises(ConfigError, match="a link stands"):
-        install("tiny", ["tiny-backend"], tmp_path / "backends", own=())
+        install_environment("tiny", ["tiny-backend"], tmp_path / "backends", own=())
     assert other.is_dir()
 
 
@@ -201,9 +205,9 @@ def test_a_heavy_half_s_needs_are_those_of_extras(tmp_path: Path, monkeypatch: p
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     expected = ["torch>=2.6", "old[x]<2 ; python_version < '3.12' and python_version > \"3\""]
-    needy = Home(name="needy", distribution="jprep-needy", install="needy")
+    needy = Environment(name="needy", distribution="jprep-needy", install="needy")
     assert environments.requires(needy) == expected
-    assert environments.bare_requires(needy) == ["older==1"]
+    assert environments.no_deps_requirements(needy) == ["older==1"]
     assert environments.requires(msgspec.structs.replace(needy, extras=("worker", "moon"))) == [*expected, "rare==3"]
     with pytest.raises(ConfigError, match="not installed here"):
         environments.requires(msgspec.structs.replace(needy, distribution="no-such-distribution"))
@@ -211,7 +215,7 @@ def test_a_heavy_half_s_needs_are_those_of_extras(tmp_path: Path, monkeypatch: p
 
 def test_folders_without_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JPREP_BACKENDS", str(tmp_path))
-    assert default_folder() == tmp_path
+    assert default_environment_folder() == tmp_path
     monkeypatch.delenv("JPREP_BACKENDS")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -219,13 +223,13 @@ def test_folders_without_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setattr(environments.sys, "prefix", str(tmp_path / "venv"))
     monkeypatch.setattr(environments.sys, "base_prefix", "/usr")
     users = [tmp_path / "data/jprep/backends", tmp_path / "cache/jprep/backends"]
-    assert folders() == [*users, tmp_path / "venv/backends"], "nothing can be written there"
+    assert environment_folders() == [*users, tmp_path / "venv/backends"], "nothing can be written there"
     (tmp_path / "venv").mkdir()
-    assert folders() == [tmp_path / "venv/backends", *users]
+    assert environment_folders() == [tmp_path / "venv/backends", *users]
     monkeypatch.setattr(environments.sys, "base_prefix", str(tmp_path / "venv"))
-    assert folders() == users, "no virtual environment"
+    assert environment_folders() == users, "no virtual environment"
     monkeypatch.setattr(environments.sys, "platform", "darwin")
-    assert default_folder() == Path.home() / "Library/Application Support/jprep/backends"
+    assert default_environment_folder() == Path.home() / "Library/Application Support/jprep/backends"
 
 
 def test_an_environment_of_an_earlier_place_is_still_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -234,18 +238,18 @@ def test_an_environment_of_an_earlier_place_is_still_found(monkeypatch: pytest.M
     old = tmp_path / "jprep/backends/tiny-of-this-test"
     interpreter(old).parent.mkdir(parents=True)
     interpreter(old).touch()
-    stamp = environments.Installed(name=old.name, requires=[], python="3", packages={})
+    stamp = environments.InstalledEnvironment(name=old.name, requires=[], python="3", packages={})
     (old / STAMP).write_bytes(msgspec.json.encode(stamp))
-    assert environments.place_of(old.name) == old and python_of(half(old.name)) == interpreter(old)
-    assert environments.place_of("not-there-yet").parent == default_folder()
+    assert environments.environment_path(old.name) == old and worker_python(half(old.name)) == interpreter(old)
+    assert environments.environment_path("not-there-yet").parent == default_environment_folder()
 
 
 def test_jprep_goes_there_as_it_is_here() -> None:
-    [*editable, place] = environments.as_installed("jprep")
+    [*editable, place] = environments.pip_requirements("jprep")
     assert editable in ([], ["--editable"])
     assert place.startswith("jprep==") or Path(place).exists()
     with pytest.raises(ConfigError, match="not installed here"):
-        environments.as_installed("no-such-distribution")
+        environments.pip_requirements("no-such-distribution")
 
 
 @pytest.mark.parametrize(
@@ -268,7 +272,7 @@ def test_wherever_it_came_from(
     about.joinpath("METADATA").write_text("Metadata-Version: 2.1\nName: jprep-far\nVersion: 1.0\n")
     about.joinpath("direct_url.json").write_text(json.dumps(origin))
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert environments.as_installed("jprep-far") == expected
+    assert environments.pip_requirements("jprep-far") == expected
 
 
 def test_what_a_backend_builds_on_goes_there_as_it_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,13 +293,13 @@ def test_what_a_backend_builds_on_goes_there_as_it_is_here(tmp_path: Path, monke
         installed_here(name, origin=f"file:///{name}")
     installed_here("plain-one", origin="file:///a/build/folder/that/is/gone")
     monkeypatch.syspath_prepend(str(tmp_path))
-    found = environments.own_distributions("jprep-upper")
+    found = environments.local_distributions("jprep-upper")
     assert found == ["jprep", "jprep-upper", "jprep-lower", "jprep-base"]
-    assert environments.as_installed("jprep-lower") == ["--editable", "/lower"]
+    assert environments.pip_requirements("jprep-lower") == ["--editable", "/lower"]
 
 
 def test_a_damaged_stamp_is_no_stamp(tmp_path: Path) -> None:
     (tmp_path / STAMP).write_text('{"name": "x"')
     assert read_stamp(tmp_path) is None
     with pytest.raises(ConfigError, match="no name"):
-        install("../x", [], tmp_path)
+        install_environment("../x", [], tmp_path)

@@ -9,14 +9,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from jprep.dataset.special_ids import SpecialIds
+from jprep.dataset.sampling.special_ids import SpecialIds
 from jprep.errors import ConfigError, JprepError, MachineError
-from jprep.io.lock import locked
-from jprep.train.exporting import folder as folder_of_exports
-from jprep.train.exporting.folder import hashes, whole
-from jprep.train.exporting.manifest import FORMAT, MANIFEST, Exported, write_export
+from jprep.io.lock import hold_lock
+from jprep.train.exporting import output_folder as folder_of_exports
+from jprep.train.exporting.manifest import FORMAT, MANIFEST, ModelExportManifest, write_export
+from jprep.train.exporting.output_folder import atomic_export, file_hashes
 
-ABOUT = Exported(
+ABOUT = ModelExportManifest(
     jprep="0.1.0", format=FORMAT, name="run", task="mlm", backend="numpy", step=1, dtype="fp32", parameters=1,
     special=SpecialIds(vocab_size=1), end=-1, files={},
 )  # fmt: skip
@@ -24,7 +24,7 @@ ABOUT = Exported(
 
 def finish(folder: Path) -> None:
     """Write the manifest of an export that holds what lies there."""
-    write_export(folder, msgspec.structs.replace(ABOUT, files=hashes(folder)))
+    write_export(folder, msgspec.structs.replace(ABOUT, files=file_hashes(folder)))
 
 
 def test_two_exports_to_one_folder_wait_for_one_another(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_two_exports_to_one_folder_wait_for_one_another(tmp_path: Path) -> None:
     out, inside, leave = tmp_path / "out", threading.Event(), threading.Event()
 
     def fill(name: str) -> None:
-        with whole(out) as new:
+        with atomic_export(out) as new:
             (new / name).write_text(name)
             finish(new)
             inside.set()
@@ -51,9 +51,9 @@ def test_two_exports_to_one_folder_wait_for_one_another(tmp_path: Path) -> None:
 
 
 def test_an_export_beside_a_running_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder_of_exports, "locked", functools.partial(locked, patience=0.1))
-    with whole(tmp_path / "out") as new:
-        with pytest.raises(MachineError, match="another jprep is at work") as caught, whole(tmp_path / "out"):
+    monkeypatch.setattr(folder_of_exports, "hold_lock", functools.partial(hold_lock, patience=0.1))
+    with atomic_export(tmp_path / "out") as new:
+        with pytest.raises(MachineError, match="another jprep is at work") as caught, atomic_export(tmp_path / "out"):
             raise AssertionError("not reached")
         assert caught.value.where == str(tmp_path / "out")
         finish(new)
@@ -64,7 +64,7 @@ def test_an_export_through_a_link_replaces_what_it_leads_to(tmp_path: Path) -> N
     (tmp_path / "disk").mkdir()
     (tmp_path / "link").symlink_to("disk/out")
     (tmp_path / "disk" / "out").mkdir()
-    with whole(tmp_path / "link") as new:
+    with atomic_export(tmp_path / "link") as new:
         finish(new)
     assert (tmp_path / "link").is_symlink()
     assert [path.name for path in (tmp_path / "disk").iterdir()] == ["out"]
@@ -75,7 +75,7 @@ def test_an_export_that_was_killed_between_two_names_comes_back(tmp_path: Path) 
     old.mkdir(parents=True)
     (tmp_path / "partial-out" / ".lock").touch()
     finish(old)
-    with pytest.raises(JprepError, match="died"), whole(tmp_path / "out"):
+    with pytest.raises(JprepError, match="died"), atomic_export(tmp_path / "out"):
         raise JprepError("died")
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     assert (tmp_path / "out" / MANIFEST).exists()
@@ -84,6 +84,6 @@ def test_an_export_that_was_killed_between_two_names_comes_back(tmp_path: Path) 
 def test_a_folder_of_the_user_s_beside_an_export_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "partial-out").mkdir()
     (tmp_path / "partial-out" / "thesis.tex").write_text("years of work")
-    with pytest.raises(ConfigError, match="files that jprep did not write"), whole(tmp_path / "out"):
+    with pytest.raises(ConfigError, match="files that jprep did not write"), atomic_export(tmp_path / "out"):
         raise AssertionError("not reached")
     assert (tmp_path / "partial-out" / "thesis.tex").exists() and not (tmp_path / "out").exists()

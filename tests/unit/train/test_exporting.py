@@ -14,13 +14,13 @@ import pytest
 from tokenizers import Tokenizer
 
 from jprep.errors import ConfigError, InputError, JprepError, MismatchError
+from jprep.io.safetensors_file import read_blocks, read_header, write_tensors
 from jprep.tokenizer import load_tokenizer
-from jprep.tokenizer.card import read_card, refuse_damaged
+from jprep.tokenizer.card import read_card, verify_files
 from jprep.train.exporting import export, newest_export, weights
-from jprep.train.exporting.curve import loss_curve
-from jprep.train.exporting.manifest import read_export, refuse_changed
-from jprep.train.rundir import read_job
-from jprep.train.tensor_file import read_blocks, read_header, write_tensors
+from jprep.train.exporting.loss_plot import plot_losses
+from jprep.train.exporting.manifest import read_export, verify_export
+from jprep.train.run.directory import read_job
 from tests.conftest import digests
 from tests.fakes.trained_run import save, trained_run
 
@@ -65,14 +65,14 @@ def test_what_an_export_holds(task: str, kind: str, tmp_path: Path, copying: Any
     optional = {"clm": {"generation_config.json"}, "regress": {"spm.model"}}
     assert {path.name for path in folder.iterdir()} == FILES | optional.get(task, set())
     assert about.files.keys() == {path.name for path in folder.iterdir()} - {"export.json"}
-    refuse_changed(folder, about)
+    verify_export(folder, about)
     config = json.loads((folder / "config.json").read_bytes())
     assert config == {**job.model, "dtype": "float32"}
     assert (about.task, about.step, about.job, about.special) == (task, 10, job.fingerprint, job.special)
     assert (about.end, about.length) == ((-1, 32) if job.train.data else (about.end, 0))
     loaded = load_tokenizer(folder)
     assert loaded.encode("日本語") == load_tokenizer(tmp_path / "tokenizer").encode("日本語")
-    refuse_damaged(folder, read_card(folder))
+    verify_files(folder, read_card(folder))
     found, given = tensors(folder / "model.safetensors"), tensors(run / "checkpoints/step-00000010/model.safetensors")
     assert found.keys() == given.keys() and all((found[name] == given[name]).all() for name in found)
 
@@ -290,7 +290,7 @@ def points(svg: str) -> list[list[tuple[float, float]]]:
 )
 def test_a_curve_stays_within_its_frame(losses: list[float]) -> None:
     steps = list(range(10, 10 + len(losses)))
-    svg = loss_curve({"training": (steps, losses), "validation": ([], [])})
+    svg = plot_losses({"training": (steps, losses), "validation": ([], [])})
     [line] = points(svg)
     assert 1 <= len(line) <= 400
     assert all(64 <= x <= 676 and 34 <= y <= 316 for x, y in line)
@@ -298,6 +298,6 @@ def test_a_curve_stays_within_its_frame(losses: list[float]) -> None:
 
 
 def test_a_lower_loss_lies_lower() -> None:
-    training, validation = points(loss_curve({"training": ([1, 2], [4.0, 2.0]), "validation": ([2], [3.0])}))
+    training, validation = points(plot_losses({"training": ([1, 2], [4.0, 2.0]), "validation": ([2], [3.0])}))
     assert training[0][1] < validation[0][1] < training[1][1]
     assert training[0][0] < validation[0][0] == training[1][0]

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jprep.train.events import read_events
-from jprep.train.job import CheckpointSection, ValidationSection
-from jprep.train.rundir import checkpoints_of, read_job
-from jprep.train.supervise import supervise
-from jprep.train.worker import Session
+from jprep.train.job.config import CheckpointConfig, ValidationConfig
+from jprep.train.launcher.supervisor import supervise
+from jprep.train.run.directory import checkpoints_of, read_job
+from jprep.train.run.events import read_events
+from jprep.train.worker.session import Session
 from tests.fakes.small_run import in_thread, plan_of, small_run
 from tests.fakes.two_ranks import __file__ as LAUNCHER
 
@@ -21,8 +21,8 @@ LOSSES = {15: 3.0, 30: 1.0, 45: 2.0, 60: 4.0}
 
 
 def ready(folder: Path, every: int = 10, validate: int = 15, best: int = 1) -> Path:
-    keep = CheckpointSection(every_steps=every, keep_last=1, keep_best=best)
-    return small_run(folder, checkpoint=keep, validation=ValidationSection(every_steps=validate, batches=1))
+    keep = CheckpointConfig(every_steps=every, keep_last=1, keep_best=best)
+    return small_run(folder, checkpoint=keep, validation=ValidationConfig(every_steps=validate, batches=1))
 
 
 def train(run: Path, losses: dict[int, float], rank: int = 0, world: int = 1, until: int = 60) -> None:

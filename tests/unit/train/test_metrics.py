@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jprep.train.job import Job, TrainSection
-from jprep.train.metrics import Metrics, classified, scored
+from jprep.train.job.config import Job, TrainConfig
+from jprep.train.worker.metrics import Metrics, classification_metrics, regression_metrics
 from tests.fakes.small_dataset import SPLITS, lay_out
 from tests.fakes.small_run import job_of
 
@@ -27,45 +27,49 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
 
 
 def of(job: Job, task: str, labels: list[str]) -> Job:
-    train = msgspec.convert({"task": task, "batch": 4}, TrainSection)
+    train = msgspec.convert({"task": task, "batch": 4}, TrainConfig)
     return msgspec.structs.replace(job, train=train, labels=labels)
 
 
 def test_classes_by_the_table() -> None:
-    figures = classified(FOUND, EXPECTED, LABELS)
+    figures = classification_metrics(FOUND, EXPECTED, LABELS)
     assert figures == {
         "accuracy": 0.6, "macro_f1": pytest.approx(2 / 3), "mcc": 0.375, "f1/a": 1, "f1/b": 0.5, "f1/c": 0.5, "f1/d": 0,
     }  # fmt: skip
 
 
 def test_two_classes_by_the_table() -> None:
-    figures = classified(np.array([1, 1, 1, 0, 0, 1, 0, 0]), np.array([1, 1, 0, 0, 1, 1, 0, 0]), ["0", "1"])
+    figures = classification_metrics(np.array([1, 1, 1, 0, 0, 1, 0, 0]), np.array([1, 1, 0, 0, 1, 1, 0, 0]), ["0", "1"])
     assert figures == {"accuracy": 0.75, "macro_f1": 0.75, "mcc": 0.5, "f1/0": 0.75, "f1/1": 0.75}
 
 
 def test_one_class_only_is_no_division_by_zero() -> None:
-    figures = classified(np.zeros(3, int), np.zeros(3, int), ["a", "b"])
+    figures = classification_metrics(np.zeros(3, int), np.zeros(3, int), ["a", "b"])
     assert (figures["accuracy"], figures["macro_f1"], figures["mcc"]) == (1.0, 1.0, 0.0)
 
 
 def test_of_many_classes_no_f1_of_each_is_told() -> None:
-    assert set(classified(FOUND, EXPECTED, [str(number) for number in range(21)])) == {"accuracy", "macro_f1", "mcc"}
+    assert set(classification_metrics(FOUND, EXPECTED, [str(number) for number in range(21)])) == {
+        "accuracy",
+        "macro_f1",
+        "mcc",
+    }
 
 
 def test_scores_by_the_table() -> None:
-    figures = scored(np.array([1.0, 2.0, 3.0, 5.0]), np.array([1.0, 3.0, 2.0, 4.0]))
+    figures = regression_metrics(np.array([1.0, 2.0, 3.0, 5.0]), np.array([1.0, 3.0, 2.0, 4.0]))
     assert figures["rmse"] == pytest.approx(0.866025403784, abs=1e-12)
     assert figures["pearson"] == pytest.approx(0.831521840620, abs=1e-12)
     assert figures["spearman"] == pytest.approx(0.8, abs=1e-12)
 
 
 def test_equal_scores_share_their_rank() -> None:
-    figures = scored(np.array([0.5, 0.1, 0.9, 0.7]), np.array([3.0, 1.0, 3.0, 2.0]))
+    figures = regression_metrics(np.array([0.5, 0.1, 0.9, 0.7]), np.array([3.0, 1.0, 3.0, 2.0]))
     assert figures["spearman"] == pytest.approx(0.632455532034, abs=1e-12)
 
 
 def test_a_correlation_with_a_constant_is_not_defined() -> None:
-    figures = scored(np.full(3, 2.0), np.array([1.0, 2.0, 3.0]))
+    figures = regression_metrics(np.full(3, 2.0), np.array([1.0, 2.0, 3.0]))
     assert math.isnan(figures["pearson"]) and math.isnan(figures["spearman"])
     assert figures["rmse"] == pytest.approx(math.sqrt(2 / 3))
 

@@ -10,11 +10,19 @@ from typing import Any
 import pytest
 
 from jprep.errors import ConfigError
-from jprep.train.job import ModelSection
-from jprep.train.models import FAMILIES, PRESETS, About, count, model_config, parameters, training_memory
+from jprep.train.job.config import ModelConfig
+from jprep.train.models import (
+    FAMILIES,
+    PRESETS,
+    TokenizerInfo,
+    model_config,
+    parameter_count,
+    parameters,
+    training_memory,
+)
 
-ABOUT = About(vocab_size=50, length=16, bos=0, eos=2, pad=1, labels=("a", "b", "c"))
-GPT = About(vocab_size=50, length=16, bos=49, eos=49, pad=49, labels=("a", "b"))
+ABOUT = TokenizerInfo(vocab_size=50, length=16, bos=0, eos=2, pad=1, labels=("a", "b", "c"))
+GPT = TokenizerInfo(vocab_size=50, length=16, bos=49, eos=49, pad=49, labels=("a", "b"))
 SMALL = {
     "gpt2": {"n_embd": 8, "n_layer": 2, "n_head": 2, "n_positions": 16},
     "bert": {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 12},
@@ -33,8 +41,8 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
 CASES = [(kind, more, task) for kind, more in VARIANTS for task in FAMILIES[kind].classes]
 
 
-def config_of(kind: str, task: Any, about: About = ABOUT, **more: Any) -> dict[str, Any]:
-    return model_config(ModelSection(config={"model_type": kind, **SMALL[kind], **more}), task, about)
+def config_of(kind: str, task: Any, about: TokenizerInfo = ABOUT, **more: Any) -> dict[str, Any]:
+    return model_config(ModelConfig(config={"model_type": kind, **SMALL[kind], **more}), task, about)
 
 
 # What Hugging Face counts for the published models of these sizes: the tokens are theirs, not ours.
@@ -52,13 +60,13 @@ def config_of(kind: str, task: Any, about: About = ABOUT, **more: Any) -> dict[s
 )
 def test_published_sizes_have_their_published_numbers_of_weights(preset, task, vocab, expected):
     about = ABOUT._replace(vocab_size=vocab, length=512)
-    assert count(model_config(ModelSection(preset=preset), task, about), task) == expected
+    assert parameter_count(model_config(ModelConfig(preset=preset), task, about), task) == expected
 
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_preset_makes_a_model_for_each_of_its_tasks(preset):
     for task, served in FAMILIES[PRESETS[preset]["model_type"]].classes.items():
-        config = model_config(ModelSection(preset=preset), task, ABOUT)
+        config = model_config(ModelConfig(preset=preset), task, ABOUT)
         assert config["architectures"] == [served]
         tensors = parameters(config, task)
         assert all(tensor.std > 0 for tensor in tensors.values() if tensor.kind == "normal")
@@ -67,19 +75,19 @@ def test_every_preset_makes_a_model_for_each_of_its_tasks(preset):
 
 
 def test_the_tokenizer_and_the_job_say_the_rest():
-    config = model_config(ModelSection(preset="gpt2-small", config={"n_layer": 3}), "clm", ABOUT)
+    config = model_config(ModelConfig(preset="gpt2-small", config={"n_layer": 3}), "clm", ABOUT)
     told = {key: config[key] for key in ("vocab_size", "bos_token_id", "eos_token_id", "pad_token_id", "n_layer")}
     assert told == {"vocab_size": 50, "bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 1, "n_layer": 3}
     assert config["n_inner"] == 4 * 768
-    classes = model_config(ModelSection(preset="bert-tiny"), "classify", ABOUT)
+    classes = model_config(ModelConfig(preset="bert-tiny"), "classify", ABOUT)
     assert classes["id2label"] == {"0": "a", "1": "b", "2": "c"}
     assert classes["label2id"] == {"a": 0, "b": 1, "c": 2}
-    assert model_config(ModelSection(preset="bert-tiny"), "regress", ABOUT)["problem_type"] == "regression"
+    assert model_config(ModelConfig(preset="bert-tiny"), "regress", ABOUT)["problem_type"] == "regression"
 
 
 def test_a_row_fits_into_the_positions():
     def positions(preset: str, length: int) -> int:
-        config = model_config(ModelSection(preset=preset), "mlm", ABOUT._replace(length=length))
+        config = model_config(ModelConfig(preset=preset), "mlm", ABOUT._replace(length=length))
         return int(config["max_position_embeddings"])
 
     assert (positions("bert-base", 128), positions("bert-base", 600)) == (512, 600)
@@ -102,9 +110,9 @@ def test_the_only_token_type_is_not_trained():
 
 
 def test_memory_grows_with_rows_and_shrinks_with_half_precision():
-    config = model_config(ModelSection(preset="gpt2-small"), "clm", ABOUT._replace(vocab_size=50257))
+    config = model_config(ModelConfig(preset="gpt2-small"), "clm", ABOUT._replace(vocab_size=50257))
     one, many = (training_memory(config, "clm", rows, 512, "fp32") for rows in (1, 16))
-    weights = 16 * count(config, "clm")
+    weights = 16 * parameter_count(config, "clm")
     assert weights < one < many
     assert many - weights == 16 * (one - weights)
     assert training_memory(config, "clm", 16, 512, "bf16") < many
@@ -116,11 +124,13 @@ def test_memory_grows_with_rows_and_shrinks_with_half_precision():
 )
 def test_a_layer_keeps_what_the_page_says(preset, attention, numbers):
     wide = {"gpt2": "n_embd", "bert": "hidden_size", "llama": "hidden_size"}[PRESETS[preset]["model_type"]]
-    config = model_config(ModelSection(preset=preset, config={wide: 512}), "classify", ABOUT)
+    config = model_config(ModelConfig(preset=preset, config={wide: 512}), "classify", ABOUT)
     if preset == "bert-small":
         assert config["num_attention_heads"] * 256 == 4 * 512
     layers = config.get("n_layer") or config["num_hidden_layers"]
-    kept = training_memory(config, "classify", 8, 256, "fp32", attention=attention) - 16 * count(config, "classify")
+    kept = training_memory(config, "classify", 8, 256, "fp32", attention=attention) - 16 * parameter_count(
+        config, "classify"
+    )
     assert kept == 8 * 256 * layers * 512 * numbers * 4
 
 
@@ -149,13 +159,13 @@ def test_a_layer_keeps_what_the_page_says(preset, attention, numbers):
 )
 def test_what_makes_no_model_is_refused(section, task, says):
     with pytest.raises(ConfigError, match=says):
-        model_config(ModelSection(**section), task, ABOUT)
+        model_config(ModelConfig(**section), task, ABOUT)
 
 
 @pytest.mark.parametrize(("preset", "task"), [("gpt2-tiny", "classify"), ("roberta-tiny", "mlm")])
 def test_what_needs_padding_says_so(preset, task):
     with pytest.raises(ConfigError, match="padding token"):
-        model_config(ModelSection(preset=preset), task, ABOUT._replace(pad=None))
+        model_config(ModelConfig(preset=preset), task, ABOUT._replace(pad=None))
 
 
 SCRIPT = """
@@ -208,7 +218,7 @@ def test_weights_are_those_of_transformers(number, transformers_says):
     config = config_of(kind, task, **more)
     ours, [theirs, total, changed] = parameters(config, task), transformers_says[number]
     assert {name: list(tensor.shape) for name, tensor in ours.items()} == {name: one[0] for name, one in theirs.items()}
-    assert count(config, task) == total
+    assert parameter_count(config, task) == total
     assert changed == []
     for name, tensor in ours.items():
         _, started, rows = theirs[name]

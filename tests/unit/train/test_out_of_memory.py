@@ -12,19 +12,19 @@ import msgspec
 import pytest
 
 from jprep.io.machine import memory
-from jprep.train import out_of_memory, verbs
-from jprep.train.backend import MicroBatch, Plan, Target
-from jprep.train.events import read_events
-from jprep.train.out_of_memory import MemoryWatch, advice, is_out_of_memory
-from jprep.train.rundir import read_job
-from jprep.train.supervise import supervise
+from jprep.train.backend import MicroBatchEstimate, Plan, Target
+from jprep.train.launcher.supervisor import supervise
+from jprep.train.run.directory import read_job
+from jprep.train.run.events import read_events
+from jprep.train.worker import cli, out_of_memory
+from jprep.train.worker.out_of_memory import MemoryWatch, is_out_of_memory, memory_advice
 from tests.fakes.small_run import plan_of, small_run
 
 GB = 10**9
 TORCH = "[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."
 CUDA = "CUDA out of memory. Tried to allocate 2.00 GiB."
 JAX = "RESOURCE_EXHAUSTED: Out of memory allocating 1099511627776 bytes."
-SMALLER = (MicroBatch(4, 4 * GB), MicroBatch(2, 2 * GB), MicroBatch(1, GB))
+SMALLER = (MicroBatchEstimate(4, 4 * GB), MicroBatchEstimate(2, 2 * GB), MicroBatchEstimate(1, GB))
 
 
 def planned(run: Path, room: int = 64 * GB, **env: str) -> Plan:
@@ -131,12 +131,12 @@ def test_the_advice_is_the_largest_micro_batch_that_fits(
     room: int, changes: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
     run = small_run(tmp_path, options={"recompute": False})
-    found = advice(read_job(run), msgspec.structs.replace(planned(run, room * GB), **changes))
+    found = memory_advice(read_job(run), msgspec.structs.replace(planned(run, room * GB), **changes))
     assert words in found and "recompute = true" in found
 
 
 def test_without_a_plan_it_says_what_takes_less(tmp_path: Path) -> None:
-    assert "fewer rows (train.backend.numpy.rows)" in advice(read_job(small_run(tmp_path)), None)
+    assert "fewer rows (train.backend.numpy.rows)" in memory_advice(read_job(small_run(tmp_path)), None)
 
 
 def test_the_cause_of_an_error_counts() -> None:
@@ -160,8 +160,8 @@ def test_other_commands_of_a_worker_say_so_too(
     def full(*_: object) -> None:
         raise RuntimeError(TORCH)
 
-    monkeypatch.setattr(verbs, "Saved", full)
-    monkeypatch.setattr(verbs, "import_module", full)
+    monkeypatch.setattr(cli, "CheckpointReader", full)
+    monkeypatch.setattr(cli, "import_module", full)
     given = argparse.Namespace(verb=verb, checkpoint=Path("c"), folder=Path("f"))
-    assert verbs.do(given, lambda _: 0, "answering") == 3
+    assert cli.run_command(given, lambda _: 0, "answering") == 3
     assert "jprep: out of memory" in capsys.readouterr().err

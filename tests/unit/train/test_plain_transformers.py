@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from jprep.train.asking import Model, Wish
 from jprep.train.exporting import export, weights
+from jprep.train.inference.pipeline import GenerationConfig, InferencePipeline
 from tests.fakes.trained_run import trained_run
 
 PROMPTS = ["東京都の日本語", "すもももももも", "the world ２０２０年", "龘"]
@@ -134,12 +134,12 @@ def plain(version: str, root: Path) -> dict[str, Any]:
 @cache
 def asked(root: Path, name: str) -> Any:
     """What `jprep infer` makes of the same: the rows that it gives the model, and the tokens that come back."""
-    with Model(root / name / "model", "torch") as model:
+    with InferencePipeline(root / name / "model", "torch") as model:
         if name in MASKED:
-            return model.ask(MASKED[name], Wish(top=5)).masks[0]
+            return model.ask(MASKED[name], GenerationConfig(top=5)).masks[0]
         if name in PAIRS:
-            return model.ask("日本語", Wish(), "東京").probabilities
-        requests = [model._to_continue(prompt, Wish(tokens=TOKENS))[0] for prompt in [*PROMPTS, ""]]
+            return model.ask("日本語", GenerationConfig(), "東京").probabilities
+        requests = [model._to_continue(prompt, GenerationConfig(tokens=TOKENS))[0] for prompt in [*PROMPTS, ""]]
         return [request.ids for request in requests], [model._worker.ask(each).ids for each in requests]
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from jprep.train.attempt import HOPELESS
-from jprep.train.supervise import _STOPPED
+from jprep.train.launcher.supervisor import _STOPPED
+from jprep.train.run.attempt import FATAL_EXIT_CODES
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "fairseq-xla.md").read_text(encoding="utf-8").partition("## Pre-emptible machines")[2]
@@ -29,7 +29,7 @@ def test_the_unit_starts_again_what_a_restart_mends_and_nothing_else() -> None:
     unit.read_string(block("ini"))
     service = unit["Service"]
     assert service["Restart"] == "on-failure" and service["KillMode"] == "mixed"
-    assert [int(code) for code in service["RestartPreventExitStatus"].split()] == list(HOPELESS)
+    assert [int(code) for code in service["RestartPreventExitStatus"].split()] == list(FATAL_EXIT_CODES)
     assert int(service["SuccessExitStatus"]) == _STOPPED
 
 

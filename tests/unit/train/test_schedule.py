@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jprep.errors import ConfigError
-from jprep.train.job import ScheduleSection
-from jprep.train.schedule import check_schedule, learning_rate
+from jprep.train.job.config import ScheduleConfig
+from jprep.train.job.schedule import check_schedule, learning_rate
 
 STEPS = (0, 3, 4, 12, 19)
 
@@ -27,7 +27,7 @@ STEPS = (0, 3, 4, 12, 19)
     ],
 )
 def test_rates_are_those_of_the_page(kind, floor, expected):
-    schedule = ScheduleSection(kind=kind, warmup=4, floor=floor)
+    schedule = ScheduleConfig(kind=kind, warmup=4, floor=floor)
     assert [learning_rate(step, 20, 1e-3, schedule) for step in STEPS] == pytest.approx(expected, rel=1e-14)
 
 
@@ -38,7 +38,7 @@ RUNS = st.integers(1, 10_000).flatmap(lambda steps: st.tuples(st.just(steps), st
 def test_rates_rise_to_the_peak_then_fall_to_no_less_than_the_floor(run, kind, floor, peak):
     steps, warmup = run
     floor = 0.0 if kind == "constant" else floor
-    schedule = ScheduleSection(kind=kind, warmup=warmup, floor=floor)
+    schedule = ScheduleConfig(kind=kind, warmup=warmup, floor=floor)
     check_schedule(schedule, steps)
     rates = [learning_rate(step, steps, peak, schedule) for step in range(steps)]
     assert rates[:warmup] == sorted(rates[:warmup])
@@ -52,14 +52,14 @@ def test_rates_rise_to_the_peak_then_fall_to_no_less_than_the_floor(run, kind, f
 @given(st.integers(1, 1000), st.floats(0, 1))
 def test_a_falling_rate_would_reach_its_floor_after_the_last_step(steps, floor):
     for kind in ("linear", "cosine"):
-        schedule = ScheduleSection(kind=kind, floor=floor)
+        schedule = ScheduleConfig(kind=kind, floor=floor)
         assert learning_rate(steps, steps, 1.0, schedule) == pytest.approx(floor, abs=1e-12)
 
 
 @given(RUNS, st.sampled_from(["linear", "cosine"]), st.floats(0, 1), st.integers(0, 10_000))
 def test_an_end_of_its_own_is_that_of_a_run_of_so_many_steps_and_the_floor_after_it(run, kind, floor, more):
     steps, warmup = run
-    tied, own = (ScheduleSection(kind=kind, warmup=warmup, floor=floor, steps=end) for end in (0, steps))
+    tied, own = (ScheduleConfig(kind=kind, warmup=warmup, floor=floor, steps=end) for end in (0, steps))
     for step in {0, warmup, steps // 2, steps - 1}:
         assert learning_rate(step, steps + more, 1.0, own) == learning_rate(step, steps, 1.0, tied)
     if more:
@@ -72,6 +72,6 @@ def test_an_end_of_its_own_is_that_of_a_run_of_so_many_steps_and_the_floor_after
 )
 def test_what_is_no_schedule_is_refused(wrong):
     with pytest.raises(ConfigError) as error:
-        check_schedule(ScheduleSection(**wrong), 10)
+        check_schedule(ScheduleConfig(**wrong), 10)
     assert error.value.where == f"train.schedule.{next(iter(wrong))}"
     assert error.value.fix

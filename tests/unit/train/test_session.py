@@ -17,21 +17,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jprep.dataset.sampler import Batch, Sampler, SamplerConfig, source_of
+from jprep.dataset.sampling.sampler import Batch, Sampler, SamplerConfig, open_split_data
 from jprep.errors import ConfigError, InputError, JprepError, MachineError
-from jprep.io.lock import locked
-from jprep.train.attempt import Seat, announce
-from jprep.train.events import read_events
-from jprep.train.job import CheckpointSection, ValidationSection
-from jprep.train.rundir import checkpoints_of
-from jprep.train.worker import Due, Session, work
+from jprep.io.lock import hold_lock
+from jprep.train.job.config import CheckpointConfig, ValidationConfig
+from jprep.train.run.attempt import RankLock, announce_attempt
+from jprep.train.run.directory import checkpoints_of
+from jprep.train.run.events import read_events
+from jprep.train.worker.session import DueActions, Session, run_worker
 from tests.conftest import environment
 from tests.fakes.small_run import BATCH, LENGTH, SPECIAL, all_ranks, in_thread, small_run
 
 
 def sampler(run: Path, split: str = "train") -> Sampler:
     config = SamplerConfig(batch=BATCH, length=LENGTH, split=split)
-    return Sampler(source_of(run.parent / "dataset", split), config, SPECIAL)
+    return Sampler(open_split_data(run.parent / "dataset", split), config, SPECIAL)
 
 
 def save(session: Session, step: int, loss: float | None = None) -> None:
@@ -68,7 +68,7 @@ def test_ranks_share_a_batch(tmp_path: Path) -> None:
 
 
 def test_validation_is_each_sample_once(tmp_path: Path) -> None:
-    run = small_run(tmp_path, validation=ValidationSection(every_steps=5))
+    run = small_run(tmp_path, validation=ValidationConfig(every_steps=5))
     indices: list[int] = []
     with all_ranks(run, 2) as sessions:
         for batch in itertools.chain.from_iterable(session.validation() for session in sessions):
@@ -91,8 +91,8 @@ def test_goes_on_from_the_last_checkpoint(tmp_path: Path) -> None:
 
 def test_what_is_due(tmp_path: Path) -> None:
     run = small_run(
-        tmp_path, steps=25, log_every=4, checkpoint=CheckpointSection(every_steps=10),
-        validation=ValidationSection(every_steps=6),
+        tmp_path, steps=25, log_every=4, checkpoint=CheckpointConfig(every_steps=10),
+        validation=ValidationConfig(every_steps=6),
     )  # fmt: skip
     session = Session(run)
     due = {step: session.due(step) for step, _ in session.batches()}
@@ -103,7 +103,7 @@ def test_what_is_due(tmp_path: Path) -> None:
 
 
 def test_by_minutes(tmp_path: Path) -> None:
-    run = small_run(tmp_path, checkpoint=CheckpointSection(every_steps=0, every_minutes=1e-9))
+    run = small_run(tmp_path, checkpoint=CheckpointConfig(every_steps=0, every_minutes=1e-9))
     session = Session(run)
     assert session.due(1).checkpoint
     session.close()
@@ -128,7 +128,7 @@ def test_a_signal_asks_and_the_handler_is_put_back(tmp_path: Path) -> None:
 def test_ranks_agree_on_when_to_leave(tmp_path: Path) -> None:
     run, told = small_run(tmp_path, log_every=2), {}
 
-    def go(session: Session) -> list[Due]:
+    def go(session: Session) -> list[DueActions]:
         return [session.due(step) for step, _ in session.batches()]
 
     def follow() -> None:  # in a thread, where no signal is handled
@@ -140,7 +140,7 @@ def test_ranks_agree_on_when_to_leave(tmp_path: Path) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
     told[0] = go(first)
     thread.join(10)
-    assert told[0] == told[1] == [Due(False, False, False, False), Due(True, False, True, True)]
+    assert told[0] == told[1] == [DueActions(False, False, False, False), DueActions(True, False, True, True)]
     first.close()
 
 
@@ -178,8 +178,8 @@ def test_leaving_early_is_an_error(tmp_path: Path) -> None:
 def test_one_trainer_at_a_time(tmp_path: Path) -> None:
     run = small_run(tmp_path)
     session = Session(run)
-    code = "import sys; from pathlib import Path; from jprep.train.worker import work\n"
-    code += "sys.exit(work(print, Path(sys.argv[1])))"
+    code = "import sys; from pathlib import Path; from jprep.train.worker.session import run_worker\n"
+    code += "sys.exit(run_worker(print, Path(sys.argv[1])))"
     done = subprocess.run([sys.executable, "-c", code, str(run)], env=environment(), capture_output=True, text=True)
     assert done.returncode == 3 and "another jprep is at work here" in done.stderr
     assert [event.kind for event in read_events(run)] == ["start"]
@@ -198,31 +198,31 @@ def test_a_worker_that_comes_late_does_not_end_the_next_start_s_run(
 ) -> None:
     """Its supervisor was killed while it imported its framework, and the same command was given again."""
     run = small_run(tmp_path)
-    with locked(run / "LOCK"):
-        announce(run, "next-0")
+    with hold_lock(run / "LOCK"):
+        announce_attempt(run, "next-0")
         monkeypatch.setenv("JPREP_ATTEMPT", "gone-0")
-        assert work(print, run) == 3
+        assert run_worker(print, run) == 3
         assert read_events(run) == []
         monkeypatch.setenv("JPREP_ATTEMPT", "next-0")
         (run / "job.json").unlink()
-        assert work(print, run) == 2
+        assert run_worker(print, run) == 2
         assert [event.kind for event in read_events(run)] == ["end"]
 
 
 def test_a_second_worker_of_a_rank_leaves_and_the_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = small_run(tmp_path)
-    monkeypatch.setattr("jprep.train.attempt._PATIENCE", 0.1)
-    with locked(run / "LOCK"), contextlib.closing(Seat(run, 1)):
-        announce(run, "here-0")
+    monkeypatch.setattr("jprep.train.run.attempt._PATIENCE", 0.1)
+    with hold_lock(run / "LOCK"), contextlib.closing(RankLock(run, 1)):
+        announce_attempt(run, "here-0")
         monkeypatch.setenv("JPREP_ATTEMPT", "here-0")
-        assert work(print, run, 1, 2) == 1
+        assert run_worker(print, run, 1, 2) == 1
     assert read_events(run) == []
 
 
 def test_nothing_to_validate_on_is_said_at_the_start(tmp_path: Path) -> None:
     run = small_run(tmp_path)
     (run.parent / "dataset" / "validation.bin").unlink()
-    assert work(print, run) == 2
+    assert run_worker(print, run) == 2
 
 
 def test_a_worker_s_error_is_the_run_s_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -231,7 +231,7 @@ def test_a_worker_s_error_is_the_run_s_end(tmp_path: Path, capsys: pytest.Captur
     def fail(session: Session) -> None:
         raise ConfigError("no such layer")
 
-    assert work(fail, run) == 2
+    assert run_worker(fail, run) == 2
     assert "jprep: no such layer" in capsys.readouterr().err
     assert read_events(run)[-1].figures == {"code": 2} and read_events(run)[-1].note == "no such layer"
 
@@ -248,14 +248,13 @@ def test_a_log_that_cannot_be_written_hides_no_error(tmp_path: Path, monkeypatch
 
     with monkeypatch.context() as patched:
         patched.setattr("sys.stderr", Full())
-        assert work(fail, run) == 2
+        assert run_worker(fail, run) == 2
     assert read_events(run)[-1].note == "no such layer"
 
 
 def test_it_is_light() -> None:
-    code = (
-        "import sys, jprep.train.worker; print({'pyarrow', 'tokenizers', 'sentencepiece', 'torch'} & set(sys.modules))"
-    )
+    code = "import sys, jprep.train.worker.session\n"
+    code += "print({'pyarrow', 'tokenizers', 'sentencepiece', 'torch'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
     assert done.stdout == "set()\n"
 

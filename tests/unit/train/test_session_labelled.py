@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jprep.dataset.labelled import LabelledBatch
+from jprep.dataset.labelled.dataset import LabelledBatch
 from jprep.errors import ConfigError, MismatchError
-from jprep.train.events import read_events
-from jprep.train.rundir import read_job
-from jprep.train.supervise import supervise
-from jprep.train.worker import Session
+from jprep.train.launcher.supervisor import supervise
+from jprep.train.run.directory import read_job
+from jprep.train.run.events import read_events
+from jprep.train.worker.session import Session
 from tests.fakes.labelled_run import LABELS, labelled_run, rows
 from tests.fakes.small_run import all_ranks, plan_of, weights
 from tests.fakes.two_ranks import __file__ as LAUNCHER

@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jprep.dataset.sampler import Sampler, SamplerConfig, source_of
+from jprep.dataset.sampling.sampler import Sampler, SamplerConfig, open_split_data
 from jprep.errors import MachineError
-from jprep.train.attempt import Seat, clear_ranks, seated, signal_ranks
-from jprep.train.events import read_events
-from jprep.train.job import CheckpointSection, ValidationSection
-from jprep.train.supervise import supervise
+from jprep.train.job.config import CheckpointConfig, ValidationConfig
+from jprep.train.launcher.supervisor import supervise
+from jprep.train.run.attempt import RankLock, clear_ranks, live_ranks, signal_ranks
+from jprep.train.run.events import read_events
 from tests.conftest import environment
 from tests.fakes.small_run import BATCH, LENGTH, SPECIAL, await_true, plan_of, small_run, supervisor_command, weights
 
@@ -29,8 +29,8 @@ PARTS = {"weights.npy", "momentum.npy", "part-1.npy"}
 def ready(folder: Path) -> Path:
     (folder / "trace").mkdir(parents=True)
     return small_run(
-        folder, steps=STEPS, log_every=2, max_restarts=2, checkpoint=CheckpointSection(every_steps=5, keep_last=9),
-        validation=ValidationSection(every_steps=10, batches=2),
+        folder, steps=STEPS, log_every=2, max_restarts=2, checkpoint=CheckpointConfig(every_steps=5, keep_last=9),
+        validation=ValidationConfig(every_steps=10, batches=2),
     )  # fmt: skip
 
 
@@ -72,7 +72,7 @@ def saved(run: Path) -> bool:
 
 def test_together_they_see_the_global_batch_and_are_told_the_same(calm: Path) -> None:
     first, second = seen(calm, 0), seen(calm, 1)
-    dataset = source_of(calm.parent / "dataset", "train")
+    dataset = open_split_data(calm.parent / "dataset", "train")
     sampler = Sampler(dataset, SamplerConfig(batch=BATCH, length=LENGTH), SPECIAL)
     assert list(first) == list(second) == list(range(1, STEPS + 1))
     for step in first:
@@ -104,7 +104,7 @@ def test_asked_to_leave_both_save(calm: Path, tmp_path: Path, started: list[subp
     last = read_events(run)[-1]
     assert last.kind == "signal" and last.step < STEPS
     assert (run / "checkpoints" / f"step-{last.step:08d}" / "part-1.npy").exists()
-    assert max(seen(run, 0)) == max(seen(run, 1)) == last.step and seated(run) == []
+    assert max(seen(run, 0)) == max(seen(run, 1)) == last.step and live_ranks(run) == []
     assert train(run) == 0
     assert_whole(run)
     assert weights(run, STEPS) == weights(calm, STEPS)
@@ -116,8 +116,8 @@ def test_a_killed_rank_and_all_are_started_again(
 ) -> None:
     run = ready(tmp_path)
     process = start(started, run, PAUSE="0.03")
-    await_true(lambda: saved(run) and len(seated(run)) == 2)
-    os.kill(seated(run)[rank], signal.SIGKILL)
+    await_true(lambda: saved(run) and len(live_ranks(run)) == 2)
+    os.kill(live_ranks(run)[rank], signal.SIGKILL)
     assert process.wait(60) == 0
     assert [event.kind for event in read_events(run)].count("start") == 2
     assert_whole(run)
@@ -129,8 +129,8 @@ def test_ranks_that_a_dead_launcher_left_are_ended(
 ) -> None:
     run = ready(tmp_path)
     process = start(started, run, PAUSE="0.03")
-    await_true(lambda: saved(run) and len(seated(run)) == 2)
-    before = seated(run)
+    await_true(lambda: saved(run) and len(live_ranks(run)) == 2)
+    before = live_ranks(run)
     os.kill(int(state(before[0])[1]), signal.SIGKILL)
     assert process.wait(60) == 0
     assert all(state(rank)[0] in ("", "Z") for rank in before)  # orphans may wait for init to take note
@@ -148,10 +148,10 @@ def state(process: int) -> list[str]:
 def test_ranks_leave_when_the_supervisor_is_killed(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
     run = ready(tmp_path)
     process = start(started, run, PAUSE="0.5")
-    await_true(lambda: len(seated(run)) == 2)
+    await_true(lambda: len(live_ranks(run)) == 2)
     process.kill()
     process.wait()
-    await_true(lambda: not seated(run), seconds=10)
+    await_true(lambda: not live_ranks(run), seconds=10)
 
 
 @pytest.mark.parametrize("rank", [0, 1])
@@ -172,16 +172,16 @@ def test_a_rank_that_dies_again_and_again_is_given_up(tmp_path: Path) -> None:
     run, said = ready(tmp_path), []
     assert train(run, said, CRASH_AT="7", BAD_RANK="1") == 1
     assert kinds(run).count("restart") == 2 and "the worker died" in said[-1]
-    assert seated(run) == []
+    assert live_ranks(run) == []
     assert sorted(path.name for path in (run / "checkpoints").iterdir()) == ["step-00000005"]
 
 
 def test_a_rank_of_another_machine_is_not_taken_for_a_process_of_this_one(tmp_path: Path) -> None:
     run = ready(tmp_path)
     bystander = subprocess.Popen(["sleep", "60"])
-    with closing(Seat(run, 0)):
+    with closing(RankLock(run, 0)):
         (run / "ranks" / "rank-00000").write_text(f"{bystander.pid} elsewhere\n")
-        assert seated(run) == [] and signal_ranks(run, signal.SIGKILL) == 0
+        assert live_ranks(run) == [] and signal_ranks(run, signal.SIGKILL) == 0
         with pytest.raises(MachineError, match="do not leave") as error:
             clear_ranks(run, patience=0, elsewhere=0.1)
     assert "elsewhere" in str(error.value)

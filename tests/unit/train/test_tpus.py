@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jprep.train import host
+from jprep.train.planning import host
 
 
 def test_a_chip_of_the_second_or_third_kind_is_two_devices_and_other_things_are_none(
@@ -19,6 +19,6 @@ def test_a_chip_of_the_second_or_third_kind_is_two_devices_and_other_things_are_
         (folder / "vendor").write_text(f"{vendor}\n")
         (folder / "device").write_text(f"{device}\n")
     monkeypatch.setattr(host, "_PCI", tmp_path)
-    assert host.tpus() == 1 + 2
+    assert host.tpu_count() == 1 + 2
     monkeypatch.setattr(host, "_PCI", tmp_path / "none")
-    assert host.tpus() == 0
+    assert host.tpu_count() == 0

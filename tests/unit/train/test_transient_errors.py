@@ -15,15 +15,15 @@ import pytest
 
 from jprep.errors import InputError, MachineError
 from jprep.io import retry
-from jprep.train.checkpoints import Checkpoints
-from jprep.train.data_lock import check_data
-from jprep.train.events import read_events
-from jprep.train.rundir import checkpoints_of, read_job
-from jprep.train.saved import Saved
-from jprep.train.supervise import supervise
-from jprep.train.tensor_file import write_tensors
-from jprep.train.unsupervised import following
-from jprep.train.worker import Session
+from jprep.io.safetensors_file import write_tensors
+from jprep.train.launcher.supervisor import supervise
+from jprep.train.run.checkpoint_files import CheckpointReader
+from jprep.train.run.checkpoints import CheckpointStore
+from jprep.train.run.data_lock import check_data
+from jprep.train.run.directory import checkpoints_of, read_job
+from jprep.train.run.events import read_events
+from jprep.train.worker.session import Session
+from jprep.train.worker.unsupervised import await_start
 from tests.conftest import environment
 from tests.fakes.small_run import in_thread, plan_of, small_run, weights
 
@@ -71,8 +71,8 @@ PLACES = {
 }
 
 
-def two_checkpoints(folder: Path) -> Checkpoints:
-    store = Checkpoints(folder, "f" * 32, keep_last=9)
+def two_checkpoints(folder: Path) -> CheckpointStore:
+    store = CheckpointStore(folder, "f" * 32, keep_last=9)
     for step in (10, 20):
         with store.saving(step) as partial:
             partial.joinpath("weights.npy").write_bytes(bytes([step]) * 100)
@@ -179,7 +179,7 @@ def test_tensors_that_cannot_be_read_just_now(tmp_path: Path, faults: Faults) ->
     for often, error in ((2, None), (3, MachineError)):
         faults.inject(path, often, errno.EIO)
         with pytest.raises(error) if error else contextlib.nullcontext():
-            assert Saved(tmp_path).weights["w"].tolist() == [1, 1]
+            assert CheckpointReader(tmp_path).weights["w"].tolist() == [1, 1]
 
 
 def train_alone(run: Path, rank: int, world: int, steps: int) -> int:
@@ -217,7 +217,7 @@ def test_a_rank_whose_rank_0_never_starts_is_told(tmp_path: Path) -> None:
     run = small_run(tmp_path, log_every=10)
     both_alone(run, 10)  # what this start has decided is no longer true
     with pytest.raises(MachineError, match="rank 0 has not started"):
-        following(run, 0.2)
+        await_start(run, 0.2)
 
 
 def test_without_a_supervisor_the_printed_command_begins_again(tmp_path: Path) -> None:
@@ -233,6 +233,6 @@ def test_without_a_supervisor_the_printed_command_begins_again(tmp_path: Path) -
 
 def test_rewind_to_a_step_that_does_not_exist(tmp_path: Path) -> None:
     run = small_run(tmp_path)
-    command = [sys.executable, "-m", "jprep.train.rewind", str(run), "--step", "5"]
+    command = [sys.executable, "-m", "jprep.train.run.rewind", str(run), "--step", "5"]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True)
     assert done.returncode == 2 and "there is no checkpoint of step 5" in done.stderr

@@ -6,14 +6,14 @@ from typing import Any
 
 from flax import nnx
 
-from jprep_flax.models.encoder import Encoder
+from jprep_flax.models.encoder import BertEncoder
 from jprep_flax.models.gpt2 import GPT2
+from jprep_flax.models.layers import LayerFactory
 from jprep_flax.models.llama import Llama
-from jprep_flax.models.parts import Maker
 
-BODIES = {"gpt2": GPT2, "llama": Llama, "bert": Encoder, "roberta": Encoder, "electra": Encoder}
+BASE_MODELS = {"gpt2": GPT2, "llama": Llama, "bert": BertEncoder, "roberta": BertEncoder, "electra": BertEncoder}
 
 
-def build_body(config: dict[str, Any], make: Maker, remat: bool) -> nnx.Module:
+def build_base_model(config: dict[str, Any], make: LayerFactory, remat: bool) -> nnx.Module:
     """The part of a model that all tasks share."""
-    return BODIES[config["model_type"]](config, make, remat)
+    return BASE_MODELS[config["model_type"]](config, make, remat)

@@ -6,10 +6,12 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from jprep_flax.models.parts import drop
+from jprep_flax.models.layers import dropout
 
 
-def attend(query: Array, keys: Array, values: Array, seen: Array, share: float, key: Array | None) -> Array:
+def dot_product_attention(
+    query: Array, keys: Array, values: Array, seen: Array, share: float, key: Array | None
+) -> Array:
     """Attention, its softmax in fp32.
 
     Args:
@@ -26,15 +28,15 @@ def attend(query: Array, keys: Array, values: Array, seen: Array, share: float, 
     query = (query * size**-0.5).reshape(rows, length, keys.shape[2], -1, size)
     scores = jnp.einsum("rqhgs,rkhs->rhgqk", query, keys).astype(jnp.float32)
     scores = jnp.where(seen[:, None, None], scores, jnp.finfo(jnp.float32).min)
-    shares = drop(jax.nn.softmax(scores).astype(query.dtype), share, key, 0)
+    shares = dropout(jax.nn.softmax(scores).astype(query.dtype), share, key, 0)
     return jnp.einsum("rhgqk,rkhs->rqhgs", shares, values).reshape(rows, length, heads * size)
 
 
-def causal(length: int, others: int | None = None) -> Array:
+def causal_mask(length: int, others: int | None = None) -> Array:
     """A token sees itself and those before it: (1, length, others)."""
     return jnp.tril(jnp.ones((1, length, others or length), bool))
 
 
-def inside(lengths: Array, length: int) -> Array:
+def padding_mask(lengths: Array, length: int) -> Array:
     """What is not padding, (rows, 1, length)."""
     return jnp.arange(length) < lengths[:, None, None]

@@ -1,0 +1,135 @@
+"""The keys of a DeepSpeed configuration (0.19): which jprep takes, and why it does not take others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_COUNTERS = ("reduce_bucket_size", "allgather_bucket_size", "sub_group_size")
+_STAGE3 = (
+    "prefetch_bucket_size", "param_persistence_threshold", "model_persistence_threshold", "max_live_parameters",
+    "max_reuse_distance", "module_granularity_threshold",
+)  # fmt: skip
+_SWITCHES = (
+    "contiguous_gradients", "reduce_scatter", "use_multi_rank_bucket_allreduce", "allgather_partitions",
+    "overlap_comm", "round_robin_gradients", "parameter_alignment", "ignore_unused_parameters",
+    "load_from_fp32_weights", "stage3_gather_16bit_weights_on_model_save", "stage3_gather_fp16_weights_on_model_save",
+    "stage3_use_all_reduce_for_fetch_params", "stage3_allgather_sequential", "memory_efficient_linear",
+    "override_module_apply", "log_trace_cache_warnings", "enable_sanity_checks",
+)  # fmt: skip
+
+_ZERO: dict[str, Any] = {
+    "stage": int,
+    **dict.fromkeys((*_COUNTERS, *(f"stage3_{name}" for name in _STAGE3)), int),
+    **dict.fromkeys(_SWITCHES, bool),
+    "compute_grad_norm": bool,
+    "zero_hpz_partition_size": int,
+    "offload_optimizer": {
+        "device": str, "pin_memory": bool, "buffer_count": int, "fast_init": bool, "pipeline_read": bool,
+        "pipeline_write": bool, "ratio": float, "cpuadam_cores_perc": float,
+    },
+    "offload_param": {"device": str, "pin_memory": bool, "buffer_count": int, "buffer_size": int, "max_in_cpu": int},
+}  # fmt: skip
+
+_ADAM = {
+    "lr": float, "betas": list, "eps": float, "weight_decay": float, "adam_w_mode": bool, "torch_adam": bool,
+    "bias_correction": bool, "amsgrad": bool, "max_grad_norm": float, "fused": bool, "foreach": bool,
+}  # fmt: skip
+
+_WARMUP = {
+    "warmup_min_lr": float, "warmup_max_lr": float, "warmup_num_steps": int, "warmup_type": str,
+    "total_num_steps": int, "cos_min_ratio": float, "warmup_min_ratio": float, "last_batch_iteration": int,
+}  # fmt: skip
+
+KNOWN_KEYS: dict[str, Any] = {
+    "train_batch_size": int,
+    "train_micro_batch_size_per_gpu": int,
+    "gradient_accumulation_steps": int,
+    "gradient_clipping": float,
+    "gradient_predivide_factor": float,
+    "gradient_allreduce_op": str,
+    "communication_data_type": str,
+    "data_types": {"grad_accum_dtype": str, "param_dtype": str},
+    "steps_per_print": int,
+    "wall_clock_breakdown": bool,
+    "memory_breakdown": bool,
+    "dump_state": bool,
+    "disable_python_gc": bool,
+    "log_level": str,
+    "zero_allow_untested_optimizer": bool,
+    "zero_force_ds_cpu_optimizer": bool,
+    "vocabulary_size": int,
+    "comms_logger": {"enabled": bool, "prof_all": bool, "prof_ops": list, "verbose": bool, "debug": bool},
+    "flops_profiler": {
+        "enabled": bool, "recompute_fwd_factor": float, "profile_step": int, "module_depth": int,
+        "top_modules": int, "detailed": bool, "output_file": str,
+    },
+    "timers": {"throughput": {"enabled": bool, "synchronized": bool}},
+    "bf16": {
+        "enabled": bool, "check_grad_overflow": bool, "bf16_master_weights_and_grads": bool,
+        "bf16_optimizer_states": bool,
+    },
+    "fp16": {
+        "enabled": bool, "loss_scale": float, "initial_scale_power": int, "loss_scale_window": int,
+        "hysteresis": int, "consecutive_hysteresis": bool, "min_loss_scale": float,
+        "fp16_master_weights_and_grads": bool,
+    },
+    "torch_autocast": {"enabled": bool, "dtype": str},
+    "zero_optimization": _ZERO,
+    "optimizer": {"type": str, "params": _ADAM},
+    "scheduler": {"type": str, "params": _WARMUP},
+}  # fmt: skip
+"""Key → what it is, or the keys of its section."""
+
+_DATA = "it changes what is trained, and batches are jprep's"
+_OTHER = "it changes what is computed"
+_PARTS = "jprep divides batches and, by ZeRO, what belongs to weights; it does not cut a model into parts"
+_SAVED = "checkpoints are jprep's: [train.checkpoint]"
+_TOLD = "figures are jprep's: train.trackers, and events.jsonl in the run's folder"
+_GONE = "DeepSpeed has it no longer"
+_NVME = 'jprep offloads to the host\'s memory only: "device": "cpu"'
+
+REFUSED_KEYS: dict[str, str] = {
+    **dict.fromkeys(("curriculum_learning", "data_efficiency", "dataloader_drop_last"), _DATA),
+    **dict.fromkeys(("compression_training", "quantize_training", "weight_quantization", "eigenvalue"), _OTHER),
+    **dict.fromkeys(("progressive_layer_drop", "sparse_attention", "sparse_gradients", "prescale_gradients"), _OTHER),
+    **dict.fromkeys(("hybrid_engine", "compile", "fp32_allreduce", "disable_allgather"), _OTHER),
+    **dict.fromkeys(("pipeline", "tensor_parallel", "expert_parallel", "moe", "sequence_parallel_size"), _PARTS),
+    **dict.fromkeys(("use_data_before_expert_parallelism", "seq_parallel_communication_data_type"), _PARTS),
+    **dict.fromkeys(("checkpoint", "nebula", "datastates", "datastates_ckpt"), _SAVED),
+    **dict.fromkeys(("tensorboard", "wandb", "csv_monitor", "comet", "monitor_config"), _TOLD),
+    "elasticity": "a run of jprep's goes on with any number of processes that divides train.batch, without it",
+    "autotuning": "jprep's plan works out rows and stage",
+    "activation_checkpointing": "`recompute = true` in [train.backend.deepspeed] does it",
+    "amp": "DeepSpeed has Apex no longer; train.precision says it",
+    "managed_gradient_accumulation": "jprep's plan works out how often gradients are accumulated",
+    "aio": _NVME,
+    "bf16.immediate_grad_update": _OTHER,
+    "fp16.auto_cast": _OTHER,
+    "torch_autocast.lower_precision_safe_modules": _OTHER,
+    "data_types.buffer_dtype": _OTHER,
+    "data_types.keep_in_fp32_modules": _OTHER,
+    "optimizer.legacy_fusion": _OTHER,
+    "zero_optimization.cpu_offload": '"offload_optimizer": {"device": "cpu"} says it now',
+    "zero_optimization.cpu_offload_params": '"offload_param": {"device": "cpu"} says it now',
+    "zero_optimization.cpu_offload_param": '"offload_param": {"device": "cpu"} says it now',
+    "zero_optimization.cpu_offload_use_pin_memory": '"pin_memory" in an offload\'s own table says it now',
+    "zero_optimization.elastic_checkpoint": _SAVED,
+    "zero_optimization.pipeline_loading_checkpoint": _SAVED,
+    "zero_optimization.legacy_stage1": _GONE,
+    "zero_optimization.zenflow": _OTHER,
+    "zero_optimization.leaf_module": _PARTS,
+    "zero_optimization.mics_shard_size": _GONE,
+    "zero_optimization.mics_hierarchical_params_gather": _GONE,
+    "zero_optimization.zeropp_loco_param": _GONE,
+    "zero_optimization.zero_quantized_weights": _OTHER,
+    "zero_optimization.zero_quantized_nontrainable_weights": _OTHER,
+    "zero_optimization.zero_quantized_gradients": _OTHER,
+    "zero_optimization.save_muon_momentum_buffer_in_memory": "jprep's optimizer is AdamW",
+    "zero_optimization.offload_optimizer.nvme_path": _NVME,
+    "zero_optimization.offload_optimizer.super_offload": _OTHER,
+    "zero_optimization.offload_param.nvme_path": _NVME,
+}
+"""Key → why jprep does not take it, unless it is switched off."""
+
+FP16_SCALE = ("initial_scale_power", "loss_scale_window", "hysteresis", "consecutive_hysteresis", "min_loss_scale")
+"""Of fp16, what docs/training.md lays down: jprep's own is taken, and a note says so."""

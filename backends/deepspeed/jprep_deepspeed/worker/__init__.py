@@ -1,0 +1,1 @@
+"""The worker: trains a model with DeepSpeed's engine."""

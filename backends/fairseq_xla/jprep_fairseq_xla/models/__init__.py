@@ -1,0 +1,1 @@
+"""fairseq's models, and their weights under transformers' names."""

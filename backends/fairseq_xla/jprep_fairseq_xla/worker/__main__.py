@@ -1,0 +1,45 @@
+"""The heavy half: `python -m jprep_fairseq_xla.worker {train,export,infer} …`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from importlib.metadata import version
+
+from jprep.train.worker.cli import run_command, worker_parsers
+from jprep.train.worker.session import Session, run_worker
+from jprep_fairseq_xla.worker.patches import import_fairseq
+from jprep_torch.planning.xla import add_worker_flags
+
+version("fairseq")  # who imports this to see whether the backend is here shall not be told that it is
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Do what a verb says; the exit code."""
+    parser, train = worker_parsers("jprep_fairseq_xla.worker")
+    train.add_argument("--device", choices=["cpu", "xla"], required=True)
+    train.add_argument("--settings", type=json.loads, required=True, help="fairseq's options, as JSON")
+    train.add_argument("--rows", type=int, required=True, help="rows that go through the model at a time")
+    add_worker_flags(train)
+    return run_command(parser.parse_args(arguments), _train, "jprep_fairseq_xla.worker.inference")
+
+
+def _train(given: argparse.Namespace) -> int:
+    from jprep_torch.worker.distributed import join_processes, process_timeout, rank_and_world_size
+
+    def page(session: Session) -> None:
+        import_fairseq(given.device)
+        from jprep_fairseq_xla.worker.train_state import TrainState
+        from jprep_torch.worker.trainer import Trainer
+
+        on_xla = {"devices": given.devices, "host": given.process}
+        with join_processes(given.device, deterministic=True, patience=process_timeout(session.job), **on_xla) as place:
+            updater = TrainState(session.job, given.run, session.resume, place, given.settings)
+            Trainer(session, place, updater, given.rows).train()
+
+    return run_worker(page, given.run, *rank_and_world_size(given.process, given.hosts), whole=given.device == "xla")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

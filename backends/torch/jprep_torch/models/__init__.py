@@ -1,0 +1,1 @@
+"""Models of transformers, their losses and heads."""

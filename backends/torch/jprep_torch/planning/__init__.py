@@ -1,0 +1,1 @@
+"""Plan a job for PyTorch without importing it."""

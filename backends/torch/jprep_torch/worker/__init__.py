@@ -1,0 +1,1 @@
+"""The worker: trains, exports and serves a model with PyTorch."""

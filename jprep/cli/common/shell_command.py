@@ -1,0 +1,67 @@
+"""Commands as they are printed: as they can be typed, whatever the shell's PATH is."""
+
+from __future__ import annotations
+
+import functools
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+from jprep.io.escaping import one_line
+
+COMMANDS = (
+    "backends", "corpus", "dataset", "doctor", "export", "infer", "plugins", "quickstart", "recipes", "run", "text",
+    "tokenizer", "train",
+)  # fmt: skip
+"""The commands' names. Messages hold them as `jprep NAME …`; importing the commands to ask them would be slow."""
+
+_JPREP = re.compile(rf"(?<![\w./'\"-])jprep(?= (?:{'|'.join(COMMANDS)})\b)")
+_PIP = re.compile(r"(?<![\w./'\"-])pip(?= install )")
+
+
+@functools.cache
+def program_name() -> str:
+    """Return how this program is called in a shell: `jprep` if that finds it, else its path, quoted."""
+    called = sys.argv[0]
+    found = shutil.which("jprep")
+    if "/" not in called or (found and Path(found).resolve() == Path(called).resolve()):
+        return "jprep"
+    return shell_quote(called)
+
+
+def shell_quote(word: object) -> str:
+    """Return a word quoted for the shell; where escaping would change it on its way to a terminal, as bash's `$'…'`."""
+    text = str(word)
+    if one_line(text) == text:
+        return shlex.quote(text)
+    return "$'" + one_line(text.replace("\\", "\\\\").replace("'", "\\'")) + "'"
+
+
+def shell_command(*words: object) -> str:
+    """Return a command of this program with its arguments quoted."""
+    return " ".join([program_name(), *map(shell_quote, words)])
+
+
+def current_command(without: str | None = None) -> str:
+    """Return this process's command as it was typed, except for an option and its value."""
+    words = sys.argv[1:]
+    while without in words:
+        place = words.index(without)
+        del words[place : place + 2]
+    return shell_command(*(word for word in words if not word.startswith(f"{without}=")))
+
+
+def make_runnable(text: str) -> str:
+    """Return a message in which `jprep COMMAND` and `pip install` are called so that they run as printed."""
+    return _PIP.sub(lambda _: _pip(), _JPREP.sub(lambda _: program_name(), text))
+
+
+@functools.cache
+def _pip() -> str:
+    """Return how this environment's pip is called: another one would install into another environment."""
+    found = shutil.which("pip")
+    if found and Path(found).parent == Path(sys.executable).parent:
+        return "pip"
+    return f"{shlex.quote(sys.executable)} -m pip"

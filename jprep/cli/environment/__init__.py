@@ -1,0 +1,1 @@
+"""`jprep doctor`, `jprep plugins` and `jprep backends`."""

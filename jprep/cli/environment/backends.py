@@ -1,0 +1,127 @@
+"""`jprep backends`."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from jprep.cli.common.output import echo, echo_json
+from jprep.cli.common.shell_command import make_runnable
+from jprep.cli.corpus.stats import AS_JSON
+
+
+@click.group()
+def backends() -> None:
+    """List backends, which train models, and make the environments that they run in."""
+
+
+@backends.command("list")
+@AS_JSON
+def list_backends(as_json: bool) -> None:
+    """List backends, where each one runs, and what it finds on this machine."""
+    from jprep.plugins import plugins
+    from jprep.train.launcher.backend_packages import install_command
+
+    found = [_about(name) for name in plugins().names("backend")]
+    if as_json:
+        echo_json(found)
+        return
+    for about in found:
+        _show(about)
+    if not found:
+        echo(make_runnable(f"no backend is installed; this installs torch's:  {install_command('torch')}"))
+
+
+@backends.command()
+@click.argument("name")
+@click.argument("options", nargs=-1, metavar="[-- PIP_OPTION...]")
+@click.option(
+    "--constraint", "constraints", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
+    help="Versions to keep to.",
+)  # fmt: skip
+@click.option("--restart", is_flag=True, help="Make the environment again.")
+@click.option(
+    "--set", "overrides", multiple=True, metavar="OPTION=VALUE",
+    help="A setting of the backend's own: some devices have an environment of their own.",
+)  # fmt: skip
+def install(
+    name: str, options: tuple[str, ...], constraints: tuple[Path, ...], restart: bool, overrides: tuple[str, ...]
+) -> None:
+    """Make a backend's environment: jprep, the backend, and the framework that it needs.
+
+    An environment that is already as asked for stays as it is. uv installs where it is on PATH; pip where options of
+    pip's follow --, where pip's configuration names package sources, and where uv fails.
+
+    \b
+    jprep backends install torch
+    jprep backends install torch --constraint pins.txt -- --no-index --find-links wheels
+    jprep backends install fairseq-xla --set device=xla
+    """
+    from jprep.cli.common.progress import show_status
+    from jprep.train.backend import environment_of
+    from jprep.train.launcher.environments import environment_path, local_distributions, no_deps_requirements, requires
+    from jprep.train.launcher.environments import install_environment as make
+    from jprep.train.launcher.launch import load_backend_and_options
+
+    half, chosen = load_backend_and_options(name, overrides)
+    home = environment_of(half, chosen)
+    lines: list[str] = []
+    with show_status(f"installing {name}") as show:
+
+        def say(line: str) -> None:
+            lines.append(line)
+            show(line)
+
+        make(
+            home.name,
+            requires(home),
+            own=local_distributions(home.distribution),
+            bare=no_deps_requirements(home),
+            constraints=constraints,
+            options=options,
+            restart=restart,
+            say=say,
+        )
+    echo(f"{name} is {'installed' if lines else 'installed already'}: {environment_path(home.name)}")
+    _show(_about(name, overrides))
+
+
+def _about(name: str, overrides: tuple[str, ...] = ()) -> dict[str, Any]:
+    """A backend, where it runs, and what it finds."""
+    import importlib.metadata
+
+    import msgspec
+
+    from jprep.errors import JprepError
+    from jprep.train.backend import Finding
+    from jprep.train.launcher.environments import worker_python
+    from jprep.train.launcher.launch import load_backend_and_options
+
+    about: dict[str, Any] = {"name": name, "version": "", "python": None, "findings": []}
+    findings: list[Finding] = []
+    try:
+        half, options = load_backend_and_options(name, overrides)
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            about["version"] = f"{half.distribution} {importlib.metadata.version(half.distribution)}"
+        about["python"] = str(worker_python(half, options))
+        findings = half.check(options)
+    except JprepError as error:
+        findings = [Finding(error.what, "error", error.fix)]
+    return about | {"findings": msgspec.to_builtins(findings)}
+
+
+def _show(about: dict[str, Any]) -> None:
+    import msgspec
+
+    from jprep.cli.model.training_plan import show_findings
+    from jprep.train.backend import Finding
+
+    missing = any("not installed" in finding["what"] for finding in about["findings"])
+    where = about["python"] or ("not installed" if missing else "cannot run here")
+    where = "this environment" if where == sys.executable else where
+    echo(f"{about['name']}  {about['version']}  {where}")
+    show_findings(msgspec.convert(about["findings"], list[Finding]))

@@ -1,0 +1,22 @@
+"""`jprep plugins`."""
+
+from __future__ import annotations
+
+import click
+
+from jprep.cli.common.output import echo, echo_json
+
+
+@click.command("plugins")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_plugins(as_json: bool) -> None:
+    """List plugins, what each one brings, and why one could not be loaded."""
+    from jprep.plugins import plugins
+
+    found = plugins().found
+    if as_json:
+        echo_json(found)
+        return
+    for plugin in found:
+        state = f"FAILED: {plugin.error}" if plugin.error else ", ".join(plugin.steps)
+        echo(f"{plugin.name} ({plugin.version}, {plugin.value})\n  {state}")

@@ -1,0 +1,1 @@
+"""`jprep train`, `jprep export` and `jprep infer`."""

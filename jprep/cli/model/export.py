@@ -1,0 +1,54 @@
+"""`jprep export`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from jprep.cli.common.output import echo, echo_json, next_steps
+from jprep.cli.common.output_path import OUTPUT_PATH
+from jprep.cli.common.shell_command import shell_command
+
+_EXAMPLES = {"clm": "日本の首都は", "mlm": "日本の首都は<mask>である。"}
+
+
+@click.command()
+@click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=OUTPUT_PATH, help="The folder to write; by default RUN/export.")
+@click.option("--which", default="last", show_default=True, metavar="last|best|STEP", help="Which checkpoint.")
+@click.option("--dtype", type=click.Choice(["fp32", "bf16", "fp16"]), default="fp32", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def export(run: Path, output: Path | None, which: str, dtype: str, as_json: bool) -> None:
+    """Write a run's checkpoint as a directory that transformers' AutoModel and AutoTokenizer load.
+
+    `best` is the checkpoint with the lowest validation loss. The run may be under way.
+
+    \b
+    jprep export work/jawiki/runs/jawiki
+    jprep export work/jawiki/runs/jawiki --which best -o jawiki-bert
+    """
+    from typing import cast
+
+    from jprep.train.exporting import export as write
+    from jprep.train.exporting.manifest import Dtype, read_export
+
+    folder = write(run, output, which=which, dtype=cast(Dtype, dtype))
+    exported = read_export(folder)
+    if as_json:
+        import msgspec
+
+        echo_json({"folder": str(folder), **msgspec.to_builtins(exported)})
+        return
+    echo(f"{exported.name}  {folder}")
+    echo(f"{exported.task}, {exported.parameters:,} parameters in {exported.dtype}, step {exported.step:,}")
+    next_steps(example_infer_command(folder))
+
+
+def example_infer_command(folder: Path) -> str:
+    """Return a command that asks an exported model something of its task."""
+    from jprep.train.exporting.manifest import read_export
+
+    exported = read_export(folder)
+    pair = ["--pair", "雨が降った。"] if exported.pair else []
+    return shell_command("infer", folder, _EXAMPLES.get(exported.task, "雨が降る。"), *pair)

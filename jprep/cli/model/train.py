@@ -1,0 +1,200 @@
+"""`jprep train`."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from jprep.cli.common.execution import limit_blas_threads
+from jprep.cli.common.output import echo, echo_json, next_steps
+from jprep.cli.common.output_path import OUTPUT_PATH
+from jprep.cli.common.shell_command import shell_command, shell_quote
+from jprep.cli.corpus.stats import AS_JSON
+
+if TYPE_CHECKING:
+    from jprep.corpus.config import Recipe
+    from jprep.train.launcher.launch import PreparedRun
+    from jprep.train.run.status import RunStatus
+
+_STOPPED = 130
+
+
+def _resume(context: click.Context, option: click.Parameter, value: str) -> str:
+    if value not in ("auto", "never") and not value.isdecimal():
+        raise click.BadParameter("give auto, never, or the step of a checkpoint", context, option)
+    return value
+
+
+@click.command()
+@click.argument("recipe", type=click.Path(path_type=Path))
+@click.option("--backend", metavar="NAME", help="The one that the recipe has options for, if it is one; else torch.")
+@click.option("--tokenizer", type=click.Path(path_type=Path), help="Its folder, if it is not in its usual place.")
+@click.option("--dataset", type=click.Path(path_type=Path), help="Its folder, if it is not in its usual place.")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key, e.g. train.batch=64.")
+@click.option(
+    "--resume", default="auto", show_default=True, metavar="auto|STEP|never", callback=_resume,
+    help="Where an existing run resumes: at its last valid checkpoint, at another step, or at step 0.",
+)  # fmt: skip
+@click.option("-o", "--output", type=OUTPUT_PATH, help="The run directory.")
+@click.option("--name", help="The run's name: it goes to WORK/RECIPE/runs/NAME. By default the backend's.")
+@click.option("--work", type=OUTPUT_PATH, default=Path("work"), help="Where outputs go without -o.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Print the plan with estimates, and do nothing. Exit code 3: it does not fit.",
+)
+@click.option("--all-folds", is_flag=True, help="Train once for each fold of labelled data, and print means.")
+@AS_JSON
+def train(
+    recipe: Path,
+    backend: str | None,
+    tokenizer: Path | None,
+    dataset: Path | None,
+    overrides: tuple[str, ...],
+    resume: str,
+    output: Path | None,
+    name: str | None,
+    work: Path,
+    dry_run: bool,
+    all_folds: bool,
+    as_json: bool,
+) -> int:
+    """Train the model of a recipe's section [train] on its dataset, or on its labelled data.
+
+    Interrupt at any time and rerun to resume from the last checkpoint; the weights are the same. The first Ctrl-C saves
+    and exits; the second exits at once.
+
+    \b
+    jprep train data_recipes/jawiki.toml --dry-run
+    jprep train data_recipes/jawiki.toml --set train.batch=64 --name small-batch
+    """
+    limit_blas_threads()
+    from jprep.cli.common.unused_options import refuse_unused
+    from jprep.cli.model.training_plan import show_plan
+    from jprep.pipeline.recipe import load_recipe
+    from jprep.train.launcher.cross_validation import train_folds
+    from jprep.train.launcher.launch import backend_name, prepare_run
+
+    _refuse_options(name, output, resume, all_folds=all_folds, dry_run=dry_run)
+    loaded = load_recipe(recipe, overrides)
+    if loaded.train.get("data"):
+        refuse_unused("the recipe trains on labelled data", "dataset")
+    chosen = backend or backend_name(loaded.train)
+    run = output or work / loaded.name / "runs" / (name or chosen)
+    called = name or (run.resolve().name if output else loaded.name)
+    if loaded.train:
+        tokenizer, dataset = _inputs(recipe, loaded, work, tokenizer, dataset)
+    place = tokenizer or work / loaded.name / "tokenizer"
+    if all_folds and not dry_run:
+        code = train_folds(loaded.train, called, chosen, run, place, through=run_training)
+        if not code:
+            show_folds(run, as_json=as_json)
+        return code
+    prepared = prepare_run(loaded.train, called, chosen, run, place, dataset, dry=dry_run)
+    if dry_run:
+        return show_plan(prepared, as_json=as_json)
+    code = run_training(prepared, resume)
+    if as_json or not code:
+        show(prepared, code, as_json=as_json)
+    return code
+
+
+def _refuse_options(name: str | None, output: Path | None, resume: str, *, all_folds: bool, dry_run: bool) -> None:
+    """Refuse options that contradict each other, before the recipe is read."""
+    from jprep.cli.common.unused_options import refuse_unused
+    from jprep.io.safe_names import check_name
+
+    if name is not None:
+        check_name(name, what="a run", where="--name", fix="e.g. --name small-batch: it names a folder")
+    if output and name:
+        raise click.UsageError("give either -o or --name")
+    if all_folds and resume != "auto":
+        raise click.UsageError("--resume is for one run; each fold is one")
+    if dry_run:
+        refuse_unused("--dry-run prints a plan and trains nothing", "resume")
+
+
+def _inputs(
+    recipe: Path, loaded: Recipe, work: Path, tokenizer: Path | None, dataset: Path | None
+) -> tuple[Path, Path | None]:
+    """The tokenizer, and the dataset of a job that has no labelled data."""
+    from jprep.pipeline.output_paths import find_finished
+
+    tokenizer = find_finished("tokenizer", loaded, recipe, work, tokenizer)
+    return tokenizer, None if loaded.train.get("data") else find_finished("dataset", loaded, recipe, work, dataset)
+
+
+def run_training(prepared: PreparedRun, resume: str = "auto") -> int:
+    """Train, with progress on a terminal; the exit code. Whoever stops it is told the command that goes on."""
+    from jprep.cli.common.shell_command import current_command
+    from jprep.cli.model.training_progress import show_training_progress
+    from jprep.train.launcher.launch import train as start
+    from jprep.train.run.log import on_stderr
+
+    try:
+        with show_training_progress(prepared.run, prepared.job) as say:
+            code = start(prepared, resume=resume, say=say)
+    except KeyboardInterrupt:  # before the supervisor listens
+        code = _STOPPED
+    if code == _STOPPED:
+        on_stderr(f"to resume:  {current_command(without='--resume')}")
+    return code
+
+
+def show_folds(run: Path, *, as_json: bool) -> None:
+    """Print what all folds came to."""
+    from jprep.train.launcher.cross_validation import read_folds
+
+    found = read_folds(run)
+    if as_json:
+        echo_json(found)
+        return
+    echo(f"{found.name}  {run}\n  {'':<16}  {'mean':>8}  {'± sd':>8}  of {len(found.jobs)} folds")
+    for name, figure in found.figures.items():
+        each = "  ".join(_number(value) for value in figure.each)
+        echo(f"  {name:<16}  {_number(figure.mean):>8}  {_number(figure.deviation):>8}  {each}")
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
+
+
+def show(prepared: PreparedRun, code: int, *, as_json: bool) -> None:
+    """Print how a run ended, and what can be done with it."""
+    run, job, standing = prepared.run, prepared.job, _standing(prepared)
+    if as_json:
+        about = {"run": str(run), "name": job.name, "backend": job.backend, "code": code, "steps": job.steps}
+        rate = {"step": standing.step, "saved": standing.saved, "steps_per_second": standing.rate}
+        figures = {"loss": standing.loss, "validation": standing.validation}
+        echo_json(about | rate | figures)
+        return
+    echo(f"{job.name}  {run}")
+    show_figures(prepared)
+    watched = "tensorboard" in job.train.trackers and shutil.which("tensorboard")
+    next_steps(shell_command("export", run), *([f"tensorboard --logdir {shell_quote(run)}"] if watched else []))
+
+
+def show_figures(prepared: PreparedRun) -> None:
+    """Print how far a run has come."""
+    from jprep.cli.model.training_progress import format_throughput
+
+    standing = _standing(prepared)
+    shown = {"steps": f"{standing.step:,}"}
+    if standing.rate:
+        shown["pace"] = format_throughput(standing.rate, prepared.job)
+    figures = {"loss": standing.loss} | {f"validation {name}": one for name, one in standing.validation.items()}
+    shown |= {name: f"{figure:.4f}" for name, figure in figures.items() if figure is not None}
+    for name, figure in shown.items():
+        echo(f"  {name:<{max(map(len, shown))}}  {figure}")
+
+
+def _standing(prepared: PreparedRun) -> RunStatus:
+    from jprep.train.run.events import read_events
+    from jprep.train.run.status import RunStatus
+
+    standing = RunStatus()
+    standing.add(read_events(prepared.run))
+    return standing

@@ -1,0 +1,124 @@
+"""What `jprep train --dry-run` prints."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jprep.cli.common.output import echo, echo_json
+from jprep.cli.common.shell_command import make_runnable
+
+if TYPE_CHECKING:
+    from jprep.train.backend import Finding
+    from jprep.train.job.config import Job
+    from jprep.train.launcher.launch import PreparedRun
+    from jprep.train.planning.duration import Duration
+    from jprep.train.planning.memory_fit import MemoryFit
+
+
+_ENVIRONMENT = 3
+
+
+def show_plan(prepared: PreparedRun, *, as_json: bool) -> int:
+    """Print what a run would be; the exit code: 3 where it does not fit the devices that it is planned for."""
+    import msgspec
+
+    from jprep.train.planning.duration import duration_warnings, estimate_duration
+    from jprep.train.planning.memory_fit import judge_plan
+
+    backend, job = prepared.backend, prepared.job
+    findings = backend.check(msgspec.convert(job.options, backend.Options))
+    verdict = judge_plan(prepared.plan, prepared.host)
+    code = _ENVIRONMENT if verdict.fits is False else 0
+    time = estimate_duration(job, prepared.plan, prepared.host)
+    if as_json:
+        echo_json(_fields(prepared, findings, verdict, time))
+        return code
+    echo(f"{job.name}: {prepared.run} with {job.backend}")
+    for name, line in _lines(prepared, verdict, time).items():
+        echo(f"  {name:<11}{line}")
+    for warning in duration_warnings(job, time):
+        echo(f"  {'warning':<11}{warning}")
+    for note in prepared.plan.notes:
+        echo(f"  {'note':<11}{note}")
+    show_findings(findings)
+    if settings := prepared.plan.settings:
+        echo(f"  settings   {json.dumps(settings, indent=2)}")
+    return code
+
+
+def show_findings(findings: list[Finding]) -> None:
+    """Print what a backend found out."""
+    for finding in findings:
+        echo(f"  {finding.level:<11}{finding.what}")
+        if finding.fix:
+            echo(f"  {'fix:':<11}{make_runnable(finding.fix)}")
+
+
+def _lines(prepared: PreparedRun, verdict: MemoryFit, time: Duration) -> dict[str, str]:
+    job, plan, keep = prepared.job, prepared.plan, prepared.job.train.checkpoint
+    every = [f"every {keep.every_steps:,} steps"] if keep.every_steps else []
+    every += [f"every {keep.every_minutes:g} minutes"] if keep.every_minutes else []
+    kept = f"the last {keep.keep_last}" + (f" and the best {keep.keep_best}" if keep.keep_best else "")
+    several = "process" if plan.processes == 1 else "processes"
+    where = f"{plan.processes} {several} × {plan.rows} rows × {plan.accumulate} times"
+    tokens, model = _tokens(prepared), job.train.model.preset or job.model["model_type"]
+    return {
+        "model": f"{model}, {job.parameters:,} parameters, for {job.train.task}",
+        "data": f"{job.samples:,} rows of at most {_length(job):,} tokens" + (f", {tokens:,} tokens" if tokens else ""),
+        "run": f"{job.steps:,} steps of {job.train.batch:,} rows, {_epochs(job):,.2f} epochs",
+        "time": time.text,
+        "batch": f"{job.train.batch:,} rows = {where}",
+        "precision": job.train.precision,
+        "memory": verdict.text,
+        "saved": f"{', '.join([*every, 'at the end'])}; kept: {kept}",
+        "command": shlex.join(plan.argv),
+    }
+
+
+def _fields(prepared: PreparedRun, findings: list[Finding], verdict: MemoryFit, time: Duration) -> dict[str, Any]:
+    from jprep.train.planning.duration import duration_warnings
+
+    job, plan = prepared.job, prepared.plan
+    return {
+        "name": job.name,
+        "run": str(prepared.run),
+        "backend": job.backend,
+        "fingerprint": job.fingerprint,
+        "model": job.model,
+        "parameters": job.parameters,
+        "tokens": _tokens(prepared),
+        "samples": job.samples,
+        "steps": job.steps,
+        "epochs": _epochs(job),
+        "train": job.train,
+        "plan": plan,
+        "fits": verdict.fits,
+        "verdict": verdict.text,
+        "seconds": time.seconds,
+        "duration": time.text,
+        "warnings": duration_warnings(job, time),
+        "host": prepared.host,
+        "findings": findings,
+    }
+
+
+def _length(job: Job) -> int:
+    return job.train.labelled.length if job.train.data else job.train.length
+
+
+def _epochs(job: Job) -> float:
+    return job.steps * job.train.batch / job.samples
+
+
+def _tokens(prepared: PreparedRun) -> int:
+    """Tokens of the training split; 0 for labelled data."""
+    from jprep.dataset.manifest import TRAIN, read_dataset
+
+    if not prepared.job.dataset:
+        return 0
+    folder = Path(os.path.normpath(prepared.run.resolve() / prepared.job.dataset))  # the run need not be there yet
+    return sum(split.tokens for split in read_dataset(folder).splits if split.name == TRAIN)

@@ -1,0 +1,1 @@
+"""`jprep run`, `jprep recipes` and `jprep quickstart`."""

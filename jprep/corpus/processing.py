@@ -1,0 +1,134 @@
+"""The recipe's steps, put together: what happens to one document, and to the sentences of many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import Any
+
+import msgspec
+
+from jprep.corpus.document import SENTENCE, Document, Reject, Tally, sentences
+from jprep.corpus.step import Filter, Normalizer, Segmenter, Splitter, Step
+from jprep.errors import JprepError
+
+_EXCERPT = 80
+_BATCH = 1 << 16  # characters normalised at a time
+
+
+class DocumentProcessor:
+    """What a document passes alone: normalisers, splitter, filters.
+
+    Args:
+        normalizers: in order.
+        splitter: marks sentences.
+        filters: in order; the first that rejects a document names the reason.
+    """
+
+    def __init__(self, normalizers: Sequence[Normalizer], splitter: Splitter, filters: Sequence[Filter]) -> None:
+        self._normalizers, self._splitter, self._filters = normalizers, splitter, filters
+        self.tally: Tally = Tally()
+
+    def judge(self, items: Iterable[Document | Reject]) -> Iterator[Document | Reject]:
+        """Bring documents to their final text, sentences marked; or say why they go. The order stays."""
+        for batch in _batches(items):
+            self._normalize([item for item in batch if isinstance(item, Document)])
+            for item in batch:
+                yield (self._judge(item) or item) if isinstance(item, Document) else item
+
+    def _normalize(self, docs: list[Document]) -> None:
+        """Normalise many documents at once: a normaliser works line by line, and short calls cost most."""
+        ends = list(accumulate(doc.text.count("\n") + 1 for doc in docs))
+        lines = "\n".join(doc.text for doc in docs)
+        for normalizer in self._normalizers:
+            lines = normalizer.apply(lines)
+        split = lines.split("\n")
+        if ends and len(split) != ends[-1]:
+            names = ", ".join(normalizer.name for normalizer in self._normalizers)
+            raise JprepError("a normaliser changed the number of lines", where=names, fix="mend the plugin")
+        for doc, start, end in zip(docs, [0, *ends], ends, strict=False):
+            doc.text = self._without_blank(split[start:end])
+
+    def _judge(self, doc: Document) -> Reject | None:
+        if not doc.text:
+            return reject(doc, "normalizer", "empty")
+        doc.words = self._splitter.mark(doc.text)
+        for step in self._filters:
+            if refused := self._filter(step, doc):
+                return refused
+        return None
+
+    def _filter(self, step: Filter, doc: Document) -> Reject | None:
+        verdict = step.judge(doc)
+        name = f"filter.{step.name}"
+        if not verdict.keep:
+            return reject(doc, name, verdict.reason)
+        if verdict.lines:
+            drop_lines(doc, verdict.lines, name, self.tally)
+        return None if doc.text else reject(doc, name, verdict.reason)
+
+    def _without_blank(self, lines: list[str]) -> str:
+        kept = [line for line in lines if line and not line.isspace()]
+        if len(kept) < len(lines):
+            self.tally["lines.blank"] += len(lines) - len(kept)
+        return "\n".join(kept)
+
+
+def _batches(items: Iterable[Document | Reject]) -> Iterator[list[Document | Reject]]:
+    batch: list[Document | Reject] = []
+    size = 0
+    for item in items:
+        batch.append(item)
+        size += len(item.text) if isinstance(item, Document) else 0
+        if size >= _BATCH or len(batch) >= _BATCH:
+            yield batch
+            batch, size = [], 0
+    yield batch
+
+
+def reject(doc: Document, step: str, reason: str) -> Reject:
+    """The document as a reject, with its first characters."""
+    return Reject(doc.id, doc.title, step, reason, doc.text[:_EXCERPT])
+
+
+def drop_lines(doc: Document, lines: Sequence[int], name: str, tally: Tally) -> None:
+    """Take paragraphs out of a document's `text` and `words`, and count them."""
+    gone = set(lines)
+    for field in ("text", "words"):
+        kept = [line for number, line in enumerate(getattr(doc, field).split("\n")) if number not in gone]
+        if field == "text":
+            tally[f"{name}.characters_dropped"] += len(doc.text) - sum(map(len, kept)) - doc.text.count("\n")
+        setattr(doc, field, "\n".join(kept))
+    tally[f"{name}.lines_dropped"] += len(gone)
+
+
+def segment_documents(docs: Sequence[Document], segmenter: Segmenter) -> None:
+    """Segment all sentences of some documents; a sentence that occurs twice is segmented once."""
+    if not segmenter.marks:
+        return
+    unique = {sentence: sentence for doc in docs for sentence in sentences(doc.words)}
+    originals = list(unique)
+    unique.update(zip(originals, segmenter.segment(originals), strict=True))
+    for doc in docs:
+        doc.words = "\n".join(_marked(paragraph, unique) for paragraph in doc.words.split("\n"))
+
+
+def _marked(paragraph: str, words: dict[str, str]) -> str:
+    return SENTENCE.join(words.get(sentence, sentence) for sentence in paragraph.split(SENTENCE))
+
+
+def take_tally(kind: str, step: Step) -> Iterator[tuple[str, int]]:
+    """What a step counted since it was last asked, under its full name."""
+    for name, count in step.tally.items():
+        yield f"{kind}.{step.name}.{name}", count
+    step.tally.clear()
+
+
+def describe_step(step: Step) -> dict[str, Any]:
+    """A step as fingerprint and manifest hold it: version, whole config, provenance."""
+    return {
+        "name": step.name,
+        "version": step.version,
+        "config": {key: value for key, value in msgspec.to_builtins(step.config).items() if key not in step.local},
+        "provenance": step.provenance(),
+    }

@@ -1,0 +1,1 @@
+"""MediaWiki dumps: the XML export format, its pages, and the wikiextractor program."""

@@ -1,0 +1,93 @@
+"""The outside program wikiextractor, for those who want its output. It is AGPL: called, and never imported."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from jprep.corpus.document import Document, Reject
+from jprep.corpus.step import Shard
+from jprep.errors import ConfigError, InputError, MachineError
+from jprep.io.inputs.paths import is_local, size_of
+
+_PROGRAM = "wikiextractor"
+
+
+class _Line(msgspec.Struct):
+    """A line of its `--json` output."""
+
+    id: str
+    url: str = ""
+    title: str = ""
+    text: str = ""
+
+
+def shard(path: str) -> Shard:
+    """A whole file.
+
+    Raises:
+        ConfigError: it is none that the program could open.
+    """
+    if not is_local(path) or size_of(path) is None:
+        raise ConfigError("wikiextractor reads local files only", where=path, fix="fetch the dump first")
+    return Shard(path, 0, weight=size_of(path) or 0)
+
+
+def articles(path: str, namespaces: list[int], source: str) -> Iterator[Document | Reject]:
+    """Run the program on a local dump and read what it prints.
+
+    It drops redirects itself, and does not say how many.
+
+    Raises:
+        MachineError: the program is not installed.
+        InputError: it failed; with the last line that it wrote.
+    """
+    numbers = ",".join(map(str, namespaces))
+    options = ["--json", "-o", "-", "-q", "--no-templates", "--html-safe", "", "-ns", numbers]
+    command = [_program(), str(Path(path).absolute()), *options]  # absolute: a path may begin with a dash
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, stdin=subprocess.DEVNULL)
+        with process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                yield _document(_decoded(line, path), source)
+        if process.returncode:
+            errors.seek(0)
+            last = (errors.read().strip().splitlines() or ["it said nothing"])[-1]
+            fix = "use jprep's own extractor"
+            raise InputError(f"wikiextractor ended with code {process.returncode}: {last}", where=path, fix=fix)
+
+
+def _decoded(line: bytes, path: str) -> _Line:
+    try:
+        return msgspec.json.decode(line, type=_Line)
+    except msgspec.DecodeError as error:
+        what = f"wikiextractor wrote what is no JSON: {line[:80]!r}"
+        raise InputError(what, where=path, fix="use jprep's own extractor") from error
+
+
+def _document(line: _Line, source: str) -> Document | Reject:
+    identity, text = f"{source}:{line.id}", "\n".join(part for part in line.text.split("\n") if part.strip())
+    if not text:
+        return Reject(identity, line.title, "reader.wikipedia", "empty")
+    return Document(identity, source, line.title, line.url, text, meta={"page": line.id})
+
+
+@cache
+def program_version() -> str:
+    """What the program says of itself."""
+    answer = subprocess.run([_program(), "--version"], capture_output=True, text=True, check=False)
+    return (answer.stdout or answer.stderr).strip()
+
+
+def _program() -> str:
+    if found := shutil.which(_PROGRAM):
+        return found
+    fix = "pip install wikiextractor==3.1.0 in an environment of its own, or use extractor = 'jprep'"
+    raise MachineError("the program wikiextractor is not on PATH", where='extractor = "wikiextractor"', fix=fix)

@@ -1,0 +1,359 @@
+"""MediaWiki's XML export format, versions 0.3 to 0.11: its head, and its pages from any stretch of it.
+
+(Format: https://www.mediawiki.org/wiki/Help:Export#Export_format.) Text is escaped inside it, so that `<page>` is
+always the element: a stretch of a dump needs nothing of what came before to be read from its first `<page>` on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+from xml.parsers import expat
+
+import msgspec
+
+from jprep.errors import InputError, TruncatedError
+from jprep.io.inputs.limits import DOWNLOAD_AGAIN, MIB
+
+PAGE = b"<page>"
+_REVISION = b"<revision>"
+_ROOT = b"<mediawiki>"
+_HEAD_LIMIT = MIB
+_TAG_LIMIT = MIB  # bytes of one tag or comment: expat keeps it whole, and begins it anew with each piece
+_DEPTH_LIMIT = 100  # elements within one another; MediaWiki's are five
+
+
+class Page(msgspec.Struct):
+    """One page, with the newest of its revisions that the export holds.
+
+    Attributes:
+        namespace: its number, or None where the export does not tell it.
+        text: its source, or None where the revision was deleted.
+    """
+
+    title: str = ""
+    id: str = ""
+    namespace: int | None = None
+    redirect: str | None = None
+    revision: str = ""
+    timestamp: str = ""
+    model: str = "wikitext"
+    text: str | None = None
+
+
+class SiteInfo(msgspec.Struct, frozen=True):
+    """What the head of an export says.
+
+    Attributes:
+        version: the format's, e.g. `0.11`.
+        base: the main page's URL.
+        namespaces: namespace numbers by local name.
+    """
+
+    version: str
+    base: str
+    namespaces: dict[str, int]
+
+    @property
+    def prefixes(self) -> dict[str, int]:
+        """Namespace numbers by what begins a title, in lower case."""
+        return {name.lower(): number for name, number in self.namespaces.items() if name}
+
+
+def read_site_info(chunks: Iterator[bytes], path: str) -> tuple[SiteInfo, bytes]:
+    """Read an export up to its first page.
+
+    Returns:
+        what its head says, and all the bytes that were read for it.
+
+    Raises:
+        InputError: it is not a MediaWiki export, or it defines entities.
+    """
+    data = b""
+    for chunk in chunks:
+        data += chunk
+        if PAGE in data or len(data) > _HEAD_LIMIT:
+            break
+    if not data:
+        raise InputError("the file is empty", where=path, fix=DOWNLOAD_AGAIN)
+    head = data.partition(PAGE)[0]
+    if b"<mediawiki" not in head and PAGE not in data:
+        fix = "give a pages-articles or pages-meta-history dump, or a file from Special:Export"
+        raise InputError("this is not a MediaWiki export", where=path, fix=fix)
+    return _parse_head(head, path), data
+
+
+def _parse_head(head: bytes, path: str) -> SiteInfo:
+    names: dict[str, int] = {}
+    found = {"version": "", "base": ""}
+    text: list[str] = []
+    keys: list[str] = []
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        text.clear()
+        if name == "mediawiki":
+            found["version"] = attributes.get("version", "")
+        elif name == "namespace":
+            keys.append(attributes.get("key", "0"))
+
+    def end(name: str) -> None:
+        if name == "base":
+            found["base"] = "".join(text)
+        elif name == "namespace":
+            names["".join(text)] = _number(keys.pop(), path)
+
+    parser = _parser(path)
+    parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = start, end, text.append
+    try:
+        parser.Parse(head, False)
+    except expat.ExpatError as error:
+        raise _malformed(expat.ErrorString(error.code), path, 0) from error
+    return SiteInfo(found["version"], found["base"], names)
+
+
+class PageParser:
+    """Parses stretches of an export, fed in pieces that begin at a `<page>`.
+
+    Args:
+        path: for errors.
+        max_bytes: the largest revision that is sound.
+    """
+
+    def __init__(self, path: str, max_bytes: int) -> None:
+        self._path, self._max_bytes = path, max_bytes
+        self._fed = self._size = 0
+        self._done: list[Page] = []
+        self._page, self._revision = Page(), Page()
+        self._text: list[str] | None = None
+        self._open: list[str] = []
+        self._parser = _parser(path)
+        self._parser.StartElementHandler, self._parser.EndElementHandler = self._start, self._end
+        self.feed(_ROOT)
+
+    @property
+    def inside_page(self) -> bool:
+        """Whether a page was begun and not ended."""
+        return len(self._open) > 1
+
+    @property
+    def title(self) -> str:
+        """The title of the page that was begun last."""
+        return self._page.title
+
+    def feed(self, data: bytes) -> list[Page]:
+        """Parse some bytes; return the pages that they ended.
+
+        Raises:
+            InputError: malformed XML, invalid UTF-8, an unknown entity, or an endless tag or page.
+        """
+        try:
+            self._parser.Parse(data, False)
+        except expat.ExpatError as error:
+            raise self._malformed(expat.ErrorString(error.code), self._parser.ErrorByteIndex) from error
+        self._fed += len(data)
+        if self._fed - self._parser.CurrentByteIndex > _TAG_LIMIT:
+            raise self._malformed(f"a tag or comment is larger than {_TAG_LIMIT // MIB} MiB", self._fed)
+        self._size = self._size + len(data) if self._text is not None else 0
+        if self._size > self._max_bytes:
+            raise _too_large(self._max_bytes, self._path)
+        done, self._done = self._done, []
+        return done
+
+    def _malformed(self, what: str, at: int) -> InputError:
+        return _malformed(what, self._path, at - len(_ROOT))
+
+    def close(self) -> None:
+        """Let go of expat's parser: it holds megabytes, and it and this object hold each other."""
+        del self._parser
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        self._open.append(name)
+        if len(self._open) > _DEPTH_LIMIT:
+            raise self._malformed(f"elements are nested {len(self._open)} deep", self._parser.CurrentByteIndex)
+        if name == "page":
+            self._page = Page()
+        elif name == "revision":
+            self._revision = Page()
+        elif name == "redirect":
+            self._page.redirect = attributes.get("title", "")
+        elif name in _FIELDS and self._open[-2] in _PARENTS and not (name == "text" and "deleted" in attributes):
+            self._text, self._size = [], 0
+            self._parser.CharacterDataHandler = self._text.append
+
+    def _end(self, name: str) -> None:
+        self._open.pop()
+        if self._text is not None:
+            if name == "ns":
+                self._page.namespace = _number("".join(self._text), self._path)
+            elif name in _FIELDS:
+                owner = self._page if self._open[-1] == "page" else self._revision
+                setattr(owner, _FIELDS[name], "".join(self._text))
+            self._text = None
+            self._parser.CharacterDataHandler = None
+        elif name == "revision":
+            self._take_newer()
+        elif name == "page":
+            self._done.append(self._page)
+
+    def _take_newer(self) -> None:
+        """Of two revisions the later stands; exports are oldest first, most of the time."""
+        page, revision = self._page, self._revision
+        if revision.timestamp >= page.timestamp:
+            page.revision, page.timestamp = revision.id, revision.timestamp
+            page.model, page.text = revision.model, revision.text
+
+
+_FIELDS = {"title": "title", "id": "id", "ns": "namespace", "timestamp": "timestamp", "model": "model", "text": "text"}
+_PARENTS = ("page", "revision")
+
+
+def parse_pages(chunks: Iterator[tuple[bytes, bool]], path: str, max_bytes: int) -> Iterator[Page]:
+    """The pages that begin in a stretch of an export.
+
+    Args:
+        chunks: the stretch's bytes, each with True, and after them what follows in the file, each with False: the last
+            page may end there.
+        path: for errors.
+        max_bytes: the largest page that is sound.
+
+    Raises:
+        InputError: malformed XML, or a page larger than `max_bytes`.
+        TruncatedError: the last page has no end.
+    """
+    parser = PageParser(path, max_bytes)
+    with contextlib.closing(parser):
+        for chunk in _from_first_to_last(chunks):
+            yield from parser.feed(chunk)
+        if parser.inside_page:
+            where = f"{path}, in the page {parser.title!r}"
+            raise TruncatedError("the file ends in the middle of a page", where=where, fix=DOWNLOAD_AGAIN)
+
+
+def _from_first_to_last(chunks: Iterator[tuple[bytes, bool]]) -> Iterator[bytes]:
+    """From the stretch's first `<page>` to the first one that begins after it."""
+    held, begun, was_inside = b"", False, True
+    for chunk, inside in chunks:
+        data = held + chunk
+        if inside and not begun:
+            begun = PAGE in data
+            data = data[data.find(PAGE) :] if begun else data
+        if not inside:
+            if was_inside and held and len(data) < len(PAGE):
+                held = data  # too little to say whether a tag straddles the border
+                continue
+            # A tag that straddles the border began inside: its page is the stretch's last.
+            straddles = was_inside and bool(held) and data.startswith(PAGE)
+            begun, was_inside = begun or straddles, False
+            next_page = data.find(PAGE, int(straddles))
+            if next_page >= 0 or not begun:
+                yield from [data[:next_page]] * begun
+                return
+        whole = len(data) - _straddling(data)
+        held = data[whole:]
+        if begun:
+            yield data[:whole]
+    yield from [held] * begun
+
+
+def page_chunks(chunks: Iterator[bytes], size: int, max_bytes: int, path: str) -> Iterator[bytes]:
+    """Cut an export that is read from its beginning into pieces of about `size` bytes, at pages.
+
+    A page larger than that (a history) loses all but its first revision's head and its last revision. Time is linear in
+    the input.
+
+    Raises:
+        InputError: a page is larger than `max_bytes`.
+    """
+    held = _HeldPages()
+    for chunk in chunks:
+        held.add(chunk)
+        if held.size < size:
+            continue
+        if piece := held.take_whole_pages():
+            yield piece
+        elif held.drop_older_revisions() > max_bytes:
+            raise _too_large(max_bytes, path)
+    yield held.take_all()
+
+
+class _HeldPages:
+    """Bytes of an export that were read and not handed over; tags are searched in what was added, not in all of it."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._last_page = -1
+        self._first_revision = self._last_revision = -1
+
+    @property
+    def size(self) -> int:
+        return len(self._data)
+
+    def add(self, chunk: bytes) -> None:
+        seen = len(self._data)
+        self._data += chunk
+        self._look_from(seen)
+
+    def _look_from(self, seen: int) -> None:
+        """Note the tags that end after `seen`."""
+        self._last_page = max(self._last_page, self._data.rfind(PAGE, max(0, seen - len(PAGE) + 1)))
+        start = max(0, seen - len(_REVISION) + 1)
+        if self._first_revision < 0:
+            self._first_revision = self._data.find(_REVISION, start)
+        self._last_revision = max(self._last_revision, self._data.rfind(_REVISION, start))
+
+    def take_whole_pages(self) -> bytes:
+        """What stands before the last page that has begun; nothing if that is the first."""
+        if self._last_page <= 0:
+            return b""
+        piece = bytes(memoryview(self._data)[: self._last_page])
+        del self._data[: self._last_page]
+        self._last_page = self._first_revision = self._last_revision = -1
+        self._look_from(0)
+        return piece
+
+    def drop_older_revisions(self) -> int:
+        """Delete what lies between the first revision's tag and the last one's; the size of what stays."""
+        del self._data[self._first_revision : self._last_revision]
+        self._last_revision = self._first_revision
+        return len(self._data)
+
+    def take_all(self) -> bytes:
+        return bytes(self._data)
+
+
+def _straddling(data: bytes) -> int:
+    """How many bytes at the end could be the beginning of `<page>`."""
+    return next((n for n in range(len(PAGE) - 1, 0, -1) if data.endswith(PAGE[:n])), 0)
+
+
+def _too_large(max_bytes: int, path: str) -> InputError:
+    fix = "if it is sound, raise the reader's `max_page_mb`"
+    return InputError(f"a page is larger than {max_bytes // MIB} MiB", where=path, fix=fix)
+
+
+def _parser(path: str) -> Any:
+    parser = expat.ParserCreate("UTF-8")
+    parser.buffer_text = True
+    parser.buffer_size = 1 << 16
+    if hasattr(parser, "SetReparseDeferralEnabled"):  # newer ones put the end of what they are given off
+        parser.SetReparseDeferralEnabled(False)
+
+    def refuse(*_: object) -> None:
+        fix = "MediaWiki writes none: take the dump from a place you trust"
+        raise InputError("the XML has a document type declaration, which can hold an entity bomb", where=path, fix=fix)
+
+    parser.StartDoctypeDeclHandler = refuse
+    return parser
+
+
+def _number(text: str, path: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise InputError(f"a namespace's number is {text[:40]!r}", where=path, fix=DOWNLOAD_AGAIN) from error
+
+
+def _malformed(what: str, path: str, offset: int) -> InputError:
+    where = f"{path}, byte {offset:,} from where its reading began"
+    return InputError(f"malformed XML ({what})", where=where, fix=DOWNLOAD_AGAIN)

@@ -1,0 +1,1 @@
+"""Labelled data for the tasks `classify` and `regress`."""

@@ -1,0 +1,175 @@
+"""The first stage of packing: each part of the corpus for itself."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from jprep.corpus.api import Corpus
+from jprep.corpus.shard_reader import CorpusShard, read_batches, shard_of
+from jprep.dataset.indexed.bit_packing import BitPacker, Marks, unpack_marks
+from jprep.dataset.manifest import SENTENCE_START, SPLITS, TRAIN, VALIDATION, WORD_START
+from jprep.dataset.preprocessing.document_encoder import DocumentEncoder, EncodedDocuments
+from jprep.dataset.preprocessing.validation_split import ValidationSplit
+from jprep.engine.stage import Output, Result, Stage, Task
+from jprep.errors import InputError, JprepError
+from jprep.io.atomic import atomic_path, file_sha256
+from jprep.io.verified_files import verify_file
+from jprep.tokenizer.tokenizer import Tokenizer
+
+TOKENS, MARKS, LENGTHS = "tokens", "marks", "lengths"
+KINDS = (TOKENS, MARKS, LENGTHS)
+
+_LONGEST = (1 << 31) - 1  # tokens of a document: the index has 32 bits for them
+
+
+def task_id(number: int) -> str:
+    """What the task of a corpus's part is called."""
+    return f"{number:06d}"
+
+
+def count_name(split: str, what: str) -> str:
+    """The name under which a split's documents, tokens, bytes, words or sentences are counted."""
+    return f"{split}.{what}"
+
+
+class EncodeStage(Stage):
+    """Encodes a corpus's parts: a task makes tokens, marks and lengths of one part, for each split.
+
+    Args:
+        corpus: what is encoded.
+        tokenizer: the folder of the tokenizer.
+        splitting: which documents are for validation.
+        made_from: all that the output depends on.
+        folder: where outputs go, below the root, with a slash at its end.
+    """
+
+    name = "encoding"
+
+    def __init__(
+        self, corpus: Corpus, tokenizer: Path, splitting: ValidationSplit, made_from: dict[str, Any], folder: str
+    ) -> None:
+        self._corpus, self._tokenizer, self._splitting = corpus.folder, tokenizer, splitting
+        self._made_from, self._folder = made_from, folder
+        self._parts = [shard_of(corpus.folder, file, "words") for file in corpus.manifest.parts]
+
+    @cached_property
+    def _encoder(self) -> DocumentEncoder:
+        return DocumentEncoder(Tokenizer(self._tokenizer))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Another process loads its own tokenizer."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("_encoder", "_parts")}
+
+    def fields(self) -> dict[str, Any]:
+        """The dataset's own."""
+        return self._made_from
+
+    def total(self) -> int:
+        """Bytes of marked text."""
+        return sum(part.size for part in self._parts)
+
+    def tasks(self) -> Iterator[Task]:
+        """A task for each part."""
+        for number, part in enumerate(self._parts):
+            yield Task(task_id(number), part, part.size, part.sha256)
+
+    def run(self, task: Task, root: Path) -> Result:
+        """Encode one part."""
+        part: CorpusShard = task.payload
+        splits = {split: _Split(root, f"{self._folder}{split}/{task.id}") for split in SPLITS}
+        with contextlib.ExitStack() as stack:
+            columns = self._splitting.columns
+            for batch in read_batches(self._corpus, part, ["words", *columns]):
+                tokens = self._encode(batch, part)
+                rows = zip(*(batch[name].to_pylist() for name in columns), strict=True)
+                chosen = np.array([self._splitting.split_by(*row) == TRAIN for row in rows])
+                splits[TRAIN].add(_those(tokens, chosen), stack)
+                splits[VALIDATION].add(_those(tokens, ~chosen), stack)
+        outputs = [output for split in splits.values() for output in split.outputs()]
+        counts = {name: split.counts.items() for name, split in splits.items()}
+        return Result(outputs, {count_name(name, what): n for name, items in counts.items() for what, n in items})
+
+    def _encode(self, batch: Any, part: CorpusShard) -> EncodedDocuments:
+        import pyarrow as pa
+
+        where = str(self._corpus / part.path)
+        try:
+            tokens = self._encoder.encode(batch["words"].cast(pa.binary()).to_pylist())
+        except JprepError as error:
+            raise type(error)(error.what, where=where, fix=error.fix) from error
+        if tokens.lengths.max() > _LONGEST:
+            raise InputError("a document has more than 2**31 - 1 tokens", where=where, fix="reject it with a filter")
+        return tokens
+
+
+def _those(tokens: EncodedDocuments, chosen: npt.NDArray[np.bool_]) -> EncodedDocuments:
+    """Some of the documents."""
+    if chosen.all():
+        return tokens
+    kept = np.repeat(chosen, tokens.lengths)
+    return EncodedDocuments(tokens.tokens[kept], tokens.marks[kept], tokens.lengths[chosen], tokens.size[chosen])
+
+
+class _Split:
+    """What one part gives to one split; where it gives nothing there are no files.
+
+    Args:
+        root: the folder that outputs' paths are relative to.
+        path: of its files below it, without their suffixes.
+    """
+
+    def __init__(self, root: Path, path: str) -> None:
+        self._root, self._path = root, path
+        self._files: dict[str, Any] = {}
+        self._packer: BitPacker | None = None
+        self.counts: dict[str, int] = {}
+
+    def add(self, tokens: EncodedDocuments, stack: contextlib.ExitStack) -> None:
+        """Write some documents; the files are committed when the stack ends."""
+        if not len(tokens.lengths):
+            return
+        if self._packer is None:
+            self._packer = self._open(stack)
+        self._files[TOKENS].write(tokens.tokens.data)
+        self._files[LENGTHS].write(tokens.lengths.astype("<i4").data)
+        self._packer.add(tokens.marks)
+        self._count("documents", len(tokens.lengths))
+        self._count("tokens", len(tokens.tokens))
+        self._count("bytes", int(tokens.size.sum()))
+        self._count("words", int(np.count_nonzero(tokens.marks & WORD_START)))
+        self._count("sentences", int(np.count_nonzero(tokens.marks & SENTENCE_START)))
+
+    def _open(self, stack: contextlib.ExitStack) -> BitPacker:
+        for kind in KINDS:
+            temporary = stack.enter_context(atomic_path(self._root / f"{self._path}.{kind}"))
+            self._files[kind] = stack.enter_context(temporary.open("wb"))
+        packer = BitPacker(self._files[MARKS])
+        stack.callback(packer.end)
+        return packer
+
+    def _count(self, what: str, more: int) -> None:
+        self.counts[what] = self.counts.get(what, 0) + more
+
+    def outputs(self) -> list[Output]:
+        """Its files, committed."""
+        rows = {TOKENS: "tokens", MARKS: "tokens", LENGTHS: "documents"}
+        paths = {kind: f"{self._path}.{kind}" for kind in self._files}
+        return [Output(path, self.counts[rows[kind]], file_sha256(self._root / path)) for kind, path in paths.items()]
+
+
+def read_marks(root: Path, file: Output) -> Iterator[Marks]:
+    """The marks of a part's tokens, in blocks of bounded size.
+
+    Raises:
+        DamagedError: the file is not what was written.
+    """
+    data = np.memmap(verify_file(root / file.path, file.sha256), np.uint8, "r")
+    for start in range(0, file.rows, 1 << 22):
+        yield unpack_marks(data, start, min(start + (1 << 22), file.rows))

@@ -1,0 +1,213 @@
+"""From a split's tokens to samples: where each begins, and how long it is. `docs/sampling.md` has the rules.
+
+A sample is a run of neighbouring tokens. Runs of equal length are computed; the others are listed once in a file beside
+the split, which is mapped and not read.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from jprep.dataset.indexed.memory_map import release_pages
+from jprep.dataset.manifest import SENTENCE_START
+from jprep.io.atomic import atomic_path
+
+Packing = Literal["stream", "complete", "line"]
+Integers = npt.NDArray[np.int64]
+
+LENGTH_BITS = 20
+"""A listed sample is `start << 20 | length`: 8 bytes, for up to 2**43 tokens in samples of fewer than 2**20."""
+
+_log = logging.getLogger(__name__)
+
+_BLOCK = 1 << 20  # tokens looked at, and samples written, at a time
+
+
+class SplitTokens(Protocol):
+    """One split; `jprep.dataset.indexed.split.IndexedSplit` is one."""
+
+    tokens: npt.NDArray[Any]
+
+    def marks(self, start: int, stop: int) -> npt.NDArray[np.uint8]:
+        """The marks of tokens `start` to `stop`."""
+
+    def release(self) -> None:
+        """Let go of what was read."""
+
+
+class SeparatorIds(NamedTuple):
+    """The ids that end a document, and that stand between two paragraphs."""
+
+    end: int
+    newline: int
+
+
+class Samples(Protocol):
+    """All samples of a split."""
+
+    def __len__(self) -> int: ...
+
+    def spans(self, indices: Integers) -> tuple[Integers, Integers]:
+        """The first token and the number of tokens of some samples, each (rows,)."""
+
+
+class StreamSamples:
+    """Every `length` tokens are a sample; the last one has what is left.
+
+    Args:
+        tokens: all tokens of the split.
+        length: of a sample.
+    """
+
+    def __init__(self, tokens: int, length: int) -> None:
+        self._tokens, self._length = tokens, length
+
+    def __len__(self) -> int:
+        return -(-self._tokens // self._length)
+
+    def spans(self, indices: Integers) -> tuple[Integers, Integers]:
+        """The first token and the number of tokens of some samples, each (rows,)."""
+        starts = indices * self._length
+        return starts, np.minimum(self._length, self._tokens - starts)
+
+
+class SampleIndex:
+    """Samples that a file lists. It can be pickled.
+
+    Args:
+        path: written by `listed`.
+
+    Raises:
+        ValueError: it is no such file, or damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._entries = _checked(np.asarray(np.memmap(path, "<i8", "r")))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SampleIndex, (self._path,)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def spans(self, indices: Integers) -> tuple[Integers, Integers]:
+        """The first token and the number of tokens of some samples, each (rows,)."""
+        entries = self._entries[indices]
+        release_pages(self._entries)
+        return entries >> LENGTH_BITS, entries & ((1 << LENGTH_BITS) - 1)
+
+
+def _checked(entries: Integers) -> Integers:
+    """Return the samples of a list. It ends in their number and their hash; those of jprep 0.1 in their number alone.
+
+    Raises:
+        ValueError: it does not.
+    """
+    if len(entries) > 1 and entries[-2] == len(entries) - 2:
+        found = xxhash.xxh3_64_digest(entries[:-1].data)
+        release_pages(entries)
+        if found == entries[-1].tobytes():
+            return entries[:-2]
+    elif len(entries) and entries[-1] == len(entries) - 1:
+        return entries[:-1]
+    raise ValueError("the list of samples is damaged")
+
+
+def open_sample_index(
+    path: Path, split: SplitTokens, packing: Packing, length: int, separators: SeparatorIds
+) -> SampleIndex:
+    """Open the list of a split's samples; make it where it is missing or damaged.
+
+    Args:
+        path: where the list is, or will be; the name has to say all that the list depends on.
+        split: its tokens.
+        packing: `complete` or `line`.
+        length: most tokens of a sample.
+        separators: the ids between paragraphs and documents.
+
+    Raises:
+        MachineError: the disk is full or not writable.
+    """
+    try:
+        return SampleIndex(path)
+    except (OSError, ValueError) as error:
+        if not isinstance(error, FileNotFoundError):
+            _log.warning("%s is damaged: it is written again", path)
+        found = _complete(split, length) if packing == "complete" else _lines(split, length, separators)
+        with atomic_path(path) as temporary, temporary.open("wb") as file:
+            _write(file, found)
+        return SampleIndex(path)
+
+
+def _write(file: BinaryIO, found: Iterator[Integers]) -> None:
+    """Write samples in blocks, and at the end how many there are, and the XXH3 of all before."""
+    count, digest = 0, xxhash.xxh3_64()
+    for entries in chain(found, (None,)):
+        data = np.array([count], "<i8") if entries is None else entries.astype("<i8")
+        file.write(data.data)
+        digest.update(data.data)
+        count += len(data)
+    file.write(digest.digest())
+
+
+def _complete(split: SplitTokens, length: int) -> Iterator[Integers]:
+    """Whole sentences, as many as go into a sample; one that is longer is cut."""
+    total = len(split.tokens)
+    start, ahead = 0, [0]
+    for block in range(0, total, _BLOCK):
+        stop = min(block + _BLOCK, total)
+        found = (split.marks(block, stop) & SENTENCE_START).nonzero()[0] + block
+        split.release()
+        ahead = ahead[bisect_right(ahead, start) :] + found.tolist()
+        cuts = [start, *_cuts(start, ahead, length, stop)]
+        if stop == total and start < total:
+            cuts.append(total)
+        yield _entries(np.array(cuts[:-1], np.int64), np.diff(cuts))
+        start = cuts[-1]
+
+
+def _cuts(start: int, sentences: list[int], length: int, stop: int) -> Iterator[int]:
+    """Where samples end, as far as the sentences before `stop` decide it."""
+    place = 0
+    while start + length < stop:
+        place = bisect_right(sentences, start + length, place)
+        last = sentences[place - 1] if place else 0
+        start = last if last > start else start + length
+        yield start
+
+
+def _lines(split: SplitTokens, length: int, separators: SeparatorIds) -> Iterator[Integers]:
+    """Paragraphs without what separates them; one that is longer is cut."""
+    start, total = 0, len(split.tokens)
+    for block in range(0, total, _BLOCK):
+        tokens = np.asarray(split.tokens[block : block + _BLOCK])
+        ends = ((tokens == separators.end) | (tokens == separators.newline)).nonzero()[0] + block
+        if block + _BLOCK >= total and (not len(ends) or ends[-1] < total - 1):
+            ends = np.append(ends, total)
+        split.release()
+        if len(ends):
+            starts = np.concatenate([[start], ends[:-1] + 1])
+            yield _pieces(starts, ends - starts, length)
+            start = int(ends[-1]) + 1
+
+
+def _pieces(starts: Integers, sizes: Integers, length: int) -> Integers:
+    """Cut runs into pieces of at most `length` tokens; empty runs make none."""
+    counts = -(-sizes // length)
+    run = np.repeat(np.arange(len(starts)), counts)
+    skipped = (np.arange(len(run)) - (np.cumsum(counts) - counts)[run]) * length
+    return _entries(starts[run] + skipped, np.minimum(sizes[run] - skipped, length))
+
+
+def _entries(starts: Integers, lengths: Integers) -> Integers:
+    return starts << LENGTH_BITS | lengths

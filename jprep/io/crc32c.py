@@ -1,0 +1,106 @@
+"""CRC-32C (Castagnoli) of many records at once, in numpy: some hundred MB/s, and no further dependency."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+UInt32Array = npt.NDArray[np.uint32]
+Bytes = npt.NDArray[np.uint8]
+
+_POLYNOMIAL = 0x82F63B78  # reflected
+_CELL = 32  # bytes that are taken two at a time, all cells side by side
+_CELL_BITS = 5
+_ONES = np.uint32(0xFFFFFFFF)
+
+
+def crc32c(data: bytes, edges: npt.ArrayLike) -> UInt32Array:
+    """The CRC-32C of each of several records that lie one after another.
+
+    The checksum is linear over GF(2). So cells of bytes are summed side by side, cells are joined to pairs, pairs to
+    fours and so on, and what stands before any edge is put together from the largest of these.
+
+    Args:
+        data: the records.
+        edges: where each begins, and where the last one ends; ascending.
+
+    Returns:
+        one checksum a record, shape (records,).
+    """
+    places = np.asarray(edges, np.int64)
+    before = _before(np.frombuffer(data, np.uint8), places)
+    return before[1:] ^ _shift(before[:-1] ^ _ONES, np.diff(places)) ^ _ONES
+
+
+def mask_checksums(checksums: UInt32Array) -> UInt32Array:
+    """The checksums as TFRecord stores them."""
+    return ((checksums >> np.uint32(15)) | (checksums << np.uint32(17))) + np.uint32(0xA282EAD8)
+
+
+def _before(data: Bytes, places: npt.NDArray[np.int64]) -> UInt32Array:
+    """The plain remainder of all bytes before each place, begun with 0."""
+    levels = _levels(data)
+    state, at = np.zeros(len(places), np.uint32), np.zeros(len(places), np.int64)
+    for level in reversed(range(len(levels))):  # from the largest joined cells to the smallest
+        bit = _CELL_BITS + level
+        taken = np.flatnonzero(places >> bit & 1)
+        state[taken] = _apply(_zeros(bit), state[taken]) ^ levels[level][at[taken] >> bit]
+        at[taken] += 1 << bit
+    for _ in range(_CELL - 1):
+        taken = np.flatnonzero(at < places)
+        state[taken] = _apply(_zeros(0), state[taken] ^ data[at[taken]])
+        at[taken] += 1
+    return state
+
+
+def _levels(data: Bytes) -> list[UInt32Array]:
+    """The remainders of all aligned stretches of 32, 64, 128 … bytes that lie wholly in the data."""
+    whole = len(data) // _CELL
+    pairs = np.ascontiguousarray(data[: whole * _CELL].view("<u2").reshape(whole, _CELL // 2).T)
+    table, cells = _by_two(), np.zeros(whole, np.uint32)
+    for pair in pairs:
+        cells = table[(cells & np.uint32(0xFFFF)) ^ pair] ^ (cells >> np.uint32(16))
+    levels = [cells]
+    while len(cells) > 1:
+        joined = len(cells) // 2 * 2
+        cells = _apply(_zeros(_CELL_BITS + len(levels) - 1), cells[0:joined:2]) ^ cells[1:joined:2]
+        levels.append(cells)
+    return levels
+
+
+def _shift(state: UInt32Array, lengths: npt.NDArray[np.int64]) -> UInt32Array:
+    """Each state after so many bytes of zero."""
+    state = state.copy()
+    for bit in range(int(lengths.max(initial=0)).bit_length()):
+        taken = np.flatnonzero(lengths >> bit & 1)
+        state[taken] = _apply(_zeros(bit), state[taken])
+    return state
+
+
+def _apply(table: UInt32Array, state: UInt32Array) -> UInt32Array:
+    """A linear map of states, given by its values on each of their four bytes; shape of `table` (4, 256)."""
+    byte = np.ascontiguousarray(state, "<u4").view(np.uint8).reshape(-1, 4)
+    mapped: UInt32Array = table[0][byte[:, 0]] ^ table[1][byte[:, 1]] ^ table[2][byte[:, 2]] ^ table[3][byte[:, 3]]
+    return mapped
+
+
+@cache
+def _zeros(bit: int) -> UInt32Array:
+    """What 2 ** bit bytes of zero do to a state, for `_apply`."""
+    if bit:
+        half = _zeros(bit - 1)
+        return _apply(half, half.reshape(-1)).reshape(4, 256)
+    table = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        table = (table >> np.uint32(1)) ^ (np.uint32(_POLYNOMIAL) * (table & np.uint32(1)))
+    higher = [np.arange(256, dtype=np.uint32) << np.uint32(8 * byte) for byte in range(3)]
+    return np.stack([table, *higher])
+
+
+@cache
+def _by_two() -> UInt32Array:
+    """What two bytes of zero do to the lower half of a state."""
+    once = _apply(_zeros(0), np.arange(1 << 16, dtype=np.uint32))
+    return _apply(_zeros(0), once)

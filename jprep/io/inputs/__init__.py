@@ -1,0 +1,1 @@
+"""Inputs at any path or URI, in any compression, read in bounded memory."""

@@ -1,0 +1,158 @@
+"""Random access into bzip2: a file is cut at its blocks, without being decompressed first.
+
+A bzip2 stream is a header, blocks of up to 900 kB that decode independently, and a footer; blocks begin at any bit.
+Each begins with the 48 bits 0x314159265359 and each footer with 0x177245385090. One block, moved to a byte boundary and
+given a header and a footer of its own, is a whole bzip2 file: so it is decoded by whatever library is fastest, which
+checks the block's CRC. (Format: https://en.wikipedia.org/wiki/Bzip2#File_format.)
+"""
+
+from __future__ import annotations
+
+import bz2
+import io
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple
+
+from jprep.errors import InputError, TruncatedError
+from jprep.io.inputs import codecs
+from jprep.io.inputs.limits import DOWNLOAD_AGAIN
+
+_indexed = codecs.indexed_bzip2  # some 1.3 times the bz2 module's pace
+_BLOCK, _FOOTER = 0x314159265359, 0x177245385090
+_BITS = 48
+_HEADER = 32  # bits of "BZh9"
+_PIECE = 1 << 20  # bytes searched at a time
+_LONGEST = 8 << 20  # bits, 1 MiB, of a compressed block: 900 kB that do not compress take 904 kB
+_OVERLAP = 15  # bytes that hold a magic and its check bits wherever they begin
+
+
+def _needles(magic: int) -> list[tuple[int, bytes]]:
+    """For each of the eight ways that the magic can lie across bytes: the bits before it, and its five whole bytes."""
+    return [(shift, (magic << 8 - shift).to_bytes(7, "big")[1:6]) for shift in range(8)]
+
+
+_NEEDLES = [(magic, shift, needle) for magic in (_BLOCK, _FOOTER) for shift, needle in _needles(magic)]
+
+
+def find_magics(file: BinaryIO, start: int = 0) -> Iterator[tuple[int, bool]]:
+    """The bit offset of each block and footer from byte `start` on, in order; True for a block.
+
+    Between two results the caller may move the file's position.
+    """
+    base, held = start, b""
+    while True:
+        file.seek(base + len(held))
+        piece = file.read(_PIECE)
+        data = held + piece
+        # What begins in the last bytes is found next time, when all of it and its check bits are here.
+        limit = len(data) - _OVERLAP if len(piece) == _PIECE else len(data)
+        yield from _magics_in(data, base, limit)
+        if limit == len(data):
+            return
+        base, held = base + limit, data[limit:]
+
+
+def _magics_in(data: bytes, base: int, limit: int) -> list[tuple[int, bool]]:
+    found = []
+    for magic, shift, needle in _NEEDLES:
+        place = data.find(needle, 1)
+        while place != -1:
+            bit = (place - 1) * 8 + shift
+            if bit < limit * 8 and _is_magic(data, bit, magic):
+                found.append((base * 8 + bit, magic == _BLOCK))
+            place = data.find(needle, place + 1)
+    return sorted(found)
+
+
+def _is_magic(data: bytes, bit: int, magic: int) -> bool:
+    """All 48 bits; and for a block an origin pointer that can be, so that chance finds one in 10⁵ files, not in 10³."""
+    byte, shift = divmod(bit, 8)
+    window = data[byte : byte + _OVERLAP]
+    bits = len(window) * 8 - shift
+    value = int.from_bytes(window, "big") & (1 << bits) - 1
+    if bits < _BITS or value >> bits - _BITS != magic:
+        return False
+    after_pointer = bits - _BITS - 32 - 1 - 24  # the magic, the CRC, one bit, the pointer
+    return magic == _FOOTER or after_pointer < 0 or (value >> after_pointer & 0xFFFFFF) < 900_000
+
+
+class Bzip2Block(NamedTuple):
+    """One block: the bits at which it begins and ends, and its decompressed bytes."""
+
+    begin: int
+    end: int
+    data: bytes
+
+
+def read_blocks(file: BinaryIO, start_bit: int, path: str) -> Iterator[Bzip2Block]:
+    """Each block from the one at `start_bit` on.
+
+    Raises:
+        TruncatedError: the file ends inside a stream.
+        InputError: a block's checksum is wrong, or there is something between streams.
+    """
+    begun, due = -1, start_bit or _HEADER
+    for bit, is_block in find_magics(file, start_bit // 8):
+        if bit < start_bit:
+            continue
+        if begun >= 0:
+            yield Bzip2Block(begun, bit, _decode(file, begun, bit, path))
+        elif bit != due:  # a magic was damaged: its block must not be passed over
+            raise _damaged("a stream does not begin where it should", path, due // 8)
+        begun, due = bit if is_block else -1, _after_footer(bit)
+    if begun >= 0:
+        raise _cut_off(path, begun // 8)
+    _check_rest(file, (due - _HEADER) // 8, path)
+
+
+def _after_footer(bit: int) -> int:
+    """Where the next stream's first block or footer begins: streams are padded to whole bytes."""
+    return (bit + _BITS + 32 + 7) // 8 * 8 + _HEADER
+
+
+def _check_rest(file: BinaryIO, end: int, path: str) -> None:
+    """Nothing may follow the last stream but zeros."""
+    if file.seek(0, io.SEEK_END) < end:
+        raise _cut_off(path, end)
+    file.seek(end)
+    while rest := file.read(_PIECE):
+        if b"BZh".startswith(rest[:3]):
+            raise _cut_off(path, end)
+        if rest.strip(b"\0"):
+            raise _damaged("other data follows it", path, end)
+
+
+def _cut_off(path: str, byte: int) -> TruncatedError:
+    where = f"{path}, in the block at compressed byte {byte:,}"
+    return TruncatedError("the bzip2 file is cut off", where=where, fix=DOWNLOAD_AGAIN)
+
+
+def _damaged(detail: object, path: str, byte: int) -> InputError:
+    where = f"{path}, in the block at compressed byte {byte:,}"
+    return InputError(f"the bzip2 file is damaged ({detail})", where=where, fix=DOWNLOAD_AGAIN)
+
+
+def _decode(file: BinaryIO, begin: int, end: int, path: str) -> bytes:
+    """Give the bits from `begin` to `end` a header and a footer, and decompress them."""
+    first, last = begin // 8, (end + 7) // 8
+    length = end - begin
+    if length > _LONGEST:  # the magics between were damaged, or it is no bzip2: it must not be read whole
+        raise _damaged("a block is longer than blocks can be", path, first)
+    file.seek(first)
+    block = int.from_bytes(file.read(last - first), "big") >> last * 8 - end & (1 << length) - 1
+    crc = block >> length - _BITS - 32 & 0xFFFFFFFF
+    padding = -(length + _BITS + 32) % 8
+    stream = ((block << _BITS | _FOOTER) << 32 | crc) << padding
+    try:
+        return _decompress(b"BZh9" + stream.to_bytes((length + _BITS + 32 + padding) // 8, "big"))
+    except (OSError, ValueError, RuntimeError, EOFError) as error:
+        raise _damaged(error, path, first) from error
+
+
+def _decompress(stream: bytes) -> bytes:
+    if _indexed is None:
+        return bz2.decompress(stream)
+    # The library never lets go of the file that it was given; closed, that one holds no bytes any more.
+    with io.BytesIO(stream) as source, _indexed.IndexedBzip2File(source, parallelization=1) as file:
+        data: bytes = file.read()
+    return data

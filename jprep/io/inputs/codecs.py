@@ -1,0 +1,108 @@
+"""One face for gzip, bzip2, xz and Zstandard: output in bounded pieces, ends of streams seen and not guessed."""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import zlib
+from collections.abc import Callable
+from typing import Protocol
+
+import zstandard
+
+try:
+    import indexed_bzip2 as indexed_bzip2
+except ImportError:  # it has no wheel everywhere; the standard library's module gives the same bytes, more slowly
+    indexed_bzip2 = None
+
+MAGIC_BYTES = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
+HEAD_BYTES = 6
+"""Bytes that tell a compression by its magic."""
+
+DECODER_ERRORS = (zlib.error, lzma.LZMAError, zstandard.ZstdError, OSError, EOFError, ValueError)
+"""What the decompressors raise on corrupt data (`bz2` raises a bare OSError)."""
+
+_ZSTD_PIECE = 2048
+# A block of three bytes and a symbol can stand for 128 KiB, so this piece expands to 64 MiB at most.
+
+
+class Decoder(Protocol):
+    """A decompressor of one stream (gzip member, bzip2 or xz stream, Zstandard frame)."""
+
+    @property
+    def eof(self) -> bool:
+        """Whether the stream's end, with its checksum, was seen."""
+
+    @property
+    def needs_input(self) -> bool:
+        """Whether more output needs more input."""
+
+    @property
+    def unused_data(self) -> bytes:
+        """What follows the end of the stream."""
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        """Decompress, to about `max_length` bytes."""
+
+
+class _Gzip:
+    def __init__(self) -> None:
+        self._zlib = zlib.decompressobj(16 + zlib.MAX_WBITS)
+
+    @property
+    def eof(self) -> bool:
+        return self._zlib.eof
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._zlib.unconsumed_tail
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._zlib.unused_data
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        return self._zlib.decompress(self._zlib.unconsumed_tail + data, max_length)
+
+
+class _Zstd:
+    def __init__(self) -> None:
+        self._frame = zstandard.ZstdDecompressor().decompressobj()
+        self._pending = b""
+
+    @property
+    def eof(self) -> bool:
+        return self._frame.eof
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._pending
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._frame.unused_data + self._pending
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        # The library has no bound of its own on output: small pieces of input bound it.
+        self._pending += data
+        parts, size = [], 0
+        while self._pending and size < max_length and not self._frame.eof:
+            piece, self._pending = self._pending[:_ZSTD_PIECE], self._pending[_ZSTD_PIECE:]
+            parts.append(self._frame.decompress(piece))
+            size += len(parts[-1])
+        return b"".join(parts)
+
+
+DECODERS: dict[str, Callable[[], Decoder]] = {
+    "gzip": _Gzip,
+    "bzip2": bz2.BZ2Decompressor,
+    "xz": lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ),
+    "zstd": _Zstd,
+}
+
+
+def detect_compression(head: bytes) -> str:
+    """The compression that a file's first bytes tell: "", "gzip", "bzip2", "xz" or "zstd"."""
+    if head[1:4] == b"\x2a\x4d\x18" and head[0] & 0xF0 == 0x50:  # a skippable frame, as pzstd writes first
+        return "zstd"
+    return next((name for magic, name in MAGIC_BYTES.items() if head.startswith(magic)), "")

@@ -1,0 +1,97 @@
+"""Random bits that are computed and not drawn: a hash of a key and a counter, in 64-bit integers.
+
+`docs/sampling.md` has the formulas and test vectors. Nothing here may change: every batch, mask and initial weight
+depends on it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+UInt64Array = npt.NDArray[np.uint64]
+"""64-bit words; sums and products are modulo 2**64."""
+
+GOLDEN = 0x9E3779B97F4A7C15
+FIRST, SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+TEXT = 1 << 63
+"""Added to the length of a part that is text, so that no integer is taken for one."""
+
+_GOLDEN, _FIRST, _SECOND = (np.uint64(constant) for constant in (GOLDEN, FIRST, SECOND))
+_S27, _S30, _S31, _S32 = (np.uint64(shift) for shift in (27, 30, 31, 32))
+_LOW = np.uint64(0xFFFFFFFF)
+_BLOCK = 1 << 15  # words that stay in a core's cache while some twenty operations pass over them
+
+
+def key(*parts: int | str | npt.NDArray[np.int64] | UInt64Array) -> UInt64Array:
+    """Make a key of a tuple, e.g. `key(seed, split, epoch, index, "mask")`.
+
+    Args:
+        parts: integers from 0 to below 2**63, texts, or arrays of such integers, which are broadcast.
+
+    Returns:
+        One key for each element, as an array of at least one dimension: (1,) where no part is an array.
+
+    Raises:
+        ValueError: an integer that is out of range.
+    """
+    state: UInt64Array = np.full(1, len(parts), np.uint64)
+    for part in parts:
+        for word in _words(part):
+            state = mix((state + _GOLDEN) ^ word)
+    return state
+
+
+def mix(words: UInt64Array) -> UInt64Array:
+    """Scramble each word; a bijection, of arrays of at least one dimension."""
+    words = words ^ (words >> _S30)
+    words *= _FIRST
+    words ^= words >> _S27
+    words *= _SECOND
+    words ^= words >> _S31
+    return words
+
+
+def bits(keys: UInt64Array, counters: UInt64Array) -> UInt64Array:
+    """64 random bits for each key and counter; the two are broadcast.
+
+    Args:
+        keys: from `key`.
+        counters: uint64, which of the key's words are asked for.
+    """
+    first = counters * _GOLDEN + keys
+    if first.ndim < 2 or first.size <= _BLOCK:
+        return mix(mix(first) ^ keys)
+    keys = np.broadcast_to(keys, first.shape)
+    rows = max(1, _BLOCK * len(first) // first.size)
+    for row in range(0, len(first), rows):
+        first[row : row + rows] = mix(mix(first[row : row + rows]) ^ keys[row : row + rows])
+    return first
+
+
+def below(limit: int | UInt64Array, words: UInt64Array) -> UInt64Array:
+    """Map each word to an integer from 0 to below the limit: `word * limit // 2**64`, exactly.
+
+    Args:
+        limit: at least 1, at most 2**32; one for all words or one for each.
+        words: random bits.
+    """
+    factor = np.uint64(limit) if isinstance(limit, int) else limit
+    high = (words >> _S32) * factor
+    high += ((words & _LOW) * factor) >> _S32
+    high >>= _S32
+    return high
+
+
+def _words(part: int | str | npt.NDArray[np.int64] | UInt64Array) -> list[UInt64Array]:
+    if isinstance(part, str):
+        data = part.encode()
+        padded = np.frombuffer(data + bytes(-len(data) % 8), "<u8").astype(np.uint64)
+        return [np.full(1, TEXT + len(data), np.uint64), *padded.reshape(-1, 1)]
+    if isinstance(part, np.ndarray):
+        if len(part) and (part.min() < 0 or part.max() >= TEXT):
+            raise ValueError("a key's integers are from 0 to below 2**63")
+        return [part.astype(np.uint64)]
+    if not 0 <= part < TEXT:
+        raise ValueError(f"a key's integers are from 0 to below 2**63, not {part}")
+    return [np.full(1, part, np.uint64)]

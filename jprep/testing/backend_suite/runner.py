@@ -1,0 +1,191 @@
+"""Runs of the suite: each is made once, by a real worker under the real supervisor, and looked at by many tests."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from jprep.testing.backend_suite.cases import Case, case_of
+from jprep.testing.backend_suite.data import write_suite_dataset, write_suite_rows, write_suite_tokenizer
+from jprep.train.launcher.environments import worker_python
+from jprep.train.launcher.launch import PreparedRun, create_run, load_backend, prepare_run
+from jprep.train.launcher.supervisor import supervise
+from jprep.train.run.directory import CHECKPOINTS, checkpoints_of, read_job
+from jprep.train.run.events import Event, EventKind, metric_curve, read_events
+
+Section = dict[str, Any]
+
+
+class FinishedRun(NamedTuple):
+    """What became of a run.
+
+    Attributes:
+        run: its directory.
+        code: the supervisor's exit code.
+        said: what the user was told.
+    """
+
+    run: Path
+    code: int
+    said: str
+
+    def events(self) -> list[Event]:
+        """All that happened."""
+        return read_events(self.run)
+
+    def losses(self, kind: EventKind = "log") -> dict[int, float]:
+        """Step → loss."""
+        return dict(zip(*metric_curve(self.events(), kind), strict=True))
+
+    def checkpoint(self) -> Path:
+        """The newest one.
+
+        Raises:
+            AssertionError: there is none.
+        """
+        found = checkpoints_of(self.run, read_job(self.run)).committed()
+        assert found, f"{self.run} has no checkpoint; the run said: {self.said}"
+        return found[-1].folder
+
+
+class SuiteRunner:
+    """Makes runs of one backend, two at a time where they are asked for ahead.
+
+    Args:
+        folder: where they go.
+        name: the backend's.
+        options: its own options, for all runs.
+    """
+
+    def __init__(self, folder: Path, name: str, options: Mapping[str, Any]) -> None:
+        self.name, self._folder, self._options = name, folder, dict(options)
+        self._material: dict[tuple[str, str], Any] = {}
+        self._begun: dict[str, Future[Any]] = {}
+        self._lock, self._pool = threading.Lock(), ThreadPoolExecutor(2)
+
+    def prepare(self, name: str, options: Mapping[str, Any] = {}, **changes: Any) -> PreparedRun:
+        """Make a case's run directory; `changes` of its section, `options` on top of those of all runs.
+
+        Raises:
+            ConfigError: the backend refuses the options, or has no plan.
+        """
+        return self._prepared(name, self._place(name), self.name, self._options | dict(options), changes)
+
+    def taken_over(self, name: str, other: str, step: int) -> FinishedRun:
+        """A case that another backend has begun and this one brings to its end.
+
+        Args:
+            name: the case.
+            other: the other backend.
+            step: of the checkpoint that is handed on.
+        """
+        run = self._place(name)
+        begun = self._prepared(name, run, other, {"device": "cpu"}, {"max_restarts": 0})
+        self.train(begun, JPREP_FAILPOINT="run.committed@2")
+        assert [one.step for one in checkpoints_of(run, read_job(run)).committed()] == [step]
+        return self.train(self._prepared(name, run, self.name, self._options, {}))
+
+    def _prepared(self, name: str, run: Path, backend: str, options: Section, changes: Section) -> PreparedRun:
+        chosen = case_of(name)
+        section = chosen.section | self._data(chosen) | changes | {"backend": {backend: options}}
+        tokenizer = self._laid_out("tokenizer", chosen.special, write_suite_tokenizer)
+        dataset = None if "data" in section else self._laid_out("dataset", chosen.special, write_suite_dataset)
+        prepared = prepare_run(section, name, backend, run, tokenizer, dataset)
+        create_run(prepared)
+        return prepared
+
+    def train(self, prepared: PreparedRun, **env: str) -> FinishedRun:
+        """Train it under the supervisor, with variables of the worker's."""
+        said: list[str] = []
+        plan = msgspec.structs.replace(prepared.plan, env=prepared.plan.env | env)
+        code = supervise(prepared.run, plan, say=said.append, backoff=0.01)
+        return FinishedRun(prepared.run, code, "\n".join(said))
+
+    def ahead(self, name: str) -> None:
+        """Begin to train a case that will be asked for."""
+        self._training(name, {}, {})
+
+    def trained(self, name: str, options: Mapping[str, Any] = {}, **changes: Any) -> FinishedRun:
+        """A case, trained to its end.
+
+        Raises:
+            AssertionError: it did not end well.
+        """
+        found = self._training(name, options, changes).result()
+        assert found.code == 0, f"training {name} ended with {found.code}: {found.said}"
+        return found
+
+    def exported(self, trained: FinishedRun) -> Path:
+        """The weights of its newest checkpoint, exported by the worker.
+
+        Raises:
+            AssertionError: the worker did not do it.
+        """
+        found: Path = self._once(f"export {trained.run}", lambda: self._export(trained)).result()
+        return found
+
+    def _training(self, name: str, options: Mapping[str, Any], changes: Section) -> Future[FinishedRun]:
+        key = msgspec.json.encode([name, options, changes], order="deterministic").decode()
+        return self._once(key, lambda: self.train(self.prepare(name, options, **changes)))
+
+    def _once(self, key: str, make: Callable[[], Any]) -> Future[Any]:
+        with self._lock:
+            if key not in self._begun:
+                self._begun[key] = self._pool.submit(make)
+            return self._begun[key]
+
+    def _place(self, name: str) -> Path:
+        """A path that nothing is at yet."""
+        return Path(tempfile.mkdtemp(dir=self._folder)) / name
+
+    def _export(self, trained: FinishedRun) -> Path:
+        folder = self._place("export")
+        folder.mkdir()
+        half = load_backend(self.name)
+        command = [str(worker_python(half)), "-m", f"{half.module}.worker", "export"]
+        done = subprocess.run(
+            [*command, str(trained.run), str(trained.checkpoint()), str(folder)],
+            capture_output=True,
+            text=True,
+            errors="replace",
+        )
+        path = folder / "model.safetensors"
+        assert done.returncode == 0, f"`worker export` ended with {done.returncode}: {done.stderr}"
+        assert path.exists(), f"`worker export` wrote no {path.name}"
+        return path
+
+    def _data(self, chosen: Case) -> Section:
+        task = chosen.section["task"]
+        return {} if task in ("clm", "mlm") else self._laid_out("rows", task, write_suite_rows)
+
+    def _laid_out(self, kind: str, of: str, lay_out: Callable[[Path, str], Any]) -> Any:
+        """Material that runs share."""
+        with self._lock:
+            if (kind, of) not in self._material:
+                self._material[kind, of] = lay_out(self._place(kind), of)
+            return self._material[kind, of]
+
+
+def wait_until(condition: Callable[[], Any], seconds: float, what: str) -> None:
+    """Wait until something is so.
+
+    Raises:
+        AssertionError: it is not in time.
+    """
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: not after {seconds:g} seconds"
+        time.sleep(0.02)
+
+
+def partial_folders(run: Path) -> list[str]:
+    """Folders among the checkpoints that are none."""
+    return [path.name for path in (run / CHECKPOINTS).iterdir() if not path.name.startswith("step-")]

@@ -1,0 +1,123 @@
+"""jprep's own tokenizers, as an evaluation sees them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jprep.corpus.document import WORD
+from jprep.errors import JprepError
+from jprep.tokenizer.batch_encoding import EncodedBatch as Ids
+from jprep.tokenizer.batch_encoding import WordEncoder, cumulative_offsets
+from jprep.tokenizer.evaluation.adapter import (
+    EncodingWithOffsets,
+    Integers,
+    TokenizerAdapter,
+    continuation_ids,
+    partial_character_ids,
+    text_offsets,
+)
+from jprep.tokenizer.vocabulary import SPACE
+
+if TYPE_CHECKING:
+    from jprep.tokenizer.tokenizer import Tokenizer
+
+
+class JprepAdapter(TokenizerAdapter):
+    """A tokenizer of jprep's.
+
+    Tokens are placed by the characters that each id stands for, which costs nothing beside encoding.
+
+    Args:
+        tokenizer: as `load_tokenizer` gives it.
+        name: for people; its card's by default.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, name: str = "") -> None:
+        card = tokenizer.card
+        self._tokenizer = tokenizer
+        self.name, self.identity, self.model = name or card.name, card.fingerprint[:12], card.config.model
+        self.traits = {"boundaries": card.config.boundaries}
+        self.size = tokenizer.vocab_size
+        self.unknown = -1 if tokenizer.unk is None else tokenizer.unk
+        self.marked = card.config.boundaries == "hard"
+        self.normalizers = [_as_reference(step) for step in card.normalizers]
+        self.splitter = _as_reference(card.splitter) if card.splitter else None
+        self.segmenter = _as_reference(card.segmenter) if self.marked and card.segmenter else None
+        self._learn_pieces()
+
+    def _learn_pieces(self) -> None:
+        special = set(self._tokenizer.special.tokens)
+        pieces = map(self._tokenizer.piece_of, range(self.size))
+        vocabulary = {piece: number for number, piece in enumerate(pieces) if piece not in special}
+        byte_level = self.model == "byte-bpe"
+        self.parts = partial_character_ids(vocabulary, self.size, byte_level=byte_level)
+        self._inside = continuation_ids(vocabulary, self.size, byte_level=byte_level)
+        self._characters = np.asarray(self._tokenizer.characters, np.int64)
+
+    def encode(self, texts: Sequence[str]) -> EncodingWithOffsets:
+        """See `TokenizerAdapter`.
+
+        Raises:
+            JprepError: the tokens do not add up to the texts.
+        """
+        ids, offsets = self._tokenizer.encode_batch(self._told(texts), normalized=True)
+        bases = text_offsets([text.replace(WORD, "") for text in texts])
+        by_words = self.marked and self.model == "wordpiece"
+        lengths = self._by_words(ids, offsets, texts, bases) if by_words else self._characters[ids]
+        ends = cumulative_offsets(lengths)
+        if not np.array_equal(ends[offsets], bases):
+            fix = "this is a fault of jprep: report it, with the text"
+            raise JprepError("tokens do not add up to the text", where=self.name, fix=fix)
+        shift = np.repeat(bases[:-1], np.diff(offsets))
+        # A token that begins inside a character begins, for people, where that character does.
+        return EncodingWithOffsets(ids, offsets, ends[:-1] - self._inside[ids] - shift, ends[1:] - shift)
+
+    def _told(self, texts: Sequence[str]) -> list[str]:
+        """A text of one word has no mark, and would be taken for raw."""
+        return [text if WORD in text else text + WORD for text in texts] if self.marked else list(texts)
+
+    def _by_words(self, ids: Any, offsets: Integers, texts: Sequence[str], bases: Integers) -> Integers:
+        """Lengths of WordPiece's tokens of words: what a token stands for depends on whether a word begins with it.
+
+        The unknown token stands for a whole word, and `##` that a word begins with for itself.
+        """
+        lengths: Integers = self._characters[ids]
+        added = cumulative_offsets(lengths)[offsets]
+        for number in np.flatnonzero(np.diff(added) != np.diff(bases)).tolist():
+            ends = self._ends(texts[number])
+            at, begins = 0, {0, *ends}
+            for token in range(offsets[number], offsets[number + 1]):
+                if ids[token] == self.unknown:
+                    lengths[token] = ends[bisect_right(ends, at)] - at
+                elif at in begins:
+                    lengths[token] = len(self._tokenizer.piece_of(int(ids[token])))
+                at += int(lengths[token])
+        return lengths
+
+    def _ends(self, text: str) -> list[int]:
+        """Where the units of a marked text end: words, with the spaces before them as the tokenizer has them."""
+        units = WordEncoder(_lengths, self._tokenizer.card.config, SPACE)([text])
+        ends: list[int] = cumulative_offsets(units.ids)[1:].tolist()
+        return ends
+
+    def decode(self, encoded: EncodingWithOffsets) -> list[str]:
+        """See `TokenizerAdapter`."""
+        return self._tokenizer.decode_batch(encoded.ids, encoded.offsets)
+
+    def encode_only(self, texts: Sequence[str]) -> None:
+        """See `TokenizerAdapter`."""
+        self._tokenizer.encode_batch(self._told(texts), normalized=True)
+
+
+def _as_reference(description: dict[str, Any]) -> dict[str, Any]:
+    """A step that a card describes, as a recipe names it."""
+    return {"use": description["name"], **description["config"]}
+
+
+def _lengths(units: Sequence[str]) -> Ids:
+    """An encoder for which each unit is one token: its length."""
+    return Ids(np.fromiter(map(len, units), np.int32, len(units)), np.arange(len(units) + 1))

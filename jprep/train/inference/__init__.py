@@ -1,0 +1,1 @@
+"""Inference with exported models: pipeline, client, server, protocol, decoding."""

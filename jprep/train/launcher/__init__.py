@@ -1,0 +1,1 @@
+"""Backend environments, and the supervisor that starts and restarts a run's workers."""

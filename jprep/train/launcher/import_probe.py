@@ -1,0 +1,159 @@
+"""Asks the Python of a backend's environment what it can import, in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from signal import Signals
+
+from jprep.errors import MachineError
+from jprep.train.run.log import Say, on_stderr
+
+IMPORT_TIMEOUT = 300.0
+"""Seconds for a framework to be imported. A cold or busy disk takes more than one minute."""
+
+_NOTICE = 20.0  # seconds before the user is told what takes so long
+_MISSING, _EXITED, _FAILED = 91, 92, 93  # exit codes of `_IMPORT`
+
+# The last line of standard error is the reason; a worker may print lines of its own before.
+_IMPORT = """
+import importlib.metadata, sys
+def leave(code, error):
+    sys.stderr.write(chr(10) + type(error).__name__ + ": " + (str(error).strip().splitlines() or [""])[-1])
+    sys.stderr.flush()
+    import os
+    os._exit(code)
+try:
+    for name in {names!r}:
+        __import__(name)
+except (ImportError, importlib.metadata.PackageNotFoundError) as error:
+    leave({missing}, error)
+except SystemExit as error:
+    leave({exited}, error)
+except BaseException as error:
+    leave({failed}, error)
+"""
+
+
+class NotInstalledError(MachineError):
+    """A backend, or something that it needs, is not installed."""
+
+
+class ImportTimeoutError(MachineError):
+    """An import did not end in time, so nothing is known about what is installed."""
+
+
+def run_probe(
+    python: Path, code: str, limit: float | None = None, say: Say = on_stderr
+) -> subprocess.CompletedProcess[str]:
+    """Run Python code in an environment. Files of the working directory are not imported (`-P`).
+
+    Args:
+        python: the environment's interpreter.
+        code: the code.
+        limit: seconds that it may take; `IMPORT_TIMEOUT` by default.
+        say: called with a message when it takes long.
+
+    Raises:
+        SlowError: it takes longer.
+        MachineError: the interpreter cannot be started.
+    """
+    limit = IMPORT_TIMEOUT if limit is None else limit
+    pipe = subprocess.PIPE
+    command = [str(python), "-P", "-c", code]
+    try:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, errors="replace"
+        )
+    except OSError as error:
+        fix = "install the backend again: jprep backends install NAME --restart"
+        raise MachineError(f"Python cannot be started: {error.strerror}", where=str(python), fix=fix) from error
+    try:
+        out, err = _await(process, limit, say)
+    finally:
+        process.kill()
+        process.wait()
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def _await(process: subprocess.Popen[str], limit: float, say: Say) -> tuple[str, str]:
+    """Return what the process writes, after a notice if that takes long."""
+    started = time.monotonic()
+    for seconds in (min(_NOTICE, limit), limit):
+        left = max(0.0, started + seconds - time.monotonic())
+        try:
+            return process.communicate(timeout=left)
+        except subprocess.TimeoutExpired:
+            if seconds < limit:
+                say(f"importing the backend's framework takes long here; jprep waits for up to {limit:g} seconds")
+    what = f"importing the backend's framework took more than {limit:g} seconds: this machine is slow or busy"
+    fix = "run the same command again: a second import reads from memory what the first one read from disk"
+    raise ImportTimeoutError(f"{what}, or the import hangs", where=str(process.args[0]), fix=fix)  # type: ignore[index]
+
+
+def probe_output(python: Path, code: str, limit: float | None = None) -> str:
+    """Return what Python code prints in an environment.
+
+    Raises:
+        SlowError: it takes longer than `limit` seconds, `IMPORT_TIMEOUT` by default.
+        MachineError: it fails, with its last line.
+    """
+    done = run_probe(python, code, limit)
+    if done.returncode:
+        raise MachineError(_last_line(done))
+    return done.stdout
+
+
+def check_importable(python: Path, worker: str, needs: str, say: Say = on_stderr) -> None:
+    """Import a backend's worker, and the framework that it needs.
+
+    Args:
+        python: the interpreter.
+        worker: the worker's module.
+        needs: another module that has to be importable, or "".
+        say: called with a message when it takes long.
+
+    Raises:
+        NotInstalledError: a module is missing.
+        SlowError: the import takes longer than `IMPORT_TIMEOUT` seconds.
+        MachineError: the module is there, and cannot be imported; the message says why.
+    """
+    names = [name for name in (worker, needs) if name]
+    code = _IMPORT.format(names=names, missing=_MISSING, exited=_EXITED, failed=_FAILED)
+    done = run_probe(python, code, say=say)
+    if done.returncode:
+        explain = _REASONS.get(done.returncode, _killed if done.returncode < 0 else _failed)
+        raise explain(worker, _last_line(done))
+
+
+def _last_line(done: subprocess.CompletedProcess[str]) -> str:
+    if done.returncode < 0:
+        return f"it was killed by {Signals(-done.returncode).name}"
+    return (done.stderr.strip().splitlines() or ["no message"])[-1]
+
+
+def _missing(worker: str, reason: str) -> MachineError:
+    return NotInstalledError(reason)
+
+
+def _exited(worker: str, reason: str) -> MachineError:
+    what = f"importing {worker} runs the worker instead of defining it ({reason})"
+    fix = f'in {worker}, call it under `if __name__ == "__main__":`, e.g. `sys.exit(main())`'
+    return MachineError(what, where=worker, fix=fix)
+
+
+def _failed(worker: str, reason: str) -> MachineError:
+    by_hand = f'run python -c "import {worker}" to see where'
+    guard = 'if its last lines run the worker, put them under `if __name__ == "__main__":`'
+    what = f"{worker} is installed, and importing it fails: {reason}"
+    return MachineError(what, where=worker, fix=f"{by_hand}; {guard}")
+
+
+def _killed(worker: str, reason: str) -> MachineError:
+    fix = "free memory if SIGKILL came from the kernel (see `dmesg`), then run the same command again"
+    return MachineError(f"importing {worker} ended early: {reason}", where=worker, fix=fix)
+
+
+_REASONS: dict[int, Callable[[str, str], MachineError]] = {_MISSING: _missing, _EXITED: _exited}

@@ -1,0 +1,140 @@
+"""Initial weights: the same bits on every machine, or those that a file gives. `docs/training.md` has the formulas."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from jprep.errors import ConfigError
+from jprep.io.atomic import atomic_path
+from jprep.io.safetensors_file import DTYPE_BYTES, Floats, TensorEntry, read_blocks, read_header, write_tensors
+from jprep.plugins.references import suggest_name
+from jprep.random.counter_bits import UInt64Array, bits, key
+from jprep.train.models.presets import FAMILIES, TransformersConfig
+from jprep.train.models.weights import BASE_PREFIXES, TensorSpec, parameters
+
+MEAN = 12 * 65535 // 2
+"""Of the sum of twelve 16-bit integers. Its variance is 2**32 - 1, so 65,536 is one standard deviation."""
+
+_BLOCK = 1 << 14  # numbers made at a time: what they are made of stays in a core's cache
+_LANES = np.uint64(0x0000FFFF0000FFFF)
+_S16, _S32, _LOW = np.uint64(16), np.uint64(32), np.uint64(0xFFFFFFFF)
+
+_TIED = ("lm_head.weight", "lm_head.decoder.weight", "lm_head.decoder.bias", "cls.predictions.decoder.weight",
+         "cls.predictions.decoder.bias", "generator_lm_head.weight")  # fmt: skip
+_OTHERS = re.compile(
+    r"(.*\.)?(attn\.(masked_)?bias|position_ids|rotary_emb\.inv_freq)"  # no weights: constants that old files hold
+    r"|cls\.seq_relationship\..*|discriminator_predictions\..*"  # heads of tasks that jprep does not have
+)
+
+
+def write_initial_weights(
+    config: TransformersConfig, task: str, seed: int, path: Path, given: Path | None = None
+) -> None:
+    """Write the weights that a run starts from, as safetensors in fp32, whole or not at all.
+
+    Memory does not grow with the model.
+
+    Args:
+        config: from `model_config`.
+        task: the job's.
+        seed: the job's.
+        path: where to.
+        given: a safetensors file with weights to start from. What it lacks of the head of `classify` and `regress` is
+            made from the seed, and heads of other tasks in it are left out.
+
+    Raises:
+        ConfigError: there is no such file, or it is of another model.
+        InputError: it is damaged, or holds a number that is none.
+        MachineError: the disk is full or not writable.
+    """
+    tensors = parameters(config, task)
+    sources = check_init_file(config, task, given) if given else {}
+
+    def blocks(name: str) -> Iterator[Floats]:
+        if given and name in sources:
+            return read_blocks(given, name, sources[name])
+        return _initial(seed, name, tensors[name])
+
+    with atomic_path(path) as temporary:
+        write_tensors(temporary, {name: tensors[name].shape for name in sorted(tensors)}, blocks)
+
+
+def check_init_file(config: TransformersConfig, task: str, path: Path) -> dict[str, TensorEntry]:
+    """Check that a file's weights are those of a model; only its header is read.
+
+    Returns:
+        The model's names, and where the file has them; without what is made from the seed.
+
+    Raises:
+        ConfigError: there is no such file, a tensor is missing, too many or of another shape; it is named.
+        InputError: the file is damaged.
+    """
+    found, tensors, where = read_header(path), parameters(config, task), str(path)
+    base = BASE_PREFIXES[config["model_type"]]
+    names = {name: name if name in found else name.removeprefix(base) for name in tensors}
+    for name, tensor in tensors.items():
+        if names[name] not in found and not tensor.head:
+            raise ConfigError(f"there is no tensor {name!r}", where=where, fix=suggest_name(name, found))
+        entry = found.get(names[name])
+        if entry and entry.shape != tensor.shape:
+            what = f"the tensor {name!r} is {_spelt(entry.shape)}, and the model's {_spelt(tensor.shape)}"
+            fix = "set train.model.config to the config.json beside the file; a head for other labels is left out of it"
+            raise ConfigError(what, where=where, fix=fix)
+        if entry and entry.dtype not in DTYPE_BYTES:
+            what = f"the tensor {name!r} is of type {entry.dtype}"
+            raise ConfigError(what, where=where, fix=f"save it as one of {', '.join(DTYPE_BYTES)}")
+    _refuse_strangers(config, found.keys() - set(names.values()), where)
+    return {name: found[other] for name, other in names.items() if other in found}
+
+
+def normal_values(keys: UInt64Array, start: int, stop: int, std: float) -> Floats:
+    """Numbers `start` to below `stop` of a tensor: normal, all but the last tails, and the same bits everywhere.
+
+    Each is `std * (s - MEAN) / 65536` for the sum `s` of the twelve 16-bit parts of three random words: one product
+    in doubles, rounded once to fp32. None is further out than six standard deviations.
+
+    Args:
+        keys: the tensor's key, (1,).
+        start, stop: places in the tensor, its last dimension running fastest.
+        std: the standard deviation.
+    """
+    words = bits(keys, np.arange(3 * start, 3 * stop, dtype=np.uint64))
+    pairs = (words >> _S16) & _LANES
+    pairs += words & _LANES  # two sums of two in each word
+    sums = pairs[0::3] + pairs[1::3] + pairs[2::3]
+    sums = (sums + (sums >> _S32)) & _LOW
+    deviates = (sums.astype(np.float64) - MEAN) / 65536.0
+    numbers: Floats = (std * deviates).astype(np.float32)
+    return numbers
+
+
+def _initial(seed: int, name: str, tensor: TensorSpec) -> Iterator[Floats]:
+    keys = key(seed, name)
+    for start in range(0, tensor.size, _BLOCK):
+        stop = min(start + _BLOCK, tensor.size)
+        if tensor.kind != "normal":
+            yield np.full(stop - start, tensor.kind == "ones", np.float32)
+            continue
+        block = normal_values(keys, start, stop, tensor.std)
+        if tensor.zero_row >= 0:
+            width = tensor.shape[1]
+            first = tensor.zero_row * width - start
+            block[max(first, 0) : max(first + width, 0)] = 0
+        yield block
+
+
+def _refuse_strangers(config: TransformersConfig, left: set[str], where: str) -> None:
+    base, whole = BASE_PREFIXES[config["model_type"]], {"id2label": ("",)}
+    known = {name for task in FAMILIES[config["model_type"]].classes for name in parameters(config | whole, task)}
+    known |= {name.removeprefix(base) for name in known} | set(_TIED)
+    for name in sorted(left - known):
+        if not _OTHERS.fullmatch(name):
+            raise ConfigError(f"the model has no tensor {name!r}", where=where, fix=suggest_name(name, known))
+
+
+def _spelt(shape: tuple[int, ...]) -> str:
+    return " × ".join(map(str, shape)) or "one number"

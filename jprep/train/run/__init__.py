@@ -1,0 +1,1 @@
+"""The run directory: job, data lock, checkpoints, events, log, status."""

@@ -1,0 +1,119 @@
+"""`COMMIT.json`: what says that a checkpoint is whole, and whether it still is."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+
+import msgspec
+import xxhash
+
+from jprep.io.atomic import file_sha256
+from jprep.io.retry import retry_transient
+
+COMMIT = "COMMIT.json"
+
+
+class CheckpointFile(msgspec.Struct, frozen=True):
+    """A file of a checkpoint."""
+
+    sha256: str
+    bytes: int
+
+
+class Commit(msgspec.Struct, frozen=True, kw_only=True):
+    """`COMMIT.json`.
+
+    Attributes:
+        step: how many updates were done.
+        job: the job's fingerprint.
+        loss: on the validation split, if it was measured.
+        files: by path below the folder.
+        seal: XXH3 (128 bits) of all of this as JSON with an empty seal.
+    """
+
+    step: int
+    job: str
+    loss: float | None
+    files: dict[str, CheckpointFile]
+    seal: str = ""
+
+    def sealed(self) -> Commit:
+        """Itself with its seal."""
+        bare = msgspec.structs.replace(self, seal="")
+        return msgspec.structs.replace(bare, seal=xxhash.xxh3_128_hexdigest(msgspec.json.encode(bare)))
+
+
+def checkpoint_name(step: int) -> str:
+    """The name of a step's folder."""
+    return f"step-{step:08d}"
+
+
+def step_of(folder: Path) -> int:
+    """The step of a folder of that name, whatever mark stands before it."""
+    return int(folder.name.rpartition("-")[2])
+
+
+def files_of(folder: Path) -> dict[str, Path]:
+    """Return all files below a folder but COMMIT.json, by their paths relative to it.
+
+    Raises:
+        OSError: a directory cannot be listed.
+    """
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    paths = sorted(Path(place, name) for place, _, names in os.walk(folder, onerror=fail) for name in names)
+    found = {path.relative_to(folder).as_posix(): path for path in paths}
+    return {name: path for name, path in found.items() if name != COMMIT}
+
+
+def read_commit(folder: Path) -> Commit | str:
+    """Return the content of COMMIT.json, or what proves that it is missing or damaged.
+
+    Raises:
+        MachineError: it exists and cannot be read, which proves nothing.
+    """
+    try:
+        data = retry_transient((folder / COMMIT).read_bytes, folder / COMMIT, _unreadable(folder))
+        commit = msgspec.json.decode(data, type=Commit)
+    except OSError:
+        return "it has no COMMIT.json"
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        return f"its COMMIT.json is damaged: {error}"
+    if commit != commit.sealed() or commit.step != step_of(folder):
+        return "its COMMIT.json was changed"
+    return commit
+
+
+def find_checkpoint_damage(folder: Path, commit: Commit) -> str:
+    """Return what proves that a checkpoint's files are not what was written, or "".
+
+    Raises:
+        MachineError: a file or directory cannot be read, which proves nothing.
+    """
+    try:
+        return retry_transient(lambda: _difference(folder, commit), folder, _unreadable(folder))
+    except OSError as error:
+        return f"{Path(error.filename or folder).name} is missing"
+
+
+def _difference(folder: Path, commit: Commit) -> str:
+    found = files_of(folder)
+    if found.keys() != commit.files.keys():
+        return f"{sorted(found.keys() ^ commit.files.keys())[0]} is missing or was added"
+    for name, file in commit.files.items():
+        if found[name].stat().st_size != file.bytes or file_sha256(found[name]) != file.sha256:
+            return f"{name} is not what was written"
+    return ""
+
+
+def _unreadable(folder: Path) -> str:
+    """The fix of a checkpoint that cannot be read."""
+    aside = folder.with_name(f"unreadable-{folder.name}")
+    return (
+        "repair the file system, then run the same command again; or use the checkpoint before this one, after "
+        f"`mv {shlex.quote(str(folder))} {shlex.quote(str(aside))}`"
+    )

@@ -1,0 +1,136 @@
+"""The house: its floors, its weight at the door, its pages, and what never stands in it."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from jprep.plugins import hookspecs
+from tests.conftest import COMMAND, ROOT, Distribution, Run, environment
+
+HEAVY = (
+    "numpy",
+    "pyarrow",
+    "torch",
+    "jax",
+    "flax",
+    "tensorflow",
+    "transformers",
+    "fugashi",
+    "neologdn",
+    "rich",
+    "fsspec",
+)
+SOURCES = sorted([*ROOT.glob("jprep/**/*.py"), *ROOT.glob("tests/**/*.py"), *ROOT.glob("docs/*.py")])
+TEXTS = [
+    *SOURCES,
+    *ROOT.glob("*.md"),
+    *ROOT.glob("docs/**/*.md"),
+    *ROOT.glob("data_recipes/*"),
+    ROOT / "Makefile",
+    ROOT / "pyproject.toml",
+]
+CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+PLUGINS_PAGE = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
+
+
+def loaded(code: str) -> set[str]:
+    """The heavy modules that a fresh interpreter has loaded after some code."""
+    code += f"\nprint([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True)
+    return set(re.findall(r"'(\w+)'", done.stderr))
+
+
+def test_importing_jprep_is_light() -> None:
+    assert loaded("import sys, jprep") == set()
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["corpus", "build", "--help"], ["--version"]])
+def test_help_is_light(arguments: list[str]) -> None:
+    code = f"import sys\nfrom jprep.cli.main import main\nsys.argv = ['jprep', *{arguments!r}]\n"
+    assert loaded(code + "try:\n    main()\nexcept SystemExit:\n    pass") == set()
+
+
+def test_the_floors_name_every_room() -> None:
+    [layers] = [contract["layers"] for contract in CONTRACTS if contract["type"] == "layers"]
+    floors = {room for layer in layers for room in re.findall(r"[\w.]+", layer)}
+    rooms = {
+        f"jprep.{path.stem}"
+        for path in (ROOT / "jprep").iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    for room in rooms - {"jprep.__init__", "jprep.samples", "jprep.corpus.text"}:
+        assert any(floor == room or floor.startswith(f"{room}.") for floor in floors), room
+
+
+def test_only_the_command_line_and_no_framework_are_contracts() -> None:
+    forbidden = {module for contract in CONTRACTS for module in contract.get("forbidden_modules", [])}
+    assert {"click", "rich", "torch", "jax", "transformers"} <= forbidden
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_are_short(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) < 400
+
+
+def test_nothing_unfinished_and_nothing_of_one_machine() -> None:
+    unfinished = re.compile(
+        "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X", "/ho" + "me/", "/wo" + "rk/", "/tm" + "p/s/"])
+    )
+    found = [
+        (str(path.relative_to(ROOT)), match[0])
+        for path in TEXTS
+        if (match := unfinished.search(path.read_text(encoding="utf-8")))
+    ]
+    assert found == []
+
+
+def test_the_command_line_s_page_is_what_the_commands_say() -> None:
+    spec = importlib.util.spec_from_file_location("make_cli", ROOT / "docs" / "make_cli.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert (ROOT / "docs" / "cli.md").read_text(encoding="utf-8") == module.render(), "run `python docs/make_cli.py`"
+
+
+@pytest.mark.parametrize("hook", [name for name in vars(hookspecs) if name.startswith("jprep_")])
+def test_every_hook_is_documented(hook: str) -> None:
+    assert f"| `{hook}` |" in PLUGINS_PAGE
+    assert getattr(hookspecs, hook).__doc__
+
+
+def test_classes_that_the_pages_of_hooks_name_are_there() -> None:
+    for reference in re.findall(r"`(jprep\.[\w.]+\.[A-Z]\w+)`", PLUGINS_PAGE + Path(hookspecs.__file__).read_text()):
+        module, _, name = reference.rpartition(".")
+        assert hasattr(importlib.import_module(module), name), reference
+
+
+def test_the_documented_plugin_works(distribution: Distribution, jprep: Run) -> None:
+    [source] = re.findall(r"```python\n(.*?)```", PLUGINS_PAGE, re.DOTALL)
+    distribution.add("jprep_shout", source)
+    done = jprep("text", "normalize", "--using", "shout", stdin="行くぞ！\n".encode(), env=distribution.env)
+    assert done.stdout == "行くぞ！！\n"
+    other = jprep(
+        "text", "normalize", "--using", "shout", "--set", "mark=。", stdin="はい。".encode(), env=distribution.env
+    )
+    assert other.stdout == "はい。。"
+    assert "normalizer shout" in jprep("plugins", env=distribution.env).stdout
+
+
+def test_the_version_is_the_distribution_s(jprep: Run) -> None:
+    import importlib.metadata
+
+    import jprep as package
+
+    assert package.__version__ == importlib.metadata.version("jprep")
+    assert package.__version__ in jprep("--version").stdout
+
+
+def test_the_command_is_installed() -> None:
+    assert Path(COMMAND).exists()

@@ -1,0 +1,155 @@
+"""`--scale tiny`: model, steps and data become small, and everything else stays what the recipe says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from jprep.corpus.config import Recipe, decode_recipe, load_recipe
+from jprep.pipeline.steps import wanted_steps
+from jprep.pipeline.tiny_scale import BATCH, LENGTH, STEPS, list_changes, scale_down
+from jprep.train.job.config import TrainConfig, parse_train_config
+from jprep.train.job.schedule import check_schedule
+from jprep.train.models import PRESETS, TokenizerInfo, model_config
+from tests.conftest import ROOT
+
+SOURCES = [
+    {"name": "wiki", "paths": ["a.xml"], "reader": {"use": "wikipedia", "namespaces": [0, 100]}},
+    {"name": "web", "paths": ["b.txt"], "reader": "cc100", "filters": ["japanese"]},
+]
+TRAIN: dict[str, Any] = {
+    "task": "mlm",
+    "model": {"preset": "roberta-base", "config": {"hidden_dropout_prob": 0.2, "num_hidden_layers": 3}},
+    "batch": 256,
+    "length": 512,
+    "packing": "complete",
+    "masking": {"rate": 0.2, "whole_word": True},
+    "steps": 1000,
+    "precision": "bf16",
+    "optimizer": {"lr": 1e-3, "beta2": 0.98},
+    "schedule": {"kind": "cosine", "warmup": 100, "floor": 0.1},
+    "checkpoint": {"every_steps": 500, "keep_best": 1},
+    "validation": {"every_steps": 400},
+    "log_every": 50,
+    "backend": {"torch": {"rows": 64, "compile": True}},
+}
+
+
+def recipe(train: dict[str, Any] = TRAIN, **more: Any) -> Recipe:
+    raw = {"name": "big", "corpus": {"sources": SOURCES, "segmenter": "none"}, "train": train}
+    raw["tokenizer"] = {"model": "unigram", "vocab_size": 32_000, "special": ["roberta"]}
+    return decode_recipe(raw | more)
+
+
+def trained(**other: Any) -> TrainConfig:
+    """The tiny recipe's `[train]`."""
+    section = {key: value for key, value in (TRAIN | other).items() if value is not None}
+    return parse_train_config(scale_down(recipe(section)).train, "[train]")
+
+
+def test_model_steps_and_data_are_cut() -> None:
+    small = scale_down(recipe())
+    train = parse_train_config(small.train, "[train]")
+    assert small.name == "big-tiny"
+    assert (train.steps, train.batch, train.length) == (STEPS, BATCH, LENGTH)
+    assert train.model.preset == "roberta-tiny"
+    assert small.tokenizer["vocab_size"] < 32_000
+    assert [source.shards for source in small.corpus.sources] == [1, 1]
+
+
+def test_everything_else_stays() -> None:
+    before, small = recipe(), scale_down(recipe())
+    train, was = parse_train_config(small.train, "[train]"), parse_train_config(before.train, "[train]")
+    for key in ("task", "packing", "masking", "precision", "optimizer", "seed", "trackers"):
+        assert getattr(train, key) == getattr(was, key)
+    assert (train.schedule.kind, train.schedule.floor, train.checkpoint.keep_best) == ("cosine", 0.1, 1)
+    assert train.model.config == {"hidden_dropout_prob": 0.2}
+    assert train.backend == {"torch": {"compile": True}}
+    assert {key: small.tokenizer[key] for key in ("model", "special")} == {"model": "unigram", "special": ["roberta"]}
+    assert small.corpus.sources[0].reader == {"use": "wikipedia", "namespaces": [0, 100], "shard_mb": 1}
+    assert small.corpus.sources[1].filters == ["japanese"]
+    assert small.corpus.segmenter == "none"
+
+
+def test_whatever_a_run_does_now_and_then_it_still_does() -> None:
+    train = trained()
+    assert train.schedule.warmup == 2
+    assert 1 < train.checkpoint.every_steps < STEPS and 1 < train.validation.every_steps < STEPS
+    assert train.log_every < STEPS
+    never = trained(checkpoint={"every_steps": 0}, validation={"every_steps": 0}, schedule={})
+    assert (never.checkpoint.every_steps, never.validation.every_steps, never.schedule.warmup) == (0, 0, 0)
+
+
+def test_a_warm_up_never_takes_the_whole_run() -> None:
+    """A recipe whose steps were cut by --set has a warm-up that is longer than the run."""
+    assert trained(steps=60, schedule={"warmup": 2000}).schedule.warmup == STEPS // 2
+
+
+def test_epochs_become_steps() -> None:
+    train = trained(steps=None, epochs=2.5)
+    assert (train.steps, train.epochs) == (STEPS, 0.0)
+    check_schedule(train.schedule, train.steps)
+
+
+@pytest.mark.parametrize("steps", [1, 3, 20])
+def test_a_recipe_that_is_small_already_keeps_its_numbers(steps: int) -> None:
+    own = {"steps": steps, "batch": 2, "length": 16, "schedule": {"warmup": steps - 1}, "log_every": 1}
+    train = trained(**own, checkpoint={"every_steps": 1})
+    assert (train.steps, train.batch, train.length, train.log_every) == (steps, 2, 16, 1)
+    assert (train.schedule.warmup, train.checkpoint.every_steps) == (steps - 1, 1)
+
+
+def test_given_weights_are_left_out_because_they_would_not_fit() -> None:
+    assert trained(model={"preset": "bert-base", "init": "w.safetensors"}).model.init == ""
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_becomes_a_model_of_its_kind(preset: str) -> None:
+    task = "clm" if preset.startswith(("gpt2", "llama")) else "mlm"
+    section = trained(task=task, model={"preset": preset}).model
+    small, big = (
+        model_config(each, task, TokenizerInfo(1000, LENGTH, 0, 2, 1))
+        for each in (section, msgspec.convert({"preset": preset}, type(section)))
+    )
+    sizes = {key for key in small if small[key] != big[key]}
+    assert small["architectures"] == big["architectures"]
+    assert all(isinstance(small[key], int) and not isinstance(small[key], bool) for key in sizes)
+    assert sizes or preset.endswith("-tiny")
+
+
+def test_a_model_without_a_preset_keeps_all_but_its_sizes() -> None:
+    config = {"model_type": "llama", "hidden_size": 2048, "head_dim": 64, "rope_theta": 5e5, "mlp_bias": True}
+    section = trained(task="clm", model={"config": config}).model
+    assert section.preset == "llama-tiny"
+    assert (section.config["rope_theta"], section.config["mlp_bias"]) == (5e5, True)
+    assert not {"hidden_size", "head_dim"} & set(section.config)
+
+
+def test_labelled_rows_become_shorter() -> None:
+    labelled = {"length": 512, "buckets": [64, 256], "folds": 5}
+    train = trained(task="classify", data=["a.jsonl"], labelled=labelled)
+    assert (train.labelled.length, train.labelled.buckets, train.labelled.folds) == (LENGTH, [64], 5)
+
+
+def test_a_small_form_has_the_same_steps() -> None:
+    labelled = {"task": "classify", "data": ["a.jsonl"], "epochs": 1, "model": {"preset": "bert-base"}}
+    for made in (recipe(), recipe(labelled), recipe({}), decode_recipe({"name": "r", "corpus": {"sources": SOURCES}})):
+        assert wanted_steps(scale_down(made)) == wanted_steps(made)
+
+
+def test_what_changed_is_told_by_key() -> None:
+    before = recipe()
+    told = list_changes(before, scale_down(before))
+    assert 'train.model.preset: was "roberta-base", is "roberta-tiny"' in told
+    assert "train.batch: was 256, is 8" in told
+    assert not any("optimizer" in line or "packing" in line for line in told)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "data_recipes").glob("*.toml")), ids=lambda path: path.stem)
+def test_our_own_recipes_have_a_small_form(path: Any) -> None:
+    small = scale_down(load_recipe(path))
+    assert decode_recipe(msgspec.to_builtins(small)) == small
+    if small.train:
+        assert parse_train_config(small.train, "[train]").steps == STEPS

@@ -1,0 +1,197 @@
+"""Raw text to requests, the worker that answers them, and the choice of the next token."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jprep.errors import ConfigError, JprepError, MachineError, MismatchError
+from jprep.tokenizer import load_tokenizer
+from jprep.train.exporting import export, weights
+from jprep.train.exporting.manifest import read_export
+from jprep.train.inference import client
+from jprep.train.inference.client import InferenceClient
+from jprep.train.inference.decoding import next_token
+from jprep.train.inference.pipeline import GenerationConfig, InferencePipeline, masked_request
+from jprep.train.inference.protocol import Classify, FillMask, Generate
+from jprep.train.launcher import environments
+from tests.conftest import Distribution
+from tests.fakes.oracle import Oracle, main, offer
+from tests.fakes.trained_run import trained_run
+
+TEXTS = ["日本語の<mask>です。", "  東京 <mask> , <mask>", "<mask>", "すもも\u3000<mask>2020年<mask><mask> は"]
+
+
+@pytest.fixture
+def oracle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Plugins:
+        def get(self, kind: str, name: str) -> type:
+            return Oracle
+
+    for name, value in offer(Distribution(tmp_path / "distributions")).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(client, "plugins", Plugins)
+    monkeypatch.setattr(weights, "_run_worker", lambda name, *paths: main("export", *paths))
+    monkeypatch.setattr(environments, "worker_python", lambda half, options=None: Path(sys.executable))
+
+
+@pytest.fixture
+def exported(tmp_path: Path, oracle: None) -> Any:
+    def make(task: str, kind: str, **section: Any) -> Path:
+        return export(trained_run(tmp_path / f"{task}-{kind}", task, kind, **section))
+
+    return make
+
+
+def test_requests_are_answered_in_order(tmp_path: Path, oracle: None) -> None:
+    with InferenceClient(tmp_path, "oracle") as worker:
+        for number in range(20):
+            assert worker.ask(Generate(ids=[number, 5], tokens=2)).ids == [5, number]
+            assert worker.ask(Classify(ids=[1] * 26)).error == "that is too deep"
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "said"),
+    [("refuse", MachineError, "the oracle is closed"), ("die", MachineError, "the tripod fell over"),
+     ("babble", JprepError, "no answer but b'hm")],
+)  # fmt: skip
+def test_a_worker_that_fails_is_told_with_its_last_words(
+    fault: str, kind: type[JprepError], said: str, tmp_path: Path, oracle: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ORACLE", fault)
+    with InferenceClient(tmp_path, "oracle") as worker, pytest.raises(kind) as caught:
+        worker.ask(FillMask(ids=[1], mask=1))
+    assert said in caught.value.what
+
+
+def test_masks_are_filled(exported: Any) -> None:
+    folder = exported("mlm", "bert")
+    with InferencePipeline(folder, "oracle") as model:
+        reply = model.ask("東京は [MASK]と<mask>", GenerationConfig(top=3))
+        none = model.ask("東京", GenerationConfig())
+        long = model.ask("東" * 70 + "[MASK]", GenerationConfig())
+    tokens = [token.token for token in reply.masks[0]]
+    assert [token.id for token in reply.masks[1]] == [5, 6, 7] and len(reply.masks) == 2
+    assert reply.filled == f"東京は{tokens[0]}と{tokens[0]}"
+    assert none.error == "there is no [MASK] in it"
+    assert "the model takes 64 at once" in long.error
+
+
+def test_a_text_is_continued_from_its_end(exported: Any) -> None:
+    folder = exported("clm", "gpt2")
+    tokenizer = load_tokenizer(folder)
+    ids = tokenizer.encode("東京都は日本")
+    with InferencePipeline(folder, "oracle") as model:
+        short = model.ask("東京都は日本", GenerationConfig(tokens=2))
+        long = model.ask("東京" * 40 + "日本", GenerationConfig(tokens=60))
+        empty = model.ask("", GenerationConfig(tokens=4))
+        never = model.ask("日本", GenerationConfig(tokens=64))
+    assert short.continuation == tokenizer.decode(ids[:-3:-1]) and not short.note
+    assert long.note.startswith("only its last 4 of ") and long.continuation
+    assert empty.continuation == "<|endoftext|>"  # the oracle gives back that a document begins here
+    assert "no room for 64" in never.error
+
+
+def test_special_tokens_are_never_asked_for(exported: Any) -> None:
+    folder = exported("clm", "llama")
+    with InferencePipeline(folder, "oracle") as model:
+        request, _ = model._to_continue("日本", GenerationConfig())
+    special = read_export(folder).special
+    assert request.tokens == 32  # half of its positions
+    assert request.ids[: len(special.before)] == list(special.before) and request.end == [2]
+    assert set(request.never) == set(special.special) - {2}
+
+
+def test_classes_scores_and_pairs(exported: Any) -> None:
+    with InferencePipeline(exported("classify", "bert", labelled={"length": 32, "pair": "other"}), "oracle") as model:
+        reply = model.ask("日本", GenerationConfig(), "東京")
+        cut = model.ask("日" * 99, GenerationConfig(), "京" * 99)
+        [first, second] = [model._tokenizer.encode(text) for text in ("日本", "東京")]
+        request, _ = model._to_judge("日本", "東京")
+    assert (reply.label, reply.probabilities) == ("b", {"a": 0.25, "b": 0.5, "c": 0.25})
+    special = model.exported.special
+    assert request.ids == [*special.before, *first, *special.between, *second, *special.pair_after]
+    assert request.token_types == [0] * (2 + len(first)) + [1] * (1 + len(second))
+    assert cut.note == "cut from 201 tokens to 32, as in training" and cut.error == "that is too deep"
+    with InferencePipeline(exported("regress", "roberta"), "oracle") as model:
+        assert model.ask("日本", GenerationConfig()).score == 0.25
+        assert model._to_judge("日本", None)[0].token_types == []
+
+
+def test_what_was_changed_or_has_no_tokenizer_is_refused(exported: Any, tmp_path: Path) -> None:
+    folder = exported("mlm", "roberta")
+    (folder / "README.md").write_text("mine")  # its users may say more
+    InferencePipeline(folder, "oracle").__exit__(None, None, None)
+    with (folder / "model.safetensors").open("r+b") as file:
+        file.seek(-1, 2)
+        file.write(b"\x01")
+    with pytest.raises(MismatchError, match="is not what was written"):
+        InferencePipeline(folder, "oracle")
+    with pytest.raises(ConfigError, match="no finished exported model"):
+        InferencePipeline(tmp_path, "oracle")
+
+
+IDS = """
+import json, sys
+from transformers import AutoConfig, AutoTokenizer
+found = []
+for folder, texts in json.load(open(sys.argv[1], encoding="utf-8")):
+    tokenizer, config = AutoTokenizer.from_pretrained(folder), AutoConfig.from_pretrained(folder)
+    assert config.vocab_size == len(tokenizer) and str(config.dtype).endswith("float32")
+    found.append([tokenizer(text)["input_ids"] for text in texts])
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.parametrize("version", ["4", "5"])
+def test_a_row_with_masks_is_what_transformers_makes(version: str, exported: Any, tmp_path: Path) -> None:
+    python = os.environ.get(f"JPREP_TRANSFORMERS{version}")
+    if not python:
+        pytest.skip(f"no transformers {version}: JPREP_TRANSFORMERS{version} names no Python that has it")
+    given, ours = [], []
+    for kind in ("roberta", "bert"):
+        folder = exported("mlm", kind)
+        tokenizer, about = load_tokenizer(folder), read_export(folder)
+        given.append((str(folder), [text.replace("<mask>", tokenizer.special.mask) for text in TEXTS]))
+        ours.append([masked_request(text, tokenizer, about, 5, 64).ids for text in TEXTS])
+    asked = tmp_path / "asked.json"
+    asked.write_text(json.dumps(given), encoding="utf-8")
+    done = subprocess.run([python, "-c", IDS, str(asked)], capture_output=True, check=True, timeout=120)
+    assert json.loads(done.stdout) == ours
+
+
+LOGITS = st.lists(st.floats(-5, 5), min_size=4, max_size=12).map(np.array)
+
+
+@given(LOGITS, st.integers(0, 99), st.floats(0.1, 2), st.integers(0, 5), st.floats(0.05, 1))
+def test_a_sampled_token_is_among_those_it_is_sampled_from(
+    logits: Any, place: int, temperature: float, top_k: int, top_p: float
+) -> None:
+    request = Generate([1], temperature=temperature, top_k=top_k, top_p=top_p, never=[2])
+    token = next_token(logits, request, place)
+    assert token == next_token(logits, request, place) != 2
+    order = [number for number in np.argsort(-logits, kind="stable") if number != 2][: top_k or None]
+    weights = np.exp((logits[order] - logits[order[0]]) / temperature)
+    before = np.cumsum(weights / weights.sum()) - weights / weights.sum()
+    assert token in [number for number, share in zip(order, before, strict=True) if share <= top_p + 1e-9]
+    assert next_token(logits, Generate([1], never=[2]), place) == order[0]
+
+
+def test_tokens_are_sampled_as_often_as_they_should() -> None:
+    shares = np.array([0.5, 0.2, 0.2, 0.1])
+    request = Generate([1], temperature=1.0)
+    counts = np.bincount([next_token(np.log(shares), request, place) for place in range(4000)], minlength=4)
+    assert np.abs(counts - 4000 * shares).max() < 4 * np.sqrt(4000 * 0.25)
+    other = Generate([1], temperature=1.0, seed=2)
+    assert [next_token(np.log(shares), other, n) for n in range(50)] != [
+        next_token(np.log(shares), request, n) for n in range(50)
+    ]

@@ -1,0 +1,189 @@
+"""Machines that meet in a run directory; both are this one, and each computes all of the run."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from jprep.io.lock import hold_lock
+from jprep.train.backend import Plan
+from jprep.train.launcher.multihost import multihost_note
+from jprep.train.launcher.supervisor import supervise
+from jprep.train.run.attempt import announce_attempt, live_ranks
+from jprep.train.run.directory import write_plan
+from jprep.train.run.events import read_events, record_event
+from tests.conftest import environment
+from tests.fakes.small_run import await_true, plan_of, small_run, supervisor_command, weights
+
+Started = list[subprocess.Popen[Any]]
+
+
+def two_machines(run: Path, machines: int = 2, **env: str) -> Plan:
+    plan = plan_of(run, HOSTS=str(machines), TRACE=str(run.parent), **env)
+    return msgspec.structs.replace(plan, processes=2, machines=machines)
+
+
+def train(run: Path, **env: str) -> int:
+    return supervise(run, two_machines(run, **env), say=lambda text: None, backoff=0.01)
+
+
+def join(started: Started, run: Path) -> subprocess.Popen[str]:
+    command = multihost_note(run, 2).partition(": python ")[2].replace("NUMBER", "1").split()
+    process = subprocess.Popen([sys.executable, *command], env=environment(), stderr=subprocess.PIPE, text=True)
+    started.append(process)
+    return process
+
+
+def supervisor(started: Started, run: Path, machines: int = 2, **env: str) -> subprocess.Popen[Any]:
+    plan = msgspec.json.encode(two_machines(run, machines, **env)).decode()
+    command = [*supervisor_command(run)[:-1], plan]
+    process = subprocess.Popen(command, env=environment(), stderr=subprocess.DEVNULL, process_group=0)
+    started.append(process)
+    return process
+
+
+def end_of(process: subprocess.Popen[str]) -> tuple[int, str]:
+    said = process.communicate(timeout=60)[1]
+    return process.returncode, said
+
+
+def starts(run: Path) -> list[int]:
+    return [event.step for event in read_events(run) if event.kind == "start"]
+
+
+def seen(run: Path, number: int) -> dict[int, list[int]]:
+    lines = (run.parent / f"rank-{number}").read_text().splitlines()
+    return {one["step"]: one["indices"] for one in map(json.loads, lines)}
+
+
+def test_both_see_all_rows_and_go_on_together_after_a_death(tmp_path: Path, started: Started) -> None:
+    other = join(started, tmp_path / "run")  # before there is a run
+    run = small_run(tmp_path)
+    assert train(run, JPREP_FAILPOINT="run.committed@2=die") == 0
+    assert end_of(other) == (0, "")
+    assert starts(run)[:2] == [0, 10] and seen(run, 0) == seen(run, 1)
+    alone = small_run(tmp_path / "alone")
+    assert supervise(alone, plan_of(alone)) == 0
+    assert weights(run) == weights(alone)
+    assert [e.step for e in read_events(run) if e.kind == "end"] == [60]
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "words"), [("REFUSE_AT", 2, "no restart mends this"), ("CRASH_AT", 1, "died 2 times")]
+)
+def test_where_the_run_fails_for_good_it_leaves_with_its_code(
+    fault: str, code: int, words: str, tmp_path: Path, started: Started
+) -> None:
+    run = small_run(tmp_path, max_restarts=1)
+    other = join(started, run)
+    assert train(run, **{fault: "15"}) == code  # both have saved step 10
+    found, said = end_of(other)
+    assert found == code and words in said
+    assert [e.figures["code"] for e in read_events(run) if e.kind == "end"] == [code]
+
+
+def test_the_run_ends_where_one_on_another_machine_cannot_go_on_and_says_its_reason(
+    tmp_path: Path, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jprep.train.launcher.supervisor._GRACE", 0.1)
+    run, said = small_run(tmp_path), list[str]()
+    other = join(started, run)
+    plan = two_machines(run, REFUSE_AT="15", BAD_RANK="1")  # the first waits for it at step 20
+    assert supervise(run, plan, say=said.append, backoff=0.01) == 2
+    assert "the run failed: no restart mends this" in said[-1]
+    assert end_of(other)[0] == 2
+    assert [e.figures["code"] for e in read_events(run) if e.kind == "end"] == [2]
+
+
+def test_of_two_with_one_number_one_takes_part_and_the_run_comes_to_its_end(tmp_path: Path, started: Started) -> None:
+    run = small_run(tmp_path)
+    both = [join(started, run), join(started, run)]
+    assert train(run, PAUSE="0.02") == 0
+    (first, words), (second, others) = (end_of(one) for one in both)
+    assert first == second == 0
+    assert (words + others).count("another process has joined this attempt as 1") == 1
+    assert [e.figures["code"] for e in read_events(run) if e.kind == "end"] == [0]
+
+
+def test_it_begins_from_where_the_attempt_does_and_not_by_the_plan_of_the_one_before(
+    tmp_path: Path, started: Started
+) -> None:
+    run, saw = small_run(tmp_path), tmp_path / "saw"
+    code = f"import os; open({str(saw)!r}, 'a').write(os.environ['JPREP_ATTEMPT'] + os.environ['JPREP_RESUME'])"
+
+    def plan(attempt: str, resume: str) -> None:
+        env = {"JPREP_ATTEMPT": attempt, "JPREP_RESUME": resume}
+        write_plan(run, Plan((sys.executable, "-c", code), env, 2, 4, 1, 0, machines=2))
+
+    with hold_lock(run / "LOCK"):
+        plan("first-0", "step-00000010")
+        announce_attempt(run, "first-1")
+        other = join(started, run)
+        time.sleep(1)
+        assert other.poll() is None and not saw.exists()
+        plan("first-1", "step-00000020")
+        await_true(lambda: saw.exists() and saw.read_text() == "first-1step-00000020")
+
+
+def test_started_by_nohup_it_does_not_hear_that_the_line_is_cut(tmp_path: Path, started: Started) -> None:
+    run = small_run(tmp_path)
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        other = join(started, run)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    first = supervisor(started, run, PAUSE="0.02")
+    await_true(lambda: len(live_ranks(run)) == 2)
+    other.send_signal(signal.SIGHUP)
+    assert first.wait(60) == 0 and end_of(other)[0] == 0
+
+
+def test_it_waits_for_a_run_that_was_stopped_and_for_one_that_had_failed_before(
+    tmp_path: Path, started: Started
+) -> None:
+    run = small_run(tmp_path)
+    record_event(run, "end", 0, {"code": 3}, "no device")
+    other = join(started, run)
+    first = supervisor(started, run, PAUSE="0.02")
+    await_true(lambda: any(event.kind == "checkpoint" for event in read_events(run)))
+    first.send_signal(signal.SIGTERM)
+    assert first.wait(30) == 130 and other.poll() is None
+    assert train(run) == 0
+    assert end_of(other)[0] == 0 and len(starts(run)) == 2
+
+
+def test_asked_to_leave_it_stays_until_both_have_saved(tmp_path: Path, started: Started) -> None:
+    run = small_run(tmp_path)
+    first, other = supervisor(started, run, PAUSE="0.05"), join(started, run)
+    await_true(lambda: len(live_ranks(run)) == 2 and starts(run))
+    other.terminate()
+    first.terminate()
+    assert first.wait(30) == 130 and end_of(other)[0] == 130
+    assert [event.kind for event in read_events(run)][-2:] == ["checkpoint", "signal"]
+
+
+def test_asked_twice_it_ends_with_its_worker(tmp_path: Path, started: Started) -> None:
+    run = small_run(tmp_path)
+    supervisor(started, run, PAUSE="0.1")
+    other = join(started, run)
+    await_true(lambda: len(live_ranks(run)) == 2)
+    other.terminate()
+    time.sleep(0.3)  # two signals at once are one
+    other.terminate()
+    assert end_of(other)[0] == 130
+    await_true(lambda: len(live_ranks(run)) < 2)
+
+
+def test_a_run_whose_processes_are_all_on_one_machine_is_not_joined(tmp_path: Path, started: Started) -> None:
+    run = small_run(tmp_path)
+    supervisor(started, run, machines=1, PAUSE="0.1")
+    found, said = end_of(join(started, run))
+    assert found == 2 and "no process 1 to join a run of 1" in said
