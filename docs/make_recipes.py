@@ -1,6 +1,6 @@
 """Generate `docs/recipes.md` from the types of a recipe: `python docs/make_recipes.py`.
 
-`docs/templates/recipes.md` is the page without its tables. A line of it `@keys MODULE:CLASS` becomes the table of that
+`docs/templates/recipes.md` is the page without its tables. A line `@keys SECTION` in it becomes the table of that
 section's keys, `@steps KIND` the options of all built-in steps of a kind, `@backend NAME` those of a backend.
 """
 
@@ -15,11 +15,17 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import msgspec
 
+from jprep.corpus.config import Recipe
+from jprep.dataset.manifest import DatasetConfig
 from jprep.plugins import plugins
-from jprep.plugins.refs import load
+from jprep.tokenizer.config import TokenizerConfig
+from jprep.train.job.config import TrainConfig
 
 TEMPLATE = Path(__file__).parent / "templates" / "recipes.md"
 PAGE = Path(__file__).with_name("recipes.md")
+
+SECTIONS = {"recipe": Recipe, "tokenizer": TokenizerConfig, "dataset": DatasetConfig, "train": TrainConfig}
+"""Where the path of a section begins; any other path begins at the recipe."""
 
 NAMES = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "none"}
 DIRECTIVE = re.compile(r"^@(\w+) (\S+)$", re.MULTILINE)
@@ -33,9 +39,19 @@ def render() -> str:
     return DIRECTIVE.sub(lambda found: directives[found[1]](found[2]), TEMPLATE.read_text(encoding="utf-8"))
 
 
-def keys(reference: str) -> str:
-    """Return the table of a section, e.g. of `jprep.train.job:OptimizerSection`."""
-    return table(load(reference))
+def keys(path: str) -> str:
+    """Return the table of a section, e.g. of `train.optimizer`."""
+    first, *rest = path.split(".")
+    section = SECTIONS.get(first) or _inner(Recipe, first)
+    for name in rest:
+        section = _inner(section, name)
+    return table(section)
+
+
+def _inner(section: type, name: str) -> type[msgspec.Struct]:
+    """Return the type of a key that holds a table, or a list of tables."""
+    hint = get_type_hints(section)[name]
+    return next(each for each in (hint, *get_args(hint)) if isinstance(each, type(msgspec.Struct)))
 
 
 def backend(name: str) -> str:
