@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import msgspec
 
 from jprep.corpus.config import Recipe
+from jprep.corpus.readers.lines import LineConfig
 from jprep.dataset.manifest import DatasetConfig
 from jprep.plugins import plugins
 from jprep.tokenizer.config import TokenizerConfig
@@ -75,7 +76,9 @@ def _steps(kind: str) -> Iterator[str]:
 
 def table(section: type[msgspec.Struct]) -> str:
     """Return a section's keys with their types, defaults and descriptions as a table."""
-    described, hints = descriptions(section), get_type_hints(section, include_extras=True)
+    # The reader `jsonl` takes over the limits of the readers of lines without their description.
+    described = descriptions(LineConfig) | descriptions(section)
+    hints = get_type_hints(section, include_extras=True)
     rows = []
     for field in msgspec.structs.fields(section):
         allowed = LINKED.get(field.name) or kind(hints[field.name])
