@@ -15,9 +15,9 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import msgspec
 
-from jprep.corpus.config import Recipe
 from jprep.corpus.readers.lines import LineConfig
 from jprep.dataset.manifest import DatasetConfig
+from jprep.pipeline.recipe import Recipe
 from jprep.plugins import plugins
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.train.job.config import TrainConfig
