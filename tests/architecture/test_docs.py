@@ -1,0 +1,103 @@
+"""The documentation: generated pages are current, names resolve, links lead somewhere, and the plugin guides work."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.conftest import ROOT, Distribution, Run
+from tests.unit.test_conformance import failures
+
+DOCS = ROOT / "docs"
+PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md"), ROOT / "data_recipes" / "README.md"])
+GUIDES = [("filter", "varied"), ("reader", "pairs"), ("segmenter", "scripts")]
+
+
+def generator(name: str) -> ModuleType:
+    """Return the module of a script in `docs/`."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def python_blocks(page: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_the_recipe_reference_is_current() -> None:
+    page = generator("make_recipes").render()
+    assert (DOCS / "recipes.md").read_text(encoding="utf-8") == page, "run `python docs/make_recipes.py`"
+
+
+def test_every_key_of_the_recipe_reference_has_a_description() -> None:
+    page = (DOCS / "recipes.md").read_text(encoding="utf-8")
+    undescribed = re.findall(r"^\| `(\w+)` \|.*\|  \|$", page, re.MULTILINE)
+    assert undescribed == [], "describe it under `Attributes:` in its class"
+
+
+def resolve(name: str) -> object:
+    """Import the longest module of a dotted name, and look up the rest."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            found: object = importlib.import_module(".".join(parts[:length]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[length:]:
+            found = getattr(found, part)
+        return found
+    raise ModuleNotFoundError(name)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_names_of_modules_and_classes_resolve(page: Path) -> None:
+    text = page.read_text(encoding="utf-8") if page.name != "CHANGELOG.md" else ""
+    for name in re.findall(r"(?:`|::: |-m |from |import )(jprep(?:\.[A-Za-z_]\w*)+)", text):
+        resolve(name)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_to_files_lead_somewhere(page: Path) -> None:
+    prose = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)#\s]+)", prose):
+        if "://" not in target and page.parent.name != "templates":
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+    listed = set(re.findall(r"[\w/.-]+\.md", nav))
+    assert listed == {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if page.parent.name != "templates"}
+
+
+def test_the_site_loads_nothing_from_other_servers() -> None:
+    settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert "font: false" in settings and "polyfills: [iframe-worker.js]" in settings
+    assert not re.search(r"(?:url\(|@import|src=|fetch\()\s*[\"']?https?:", "".join(
+        (DOCS / name).read_text(encoding="utf-8") for name in ("site.css", "iframe-worker.js", "pipeline.svg")
+    ))  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "name"), GUIDES)
+def test_the_plugin_of_a_guide_passes_its_suite(kind: str, name: str) -> None:
+    plugin, suite = python_blocks(DOCS / "guides" / f"write-a-{kind}.md")
+    found = {"__name__": f"jprep_{name}"}
+    exec(plugin + re.sub(rf"^from jprep_{name} import .*$", "", suite, flags=re.MULTILINE), found)
+    tests = type("Suite", (found[f"Test{name.capitalize()}"],), {"step": found[name.capitalize()]})  # type: ignore[arg-type]
+    assert failures(tests) == {}
+
+
+def test_the_filter_of_the_guide_works_in_a_build(distribution: Distribution, jprep: Run, sample: Path) -> None:
+    distribution.add("jprep_varied", python_blocks(DOCS / "guides" / "write-a-filter.md")[0])
+    assert "filter varied" in jprep("plugins", env=distribution.env).stdout
+    setting = 'corpus.filters=[{use="varied", min_distinct=150}]'
+    folder = distribution.folder / "trial"
+    built = jprep("corpus", "build", "recipe.toml", "--set", setting, "-o", folder, cwd=sample, env=distribution.env)
+    assert re.search(r"filter\.varied/few_distinct +3\n", built.stdout)
