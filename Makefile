@@ -93,9 +93,6 @@ bench: $(VENV)/.test $(filter-out $(VENV)/.fairseq%,$(READY)) $(VENV)/.peers  ##
 docs: $(VENV)/.docs  ## Build the documentation site into site/
 	NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/mkdocs build --strict --quiet
 
-docs: $(VENV)/.docs  ## Build the documentation site into site/
-	NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/mkdocs build --strict --quiet
-
 clean:           ## Remove the environment and what was built
 	rm -rf $(VENV) work build dist site
 
