@@ -168,8 +168,8 @@ def _check_not_empty(corpus: Corpus, splitting: ValidationSplit, splits: list[st
     if not corpus.manifest.parts:
         raise ConfigError("this corpus has no documents", where=where, fix="use a corpus with documents")
     what = f"none of the {len(corpus)} documents would be in the {min(missing)} split"
-    more, less = "use a larger dataset.validation, or 0 for no split", "use a smaller dataset.validation"
-    raise ConfigError(what, where=where, fix=less if TRAIN in missing else more)
+    more = "use a larger share, or --set dataset.validation=0 for no validation split"
+    raise ConfigError(what, where=where, fix="use a smaller dataset.validation" if TRAIN in missing else more)
 
 
 class _Packing:

@@ -160,9 +160,9 @@ def test_other_work_is_refused_until_restarted(work: Path, tmp_path: Path, jprep
 def test_empty_splits_are_refused(work: Path, tmp_path: Path, jprep: Run) -> None:
     command = ("dataset", "pack", work / "corpus", "--tokenizer", work / "tokenizer", "-o", tmp_path / "d")
     refused = jprep(*command, "--set", "dataset.validation=0.0000001", code=2)
-    assert "would be for validation" in refused.stderr and "dataset.validation=0" in refused.stderr
+    assert "would be in the validation split" in refused.stderr and "dataset.validation=0" in refused.stderr
     refused = jprep(*command, "--set", "dataset.validation=0.9999999", code=2)
-    assert "would be for train" in refused.stderr and not (tmp_path / "d").exists()
+    assert "would be in the train split" in refused.stderr and not (tmp_path / "d").exists()
 
 
 def test_a_tokenizer_that_does_not_fit_is_refused(corpus: Path, tmp_path: Path, jprep: Run) -> None:
@@ -180,7 +180,9 @@ def test_a_tokenizer_that_does_not_fit_is_refused(corpus: Path, tmp_path: Path, 
         command = ("dataset", "pack", packed, "--tokenizer", tmp_path / tokenizer, "-o", tmp_path / "d", *whole)
         return jprep(*command, code=2).stderr
 
-    assert "normalised differently" in refused(tmp_path / "plain", "t")
+    assert "normalised differently from this corpus (normalizers: was neologdn, is none)" in refused(
+        tmp_path / "plain", "t"
+    )
     assert "no token that could end a document" in refused(corpus, "endless")
     assert "no words" in refused(tmp_path / "wordless", "hard")
     assert "no finished tokenizer" in refused(corpus, "nowhere")

@@ -70,7 +70,6 @@ print(json.dumps(found))
 """
 
 
-@pytest.mark.backends
 @pytest.mark.parametrize("version", ["4", "5"])
 def test_transformers_gives_the_library_s_ids(version: str, trained: dict[str, Path], tmp_path: Path) -> None:
     import jprep
@@ -81,7 +80,7 @@ def test_transformers_gives_the_library_s_ids(version: str, trained: dict[str, P
     lines = tmp_path / "lines.json"
     lines.write_text(json.dumps(LINES), encoding="utf-8")
     folders = [str(folder) for folder in trained.values()]
-    done = subprocess.run([python, "-c", LOADED, str(lines), *folders], capture_output=True, check=True, timeout=600)
+    done = subprocess.run([python, "-c", LOADED, str(lines), *folders], capture_output=True, check=True, timeout=120)
     for folder, found in json.loads(done.stdout).items():
         tokenizer = jprep.load_tokenizer(folder)
         assert found["size"] == tokenizer.vocab_size
@@ -106,7 +105,7 @@ def test_text_from_files_and_from_a_pipe_makes_the_same_tokenizer(tmp_path: Path
     jprep("tokenizer", "train", "-", "-o", tmp_path / "pipe", *settings, stdin=text.encode())
     assert digests(tmp_path / "file")["tokenizer.json"] == digests(tmp_path / "pipe")["tokenizer.json"]
     again = jprep("tokenizer", "train", "-", "-o", tmp_path / "pipe", *settings, stdin=text.encode(), code=2)
-    assert "cannot compare a finished corpus with a pipe" in again.stderr
+    assert "with a pipe" in again.stderr
 
 
 def test_a_recipe_says_where_its_corpus_is_missing(sample: Path, tmp_path: Path, jprep: Run) -> None:
@@ -126,7 +125,7 @@ WRONG = {
     "vocabulary too large": (("--vocab-size", 500_000), "can be learnt", "vocab_size"),
     "vocabulary too small": (("--vocab-size", 100), "", "vocab"),
     "alphabet too small": (("--alphabet", 5), "alphabet", ""),
-    "clash": (("--special", "<s>"), "twice", ""),
+    "clash": (("--special", "<s>"), "duplicate", ""),
     "two sets": (("--special", "bert", "--special", "gpt"), "two sets", ""),
     "unknown set": (("--special", "x"), "cannot be a special token", ""),
     "unknown key": (("--set", "tokenizer.vocab=3"), "vocab", "did you mean"),
@@ -162,7 +161,7 @@ def test_a_corpus_without_words_or_texts(tmp_path: Path, jprep: Run) -> None:
         )
         assert "segmenter" in refused.stderr and "none" in refused.stderr
     empty = jprep("tokenizer", "train", tmp_path / "b", "-o", tmp_path / "u", "--boundaries", "none", code=2)
-    assert "nothing" in empty.stderr
+    assert "no text" in empty.stderr
 
 
 def test_a_foreign_folder_is_left_alone(corpus: Path, tmp_path: Path, jprep: Run) -> None:

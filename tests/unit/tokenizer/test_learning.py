@@ -317,15 +317,6 @@ def test_long_units_and_long_pieces(tmp_path: Path) -> None:
         assert "東京特許許可局" * times in pieces(made)
 
 
-def test_byte_level_pieces_count_partial_characters() -> None:
-    assert byte_level.encode_bytes(" の\n") == "Ġãģ®\n"
-    assert [byte_level.count_characters(byte_level.encode_bytes(text)) for text in ("a", "のが", " の")] == [1, 2, 2]
-    assert byte_level.count_characters(byte_level.encode_bytes("のの")[1:]) == 2
-    assert (
-        sorted(byte_level.BYTE_TO_CHARACTER) == sorted(set(byte_level.BYTE_TO_CHARACTER)) == list(byte_level.ALPHABET)
-    )
-
-
 def test_seeds_use_counts_and_include_single_words(tmp_path: Path) -> None:
     units = tmp_path / "units.tsv"
     units.write_text("東京\t5\n東京都\t3\n大阪府\t4\nか\t9\n一度\t1\n")
