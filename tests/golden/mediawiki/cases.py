@@ -1,4 +1,4 @@
-"""Read MediaWiki's parser test files (`tests/parser/*.txt`) and choose the cases that an extractor can be held to.
+"""Read MediaWiki's parser test files (`tests/parser/*.txt`) and select the cases that apply to an extractor.
 
 A file holds articles (`!! article`, title, `!! text`, source, `!! endarticle`) and tests (`!! test`, name,
 `!! options`, `!! wikitext`, one or more `!! html…` sections, `!! end`).
@@ -18,7 +18,7 @@ FILES = (
     "tests/parser/pfeqParserTests.txt",
     "extensions/Poem/tests/parser/parserTests.txt",
 )
-"""The files of a release that test the parser and what every wiki has; `mediaParserTests.txt` repeats the second."""
+"""Test files of a release that apply to every wiki. `mediaParserTests.txt` repeats the second one."""
 
 # The first of these sections that a test has is its expected output. Parsoid's is taken where the test has no other.
 _EXPECTED = ("html/php+tidy", "html+tidy", "html/php", "html/*", "html", "html/parsoid")
@@ -41,7 +41,7 @@ _TITLE = re.compile(r"\btitle=\[\[(?:User:)?([^\]]*)\]\]")
 
 @dataclass
 class Case:
-    """One test: where it stands, its source and the HTML that MediaWiki makes of it."""
+    """One test: its position, its source and the HTML rendered by MediaWiki."""
 
     file: str
     line: int
@@ -70,7 +70,7 @@ def read_suite(path: Path) -> Suite:
 
 
 def _blocks(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """Each test and article: the line of its head, and its sections by name."""
+    """Yield each test and article: the line number of its head, and its sections by name."""
     sections: dict[str, list[str]] | None = None
     start, current = 0, ""
     for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").split("\n"), 1):

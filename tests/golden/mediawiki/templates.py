@@ -1,4 +1,4 @@
-"""Expand the templates that a test file defines itself: by substitution in the source, as MediaWiki does."""
+"""Expand the templates defined in a test file, by substitution in the source as MediaWiki does."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Expander:
         self._raw: list[str] = []
 
     def expand(self, source: str) -> str:
-        """The source with its templates and their parameters substituted, innermost first.
+        """Return the source with templates and their parameters substituted, innermost first.
 
         Raises:
             UnknownTemplateError: a template of the source is not among the articles, or includes itself.
@@ -54,11 +54,11 @@ class Expander:
         return f"\ue000{len(self._raw) - 1}\ue000"
 
     def _bare(self, text: str) -> str:
-        """A name without its comments."""
+        """Return a name without comments."""
         return _HIDDEN.sub(lambda found: "" if self._raw[int(found[1])].startswith("<!--") else found[0], text)
 
     def _resolve(self, text: str, closer: re.Match[str], depth: int) -> tuple[str, int]:
-        """Substitute what these braces close; where the search goes on."""
+        """Substitute what these braces close, and return where to continue the search."""
         start = text.rfind("{{", 0, closer.start())
         if start < 0:
             return text, closer.end()

@@ -1,4 +1,4 @@
-"""The visible text of rendered HTML, without what the extractor leaves out by design (docs/wikitext.md)."""
+"""Extract the visible text of rendered HTML, without what the extractor omits by design (docs/wikitext.md)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class _Reader(HTMLParser):
                 break
 
     def _part(self) -> None:
-        """Begin a paragraph; a heading stays one, whatever is in it."""
+        """Begin a paragraph. A heading is one paragraph with any contents."""
         in_heading = any(re.fullmatch(r"h[1-6]", name) for name, _ in self._open)
         self.pieces.append(" " if in_heading else "\n")
 
@@ -80,7 +80,7 @@ def _left_out(tag: str, attributes: dict[str, str | None]) -> bool:
 
 
 def visible(html: str) -> str:
-    """The text that a reader sees, white space folded; headings with nothing under them left out."""
+    """Return the visible text with collapsed white space, without headings of empty sections."""
     reader = _Reader()
     reader.feed(re.sub(r"</?rp>|(?<=<rp>)[^<]*(?=</rp>)", "", html))
     reader.close()
@@ -98,7 +98,7 @@ def visible(html: str) -> str:
 
 
 def as_extracted(text: str) -> str:
-    """The text without what the extractor leaves out by design.
+    """Return the text without what the extractor omits by design.
 
     That is: the signs of broken mark-up, prefixes of shown names, brackets left empty, parameters that nobody gives.
     """
@@ -106,5 +106,5 @@ def as_extracted(text: str) -> str:
 
 
 def folded(text: str) -> str:
-    """The text with each run of white space as one space."""
+    """Return the text with each run of white space replaced by one space."""
     return " ".join(text.split())
