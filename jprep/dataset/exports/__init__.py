@@ -16,13 +16,12 @@ from jprep.dataset.exports.base import (
     ExportOptions,
 )
 from jprep.dataset.manifest import DatasetManifest, read_dataset
-from jprep.engine.checksummed_json import decode_checksummed, encode_checksummed
+from jprep.engine.checksummed_json import decode_checksummed
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import DATASET_EXPORT
 from jprep.engine.runner import ProgressReporter
 from jprep.engine.stage import Output
 from jprep.errors import ConfigError
-from jprep.io.atomic import write_atomic
 
 FORMATS = tuple(FILES)
 

@@ -72,7 +72,7 @@ def test_what_is_wrong_is_found_before_the_first_step(recipe: Path) -> None:
 
 def test_another_output_is_refused_with_the_way_out(recipe: Path) -> None:
     jprep.run(recipe, set=SMALL, until="corpus", workers=1)
-    with pytest.raises(ConfigError, match="other work") as caught:
+    with pytest.raises(ConfigError, match="different work") as caught:
         jprep.run(recipe, set=SMALL | {"corpus.filters": []}, until="corpus", workers=1)
     assert "another --work" in caught.value.fix
 
