@@ -6,13 +6,13 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from jprep.config import parse_config
 from jprep.errors import InputError, JprepError, MachineError
 from jprep.io.atomic import remove_tree
 from jprep.io.safetensors_file import DTYPE_BYTES, Floats, Shape, TensorEntry, read_blocks, read_header, write_tensors
 from jprep.plugins import plugins
 from jprep.train.exporting.manifest import Dtype
 from jprep.train.job.config import Job
+from jprep.train.job.renamed import parse_options
 from jprep.train.launcher.environments import worker_command
 from jprep.train.models import parameters
 from jprep.train.run.checkpoints import disk_full_error
@@ -52,7 +52,7 @@ def write_weights(run: Path, job: Job, checkpoint: Path, folder: Path, dtype: Dt
 
 def _run_worker(job: Job, run: Path, checkpoint: Path, folder: Path) -> None:
     half = plugins().get("backend", job.backend)()
-    options = parse_config(job.options, half.Options, where=f"[train.backend.{job.backend}]")
+    options = parse_options(half, job.options)
     command = worker_command(half, options, "export", run, checkpoint, folder)
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
     if done.returncode or not (folder / WEIGHTS).exists():

@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from jprep.config import apply_overrides, parse_config
+from jprep.config import apply_overrides
 from jprep.errors import ConfigError
 from jprep.io.atomic import file_sha256, write_atomic
 from jprep.plugins import plugins
 from jprep.train.backend import Backend, Host, Plan, environment_of, result_options_of
 from jprep.train.job.build import build_job
 from jprep.train.job.config import Job, TrainConfig, parse_train_config
+from jprep.train.job.renamed import parse_options
 from jprep.train.launcher.backend_packages import install_command
 from jprep.train.launcher.environments import environment_path, interpreter, worker_python
 from jprep.train.launcher.import_probe import NotInstalledError
@@ -80,7 +81,7 @@ def load_backend_and_options(name: str, overrides: Iterable[str]) -> tuple[Backe
         ConfigError: there is no such backend, it has no such option, or a value is of the wrong type.
     """
     half = load_backend(name)
-    return half, parse_config(apply_overrides({}, overrides), half.Options, where=f"[train.backend.{name}]")
+    return half, parse_options(half, apply_overrides({}, overrides))
 
 
 def prepare_run(
@@ -189,7 +190,7 @@ def backend_options(train: TrainConfig, half: Backend) -> Any:
         if other not in known and (close := difflib.get_close_matches(other, known, n=1)):
             where, fix = f"train.backend.{other}", f"did you mean {close[0]!r}?"
             raise ConfigError(f"there is no backend {other!r}", where=where, fix=fix)
-    return parse_config(train.backend.get(half.name, {}), half.Options, where=f"[train.backend.{half.name}]")
+    return parse_options(half, train.backend.get(half.name, {}))
 
 
 def _python(half: Backend, options: Any, *, dry: bool) -> Path:

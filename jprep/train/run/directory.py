@@ -21,6 +21,7 @@ from jprep.io.retry import retry_transient
 from jprep.train.backend import Plan
 from jprep.train.job.config import FORMAT, UNFINGERPRINTED_KEYS, Job
 from jprep.train.job.fingerprint import extend_job
+from jprep.train.job.renamed import rename_job_options
 from jprep.train.run.attempt import RANKS
 from jprep.train.run.checkpoints import CheckpointStore
 from jprep.train.run.data_lock import check_data, write_data_lock
@@ -83,7 +84,7 @@ def read_job(run: Path) -> Job:
     if job.format != FORMAT:
         fix = "go on with the jprep that began it, or begin in another directory"
         raise MismatchError(f"a run of format {job.format}, and this jprep has {FORMAT}", where=str(run), fix=fix)
-    return job
+    return rename_job_options(job)
 
 
 def write_plan(run: Path, plan: Plan) -> None:
