@@ -36,7 +36,7 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return samples.write_sample(tmp_path)
 
 
-SMALL = {"corpus.segmenter": "none", "tokenizer.boundaries": "none", "tokenizer.vocab_size": 1000}
+SMALL = {"corpus.segmenter": "none", "tokenizer.boundaries": "none", "tokenizer.vocab_size": 1400}
 
 
 def test_it_makes_the_outputs_and_repeats_nothing(recipe: Path) -> None:
