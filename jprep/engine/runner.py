@@ -32,6 +32,16 @@ class ProgressReporter(Protocol):
         """A task is finished; `fresh` is False if an earlier run finished it."""
 
 
+class SilentProgress:
+    """A progress reporter that does nothing."""
+
+    def begin(self, stage: str, total: int) -> None:
+        """Ignore the beginning of a stage."""
+
+    def advance(self, weight: int, receipt: Receipt, *, fresh: bool) -> None:
+        """Ignore a finished task."""
+
+
 class Executor(Protocol):
     """Runs tasks in some processes."""
 

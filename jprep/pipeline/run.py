@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from jprep.corpus.api import Corpus, SilentProgress
+from jprep.corpus.api import Corpus
 from jprep.corpus.build import build
 from jprep.corpus.download.fetch import fetch
 from jprep.corpus.store import read_manifest
@@ -20,7 +20,7 @@ from jprep.dataset.pack import pack
 from jprep.engine.local import Local
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import RECIPE
-from jprep.engine.runner import Executor, ProgressReporter
+from jprep.engine.runner import Executor, ProgressReporter, SilentProgress
 from jprep.errors import ConfigError, MismatchError
 from jprep.io.machine import cpu_count
 from jprep.pipeline.output_paths import WORK, OutputPaths, output_paths
