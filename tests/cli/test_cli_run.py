@@ -138,7 +138,7 @@ def test_what_a_source_names_is_fetched_once_and_announced(place: Place) -> None
     away = place.folder.parent / samples.CRAWL
     place.folder.joinpath(samples.CRAWL).rename(away)
     place.edit('paths = ["cc100.txt"]', f'paths = ["downloads/cc100.txt"]\nfiles = [{{ url = "{away.as_uri()}" }}]')
-    assert f"downloads/{samples.CRAWL}  of {away.as_uri()}" in place.run("--until", "corpus", "--dry-run").stdout
+    assert f"downloads/{samples.CRAWL}  from {away.as_uri()}" in place.run("--until", "corpus", "--dry-run").stdout
     told = place.run("--until", "corpus").stdout
     assert f"downloading {away.as_uri()}, {away.stat().st_size:,} bytes" in told
     assert "downloading" not in place.run("--until", "corpus").stdout
