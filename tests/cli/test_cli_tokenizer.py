@@ -208,8 +208,8 @@ def test_a_file_of_counts(tmp_path: Path, jprep: Run) -> None:
     ("arguments", "what"),
     [
         (("a.tsv", "b.tsv", "--counts"), "one file"),
-        (("r.toml", "a.txt"), "nothing beside it"),
-        ((".", "a.txt"), "nothing beside it"),
+        (("r.toml", "a.txt"), "one corpus directory"),
+        ((".", "a.txt"), "one corpus directory"),
         (("a.tsv", "--counts", "--segmenter", "jumandic"), "--segmenter is for FILEs"),
         ((".", "--segmenter", "jumandic"), "--segmenter is for FILEs"),
         (("a.txt", "--corpus", "corpus"), "--corpus is for a RECIPE"),
