@@ -1,15 +1,15 @@
-"""The few kinds of error that jprep raises on purpose, each with the exit code that the command line answers with."""
+"""The kinds of errors that jprep raises, each with the exit code of the command line."""
 
 from __future__ import annotations
 
 
 class JprepError(Exception):
-    """Something went wrong that a user can mend.
+    """An error that a user can fix.
 
     Args:
-        what: what happened, one sentence without a full stop.
-        where: the file and offset, the recipe key or the step that it happened in.
-        fix: what to do about it, in words or as a command.
+        what: what happened, in one sentence without a full stop.
+        where: the file and offset, the recipe key, or the step.
+        fix: how to fix it, in words or as a command.
     """
 
     exit_code = 1
@@ -19,11 +19,11 @@ class JprepError(Exception):
         self.what, self.where, self.fix = what, where, fix
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Errors travel between processes: keep the keyword arguments."""
+        """Keep the keyword arguments: errors are pickled between processes."""
         return _rebuild, (type(self), self.what, self.where, self.fix)
 
     def __str__(self) -> str:
-        """Say what, where and the fix, in that order."""
+        """Return what happened, where, and the fix."""
         place = f"\n  where: {self.where}" if self.where else ""
         return self.what + place + (f"\n  fix:   {self.fix}" if self.fix else "")
 
@@ -33,36 +33,36 @@ def _rebuild(kind: type[JprepError], what: str, where: str, fix: str) -> JprepEr
 
 
 class ConfigError(JprepError):
-    """A recipe, an option or an argument is wrong; nothing was begun."""
+    """A recipe, an option or an argument is wrong; nothing was started."""
 
     exit_code = 2
 
 
 class MismatchError(ConfigError):
-    """An output directory holds the work of another recipe, input or version."""
+    """An output directory has the work of a different recipe, input or version."""
 
 
 class DamagedError(MismatchError):
-    """A file that a receipt or a manifest names is missing, or its content is not what was written."""
+    """A file that a receipt or a manifest names is missing, or its content has changed."""
 
 
 class MachineError(JprepError):
-    """This machine lacks something: a program, a library, a right, disk space."""
+    """This machine lacks something: a program, a library, a permission, disk space."""
 
     exit_code = 3
 
 
 class InputError(JprepError):
-    """The input is damaged or hostile, beyond what the recipe allows."""
+    """The input is more damaged than the recipe allows, or hostile."""
 
     exit_code = 4
 
 
 class TruncatedError(InputError):
-    """The input ends too early; what came before is sound."""
+    """The input ends too early; the data before its end is valid."""
 
 
-class Interrupted(JprepError):  # noqa: N818 - not a fault: the user asked for it
-    """The user stopped the run; everything committed stays."""
+class Interrupted(JprepError):  # noqa: N818 - not an error: the user asked for it
+    """The user interrupted the run; finished work is kept."""
 
     exit_code = 130

@@ -19,17 +19,7 @@ from jprep.io.verified_files import find_damage
 if TYPE_CHECKING:  # imported when a corpus is built, to keep `import jprep` fast
     from jprep.corpus.config import CorpusRecipe
     from jprep.engine.runner import ProgressReporter
-    from jprep.engine.stage import Output, Receipt
-
-
-class SilentProgress:
-    """Progress callbacks that do nothing."""
-
-    def begin(self, stage: str, total: int) -> None:
-        """Called when a stage begins."""
-
-    def advance(self, weight: int, receipt: Receipt, *, fresh: bool) -> None:
-        """Called when a task is committed."""
+    from jprep.engine.stage import Output
 
 
 class Damage(msgspec.Struct, frozen=True):
@@ -101,6 +91,7 @@ class Corpus:
         """
         from jprep.corpus.build import build
         from jprep.engine.local import Local
+        from jprep.engine.runner import SilentProgress
 
         with closing(Local(workers)) as executor:
             build(recipe, Path(folder), executor, progress or SilentProgress(), restart=restart)

@@ -1,4 +1,4 @@
-"""Looks at a machine: what jprep finds on it, what is missing, and the command that mends it."""
+"""Check a machine: what is installed, what is missing, and the command that fixes it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jprep.train.backend import Finding
 
 
 class CheckGroup(NamedTuple):
-    """Findings on one subject."""
+    """The findings of one group of checks."""
 
     title: str
     findings: list[Finding]
@@ -24,31 +24,31 @@ _MACHINE: dict[str, Callable[[], list[Finding]]] = {
     "disk": machine.check_disks,
     "accelerators": machine.check_accelerators,
 }
-_LOOKS = _MACHINE | {
+_CHECKS = _MACHINE | {
     "segmenters": segmenters.check_segmenters,
     "plugins": backends.check_plugins,
     "backends": backends.check_backends,
 }
-_LIMITS = {"backends": TIMEOUT_MAX}  # each backend has a limit of its own
+_LIMITS = {"backends": TIMEOUT_MAX}  # each backend has its own limit
 
 
 def examine() -> list[CheckGroup]:
-    """Check everything. A check that hangs is abandoned, and whatever fails is a finding."""
-    return [CheckGroup(title, run_with_limit(look, title, _LIMITS.get(title))) for title, look in _LOOKS.items()]
+    """Run all checks. A check that hangs is abandoned, and a check that fails is a finding."""
+    return [CheckGroup(title, run_with_limit(check, title, _LIMITS.get(title))) for title, check in _CHECKS.items()]
 
 
 def examine_backend(backend: str, overrides: Iterable[str] = ()) -> list[CheckGroup]:
-    """Look at the machine, and at one backend with options of its own.
+    """Check the machine and one backend.
 
     Args:
-        backend: its name.
-        overrides: `option=value` settings of its own options.
+        backend: the backend's name.
+        overrides: `option=value` settings of its options.
 
     Raises:
         ConfigError: there is no such backend or option.
     """
     found = backends.check_backend(backend, overrides)
     return [
-        *(CheckGroup(title, run_with_limit(look, title)) for title, look in _MACHINE.items()),
+        *(CheckGroup(title, run_with_limit(check, title)) for title, check in _MACHINE.items()),
         CheckGroup("backend", found),
     ]

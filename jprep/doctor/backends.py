@@ -1,4 +1,4 @@
-"""Backends by their own `check`, and plugins that could not be loaded."""
+"""Checks of backends, by their own `check`, and of plugins."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from jprep.train.launcher.launch import load_backend, load_backend_and_options
 
 
 def check_backends() -> list[Finding]:
-    """What each backend finds with its default options, and where it is installed."""
+    """Return the findings of each backend with its default options, and where it is installed."""
     names = plugins().names("backend")
     if not names:
         fix = f"{install_command('torch')} && jprep backends install torch"
-        what = "none is installed: corpora, tokenizers and datasets can be made, models cannot be trained"
+        what = "none is installed: jprep can build corpora, tokenizers and datasets, but train no models"
         return [Finding(what, "note", fix)]
     return [finding for name in names for finding in run_with_limit(partial(_default, name), name)]
 
 
 def check_backend(name: str, overrides: Iterable[str] = ()) -> list[Finding]:
-    """What one backend finds, and where it is installed.
+    """Return the findings of a backend, and where it is installed.
 
     Args:
         name: the backend's.
@@ -41,7 +41,7 @@ def check_backend(name: str, overrides: Iterable[str] = ()) -> list[Finding]:
 
 
 def check_plugins() -> list[Finding]:
-    """Plugins, those that could not be loaded with the reason."""
+    """Return the plugins, with the errors of those that failed to load."""
     return [_plugin(one) for one in plugins().found]
 
 
@@ -53,14 +53,14 @@ def _plugin(found: PluginInfo) -> Finding:
 
 
 def _default(name: str) -> list[Finding]:
-    """A backend that is not installed is worth a note, not an error."""
+    """Return the findings of a backend with default options; one that is not installed is a note, not an error."""
     half = load_backend(name)
     found = _backend(half, half.Options())
     try:
         worker_python(half)
     except NotInstalledError:
         return [Finding(one.what, "note" if one.level == "error" else one.level, one.fix) for one in found]
-    except JprepError:  # found says why
+    except JprepError:  # the findings say why
         pass
     return found
 

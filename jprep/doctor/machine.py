@@ -1,4 +1,4 @@
-"""Python, memory, cores, disk and accelerators."""
+"""Checks of Python, memory, cores, disk and accelerators."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from jprep.train.planning import host
 _GIB = 1 << 30
 _LITTLE_MEMORY = 2 * _GIB
 _FULL = 1 * _GIB
-_ROOM_FOR_WORK = 20 * _GIB  # the Japanese Wikipedia: dump, corpus, dataset, a few checkpoints
-_ROOM_FOR_TEMPORARY = 2 * _GIB
-_ROOM_FOR_BACKENDS = 8 * _GIB  # PyTorch with CUDA's libraries
+_SPACE_FOR_WORK = 20 * _GIB  # the Japanese Wikipedia: dump, corpus, dataset, a few checkpoints
+_SPACE_FOR_TEMPORARY = 2 * _GIB
+_SPACE_FOR_BACKENDS = 8 * _GIB  # PyTorch with CUDA's libraries
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _TPUS = ("/dev/accel[0-9]*", "/dev/vfio/[0-9]*")
 
 
 def check_python() -> list[Finding]:
-    """Which Python, which jprep."""
+    """Return the versions of Python and jprep."""
     return [
         Finding(f"Python {platform.python_version()}, {sys.executable}"),
         Finding(f"jprep {version('jprep')} on {platform.system()} {platform.machine()}"),
@@ -36,26 +36,26 @@ def check_python() -> list[Finding]:
 
 
 def check_resources() -> list[Finding]:
-    """Cores and memory, as far as a container leaves them."""
+    """Return the cores and the memory that a container allows."""
     return [_cores(cpu_count(), _quota()), _memory(memory())]
 
 
 def check_disks() -> list[Finding]:
-    """Where outputs, temporary files and backends' environments go."""
+    """Return the free space for outputs, temporary files and environments of backends."""
     return [
-        _disk("outputs (--work)", Path.cwd(), _ROOM_FOR_WORK, "--work DIR on a disk with more room"),
-        _disk("temporary files", Path(tempfile.gettempdir()), _ROOM_FOR_TEMPORARY, "export TMPDIR=DIR"),
+        _disk("outputs (--work)", Path.cwd(), _SPACE_FOR_WORK, "--work DIR on a disk with more space"),
+        _disk("temporary files", Path(tempfile.gettempdir()), _SPACE_FOR_TEMPORARY, "export TMPDIR=DIR"),
         _disk(
             "backends' environments",
             default_environment_folder(),
-            _ROOM_FOR_BACKENDS,
+            _SPACE_FOR_BACKENDS,
             f"export {ENVIRONMENTS_VARIABLE}=DIR",
         ),
     ]
 
 
 def check_accelerators() -> list[Finding]:
-    """GPUs by their driver, TPUs by their device files."""
+    """Return GPUs, as their driver lists them, and TPUs, by their device files."""
     found = [Finding(f"{one.name}, {_size(one.memory)}") for one in host.accelerators()]
     tpus = [path for pattern in _TPUS for path in sorted(Path("/").glob(pattern[1:]))]
     found += [Finding(f"TPU: {len(tpus)} device files, {tpus[0]} …")] if tpus and not found else []
@@ -70,7 +70,7 @@ def _cores(number: int, quota: float) -> Finding:
 
 
 def _quota() -> float:
-    """The cores' time that a container may take; 0 where there is no limit."""
+    """Return the CPU time that a container may use, in cores; 0 for no limit."""
     with suppress(OSError, ValueError):
         share, period = _QUOTA.read_text().split()
         return int(share) / int(period)
@@ -79,27 +79,27 @@ def _quota() -> float:
 
 def _memory(size: int) -> Finding:
     if 0 < size < _LITTLE_MEMORY:
-        return Finding(f"{_size(size)} of memory are little", "note", "--workers 1, and small models")
-    return Finding(f"{_size(size)} of memory" if size else "the system does not say how much memory there is")
+        return Finding(f"only {_size(size)} of memory", "note", "--workers 1, and small models")
+    return Finding(f"{_size(size)} of memory" if size else "unknown size of memory")
 
 
 def _disk(what: str, folder: Path, enough: int, fix: str) -> Finding:
-    """Room for something; where its folder is not there yet, in the nearest one that is."""
+    """Return the free space for something, in its directory or the nearest existing parent."""
     place = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     free = shutil.disk_usage(place).free
     said = f"{what}: {_size(free)} free in {folder}"
     if not os.access(place, os.W_OK):
-        return Finding(f"{what}: {place} may not be written to", "error", fix)
+        return Finding(f"{what}: no permission to write to {place}", "error", fix)
     return Finding(said, "error" if free < _FULL else "note" if free < enough else "ok", fix if free < enough else "")
 
 
 def _why_none() -> Finding:
-    """No accelerator, or one that is hidden, or whose driver does not work."""
+    """Return why no accelerator was found: there is none, it is hidden, or its driver does not work."""
     if os.environ.get("CUDA_VISIBLE_DEVICES") is not None and shutil.which("nvidia-smi"):
-        return Finding("CUDA_VISIBLE_DEVICES leaves no GPU", "note", "unset CUDA_VISIBLE_DEVICES")
+        return Finding("CUDA_VISIBLE_DEVICES hides all GPUs", "note", "unset CUDA_VISIBLE_DEVICES")
     if any(Path("/dev").glob("nvidia[0-9]*")):
-        return Finding(f"there is a GPU, and its driver does not answer: {_complaint()}", "error", "nvidia-smi")
-    return Finding("none: models are trained on the processor")
+        return Finding(f"a GPU exists, but its driver does not work: {_complaint()}", "error", "nvidia-smi")
+    return Finding("none: models are trained on the CPU")
 
 
 def _complaint() -> str:
@@ -107,7 +107,7 @@ def _complaint() -> str:
         done = subprocess.run(["nvidia-smi"], capture_output=True, text=True, errors="replace", timeout=30)
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
-    return ((done.stdout + done.stderr).strip().splitlines() or ["it says nothing"])[0]
+    return ((done.stdout + done.stderr).strip().splitlines() or ["no output"])[0]
 
 
 def _size(number: int) -> str:

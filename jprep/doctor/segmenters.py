@@ -1,4 +1,4 @@
-"""Segmenters: each one is made and given a sentence."""
+"""Check segmenters: each one is loaded and segments a sentence."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from jprep.train.backend import Finding
 
 _SENTENCE = "すもももももももものうち"
 _SECONDS = 60.0
-_SHOWN = 40  # characters of a version, which may be a file's hash
+_SHOWN = 40  # maximum length of a version, which may be a file's hash
 
 
 def check_segmenters() -> list[Finding]:
-    """All that there are. The one that recipes take by default has to work; without the others something else does."""
+    """Return the findings of all segmenters. Only a failure of the default segmenter is an error."""
     default = step_name(CorpusConfig().segmenter)
     names = sorted(plugins().names("segmenter"), key=lambda name: (name != default, name))
     return [
@@ -40,6 +40,6 @@ def _try(name: str, level: Any) -> list[Finding]:
     except JprepError as error:
         return [Finding(f"{name}: {error.what}", level, error.fix)]
     if len(words) < 2:
-        return [Finding(f"{name}: found no words in {_SENTENCE}", level, "see what it says when it is run by hand")]
+        return [Finding(f"{name}: found no words in {_SENTENCE}", level, "run it by hand to see its errors")]
     about = ", ".join(f"{what} {which}" for what, which in made_of.items() if len(which) <= _SHOWN)
     return [Finding(f"{name}: {'|'.join(words)} ({about})")]

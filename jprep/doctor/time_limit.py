@@ -1,4 +1,4 @@
-"""Calls what may hang or fail: strangers' code, programs, disks."""
+"""Run checks that may hang or fail: code of plugins, programs, disks."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from jprep.train.backend import Finding
 from jprep.train.launcher.import_probe import IMPORT_TIMEOUT
 
 SECONDS = 2 * IMPORT_TIMEOUT + 60.0
-"""Time limit of a check. A backend's imports a framework twice, and each import may take `IMPORT_TIMEOUT` seconds."""
+"""Time limit of a check. A backend imports its framework twice, each time for up to `IMPORT_TIMEOUT` seconds."""
 
 
-def run_with_limit(look: Callable[[], list[Finding]], what: str, seconds: float | None = None) -> list[Finding]:
-    """Have a look, or say why there was none.
+def run_with_limit(check: Callable[[], list[Finding]], what: str, seconds: float | None = None) -> list[Finding]:
+    """Run a check with a time limit.
 
     Args:
-        look: a function that finds something.
-        what: what it looks at.
-        seconds: how long it may take; `SECONDS` by default. A look that hangs is left behind.
+        check: the check.
+        what: its subject, for messages.
+        seconds: the limit; `SECONDS` by default. A check that hangs is abandoned.
     """
     found: list[Finding] = []
     seconds = SECONDS if seconds is None else seconds
-    looking = threading.Thread(target=_look, args=(look, what, found), daemon=True)
-    looking.start()
-    looking.join(seconds)
-    if looking.is_alive():
+    thread = threading.Thread(target=_run, args=(check, what, found), daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
         slow = f"{what}: no answer within {seconds:g} seconds: it hangs, or this machine is slow or busy"
         return [Finding(slow, "error", "run `jprep doctor` again when the machine is idle")]
     return found
 
 
-def _look(look: Callable[[], list[Finding]], what: str, found: list[Finding]) -> None:
+def _run(check: Callable[[], list[Finding]], what: str, found: list[Finding]) -> None:
     try:
-        found += look()
+        found += check()
     except JprepError as error:
         found.append(Finding(f"{what}: {error.what}", "error", error.fix))
-    except Exception as fault:  # a backend's or a plugin's, and a disk's: all of them are findings
-        found.append(Finding(f"{what}: {type(fault).__name__}: {fault}", "error", "report it to whoever made it"))
+    except Exception as fault:  # errors of backends, plugins and disks are findings
+        found.append(Finding(f"{what}: {type(fault).__name__}: {fault}", "error", "report it to its maintainer"))

@@ -1,1 +1,1 @@
-"""Runs stages of tasks, and knows which are done."""
+"""Run stages of tasks, resume them, and record what each output was made from."""

@@ -1,4 +1,4 @@
-"""JSON files that show their own damage: each carries a checksum of its content."""
+"""JSON files with a checksum of their content, so that damage is detected."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _CHECKSUM = "checksum"
 
 
 def encode_checksummed(content: Any, *, indent: int = -1) -> bytes:
-    """Encode a struct or a dict as JSON, with the fingerprint of its fields as the last field.
+    """Encode a struct or a dict as JSON, with a checksum as the last field.
 
     Args:
-        content: what the file is to hold.
-        indent: spaces that a level is indented by; -1 writes all in one line.
+        content: the content of the file.
+        indent: spaces per level of nesting; -1 writes one line.
     """
     fields = plain(content)
     data = msgspec.json.encode(fields | {_CHECKSUM: fingerprint(fields)})
@@ -28,18 +28,18 @@ def encode_checksummed(content: Any, *, indent: int = -1) -> bytes:
 def decode_checksummed(data: bytes, kind: type[T]) -> T:
     """Decode what `seal` wrote.
 
-    A file without a checksum, as jprep 0.1 wrote it, is accepted.
+    Files of jprep 0.1, which have no checksum, are accepted.
 
     Raises:
-        ValueError: it is not JSON of this kind, or the checksum is not that of its content.
+        ValueError: it is not JSON of this type, or the checksum does not match.
     """
     try:
         fields = msgspec.json.decode(data, type=dict[str, Any])
-        # Without a checksum the last field may be one whose name is damaged.
+        # Without a checksum, the last field may be the checksum under a damaged name.
         name = _CHECKSUM if _CHECKSUM in fields else next(reversed(fields), "")
         content = {key: value for key, value in fields.items() if key != name}
         if (name == _CHECKSUM) != (fields.get(name) == fingerprint(content)):
-            raise ValueError("its checksum is not that of its content")
+            raise ValueError("its checksum does not match")
         return msgspec.convert(content if name == _CHECKSUM else fields, kind)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error

@@ -1,4 +1,4 @@
-"""A fingerprint says what an output depends on; two that differ say in which field."""
+"""Fingerprints: hashes of everything that an output depends on."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import xxhash
 
 
 def fingerprint(fields: dict[str, Any]) -> str:
-    """32 hexadecimal digits (XXH3, 128 bits) of the fields' canonical JSON."""
+    """Return 32 hexadecimal digits (XXH3, 128 bits) of the canonical JSON of some fields."""
     return xxhash.xxh3_128_hexdigest(msgspec.json.encode(fields, order="sorted"))
 
 
 def plain(fields: Any) -> dict[str, Any]:
-    """The fields as they come back from JSON, so that what was written and what is at hand can be compared."""
+    """Return fields as JSON gives them back, so that they can be compared with fields that were read from a file."""
     decoded: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(fields))
     return decoded
 
 
 def differences(ours: Any, theirs: Any, path: str = "") -> Iterator[str]:
-    """Each place in which two sets of fields differ, as `path: theirs -> ours`."""
+    """Yield each difference of two sets of fields, as `path: was theirs, is ours`."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         for key in sorted(ours.keys() | theirs.keys()):
             yield from differences(ours.get(key), theirs.get(key), f"{path}.{key}" if path else key)
@@ -33,6 +33,6 @@ def differences(ours: Any, theirs: Any, path: str = "") -> Iterator[str]:
 
 
 def abbreviate(value: Any) -> str:
-    """Return a value as JSON, cut to 80 characters."""
+    """Return a value as JSON, shortened to 80 characters."""
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= 80 else text[:79] + "…"

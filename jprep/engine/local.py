@@ -1,4 +1,4 @@
-"""Runs tasks on this machine, in processes of its own."""
+"""Run tasks in processes on this machine."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from jprep.engine.stage import Receipt, Task
 from jprep.engine.worker import receive, run_task, send
 from jprep.errors import Interrupted, JprepError
 
-_ATTEMPTS = 2  # a task whose worker was killed gets one more chance: often its neighbour had eaten the memory
+_ATTEMPTS = 2  # a task whose worker was killed is retried once: often another process had used the memory
 
 
 class Local:
     """The executor `local`.
 
     Args:
-        workers: processes; one works without a process of its own.
-        stopping: asked before each new task; once it says yes, tasks under way are committed and no new one begins.
+        workers: number of processes; with one, tasks run in this process.
+        stopping: called before each task; once it returns True, running tasks are finished and no new one begins.
     """
 
     def __init__(self, workers: int = 1, stopping: Callable[[], bool] = lambda: False) -> None:
@@ -33,36 +33,36 @@ class Local:
         self._idle: list[_Worker] = []
 
     def map(self, job: TaskRunner, tasks: Iterator[Task]) -> Iterator[tuple[Task, Receipt]]:
-        """Run the tasks; the first failure ends the run once the tasks under way are committed.
+        """Run the tasks; after the first failure, running tasks are finished and no new one begins.
 
         Raises:
-            JprepError: a task's own error, or a worker died twice on the same task.
-            Interrupted: `stopping` said so.
+            JprepError: a task raised it, or its worker died twice.
+            Interrupted: `stopping` returned True.
         """
         if self._workers == 1:
-            return self._alone(job, tasks)
-        few, tasks = _at_most_one(tasks)
+            return self._in_process(job, tasks)
+        few, tasks = _take_first(tasks)
         if few:
-            return self._alone(job, tasks)
+            return self._in_process(job, tasks)
         return _Run(job, tasks, self._idle, self._workers, self._stopping).results()
 
-    def _alone(self, job: TaskRunner, tasks: Iterator[Task]) -> Iterator[tuple[Task, Receipt]]:
+    def _in_process(self, job: TaskRunner, tasks: Iterator[Task]) -> Iterator[tuple[Task, Receipt]]:
         for task in tasks:
-            _go_on(self._stopping)
+            _check_stopping(self._stopping)
             answer = run_task(job, task)
             if isinstance(answer, JprepError):
                 raise answer
             yield task, answer
-        _go_on(self._stopping)
+        _check_stopping(self._stopping)
 
     def close(self) -> None:
-        """Send the workers home."""
+        """End the worker processes."""
         while self._idle:
-            self._idle.pop().dismiss()
+            self._idle.pop().stop()
 
 
-def _at_most_one(tasks: Iterator[Task]) -> tuple[bool, Iterator[Task]]:
-    """Whether there is work for one process only; and all the tasks, an error in their making in its place."""
+def _take_first(tasks: Iterator[Task]) -> tuple[bool, Iterator[Task]]:
+    """Return whether there is at most one task, and all tasks; an error in creating them is raised in its place."""
     first: list[Task] = []
     try:
         for task in itertools.islice(tasks, 2):
@@ -70,11 +70,11 @@ def _at_most_one(tasks: Iterator[Task]) -> tuple[bool, Iterator[Task]]:
     except JprepError as error:
         tasks = _raising(error)
     few = len(first) < 2
-    return few, itertools.chain(_emptied(first), tasks)
+    return few, itertools.chain(_consume(first), tasks)
 
 
-def _emptied(tasks: list[Task]) -> Iterator[Task]:
-    """The tasks, none of them held on to: each may carry megabytes."""
+def _consume(tasks: list[Task]) -> Iterator[Task]:
+    """Yield the tasks without keeping references: each may have megabytes."""
     while tasks:
         yield tasks.pop(0)
 
@@ -84,17 +84,17 @@ def _raising(error: JprepError) -> Iterator[Task]:
     raise error
 
 
-def _go_on(stopping: Callable[[], bool]) -> None:
+def _check_stopping(stopping: Callable[[], bool]) -> None:
     if stopping():
-        raise Interrupted("stopped, as asked; what is done is kept")
+        raise Interrupted("interrupted; finished work is kept")
 
 
 class _Worker:
-    """A worker process, and what it was last told to do."""
+    """A worker process, and the task runner that it has."""
 
     def __init__(self) -> None:
-        # Inherited descriptors keep the directory's lock held for as long as any worker lives. numpy would start a
-        # thread a core for linear algebra that nothing here does.
+        # Inherited descriptors keep the directory locked while any worker lives. Without the variable, numpy would
+        # start a thread per core for linear algebra that jprep does not use.
         command, environment = [sys.executable, "-P", "-m", "jprep.engine.worker"], {"OPENBLAS_NUM_THREADS": "1"}
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, close_fds=False, env=environment | os.environ
@@ -102,7 +102,7 @@ class _Worker:
         self._job: TaskRunner | None = None
 
     def do(self, job: TaskRunner, task: Task) -> Any:
-        """Have a task done; the answer is a receipt or an error.
+        """Run a task; return its receipt or an error.
 
         Raises:
             EOFError, BrokenPipeError: the process is dead.
@@ -114,12 +114,12 @@ class _Worker:
         return receive(self._process.stdout)  # type: ignore[arg-type]
 
     def death(self) -> str:
-        """What a dead process died of."""
+        """Return how a dead process ended."""
         code = self._process.wait()
         return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
-    def dismiss(self) -> None:
-        """Ask it to leave, and see it leave."""
+    def stop(self) -> None:
+        """Ask the process to exit, and wait for it."""
         try:
             send(self._process.stdin, None)  # type: ignore[arg-type]
             self._process.wait(timeout=10)
@@ -127,19 +127,19 @@ class _Worker:
             self.kill()
 
     def kill(self) -> None:
-        """End it now."""
+        """Kill the process."""
         self._process.kill()
         self._process.wait()
 
 
 class _Run:
-    """One job's tasks on some workers, a thread of ours beside each: it hands over one task and waits for the answer.
+    """Runs tasks on several workers, each with a thread that sends it a task and waits for the answer.
 
     Args:
-        job: what is done with each task.
-        tasks: made as they are taken.
-        idle: workers of earlier jobs; they are used, and come back here.
-        size: how many workers at once.
+        job: runs a task.
+        tasks: created as they are taken.
+        idle: workers of earlier stages; they are reused, and returned here.
+        size: number of workers.
         stopping: see `Local`.
     """
 
@@ -154,7 +154,7 @@ class _Run:
         self._threads = [threading.Thread(target=self._serve, daemon=True) for _ in range(size)]
 
     def results(self) -> Iterator[tuple[Task, Receipt]]:
-        """Each task with its receipt, as they are committed."""
+        """Yield each task with its receipt, as they finish."""
         for thread in self._threads:
             thread.start()
         errors = []
@@ -167,14 +167,14 @@ class _Run:
                         yield answer
             if errors:
                 raise errors[0]
-            _go_on(self._stopping)
+            _check_stopping(self._stopping)
         finally:
             self._ended.set()
             for worker in list(self._busy):
                 worker.kill()
 
     def _serve(self) -> None:
-        """One thread's life: task after task for one worker, and another worker where one died."""
+        """Run tasks on one worker until there are none; replace the worker if it dies."""
         worker: _Worker | None = None
         try:
             while (task := self._take()) is not None:
@@ -197,14 +197,14 @@ class _Run:
     def _do(self, task: Task, worker: _Worker | None) -> _Worker | None:
         death = ""
         for _ in range(_ATTEMPTS):
-            worker = worker or self._hire()
+            worker = worker or self._get_worker()
             try:
                 answer = worker.do(self._job, task)
             except (EOFError, BrokenPipeError):
                 death = worker.death()
                 self._busy.discard(worker)
                 worker = None
-                if self._ended.is_set():  # the run has ended, and killed it: nobody is to begin anew
+                if self._ended.is_set():  # the run has ended and killed it: do not retry
                     return None
                 continue
             if isinstance(answer, JprepError):
@@ -212,10 +212,10 @@ class _Run:
             self._answers.put(answer if isinstance(answer, JprepError) else (task, answer))
             return worker
         killed = death == f"signal {signal.SIGKILL.name}"
-        fix = "most often memory ran out: run again with fewer --workers" if killed else "see what it wrote above"
+        fix = "it probably ran out of memory: run again with fewer --workers" if killed else "see its output above"
         raise JprepError(f"a worker died twice ({death})", where=f"task {task.id}", fix=fix)
 
-    def _hire(self) -> _Worker:
+    def _get_worker(self) -> _Worker:
         try:
             worker = self._idle.pop()
         except IndexError:

@@ -1,4 +1,4 @@
-"""Manifests: the file that is written last into a folder, says what it holds, and makes it whole."""
+"""Manifests: the files that describe finished outputs; each is written last into its directory."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ def read_manifest(path: Path, kind: type[T], *, what: str, command: str, work: s
     Args:
         path: the file.
         kind: its type.
-        what: what lies in its folder, e.g. `corpus`.
-        command: what makes that, e.g. `jprep corpus build`.
-        work: what that command does, e.g. `build`.
-        again: the same as a verb, for its being done once more.
+        what: the output, e.g. `corpus`.
+        command: the command that makes it, e.g. `jprep corpus build`.
+        work: the command's work as a noun, e.g. `build`.
+        again: the same as a verb, for doing it again.
 
     Raises:
-        ConfigError: it is not there.
-        DamagedError: it is not what was written.
+        ConfigError: it does not exist.
+        DamagedError: it is damaged.
         MachineError: it cannot be read.
     """
     try:
         return decode_checksummed(path.read_bytes(), kind)
     except (FileNotFoundError, NotADirectoryError) as error:
-        fix = f"give the folder of `{command} -o`; if the {work} was stopped, run it again"
+        fix = f"give the directory of `{command} -o`; if the {work} was interrupted, run it again"
         raise ConfigError(f"there is no finished {what} here", where=str(path.parent), fix=fix) from error
     except ValueError as error:
         fix = f"`{command} … --restart` {again} it again"
@@ -42,5 +42,5 @@ def read_manifest(path: Path, kind: type[T], *, what: str, command: str, work: s
 
 
 def write_manifest(path: Path, manifest: object) -> None:
-    """Commit a manifest: from now on its folder is whole."""
+    """Write a manifest atomically: from now on the output is finished."""
     write_atomic(path, encode_checksummed(manifest, indent=1))

@@ -1,4 +1,4 @@
-"""Says in a user's words how two sets of fingerprint fields differ: which input, option, step or library changed."""
+"""Describe how two sets of fingerprint fields differ: which input, option, step or library changed."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any
 from jprep.engine.fingerprint import abbreviate
 
 _GROUPS = ("documents", "words", "config", "about")
-"""First keys that only group others: users know what lies in them by its own name."""
+"""First keys that only group others, and that users do not know."""
 
 _ABSENT: Any = object()
-"""In place of a key that one side does not have; shown as null."""
+"""Stands for a key that one side does not have; shown as null."""
 
 _MADE = {"material": "the corpus", "corpus": "the corpus", "tokenizer": "the tokenizer", "dataset": "the dataset"}
-"""Keys of what an earlier command has made, of which only hashes are known."""
+"""Keys of outputs of earlier commands, of which only hashes are known."""
 
 
 def describe_mismatch(ours: Any, theirs: Any) -> list[str]:
-    """Return each difference as a phrase; the same one only once.
+    """Return a phrase for each difference, without repetitions.
 
     Args:
-        ours: fields of what is asked for now.
-        theirs: fields of what was found.
+        ours: fields of what is requested now.
+        theirs: fields of the existing output.
     """
     return list(dict.fromkeys(_differences(ours, theirs, ())))
 
@@ -31,7 +31,7 @@ def _differences(ours: Any, theirs: Any, path: tuple[str, ...]) -> Iterator[str]
     if ours == theirs:
         return
     if path and path[-1] in _MADE and not _is_step(ours) and _is_hashed(ours, theirs):
-        yield f"{_MADE[path[-1]]} is another one, or has changed"
+        yield f"{_MADE[path[-1]]} is a different one, or has changed"
     elif path and path[-1] == "files" and _named(ours) and _named(theirs):
         yield from list(_files(_by_name(ours), _by_name(theirs), path)) or [_whole(ours, theirs, path)]
     elif path and path[-1] in ("sources", "filters", "normalizers") and _named(ours) and _named(theirs):
@@ -64,7 +64,7 @@ def _whole(ours: Any, theirs: Any, path: tuple[str, ...]) -> str:
 
 
 def _files(ours: dict[str, Any], theirs: dict[str, Any], path: tuple[str, ...]) -> Iterator[str]:
-    """Inputs, by their names."""
+    """Describe differences of input files, compared by name."""
     source = f" of the source {path[-2]}" if len(path) > 1 and path[-2] not in (*_GROUPS, "sources") else ""
     for name in (each for each in ours if each not in theirs):
         yield f"the input file {name}{source} is new"
@@ -75,11 +75,11 @@ def _files(ours: dict[str, Any], theirs: dict[str, Any], path: tuple[str, ...]) 
         how = f": it had {sizes[0]:,} bytes, and has {sizes[1]:,}" if sizes[0] != sizes[1] else ""
         yield f"the input file {name}{source} has changed{how}"
     if list(ours) != list(theirs) and ours.keys() == theirs.keys():
-        yield f"the input files{source} come in another order"
+        yield f"the input files{source} are in a different order"
 
 
 def _members(ours: dict[str, Any], theirs: dict[str, Any], path: tuple[str, ...]) -> Iterator[str]:
-    """Sources or steps, by their names and in their order."""
+    """Describe differences of sources or steps, compared by name and order."""
     if list(ours) != list(theirs):
         yield f"{path[-1]}: was {', '.join(theirs) or 'none'}, is {', '.join(ours) or 'none'}"
         return
@@ -88,7 +88,7 @@ def _members(ours: dict[str, Any], theirs: dict[str, Any], path: tuple[str, ...]
 
 
 def _step(ours: dict[str, Any], theirs: dict[str, Any], path: tuple[str, ...]) -> Iterator[str]:
-    """A reader, normaliser, splitter, filter or segmenter."""
+    """Describe differences of a reader, normalizer, splitter, filter or segmenter."""
     kind = next((part for part in reversed(path) if part != ours["name"]), "step").removesuffix("s")
     if ours["name"] != theirs["name"]:
         yield f"{kind}: was {theirs['name']}, is {ours['name']}"
@@ -97,11 +97,11 @@ def _step(ours: dict[str, Any], theirs: dict[str, Any], path: tuple[str, ...]) -
     step = f"the {kind} {ours['name']}" + "".join(f" of the source {name}" for name in source)
     if ours["version"] != theirs["version"]:
         yield f"{step} works differently in this jprep (version {ours['version']}, was {theirs['version']})"
-        return  # what it is made of comes with its version
+        return  # its provenance changes with its version
     for difference in _differences(ours.get("config"), theirs.get("config"), ()):
         yield f"{step}: {difference}"
     for difference in _differences(ours.get("provenance"), theirs.get("provenance"), ()):
-        yield f"what {step} is made of: {difference}"
+        yield f"provenance of {step}: {difference}"
 
 
 def _is_step(value: Any) -> bool:
@@ -109,7 +109,7 @@ def _is_step(value: Any) -> bool:
 
 
 def _is_hashed(ours: Any, theirs: Any) -> bool:
-    """Whether two values are hashes, or nothing but hashes by name."""
+    """Return whether two values are hashes, or dictionaries of hashes."""
     return all(
         isinstance(each, str) or (isinstance(each, dict) and each.keys() <= {"corpus", "files", "fingerprint"})
         for each in (ours, theirs)
@@ -117,7 +117,7 @@ def _is_hashed(ours: Any, theirs: Any) -> bool:
 
 
 def _named(value: Any) -> bool:
-    """Whether it is a list of dictionaries with names of their own."""
+    """Return whether a value is a list of dictionaries with different names."""
     if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
         return False
     names = {each["name"] for each in value if isinstance(each.get("name"), str)}

@@ -1,4 +1,4 @@
-"""Runs a stage: skips what is committed, refuses what belongs to other work, commits the rest."""
+"""Run a stage: skip finished tasks, refuse unfinished work that was made from something else, do the rest."""
 
 from __future__ import annotations
 
@@ -23,27 +23,37 @@ _log = logging.getLogger(__name__)
 
 
 class ProgressReporter(Protocol):
-    """Watches a run."""
+    """Receives the progress of a run."""
 
     def begin(self, stage: str, total: int) -> None:
-        """A stage begins; `total` is the sum of its tasks' weights, or 0."""
+        """A stage begins; `total` is the sum of its tasks' weights, or 0 if unknown."""
 
     def advance(self, weight: int, receipt: Receipt, *, fresh: bool) -> None:
-        """A task is committed; not `fresh` if an earlier run had done it."""
+        """A task is finished; `fresh` is False if an earlier run finished it."""
+
+
+class SilentProgress:
+    """A progress reporter that does nothing."""
+
+    def begin(self, stage: str, total: int) -> None:
+        """Ignore the beginning of a stage."""
+
+    def advance(self, weight: int, receipt: Receipt, *, fresh: bool) -> None:
+        """Ignore a finished task."""
 
 
 class Executor(Protocol):
-    """Runs tasks somewhere."""
+    """Runs tasks in some processes."""
 
     def map(self, job: TaskRunner, tasks: Iterator[Task]) -> Iterator[tuple[Task, Receipt]]:
-        """Run `job(task)` for each task, in any order; yield each receipt as it is committed."""
+        """Run `job(task)` for each task, in any order; yield each receipt as its task finishes."""
 
     def close(self) -> None:
-        """Let go of what was kept between two calls of `map`."""
+        """Release what is kept between calls of `map`."""
 
 
 class TaskRunner(msgspec.Struct, frozen=True):
-    """A stage bound to its directory: called with a task, in any process, it commits the task and its receipt."""
+    """A stage bound to its directory. Called with a task, in any process, it runs the task and writes its receipt."""
 
     stage: Any
     root: Path
@@ -51,7 +61,7 @@ class TaskRunner(msgspec.Struct, frozen=True):
     fingerprint: str
 
     def __call__(self, task: Task) -> Receipt:
-        """Run one task and commit it."""
+        """Run one task and write its receipt."""
         result: Result = self.stage.run(task, self.root)
         receipt = Receipt(
             task.id, task.digest, self.fingerprint, result.outputs, _sorted(result.counts), _sorted(result.rejects)
@@ -61,12 +71,12 @@ class TaskRunner(msgspec.Struct, frozen=True):
         return receipt
 
     def done(self, task: Task) -> Receipt | None:
-        """Return the task's receipt, if it is committed and its outputs are what was written.
+        """Return the task's receipt, if it is finished and its outputs are undamaged.
 
-        A task whose receipt or output is damaged is to be done again, and a warning says so.
+        For a damaged receipt or output a warning is logged, and the task is repeated.
 
         Raises:
-            MismatchError: the receipt is of other input, or of other work.
+            MismatchError: the receipt is for different input or different work.
             MachineError: the receipt or an output cannot be read.
         """
         path = self.receipts / f"{task.id}.json"
@@ -78,7 +88,7 @@ class TaskRunner(msgspec.Struct, frozen=True):
             _warn(path, f"is damaged ({error})")
             return None
         if (receipt.digest, receipt.fingerprint) != (task.digest, self.fingerprint):
-            raise MismatchError("the input is not what it was", where=task.id, fix=_OTHER_PLACE)
+            raise MismatchError("the input has changed", where=task.id, fix=_OTHER_PLACE)
         for output in receipt.outputs:
             if damage := find_damage(self.root / output.path, output.sha256):
                 _warn(self.root / output.path, damage)
@@ -90,25 +100,25 @@ def _warn(path: Path, damage: str) -> None:
     _log.warning("%s %s: the task that wrote it is done again", path, damage)
 
 
-_OTHER_PLACE = "give the first command's inputs and options again, or another -o, or --restart to replace this work"
+_OTHER_PLACE = "repeat the first command's inputs and options, or give another -o, or --restart to replace this work"
 
 
 def run_stage(stage: Stage, root: Path, state: Path, executor: Executor, progress: ProgressReporter) -> list[Receipt]:
-    """Bring a stage to its end.
+    """Run a stage to its end.
 
     Args:
         stage: the stage.
-        root: where its outputs' paths begin.
-        state: the folder that holds its manifest and receipts.
+        root: the directory that its outputs' paths are relative to.
+        state: the directory of its manifest and receipts.
         executor: where its tasks run.
-        progress: is told of each task.
+        progress: receives the progress.
 
     Returns:
-        every task's receipt, in the tasks' order.
+        the receipts of all tasks, in order.
 
     Raises:
-        MismatchError: `state` holds other work.
-        JprepError: a task failed; what was committed stays.
+        MismatchError: `state` has different work.
+        JprepError: a task failed; finished tasks are kept.
     """
     job = TaskRunner(stage, root, state / "receipts", _claim(stage, state))
     failpoint("stage.begun")
@@ -134,7 +144,7 @@ def run_stage(stage: Stage, root: Path, state: Path, executor: Executor, progres
 
 
 def _claim(stage: Stage, state: Path) -> str:
-    """Write the stage's manifest, or see that the existing one is ours."""
+    """Write the stage's manifest, or verify that the existing one is the same; return the fingerprint."""
     ours, path = plain(stage.fields()), state / "stage.json"
     mark = fingerprint(ours)
     if theirs := read_claim(path):
@@ -146,19 +156,19 @@ def _claim(stage: Stage, state: Path) -> str:
 
 
 def _refuse_receipts_of_other_work(receipts: Path, mark: str) -> None:
-    """Raise MismatchError if a receipt, where the stage's manifest is damaged, says that this is other work."""
+    """Raise MismatchError if a receipt is for different work; for use where the stage's manifest is damaged."""
     for path in receipts.glob("*.json"):
-        with contextlib.suppress(ValueError):  # a damaged receipt says nothing
+        with contextlib.suppress(ValueError):  # a damaged receipt is ignored
             if decode_checksummed(path.read_bytes(), Receipt).fingerprint != mark:
-                raise MismatchError("this is other work", where=str(receipts.parent), fix=_OTHER_PLACE)
+                raise MismatchError("this is different work", where=str(receipts.parent), fix=_OTHER_PLACE)
 
 
 def read_claim(path: Path) -> dict[str, Any]:
-    """Read a file that says what work lies in its directory.
+    """Read the file that says what unfinished work is made from.
 
     Returns:
-        what `seal` was given; nothing if there is no such file, if it is empty, or if it is damaged: then a warning
-        says that it is written again, and the receipts beside it still tell whose work this is.
+        its fields; none if it does not exist, is empty, or is damaged: then a warning is logged, it is written again,
+        and the receipts beside it still identify the work.
 
     Raises:
         MachineError: it cannot be read.
@@ -172,14 +182,15 @@ def read_claim(path: Path) -> dict[str, Any]:
 
 
 def refuse_mismatch(ours: dict[str, Any], theirs: dict[str, Any], where: Path, fix: str = _OTHER_PLACE) -> None:
-    """Raise MismatchError if the two sets of fields differ, naming the fields."""
+    """Raise MismatchError if two sets of fields differ; the message names the fields."""
     if found := describe_mismatch(ours, theirs):
         more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
-        raise MismatchError(f"this folder holds other work: {'; '.join(found[:3])}{more}", where=str(where), fix=fix)
+        what = f"this directory has different work: {'; '.join(found[:3])}{more}"
+        raise MismatchError(what, where=str(where), fix=fix)
 
 
 def sum_counts(parts: list[dict[str, int]]) -> dict[str, int]:
-    """The sum of many counts, sorted by name."""
+    """Return the sum of several counts, sorted by name."""
     total: dict[str, int] = {}
     for part in parts:
         for name, count in part.items():
@@ -188,7 +199,7 @@ def sum_counts(parts: list[dict[str, int]]) -> dict[str, int]:
 
 
 def list_outputs(receipts: list[Receipt]) -> list[Output]:
-    """All outputs, in the tasks' order."""
+    """Return all outputs, in the order of the tasks."""
     return [output for receipt in receipts for output in receipt.outputs]
 
 

@@ -1,4 +1,4 @@
-"""Stages, tasks and receipts: what is to be done, and the proof that it was."""
+"""Stages, their tasks, and the receipts of finished tasks."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from jprep.io.safe_names import inner_path
 
 
 class Task(msgspec.Struct, frozen=True):
-    """A piece of a stage's work that runs anywhere, alone.
+    """A unit of a stage's work that can run in any process.
 
     Attributes:
-        id: deterministic, and sorts in the order of the work, e.g. `0003-jawiki-000012`.
-        payload: what `Stage.run` needs; it is pickled.
-        weight: its share of the stage's total weight, for progress.
-        digest: hash of input that travels inside the payload, so that other input is never taken for the same.
+        id: deterministic; ids sort in the order of the work, e.g. `0003-jawiki-000012`.
+        payload: the arguments of the work; it is pickled.
+        weight: its share of the stage's total, for progress.
+        digest: hash of the input inside the payload, so that different input is never taken for the same.
     """
 
     id: str
@@ -29,12 +29,12 @@ class Task(msgspec.Struct, frozen=True):
 
 
 class Output(msgspec.Struct, frozen=True):
-    """A file that a task committed.
+    """A file that a task wrote.
 
     Attributes:
         path: relative to the stage's root, with forward slashes.
-        rows: documents, or whatever the file holds, in it.
-        sha256: of its bytes.
+        rows: number of documents, or of other records, in it.
+        sha256: hash of its bytes.
     """
 
     path: str
@@ -42,25 +42,25 @@ class Output(msgspec.Struct, frozen=True):
     sha256: str
 
     def __post_init__(self) -> None:
-        """Refuse a path that leads out of the folder: manifests come from others."""
+        """Refuse a path outside the directory: manifests may come from other people."""
         inner_path(self.path)
 
     @property
     def folder(self) -> str:
-        """The name of the folder that it lies in: what kind of file it is."""
+        """The name of its directory, which is the kind of file."""
         return self.path.split("/")[-2]
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """The proof that a task is done, committed after its outputs.
+    """The record of a finished task, written after its outputs.
 
     Attributes:
         task: the task's id.
         digest: the task's digest.
         fingerprint: the stage's.
         outputs: its files.
-        counts: what it counted, by dotted name.
-        rejects: how many documents were rejected, by `step/reason`.
+        counts: its counts, by dotted name.
+        rejects: numbers of rejected documents, by `step/reason`.
     """
 
     task: str
@@ -72,7 +72,7 @@ class Receipt(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What a task hands back; the engine makes the receipt."""
+    """The result of a task, from which the engine makes the receipt."""
 
     outputs: list[Output] = []
     counts: dict[str, int] = {}
@@ -80,29 +80,29 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class Stage(ABC):
-    """A run of steps between two barriers.
+    """A sequence of steps between two barriers.
 
     Attributes:
-        name: names the stage's folder, so letters and dashes only.
+        name: names the stage's directory: letters and dashes only.
     """
 
     name: str
 
     @abstractmethod
     def fields(self) -> dict[str, Any]:
-        """All that the output depends on, as plain data: the fingerprint is its hash."""
+        """Return everything that the output depends on, as plain data; the fingerprint is its hash."""
 
     @abstractmethod
     def tasks(self) -> Iterator[Task]:
-        """The stage's tasks, in order; made lazily, the same ones each time."""
+        """Yield the tasks in order, lazily, and the same ones each time."""
 
     @abstractmethod
     def run(self, task: Task, root: Path) -> Result:
-        """Do one task, in any process: read files, commit files under `root` atomically, say what was done."""
+        """Do one task, in any process: read files, write files below `root` atomically, return the result."""
 
     def total(self) -> int:
-        """The sum of the tasks' weights, or 0 where it is not known beforehand."""
+        """Return the sum of the tasks' weights, or 0 where it is not known in advance."""
         return 0
 
-    def close(self) -> None:  # noqa: B027 - most stages hold nothing
-        """Release what `run` left open in this process."""
+    def close(self) -> None:  # noqa: B027 - most stages open nothing
+        """Close what `run` has opened in this process."""

@@ -1,7 +1,7 @@
-"""A worker process, `python -m jprep.engine.worker`: takes jobs and their tasks from its standard input.
+"""A worker process, `python -m jprep.engine.worker`: it receives task runners and their tasks on standard input.
 
-It leaves at once when its input ends, in the middle of a task too: its parent is gone, and another run may be about to
-do that task.
+It exits at once when its input ends, even in the middle of a task: its parent is gone, and another run may start that
+task.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def send(pipe: BinaryIO, message: object) -> None:
 
 
 def receive(pipe: BinaryIO) -> Any:
-    """Read one message from the process at the other end.
+    """Read one message.
 
     Raises:
-        EOFError: that process is gone.
+        EOFError: the other process is gone.
     """
     head = pipe.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
@@ -48,11 +48,11 @@ def receive(pipe: BinaryIO) -> Any:
 
 
 def main() -> None:
-    """Work until the input ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
+    """Run tasks until the input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     reduce_gc()
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # a library that prints must not garble the answers
+    os.dup2(2, 1)  # output of libraries must not mix with the answers
     inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(inbox,), daemon=True).start()
     job: Any = None
@@ -71,7 +71,7 @@ def _close(job: Any) -> None:
 
 
 def reduce_gc() -> None:
-    """Look for cycles seldom: documents make none, and looking takes one part in twenty-five of a build."""
+    """Collect garbage less often: documents have no reference cycles, and collecting takes 4 % of a build."""
     gc.set_threshold(100_000, 20, 20)
 
 
@@ -82,19 +82,19 @@ def _listen(inbox: queue.SimpleQueue[Any]) -> None:
         inbox.put(None)
     except EOFError:
         os._exit(1)
-    except BaseException:  # a message that cannot be unpickled here: waiting for another would be waiting for ever
+    except BaseException:  # a message that cannot be unpickled: no other will follow
         traceback.print_exc()
         sys.stderr.flush()
         os._exit(1)
 
 
 def run_task(job: Any, task: Any) -> Any:
-    """Do a task; the answer is its receipt, or the error that it ended with."""
+    """Run a task; return its receipt, or the error that it raised."""
     try:
         return job(task)
     except JprepError as error:
         return error
-    except Exception as error:  # carried to the parent, which stops the run and shows it
+    except Exception as error:  # sent to the parent, which stops the run and shows it
         return JprepError(f"{type(error).__name__}: {error}", where=f"task {task.id}\n{traceback.format_exc()}")
 
 

@@ -19,12 +19,13 @@ from jprep.pipeline.unused_keys import find_unused_keys
 from jprep.plugins import plugins
 from jprep.tokenizer.config import TokenizerConfig, check_tokenizer_config
 from jprep.train.job.config import TrainConfig, check_train_config
+from jprep.train.job.renamed import parse_options
 from jprep.train.models import check_model
 
 RECIPE_DIRECTORY = "{recipe}/"
 """What a path in a recipe's file begins with that is relative to the file's directory."""
 
-_SECTIONS = ("tokenizer", "dataset", "train")
+_SECTIONS: dict[str, type[msgspec.Struct]] = {"tokenizer": TokenizerConfig, "dataset": DatasetConfig, "train": TrainConfig}
 
 _log = logging.getLogger(__name__)
 
@@ -76,6 +77,9 @@ def decode_recipe(
 ) -> Recipe:
     """Convert plain data to a recipe; see `load_recipe`. Steps, backends and ranges are left to `check_recipe`."""
     raw = {key: value for key, value in apply_overrides(raw, overrides).items() if key not in _SECTIONS or value}
+    for name, kind in _SECTIONS.items():
+        if name in raw:  # by itself first, for an error that names the section
+            parse_config(raw[name], kind, where=f"{where}, [{name}]")
     return corpus_config.decode_recipe(raw, where=where, kind=Recipe)
 
 
@@ -165,10 +169,13 @@ def _check_backend(name: str, options: Mapping[str, Any], where: str) -> None:
     if not _is_known("backend", name, f"{where}, [train.backend]"):
         return
     try:
-        schema = plugins().get("backend", name).Options
+        backend = plugins().get("backend", name)()
     except JprepError:
         return
-    parse_config(dict(options), schema, where=f"{where}, [train.backend.{name}]")
+    try:
+        parse_options(backend, options)
+    except ConfigError as error:
+        raise ConfigError(error.what, where=f"{where}, {error.where}", fix=error.fix) from error
 
 
 def _is_known(kind: str, name: str, where: str) -> bool:

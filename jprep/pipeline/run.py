@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from jprep.corpus.api import Corpus, SilentProgress
+from jprep.corpus.api import Corpus
 from jprep.corpus.build import build
 from jprep.corpus.download.fetch import fetch
 from jprep.corpus.store import read_manifest
@@ -20,7 +20,7 @@ from jprep.dataset.pack import pack
 from jprep.engine.local import Local
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import RECIPE
-from jprep.engine.runner import Executor, ProgressReporter
+from jprep.engine.runner import Executor, ProgressReporter, SilentProgress
 from jprep.errors import ConfigError, MismatchError
 from jprep.io.machine import cpu_count
 from jprep.pipeline.output_paths import WORK, OutputPaths, output_paths
@@ -41,6 +41,20 @@ DOWNLOADS = Path("downloads")
 """The directory that inputs are downloaded to."""
 
 Scale = Literal["tiny"]
+
+
+class Download(NamedTuple):
+    """A file to download.
+
+    Attributes:
+        path: where it goes.
+        url: where it comes from.
+        partial: whether only its first megabytes are downloaded, at scale tiny.
+    """
+
+    path: Path
+    url: str
+    partial: bool = False
 
 
 class RunPlan(NamedTuple):
@@ -84,16 +98,16 @@ class RunPlan(NamedTuple):
             return self.run / ("" if self.runs == [self.run] else "fold-*") / EXPORT
         return self.run if step == "train" else getattr(self.paths, step)
 
-    def pending_downloads(self) -> dict[Path, str]:
-        """Return what will be downloaded: URLs by path. At scale tiny these are the first megabytes of files."""
+    def pending_downloads(self) -> list[Download]:
+        """Return what will be downloaded."""
         if self.corpus_given:
-            return {}
+            return []
         partial = pending_partial_downloads(self.recipe, self.downloads) if self.scale else {}
-        whole = {self.downloads / name: file.url for name, file in self._pending().items()}
-        return partial | {path: url for path, url in whole.items() if url not in partial.values()}
-
-    def _pending(self) -> dict[str, Any]:
-        return pending_downloads(self.recipe, self.downloads)
+        found = [Download(path, url, partial=True) for path, url in partial.items()]
+        for name, file in pending_downloads(self.recipe, self.downloads).items():
+            if file.url not in partial.values():
+                found.append(Download(self.downloads / name, file.url))
+        return found
 
 
 class RunResult(NamedTuple):

@@ -1,8 +1,8 @@
-"""A small encyclopaedia and a small web crawl to try jprep with and to test it with.
+"""A small encyclopedia and a small web crawl to try and test jprep with.
 
-Every word of them was written for jprep; towns, people and books are invented. A page is a file in `pages/`: a head of
-`key: value` lines (`title`, `id`, and where needed `ns`, `redirect`, `user` or `ip`, `comment`, `minor`), a line `---`,
-and its wikitext. `dump` gives them the form that a Wikimedia dump has on disk; `write` adds the crawl and a recipe.
+All text was written for jprep; towns, people and books are fictional. A page is a file in `pages/`: a header of
+`key: value` lines (`title`, `id`, and optionally `ns`, `redirect`, `user` or `ip`, `comment`, `minor`), a line `---`,
+and its wikitext. `write_dump` writes the pages as a Wikimedia dump; `write_sample` adds the crawl and a recipe.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CRAWL = "cc100.txt"
 RECIPE = "recipe.toml"
 
 PAGES_PER_STREAM = 8
-"""Wikimedia puts 100 pages into a stream; the sample has 32 and wants several streams."""
+"""Wikimedia has 100 pages per stream; the sample of 32 pages has several streams."""
 
 NAMESPACES = {
     -2: "メディア", -1: "特別", 0: "", 1: "ノート", 2: "利用者", 3: "利用者‐会話",
@@ -38,7 +38,7 @@ NAMESPACES = {
 
 
 class SamplePage(msgspec.Struct, frozen=True):
-    """A page as its file gives it; `redirect` is the target's title, or "" for an article."""
+    """A page; `redirect` is the title of the target, or "" for an article."""
 
     title: str
     id: int
@@ -52,7 +52,7 @@ class SamplePage(msgspec.Struct, frozen=True):
 
 
 def pages() -> Iterator[SamplePage]:
-    """The sample's pages, in the order of their ids."""
+    """Yield the pages in the order of their ids."""
     sources = (each for each in files(__name__).joinpath("pages").iterdir() if each.name.endswith(".wiki"))
     for source in sorted(sources, key=lambda each: each.name):
         head, _, text = source.read_text(encoding="utf-8").partition("\n---\n")
@@ -62,23 +62,23 @@ def pages() -> Iterator[SamplePage]:
 
 
 def dump_bytes() -> bytes:
-    """Return the dump that `dump` writes."""
+    """Return the dump that `write_dump` writes."""
     return _dump()[DUMP]
 
 
 def crawl_bytes() -> bytes:
-    """Return the crawl, in CC-100's form."""
+    """Return the crawl, in the format of CC-100."""
     return files(__name__).joinpath(CRAWL).read_bytes()
 
 
 def write_dump(folder: Path) -> Path:
-    """Write the pages as a multistream dump with its index, the same bytes every time; return the dump's path.
+    """Write the pages as a multistream dump with its index, deterministically; return the dump's path.
 
-    The file is a stream with the header, streams of eight pages each, and a stream with the footer. A line of the index
-    is `offset:id:title`, where offset is the byte at which the page's stream begins.
+    The dump is a stream with the header, streams of eight pages each, and a stream with the footer. A line of the index
+    is `offset:id:title`, where offset is the first byte of the page's stream.
 
     Raises:
-        ConfigError: the folder has another file of one of these names.
+        ConfigError: the directory has a different file of one of these names.
         MachineError: it cannot be written.
     """
     _write(folder, _dump())
@@ -86,10 +86,10 @@ def write_dump(folder: Path) -> Path:
 
 
 def write_sample(folder: Path) -> Path:
-    """Write the dump with its index, the crawl and a recipe that reads both from there; return the recipe's path.
+    """Write the dump with its index, the crawl, and a recipe that reads both; return the recipe's path.
 
     Raises:
-        ConfigError: the folder has another file of one of these names.
+        ConfigError: the directory has a different file of one of these names.
         MachineError: it cannot be written.
     """
     _write(folder, {RECIPE: files(__name__).joinpath(RECIPE).read_bytes(), CRAWL: crawl_bytes()} | _dump())
@@ -97,7 +97,7 @@ def write_sample(folder: Path) -> Path:
 
 
 def _dump() -> dict[str, bytes]:
-    """The dump's files by name."""
+    """Return the dump's files by name."""
     streams, index = bytearray(_stream(_header())), []
     for group in _groups(list(pages())):
         index += [f"{len(streams)}:{page.id}:{_escape(page.title)}\n" for page in group]
@@ -107,12 +107,12 @@ def _dump() -> dict[str, bytes]:
 
 
 def _write(folder: Path, contents: dict[str, bytes]) -> None:
-    """Write files that are not there yet; none is overwritten."""
+    """Write files that do not exist yet; none is overwritten."""
     for name, content in contents.items():
         path = folder / name
         if path.is_symlink() or (path.exists() and (not path.is_file() or path.read_bytes() != content)):
-            fix = "choose another directory, or move it away"
-            raise ConfigError("this file is not the sample's, and would be overwritten", where=str(path), fix=fix)
+            fix = "choose another directory, or move the file away"
+            raise ConfigError("another file of this name would be overwritten", where=str(path), fix=fix)
     for name, content in contents.items():
         if not (folder / name).exists():
             write_atomic(folder / name, content)
@@ -155,7 +155,7 @@ def _page_xml(page: SamplePage) -> str:
 
 
 def _revision(page: SamplePage) -> Iterator[str]:
-    """The lines of a revision; its number and time follow from the page's id, so that they never change."""
+    """Yield the lines of a revision; its number and time are derived from the page's id."""
     number, size, digest = 90_000_000 + 37 * page.id, len(page.text.encode()), _sha1_36(page.text)
     yield f"<id>{number}</id>"
     if page.id % 4:
@@ -177,7 +177,7 @@ def _contributor(page: SamplePage) -> list[str]:
 
 
 def _sha1_36(text: str) -> str:
-    """MediaWiki's form of a SHA-1: base 36, 31 digits."""
+    """Return a SHA-1 as MediaWiki writes it: in base 36, with 31 digits."""
     number = int.from_bytes(hashlib.sha1(text.encode(), usedforsecurity=False).digest(), "big")
     digits = ""
     for _ in range(31):

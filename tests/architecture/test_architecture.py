@@ -1,4 +1,4 @@
-"""The house: its floors, its weight at the door, its pages, and what never stands in it."""
+"""Import layers, import times, sizes of files and packages, and documentation of commands and hooks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ HEAVY = (
     "rich",
     "fsspec",
 )
+"""Packages that `import jprep` and `jprep --help` must not import."""
 SOURCES = sorted([*ROOT.glob("jprep/**/*.py"), *ROOT.glob("tests/**/*.py"), *ROOT.glob("docs/*.py")])
+PACKAGES = sorted(path.parent for path in ROOT.glob("jprep/**/__init__.py"))
 TEXTS = [
     *SOURCES,
     *ROOT.glob("*.md"),
@@ -41,7 +43,7 @@ PLUGINS_PAGE = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
 
 
 def loaded(code: str) -> set[str]:
-    """The heavy modules that a fresh interpreter has loaded after some code."""
+    """Return the heavy modules that a fresh interpreter has imported after some code."""
     code += f"\nprint([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True)
     return set(re.findall(r"'(\w+)'", done.stderr))
@@ -57,19 +59,25 @@ def test_help_is_light(arguments: list[str]) -> None:
     assert loaded(code + "try:\n    main()\nexcept SystemExit:\n    pass") == set()
 
 
-def test_the_floors_name_every_room() -> None:
+def test_the_layers_contain_every_package() -> None:
     [layers] = [contract["layers"] for contract in CONTRACTS if contract["type"] == "layers"]
-    floors = {room for layer in layers for room in re.findall(r"[\w.]+", layer)}
-    rooms = {
+    listed = {name for layer in layers for name in re.findall(r"[\w.]+", layer)}
+    packages = {
         f"jprep.{path.stem}"
         for path in (ROOT / "jprep").iterdir()
         if path.suffix == ".py" or (path / "__init__.py").exists()
     }
-    for room in rooms - {"jprep.__init__", "jprep.samples", "jprep.corpus.text"}:
-        assert any(floor == room or floor.startswith(f"{room}.") for floor in floors), room
+    for package in packages - {"jprep.__init__"}:
+        assert any(name == package or name.startswith(f"{package}.") for name in listed), package
 
 
-def test_only_the_command_line_and_no_framework_are_contracts() -> None:
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_packages_are_small(package: Path) -> None:
+    modules = [path.name for path in package.glob("*.py") if path.name != "__init__.py"]
+    assert len(modules) <= 14, f"{len(modules)} modules: make sub-packages by purpose"
+
+
+def test_contracts_forbid_frameworks_and_terminal_libraries() -> None:
     forbidden = {module for contract in CONTRACTS for module in contract.get("forbidden_modules", [])}
     assert {"click", "rich", "torch", "jax", "transformers"} <= forbidden
 
@@ -79,7 +87,7 @@ def test_files_are_short(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) < 400
 
 
-def test_nothing_unfinished_and_nothing_of_one_machine() -> None:
+def test_no_unfinished_code_and_no_local_paths() -> None:
     unfinished = re.compile(
         "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X", "/ho" + "me/", "/wo" + "rk/", "/tm" + "p/s/"])
     )
@@ -91,7 +99,7 @@ def test_nothing_unfinished_and_nothing_of_one_machine() -> None:
     assert found == []
 
 
-def test_the_command_line_s_page_is_what_the_commands_say() -> None:
+def test_the_command_line_reference_is_up_to_date() -> None:
     spec = importlib.util.spec_from_file_location("make_cli", ROOT / "docs" / "make_cli.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
@@ -105,7 +113,7 @@ def test_every_hook_is_documented(hook: str) -> None:
     assert getattr(hookspecs, hook).__doc__
 
 
-def test_classes_that_the_pages_of_hooks_name_are_there() -> None:
+def test_classes_in_the_documentation_of_hooks_exist() -> None:
     for reference in re.findall(r"`(jprep\.[\w.]+\.[A-Z]\w+)`", PLUGINS_PAGE + Path(hookspecs.__file__).read_text()):
         module, _, name = reference.rpartition(".")
         assert hasattr(importlib.import_module(module), name), reference
@@ -123,7 +131,7 @@ def test_the_documented_plugin_works(distribution: Distribution, jprep: Run) -> 
     assert "normalizer shout" in jprep("plugins", env=distribution.env).stdout
 
 
-def test_the_version_is_the_distribution_s(jprep: Run) -> None:
+def test_the_version_is_that_of_the_distribution(jprep: Run) -> None:
     import importlib.metadata
 
     import jprep as package

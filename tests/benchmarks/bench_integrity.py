@@ -16,7 +16,6 @@ from typing import Any
 from unittest.mock import patch
 
 from jprep import Corpus, samples
-from jprep.corpus.api import SilentProgress
 from jprep.corpus.build import build
 from jprep.corpus.config import decode_recipe
 from jprep.corpus.stages import read
@@ -25,6 +24,7 @@ from jprep.dataset.manifest import DatasetConfig
 from jprep.dataset.pack import pack
 from jprep.engine import manifest, runner
 from jprep.engine.local import Local
+from jprep.engine.runner import SilentProgress
 from jprep.io import failpoints, hashing, verified_files
 from jprep.io.inputs import content_check
 from jprep.tokenizer.config import TokenizerConfig

@@ -166,7 +166,7 @@ WRONG = {
         ["recipe.toml", "--set", "corpus.sources.0.reader.name_spaces=[0]"],
         "did you mean 'namespaces'?",
     ),
-    "list index": (["recipe.toml", "--set", "corpus.sources.7.name=x"], "list elements go by number, from 0"),
+    "list index": (["recipe.toml", "--set", "corpus.sources.7.name=x"], "elements of a list are numbered from 0"),
     "no equals sign": (["recipe.toml", "--set", "corpus.segmenter"], "--set expects KEY=VALUE"),
     "wrong type": (["recipe.toml", "--set", "corpus.dedup.lines=maybe"], "corpus.dedup.lines"),
     "unknown step": (["recipe.toml", "--set", "corpus.segmenter=jumandik"], "did you mean 'jumandic'?"),

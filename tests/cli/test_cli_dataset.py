@@ -204,9 +204,9 @@ def test_inspect_finds_its_own_corpus_among_others(work: Path, corpus: Path, tmp
     (place / "corpus" / "corpus.json").write_text(other.replace(fingerprint, "0" * 32), encoding="utf-8")
     ask = ("dataset", "inspect", place / "dataset", "--token", 0)
     said = jprep(*ask).stdout
-    assert "id  " not in said and "give --corpus DIR: none nearby is the corpus 'quickstart'" in said
+    assert "id  " not in said and "add --corpus DIR: none nearby is the corpus 'quickstart'" in said
     assert f"with fingerprint {fingerprint}" in said
-    assert "for its text, give --tokenizer DIR" in said
+    assert "for its text, add --tokenizer DIR" in said
     shutil.copytree(corpus, place / "the right one")
     shutil.copytree(work / "tokenizer", tmp_path / "work" / "other" / "tokenizer")
     said = jprep(*ask).stdout

@@ -126,7 +126,7 @@ def test_gpus_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert [each.what for each in machine.check_accelerators()] == ["NVIDIA H100, 80.0 GiB"] * 2
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert machine.check_accelerators() == [
-        Finding("CUDA_VISIBLE_DEVICES leaves no GPU", "note", "unset CUDA_VISIBLE_DEVICES")
+        Finding("CUDA_VISIBLE_DEVICES hides all GPUs", "note", "unset CUDA_VISIBLE_DEVICES")
     ]
 
 

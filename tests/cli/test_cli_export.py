@@ -55,7 +55,7 @@ def test_a_run_s_masks_are_filled_and_its_export_stays(tmp_path: Path, env: dict
     again = jprep("infer", run, env=env, stdin="東京[MASK]\n\n日本".encode(), code=4)
     assert "exporting" not in again.stderr and digests(run / "export") == before
     assert len(again.stdout.splitlines()) == 2  # the line that has a mask, and its tokens
-    assert "2 of the texts could not be answered" in again.stderr and "no <mask> in it: 日本" in again.stderr
+    assert "no prediction for 2 of the texts" in again.stderr and "no <mask> in it: 日本" in again.stderr
     shutil.rmtree(run / "checkpoints/step-00000010")
     assert "is not the newest checkpoint" in jprep("infer", run, "<mask>", env=env).stderr
     assert digests(run / "export") == before
@@ -77,7 +77,7 @@ def test_an_exported_directory_needs_no_run(tmp_path: Path, env: dict[str, str],
     assert "did you mean 'oracle'" in none.stderr
     assert "not UTF-8" in jprep("infer", folder, "東\udcff", env=env, code=2).stderr
     nothing = jprep("infer", tmp_path, "東京", env=env, code=2)
-    assert "neither a run nor an exported model" in nothing.stderr
+    assert "expected a run or an exported model" in nothing.stderr
     died = jprep("infer", folder, "東京", "--backend", "oracle", env=env | {"ORACLE": "die"}, code=3)
     assert "the tripod fell over" in died.stderr and "Traceback" not in died.stderr
 
@@ -109,7 +109,7 @@ def test_options_that_would_do_nothing_are_refused(tmp_path: Path, env: dict[str
     assert "--top is for" in jprep("infer", continued, "東京", "--top", 5, env=env, code=2).stderr
     for option, value in (("--seed", 2), ("--top-k", 3), ("--top-p", 0.5)):
         said = jprep("infer", continued, "東京", option, value, env=env, code=2).stderr
-        assert f"{option} has no effect here: without --temperature" in said
+        assert f"{option} has no effect: without --temperature" in said
     assert "finite" in jprep("infer", continued, "東京", "--temperature", "nan", env=env, code=2).stderr
     assert "finite" in jprep("infer", continued, "東京", "--top-p", "nan", env=env, code=2).stderr
 

@@ -34,7 +34,7 @@ def test_a_line_says_how_far_the_build_is() -> None:
     clock = Clock()
     lines = progress.ProgressLines(clock)
     clock.now += 5
-    assert lines.line() == "looking at the inputs; running for 0:00:05"
+    assert lines.line() == "hashing the inputs; running for 0:00:05"
     lines.begin("documents", 100_000_000)
     clock.now += 10
     lines.advance(20_000_000, receipt(150), fresh=True)

@@ -14,7 +14,7 @@ WITHOUT = {"JPREP_BACKENDS": "/nowhere"}
 
 def test_quickstart_without_a_backend_goes_as_far_as_it_can(corpus: Path, tmp_path: Path, jprep: Run) -> None:
     shown = jprep("quickstart", cwd=tmp_path, env=WITHOUT).stdout
-    assert "and its words:" in shown and "jprep corpus why" in shown
+    assert "as text and as words:" in shown and "jprep corpus why" in shown
     assert len(shown.splitlines()) < 60, "short enough to be read"
     assert "no model is trained" in shown and "jprep backends install torch" in shown
     assert digests(tmp_path / "work/quickstart/corpus/documents") == digests(corpus / "documents")

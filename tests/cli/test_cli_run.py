@@ -94,7 +94,7 @@ def test_killed_it_goes_on_and_makes_the_same(failpoint: str, place: Place, undi
 def test_it_ends_where_the_recipe_ends_and_says_so(place: Place) -> None:
     place.edit(place.folder.joinpath("recipe.toml").read_text().partition("[dataset]")[2], "\nvalidation = 0.2\n")
     told = place.run().stdout
-    assert "[3/3] dataset" in told and "the recipe has no [train], so it ends here" in told
+    assert "[3/3] dataset" in told and "the recipe has no [train], so the run ends here" in told
     assert (place.folder / "work/quickstart/dataset/dataset.json").exists()
     assert not (place.folder / "work/quickstart/runs").exists()
 
@@ -138,10 +138,10 @@ def test_what_a_source_names_is_fetched_once_and_announced(place: Place) -> None
     away = place.folder.parent / samples.CRAWL
     place.folder.joinpath(samples.CRAWL).rename(away)
     place.edit('paths = ["cc100.txt"]', f'paths = ["downloads/cc100.txt"]\nfiles = [{{ url = "{away.as_uri()}" }}]')
-    assert f"downloads/{samples.CRAWL}  of {away.as_uri()}" in place.run("--until", "corpus", "--dry-run").stdout
+    assert f"downloads/{samples.CRAWL}  from {away.as_uri()}" in place.run("--until", "corpus", "--dry-run").stdout
     told = place.run("--until", "corpus").stdout
-    assert f"fetching {away.as_uri()}, {away.stat().st_size:,} bytes" in told
-    assert "fetching" not in place.run("--until", "corpus").stdout
+    assert f"downloading {away.as_uri()}, {away.stat().st_size:,} bytes" in told
+    assert "downloading" not in place.run("--until", "corpus").stdout
 
 
 def test_a_dry_run_writes_nothing(place: Place) -> None:
@@ -203,7 +203,7 @@ def test_scale_tiny_without_inputs_and_network_goes_all_the_way_on_the_sample(pl
     words = ("run", ROOT / "data_recipes/jawiki.toml", "--scale", "tiny", "--set", unreachable, "--set", sums)
     command = (*words, "--backend", "numpy", "--until", "train", "--workers", 1)
     planned = place.jprep(*command, "--dry-run", cwd=place.folder, env=place.env).stdout
-    assert "the beginning of http://127.0.0.1:9/jawiki-pages.xml.bz2" in planned
+    assert "from the first megabytes of http://127.0.0.1:9/jawiki-pages.xml.bz2" in planned
     done = place.jprep(*command, cwd=place.folder, env=place.env)
     assert "using the embedded sample instead, which is not from jawiki" in done.stderr
     assert read_manifest(place.folder / "work/jawiki-tiny/corpus").totals["documents"] > 10

@@ -208,8 +208,8 @@ def test_a_file_of_counts(tmp_path: Path, jprep: Run) -> None:
     ("arguments", "what"),
     [
         (("a.tsv", "b.tsv", "--counts"), "one file"),
-        (("r.toml", "a.txt"), "nothing beside it"),
-        ((".", "a.txt"), "nothing beside it"),
+        (("r.toml", "a.txt"), "one corpus directory"),
+        ((".", "a.txt"), "one corpus directory"),
         (("a.tsv", "--counts", "--segmenter", "jumandic"), "--segmenter is for FILEs"),
         ((".", "--segmenter", "jumandic"), "--segmenter is for FILEs"),
         (("a.txt", "--corpus", "corpus"), "--corpus is for a RECIPE"),
@@ -228,7 +228,7 @@ def test_a_pipe_that_was_killed_is_read_again(tmp_path: Path, jprep: Run) -> Non
     jprep(*command, tmp_path / "calm", stdin=text.encode())
     jprep(*command, tmp_path / "t", stdin=text.encode(), env={"JPREP_FAILPOINT": "tokenizer.counted=die"}, code=-9)
     other = jprep(*command, tmp_path / "t", stdin=text.replace("猫", "犬").encode(), code=2)
-    assert "the input is not what it was" in other.stderr
+    assert "the input has changed" in other.stderr
     jprep(*command, tmp_path / "t", stdin=text.encode())
     assert digests(tmp_path / "t") == digests(tmp_path / "calm")
 

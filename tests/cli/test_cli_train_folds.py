@@ -39,7 +39,7 @@ def test_all_folds_are_trained_and_their_means_printed(tmp_path: Path, distribut
     written = json.loads((run / "folds.json").read_bytes())
     assert json.loads(again.stdout) == {key: value for key, value in written.items() if key != "checksum"}
     refused = jprep(*command, "--all-folds", "--resume", "never", cwd=tmp_path, env=env, code=2)
-    assert "each fold is one" in refused.stderr
+    assert "--all-folds trains several" in refused.stderr
     alone = jprep(*command, "--all-folds", "-o", run / "fold-0", cwd=tmp_path, env=env, code=2)
     assert "give either -o or --name" in alone.stderr
     alone = jprep(*command[:-2], "--all-folds", "-o", run / "fold-0", cwd=tmp_path, env=env, code=2)

@@ -28,7 +28,7 @@ def test_an_option_without_effect_is_refused(
 ) -> None:
     tmp_path.joinpath("r.toml").write_text(LABELLED)
     done = jprep(*arguments, code=2, cwd=tmp_path)
-    assert f"{option} has no effect here: " in done.stderr
+    assert f"{option} has no effect: " in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["r.toml"]
 
 

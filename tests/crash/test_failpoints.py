@@ -93,7 +93,7 @@ def test_an_error_is_told_and_leaves_nothing_partial(
 ) -> None:
     code, said = work.disturb(f"{name}=raise", workers)
     assert code == 1
-    assert "a failpoint raised this" in said
+    assert "raised by a failpoint" in said
     assert_nothing_partial(work.folder)
     assert not list(work.folder.rglob("*.tmp-*"))
     assert_mended(work, workers, undisturbed)

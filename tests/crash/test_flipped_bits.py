@@ -149,4 +149,4 @@ def test_the_command_refuses_a_damaged_corpus(corpus: Path, tmp_path: Path, jpre
     manifest = (damaged / "corpus.json").read_bytes()
     (damaged / "corpus.json").write_bytes(manifest.replace(b'"characters": ', b'"characters": 1', 1))
     said = jprep("corpus", "stats", damaged, code=2).stderr
-    assert "its checksum is not that of its content" in said and "--restart" in said
+    assert "its checksum does not match" in said and "--restart" in said

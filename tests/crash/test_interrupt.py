@@ -23,7 +23,7 @@ def test_once_it_finishes_what_is_under_way(
     _, said = process.communicate(timeout=PATIENCE)
     committed = work.receipts()
     assert process.returncode == 130
-    assert "finishing the work under way" in said
+    assert "finishing the tasks that are running" in said
     assert said.rstrip().endswith("to resume:  jprep " + " ".join(work.command(workers)))
     assert 1 <= len(committed) < 6
     assert not list(work.folder.rglob("*.tmp-*"))

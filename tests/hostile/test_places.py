@@ -139,12 +139,12 @@ def shards(folder: Path) -> dict[str, str]:
 def test_an_output_of_another_recipe(build: Build, dump: Path) -> None:
     before = shards(build("--wikipedia", dump).folder)
     more = ["--set", "corpus.splitter=none"]
-    done = build("--wikipedia", dump, more=more, code=2, stands=True, says=["other work", "splitter", "--restart"])
+    done = build("--wikipedia", dump, more=more, code=2, stands=True, says=["different work", "splitter", "--restart"])
     assert shards(done.folder) == before
 
 
 def test_an_output_of_another_input(build: Build, dump: Path, put: Put) -> None:
     before = shards(build("--wikipedia", dump).folder)
     other = put(dump.name, dump.read_bytes() + bytes(4))
-    done = build("--wikipedia", other, code=2, stands=True, says=["other work", "has changed", "--restart"])
+    done = build("--wikipedia", other, code=2, stands=True, says=["different work", "has changed", "--restart"])
     assert shards(done.folder) == before

@@ -86,7 +86,7 @@ def test_a_file_cut_anywhere_says_so_unless_it_ends_with_a_stream(size: int) -> 
     if size in ends:
         assert joined(SMALL[:size]) == ends[size]
     else:
-        with pytest.raises(TruncatedError, match="cut off") as caught:
+        with pytest.raises(TruncatedError, match="truncated") as caught:
             joined(SMALL[:size])
         assert "file, " in caught.value.where and caught.value.fix
 

@@ -143,7 +143,7 @@ def test_other_input_in_a_task_is_refused(tmp_path: Path) -> None:
     run(Squares([1]), tmp_path)
     receipt = tmp_path / "state/receipts/0001.json"
     receipt.write_bytes(encode_checksummed(decode_checksummed(receipt.read_bytes(), dict[str, Any]) | {"digest": "d2"}))
-    with pytest.raises(MismatchError, match="the input is not what it was"):
+    with pytest.raises(MismatchError, match="the input has changed"):
         run(Squares([1]), tmp_path)
 
 
@@ -167,7 +167,7 @@ def test_a_damaged_claim_is_written_again_unless_receipts_are_of_other_work(
     first, claim = run(Squares([1, 2]), tmp_path), tmp_path / "state/stage.json"
     sound = claim.read_bytes()
     claim.write_bytes(sound[:-5])
-    with pytest.raises(MismatchError, match="other work"):
+    with pytest.raises(MismatchError, match="different work"):
         run(Squares([1, 2], salt="new"), tmp_path)
     assert claim.read_bytes() == sound[:-5]  # the first command still finds its work
     assert run(Squares([1, 2]), tmp_path) == first and claim.read_bytes() == sound
@@ -195,7 +195,7 @@ def test_an_error_of_a_task_ends_the_run_and_what_is_done_stays(workers: int, tm
 
 @pytest.mark.parametrize(
     ("fault", "said", "fix"),
-    [("die", r"\(signal SIGKILL\)", "fewer --workers"), ("exit", r"\(exit code 7\)", "wrote above")],
+    [("die", r"\(signal SIGKILL\)", "fewer --workers"), ("exit", r"\(exit code 7\)", "output above")],
 )
 def test_a_worker_that_dies_twice_is_told(fault: str, said: str, fix: str, tmp_path: Path) -> None:
     with pytest.raises(JprepError, match=f"a worker died twice {said}") as caught:

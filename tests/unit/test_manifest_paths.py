@@ -26,10 +26,10 @@ OUTSIDE = ["../../etc/x", "/etc/x", "..", "", ".", "a/../b", "a//b", "./a", "a/"
 
 @pytest.mark.parametrize("path", OUTSIDE)
 def test_a_path_that_leads_out(path: str) -> None:
-    with pytest.raises(ValueError, match="no path of a file below"):
+    with pytest.raises(ValueError, match="not the path of a file below"):
         inner_path(path)
     raw = {"path": path, "rows": 1, "sha256": ""}
-    with pytest.raises(msgspec.ValidationError, match="no path of a file below"):
+    with pytest.raises(msgspec.ValidationError, match="not the path of a file below"):
         msgspec.convert(raw, Output)
 
 
@@ -50,7 +50,7 @@ def altered(manifest: Path, change: Callable[[Any], None]) -> None:
 def test_a_corpus_that_names_files_outside(part: str, path: str, corpus: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(corpus, tmp_path / "corpus")
     altered(folder / "corpus.json", lambda content: content[part][0].update(path=path))
-    with pytest.raises(ConfigError, match=r"corpus.json cannot be read: .*no path of a file below"):
+    with pytest.raises(ConfigError, match=r"corpus.json cannot be read: .*not the path of a file below"):
         Corpus(folder)
 
 
@@ -70,14 +70,14 @@ def of_part(content: Any) -> None:
 def test_a_dataset_that_names_files_outside(change: Callable[[Any], None], tmp_path: Path) -> None:
     folder = lay_out(tmp_path / "dataset", SPLITS)
     altered(folder / "dataset.json", change)
-    with pytest.raises(ConfigError, match=r"dataset.json cannot be read: .*no path of a file below"):
+    with pytest.raises(ConfigError, match=r"dataset.json cannot be read: .*not the path of a file below"):
         read_dataset(folder)
 
 
 def test_a_tokenizer_that_names_files_outside(tmp_path: Path) -> None:
     folder = tokenizer(tmp_path / "tokenizer")
     altered(folder / "card.json", lambda content: content["files"].update({"../x": ""}))
-    with pytest.raises(ConfigError, match=r"card.json cannot be read: .*no path of a file below"):
+    with pytest.raises(ConfigError, match=r"card.json cannot be read: .*not the path of a file below"):
         read_card(folder)
 
 
@@ -94,5 +94,5 @@ def test_exports_and_receipts_that_name_files_outside() -> None:
         "special": special, "end": 0, "files": {"../x": ""},
     }  # fmt: skip
     for raw, kind in ((receipt, Receipt), (about, DatasetExportManifest), (exported, ModelExportManifest)):
-        with pytest.raises(msgspec.ValidationError, match="no path of a file below"):
+        with pytest.raises(msgspec.ValidationError, match="not the path of a file below"):
             msgspec.convert(raw, kind)

@@ -57,7 +57,7 @@ SOURCES = ("documents", "sources")
         (put(*SOURCES, 0, "files", 0, to=FILES[0] | {"size": 1500, "sha256": "cc"}),
          "the input file a.xml of the source wiki has changed: it had 1,000 bytes, and has 1,500"),
         (put(*SOURCES, 0, "files", to=FILES[:1]), "the input file b.xml of the source wiki is missing"),
-        (put(*SOURCES, 0, "files", to=FILES[::-1]), "the input files of the source wiki come in another order"),
+        (put(*SOURCES, 0, "files", to=FILES[::-1]), "the input files of the source wiki are in a different order"),
         (put(*SOURCES, 0, "reader", "config", "shard_mb", to=1),
          "the reader wikipedia of the source wiki: shard_mb: was 32, is 1"),
         (put(*SOURCES, 0, "filters", 0, "config", "least", to=2),
@@ -70,7 +70,7 @@ SOURCES = ("documents", "sources")
         (put("words", "segmenter", "version", to=2),
          "the segmenter jumandic works differently in this jprep (version 2, was 1)"),
         (put("words", "segmenter", "provenance", "dictionary", to="2.0"),
-         'what the segmenter jumandic is made of: dictionary: was "1.0", is "2.0"'),
+         'provenance of the segmenter jumandic: dictionary: was "1.0", is "2.0"'),
     ],
 )  # fmt: skip
 def test_a_corpus(change: Callable[[dict[str, Any]], None], expected: str) -> None:
@@ -85,7 +85,7 @@ def test_what_an_earlier_command_made_is_named_as_a_whole(key: str) -> None:
     other = made | {key: {"corpus": "bb", "files": "gg"}, "config": {"vocab_size": 6}}
     assert set(describe_mismatch(made, other)) == {
         "vocab_size: was 6, is 5",
-        "the corpus is another one, or has changed",
+        "the corpus is a different one, or has changed",
     }
 
 

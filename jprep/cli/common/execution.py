@@ -26,7 +26,7 @@ def open_executor(workers: int | None, executor: str = "local") -> Iterator[tupl
     """
     from jprep.cli.common.interrupt import graceful_interrupt
     from jprep.cli.common.progress import show_progress
-    from jprep.corpus.api import SilentProgress
+    from jprep.engine.runner import SilentProgress
     from jprep.io.machine import cpu_count
     from jprep.plugins import plugins
 

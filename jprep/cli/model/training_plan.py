@@ -62,8 +62,9 @@ def _lines(prepared: PreparedRun, fit: MemoryFit, time: Duration) -> dict[str, s
     every = [f"every {keep.every_steps:,} steps"] if keep.every_steps else []
     every += [f"every {keep.every_minutes:g} minutes"] if keep.every_minutes else []
     kept = f"the last {keep.keep_last}" + (f" and the best {keep.keep_best}" if keep.keep_best else "")
-    several = "process" if plan.processes == 1 else "processes"
-    where = f"{plan.processes} {several} × {plan.micro_batch} rows × {plan.accumulate} micro-batches"
+    processes = "process" if plan.processes == 1 else "processes"
+    parts = "micro-batch" if plan.accumulate == 1 else "micro-batches"
+    where = f"{plan.processes} {processes} × {plan.accumulate} {parts} of {plan.micro_batch} rows"
     tokens, model = _tokens(prepared), job.train.model.preset or job.model["model_type"]
     return {
         "model": f"{model}, {job.parameters:,} parameters, for {job.train.task}",

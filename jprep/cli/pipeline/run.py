@@ -86,9 +86,9 @@ def _show_plan(plan: RunPlan) -> None:
     from jprep.pipeline.steps import summarize_steps
 
     echo(f"{plan.recipe.name}:")
-    for path, url in plan.pending_downloads().items():
-        part = "the first megabytes of " if plan.scale else ""
-        echo(f"  {'fetch':<10} {path}  from {part}{url}")
+    for download in plan.pending_downloads():
+        part = "the first megabytes of " if download.partial else ""
+        echo(f"  {'fetch':<10} {download.path}  from {part}{download.url}")
     for step, line in summarize_steps(plan.recipe, plan.steps, plan.backend):
         echo(f"  {step:<10} {plan.output(step)}  {line}")
 

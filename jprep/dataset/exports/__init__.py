@@ -19,7 +19,7 @@ from jprep.dataset.manifest import DatasetManifest, read_dataset
 from jprep.engine.checksummed_json import decode_checksummed
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import DATASET_EXPORT
-from jprep.engine.runner import ProgressReporter
+from jprep.engine.runner import ProgressReporter, SilentProgress
 from jprep.engine.stage import Output
 from jprep.errors import ConfigError
 
@@ -53,8 +53,6 @@ def export_dataset(
             content, or special tokens that fairseq lacks.
         MachineError: the files cannot be written.
     """
-    from jprep.corpus.api import SilentProgress
-
     dataset, chosen, writer = read_dataset(folder), options or ExportOptions(), _load_format(format)
     beside = folder.absolute().parent / "tokenizer"
     job = ExportJob(folder, dataset, tokenizer or beside, out, chosen, progress or SilentProgress())

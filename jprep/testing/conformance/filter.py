@@ -26,9 +26,9 @@ class FilterSuite(StepSuite):
     """Subclass it with `step`, `kept`, and `dropped` or `trimmed`.
 
     Attributes:
-        kept: texts that must stay, with all their lines.
+        kept: texts that must be kept with all their lines.
         dropped: texts that must be dropped.
-        trimmed: for a filter that drops lines: texts, and what must be left of each.
+        trimmed: for a filter that drops lines: texts, and what must remain of each.
     """
 
     kept: ClassVar[tuple[str, ...]]
@@ -40,25 +40,25 @@ class FilterSuite(StepSuite):
         return verdict
 
     def _left(self, text: str) -> str:
-        """Return what a verdict leaves of a document that is kept."""
+        """Return what remains of a document that is kept."""
         verdict = self._judge(text)
         assert verdict.keep, f"dropped as a whole: {text!r}"
         return "\n".join(line for number, line in enumerate(text.split("\n")) if number not in verdict.lines)
 
     def test_keeps_its_samples(self) -> None:
-        """Documents in `kept` stay whole."""
+        """Documents in `kept` are kept unchanged."""
         for text in self.samples("kept", 'kept = ("これは残る文書です。",)'):
             assert self._left(text) == text
 
     def test_drops_its_samples(self) -> None:
-        """Documents in `dropped` go; documents in `trimmed` lose the lines that they should."""
+        """Documents in `dropped` are dropped; documents in `trimmed` lose the expected lines."""
         if trimmed := getattr(self, "trimmed", ()):
             assert [self._left(text) for text, _ in trimmed] == [left for _, left in trimmed]
         if dropped := getattr(self, "dropped", ()) if trimmed else self.samples("dropped", 'dropped = ("%%%%",)'):
             assert [text for text in dropped if self._judge(text).keep] == []
 
     def test_takes_any_text(self) -> None:
-        """Every text gets a verdict; what is dropped has a reason, lines are those of the document, in order."""
+        """Every text gets a verdict; a drop has a reason, and dropped lines are lines of the document, in order."""
         own = (*getattr(self, "kept", ()), *getattr(self, "dropped", ()))
         for text in (*TEXTS, *own, *(text for text, _ in getattr(self, "trimmed", ()))):
             verdict = self._judge(text)
@@ -67,7 +67,7 @@ class FilterSuite(StepSuite):
             assert verdict.keep or not verdict.lines, text
 
     def test_does_not_change_the_document(self) -> None:
-        """A filter only judges."""
+        """A filter does not modify documents."""
         for text in TEXTS:
             doc = document(text)
             before = deepcopy(doc)

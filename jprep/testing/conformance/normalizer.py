@@ -1,4 +1,4 @@
-"""Conformance tests for normalisers.
+"""Conformance tests for normalizers.
 
 A step is tested by a subclass:
 
@@ -18,13 +18,13 @@ class NormalizerSuite(StepSuite):
     """Subclass it with `step` and `pairs`.
 
     Attributes:
-        pairs: texts, and what they must become; at least one of them changes.
+        pairs: texts and their normalized forms; at least one differs.
     """
 
     pairs: ClassVar[tuple[tuple[str, str], ...]]
 
     def test_normalizes(self) -> None:
-        """The samples become what they should."""
+        """The samples have their normalized forms."""
         step, pairs = self.make(), self.samples("pairs", 'pairs = (("ｶﾅ", "カナ"),)')
         assert any(before != after for before, after in pairs), "no sample in `pairs` changes: add one that does"
         assert [step.apply(before) for before, _ in pairs] == [after for _, after in pairs]

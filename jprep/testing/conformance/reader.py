@@ -26,7 +26,7 @@ from jprep.testing.conformance.step import MARKS, StepSuite, is_identifier
 
 
 class ReaderSuite(StepSuite):
-    """Subclass it with `step`, `write` and `texts`, and `rejects` where the sample holds records to be rejected.
+    """Subclass it with `step`, `write` and `texts`, and with `rejects` where the sample has records to reject.
 
     Attributes:
         texts: the texts of the sample's documents, in order.
@@ -37,7 +37,7 @@ class ReaderSuite(StepSuite):
     rejects: ClassVar[tuple[str, ...]] = ()
 
     def write(self, folder: Path) -> str:
-        """Write an input with one document or more, and return its path."""
+        """Write an input with at least one document; return its path."""
         raise NotImplementedError(f"{type(self).__name__} must define write(folder): write a sample, return its path")
 
     def _read(self, path: str) -> list[Document | Reject]:

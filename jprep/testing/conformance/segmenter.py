@@ -1,4 +1,4 @@
-"""Conformance tests for segmenters: lose nothing, keep the order, never depend on earlier calls.
+"""Conformance tests for segmenters: lossless, order-preserving, independent of earlier calls.
 
 A plugin's test subclasses the suite and gives it the segmenter:
 
@@ -73,49 +73,49 @@ class SegmenterSuite:
     """Subclass it and define a fixture `segmenter`."""
 
     def test_has_a_name_and_a_version(self, segmenter: Segmenter) -> None:
-        """Recipes use the name, fingerprints the version."""
+        """Recipes use the name, fingerprints use the version."""
         assert is_identifier(segmenter.name)
         assert isinstance(segmenter.version, int)
         assert segmenter.version >= 1
 
     def test_marks_words(self, segmenter: Segmenter) -> None:
-        """A segmenter that leaves every sentence whole says so with `marks = False`."""
+        """A segmenter that never splits a sentence declares `marks = False`."""
         marked = [words for words in segmenter.segment(SENTENCES) if WORD in words]
         assert bool(marked) == segmenter.marks, f"{len(marked)} of {len(SENTENCES)} sentences were segmented"
 
-    def test_plain_sentences_are_given_back_whole(self, segmenter: Segmenter) -> None:
+    def test_plain_sentences_are_lossless(self, segmenter: Segmenter) -> None:
         """Deleting U+001F from the words gives each sentence."""
         check(segmenter, SENTENCES)
 
-    def test_hard_sentences_are_given_back_whole(self, segmenter: Segmenter) -> None:
-        """White space, control characters, joined emoji, what looks like a comment."""
+    def test_difficult_sentences_are_lossless(self, segmenter: Segmenter) -> None:
+        """White space, control characters, joined emoji, text that looks like a comment."""
         check(segmenter, HARD)
 
-    def test_long_sentences_are_given_back_whole(self, segmenter: Segmenter) -> None:
-        """No length and no run of one script is too long."""
+    def test_long_sentences_are_lossless(self, segmenter: Segmenter) -> None:
+        """No sentence and no run of one script is too long."""
         check(segmenter, LONG)
 
     def test_no_word_is_empty(self, segmenter: Segmenter) -> None:
-        """No mark stands at an edge or beside another."""
+        """No mark is at an edge or beside another."""
         for words in segmenter.segment([*SENTENCES, *HARD]):
             assert not words or all(words.split(WORD)), repr(words)
 
-    def test_what_cannot_be_taken_comes_back_and_is_counted(self, segmenter: Segmenter) -> None:
-        """A lone surrogate, or a mark that was there before: the others do not suffer."""
+    def test_unsegmentable_sentences_are_returned_and_counted(self, segmenter: Segmenter) -> None:
+        """A lone surrogate or an existing mark does not affect other sentences."""
         segmenter.tally.clear()
         bad = ["壊れた\ud800文", f"印の{WORD}ある文"]
         first, *others, last = segmenter.segment([bad[0], *SENTENCES, bad[1]])
         assert [first, last] == bad
         assert others == segmenter.segment(SENTENCES)
         counted = sum(count for name, count in segmenter.tally.items() if name.startswith("unsegmented."))
-        assert counted == 2 or not segmenter.marks  # a segmenter that never marks has nothing to count
+        assert counted == 2 or not segmenter.marks  # a segmenter that never splits has nothing to count
 
-    def test_nothing_gives_nothing(self, segmenter: Segmenter) -> None:
-        """An empty batch is a batch."""
+    def test_an_empty_batch_gives_an_empty_list(self, segmenter: Segmenter) -> None:
+        """An empty batch is valid."""
         assert segmenter.segment([]) == []
 
     def test_equal_sentences_have_equal_words(self, segmenter: Segmenter) -> None:
-        """Wherever in a batch they stand, alone, and a second time."""
+        """At any position in a batch, alone, and in repeated calls."""
         texts = [text for text in SENTENCES for _ in range(3)]
         batch = segmenter.segment(texts)
         assert len(batch) == len(texts)
@@ -124,14 +124,14 @@ class SegmenterSuite:
         assert batch[::-1] == segmenter.segment(texts[::-1])
 
     def test_provenance_is_names_and_values(self, segmenter: Segmenter) -> None:
-        """Nothing that differs between two looks can enter a fingerprint."""
+        """It must not change between calls: it enters fingerprints."""
         found = segmenter.provenance()
         assert found == segmenter.provenance()
         assert all(isinstance(part, str) and part for pair in found.items() for part in pair)
 
 
 def check(segmenter: Segmenter, texts: Sequence[str]) -> None:
-    """Assert that as many come out as go in, in their order, and that each is whole and was segmented, not refused."""
+    """Assert that every sentence is segmented without loss, in order, and that none is refused."""
     segmenter.tally.clear()
     marked = segmenter.segment(texts)
     assert len(marked) == len(texts)

@@ -19,13 +19,13 @@ class SplitterSuite(StepSuite):
     """Subclass it with `step` and `pairs`.
 
     Attributes:
-        pairs: texts, and the sentences that they hold.
+        pairs: texts and their sentences.
     """
 
     pairs: ClassVar[tuple[tuple[str, list[str]], ...]]
 
     def test_splits(self) -> None:
-        """The samples are split where they should be."""
+        """The samples are split as expected."""
         step, pairs = self.make(), self.samples("pairs", 'pairs = (("一。二。", ["一。", "二。"]),)')
         assert [list(sentences(step.mark(text))) for text, _ in pairs] == [parts for _, parts in pairs]
 
@@ -37,17 +37,17 @@ class SplitterSuite(StepSuite):
         assert [self.make().mark(text) for text in TEXTS] == first
 
     def test_changes_nothing_else(self) -> None:
-        """Taking the marks out gives the text back."""
+        """Removing the marks gives the text."""
         step = self.make()
         assert [step.mark(text).replace(SENTENCE, "") for text in TEXTS] == list(TEXTS)
 
     def test_marks_stand_between_sentences(self) -> None:
-        """No sentence is empty: no mark at a paragraph's edge, nor two together."""
+        """No sentence is empty: no mark at the edge of a paragraph, no adjacent marks."""
         step = self.make()
         assert all(sentence for text in TEXTS for sentence in sentences(step.mark(text)))
 
     def test_takes_each_paragraph_by_itself(self) -> None:
-        """A bracket left open in one paragraph does nothing to the next."""
+        """An open bracket in one paragraph does not affect the next."""
         step = self.make()
         text = "\n".join(TEXTS)
         assert step.mark(text) == "\n".join(step.mark(paragraph) for paragraph in text.split("\n"))

@@ -1,4 +1,4 @@
-"""Conformance tests for every step, whatever its kind; the suites of the kinds build on it."""
+"""Conformance tests that steps of every kind share."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ TEXTS = (
     "https://example.com/?q=%E3%81%82#x と www.example.jp",
     "あ" * 5000,
 )
-"""Texts that steps stumble over: empty, odd spaces, brackets, half width, beyond the BMP, separators, repetition."""
+"""Difficult texts: empty, unusual spaces, brackets, half width, beyond the BMP, separators, repetition."""
 
 MARKS = {ord(WORD), ord(SENTENCE)}
 _WORD = re.compile(r"[a-z][a-z0-9_]*\Z")
 
 
 class StepSuite:
-    """Subclass it with `step`, and `options` where the defaults will not do.
+    """Subclass it with `step`, and with `options` where the defaults are not suitable.
 
     Attributes:
         step: the class under test.
-        options: what a recipe would give it.
+        options: its options, as in a recipe.
     """
 
     step: ClassVar[type[Step]]
     options: ClassVar[dict[str, Any]] = {}
 
     def make(self) -> Any:
-        """Return a new step with the suite's options, checked as a recipe's are."""
+        """Return a new step with the suite's options, checked like those of a recipe."""
         return self.step(msgspec.convert(self.options, self.step.Config))
 
     def samples(self, name: str, example: str) -> Any:
@@ -55,32 +55,32 @@ class StepSuite:
             example: a line that defines it, for the message.
 
         Raises:
-            AssertionError: there are none, so that the suite would pass without testing anything.
+            AssertionError: there are none, so the suite would test nothing.
         """
         found = getattr(self, name, ())
         assert found, f"{type(self).__name__} defines no samples `{name}`, so nothing is tested; add e.g. `{example}`"
         return found
 
     def test_has_a_name_and_a_version(self) -> None:
-        """Recipes use the name, fingerprints the version."""
+        """Recipes use the name, fingerprints use the version."""
         assert _WORD.match(self.step.name)
         assert isinstance(self.step.version, int)
         assert self.step.version >= 1
 
     def test_every_option_has_a_default(self) -> None:
-        """A recipe may say nothing of it."""
+        """A recipe may leave out any option."""
         assert msgspec.convert({}, self.step.Config) == self.step.Config()
 
     def test_refuses_unknown_options(self) -> None:
-        """A misspelt key must not be passed over."""
+        """A misspelt key must not be ignored."""
         try:
             msgspec.convert({"no_such_option": 1}, self.step.Config)
         except msgspec.ValidationError:
             return
-        raise AssertionError("an unknown option was taken")
+        raise AssertionError("an unknown option was accepted")
 
     def test_provenance_is_text(self) -> None:
-        """It goes into manifests and fingerprints, and is the same each time."""
+        """It is part of manifests and fingerprints, and is the same each time."""
         step = self.make()
         try:
             assert all(isinstance(part, str) for pair in step.provenance().items() for part in pair)
@@ -89,12 +89,12 @@ class StepSuite:
             step.close()
 
     def test_closing_twice_is_harmless(self) -> None:
-        """A pipeline closes whatever it made, also after a failure."""
+        """A pipeline closes every step, also after a failure."""
         step = self.make()
         step.close()
         step.close()
 
 
 def is_identifier(reason: str) -> bool:
-    """Whether a reason or a tally's part is of the form that reports can group by."""
+    """Return whether a reason or a part of a tally is an identifier, by which reports can group."""
     return bool(_WORD.match(reason))

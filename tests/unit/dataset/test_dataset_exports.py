@@ -239,4 +239,4 @@ def test_the_command(spelling: str, dataset: Path, tmp_path: Path) -> None:
     assert done.exit_code == 0
     names = ["train-00000-of-00001.tfrecord", "validation-00000-of-00001.tfrecord", "export.json"]
     assert done.stdout.splitlines() == [str(out / name) for name in names]
-    assert "fill no row" in done.stderr
+    assert "do not fill a row" in done.stderr

@@ -22,7 +22,7 @@ TRAIN = {"task": "clm", "model": {"preset": "gpt2-tiny"}, "steps": 10}
 
 def refused(**sections: Any) -> ConfigError:
     with pytest.raises(ConfigError) as caught:
-        check_recipe(decode_recipe({"name": "r", "corpus": CORPUS, **sections}), "r.toml")
+        check_recipe(decode_recipe({"name": "r", "corpus": CORPUS, **sections}, where="r.toml"), "r.toml")
     assert caught.value.where.startswith(("r.toml", "train.model"))
     return caught.value
 

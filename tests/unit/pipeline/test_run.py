@@ -36,7 +36,7 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return samples.write_sample(tmp_path)
 
 
-SMALL = {"corpus.segmenter": "none", "tokenizer.boundaries": "none", "tokenizer.vocab_size": 1000}
+SMALL = {"corpus.segmenter": "none", "tokenizer.boundaries": "none", "tokenizer.vocab_size": 1400}
 
 
 def test_it_makes_the_outputs_and_repeats_nothing(recipe: Path) -> None:
@@ -75,7 +75,7 @@ def test_what_is_wrong_is_found_before_the_first_step(recipe: Path) -> None:
 
 def test_another_output_is_refused_with_the_way_out(recipe: Path) -> None:
     jprep.run(recipe, set=SMALL, until="corpus", workers=1)
-    with pytest.raises(ConfigError, match="other work") as caught:
+    with pytest.raises(ConfigError, match="different work") as caught:
         jprep.run(recipe, set=SMALL | {"corpus.filters": []}, until="corpus", workers=1)
     assert "another --work" in caught.value.fix
 

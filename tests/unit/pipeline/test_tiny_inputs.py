@@ -195,6 +195,7 @@ def test_without_a_network_the_sample_stands_in_and_stays(mirror: Mirror, tmp_pa
     [place] = found.corpus.sources[0].paths
     assert b"<mediawiki" in bz2.decompress(Path(place).read_bytes())
     assert "using the embedded sample instead" in said[-1] and "the download failed" in said[-1]
-    assert found.tokenizer["vocab_size"] == 1500 and found.dataset["validation"] == 0.2
+    assert found.tokenizer and found.tokenizer.vocab_size == 1500
+    assert found.dataset and found.dataset.validation == 0.2
     assert with_tiny_inputs(asked, tmp_path, said.append, QUICK) == found
     assert "as before" in said[-1] and "delete" in said[-1]

@@ -17,12 +17,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jprep.corpus.api import Corpus, SilentProgress
+from jprep.corpus.api import Corpus
 from jprep.corpus.document import UNMARK, Document
 from jprep.corpus.store import FORMAT, Manifest, row_writer, write_manifest
 from jprep.engine.fingerprint import fingerprint
 from jprep.engine.local import Local
-from jprep.engine.runner import TaskRunner
+from jprep.engine.runner import SilentProgress, TaskRunner
 from jprep.engine.stage import Receipt, Task
 from jprep.errors import ConfigError, InputError, JprepError, MismatchError
 from jprep.tokenizer.config import TokenizerConfig

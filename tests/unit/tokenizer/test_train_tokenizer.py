@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from jprep.corpus.api import SilentProgress
 from jprep.corpus.config import default_recipe
 from jprep.engine.local import Local
 from jprep.engine.output_kinds import HASH_CACHE, STATE
+from jprep.engine.runner import SilentProgress
 from jprep.errors import ConfigError, MismatchError
 from jprep.tokenizer.card import TokenizerCard
 from jprep.tokenizer.config import TokenizerConfig

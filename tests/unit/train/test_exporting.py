@@ -276,7 +276,7 @@ def test_another_tokenizer_is_refused(tmp_path: Path, copying: Any) -> None:
     card = json.loads(path.read_bytes())
     assert card.pop("checksum")
     path.write_text(json.dumps(card | {"fingerprint": "another"}))
-    with pytest.raises(MismatchError, match="the tokenizer is another one"):
+    with pytest.raises(MismatchError, match="the tokenizer is a different one"):
         export(run)
 
 

@@ -71,7 +71,7 @@ def test_another_backend_may_go_on_and_it_is_said(tmp_path: Path) -> None:
 def test_a_changed_dataset_is_refused(tmp_path: Path) -> None:
     run = small_run(tmp_path)
     lay_out(tmp_path / "dataset", SPLITS | {"validation": some(9, 9)}, fingerprint="1" * 32)
-    with pytest.raises(MismatchError, match="the dataset is another one"):
+    with pytest.raises(MismatchError, match="the dataset is a different one"):
         check_data(run, read_job(run))
 
 
@@ -79,7 +79,7 @@ def test_a_changed_tokenizer_is_refused(tmp_path: Path) -> None:
     place = small_tokenizer(tmp_path / "tokenizer")
     run = small_run(tmp_path, tokenizer="../tokenizer")
     small_tokenizer(place, fingerprint="others")
-    with pytest.raises(MismatchError, match="the tokenizer is another one"):
+    with pytest.raises(MismatchError, match="the tokenizer is a different one"):
         small_run(tmp_path, tokenizer="../tokenizer")
     assert read_job(run).tokenizer == "../tokenizer"
 
