@@ -1,6 +1,6 @@
-"""A backend `oracle` without a framework: it exports by copying, and its answers follow from the ids by rule.
+"""A backend `oracle` without a framework: it exports by copying, and its responses are computed from the ids.
 
-What it does wrong is told by the variable ORACLE: `die`, `babble`, `refuse`.
+The environment variable ORACLE makes it fail: `die`, `babble`, `refuse`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Oracle:
 
 
 def offer(distribution: Distribution) -> dict[str, str]:
-    """Add the backend to a distribution; the variables that a process needs to find it."""
+    """Add the backend to a distribution. Return the environment variables with which a process finds it."""
     return add_backend(distribution, Oracle.name, "tests.fakes.oracle:Oracle", Oracle.module, WORKER)
 
 

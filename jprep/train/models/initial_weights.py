@@ -84,7 +84,8 @@ def check_init_file(config: TransformersConfig, task: str, path: Path) -> dict[s
             raise ConfigError(f"there is no tensor {name!r}", where=where, fix=suggest_name(name, found))
         entry = found.get(names[name])
         if entry and entry.shape != tensor.shape:
-            what = f"the tensor {name!r} has the shape {_format_shape(entry.shape)}; the model needs {_format_shape(tensor.shape)}"
+            found_shape, needed = _format_shape(entry.shape), _format_shape(tensor.shape)
+            what = f"the tensor {name!r} has the shape {found_shape}; the model needs {needed}"
             fix = "set train.model.config to the config.json beside the file; remove a head for other labels from it"
             raise ConfigError(what, where=where, fix=fix)
         if entry and entry.dtype not in DTYPE_BYTES:

@@ -76,9 +76,10 @@ def test_a_job_knows_its_samples_steps_and_weights(parts):
 
 @pytest.mark.parametrize(
     ("section", "what", "fix"),
-    [({"steps": 1, "epochs": 1}, "both steps and epochs", "--set train.steps=0"), ({}, "say how long", "epochs = 1"),
+    [({"steps": 1, "epochs": 1}, "both steps and epochs", "--set train.steps=0"),
+     ({}, "neither steps nor epochs", "epochs = 1"),
      ({"steps": 1, "task": "regress"}, "regress needs", "add data = "),
-     ({"steps": 1, "task": "clm", "data": ["a.jsonl"]}, "clm reads the dataset", "leave `data` out"),
+     ({"steps": 1, "task": "clm", "data": ["a.jsonl"]}, "clm trains on the dataset", "remove `data`"),
      ({"precision": "fp8"}, "'fp8' - at `precision`", "fp32, bf16, fp16"),
      ({"trackers": ["wandb", "tensor"]}, "'tensor' - at `trackers[1]`", "tensorboard, wandb"),
      ({"schedule": {"kind": "line"}}, "'line' - at `schedule.kind`", "linear, cosine, constant")],
@@ -226,13 +227,13 @@ def test_a_row_of_labelled_data_fits_into_the_positions(parts, rows):
 
 def test_one_label_teaches_nothing(parts, rows):
     rows.write_text('{"text": "東京", "label": "c"}\n')
-    with pytest.raises(ConfigError, match="one label only: c"):
+    with pytest.raises(ConfigError, match="same label: c"):
         labelled(parts, rows)
 
 
 def test_no_rows_teach_nothing(parts, rows):
     rows.write_text("")
-    with pytest.raises(ConfigError, match="no row to train on"):
+    with pytest.raises(ConfigError, match="no rows to train on"):
         labelled(parts, rows, task="regress")
 
 

@@ -44,7 +44,7 @@ def test_committed_and_checked(tmp_path: Path) -> None:
     commit = json.loads((latest.folder / "COMMIT.json").read_bytes())
     assert commit["loss"] == 1.5 and commit["job"] == JOB
     assert commit["files"]["more/state.bin"]["bytes"] == 5
-    with pytest.raises(MismatchError, match="another job's"):
+    with pytest.raises(MismatchError, match="belongs to another job"):
         CheckpointStore(tmp_path, "0" * 32).latest(nothing_damaged)
 
 
@@ -154,7 +154,7 @@ def test_rewinding(tmp_path: Path) -> None:
         save(store, step)
     with pytest.raises(ConfigError) as caught:
         store.rewind(4)
-    assert caught.value.fix == "there are: 1, 2, 3"
+    assert caught.value.fix == "checkpoints: 1, 2, 3"
     store.rewind(2)
     assert steps(store) == [1, 2] and (tmp_path / "aside-step-00000003").exists()
     save(store, 3)

@@ -70,7 +70,7 @@ def test_a_byte_that_changes_later_is_refused(with_hashes: bool, tmp_path: Path,
     for again in range(2):
         with pytest.raises(MismatchError, match=r"dataset/train\.bin is not what") as caught:
             supervise(run, plan_of(run))
-        assert caught.value.where == str(path) and "bring back" in caught.value.fix, again
+        assert caught.value.where == str(path) and "restore" in caught.value.fix, again
     flip(path)
     assert supervise(run, plan_of(run)) == 0
 
@@ -104,7 +104,7 @@ def test_what_takes_long_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(data_lock, "_NOTICE_BYTES", 1)
     (tmp_path / "dataset" / "train.bin").touch()
     check_data(run, read_job(run), said.append)
-    assert len(said) == 1 and "reading 0.0 GB" in said[0]
+    assert len(said) == 1 and "checking 0.0 GB" in said[0]
 
 
 def test_what_cannot_be_remembered_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: object) -> None:

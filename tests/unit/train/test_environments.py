@@ -108,7 +108,7 @@ def main():
         ("import no_such_framework", NotInstalledError, "not installed: ModuleNotFoundError"),
         ("import importlib.metadata as m; m.version('no-such-thing')", NotInstalledError, "not installed"),
         (GUARD + "sys.exit(main())", MachineError, "importing odd_backend.worker runs the worker"),
-        ("import sys; sys.argv[1]", MachineError, "is installed, and importing it fails: IndexError"),
+        ("import sys; sys.argv[1]", MachineError, "is installed, but importing it fails: IndexError"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", MachineError, "killed by SIGKILL"),
         ("import time; time.sleep(60)", ImportTimeoutError, "slow or busy"),
     ],
@@ -187,7 +187,7 @@ def test_what_a_link_leads_to_is_not_deleted(tmp_path: Path) -> None:
     other.mkdir(parents=True)
     (tmp_path / "backends").mkdir()
     (tmp_path / "backends" / "tiny").symlink_to(other.parent)
-    with pytest.raises(ConfigError, match="a link stands"):
+    with pytest.raises(ConfigError, match="is a symbolic link"):
         install_environment("tiny", ["tiny-backend"], tmp_path / "backends", own=())
     assert other.is_dir()
 
@@ -304,5 +304,5 @@ def test_what_a_backend_builds_on_goes_there_as_it_is_here(tmp_path: Path, monke
 def test_a_damaged_stamp_is_no_stamp(tmp_path: Path) -> None:
     (tmp_path / STAMP).write_text('{"name": "x"')
     assert read_stamp(tmp_path) is None
-    with pytest.raises(ConfigError, match="no name"):
+    with pytest.raises(ConfigError, match="not a valid backend name"):
         install_environment("../x", [], tmp_path)

@@ -62,7 +62,7 @@ def test_requests_are_answered_in_order(tmp_path: Path, oracle: None) -> None:
 @pytest.mark.parametrize(
     ("fault", "kind", "said"),
     [("refuse", MachineError, "the oracle is closed"), ("die", MachineError, "the tripod fell over"),
-     ("babble", JprepError, "no answer but b'hm")],
+     ("babble", JprepError, "invalid response: b'hm")],
 )  # fmt: skip
 def test_a_worker_that_fails_is_told_with_its_last_words(
     fault: str, kind: type[JprepError], said: str, tmp_path: Path, oracle: None, monkeypatch: pytest.MonkeyPatch
@@ -82,8 +82,8 @@ def test_masks_are_filled(exported: Any) -> None:
     tokens = [token.token for token in reply.masks[0]]
     assert [token.id for token in reply.masks[1]] == [5, 6, 7] and len(reply.masks) == 2
     assert reply.filled == f"東京は{tokens[0]}と{tokens[0]}"
-    assert none.error == "there is no [MASK] in it"
-    assert "the model takes 64 at once" in long.error
+    assert none.error == "the text contains no [MASK]"
+    assert "but the model has 64 positions" in long.error
 
 
 def test_a_text_is_continued_from_its_end(exported: Any) -> None:
@@ -96,7 +96,7 @@ def test_a_text_is_continued_from_its_end(exported: Any) -> None:
         empty = model.predict("", GenerationConfig(tokens=4))
         never = model.predict("日本", GenerationConfig(tokens=64))
     assert short.continuation == tokenizer.decode(ids[:-3:-1]) and not short.note
-    assert long.note.startswith("only its last 4 of ") and long.continuation
+    assert long.note.startswith("truncated to its last 4 of ") and long.continuation
     assert empty.continuation == "<|endoftext|>"  # the oracle gives back that a document begins here
     assert "no room for 64" in never.error
 
@@ -121,7 +121,7 @@ def test_classes_scores_and_pairs(exported: Any) -> None:
     special = model.exported.special
     assert request.ids == [*special.before, *first, *special.between, *second, *special.pair_after]
     assert request.token_types == [0] * (2 + len(first)) + [1] * (1 + len(second))
-    assert cut.note == "cut from 201 tokens to 32, as in training" and cut.error == "that is too deep"
+    assert cut.note == "truncated from 201 to 32 tokens, as in training" and cut.error == "that is too deep"
     with InferencePipeline(exported("regress", "roberta"), "oracle") as model:
         assert model.predict("日本", GenerationConfig()).score == 0.25
         assert model._classify_request("日本", None)[0].token_types == []

@@ -42,8 +42,8 @@ def prepared(work: Path, run: Path = Path("run"), **changes: Any) -> PreparedRun
 
 def test_what_is_prepared_is_not_written(work: Path, tmp_path: Path) -> None:
     before = digests(tmp_path)
-    found = prepared(work, backend={"numpy": {"rows": 4}})
-    assert (found.plan.rows, found.plan.accumulate, found.job.options) == (4, 2, {"rows": 4, "device": ""})
+    found = prepared(work, backend={"numpy": {"micro_batch": 4}})
+    assert (found.plan.rows, found.plan.accumulate, found.job.options) == (4, 2, {"micro_batch": 4, "device": ""})
     assert found.plan.argv[0] == "python" == found.host.python
     assert found.plan.argv[-1] == str(tmp_path / "run")
     assert digests(tmp_path) == before
@@ -61,14 +61,19 @@ def test_a_run_begins_with_weights_that_are_written_once(work: Path) -> None:
 
 
 def test_what_a_backend_computes_otherwise_is_part_of_the_job(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = prepared(work, backend={"numpy": {"rows": 4}}).job
+    plain = prepared(work, backend={"numpy": {"micro_batch": 4}}).job
     assert plain.computed == {} and plain.fingerprint == prepared(work).job.fingerprint
-    monkeypatch.setattr(Numpy, "computed", lambda self, options: {"rows": options.rows} if options.rows else {}, False)
-    changed = prepared(work, backend={"numpy": {"rows": 4}})
-    assert changed.job.computed == {"rows": 4} and changed.job.fingerprint != plain.fingerprint
+    monkeypatch.setattr(
+        Numpy,
+        "computed",
+        lambda self, options: {"micro_batch": options.micro_batch} if options.micro_batch else {},
+        False,
+    )
+    changed = prepared(work, backend={"numpy": {"micro_batch": 4}})
+    assert changed.job.computed == {"micro_batch": 4} and changed.job.fingerprint != plain.fingerprint
     assert prepared(work).job.fingerprint == plain.fingerprint
     create_run(changed)
-    with pytest.raises(MismatchError, match=r"options.rows: was 4, is null"):
+    with pytest.raises(MismatchError, match=r"options.micro_batch: was 4, is null"):
         create_run(prepared(work))
 
 
@@ -90,7 +95,7 @@ def test_weights_to_start_from_that_were_changed_are_made_again(work: Path) -> N
     weights.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
     create_run(found, said.append)
     assert weights.read_bytes() == good
-    assert said == ["init.safetensors is damaged, and is made again"]
+    assert said == ["init.safetensors is damaged and is written again"]
 
 
 def test_a_dry_run_writes_no_list_of_samples(work: Path, tmp_path: Path) -> None:
@@ -149,7 +154,7 @@ def test_without_an_environment_only_a_dry_run_is_planned(work: Path, monkeypatc
 
 
 def test_a_recipe_that_says_nothing_of_training_is_told_what_to_say(work: Path) -> None:
-    with pytest.raises(ConfigError, match="does not say what to train") as caught:
+    with pytest.raises(ConfigError, match=r"no \[train\] section") as caught:
         prepare_run({}, "one", "numpy", Path("run"), work / "tokenizer", None)
     assert "[train]" in caught.value.fix
 

@@ -187,4 +187,4 @@ def test_a_run_whose_processes_are_all_on_one_machine_is_not_joined(tmp_path: Pa
     run = small_run(tmp_path)
     supervisor(started, run, machines=1, PAUSE="0.1")
     found, said = end_of(join(started, run))
-    assert found == 2 and "no process 1 to join a run of 1" in said
+    assert found == 2 and "there is no process 1: the run has 1 host" in said

@@ -55,15 +55,15 @@ def counter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_worker_without_memory_is_not_restarted(how: str, tmp_path: Path) -> None:
     code, said, starts = ended(small_run(tmp_path), MEMORY_AT="7", MEMORY=how)
     assert code == 3 and starts == [0]
-    assert "out of memory at step 7" in said and "--set train.backend.numpy.rows=4" in said
-    assert "4.00 GB a process instead of 8.00 GB" in said
+    assert "out of memory at step 7" in said and "--set train.backend.numpy.micro_batch=4" in said
+    assert "4.00 GB per process instead of 8.00 GB" in said
 
 
 @pytest.mark.parametrize(("how", "words"), [("kernel", "the kernel killed a worker"), ("abort", "std::bad_alloc")])
 def test_a_worker_that_cannot_say_so_itself_is_found_out(how: str, words: str, tmp_path: Path, counter: Path) -> None:
     code, said, starts = ended(small_run(tmp_path), MEMORY_AT="7", MEMORY=how, COUNTER=str(counter))
     assert code == 3 and starts == [0]
-    assert words in said and "--set train.backend.numpy.rows=4" in said
+    assert words in said and "--set train.backend.numpy.micro_batch=4" in said
 
 
 def test_after_progress_it_is_restarted_once(tmp_path: Path) -> None:
@@ -122,11 +122,11 @@ def test_of_several_workers_the_log_says_how_one_ended(line: str, memory: bool, 
 @pytest.mark.parametrize(
     ("room", "changes", "words"),
     [
-        (64, {}, "rows=4 "),
-        (3, {}, "rows=2 (about 2.00 GB a process instead of 8.00 GB"),
+        (64, {}, "micro_batch=4 "),
+        (3, {}, "micro_batch=2 (about 2.00 GB per process instead of 8.00 GB"),
         (1, {}, "no micro-batch fits"),
-        (64, {"smaller": ()}, "one row goes through the model at a time already"),
-        (64, {"target": None}, "rows=4 "),
+        (64, {"smaller": ()}, "the micro-batch is one row already"),
+        (64, {"target": None}, "micro_batch=4 "),
     ],
 )
 def test_the_advice_is_the_largest_micro_batch_that_fits(
@@ -134,11 +134,11 @@ def test_the_advice_is_the_largest_micro_batch_that_fits(
 ) -> None:
     run = small_run(tmp_path, options={"recompute": False})
     found = memory_advice(read_job(run), msgspec.structs.replace(planned(run, room * GB), **changes))
-    assert words in found and "recompute = true" in found
+    assert words in found and "gradient_checkpointing = true" in found
 
 
 def test_without_a_plan_it_says_what_takes_less(tmp_path: Path) -> None:
-    assert "fewer rows (train.backend.numpy.rows)" in memory_advice(read_job(small_run(tmp_path)), None)
+    assert "a smaller train.backend.numpy.micro_batch" in memory_advice(read_job(small_run(tmp_path)), None)
 
 
 def test_the_cause_of_an_error_counts() -> None:

@@ -117,7 +117,7 @@ def test_a_damaged_job_is_written_again_where_a_checkpoint_proves_it(tmp_path: P
     with pytest.raises(ConfigError, match="damaged"):
         open_run(run, msgspec.structs.replace(job, fingerprint="0" * 32), said.append)
     open_run(run, job, said.append)
-    assert path.read_bytes() == whole and "job.json is damaged, and is written again" in said[0]
+    assert path.read_bytes() == whole and "job.json is damaged and is written again" in said[0]
 
 
 def test_it_is_not_opened_while_somebody_trains(tmp_path: Path) -> None:

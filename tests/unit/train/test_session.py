@@ -171,7 +171,7 @@ def test_the_loss_of_validation_is_the_checkpoint_s(tmp_path: Path) -> None:
 
 def test_leaving_early_is_an_error(tmp_path: Path) -> None:
     session = Session(small_run(tmp_path))
-    with pytest.raises(JprepError, match="left after 0 of 60"):
+    with pytest.raises(JprepError, match="ended after 0 of 60"):
         session.finish()
     session.close()
 
@@ -190,7 +190,7 @@ def test_one_trainer_at_a_time(tmp_path: Path) -> None:
 def test_a_worker_whose_supervisor_is_gone_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JPREP_ATTEMPT", "gone-0")
     run = small_run(tmp_path)
-    with pytest.raises(MachineError, match="supervisor is gone"):
+    with pytest.raises(MachineError, match="supervisor is dead"):
         Session(run)
 
 

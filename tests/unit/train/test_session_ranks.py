@@ -182,7 +182,7 @@ def test_a_rank_of_another_machine_is_not_taken_for_a_process_of_this_one(tmp_pa
     with closing(RankLock(run, 0)):
         (run / "ranks" / "rank-00000").write_text(f"{bystander.pid} elsewhere\n")
         assert live_ranks(run) == [] and signal_ranks(run, signal.SIGKILL) == 0
-        with pytest.raises(MachineError, match="do not leave") as error:
+        with pytest.raises(MachineError, match="do not exit") as error:
             clear_ranks(run, timeout=0, remote_timeout=0.1)
     assert "elsewhere" in str(error.value)
     assert bystander.poll() is None

@@ -203,7 +203,7 @@ def test_a_worker_that_dies_without_progress_is_given_up(tmp_path: Path) -> None
 def test_a_hung_worker_is_started_again(tmp_path: Path, calm: str) -> None:
     run, said = small_run(tmp_path, silent_minutes=1.2 / 60), []
     assert supervise(run, plan_of(run, HANG_AT="33"), say=said.append, backoff=0.01) == 0
-    assert "silent" in said[0] and "from step 30" in said[0]
+    assert "no sign of life" in said[0] and "from step 30" in said[0]
     assert weights(run) == calm
 
 
@@ -308,7 +308,7 @@ def test_the_log_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert path.stat().st_size == 1000
     path.write_bytes(b"a" * 1000 + b"b" * 10)
     log.cut_log(tmp_path)
-    assert path.read_bytes() == b"[jprep: 1000 bytes that stood here were cut]\n" + b"b" * 10
+    assert path.read_bytes() == b"[jprep: 1000 bytes were removed here]\n" + b"b" * 10
 
 
 def test_a_command_that_is_not_there(tmp_path: Path) -> None:
