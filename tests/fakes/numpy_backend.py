@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from jprep.errors import ConfigError
-from jprep.train.backend import Environment, Finding, Host, Plan, default_environment
+from jprep.train.backend import Backend, Environment, Finding, Host, Plan
 from jprep.train.job.config import Job
 from tests.conftest import Distribution
 from tests.fakes.backend_distribution import add_backend
@@ -33,15 +33,15 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     device: str = ""
 
 
-class Numpy:
+class Numpy(Backend):
     name: ClassVar[str] = "numpy"
     module: ClassVar[str] = "numpy_heavy"
     distribution: ClassVar[str] = "jprep_numpy"
     Options: ClassVar[type[Any]] = Options
 
-    def home(self, options: Any) -> Environment:
+    def environment(self, options: Any) -> Environment:
         if not options.device:
-            return default_environment(self)
+            return super().environment(options)
         name = f"{self.name}-{options.device}"
         return Environment(
             name=name, distribution=self.distribution, install=f"{self.name} --set device={options.device}"

@@ -13,7 +13,9 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from jprep.train.backend import Backend, Finding, Host, Plan
 from jprep.train.inference.protocol import FillMask, Generate, Request, Response, TokenProbability
+from jprep.train.job.config import Job
 from tests.conftest import Distribution
 from tests.fakes.backend_distribution import add_backend
 
@@ -24,11 +26,21 @@ if __name__ == "__main__":
 """
 
 
-class Oracle:
+class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    device: str = ""
+
+
+class Oracle(Backend):
     name: ClassVar[str] = "oracle"
     module: ClassVar[str] = "oracle_heavy"
     distribution: ClassVar[str] = "jprep-oracle"
-    Options: ClassVar[type[dict[str, Any]]] = dict
+    Options: ClassVar[type[Any]] = Options
+
+    def check(self, options: Any) -> list[Finding]:
+        return []
+
+    def plan(self, job: Job, run: Path, host: Host) -> Plan:
+        raise NotImplementedError
 
 
 def offer(distribution: Distribution) -> dict[str, str]:

@@ -62,7 +62,6 @@ def install(
     jprep backends install fairseq-xla --set device=xla
     """
     from jprep.cli.common.progress import show_status
-    from jprep.train.backend import environment_of
     from jprep.train.launcher.environments import (
         environment_path,
         local_distributions,
@@ -73,7 +72,7 @@ def install(
     from jprep.train.launcher.launch import load_backend_and_options
 
     half, chosen = load_backend_and_options(name, overrides)
-    home = environment_of(half, chosen)
+    home = half.environment(chosen)
     lines: list[str] = []
     with show_status(f"installing {name}") as show:
 

@@ -183,7 +183,7 @@ class BackendSuite:
         self._needs(self.few_rows, "gradient accumulation")
         self._has(DIVIDED)
         prepared = bench.prepare(DIVIDED, self.few_rows)
-        assert (prepared.plan.rows, prepared.plan.accumulate) == (2, 4), "two rows at a time of a batch of eight"
+        assert (prepared.plan.micro_batch, prepared.plan.accumulate) == (2, 4), "two rows at a time of a batch of eight"
         _takes_the_same_steps(bench, DIVIDED, bench.train(prepared))
 
     @pytest.mark.parametrize("name", [DIVIDED, LABELLED])

@@ -12,7 +12,6 @@ from jprep.io.safetensors_file import DTYPE_BYTES, Floats, Shape, TensorEntry, r
 from jprep.plugins import plugins
 from jprep.train.exporting.manifest import Dtype
 from jprep.train.job.config import Job
-from jprep.train.job.renamed import parse_options
 from jprep.train.launcher.environments import worker_command
 from jprep.train.models import parameters
 from jprep.train.run.checkpoints import disk_full_error
@@ -59,7 +58,7 @@ def write_weights(run: Path, job: Job, checkpoint: Path, folder: Path, dtype: Dt
 
 def _run_worker(job: Job, run: Path, checkpoint: Path, folder: Path) -> None:
     planner = plugins().get("backend", job.backend)()
-    command = worker_command(planner, parse_options(planner, job.options), "export", run, checkpoint, folder)
+    command = worker_command(planner, planner.read_options(job.options), "export", run, checkpoint, folder)
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
     if done.returncode or not (folder / WEIGHTS).exists():
         if full := disk_full_error(folder):

@@ -5,19 +5,21 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from jprep.corpus.config import parse_config
 from jprep.errors import ConfigError
-from jprep.train.backend import Backend
 from jprep.train.job.config import Job
+
+if TYPE_CHECKING:
+    from jprep.train.backend import Backend
 
 RENAMED_OPTIONS = {"rows": "micro_batch", "recompute": "gradient_checkpointing"}
 """Old name → new name, of the options of jprep's own backends."""
 
-_BACKENDS = ("torch", "deepspeed", "flax", "fairseq_xla")
+_BACKENDS = ("torch", "deepspeed", "flax", "fairseq-xla")
 
 _log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from jprep.io.atomic import remove_tree, write_atomic, write_error
 from jprep.io.lock import hold_lock
 from jprep.io.safe_names import check_name
 from jprep.plugins.hookspecs import PROJECT
-from jprep.train.backend import Backend, Environment, environment_of
+from jprep.train.backend import Backend, Environment
 from jprep.train.launcher.import_probe import NotInstalledError, check_importable
 from jprep.train.launcher.package_installer import install_packages
 
@@ -201,7 +201,7 @@ def worker_python(backend: Backend, options: Any = None, folder: Path | None = N
         ImportTimeoutError: importing the worker here takes too long.
         MachineError: the worker is installed here, but cannot be imported.
     """
-    environment = environment_of(backend, backend.Options() if options is None else options)
+    environment = backend.environment(backend.Options() if options is None else options)
     for place in (environment_path(name, folder) for name in (environment.name, *environment.also)):
         if read_stamp(place) is not None and interpreter(place).exists():
             return interpreter(place)

@@ -19,15 +19,17 @@ _MISSING, _EXITED, _FAILED = 91, 92, 93  # exit codes of `_IMPORT`
 
 # The last line of stderr is the reason; a worker may print other lines before.
 _IMPORT = """
-import importlib.metadata, sys
+import importlib, importlib.metadata, sys
 def leave(code, error):
     sys.stderr.write(chr(10) + type(error).__name__ + ": " + (str(error).strip().splitlines() or [""])[-1])
     sys.stderr.flush()
     import os
     os._exit(code)
 try:
-    for name in {names!r}:
-        __import__(name)
+    if hasattr(importlib.import_module({worker!r}), "__path__"):  # a package: `python -m` runs its __main__
+        importlib.import_module({worker!r} + ".__main__")
+    if {needs!r}:
+        importlib.import_module({needs!r})
 except (ImportError, importlib.metadata.PackageNotFoundError) as error:
     leave({missing}, error)
 except SystemExit as error:
@@ -116,7 +118,8 @@ def check_importable(python: Path, worker: str, needs: str, say: Say = on_stderr
 
     Args:
         python: the interpreter.
-        worker: the worker's module. It is imported, so its `main` must be guarded by `if __name__ == "__main__":`.
+        worker: the worker's module; of a package, `__main__` is imported too, as `python -m` does. Its call of `main`
+            must be guarded by `if __name__ == "__main__":`.
         needs: another module that must be importable, or "".
         say: called with a message if it takes long.
 
@@ -125,8 +128,7 @@ def check_importable(python: Path, worker: str, needs: str, say: Say = on_stderr
         ImportTimeoutError: the import takes longer than `IMPORT_TIMEOUT` seconds.
         MachineError: a module is installed but cannot be imported; the message has the reason.
     """
-    names = [name for name in (worker, needs) if name]
-    code = _IMPORT.format(names=names, missing=_MISSING, exited=_EXITED, failed=_FAILED)
+    code = _IMPORT.format(worker=worker, needs=needs, missing=_MISSING, exited=_EXITED, failed=_FAILED)
     done = run_probe(python, code, say=say)
     if done.returncode:
         explain = _REASONS.get(done.returncode, _killed if done.returncode < 0 else _failed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import inspect
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -15,10 +16,9 @@ from jprep.corpus.config import apply_overrides
 from jprep.errors import ConfigError
 from jprep.io.atomic import file_sha256, write_atomic
 from jprep.plugins import plugins
-from jprep.train.backend import Backend, Host, Plan, environment_of, result_options_of
+from jprep.train.backend import Backend, Host, Plan
 from jprep.train.job.build import build_job
 from jprep.train.job.config import Job, TrainConfig, parse_train_config
-from jprep.train.job.renamed import parse_options
 from jprep.train.launcher.backend_packages import install_command
 from jprep.train.launcher.environments import environment_path, interpreter, worker_python
 from jprep.train.launcher.import_probe import NotInstalledError
@@ -61,14 +61,17 @@ def load_backend(name: str) -> Backend:
     """Load a backend's planner.
 
     Raises:
-        ConfigError: no such backend is installed; the message names the closest one.
+        ConfigError: no such backend is installed (the message names the closest one), or it does not extend `Backend`.
     """
     try:
-        backend: Backend = plugins().get("backend", name)()
+        kind = plugins().get("backend", name)
     except ConfigError as error:
         fix = f"{error.fix}; backends are separate packages: {install_command(name)}"
         raise ConfigError(error.what, fix=fix) from error
-    return backend
+    if not (isinstance(kind, type) and issubclass(kind, Backend)) or inspect.isabstract(kind):
+        what = f"the planner of the backend {name} does not implement jprep.train.backend.Backend"
+        raise ConfigError(what, fix="install a version of the backend for this version of jprep")
+    return kind()
 
 
 def load_backend_and_options(name: str, overrides: Iterable[str]) -> tuple[Backend, Any]:
@@ -82,7 +85,7 @@ def load_backend_and_options(name: str, overrides: Iterable[str]) -> tuple[Backe
         ConfigError: there is no such backend, it has no such option, or a value is of the wrong type.
     """
     backend = load_backend(name)
-    return backend, parse_options(backend, apply_overrides({}, overrides))
+    return backend, backend.read_options(apply_overrides({}, overrides))
 
 
 def backend_options(train: TrainConfig, backend: Backend) -> Any:
@@ -96,7 +99,7 @@ def backend_options(train: TrainConfig, backend: Backend) -> Any:
         if other not in known and (close := difflib.get_close_matches(other, known, n=1)):
             where, fix = f"train.backend.{other}", f"did you mean {close[0]!r}?"
             raise ConfigError(f"there is no backend {other!r}", where=where, fix=fix)
-    return parse_options(backend, train.backend.get(backend.name, {}))
+    return backend.read_options(train.backend.get(backend.name, {}))
 
 
 def prepare_run(
@@ -133,7 +136,7 @@ def prepare_run(
     options = backend_options(train, planner)
     output_directory(run).check()
     with _lists_folder(dataset, run, dry=dry) as lists:
-        computed, own = result_options_of(planner, options), msgspec.to_builtins(options)
+        computed, own = planner.result_options(options), msgspec.to_builtins(options)
         job = build_job(train, name, backend, own, tokenizer, dataset, run=run, lists=lists, computed=computed)
     host = this_host(_python(planner, options, dry=dry))
     return PreparedRun(planner, job, run, planner.plan(job, run.absolute(), host), host)
@@ -203,4 +206,4 @@ def _python(backend: Backend, options: Any, *, dry: bool) -> Path:
     except NotInstalledError:
         if not dry:
             raise
-        return interpreter(environment_path(environment_of(backend, options).name))
+        return interpreter(environment_path(backend.environment(options).name))

@@ -74,7 +74,7 @@ def test_a_gpu_s_time_comes_from_its_peak() -> None:
     found = duration.estimate_duration(job(1000), plan(target), HOST)
     assert found.seconds == pytest.approx(1000 * FLOPS / (4 * 0.35 * 312e12))
     assert "4 × A100-40GB" in found.text and "35%" in found.text and "about" in found.text
-    again = duration.estimate_duration(job(1000, recompute=True), plan(target), HOST)
+    again = duration.estimate_duration(job(1000, gradient_checkpointing=True), plan(target), HOST)
     assert again.seconds == pytest.approx(found.seconds * 4 / 3)
 
 

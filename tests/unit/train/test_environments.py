@@ -45,9 +45,9 @@ def wheel(folder: Path, version: str = "1.0") -> Path:
 
 
 def half(name: str, **more: Any) -> Any:
-    """A light half whose environment has this name."""
-    home = Environment(name=name, distribution=f"jprep-{name}", install=f"{name} --set it=so", **more)
-    return SimpleNamespace(name=name, module=f"{name}_backend", Options=dict, home=lambda options: home)
+    """Return a planner whose environment has this name."""
+    environment = Environment(name=name, distribution=f"jprep-{name}", install=f"{name} --set it=so", **more)
+    return SimpleNamespace(name=name, module=f"{name}_backend", Options=dict, environment=lambda options: environment)
 
 
 def test_installed_stamped_found_and_made_again_for_other_requirements(
@@ -93,6 +93,22 @@ def test_a_backend_that_imports_here_is_used_from_here(tmp_path: Path, monkeypat
     with pytest.raises(MachineError) as caught:
         worker_python(half("here"), folder=tmp_path)
     assert "no_such_framework" in caught.value.what and caught.value.fix == "jprep backends install here --set it=so"
+
+
+def test_the_probe_imports_the_main_module_of_a_worker_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "path" / "packaged_backend" / "worker"
+    package.mkdir(parents=True)
+    package.joinpath("__init__.py").touch()
+    main = package / "__main__.py"
+    main.write_text("import json")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "path"))
+    assert worker_python(half("packaged"), folder=tmp_path).exists()
+    main.write_text("import no_such_framework")
+    with pytest.raises(NotInstalledError, match="no_such_framework"):
+        worker_python(half("packaged"), folder=tmp_path)
+    main.write_text("import sys\nsys.exit(2)")
+    with pytest.raises(MachineError, match=r"importing packaged_backend.worker runs the worker"):
+        worker_python(half("packaged"), folder=tmp_path)
 
 
 GUARD = """import sys

@@ -43,7 +43,11 @@ def prepared(work: Path, run: Path = Path("run"), **changes: Any) -> PreparedRun
 def test_what_is_prepared_is_not_written(work: Path, tmp_path: Path) -> None:
     before = digests(tmp_path)
     found = prepared(work, backend={"numpy": {"micro_batch": 4}})
-    assert (found.plan.rows, found.plan.accumulate, found.job.options) == (4, 2, {"micro_batch": 4, "device": ""})
+    assert (found.plan.micro_batch, found.plan.accumulate, found.job.options) == (
+        4,
+        2,
+        {"micro_batch": 4, "device": ""},
+    )
     assert found.plan.argv[0] == "python" == found.host.python
     assert found.plan.argv[-1] == str(tmp_path / "run")
     assert digests(tmp_path) == before
@@ -63,12 +67,11 @@ def test_a_run_begins_with_weights_that_are_written_once(work: Path) -> None:
 def test_what_a_backend_computes_otherwise_is_part_of_the_job(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = prepared(work, backend={"numpy": {"micro_batch": 4}}).job
     assert plain.computed == {} and plain.fingerprint == prepared(work).job.fingerprint
-    monkeypatch.setattr(
-        Numpy,
-        "computed",
-        lambda self, options: {"micro_batch": options.micro_batch} if options.micro_batch else {},
-        False,
-    )
+
+    def result_options(self: Numpy, options: Any) -> dict[str, int]:
+        return {"micro_batch": options.micro_batch} if options.micro_batch else {}
+
+    monkeypatch.setattr(Numpy, "result_options", result_options)
     changed = prepared(work, backend={"numpy": {"micro_batch": 4}})
     assert changed.job.computed == {"micro_batch": 4} and changed.job.fingerprint != plain.fingerprint
     assert prepared(work).job.fingerprint == plain.fingerprint

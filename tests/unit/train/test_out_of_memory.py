@@ -132,7 +132,7 @@ def test_of_several_workers_the_log_says_how_one_ended(line: str, memory: bool, 
 def test_the_advice_is_the_largest_micro_batch_that_fits(
     room: int, changes: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
-    run = small_run(tmp_path, options={"recompute": False})
+    run = small_run(tmp_path, options={"gradient_checkpointing": False})
     found = memory_advice(read_job(run), msgspec.structs.replace(planned(run, room * GB), **changes))
     assert words in found and "gradient_checkpointing = true" in found
 
