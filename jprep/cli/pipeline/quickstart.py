@@ -130,7 +130,7 @@ def _show_model(order: Order, corpus: Corpus) -> None:
     export = order.run / "export"
     with InferencePipeline(export, _BACKEND) as model:
         for title in _titles(order, corpus):
-            reply = model.ask(title, GenerationConfig(tokens=_TOKENS))
+            reply = model.predict(title, GenerationConfig(tokens=_TOKENS))
             echo(f"  {title} → {''.join((reply.continuation or '').splitlines()[:1])}{reply.error}")
 
 

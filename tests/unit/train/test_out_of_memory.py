@@ -1,4 +1,4 @@
-"""A worker that runs out of memory is not restarted in vain, and the message says which micro-batch would fit."""
+"""A worker that runs out of memory is not restarted in vain, and the message names the micro-batch that would fit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jprep.train.launcher import memory_watch
 from jprep.train.launcher.memory_watch import MemoryWatch
 from jprep.train.launcher.supervisor import supervise
 from jprep.train.run.directory import read_job
-from jprep.train.run.events import read_events
+from jprep.train.run.events import read_events, record_event
 from jprep.train.worker import cli, out_of_memory
 from jprep.train.worker.out_of_memory import is_out_of_memory, memory_advice
 from tests.fakes.small_run import plan_of, small_run
@@ -91,6 +91,29 @@ def test_what_an_earlier_worker_wrote_does_not_count(tmp_path: Path) -> None:
         file.write(f"{JAX}\nfurther lines\n")
     assert "RESOURCE_EXHAUSTED" in watch.reason(1, 1)
     assert watch.reason(0, 1) == ""
+
+
+def test_a_message_that_the_worker_survived_does_not_count(tmp_path: Path) -> None:
+    watch, log = MemoryWatch(tmp_path), tmp_path / "log.txt"
+    log.write_text(f"{TORCH}\n")
+    watch.observe()
+    assert TORCH[:20] in watch.reason(-11, 1), "no event has followed yet"
+    record_event(tmp_path, "log", 5, {"loss": 1.0})
+    watch.observe()
+    assert watch.reason(-11, 1) == "", "a step was logged after it"
+    with log.open("a") as file:
+        file.write(f"{JAX}\n")
+    watch.observe()
+    assert "RESOURCE_EXHAUSTED" in watch.reason(-11, 1)
+
+
+def test_a_message_between_two_looks_counts_although_an_event_came_too(tmp_path: Path) -> None:
+    watch = MemoryWatch(tmp_path)
+    watch.observe()
+    record_event(tmp_path, "log", 5, {"loss": 1.0})
+    (tmp_path / "log.txt").write_text(f"{TORCH}\n")
+    watch.observe()
+    assert TORCH[:20] in watch.reason(-11, 1)
 
 
 def test_an_allocation_that_is_tried_again_is_no_failure(tmp_path: Path) -> None:
