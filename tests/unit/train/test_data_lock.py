@@ -52,7 +52,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def test_a_byte_that_differs_from_what_was_packed_is_refused_at_the_beginning(tmp_path: Path) -> None:
+def test_a_byte_that_differs_from_the_manifest_is_refused_at_the_start(tmp_path: Path) -> None:
     flip(hashed(tmp_path / "dataset") / "train.bin")
     with pytest.raises(MismatchError, match=r"dataset/train.bin is not what was written") as caught:
         small_run(tmp_path)
@@ -97,7 +97,7 @@ def test_a_file_that_has_just_been_written_is_read_again(tmp_path: Path) -> None
     assert not (run / VERIFIED).exists()
 
 
-def test_what_takes_long_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: list[str]) -> None:
+def test_a_long_check_is_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: list[str]) -> None:
     run, said = small_run(tmp_path), []
     check_data(run, read_job(run), said.append)
     assert said == []
@@ -107,7 +107,7 @@ def test_what_takes_long_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert len(said) == 1 and "checking 0.0 GB" in said[0]
 
 
-def test_what_cannot_be_remembered_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: object) -> None:
+def test_an_unwritable_cache_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: object) -> None:
     run = small_run(tmp_path)
     (tmp_path / "dataset" / "train.bin").touch()
     (run / VERIFIED).unlink()
@@ -142,7 +142,7 @@ def test_a_model_of_another_vocabulary_is_refused(tmp_path: Path) -> None:
         small_run(tmp_path, model={"model_type": "linear", "vocab_size": 40_001})
 
 
-def test_a_lost_list_is_refused(tmp_path: Path) -> None:
+def test_a_missing_data_lock_is_refused(tmp_path: Path) -> None:
     run = small_run(tmp_path)
     path = run / "data.lock.json"
     path.write_text(json.dumps({"files": 3}))

@@ -70,7 +70,7 @@ def test_an_export_through_a_link_replaces_what_it_leads_to(tmp_path: Path) -> N
     assert [path.name for path in (tmp_path / "disk").iterdir()] == ["out"]
 
 
-def test_an_export_that_was_killed_between_two_names_comes_back(tmp_path: Path) -> None:
+def test_an_export_killed_between_two_renames_is_restored(tmp_path: Path) -> None:
     old = tmp_path / "partial-out" / "old"
     old.mkdir(parents=True)
     (tmp_path / "partial-out" / ".lock").touch()

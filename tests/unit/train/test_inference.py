@@ -64,7 +64,7 @@ def test_requests_are_answered_in_order(tmp_path: Path, oracle: None) -> None:
     [("refuse", MachineError, "the oracle is closed"), ("die", MachineError, "the tripod fell over"),
      ("babble", JprepError, "invalid response: b'hm")],
 )  # fmt: skip
-def test_a_worker_that_fails_is_told_with_its_last_words(
+def test_the_error_of_a_failed_worker_has_its_stderr(
     fault: str, kind: type[JprepError], said: str, tmp_path: Path, oracle: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ORACLE", fault)
@@ -101,7 +101,7 @@ def test_a_text_is_continued_from_its_end(exported: Any) -> None:
     assert "no room for 64" in never.error
 
 
-def test_special_tokens_are_never_asked_for(exported: Any) -> None:
+def test_special_tokens_are_never_generated(exported: Any) -> None:
     folder = exported("clm", "llama")
     with InferencePipeline(folder, "oracle") as model:
         request, _ = model._generate_request("日本", GenerationConfig())
@@ -127,7 +127,7 @@ def test_classes_scores_and_pairs(exported: Any) -> None:
         assert model._classify_request("日本", None)[0].token_types == []
 
 
-def test_what_was_changed_or_has_no_tokenizer_is_refused(exported: Any, tmp_path: Path) -> None:
+def test_a_changed_export_is_refused(exported: Any, tmp_path: Path) -> None:
     folder = exported("mlm", "roberta")
     (folder / "README.md").write_text("mine")  # its users may say more
     InferencePipeline(folder, "oracle").__exit__(None, None, None)
@@ -153,7 +153,7 @@ print(json.dumps(found))
 
 
 @pytest.mark.parametrize("version", ["4", "5"])
-def test_a_row_with_masks_is_what_transformers_makes(version: str, exported: Any, tmp_path: Path) -> None:
+def test_a_row_with_masks_has_the_ids_of_transformers(version: str, exported: Any, tmp_path: Path) -> None:
     python = os.environ.get(f"JPREP_TRANSFORMERS{version}")
     if not python:
         pytest.skip(f"no transformers {version}: JPREP_TRANSFORMERS{version} names no Python that has it")

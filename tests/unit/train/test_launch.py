@@ -40,7 +40,7 @@ def prepared(work: Path, run: Path = Path("run"), **changes: Any) -> PreparedRun
     return prepare_run(SECTION | changes, "one", "numpy", run, work / "tokenizer", work / "dataset")
 
 
-def test_what_is_prepared_is_not_written(work: Path, tmp_path: Path) -> None:
+def test_preparing_a_run_writes_nothing(work: Path, tmp_path: Path) -> None:
     before = digests(tmp_path)
     found = prepared(work, backend={"numpy": {"micro_batch": 4}})
     assert (found.plan.micro_batch, found.plan.accumulate, found.job.options) == (
@@ -64,7 +64,7 @@ def test_a_run_begins_with_weights_that_are_written_once(work: Path) -> None:
     assert (found.run / INIT).read_bytes() == Path("expected").read_bytes()
 
 
-def test_what_a_backend_computes_otherwise_is_part_of_the_job(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_result_options_are_part_of_the_job(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = prepared(work, backend={"numpy": {"micro_batch": 4}}).job
     assert plain.computed == {} and plain.fingerprint == prepared(work).job.fingerprint
 
@@ -80,7 +80,7 @@ def test_what_a_backend_computes_otherwise_is_part_of_the_job(work: Path, monkey
         create_run(prepared(work))
 
 
-def test_a_beginning_that_was_cut_short_is_made_whole(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_creation_is_completed(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(launch, "write_initial_weights", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
@@ -90,7 +90,7 @@ def test_a_beginning_that_was_cut_short_is_made_whole(work: Path, monkeypatch: p
     assert Path("run", INIT).exists()
 
 
-def test_weights_to_start_from_that_were_changed_are_made_again(work: Path) -> None:
+def test_damaged_initial_weights_are_written_again(work: Path) -> None:
     found, said = prepared(work), list[str]()
     create_run(found)
     weights = found.run / INIT
@@ -109,9 +109,7 @@ def test_a_dry_run_writes_no_list_of_samples(work: Path, tmp_path: Path) -> None
     assert digests(tmp_path) == before
 
 
-def test_a_dataset_that_may_not_be_written_to_has_its_lists_in_the_run(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lists_of_a_read_only_dataset_are_stored_in_the_run(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = digests(work / "dataset")
     monkeypatch.setattr(directory.os, "access", lambda path, mode: False)  # root may write anywhere
     create_run(prepared(work, packing="complete"))
@@ -120,7 +118,7 @@ def test_a_dataset_that_may_not_be_written_to_has_its_lists_in_the_run(
 
 
 @pytest.mark.parametrize("name", ["init.safetensors", "checkpoints", "thesis.txt"])
-def test_a_folder_of_something_else_is_no_run(name: str, work: Path) -> None:
+def test_a_folder_of_another_kind_is_refused(name: str, work: Path) -> None:
     Path("run").mkdir()
     Path("run", name).touch()
     with pytest.raises(ConfigError, match=f"jprep has not written: {name}"):
@@ -156,7 +154,7 @@ def test_without_an_environment_only_a_dry_run_is_planned(work: Path, monkeypatc
     )
 
 
-def test_a_recipe_that_says_nothing_of_training_is_told_what_to_say(work: Path) -> None:
+def test_a_recipe_without_a_train_section_is_refused(work: Path) -> None:
     with pytest.raises(ConfigError, match=r"no \[train\] section") as caught:
         prepare_run({}, "one", "numpy", Path("run"), work / "tokenizer", None)
     assert "[train]" in caught.value.fix
@@ -213,7 +211,7 @@ def test_a_container_s_memory_is_what_counts(tmp_path: Path, monkeypatch: pytest
     assert machine.memory() == 1 << 20 < whole
 
 
-def test_a_standing_forgets_the_pace_of_an_earlier_start() -> None:
+def test_the_status_forgets_the_rate_of_an_earlier_start() -> None:
     standing = RunStatus()
     assert standing.seconds_left(100) is None
     standing.add([Event(0, 0, "start"), Event(10, 5, "log", {"loss": 3.0})])

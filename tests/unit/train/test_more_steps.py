@@ -58,7 +58,9 @@ def rates(run: Path) -> list[float]:
         ({"kind": "cosine", "floor": 0.1}, {"kind": "cosine", "floor": 0.1, "steps": 60}),
     ],
 )
-def test_it_ends_as_one_that_was_never_shorter(first: dict[str, Any], then: dict[str, Any], folder: Path) -> None:
+def test_an_extended_run_ends_as_one_with_all_steps_from_the_start(
+    first: dict[str, Any], then: dict[str, Any], folder: Path
+) -> None:
     straight, _ = train(folder, "straight", 80, then)
     short, _ = train(folder, "longer", 60, first)
     before = rates(short)
@@ -81,7 +83,7 @@ def test_it_may_be_extended_twice_and_while_checkpoints_are_of_the_shorter_run(f
     assert select_checkpoint(run, read_job(run), "10").step == 10
 
 
-def test_a_decay_that_ended_with_the_run_is_refused_with_what_would_differ(folder: Path) -> None:
+def test_a_decay_that_ended_with_the_run_cannot_be_extended(folder: Path) -> None:
     run, _ = train(folder, "own", 60, {"floor": 0.1})
     before = (run / "job.json").read_bytes()
     with pytest.raises(MismatchError, match=r"decays \(linear\) until step 60, and .* until step 80") as caught:
@@ -98,7 +100,7 @@ def test_a_decay_to_0_names_another_way(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("then", [{"floor": 0.1}, {"kind": "constant", "warmup": 4}])
-def test_another_schedule_is_called_so(then: dict[str, Any], folder: Path) -> None:
+def test_a_changed_schedule_is_named(then: dict[str, Any], folder: Path) -> None:
     run, _ = train(folder, "own", 10, CONSTANT)
     with pytest.raises(MismatchError, match=r"train.schedule has changed") as caught:
         open_run(run, job(folder, run, 20, then))

@@ -60,7 +60,7 @@ def test_a_worker_without_memory_is_not_restarted(how: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("how", "words"), [("kernel", "the kernel killed a worker"), ("abort", "std::bad_alloc")])
-def test_a_worker_that_cannot_say_so_itself_is_found_out(how: str, words: str, tmp_path: Path, counter: Path) -> None:
+def test_a_worker_that_cannot_report_it_is_detected(how: str, words: str, tmp_path: Path, counter: Path) -> None:
     code, said, starts = ended(small_run(tmp_path), MEMORY_AT="7", MEMORY=how, COUNTER=str(counter))
     assert code == 3 and starts == [0]
     assert words in said and "--set train.backend.numpy.micro_batch=4" in said
@@ -77,13 +77,13 @@ def test_other_errors_are_restarted(how: str, tmp_path: Path) -> None:
     assert code == 1 and starts == [0, 0] and "out of memory" not in said
 
 
-def test_a_worker_that_somebody_else_kills_is_restarted(tmp_path: Path) -> None:
+def test_a_worker_killed_by_others_is_restarted(tmp_path: Path) -> None:
     env = {"MEMORY_AT": "7", "MEMORY": "kernel", "COUNTER": str(tmp_path / "other")}
     code, said, starts = ended(small_run(tmp_path, max_restarts=1), **env)
     assert code == 1 and starts == [0, 0] and "SIGKILL" in said and "out of memory" not in said
 
 
-def test_what_an_earlier_worker_wrote_does_not_count(tmp_path: Path) -> None:
+def test_the_log_of_an_earlier_worker_does_not_count(tmp_path: Path) -> None:
     (tmp_path / "log.txt").write_text(TORCH + "\n")
     watch = MemoryWatch(tmp_path)
     assert watch.reason(1, 1) == ""
@@ -133,7 +133,7 @@ def test_an_allocation_that_is_tried_again_is_no_failure(tmp_path: Path) -> None
         ("[launch.py:325:sigkill_handler] ['python', 'worker'] exits with return code = 1", False),
     ],
 )
-def test_of_several_workers_the_log_says_how_one_ended(line: str, memory: bool, tmp_path: Path, counter: Path) -> None:
+def test_the_log_shows_how_one_of_several_workers_ended(line: str, memory: bool, tmp_path: Path, counter: Path) -> None:
     """The kernel counts other programs of the machine too."""
     watch = MemoryWatch(tmp_path)
     counter.write_text("oom_kill 4\n")
@@ -160,7 +160,7 @@ def test_the_advice_is_the_largest_micro_batch_that_fits(
     assert words in found and "gradient_checkpointing = true" in found
 
 
-def test_without_a_plan_it_says_what_takes_less(tmp_path: Path) -> None:
+def test_the_advice_without_a_plan(tmp_path: Path) -> None:
     assert "a smaller train.backend.numpy.micro_batch" in memory_advice(read_job(small_run(tmp_path)), None)
 
 
@@ -179,7 +179,7 @@ def test_a_limit_of_the_process_is_the_machine_s_memory() -> None:
 
 
 @pytest.mark.parametrize("command", ["export", "infer"])
-def test_other_commands_of_a_worker_say_so_too(
+def test_other_subcommands_report_it_too(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def full(*_: object) -> None:

@@ -135,7 +135,7 @@ def test_figures_of_two_ranks_are_those_of_one(task: str, figures: set[str], tmp
         assert all(value is None or math.isfinite(value) for value in alone.values())
 
 
-def test_it_goes_on_and_comes_to_the_same_end(tmp_path: Path) -> None:
+def test_a_resumed_run_ends_with_the_same_weights(tmp_path: Path) -> None:
     (tmp_path / "calm").mkdir()
     calm, run = labelled_run(tmp_path / "calm"), labelled_run(tmp_path)
     assert supervise(calm, plan_of(calm)) == 0
