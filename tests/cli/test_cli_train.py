@@ -175,7 +175,7 @@ def test_a_run_begins_again_where_it_is_told_to(place: Place) -> None:
 
 def test_a_failing_worker_s_code_comes_through(place: Place) -> None:
     done = place.train("--json", env={"REFUSE_AT": "12"}, code=2)
-    assert "no restart mends this" in done.stderr
+    assert "a restart does not fix this" in done.stderr
     assert done.stderr.index("saved step 10") < done.stderr.index("the run failed")
     assert json.loads(done.stdout).items() >= {"code": 2, "saved": 10}.items()
 

@@ -1,4 +1,4 @@
-"""From a recipe's section to a job: what is worked out, what does not fit together, what a fingerprint leaves out."""
+"""Building a job from a recipe's section: derived values, errors, fingerprint."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TINY = {"preset": "bert-tiny"}
 
 
 class Parts:
-    """A tokenizer and a dataset that was packed with it."""
+    """A tokenizer, and a dataset packed with it."""
 
     def __init__(self, folder: Path, special: str, **changes: Any) -> None:
         self.tokenizer = finished(folder / "tokenizer", small("unigram", special=[special]))
@@ -91,7 +91,7 @@ def test_errors_in_a_section_name_the_fix(section: dict[str, Any], what: str, fi
 
 
 def test_epochs_are_exact_decimals(parts):
-    """0.1 in doubles is more than a tenth: ten samples and a tenth of an epoch are one row, not two."""
+    """0.1 as a double is more than a tenth: a tenth of an epoch of ten samples is one row, not two."""
     samples = parts.job().samples
     assert parts.job(steps=0, epochs=0.1, batch=1).steps == -(-samples // 10)
     assert parts.job(steps=0, epochs=3, batch=samples).steps == 3

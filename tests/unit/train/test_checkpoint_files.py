@@ -1,4 +1,4 @@
-"""What a checkpoint holds does not depend on how many processes wrote it."""
+"""The content of a checkpoint does not depend on the number of processes that wrote it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A checkpoint is whole or not there."""
+"""A checkpoint is complete or does not exist."""
 
 from __future__ import annotations
 

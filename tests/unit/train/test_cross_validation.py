@@ -1,4 +1,4 @@
-"""One section, trained once for each fold."""
+"""Cross-validation trains a section once for each fold."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_failed_fold_is_resumed(place: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(Here, "env", {"REFUSE_AT": "5"})
     assert train(place) == 2
     assert starts(place) == [1]
-    with pytest.raises(ConfigError, match="no finished training of all folds"):
+    with pytest.raises(ConfigError, match="no finished cross-validation"):
         read_folds(place / "run")
     monkeypatch.setattr(Here, "env", {})
     assert train(place) == 0
@@ -100,7 +100,7 @@ def test_a_metric_that_is_undefined_in_some_folds(place: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [({"labelled": {}}, "no folds"), ({"validation_data": ["x.jsonl"]}, "no folds"),
-     ({"validation": {"every_steps": 0}}, "nothing would be measured")],
+     ({"validation": {"every_steps": 0}}, "the folds would not be validated")],
 )  # fmt: skip
 def test_sections_without_folds_or_validation_are_refused(changes: dict[str, Any], says: str, place: Path) -> None:
     with pytest.raises(ConfigError, match=says) as caught:

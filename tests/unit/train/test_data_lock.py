@@ -1,4 +1,4 @@
-"""What a run reads is what it was when it began."""
+"""A run refuses data that has changed since it began."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def flip(path: Path, place: int = 5) -> None:
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The files that are read whole; those that have just been written count as settled."""
+    """The files that are hashed; files that have just been written count as settled."""
     seen: list[str] = []
     monkeypatch.setattr(data_lock, "file_sha256", lambda path: seen.append(path.name) or file_sha256(path))
     monkeypatch.setattr(verified_files, "_SETTLED", -(10**9))
@@ -92,7 +92,7 @@ def test_files_are_read_once(tmp_path: Path, reads: list[str]) -> None:
 
 
 def test_a_file_that_has_just_been_written_is_read_again(tmp_path: Path) -> None:
-    """Its time may not tell a change that comes at once."""
+    """A change right after a write may not change the modification time."""
     run = small_run(tmp_path)
     assert not (run / VERIFIED).exists()
 

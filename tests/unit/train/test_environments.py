@@ -1,4 +1,4 @@
-"""Environments of backends. Nothing is fetched: a wheel made here is installed with --no-index --no-deps."""
+"""Environments of backends. Nothing is downloaded: a wheel made here is installed with --no-index --no-deps."""
 
 from __future__ import annotations
 

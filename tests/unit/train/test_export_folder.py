@@ -1,4 +1,4 @@
-"""The folder of an exported model: one writer at a time, whole or as before, and nobody else's files."""
+"""The directory of an exported model is replaced atomically, by one writer, and only if jprep wrote it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ ABOUT = ModelExportManifest(
 
 
 def finish(folder: Path) -> None:
-    """Write the manifest of an export that holds what lies there."""
+    """Write the manifest of an export with the existing files."""
     write_export(folder, msgspec.structs.replace(ABOUT, files=file_hashes(folder)))
 
 
 def test_two_exports_to_one_folder_wait_for_one_another(tmp_path: Path) -> None:
-    """The lock does not lie in what is renamed: the second found no folder to lock once."""
+    """Regression: the lock was inside the renamed folder, so that a second export found no folder to lock."""
     out, inside, leave = tmp_path / "out", threading.Event(), threading.Event()
 
     def fill(name: str) -> None:

@@ -1,4 +1,4 @@
-"""Exports: whole or not at all, the same bytes from the same checkpoint, nothing but the job's model."""
+"""Exports are atomic, deterministic, and contain the job's model only."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FILES = {
 
 @pytest.fixture
 def copying(monkeypatch: pytest.MonkeyPatch) -> dict[str, Callable[[Path], None]]:
-    """A backend's worker that copies; `spoil` may change what it wrote."""
+    """A worker that copies the weights; `spoil` may change them."""
     spoil: dict[str, Callable[[Path], None]] = {}
 
     def work(name: str, run: Path, checkpoint: Path, folder: Path) -> None:

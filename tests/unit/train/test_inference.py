@@ -1,4 +1,4 @@
-"""Raw text to requests, the worker that answers them, and the choice of the next token."""
+"""The inference pipeline, its client and server, and the selection of the next token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Initial weights: against a second writing of their formula, and against files that are not the model's."""
+"""Initial weights, compared with a second implementation; files of other models are refused."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def config_of(preset: str, task: Any) -> dict[str, Any]:
 
 
 def read(path: Path) -> dict[str, np.ndarray]:
-    """The tensors of a safetensors file in fp32, read by nobody's code but this."""
+    """Read the tensors of an fp32 safetensors file, independently of jprep."""
     data = path.read_bytes()
     size = int.from_bytes(data[:8], "little")
     listed = json.loads(data[8 : 8 + size])

@@ -1,4 +1,4 @@
-"""From a recipe's section to a run that can begin; the machine that it is planned for; how far a run has come."""
+"""Preparing and creating runs, the host they are planned for, and the status of a run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SECTION = {"task": "mlm", "model": {"preset": "roberta-tiny"}, "batch": 8, "leng
 
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A tokenizer and a dataset; the working directory is the folder that holds them."""
+    """A folder with a tokenizer and a dataset, which is the working directory."""
     monkeypatch.setattr(launch, "load_backend", lambda name: Numpy())
     monkeypatch.setattr(launch, "worker_python", lambda half, options=None: Path("python"))
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""What is measured on labelled rows. The vectors are those of docs/training.md."""
+"""Metrics of labelled rows, compared with the vectors in docs/training.md."""
 
 from __future__ import annotations
 

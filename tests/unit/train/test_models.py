@@ -1,4 +1,4 @@
-"""Models: configs from presets and tokenizers, and weights named and shaped as transformers has them."""
+"""Model configs from presets and tokenizers, and weights with the names and shapes of transformers."""
 
 from __future__ import annotations
 

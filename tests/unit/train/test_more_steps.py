@@ -1,4 +1,4 @@
-"""A finished run gets more steps, where its schedule gives the steps that are done the rates that they had."""
+"""A run can be extended if the schedule gives the steps already done the same learning rates."""
 
 from __future__ import annotations
 

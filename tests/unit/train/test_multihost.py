@@ -1,4 +1,4 @@
-"""Machines that meet in a run directory; both are this one, and each computes all of the run."""
+"""Hosts that share a run directory; both are this machine, and each computes the whole run."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_both_hosts_resume_after_a_death(tmp_path: Path, started: Started) -> No
 
 
 @pytest.mark.parametrize(
-    ("fault", "code", "words"), [("REFUSE_AT", 2, "no restart mends this"), ("CRASH_AT", 1, "died 2 times")]
+    ("fault", "code", "words"), [("REFUSE_AT", 2, "a restart does not fix this"), ("CRASH_AT", 1, "died 2 times")]
 )
 def test_after_a_fatal_error_it_exits_with_the_code_of_the_run(
     fault: str, code: int, words: str, tmp_path: Path, started: Started
@@ -99,7 +99,7 @@ def test_the_run_ends_where_one_on_another_machine_cannot_go_on_and_says_its_rea
     other = join(started, run)
     plan = two_machines(run, REFUSE_AT="15", BAD_RANK="1")  # the first waits for it at step 20
     assert supervise(run, plan, say=said.append, backoff=0.01) == 2
-    assert "the run failed: no restart mends this" in said[-1]
+    assert "the run failed: a restart does not fix this" in said[-1]
     assert end_of(other)[0] == 2
     assert [e.figures["code"] for e in read_events(run) if e.kind == "end"] == [2]
 

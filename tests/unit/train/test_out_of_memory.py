@@ -35,7 +35,7 @@ def planned(run: Path, room: int = 64 * GB, **env: str) -> Plan:
 
 
 def ended(run: Path, **env: str) -> tuple[int, str, list[int]]:
-    """The exit code, what the user was told, and the steps that workers started from."""
+    """Return the exit code, the messages to the user, and the steps that workers started from."""
     said: list[str] = []
     code = supervise(run, planned(run, **env), say=said.append, backoff=0.01)
     return code, "\n".join(said), [event.step for event in read_events(run) if event.kind == "start"]
@@ -43,7 +43,7 @@ def ended(run: Path, **env: str) -> tuple[int, str, list[int]]:
 
 @pytest.fixture(autouse=True)
 def counter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The kernel's count of processes that it killed, and a machine with much memory."""
+    """The kernel's count of killed processes, on a machine with much memory."""
     path = tmp_path / "memory.events"
     path.write_text("low 0\noom_kill 3\n")
     monkeypatch.setattr(memory_watch, "_COUNTERS", (path,))
@@ -134,7 +134,7 @@ def test_an_allocation_that_is_tried_again_is_no_failure(tmp_path: Path) -> None
     ],
 )
 def test_the_log_shows_how_one_of_several_workers_ended(line: str, memory: bool, tmp_path: Path, counter: Path) -> None:
-    """The kernel counts other programs of the machine too."""
+    """The kernel counts other programs of the host too."""
     watch = MemoryWatch(tmp_path)
     counter.write_text("oom_kill 4\n")
     (tmp_path / "log.txt").write_text(line + "\n")

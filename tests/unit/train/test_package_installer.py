@@ -1,4 +1,4 @@
-"""Which program installs a backend's packages. Both are played by scripts that note how they are called."""
+"""The choice between uv and pip; both are scripts that record their arguments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jprep.train.launcher.package_installer import install_packages, pip_sources
 
 
 class Machine:
-    """An environment's interpreter and a uv, which write their arguments to files."""
+    """An environment's interpreter and uv, which record their arguments in files."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.said = folder, list[str]()
@@ -72,7 +72,7 @@ def test_pip_is_used_if_uv_fails(machine: Machine) -> None:
 
 @pytest.mark.parametrize("setting", ["global.index-url='https://example.org'", ":env:.find-links='/wheels'"])
 def test_package_sources_in_pip_s_configuration_are_kept(setting: str, machine: Machine) -> None:
-    """uv would pass them over, and take packages of the same names from the public index."""
+    """uv would ignore them, and install packages of the same names from the public index."""
     machine.uv()
     machine.play(machine.python, "pip", setting)
     machine.install()

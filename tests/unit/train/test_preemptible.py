@@ -1,4 +1,4 @@
-"""What docs/fairseq-xla.md gives for pre-emptible machines: a systemd unit and a start-up script."""
+"""The systemd unit and the start-up script for preemptible machines in docs/fairseq-xla.md."""
 
 from __future__ import annotations
 

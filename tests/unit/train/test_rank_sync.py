@@ -1,4 +1,4 @@
-"""What ranks agree on, and what waiting for it costs."""
+"""Ranks get the same decisions, at a low cost of waiting."""
 
 from __future__ import annotations
 

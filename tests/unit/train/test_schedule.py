@@ -1,4 +1,4 @@
-"""The learning rate: the page's numbers, and what holds of every schedule."""
+"""Learning rate schedules: the documented vectors, and properties of every schedule."""
 
 from __future__ import annotations
 

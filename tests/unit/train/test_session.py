@@ -1,4 +1,4 @@
-"""What a worker is given."""
+"""The session of a worker."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def save(session: Session, step: int, loss: float | None = None) -> None:
 
 
 def finish(session: Session) -> None:
-    """Go to the end, doing what is due."""
+    """Train to the end, doing what is due."""
     for step, _ in session.batches():
         if session.due(step).checkpoint:
             save(session, step)
@@ -195,7 +195,7 @@ def test_a_worker_whose_supervisor_is_dead_exits(tmp_path: Path, monkeypatch: py
 
 
 def test_a_late_worker_does_not_end_the_next_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its supervisor was killed while it imported its framework, and the same command was given again."""
+    """Its supervisor was killed while it imported its framework, and the same command was run again."""
     run = small_run(tmp_path)
     with hold_lock(run / "LOCK"):
         announce_attempt(run, "next-0")

@@ -40,7 +40,7 @@ def train(run: Path, said: list[str] | None = None, **env: str) -> int:
 
 
 def seen(run: Path, rank: int) -> dict[int, dict[str, object]]:
-    """What a rank saw at each step, the last time it did it."""
+    """Return what a rank recorded at each step, the last time it was computed."""
     lines = (run.parent / "trace" / f"rank-{rank}").read_text().splitlines()
     return {told["step"]: told for told in map(json.loads, lines)}
 
@@ -53,7 +53,7 @@ def assert_whole(run: Path) -> None:
 
 @pytest.fixture(scope="module")
 def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of two ranks that nobody disturbs."""
+    """An undisturbed run of two ranks."""
     run = ready(tmp_path_factory.mktemp("calm"))
     assert train(run) == 0
     return run
@@ -138,7 +138,7 @@ def test_ranks_left_by_a_dead_launcher_are_killed(
 
 
 def state(process: int) -> list[str]:
-    """The kernel's letter for a process, and its parent; "" where there is none."""
+    """Return the kernel's state letter of a process and its parent; "" if it does not exist."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[:2]
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""A run comes to the same end whatever happens to its processes."""
+"""A run ends with the same weights whatever happens to its processes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PAUSE = "0.01"
 
 @pytest.fixture(scope="module")
 def calm(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The weights of a run that nobody disturbs."""
+    """The weights of an undisturbed run."""
     run = small_run(tmp_path_factory.mktemp("calm"))
     assert supervise(run, plan_of(run)) == 0
     return weights(run)

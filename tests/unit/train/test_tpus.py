@@ -1,4 +1,4 @@
-"""TPUs are known by their numbers on the PCI bus."""
+"""TPUs are detected by their device ids on the PCI bus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An error of the disk says nothing about a checkpoint: it is retried, then the start fails, and nothing is renamed."""
+"""A disk error does not prove that a checkpoint is damaged: it is retried, then raised, and nothing is renamed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Faults:
-    """Makes reads below a path fail: `often` times, then never again."""
+    """Makes the first `often` reads below a path fail."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.path, self.left, self.number = Path(), 0, errno.ESTALE
@@ -183,7 +183,7 @@ def test_tensors_that_cannot_be_read_just_now(tmp_path: Path, faults: Faults) ->
 
 
 def train_alone(run: Path, rank: int, world: int, steps: int) -> int:
-    """A rank that no supervisor has started; the step that it resumes from."""
+    """Start a rank without a supervisor. Return the step that it resumes from."""
     session = Session(run, rank, world)
     for step, _ in session.batches():
         if session.due(step).checkpoint:
