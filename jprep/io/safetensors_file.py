@@ -1,4 +1,4 @@
-"""Files of tensors, in the safetensors format: read and written a block at a time, without a framework."""
+"""Read and write safetensors files a block at a time, without a framework."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ Floats = npt.NDArray[np.float32]
 Shape = tuple[int, ...]
 
 DTYPE_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
-"""Types of numbers, and how many bytes each takes."""
+"""Supported dtypes → bytes per element."""
 
 _BLOCK = 1 << 17  # bytes
-_LONGEST_HEADER = 100_000_000  # as the library safetensors has it
+_LONGEST_HEADER = 100_000_000  # the limit of the safetensors library
 
 
 class TensorEntry(NamedTuple):
-    """Where a safetensors file holds a tensor.
+    """The entry of a tensor in a safetensors file.
 
     Attributes:
-        dtype: as the file spells it, e.g. `F32`.
-        shape: its dimensions.
+        dtype: the dtype as written in the file, e.g. `F32`.
+        shape: the shape.
         start: the offset of its first byte in the file.
-        bytes: how many there are.
+        bytes: its size in bytes.
     """
 
     dtype: str
@@ -41,12 +41,12 @@ class TensorEntry(NamedTuple):
 
 
 def read_header(path: Path) -> dict[str, TensorEntry]:
-    """The tensors of a safetensors file.
+    """Read the header of a safetensors file, and return its tensors by name.
 
     Raises:
         ConfigError: there is no such file.
         MachineError: it cannot be read.
-        InputError: it is no safetensors, or damaged.
+        InputError: it is not a safetensors file, or is damaged.
     """
 
     def start() -> tuple[int, int, bytes]:
@@ -57,31 +57,32 @@ def read_header(path: Path) -> dict[str, TensorEntry]:
     try:
         total, size, header = retry_transient(start, path, "repair the file system, then run the same command again")
     except OSError as error:
-        fix = "name a .safetensors file"
+        fix = "give a .safetensors file"
         raise ConfigError(f"cannot be read: {error.strerror or error}", where=str(path), fix=fix) from error
     try:
         listed = msgspec.json.decode(header, type=dict[str, dict[str, Any]])
         entries = {name: _entry(about, 8 + size) for name, about in listed.items() if name != "__metadata__"}
     except (msgspec.DecodeError, KeyError, TypeError, ValueError) as error:
-        raise InputError("this is no safetensors file, or damaged", where=str(path), fix="fetch it again") from error
+        what = "this is not a safetensors file, or it is damaged"
+        raise InputError(what, where=str(path), fix="download it again") from error
     for name, entry in entries.items():
         expected = DTYPE_BYTES.get(entry.dtype, 0) * math.prod(entry.shape) or entry.bytes
         if entry.start + entry.bytes > total or entry.bytes != expected:
-            fix = "fetch the file again"
-            raise InputError(f"the tensor {name!r} does not lie in the file", where=str(path), fix=fix)
+            fix = "download the file again"
+            raise InputError(f"the tensor {name!r} is not within the file", where=str(path), fix=fix)
     return entries
 
 
 def read_blocks(path: Path, name: str, entry: TensorEntry) -> Iterator[Floats]:
-    """A tensor's numbers in fp32, a block at a time, the last dimension running fastest.
+    """Yield a tensor's elements in fp32 and row-major order, a block at a time.
 
     Args:
         path: the file.
-        name: the tensor's.
-        entry: where it lies, from `read_header`; of a type in `DTYPE_BYTES`.
+        name: the tensor's name, for errors.
+        entry: its entry, from `read_header`, with a dtype in `DTYPE_BYTES`.
 
     Raises:
-        InputError: a number is not finite, in fp32; or the file ends too early.
+        InputError: an element is not finite in fp32, or the file is truncated.
     """
     with path.open("rb") as file:
         file.seek(entry.start)
@@ -89,8 +90,8 @@ def read_blocks(path: Path, name: str, entry: TensorEntry) -> Iterator[Floats]:
         while left:
             block = _floats(_exactly(file, min(left, _BLOCK), path), entry.dtype)
             if not np.isfinite(block).all():
-                fix = "take a checkpoint from before its training failed"
-                raise InputError(f"the tensor {name!r} holds a number that is none", where=str(path), fix=fix)
+                fix = "use a checkpoint from before its training failed"
+                raise InputError(f"the tensor {name!r} contains NaN or infinity", where=str(path), fix=fix)
             yield block
             left -= min(left, _BLOCK)
 
@@ -98,16 +99,16 @@ def read_blocks(path: Path, name: str, entry: TensorEntry) -> Iterator[Floats]:
 def write_tensors(
     path: Path, shapes: Mapping[str, Shape], blocks: Callable[[str], Iterable[Floats]], dtype: str = "F32"
 ) -> None:
-    """Write tensors, in the order of their names here. Memory is that of a block.
+    """Write tensors in the order of `shapes`, a block at a time.
 
     Args:
-        path: where to.
-        shapes: each tensor's name and dimensions.
-        blocks: gives a tensor's numbers by its name, its last dimension running fastest.
-        dtype: `F32`, or the type that they are rounded to: `F16` or `BF16`.
+        path: the file to write.
+        shapes: the tensors' names and shapes.
+        blocks: yields a tensor's elements by its name, in row-major order.
+        dtype: `F32`, or `F16` or `BF16` to round to that dtype.
 
     Raises:
-        InputError: a number is too large for that type.
+        InputError: an element is too large for the dtype.
         OSError: the disk is full or not writable.
     """
     with path.open("wb") as file:
@@ -118,17 +119,17 @@ def write_tensors(
 
 
 class TensorFiles(Mapping[str, Floats]):
-    """The tensors of one file or of several, all in fp32, by name; mapped into memory, and what is changed stays there.
+    """The tensors of one or several fp32 files by name, memory-mapped; changes to the arrays are not written.
 
     Args:
-        paths: safetensors files, no two with a tensor of one name.
+        paths: safetensors files with distinct tensor names.
 
     Attributes:
-        entries: where each tensor lies.
+        entries: the file and the entry of each tensor.
 
     Raises:
         ConfigError: a file cannot be read.
-        InputError: it is no safetensors, or damaged.
+        InputError: it is not a safetensors file, or is damaged.
     """
 
     def __init__(self, paths: Iterable[Path]) -> None:
@@ -146,13 +147,13 @@ class TensorFiles(Mapping[str, Floats]):
         return len(self.entries)
 
     def blocks(self, name: str) -> Iterator[Floats]:
-        """A tensor's numbers, a block at a time: see `read_blocks`."""
+        """Yield a tensor's elements a block at a time, see `read_blocks`."""
         path, entry = self.entries[name]
         return read_blocks(path, name, entry)
 
 
 def _rounded(block: Floats, dtype: str, name: str) -> npt.NDArray[Any]:
-    """To the nearest number of a type, to the even one of two that are as near."""
+    """Round to the nearest value of a dtype, ties to even."""
     if dtype == "F32":
         return block
     if dtype == "BF16":
@@ -164,14 +165,14 @@ def _rounded(block: Floats, dtype: str, name: str) -> npt.NDArray[Any]:
             rounded = block.astype("<f2")
         fits = np.isfinite(rounded).all()
     if not fits:
-        raise InputError(f"a number of {name!r} is too large for {dtype}", fix="take fp32, or bf16 instead of fp16")
+        raise InputError(f"an element of {name!r} is too large for {dtype}", fix="use fp32, or bf16 instead of fp16")
     return rounded
 
 
 def _exactly(file: IO[bytes], size: int, path: Path) -> bytes:
     data = file.read(size)
     if len(data) < size:
-        raise InputError("the file ends too early", where=str(path), fix="fetch it again")
+        raise InputError("the file is truncated", where=str(path), fix="download it again")
     return data
 
 
@@ -179,7 +180,7 @@ def _floats(data: bytes, dtype: str) -> Floats:
     if dtype == "BF16":
         widened: Floats = (np.frombuffer(data, "<u2").astype(np.uint32) << 16).view(np.float32)
         return widened
-    with np.errstate(over="ignore"):  # too large for fp32: infinite, which is refused
+    with np.errstate(over="ignore"):  # values too large for fp32 become infinite, which is an error later
         numbers: Floats = np.frombuffer(data, f"<f{DTYPE_BYTES[dtype]}").astype(np.float32)
     return numbers
 

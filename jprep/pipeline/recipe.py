@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from jprep.config import apply_overrides, parse_config
 from jprep.corpus import config as corpus_config
 from jprep.corpus.config import CorpusConfig, CorpusRecipe, StepRef, step_name
@@ -25,7 +27,11 @@ from jprep.train.models import check_model
 RECIPE_DIRECTORY = "{recipe}/"
 """What a path in a recipe's file begins with that is relative to the file's directory."""
 
-_SECTIONS: dict[str, type[msgspec.Struct]] = {"tokenizer": TokenizerConfig, "dataset": DatasetConfig, "train": TrainConfig}
+_SECTIONS: dict[str, type[msgspec.Struct]] = {
+    "tokenizer": TokenizerConfig,
+    "dataset": DatasetConfig,
+    "train": TrainConfig,
+}
 
 _log = logging.getLogger(__name__)
 

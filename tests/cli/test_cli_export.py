@@ -72,7 +72,7 @@ def test_an_exported_directory_needs_no_run(tmp_path: Path, env: dict[str, str],
     plain = jprep("infer", folder, "東京都は", "--tokens", 2, "--backend", "oracle", env=env)
     assert plain.stdout == reply["text"] + reply["continuation"] + "\n"
     cut = jprep("infer", folder, "東京" * 80, "--backend", "oracle", env=env)
-    assert "only its last 32 of" in cut.stderr
+    assert "truncated to its last 32 of" in cut.stderr
     none = jprep("infer", folder, "東京", "--backend", "orakel", env=env, code=2)
     assert "did you mean 'oracle'" in none.stderr
     assert "not UTF-8" in jprep("infer", folder, "東\udcff", env=env, code=2).stderr

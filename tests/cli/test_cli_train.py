@@ -129,7 +129,7 @@ def test_stopped_it_says_the_command_that_goes_on_and_ends_where_the_undisturbed
     await_true(lambda: events.exists() and '"log"' in events.read_text())
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=600)
-    assert process.returncode == 130 and "saving; once more stops now" in said
+    assert process.returncode == 130 and "saving; interrupt once more to stop now" in said
     assert said.splitlines()[-1] == "to resume:  jprep train small.toml --backend numpy"
     place.train()
     place.train("-o", "straight")
@@ -175,7 +175,7 @@ def test_a_run_begins_again_where_it_is_told_to(place: Place) -> None:
 
 def test_a_failing_worker_s_code_comes_through(place: Place) -> None:
     done = place.train("--json", env={"REFUSE_AT": "12"}, code=2)
-    assert "no restart mends this" in done.stderr
+    assert "a restart does not fix this" in done.stderr
     assert done.stderr.index("saved step 10") < done.stderr.index("the run failed")
     assert json.loads(done.stdout).items() >= {"code": 2, "saved": 10}.items()
 
@@ -197,7 +197,7 @@ def test_mistakes_are_named_before_anything_is_written(place: Place) -> None:
     assert "did you mean 'batch'" in refused("--set", "train.batsh=4")
     unknown = refused("--backend", "numpi")
     assert "did you mean 'numpy'" in unknown and "install the package" in unknown
-    assert "did you mean 'rows'" in refused("--set", "train.backend.numpy.row=4")
+    assert "did you mean 'micro_batch'" in refused("--set", "train.backend.numpy.micro_batc=4")
     assert "did you mean 'numpy'" in refused("--set", "train.backend.nunpy.rows=4")
     assert "cannot be divided" in refused("--set", "train.backend.numpy.rows=3")
     assert "either -o or --name" in refused("-o", "here", "--name", "there")

@@ -205,7 +205,7 @@ def test_asked_to_leave_it_saves_and_the_printed_command_goes_on(training: Train
     assert "nothing is saved" in asked_to_leave(training, process, signal.SIGTERM)
     process = training.start()
     await_true(lambda: training.step() > EVERY, PATIENCE)
-    assert "saving; once more stops now" in asked_to_leave(training, process, signal.SIGINT)
+    assert "saving; interrupt once more to stop now" in asked_to_leave(training, process, signal.SIGINT)
     assert training.whole()[-1].step == training.step() < STEPS
     training.train()
     assert training.ending() == calm
@@ -248,6 +248,6 @@ def test_a_worker_that_hangs_is_started_again(training: Training, calm: Ending) 
     [worker] = live_ranks(training.run)
     os.kill(worker, signal.SIGSTOP)
     _, said = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0 and "it was silent for 0.3 minutes" in said
+    assert process.returncode == 0 and "it showed no sign of life for 0.3 minutes" in said
     assert not training.processes()
     assert training.ending() == calm

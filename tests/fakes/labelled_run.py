@@ -15,7 +15,7 @@ LABELS = ["否定", "中立", "肯定"]
 
 
 def rows(path: Path, count: int = 45, start: int = 0, scores: bool = False) -> Path:
-    """A file of rows, each other than all others."""
+    """Write a file of distinct rows."""
     made = [
         {"text": f"東京の{number}", "label": number / 10 if scores else LABELS[number % 3]}
         for number in range(start, start + count)
@@ -25,7 +25,7 @@ def rows(path: Path, count: int = 45, start: int = 0, scores: bool = False) -> P
 
 
 def section(data: Path, **changes: Any) -> dict[str, Any]:
-    """A raw `[train]`."""
+    """Return a raw `[train]` section."""
     given: dict[str, Any] = {
         "task": "classify", "model": {"preset": "bert-tiny"}, "batch": 8, "steps": 12, "log_every": 3,
         "data": [str(data)], "labelled": {"length": 24, "folds": 3}, "checkpoint": {"every_steps": 4},
@@ -39,7 +39,7 @@ def tokenizer(folder: Path) -> Path:
 
 
 def labelled_run(folder: Path, **changes: Any) -> Path:
-    """A run directory that is ready to be trained."""
+    """Create a run directory that is ready to be trained."""
     place, data, run = folder / "tokenizer", folder / "rows.jsonl", folder / "run"
     if not place.exists():
         tokenizer(place)

@@ -1,4 +1,4 @@
-"""A `.marks` file by hand, as `jprep.dataset.manifest` says."""
+"""An independent implementation of the `.marks` format of `jprep.dataset.manifest`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import zstandard
 
 
 def written(marks: Sequence[int], block: int = 8) -> bytes:
-    """The file of some marks. A short block makes more of them."""
+    """Return the file of some marks. Smaller blocks give more of them."""
     frames = []
     for start in range(0, len(marks), block):
         data = bytearray(-(-len(marks[start : start + block]) // 4))
@@ -25,7 +25,7 @@ def written(marks: Sequence[int], block: int = 8) -> bytes:
 
 
 def read(data: bytes) -> list[int]:
-    """The marks of a file."""
+    """Return the marks of a file."""
     magic, version, block = struct.unpack_from("<8sII", data)
     (tokens,) = struct.unpack_from("<Q", data, len(data) - 8)
     count = -(-tokens // block)

@@ -1,4 +1,4 @@
-"""A real worker that is given less memory than its micro-batch takes."""
+"""Run a real worker with less memory than its micro-batch needs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def train_with_memory_limit(bench: SuiteRunner, gibibytes: float) -> FinishedRun
 
 
 def assert_out_of_memory(trained: FinishedRun, backend: str) -> None:
-    """It was started once, and the message names a smaller micro-batch."""
+    """Assert that the worker was started once, and that the message names a smaller micro-batch."""
     assert trained.code == 3, trained.said
     assert [event.step for event in trained.events() if event.kind == "start"] in ([0], [])
     assert "out of memory" in trained.said
-    assert f"--set train.backend.{backend}.rows=" in trained.said
+    assert f"--set train.backend.{backend}.micro_batch=" in trained.said

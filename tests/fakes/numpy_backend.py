@@ -1,7 +1,7 @@
-"""A backend `numpy` that really trains: the light half, and around `training_worker` the heavy one.
+"""A backend `numpy` that really trains: a planner, and a worker around `training_worker`.
 
-`offer` puts both where processes started with a distribution's `env` find them. Its model is linear and has nothing to
-do with the job's.
+`offer` installs both for processes that are started with a distribution's `env`. Its model is linear and unrelated to
+the job's.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if __name__ == "__main__":
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    rows: int = 0
+    micro_batch: int = 0
     device: str = ""
 
 
@@ -48,12 +48,14 @@ class Numpy(Backend):
         )
 
     def check(self, options: Any) -> list[Finding]:
-        return [Finding("numpy is there"), Finding("it is slow", "note", "take another backend")]
+        return [Finding("numpy is there"), Finding("it is slow", "note", "use another backend")]
 
     def plan(self, job: Job, run: Path, host: Host) -> Plan:
-        rows = job.options["rows"] or job.train.batch
+        rows = job.options["micro_batch"] or job.train.batch
         if job.train.batch % rows:
-            raise ConfigError("the batch cannot be divided", where="train.backend.numpy.rows", fix="rows = 1")
+            raise ConfigError(
+                "the batch cannot be divided", where="train.backend.numpy.micro_batch", fix="micro_batch = 1"
+            )
         argv = (host.python, "-m", f"{self.module}.worker", "train", str(run))
         return Plan(
             argv, {"OMP_NUM_THREADS": "1"}, 1, rows, job.train.batch // rows, int(os.environ.get("NUMPY_MEMORY", "1"))
@@ -61,5 +63,5 @@ class Numpy(Backend):
 
 
 def offer(distribution: Distribution) -> dict[str, str]:
-    """Add the backend to a distribution; the variables that a process needs to find it."""
+    """Add the backend to a distribution. Return the environment variables with which a process finds it."""
     return add_backend(distribution, Numpy.name, "tests.fakes.numpy_backend:Numpy", Numpy.module, WORKER)

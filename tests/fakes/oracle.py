@@ -1,6 +1,6 @@
-"""A backend `oracle` without a framework: it exports by copying, and its answers follow from the ids by rule.
+"""A backend `oracle` without a framework: it exports by copying, and its responses are computed from the ids.
 
-What it does wrong is told by the variable ORACLE: `die`, `babble`, `refuse`.
+The environment variable ORACLE makes it fail: `die`, `babble`, `refuse`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from jprep.train.backend import Backend, Finding, Host, Plan
 from jprep.train.inference.protocol import FillMask, Generate, Request, Response, TokenProbability
+from jprep.train.job.config import Job
 from tests.conftest import Distribution
 from tests.fakes.backend_distribution import add_backend
 
@@ -24,15 +26,25 @@ if __name__ == "__main__":
 """
 
 
-class Oracle:
+class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    device: str = ""
+
+
+class Oracle(Backend):
     name: ClassVar[str] = "oracle"
     module: ClassVar[str] = "oracle_heavy"
     distribution: ClassVar[str] = "jprep-oracle"
-    Options: ClassVar[type[dict[str, Any]]] = dict
+    Options: ClassVar[type[Any]] = Options
+
+    def check(self, options: Any) -> list[Finding]:
+        return []
+
+    def plan(self, job: Job, run: Path, host: Host) -> Plan:
+        raise NotImplementedError
 
 
 def offer(distribution: Distribution) -> dict[str, str]:
-    """Add the backend to a distribution; the variables that a process needs to find it."""
+    """Add the backend to a distribution. Return the environment variables with which a process finds it."""
     return add_backend(distribution, Oracle.name, "tests.fakes.oracle:Oracle", Oracle.module, WORKER)
 
 

@@ -1,4 +1,4 @@
-"""Places to write to that are not a command's own, and the commands that write."""
+"""Output paths that do not belong to a command, and the commands that write."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "text": ("corpus", "export", "{in}/made/corpus", "-o"),
 }
 SHARED = ("folder of downloads", "recipe")
-"""They take a directory that holds files of the user's, and add to it."""
+"""Commands that add to a directory with files of the user."""
 
 Make = Callable[[Path], Path]
 
 
 def made_of(*names: str, content: str = "mine") -> Make:
-    """A directory with some files."""
+    """Create a directory with some files."""
 
     def make(path: Path) -> Path:
         for name in names:
@@ -112,7 +112,7 @@ OUTPUTS: dict[str, tuple[Make, str]] = {
 
 
 def call(command: str, inputs: Path, out: object) -> str:
-    """Run a command on an output; what it refused, or ""."""
+    """Run a command on an output. Return the refusal, or ""."""
     words = [word.replace("{in}", str(inputs)) for word in COMMANDS[command]]
     try:
         cli.main([*words, str(out)], standalone_mode=False)
@@ -124,7 +124,7 @@ def call(command: str, inputs: Path, out: object) -> str:
 
 
 def snapshot(folder: Path) -> dict[str, Any]:
-    """All that lies below a folder: kinds, contents, where links lead to."""
+    """Return everything below a folder: kinds, contents, targets of links."""
     found: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
         kind: Any = path.readlink() if path.is_symlink() else "directory" if path.is_dir() else path.read_bytes()

@@ -1,4 +1,4 @@
-"""A small dataset and its tokenizer, written by nobody's code but this, and what fairseq makes of such documents."""
+"""A small dataset and its tokenizer, written independently of jprep, and the shards of fairseq for such documents."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ END, NEWLINE, VOCAB = 2, 14, 40_000
 
 
 def flat(document: Document) -> list[int]:
-    """A document as the dataset holds it: newlines between paragraphs, the end behind them."""
+    """Return a document as the dataset stores it: newlines between paragraphs, and the end token."""
     paragraphs = [list(chain.from_iterable(paragraph)) for paragraph in document]
     return [*list(chain.from_iterable([*paragraph, NEWLINE] for paragraph in paragraphs))[:-1], END]
 
@@ -36,7 +36,7 @@ def marks_of(document: Document) -> list[int]:
 
 
 def lay_out(folder: Path, splits: dict[str, list[Document]], **changes: Any) -> Path:
-    """A dataset of given documents."""
+    """Write a dataset of given documents."""
     folder.mkdir(parents=True, exist_ok=True)
     about, dtype = [], changes.get("dtype", "uint16")
     for name, documents in splits.items():
@@ -96,7 +96,7 @@ SPLITS = {"train": some(60, 1), "validation": some(7, 2)}
 
 
 def as_lines(documents: Sequence[Document], unit: str) -> list[list[int]]:
-    """What fairseq's preprocessing makes of a text with one unit a line and a blank line behind each document."""
+    """Return the result of fairseq's preprocessing for a text with one unit per line, blank lines between."""
     lines = []
     for document in documents:
         for paragraph in document:

@@ -30,7 +30,7 @@ BATCH, LENGTH = 8, 16
 
 
 def job_of(dataset: Path, run: Path, **changes: Any) -> Job:
-    """A job; `changes` of the section `[train]`, `train_`-less, or of the job itself."""
+    """Return a job, with changes of its `[train]` section or of the job itself."""
     own = {key: changes.pop(key) for key in list(changes) if key in Job.__struct_fields__}
     train: dict[str, Any] = {
         "batch": BATCH, "length": LENGTH, "steps": 60, "log_every": 5, "checkpoint": CheckpointConfig(every_steps=10),
@@ -48,7 +48,7 @@ def job_of(dataset: Path, run: Path, **changes: Any) -> Job:
 
 
 def small_run(folder: Path, **changes: Any) -> Path:
-    """A run directory that is ready to be trained."""
+    """Create a run directory that is ready to be trained."""
     dataset, run = folder / "dataset", folder / "run"
     if not dataset.exists():
         lay_out(dataset, SPLITS)
@@ -58,7 +58,7 @@ def small_run(folder: Path, **changes: Any) -> Path:
 
 @contextlib.contextmanager
 def all_ranks(run: Path, world: int) -> Iterator[list[Session]]:
-    """The sessions of all ranks, in this process; rank 0 is first, as the others wait for it."""
+    """Yield the sessions of all ranks, in this process; rank 0 first, as the others wait for it."""
     with contextlib.ExitStack() as stack:
         yield [stack.enter_context(contextlib.closing(Session(run, rank, world))) for rank in range(world)]
 
@@ -69,7 +69,7 @@ def plan_of(run: Path, worker: Path = WORKER, **env: str) -> Plan:
 
 
 def supervisor_command(run: Path, worker: Path = WORKER, **env: str) -> list[str]:
-    """A supervisor as a process of its own."""
+    """Return the command of a supervisor in a separate process."""
     plan = msgspec.json.encode(plan_of(run, worker, **env)).decode()
     code = (
         "import sys, msgspec; from pathlib import Path; from jprep.train.backend import Plan\n"
@@ -81,7 +81,7 @@ def supervisor_command(run: Path, worker: Path = WORKER, **env: str) -> list[str
 
 
 def weights(run: Path, steps: int = 60) -> str:
-    """The final weights' hash."""
+    """Return the hash of the final weights."""
     files = [run / "checkpoints" / f"step-{steps:08d}" / f"{name}.npy" for name in ("weights", "momentum")]
     assert np.isfinite(np.load(files[0])).all()
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
@@ -90,7 +90,7 @@ def weights(run: Path, steps: int = 60) -> str:
 def await_true(condition: Callable[[], Any], seconds: float = PATIENCE) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, "it did not come to be"
+        assert time.monotonic() < deadline, "the condition did not become true"
         time.sleep(0.01)
 
 

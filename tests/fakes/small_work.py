@@ -24,7 +24,7 @@ validation = { every_steps = 10, batches = 2 }
 
 
 def small_work(folder: Path, **changes: Any) -> Path:
-    """`small.toml`, and `work/small/{tokenizer,dataset}` beside it; the recipe's path."""
+    """Write `small.toml` and `work/small/{tokenizer,dataset}` beside it. Return the recipe's path."""
     made = folder / "work" / "small"
     loaded = load_tokenizer(finished(made / "tokenizer", small("unigram", special=["roberta"])))
     documents = {

@@ -45,7 +45,7 @@ FILES = ("model.safetensors", "optimizer.safetensors", "state.json")
 
 
 class Ending(msgspec.Struct):
-    """What a run came to: the last step, the SHA-256 of its checkpoint's files, and the curves."""
+    """The result of a run: the last step, the SHA-256 of its checkpoint's files, and the loss curves."""
 
     step: int
     files: dict[str, str]
@@ -67,7 +67,7 @@ class Training:
         self._started: list[subprocess.Popen[str]] = []
 
     def lay_out(self, steps: int, keep: int = 2, processes: int = 1) -> Training:
-        """Make all that a training begins with."""
+        """Write everything that training needs."""
         write_suite_tokenizer(self.folder / "work" / "small" / "tokenizer", "gpt")
         write_suite_dataset(self.folder / "work" / "small" / "dataset", "gpt")
         recipe = RECIPE.format(length=LENGTH, steps=steps, every=EVERY, keep=keep, processes=processes)
@@ -75,11 +75,11 @@ class Training:
         return self
 
     def command(self, *more: object) -> list[str]:
-        """The command."""
+        """Return the command."""
         return [COMMAND, "train", "small.toml", *(["-o", self._output] if self._output else []), *map(str, more)]
 
     def start(self, *more: object, **env: str) -> subprocess.Popen[str]:
-        """Start it, in a process group of its own as a terminal does."""
+        """Start it in a separate process group, as a terminal does."""
         pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         self._started.append(
             subprocess.Popen(
@@ -89,10 +89,10 @@ class Training:
         return self._started[-1]
 
     def train(self, *more: object, code: int = 0, **env: str) -> str:
-        """Train to the end, whatever it is; what was said on stderr."""
+        """Train until the command ends with an exit code. Return its stderr."""
         process = self.start(*more, **env)
         out, said = process.communicate(timeout=PATIENCE)
-        assert process.returncode == code, f"it ended with {process.returncode}:\n{out}\n{said}"
+        assert process.returncode == code, f"it exited with code {process.returncode}:\n{out}\n{said}"
         assert "Traceback" not in said
         return said
 
@@ -100,18 +100,18 @@ class Training:
         return read_events(self.run)
 
     def step(self) -> int:
-        """The last step that was told of since the last start; 0 before one was."""
+        """Return the last step logged since the last start; 0 if there is none."""
         told = 0
         for event in self.events():
             told = event.step if event.kind == "log" else 0 if event.kind == "start" else told
         return told
 
     def folders(self, mark: str = "") -> list[Path]:
-        """What is among the checkpoints, in order; names that begin with `mark`."""
+        """Return the folders in the directory of checkpoints whose names begin with `mark`, in order."""
         return sorted(self.run.joinpath("checkpoints").glob(f"{mark}*"))
 
     def whole(self) -> list[Checkpoint]:
-        """The checkpoints; each was seen to be whole."""
+        """Return the checkpoints, after a check that each is valid."""
         found = []
         for folder in self.folders("step-"):
             commit = read_commit(folder)
@@ -124,18 +124,18 @@ class Training:
         return found
 
     def ending(self) -> Ending:
-        """What came out."""
+        """Return the result of the run."""
         events, last = self.events(), self.whole()[-1]
         files = {name: one.sha256 for name, one in last.commit.files.items()}
         return Ending(last.step, files, metric_curve(events), metric_curve(events, "validation"))
 
     def digests(self) -> dict[str, str]:
-        """Every file of the run but those that say who was there."""
+        """Return the digests of all files of the run, except those that depend on the process."""
         passing = ("LOCK", "verified.json")
         return {name: digest for name, digest in digests(self.run).items() if name not in passing}
 
     def processes(self) -> list[int]:
-        """Those that work on the run: the commands in its folder, and all that have the run's path as an argument."""
+        """Return the processes of the run: commands in its folder, and those with its path as an argument."""
         found = []
         for place in Path("/proc").glob("[0-9]*"):
             try:
@@ -148,7 +148,7 @@ class Training:
         return found
 
     def close(self) -> None:
-        """End what still runs."""
+        """Kill what is still running."""
         for process in self._started:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -156,7 +156,7 @@ class Training:
 
 
 def need_torch() -> None:
-    """Skip what needs the backend where it is not installed."""
+    """Skip the test if the backend is not installed."""
     try:
         worker_python(load_backend("torch"))
     except MachineError as error:

@@ -1,4 +1,4 @@
-"""A run with a checkpoint that nobody trained: its weights are those that a run begins with."""
+"""A run with checkpoints that were not trained: they have initial weights."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KINDS = {"gpt": "byte-bpe", "bert": "wordpiece", "roberta": "unigram"}
 def trained_run(
     folder: Path, task: str = "mlm", kind: str = "roberta", backend: str = "torch", special: str = "", **section: Any
 ) -> Path:
-    """A run of a small model with checkpoints of steps 5 and 10; the earlier one has the lower validation loss."""
+    """Create a run of a small model with checkpoints of steps 5 and 10; the first has the lower validation loss."""
     special = special or SETS[kind]
     tokenizer = finished(folder / "tokenizer", small(KINDS[special], special=[special]))
     loaded = load_tokenizer(tokenizer)
@@ -67,7 +67,7 @@ def model_of(kind: str) -> dict[str, Any]:
 
 
 def save(run: Path, step: int, loss: float) -> None:
-    """Commit a checkpoint, and tell of the steps before it."""
+    """Commit a checkpoint, and log the steps before it."""
     job: Job = read_job(run)
     for before in range(step - 4, step + 1):
         record_event(run, "log", before, {"loss": 6 - before / 4, "tokens_per_second": 1.0})

@@ -36,14 +36,14 @@ def number() -> int:
 
 
 class Peers:
-    """What both ranks know of each other's numbers."""
+    """Exchanges arrays between both ranks."""
 
     def __init__(self) -> None:
         self.rank, self.world = number(), int(os.environ.get("WORLD", "1"))
         self._socket = socket.socket(fileno=at("PEER")) if self.world > 1 else None
 
     def gather(self, mine: np.ndarray) -> list[np.ndarray]:
-        """The arrays of all ranks, of one shape and type."""
+        """Return the arrays of all ranks, which have the same shape and dtype."""
         if not self._socket or not mine.size:
             return [mine]
         data = mine.tobytes()
@@ -62,7 +62,7 @@ def features(ids: np.ndarray) -> np.ndarray:
 
 
 def update(weights: np.ndarray, momentum: np.ndarray, ids: np.ndarray, peers: Peers) -> float:
-    """One step of gradient descent with momentum on a squared error; the target is the row's mean parity."""
+    """Take a step of gradient descent with momentum on a squared error; the target is the row's mean parity."""
     rows, target = features(ids), (ids % 2).mean(axis=1)
     error = rows @ weights - target
     gradient, squares = sum(peers.gather(np.append(rows.T @ error, (error**2).sum()))), len(rows) * peers.world
@@ -82,11 +82,11 @@ def misbehave(step: int, rank: int) -> None:
     if step == at("MEMORY_AT"):
         fill_memory(os.environ["MEMORY"])
     if step == at("REFUSE_AT") and rank == at("BAD_RANK"):
-        raise ConfigError("no restart mends this", fix="none")
+        raise ConfigError("a restart does not fix this", fix="none")
 
 
 def fill_memory(how: str) -> None:
-    """Run out of memory as a framework, a library or the kernel does it."""
+    """Run out of memory in the way of a framework, a library or the kernel."""
     if how == "numpy":
         np.ones(1 << 50)
     if how == "kernel":
@@ -101,7 +101,7 @@ def fill_memory(how: str) -> None:
 
 
 def validate(session: Session, step: int, weights: np.ndarray, peers: Peers) -> None:
-    """The error, and the figures of labelled rows: a class is what the output is nearest to."""
+    """Log the error, and the metrics of labelled rows, whose class is the one closest to the output."""
     job, metrics, sums = session.job, Metrics(session.job, peers.world), np.zeros(2)
     for batch in session.validation():
         outputs = features(batch.input_ids) @ weights

@@ -1,4 +1,4 @@
-"""A launcher: two workers of `training_worker.py`, each in a session of its own, as some launchers have it.
+"""A launcher of two workers of `training_worker.py`, each in a separate process session, as with some launchers.
 
 `python two_ranks.py RUN`. Where one ends badly it ends the other after GRACE seconds; it never passes on a signal.
 """

@@ -143,7 +143,7 @@ def test_a_loss_that_is_no_number_is_told_and_what_is_advised_works(training: Tr
     said = worse.train("--set", "train.optimizer.lr=1e30", "--set", "train.checkpoint.every_steps=1", code=4)
     good = worse.whole()[-1]
     assert f"is nan at step {good.step + 1}; the newest checkpoint is {good.folder.name}" in said, said
-    assert "take a lower train.optimizer.lr" in said and "in another output directory" in said
+    assert "use a lower train.optimizer.lr" in said and "in another output directory" in said
     kept = worse.digests()
     refused = worse.train(code=2)
     assert "train.optimizer.lr: was 1e30, is 0.01" in refused and "another output directory" in refused

@@ -1,4 +1,4 @@
-"""The suite that every backend passes: what it owes, shown on real runs. `docs/backend-suite.md` is its page."""
+"""The conformance suite of backends: it tests their contract on real runs. `docs/backend-suite.md` describes it."""
 
 from jprep.testing.backend_suite.suite import BackendSuite
 

@@ -1,4 +1,4 @@
-"""The jobs that the suite trains, and the curves that they must have."""
+"""The jobs that the suite trains, and their golden loss curves."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import msgspec
 GOLDEN = "golden.json"
 
 STEPS = 50
-"""Of every case. Validation is due halfway and at the end, a checkpoint after step `SAVED` and at the end."""
+"""The steps of every case. It validates halfway and at the end, and saves after step `SAVED` and at the end."""
 
 SAVED = 30
 
 
 class Case(NamedTuple):
-    """A job.
+    """A job of the suite.
 
     Attributes:
         special: the set of special tokens.
-        section: what it has of the `[train]` section beside what all cases have in common.
+        section: its `[train]` section, without what all cases have in common.
     """
 
     special: str
@@ -29,11 +29,11 @@ class Case(NamedTuple):
 
 
 class GoldenCurve(msgspec.Struct, frozen=True):
-    """The losses of a case, from a reference in float64.
+    """The losses of a case, computed by a reference implementation in float64.
 
     Attributes:
-        train: of each step's batch, before its update.
-        validation: step → on the whole split, after that step.
+        train: the loss of each step's batch, before its update.
+        validation: step → the loss of the whole validation split, after that step.
     """
 
     train: list[float]
@@ -44,8 +44,8 @@ class GoldenFile(msgspec.Struct, frozen=True):
     """`golden.json`.
 
     Attributes:
-        made_with: distribution → version.
-        curves: by case.
+        made_with: the distributions that computed it, with their versions.
+        curves: the curves by case.
     """
 
     made_with: dict[str, str]
@@ -57,22 +57,22 @@ _LLAMA = {"model_type": "llama", "hidden_size": 32, "num_hidden_layers": 2, "num
           "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 40}  # fmt: skip
 _BERT = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64,
          "max_position_embeddings": 40, "initializer_range": 0.1}  # fmt: skip
-_GPT2_STILL = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
-_BERT_STILL = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-"""No dropout: what is dropped is a backend's own affair, and curves could not be compared."""
+_GPT2_NO_DROPOUT = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+_BERT_NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+"""No dropout: its random numbers differ between backends, so curves could not be compared."""
 
 _OPTIMIZER = {"lr": 0.01, "eps": 1e-6, "weight_decay": 0.1, "clip": 0.5}
 
 
 def _encoder(kind: str, **more: Any) -> dict[str, Any]:
-    return {"config": {"model_type": kind, **_BERT, **_BERT_STILL, **more}}
+    return {"config": {"model_type": kind, **_BERT, **_BERT_NO_DROPOUT, **more}}
 
 
 CASES = {
     "gpt2-clm": Case(
         "gpt",
         {
-            "task": "clm", "packing": "stream", "model": {"config": _GPT2 | _GPT2_STILL},
+            "task": "clm", "packing": "stream", "model": {"config": _GPT2 | _GPT2_NO_DROPOUT},
             "schedule": {"kind": "cosine", "warmup": 5, "floor": 0.1},
         },
     ),
@@ -119,11 +119,11 @@ CASES = {
         },
     ),
 }  # fmt: skip
-"""All without dropout, in fp32. Among them are every kind of model, task, packing and schedule, whole words, padding,
-clipping, tied and untied tables, a token type that is not trained."""
+"""All without dropout, in fp32. They cover every model family, task, packing and schedule, whole-word masking, padding,
+clipping, tied and untied embeddings, and a token type that is not trained."""
 
 NO_DROPOUT, WITH_DROPOUT = "gpt2-clm", "gpt2-dropout"
-"""A case without dropout, and the same with it, which has no golden curve."""
+"""A case without dropout, and the same case with dropout, which has no golden curve."""
 
 _ALL = CASES | {WITH_DROPOUT: Case("gpt", {**CASES[NO_DROPOUT].section, "model": {"config": _GPT2}})}
 
@@ -135,13 +135,13 @@ _COMMON = {
 
 
 def case_of(name: str) -> Case:
-    """A case, with what all have in common."""
+    """Return a case, with what all cases have in common."""
     found = _ALL[name]
     return Case(found.special, _COMMON | found.section)
 
 
 @cache
 def golden_curve(name: str) -> GoldenCurve:
-    """The curve that a case must have."""
+    """Return the golden curve of a case."""
     data = files(__package__).joinpath(GOLDEN).read_bytes()
     return msgspec.json.decode(data, type=GoldenFile).curves[name]

@@ -1,6 +1,6 @@
-"""What the suite trains on: texts made of counter bits, which never change, their bytes as tokens, rows with labels.
+"""The data of the suite: texts generated from counter-based random bits, with bytes as tokens, and labelled rows.
 
-A token is a byte of UTF-8, so no tokenizer has to be trained, and no library's version has a say.
+A token is a byte of UTF-8, so no tokenizer has to be trained, and the data does not depend on a library's version.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from jprep.tokenizer.special_tokens import SPECIAL_TOKEN_SETS
 
 Sentence = list[str]
 Document = list[list[Sentence]]
-"""Words of the sentences of a document's paragraphs."""
+"""A document: paragraphs of sentences of words."""
 
 WORDS = (
     "は", "が", "を", "に", "ねこ", "いぬ", "とり", "さかな",
@@ -37,16 +37,16 @@ STOP = "。"
 
 DOCUMENTS = {TRAIN: 70, VALIDATION: 6}
 ROWS = {TRAIN: 160, VALIDATION: 36}
-"""Labelled rows."""
+"""The number of labelled rows of each split."""
 
 
 def documents(split: str) -> list[Document]:
-    """The documents of a split."""
+    """Return the documents of a split."""
     return [_document(_dice("document", split, number)) for number in range(DOCUMENTS[split])]
 
 
 def write_suite_tokenizer(folder: Path, special: str) -> Path:
-    """A tokenizer of bytes, with the special tokens of a set."""
+    """Write a byte-level tokenizer with a set of special tokens."""
     chosen = SPECIAL_TOKEN_SETS[special]
     spelt = {byte: character for character, byte in CHARACTER_TO_BYTE.items()}
     pieces = [*chosen.head, *(spelt[byte] for byte in range(256)), *chosen.tail]
@@ -69,7 +69,7 @@ def write_suite_tokenizer(folder: Path, special: str) -> Path:
 
 
 def write_suite_dataset(folder: Path, special: str) -> Path:
-    """The documents as a dataset, for the tokenizer of a set."""
+    """Write the documents as a dataset, for the tokenizer with that set of special tokens."""
     chosen = SPECIAL_TOKEN_SETS[special]
     first, size = len(chosen.head), len(chosen.tokens) + 256
     ids = {token: number for number, token in enumerate(chosen.head)}
@@ -88,9 +88,9 @@ def write_suite_dataset(folder: Path, special: str) -> Path:
 
 
 def write_suite_rows(folder: Path, task: str) -> dict[str, list[str]]:
-    """Labelled rows, as the keys `data` and `validation_data` of a job.
+    """Write labelled rows, and return the keys `data` and `validation_data` of a job.
 
-    A row's label says how many words its two texts have together, its score how many the first one has.
+    A row's label depends on the number of words in both texts, its score on those in the first text.
     """
     folder.mkdir(parents=True)
     for split, count in ROWS.items():
@@ -103,13 +103,13 @@ Dice = Callable[[int], int]
 
 
 def _dice(*parts: str | int) -> Dice:
-    """Numbers from 0 to below what is asked for, one after the other."""
+    """Return a generator of random numbers from 0 to below a limit."""
     keys, counter = key("backend suite", *parts), iter(range(1 << 20))
     return lambda limit: int(below(limit, bits(keys, np.array([next(counter)], np.uint64)))[0])
 
 
 def _sentence(dice: Dice) -> Sentence:
-    """Words of which each follows from the one before it, more or less; their number varies."""
+    """Return a sentence of random length in which each word depends on the previous one."""
     place, words = dice(len(WORDS)), []
     for _ in range(1 + dice(5)):
         words.append(WORDS[place])
@@ -129,7 +129,7 @@ def _row(dice: Dice, task: str) -> dict[str, str | float]:
 
 
 def _write_split(folder: Path, split: str, first: int, end: int) -> Split:
-    """Its three files; byte b is token `first` + b."""
+    """Write the three files of a split. Byte b is the token `first` + b."""
     texts = [list(_tokens(document, first, end)) for document in documents(split)]
     lengths = np.array([len(text) for text in texts], np.int64)
     tokens = np.array(list(chain.from_iterable(texts)), np.int64).reshape(-1, 2)
@@ -145,7 +145,7 @@ def _write_split(folder: Path, split: str, first: int, end: int) -> Split:
 
 
 def _tokens(document: Document, first: int, end: int) -> Iterator[tuple[int, int]]:
-    """A document's tokens with their marks: newlines between paragraphs, the end behind them."""
+    """Yield the tokens of a document with their marks: newlines between paragraphs, and the end token."""
     for number, paragraph in enumerate(document):
         if number:
             yield first + ord("\n"), 0

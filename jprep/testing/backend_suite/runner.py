@@ -1,4 +1,4 @@
-"""Runs of the suite: each is made once, by a real worker under the real supervisor, and looked at by many tests."""
+"""Trains the runs that the suite examines, with a real worker under the real supervisor."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Section = dict[str, Any]
 
 
 class FinishedRun(NamedTuple):
-    """What became of a run.
+    """A run that has ended.
 
     Attributes:
-        run: its directory.
+        run: the run directory.
         code: the supervisor's exit code.
-        said: what the user was told.
+        said: the messages to the user.
     """
 
     run: Path
@@ -38,15 +38,15 @@ class FinishedRun(NamedTuple):
     said: str
 
     def events(self) -> list[Event]:
-        """All that happened."""
+        """Return all events of the run."""
         return read_events(self.run)
 
     def losses(self, kind: EventKind = "log") -> dict[int, float]:
-        """Step → loss."""
+        """Return the losses by step."""
         return dict(zip(*metric_curve(self.events(), kind), strict=True))
 
     def checkpoint(self) -> Path:
-        """The newest one.
+        """Return the folder of the newest checkpoint.
 
         Raises:
             AssertionError: there is none.
@@ -57,35 +57,40 @@ class FinishedRun(NamedTuple):
 
 
 class SuiteRunner:
-    """Makes runs of one backend, two at a time where they are asked for ahead.
+    """Trains the runs of a backend's suite. Each is trained once and examined by many tests.
 
     Args:
-        folder: where they go.
-        name: the backend's.
-        options: its own options, for all runs.
+        folder: the folder of the run directories.
+        name: the backend's name.
+        options: the backend's options for all runs.
     """
 
     def __init__(self, folder: Path, name: str, options: Mapping[str, Any]) -> None:
         self.name, self._folder, self._options = name, folder, dict(options)
-        self._material: dict[tuple[str, str], Any] = {}
+        self._shared_data: dict[tuple[str, str], Any] = {}
         self._begun: dict[str, Future[Any]] = {}
         self._lock, self._pool = threading.Lock(), ThreadPoolExecutor(2)
 
     def prepare(self, name: str, options: Mapping[str, Any] = {}, **changes: Any) -> PreparedRun:
-        """Make a case's run directory; `changes` of its section, `options` on top of those of all runs.
+        """Create the run directory of a case.
+
+        Args:
+            name: the case.
+            options: backend options on top of those of all runs.
+            changes: changes of the case's `[train]` section.
 
         Raises:
-            ConfigError: the backend refuses the options, or has no plan.
+            ConfigError: the backend refuses the options, or cannot plan the job.
         """
         return self._prepared(name, self._place(name), self.name, self._options | dict(options), changes)
 
     def taken_over(self, name: str, other: str, step: int) -> FinishedRun:
-        """A case that another backend has begun and this one brings to its end.
+        """Train a case on another backend up to a checkpoint, and finish it on this one.
 
         Args:
             name: the case.
             other: the other backend.
-            step: of the checkpoint that is handed on.
+            step: the step of the checkpoint.
         """
         run = self._place(name)
         begun = self._prepared(name, run, other, {"device": "cpu"}, {"max_restarts": 0})
@@ -96,38 +101,38 @@ class SuiteRunner:
     def _prepared(self, name: str, run: Path, backend: str, options: Section, changes: Section) -> PreparedRun:
         chosen = case_of(name)
         section = chosen.section | self._data(chosen) | changes | {"backend": {backend: options}}
-        tokenizer = self._laid_out("tokenizer", chosen.special, write_suite_tokenizer)
-        dataset = None if "data" in section else self._laid_out("dataset", chosen.special, write_suite_dataset)
+        tokenizer = self._shared("tokenizer", chosen.special, write_suite_tokenizer)
+        dataset = None if "data" in section else self._shared("dataset", chosen.special, write_suite_dataset)
         prepared = prepare_run(section, name, backend, run, tokenizer, dataset)
         create_run(prepared)
         return prepared
 
     def train(self, prepared: PreparedRun, **env: str) -> FinishedRun:
-        """Train it under the supervisor, with variables of the worker's."""
+        """Train a run under the supervisor, with additional environment variables of the worker."""
         said: list[str] = []
         plan = msgspec.structs.replace(prepared.plan, env=prepared.plan.env | env)
         code = supervise(prepared.run, plan, say=said.append, backoff=0.01)
         return FinishedRun(prepared.run, code, "\n".join(said))
 
     def ahead(self, name: str) -> None:
-        """Begin to train a case that will be asked for."""
+        """Start training a case in the background, two at a time."""
         self._training(name, {}, {})
 
     def trained(self, name: str, options: Mapping[str, Any] = {}, **changes: Any) -> FinishedRun:
-        """A case, trained to its end.
+        """Return a case that was trained to its end.
 
         Raises:
-            AssertionError: it did not end well.
+            AssertionError: the training failed.
         """
         found = self._training(name, options, changes).result()
         assert found.code == 0, f"training {name} ended with {found.code}: {found.said}"
         return found
 
     def exported(self, trained: FinishedRun) -> Path:
-        """The weights of its newest checkpoint, exported by the worker.
+        """Return the weights of the newest checkpoint, exported by the worker.
 
         Raises:
-            AssertionError: the worker did not do it.
+            AssertionError: the export failed.
         """
         found: Path = self._once(f"export {trained.run}", lambda: self._export(trained)).result()
         return found
@@ -143,14 +148,14 @@ class SuiteRunner:
             return self._begun[key]
 
     def _place(self, name: str) -> Path:
-        """A path that nothing is at yet."""
+        """Return an unused path."""
         return Path(tempfile.mkdtemp(dir=self._folder)) / name
 
     def _export(self, trained: FinishedRun) -> Path:
         folder = self._place("export")
         folder.mkdir()
-        half = load_backend(self.name)
-        command = [str(worker_python(half)), "-m", f"{half.module}.worker", "export"]
+        backend = load_backend(self.name)
+        command = [str(worker_python(backend)), "-m", f"{backend.module}.worker", "export"]
         done = subprocess.run(
             [*command, str(trained.run), str(trained.checkpoint()), str(folder)],
             capture_output=True,
@@ -164,21 +169,21 @@ class SuiteRunner:
 
     def _data(self, chosen: Case) -> Section:
         task = chosen.section["task"]
-        return {} if task in ("clm", "mlm") else self._laid_out("rows", task, write_suite_rows)
+        return {} if task in ("clm", "mlm") else self._shared("rows", task, write_suite_rows)
 
-    def _laid_out(self, kind: str, of: str, lay_out: Callable[[Path, str], Any]) -> Any:
-        """Material that runs share."""
+    def _shared(self, kind: str, of: str, lay_out: Callable[[Path, str], Any]) -> Any:
+        """Write data that runs share, once."""
         with self._lock:
-            if (kind, of) not in self._material:
-                self._material[kind, of] = lay_out(self._place(kind), of)
-            return self._material[kind, of]
+            if (kind, of) not in self._shared_data:
+                self._shared_data[kind, of] = lay_out(self._place(kind), of)
+            return self._shared_data[kind, of]
 
 
 def wait_until(condition: Callable[[], Any], seconds: float, what: str) -> None:
-    """Wait until something is so.
+    """Wait until a condition is true.
 
     Raises:
-        AssertionError: it is not in time.
+        AssertionError: it is not true in time.
     """
     deadline = time.monotonic() + seconds
     while not condition():
@@ -187,5 +192,5 @@ def wait_until(condition: Callable[[], Any], seconds: float, what: str) -> None:
 
 
 def partial_folders(run: Path) -> list[str]:
-    """Folders among the checkpoints that are none."""
+    """Return the folders in the directory of checkpoints that are not checkpoints."""
     return [path.name for path in (run / CHECKPOINTS).iterdir() if not path.name.startswith("step-")]

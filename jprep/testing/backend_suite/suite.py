@@ -1,4 +1,4 @@
-"""What every backend must do; its tests subclass `BackendSuite`."""
+"""The tests that every backend must pass. A backend's own tests subclass `BackendSuite`."""
 
 from __future__ import annotations
 
@@ -22,38 +22,38 @@ from jprep.train.run.directory import read_job
 from jprep.train.run.ranks import signal_ranks
 
 PARITY = 1e-4
-"""Relative: between a backend's curve and the golden one, all 50 steps."""
+"""Relative tolerance between a backend's loss curve and the golden one, over all steps."""
 
 SAME = 1e-5
-"""Relative: between two divisions of the same batches by one backend, in the first `EARLY` steps."""
+"""Relative tolerance between two ways to divide the same batches on one backend, in the first `EARLY` steps."""
 
 EARLY = 20
 DIVIDED = "roberta-mlm"
-"""The case that batches are divided for: rows differ in their number of labels."""
+"""The case for dividing batches: its rows differ in their number of labels."""
 
 LABELLED = "bert-classify"
-"""A case whose last validation batch is so short that one of two processes has nothing of it."""
+"""A case whose last validation batch is so short that one of two processes has no row of it."""
 
-_ENDLESS = 1_000_000  # steps; nobody waits for the last
+_ENDLESS = 1_000_000  # steps
 _BAD_OPTION, _BAD_INPUT, _STOPPED = 2, 4, 130
-_PATIENCE = 120.0  # seconds for a worker to get going
+_PATIENCE = 120.0  # seconds for a worker to start
 
 
 class BackendSuite:
-    """Subclass it with `backend`, and say what else the backend can.
+    """Tests of a backend. Subclass it with `backend`, and set what else the backend supports.
 
         class TestMine(BackendSuite):
             backend = "mine"
 
     Attributes:
-        backend: its name.
-        options: its own options for all runs, those that make it exact among them.
-        cases: the jobs that it can do, from `jprep.testing.backend_suite.cases.CASES`.
-        few_rows: options with which two rows go through the model at a time; none where it cannot.
-        two_processes: options with which two processes divide the batch; none where it cannot.
-        ways: name → other options that must make the same steps: sharding, recomputing and the like.
-        half: the precisions beside fp32 that it can on this machine.
-        others: backends whose runs it goes on with, where they are installed.
+        backend: the backend's name.
+        options: the backend's options for all runs, such as those for deterministic results.
+        cases: the supported jobs, from `jprep.testing.backend_suite.cases.CASES`.
+        few_rows: options for a micro-batch of two rows; empty if not supported.
+        two_processes: options for two processes that divide the batch; empty if not supported.
+        ways: name → options that must give the same steps, such as sharding and gradient checkpointing.
+        half: the precisions besides fp32 that are supported on this machine.
+        others: the backends whose runs are resumed, if they are installed.
     """
 
     backend: ClassVar[str]
@@ -68,7 +68,7 @@ class BackendSuite:
     _bench: ClassVar[SuiteRunner]
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """One test for each case, each other way and each half precision."""
+        """Parametrize tests over cases, equivalent options, precisions and other backends."""
         named = {"case": self.cases, "way": self.ways, "precision": self.half, "other": self.others}
         for name, values in named.items():
             if name in metafunc.fixturenames:
@@ -76,7 +76,7 @@ class BackendSuite:
 
     @pytest.fixture
     def bench(self, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> SuiteRunner:
-        """Where this class's runs are made, each once; the next test's case is begun beside this one's."""
+        """Return the runner of this class, which trains each case once, and starts this test's and the next one's."""
         cls = type(self)
         if "_bench" not in vars(cls):
             cls._bench = SuiteRunner(tmp_path_factory.mktemp(self.backend), self.backend, self.options)
@@ -85,28 +85,28 @@ class BackendSuite:
         return cls._bench
 
     def test_names_its_backend_and_known_cases(self) -> None:
-        """A suite without a backend or without cases would test nothing."""
+        """A suite needs a backend and at least one known case."""
         assert getattr(self, "backend", ""), f'{type(self).__name__} names no backend; add e.g. `backend = "torch"`'
         known = ", ".join(CASES)
         assert self.cases, f"{type(self).__name__} has no `cases`; name some of {known}, or leave it out for all"
         assert set(self.cases) <= set(CASES), f"unknown cases {sorted(set(self.cases) - set(CASES))}; known: {known}"
 
     def test_the_loss_falls(self, bench: SuiteRunner, case: str) -> None:
-        """Every step's loss is told, and the last ones are lower than the first."""
+        """Every step's loss is logged, and the last losses are lower than the first."""
         losses = bench.trained(case).losses()
         assert list(losses) == list(range(1, STEPS + 1)), "log_every = 1: a loss for every step, from step 1"
         _falls(losses, 0.85)
 
     def test_the_curve_is_the_golden_one(self, bench: SuiteRunner, case: str) -> None:
-        """From the same weights and batches come the losses of the reference: `docs/training.md` was kept."""
+        """The same weights and batches give the losses of the reference implementation (`docs/training.md`)."""
         _agrees(bench.trained(case).losses(), _golden(case), PARITY)
 
     def test_the_validation_loss_is_the_golden_one(self, bench: SuiteRunner, case: str) -> None:
-        """It is that of the whole split, each row once, without dropout."""
+        """The validation loss is that of the whole split, each row once, without dropout."""
         _agrees(bench.trained(case).losses("validation"), golden_curve(case).validation, PARITY)
 
     def test_every_weight_is_exported(self, bench: SuiteRunner, case: str) -> None:
-        """Under transformers' names, in fp32, tied ones once, none left out and none added."""
+        """Weights are exported under transformers' names, in fp32, tied ones once, complete and without additions."""
         trained = bench.trained(case)
         job = read_job(trained.run)
         found = read_header(bench.exported(trained))
@@ -115,8 +115,8 @@ class BackendSuite:
         assert {entry.dtype for entry in found.values()} == {"F32"}
 
     def test_an_exported_model_has_the_loss_that_was_measured(self, bench: SuiteRunner) -> None:
-        """Weights that are exported and given to another run as `model.init` make the same loss on validation, which
-        was measured without dropout."""
+        """Exported weights that are the `model.init` of another run give the same validation loss, measured without
+        dropout."""
         self._has(WITH_DROPOUT)
         trained = bench.trained(WITH_DROPOUT)
         model = case_of(WITH_DROPOUT).section["model"] | {"init": str(bench.exported(trained))}
@@ -129,20 +129,20 @@ class BackendSuite:
 
     @pytest.mark.parametrize("name", [WITH_DROPOUT, LABELLED])
     def test_a_killed_run_ends_as_the_undisturbed_one(self, bench: SuiteRunner, name: str) -> None:
-        """A worker that is killed before its second checkpoint is there goes on from the first: the same losses and
-        the same exported bytes, dropout included."""
+        """A worker that is killed before its second checkpoint resumes from the first one: the same losses and
+        exported bytes, dropout included."""
         self._has(name)
         whole = bench.trained(name)
         killed = bench.train(bench.prepare(name), JPREP_FAILPOINT="run.committed@2")
         _ended_well(killed)
         starts = [event.step for event in killed.events() if event.kind == "start"]
-        assert starts == [0, SAVED], "it was to be killed once, and to go on from its checkpoint"
+        assert starts == [0, SAVED], "it must be killed once and resume from its checkpoint"
         for kind in ("log", "validation"):
             _agrees(killed.losses(kind), whole.losses(kind), 0.0)
-        assert bench.exported(killed).read_bytes() == bench.exported(whole).read_bytes(), "other weights came out"
+        assert bench.exported(killed).read_bytes() == bench.exported(whole).read_bytes(), "the weights differ"
 
     def test_a_run_that_is_asked_to_leave_saves_and_goes_on(self, bench: SuiteRunner) -> None:
-        """SIGTERM makes a checkpoint of the step that was done last, and the next start takes it up."""
+        """On SIGTERM the worker saves the last step, and the next start resumes from it."""
         prepared = bench.prepare(self.cases[0], steps=_ENDLESS, validation={}, checkpoint={"every_steps": 0})
         first = _asked_to_leave(bench, prepared, after=3)
         reached = max(first.losses())
@@ -152,20 +152,20 @@ class BackendSuite:
         assert list(second.losses()) == list(range(1, max(second.losses()) + 1)), "a step is missing"
 
     def test_a_loss_that_is_no_number_ends_the_run(self, bench: SuiteRunner) -> None:
-        """With code 4, without another try, and with the last good checkpoint in its place."""
+        """The run ends with exit code 4, without a restart, and keeps the last valid checkpoint."""
         optimizer = {"lr": 1e30, "weight_decay": 0.0}
         prepared = bench.prepare(self.cases[0], optimizer=optimizer, checkpoint={"every_steps": 1}, schedule={})
         ended = bench.train(prepared)
         assert ended.code == _BAD_INPUT, f"it ended with {ended.code}: {ended.said}"
         events = ended.events()
-        assert [event.step for event in events if event.kind == "start"] == [0], "no restart mends it"
+        assert [event.step for event in events if event.kind == "start"] == [0], "a restart is pointless"
         assert [event.figures.get("code") for event in events if event.kind == "end"] == [_BAD_INPUT]
         good = max(event.step for event in events if event.kind == "log" and event.figures.get("loss") is not None)
-        assert ended.checkpoint().name == f"step-{good:08d}", "the last good checkpoint is to be kept"
+        assert ended.checkpoint().name == f"step-{good:08d}", "the last valid checkpoint must be kept"
         assert partial_folders(ended.run) == []
 
     def test_an_unknown_option_is_refused(self, bench: SuiteRunner) -> None:
-        """The error names the nearest one."""
+        """The error names the closest option."""
         known = load_backend(self.backend).Options.__struct_fields__[0]
         with pytest.raises(ConfigError) as error:
             bench.prepare(self.cases[0], {f"{known}x": 1})
@@ -173,13 +173,13 @@ class BackendSuite:
         assert f"{known!r}" in str(error.value)
 
     def test_a_batch_that_cannot_be_divided_is_refused(self, bench: SuiteRunner) -> None:
-        """It is when the run is planned, not when it has begun."""
+        """The error comes from the planner, before the run starts."""
         self._needs(self.two_processes, "several processes")
         with pytest.raises(ConfigError, match="divided"):
             bench.prepare(self.cases[0], self.two_processes, batch=7)
 
     def test_two_rows_at_a_time_make_the_same_steps(self, bench: SuiteRunner) -> None:
-        """Accumulated gradients are those of the whole batch, though shares differ in their number of labels."""
+        """Accumulated gradients equal those of the whole batch, although micro-batches differ in number of labels."""
         self._needs(self.few_rows, "gradient accumulation")
         self._has(DIVIDED)
         prepared = bench.prepare(DIVIDED, self.few_rows)
@@ -188,7 +188,7 @@ class BackendSuite:
 
     @pytest.mark.parametrize("name", [DIVIDED, LABELLED])
     def test_two_processes_make_the_same_steps(self, bench: SuiteRunner, name: str) -> None:
-        """Those of one process; and one of them that is killed stops nothing."""
+        """Two processes give the steps of one process, also when one of them is killed."""
         self._needs(self.two_processes, "several processes")
         self._has(name)
         prepared = bench.prepare(name, self.two_processes)
@@ -200,23 +200,23 @@ class BackendSuite:
         _takes_the_same_steps(bench, name, trained)
 
     def test_other_ways_make_the_same_steps(self, bench: SuiteRunner, way: str) -> None:
-        """What saves memory or time changes no step."""
+        """Options that save memory or time do not change the steps."""
         self._has(DIVIDED)
         _takes_the_same_steps(bench, DIVIDED, bench.train(bench.prepare(DIVIDED, self.ways[way])))
 
     def test_half_precision_learns_as_well(self, bench: SuiteRunner, precision: str) -> None:
-        """The loss falls as in fp32, but for some percents."""
+        """The loss falls as in fp32, within a few percent."""
         losses = bench.trained(self.cases[0], precision=precision).losses()
         _falls(losses, 0.85)
         whole = bench.trained(self.cases[0]).losses()
         assert _mean(losses, last=True) == pytest.approx(_mean(whole, last=True), rel=0.05)
 
     def test_a_run_of_another_backend_goes_on(self, bench: SuiteRunner, other: str) -> None:
-        """From its checkpoint, as if nothing had happened but a change of rounding."""
+        """A checkpoint of another backend is resumed, with no difference but rounding."""
         self._has(DIVIDED)
         try:
-            half = load_backend(other)
-            worker_python(half)
+            planner = load_backend(other)
+            worker_python(planner)
         except JprepError as error:
             pytest.skip(str(error))
         trained = bench.taken_over(DIVIDED, other, SAVED)
@@ -234,7 +234,7 @@ class BackendSuite:
 
 
 def _takes_the_same_steps(bench: SuiteRunner, name: str, trained: FinishedRun) -> None:
-    """As one process with whole batches does."""
+    """Assert that a run took the steps of one process with whole batches."""
     _ended_well(trained)
     losses = trained.losses()
     _agrees(losses, _golden(name), PARITY)
@@ -244,7 +244,7 @@ def _takes_the_same_steps(bench: SuiteRunner, name: str, trained: FinishedRun) -
 
 
 def _cases_from(request: pytest.FixtureRequest) -> list[str]:
-    """The cases of this test and of the next one."""
+    """Return the cases of this test and the next one."""
     items = request.session.items
     place = items.index(request.node)
     own = (item for item in items[place : place + 2] if getattr(item, "cls", None) is request.cls)
@@ -261,19 +261,19 @@ def _ended_well(trained: FinishedRun) -> None:
 
 
 def _mean(losses: Mapping[int, float], *, last: bool) -> float:
-    """Of the first or last five."""
+    """Return the mean of the first or last five losses."""
     values = list(losses.values())
     return float(np.mean(values[-5:] if last else values[:5]))
 
 
 def _falls(losses: Mapping[int, float], share: float) -> None:
     first, last = _mean(losses, last=False), _mean(losses, last=True)
-    assert last < share * first, f"the loss was {first:.4f} at first, and is {last:.4f} in the end"
+    assert last < share * first, f"the loss was {first:.4f} at the start, and is {last:.4f} at the end"
 
 
 def _agrees(found: Mapping[int, float], wanted: Mapping[int, float], relative: float) -> None:
-    """The same steps and losses; the first that differs is named."""
-    assert list(found) == list(wanted), "figures of other steps"
+    """Assert that steps and losses agree; the message names the first difference."""
+    assert list(found) == list(wanted), "the steps differ"
     for step, loss in found.items():
         off = abs(loss / wanted[step] - 1)
         assert off <= relative, f"step {step}: {loss!r} instead of {wanted[step]!r}, off by {off:.2g} of it"
@@ -281,7 +281,7 @@ def _agrees(found: Mapping[int, float], wanted: Mapping[int, float], relative: f
 
 @contextmanager
 def _under_way(bench: SuiteRunner, prepared: Any) -> Iterator[list[FinishedRun]]:
-    """A supervisor in a thread; its result is there at the end. Whatever happens, the worker is asked to leave."""
+    """Run the supervisor in a thread, and yield a list that gets its result. Stop the worker after the block."""
     ended: list[FinishedRun] = []
     thread = threading.Thread(target=lambda: ended.append(bench.train(prepared)))
     thread.start()
@@ -293,10 +293,10 @@ def _under_way(bench: SuiteRunner, prepared: Any) -> Iterator[list[FinishedRun]]
 
 
 def _asked_to_leave(bench: SuiteRunner, prepared: Any, after: int) -> FinishedRun:
-    """Train until a step is told of, then ask the worker to leave."""
+    """Train until a step is logged, then stop the worker."""
     begun = FinishedRun(prepared.run, 0, "")
     with _under_way(bench, prepared) as ended:
         wait_until(lambda: ended or max(begun.losses(), default=0) > after, _PATIENCE, f"step {after}")
-    assert ended, "the worker was asked to leave, and did not"
+    assert ended, "the worker did not stop on SIGTERM"
     assert ended[0].code == _STOPPED, f"the run ended with {ended[0].code}: {ended[0].said}"
     return ended[0]

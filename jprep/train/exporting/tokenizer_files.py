@@ -1,4 +1,4 @@
-"""Write an exported model's tokenizer, which by default adds the special tokens that the model was trained with."""
+"""Write the tokenizer of an exported model, which by default adds special tokens as in training."""
 
 from __future__ import annotations
 

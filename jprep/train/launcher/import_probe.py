@@ -118,7 +118,8 @@ def check_importable(python: Path, worker: str, needs: str, say: Say = on_stderr
 
     Args:
         python: the interpreter.
-        worker: the worker's module; if it is a package, its `__main__` is imported too, as `python -m` does.
+        worker: the worker's module; of a package, `__main__` is imported too, as `python -m` does. Its call of `main`
+            must be guarded by `if __name__ == "__main__":`.
         needs: another module that must be importable, or "".
         say: called with a message if it takes long.
 

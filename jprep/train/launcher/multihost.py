@@ -112,7 +112,8 @@ class _JoinedHost:
         if plan.env.get(ATTEMPT) != name:  # a network file system may still show the previous one
             return None
         if not 0 < self._number < plan.machines:
-            what = f"there is no process {self._number} in a run of {plan.machines} hosts"
+            hosts = "1 host" if plan.machines == 1 else f"{plan.machines} hosts"
+            what = f"there is no process {self._number}: the run has {hosts}"
             raise ConfigError(what, where=str(self._run), fix=f"use a number from 1 to {plan.machines - 1}")
         claimed, self._attempt = claim_process(self._run, name, self._number), name
         if not claimed:

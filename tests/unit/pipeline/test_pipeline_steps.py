@@ -131,6 +131,6 @@ def test_folds_are_told_of_before_anything_begins() -> None:
     alone = recipe(corpus=CORPUS, train=IN_FOLDS | {"fold": 1})
     assert "folds" not in dict(summarize_steps(alone, select_steps(alone, "export"), "torch"))["train"]
     made = recipe(corpus=CORPUS, train=IN_FOLDS | {"validation": {}})
-    with pytest.raises(ConfigError, match="nothing would be measured"):
+    with pytest.raises(ConfigError, match="the folds would not be validated"):
         steps = select_steps(made, "export")
         check_steps(made, steps, "torch")

@@ -1,4 +1,4 @@
-"""What tests of runs share."""
+"""Fixtures shared by the tests of runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture
 def started() -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Processes that are ended with the test, whatever it comes to."""
+    """A list of processes that are killed at the end of the test."""
     processes: list[subprocess.Popen[bytes]] = []
     yield processes
     for process in processes:

@@ -1,4 +1,4 @@
-"""The suite's material and cases, without a backend: its golden curves hold only as long as nothing of it changes."""
+"""The data and cases of the suite, without a backend: the golden curves are valid only while they do not change."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ CURVE_TESTS = ("test_the_loss_falls", "test_the_curve_is_the_golden_one", "test_
 
 
 def bench(change: Callable[[Curve], Curve]) -> Any:
-    """A bench whose runs have the golden curves, changed."""
+    """Return a runner whose runs have modified golden curves."""
 
     def losses(name: str, kind: str = "log") -> Curve:
         curve = golden_curve(name)
@@ -92,7 +92,7 @@ def bench(change: Callable[[Curve], Curve]) -> Any:
 
 
 def red(suite: type[BackendSuite], change: Callable[[Curve], Curve]) -> list[str]:
-    """The tests of curves that fail."""
+    """Return the names of the tests of curves that fail."""
     found = []
     for name in CURVE_TESTS:
         try:

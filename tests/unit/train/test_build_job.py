@@ -1,4 +1,4 @@
-"""From a recipe's section to a job: what is worked out, what does not fit together, what a fingerprint leaves out."""
+"""Building a job from a recipe's section: derived values, errors, fingerprint."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TINY = {"preset": "bert-tiny"}
 
 
 class Parts:
-    """A tokenizer and a dataset that was packed with it."""
+    """A tokenizer, and a dataset packed with it."""
 
     def __init__(self, folder: Path, special: str, **changes: Any) -> None:
         self.tokenizer = finished(folder / "tokenizer", small("unigram", special=[special]))
@@ -76,21 +76,22 @@ def test_a_job_knows_its_samples_steps_and_weights(parts):
 
 @pytest.mark.parametrize(
     ("section", "what", "fix"),
-    [({"steps": 1, "epochs": 1}, "both steps and epochs", "--set train.steps=0"), ({}, "say how long", "epochs = 1"),
+    [({"steps": 1, "epochs": 1}, "both steps and epochs", "--set train.steps=0"),
+     ({}, "neither steps nor epochs", "epochs = 1"),
      ({"steps": 1, "task": "regress"}, "regress needs", "add data = "),
-     ({"steps": 1, "task": "clm", "data": ["a.jsonl"]}, "clm reads the dataset", "leave `data` out"),
+     ({"steps": 1, "task": "clm", "data": ["a.jsonl"]}, "clm trains on the dataset", "remove `data`"),
      ({"precision": "fp8"}, "'fp8' - at `precision`", "fp32, bf16, fp16"),
      ({"trackers": ["wandb", "tensor"]}, "'tensor' - at `trackers[1]`", "tensorboard, wandb"),
      ({"schedule": {"kind": "line"}}, "'line' - at `schedule.kind`", "linear, cosine, constant")],
 )  # fmt: skip
-def test_a_section_that_is_wrong_says_what_is_right(section: dict[str, Any], what: str, fix: str) -> None:
+def test_errors_in_a_section_name_the_fix(section: dict[str, Any], what: str, fix: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_train_config(section, "here")
     assert what in caught.value.what and fix in caught.value.fix
 
 
-def test_epochs_are_taken_as_they_are_written(parts):
-    """0.1 in doubles is more than a tenth: ten samples and a tenth of an epoch are one row, not two."""
+def test_epochs_are_exact_decimals(parts):
+    """0.1 as a double is more than a tenth: a tenth of an epoch of ten samples is one row, not two."""
     samples = parts.job().samples
     assert parts.job(steps=0, epochs=0.1, batch=1).steps == -(-samples // 10)
     assert parts.job(steps=0, epochs=3, batch=samples).steps == 3
@@ -155,11 +156,11 @@ def test_scores_need_no_names(parts, tmp_path):
         {"schedule": {"warmup": 3}},
     ],
 )
-def test_the_fingerprint_tells_what_weights_depend_on(changed, parts):
+def test_the_fingerprint_covers_what_weights_depend_on(changed, parts):
     assert parts.job(**changed).fingerprint != parts.job().fingerprint
 
 
-def test_the_fingerprint_leaves_out_the_rest(parts, tmp_path):
+def test_the_fingerprint_ignores_everything_else(parts, tmp_path):
     free = {
         "log_every": 3,
         "trackers": [],
@@ -175,13 +176,13 @@ def test_the_fingerprint_leaves_out_the_rest(parts, tmp_path):
     assert job.fingerprint == expected
 
 
-def test_the_same_length_said_in_epochs_is_the_same_run(parts):
+def test_steps_and_equal_epochs_give_the_same_run(parts):
     samples = parts.job().samples
     one, other = parts.job(steps=3, batch=samples), parts.job(steps=0, epochs=3, batch=samples)
     assert one.fingerprint == other.fingerprint
 
 
-def test_the_fingerprint_knows_rows_and_weights_by_what_they_hold(parts, rows, tmp_path):
+def test_the_fingerprint_depends_on_file_contents_not_paths(parts, rows, tmp_path):
     first = labelled(parts, rows).fingerprint
     copy = tmp_path / "copy.jsonl"
     copy.write_bytes(rows.read_bytes())
@@ -224,15 +225,15 @@ def test_a_row_of_labelled_data_fits_into_the_positions(parts, rows):
     assert labelled(parts, rows, model=short, labelled={"length": 100}, length=512).samples == 30
 
 
-def test_one_label_teaches_nothing(parts, rows):
+def test_a_single_label_is_refused(parts, rows):
     rows.write_text('{"text": "東京", "label": "c"}\n')
-    with pytest.raises(ConfigError, match="one label only: c"):
+    with pytest.raises(ConfigError, match="same label: c"):
         labelled(parts, rows)
 
 
-def test_no_rows_teach_nothing(parts, rows):
+def test_no_training_rows_are_refused(parts, rows):
     rows.write_text("")
-    with pytest.raises(ConfigError, match="no row to train on"):
+    with pytest.raises(ConfigError, match="no rows to train on"):
         labelled(parts, rows, task="regress")
 
 
@@ -285,7 +286,7 @@ CLM = {"task": "clm", "model": {"preset": "gpt2-tiny"}}
 
 
 @pytest.mark.parametrize("packing", ["stream", "complete"])
-def test_rows_of_running_text_have_nothing_around_them(packing, parts):
+def test_rows_of_running_text_have_no_special_tokens_around_them(packing, parts):
     job = parts.job(**CLM, packing=packing)
     assert (job.special.before, job.special.after) == ((), ())
     assert job.special.special == special_ids(load_tokenizer(parts.tokenizer)).special
@@ -299,12 +300,12 @@ def test_rows_of_running_text_have_nothing_around_them(packing, parts):
     assert all(" ".join(map(str, row)) in text for row in ids)
 
 
-def test_other_rows_have_what_the_special_set_puts_around_a_text(parts):
+def test_other_rows_have_the_special_tokens_of_the_set_around_them(parts):
     special = special_ids(load_tokenizer(parts.tokenizer))
     assert parts.job().special == parts.job(**CLM, packing="line").special == special
 
 
-def test_a_run_that_was_begun_with_special_tokens_around_its_rows_keeps_them(parts, tmp_path):
+def test_an_existing_run_keeps_special_tokens_around_its_rows(parts, tmp_path):
     special, run = special_ids(load_tokenizer(parts.tokenizer)), tmp_path / "run"
     now = parts.job(**CLM)
     run.mkdir()

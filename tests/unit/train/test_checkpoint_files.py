@@ -1,4 +1,4 @@
-"""What a checkpoint holds does not depend on how many processes wrote it."""
+"""The content of a checkpoint does not depend on the number of processes that wrote it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_any_number_of_writers_saves_the_same(tmp_path: Path, parts: int) -> Non
     assert found.progress == TrainProgress(3, 2.0, 1)
 
 
-def test_an_export_has_the_same_bytes_whoever_wrote(tmp_path: Path) -> None:
+def test_an_export_does_not_depend_on_the_number_of_writers(tmp_path: Path) -> None:
     files = []
     for parts in (1, 2):
         folder = tmp_path / f"export-{parts}"
@@ -59,7 +59,7 @@ def test_an_export_has_the_same_bytes_whoever_wrote(tmp_path: Path) -> None:
     assert files[0] == files[1]
 
 
-def test_what_is_read_can_be_changed_and_the_file_stays(tmp_path: Path) -> None:
+def test_changes_to_read_arrays_are_not_written(tmp_path: Path) -> None:
     folder = saved(tmp_path / "one", 1)
     before = (folder / "model.safetensors").read_bytes()
     CheckpointReader(folder).weights["a"][:] = 0
@@ -72,7 +72,7 @@ def test_another_program_s_checkpoint_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_the_others_read_each_tensor_that_the_first_writes(first: bool, tmp_path: Path) -> None:
+def test_the_other_processes_read_each_tensor_that_the_first_writes(first: bool, tmp_path: Path) -> None:
     read = []
 
     def blocks(name: str) -> Iterator[Floats]:
@@ -88,7 +88,7 @@ SHAPE = st.lists(st.integers(1, 50), max_size=3).map(tuple)
 
 
 @given(st.dictionaries(st.text(min_size=1), SHAPE, max_size=20), st.integers(1, 9))
-def test_each_tensor_is_one_process_s_and_shares_are_about_equal(shapes: dict[str, Shape], parts: int) -> None:
+def test_each_tensor_has_one_writer_and_parts_are_about_equal(shapes: dict[str, Shape], parts: int) -> None:
     shares = [tensors_of_part(shapes, part, parts) for part in range(parts)]
     assert sorted(name for own in shares for name in own) == sorted(shapes)
     sizes = [sum(map(math.prod, own.values())) for own in shares]

@@ -1,4 +1,4 @@
-"""A checkpoint is whole or not there."""
+"""A checkpoint is complete or does not exist."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def test_committed_and_checked(tmp_path: Path) -> None:
     commit = json.loads((latest.folder / "COMMIT.json").read_bytes())
     assert commit["loss"] == 1.5 and commit["job"] == JOB
     assert commit["files"]["more/state.bin"]["bytes"] == 5
-    with pytest.raises(MismatchError, match="another job's"):
+    with pytest.raises(MismatchError, match="belongs to another job"):
         CheckpointStore(tmp_path, "0" * 32).latest(nothing_damaged)
 
 
 @given(place=st.integers(0, 10_000), bit=st.integers(0, 7), what=st.sampled_from(["weights.bin", "COMMIT.json"]))
-def test_one_flipped_bit_and_the_one_before_is_used(
+def test_after_a_flipped_bit_the_previous_checkpoint_is_used(
     place: int, bit: int, what: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("flip")
@@ -69,7 +69,7 @@ def test_one_flipped_bit_and_the_one_before_is_used(
 
 
 @pytest.mark.parametrize("kind", ["missing", "added", "short", "torn commit", "no commit", "wrong step"])
-def test_what_is_damaged_is_set_aside_and_nothing_is_deleted(kind: str, tmp_path: Path) -> None:
+def test_damaged_checkpoints_are_set_aside_not_deleted(kind: str, tmp_path: Path) -> None:
     store, told = CheckpointStore(tmp_path, JOB, keep_last=5), []
     before = {"damaged-step-00000001", "damaged-step-00000003", "damaged-2-step-00000003"}
     for name in before:
@@ -95,7 +95,7 @@ def test_what_is_damaged_is_set_aside_and_nothing_is_deleted(kind: str, tmp_path
     assert new == ("damaged-step-00000009" if kind == "wrong step" else "damaged-3-step-00000003")
 
 
-def test_what_a_killed_run_left_is_never_believed_and_deleted(tmp_path: Path) -> None:
+def test_incomplete_folders_of_a_killed_run_are_ignored_and_deleted(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path, JOB)
     save(store, 1)
     shutil.copytree(tmp_path / "step-00000001", tmp_path / "partial-step-00000003")
@@ -104,7 +104,7 @@ def test_what_a_killed_run_left_is_never_believed_and_deleted(tmp_path: Path) ->
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000001"]
 
 
-def test_kept_are_the_newest_and_the_best(tmp_path: Path) -> None:
+def test_the_newest_and_the_best_checkpoints_are_kept(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path, JOB, keep_last=2, keep_best=2)
     for step, loss in enumerate([9.0, 2.0, 5.0, None, 2.0, 7.0, float("nan"), 8.0], start=1):
         save(store, step, loss)
@@ -131,16 +131,16 @@ def test_a_full_disk(error: Exception, tmp_path: Path, monkeypatch: pytest.Monke
     assert store.latest(nothing_damaged)
 
 
-def test_other_errors_stay_what_they_are(tmp_path: Path) -> None:
+def test_other_errors_are_not_translated(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path, JOB)
     with pytest.raises(KeyError), store.saving(2):
         raise KeyError("x")
-    with pytest.raises(JprepError, match="nothing"), store.saving(2):
+    with pytest.raises(JprepError, match="empty checkpoint"), store.saving(2):
         pass
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_same_step_again_leaves_what_stands(tmp_path: Path) -> None:
+def test_saving_a_step_again_keeps_the_existing_checkpoint(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path, JOB)
     save(store, 1)
     before = (tmp_path / "step-00000001").stat().st_ino
@@ -154,7 +154,7 @@ def test_rewinding(tmp_path: Path) -> None:
         save(store, step)
     with pytest.raises(ConfigError) as caught:
         store.rewind(4)
-    assert caught.value.fix == "there are: 1, 2, 3"
+    assert caught.value.fix == "checkpoints: 1, 2, 3"
     store.rewind(2)
     assert steps(store) == [1, 2] and (tmp_path / "aside-step-00000003").exists()
     save(store, 3)
@@ -163,7 +163,7 @@ def test_rewinding(tmp_path: Path) -> None:
     assert steps(store) == []
 
 
-def test_what_was_set_aside_goes_when_the_run_is_past_it_and_not_before(tmp_path: Path) -> None:
+def test_set_aside_checkpoints_are_deleted_once_the_run_has_passed_them(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path, JOB, keep_last=1, keep_best=1)
 
     def aside() -> list[int]:
@@ -200,7 +200,7 @@ def test_several_ranks_write_one_checkpoint(tmp_path: Path) -> None:
     assert latest and sorted(latest.commit.files) == ["part-0.bin", "part-1.bin", "part-2.bin"]
 
 
-def test_a_rank_that_fails_or_never_comes(tmp_path: Path) -> None:
+def test_a_rank_that_fails_or_never_finishes(tmp_path: Path) -> None:
     def fail() -> None:
         with pytest.raises(MachineError), CheckpointStore(tmp_path, JOB).saving(1, rank=Rank(1, 2)):
             raise OSError(errno.ENOSPC, "full")

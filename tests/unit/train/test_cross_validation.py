@@ -1,4 +1,4 @@
-"""One section, trained once for each fold."""
+"""Cross-validation trains a section once for each fold."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def starts(place: Path) -> list[int]:
     return [sum(event.kind == "start" for event in read_events(run)) for run in runs]
 
 
-def test_each_fold_is_held_out_and_trained_once_and_summed_up(place: Path) -> None:
+def test_each_fold_is_trained_once_and_summarized(place: Path) -> None:
     assert train(place) == 0
     jobs = [read_job(place / "run" / f"fold-{fold}") for fold in range(3)]
     assert [job.train.fold for job in jobs] == [0, 1, 2] and [job.name for job in jobs][2] == "rows/fold-2"
@@ -71,13 +71,13 @@ def test_each_fold_is_held_out_and_trained_once_and_summed_up(place: Path) -> No
         train(place)
 
 
-def test_what_fails_is_gone_on_with(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_fold_is_resumed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (place / "run").mkdir()
     (place / "run" / "folds.json").write_text("{}")  # of another time
     monkeypatch.setattr(Here, "env", {"REFUSE_AT": "5"})
     assert train(place) == 2
     assert starts(place) == [1]
-    with pytest.raises(ConfigError, match="no finished training of all folds"):
+    with pytest.raises(ConfigError, match="no finished cross-validation"):
         read_folds(place / "run")
     monkeypatch.setattr(Here, "env", {})
     assert train(place) == 0
@@ -85,7 +85,7 @@ def test_what_fails_is_gone_on_with(place: Path, monkeypatch: pytest.MonkeyPatch
     assert [event.step for event in read_events(place / "run" / "fold-0") if event.kind == "start"] == [0, 4]
 
 
-def test_a_figure_that_is_not_defined_everywhere(place: Path) -> None:
+def test_a_metric_that_is_undefined_in_some_folds(place: Path) -> None:
     rows(place / "rows.jsonl", scores=True)
     data = (place / "rows.jsonl").read_text(encoding="utf-8").splitlines()
     lines = [json.dumps(json.loads(line) | {"label": 1.0, "fold": n % 3}) for n, line in enumerate(data)]
@@ -100,9 +100,9 @@ def test_a_figure_that_is_not_defined_everywhere(place: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [({"labelled": {}}, "no folds"), ({"validation_data": ["x.jsonl"]}, "no folds"),
-     ({"validation": {"every_steps": 0}}, "nothing would be measured")],
+     ({"validation": {"every_steps": 0}}, "the folds would not be validated")],
 )  # fmt: skip
-def test_what_has_no_folds_or_measures_nothing_is_refused(changes: dict[str, Any], says: str, place: Path) -> None:
+def test_sections_without_folds_or_validation_are_refused(changes: dict[str, Any], says: str, place: Path) -> None:
     with pytest.raises(ConfigError, match=says) as caught:
         train(place, **changes)
     assert caught.value.fix and not (place / "run").exists()

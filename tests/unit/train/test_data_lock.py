@@ -1,4 +1,4 @@
-"""What a run reads is what it was when it began."""
+"""A run refuses data that has changed since it began."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def flip(path: Path, place: int = 5) -> None:
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The files that are read whole; those that have just been written count as settled."""
+    """The files that are hashed; files that have just been written count as settled."""
     seen: list[str] = []
     monkeypatch.setattr(data_lock, "file_sha256", lambda path: seen.append(path.name) or file_sha256(path))
     monkeypatch.setattr(hashing, "_SETTLED", -(10**9))
     return seen
 
 
-def test_a_byte_that_differs_from_what_was_packed_is_refused_at_the_beginning(tmp_path: Path) -> None:
+def test_a_byte_that_differs_from_the_manifest_is_refused_at_the_start(tmp_path: Path) -> None:
     flip(hashed(tmp_path / "dataset") / "train.bin")
     with pytest.raises(MismatchError, match=r"dataset/train.bin is not what was written") as caught:
         small_run(tmp_path)
@@ -70,7 +70,7 @@ def test_a_byte_that_changes_later_is_refused(with_hashes: bool, tmp_path: Path,
     for again in range(2):
         with pytest.raises(MismatchError, match=r"dataset/train\.bin is not what") as caught:
             supervise(run, plan_of(run))
-        assert caught.value.where == str(path) and "bring back" in caught.value.fix, again
+        assert caught.value.where == str(path) and "restore" in caught.value.fix, again
     flip(path)
     assert supervise(run, plan_of(run)) == 0
 
@@ -92,22 +92,22 @@ def test_files_are_read_once(tmp_path: Path, reads: list[str]) -> None:
 
 
 def test_a_file_that_has_just_been_written_is_read_again(tmp_path: Path) -> None:
-    """Its time may not tell a change that comes at once."""
+    """A change right after a write may not change the modification time."""
     run = small_run(tmp_path)
     assert not (run / VERIFIED).exists()
 
 
-def test_what_takes_long_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: list[str]) -> None:
+def test_a_long_check_is_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: list[str]) -> None:
     run, said = small_run(tmp_path), []
     check_data(run, read_job(run), said.append)
     assert said == []
     monkeypatch.setattr(data_lock, "_NOTICE_BYTES", 1)
     (tmp_path / "dataset" / "train.bin").touch()
     check_data(run, read_job(run), said.append)
-    assert len(said) == 1 and "reading 0.0 GB" in said[0]
+    assert len(said) == 1 and "checking 0.0 GB" in said[0]
 
 
-def test_what_cannot_be_remembered_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: object) -> None:
+def test_an_unwritable_cache_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: object) -> None:
     run = small_run(tmp_path)
     (tmp_path / "dataset" / "train.bin").touch()
     (run / VERIFIED).unlink()
@@ -142,7 +142,7 @@ def test_a_model_of_another_vocabulary_is_refused(tmp_path: Path) -> None:
         small_run(tmp_path, model={"model_type": "linear", "vocab_size": 40_001})
 
 
-def test_a_lost_list_is_refused(tmp_path: Path) -> None:
+def test_a_missing_data_lock_is_refused(tmp_path: Path) -> None:
     run = small_run(tmp_path)
     path = run / "data.lock.json"
     path.write_text(json.dumps({"files": 3}))

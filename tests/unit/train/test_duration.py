@@ -11,7 +11,7 @@ from jprep.train.planning import duration
 from jprep.train.planning.duration import Duration
 
 
-def test_flops_are_six_for_each_weight_and_twelve_for_each_number_that_attention_looks_at() -> None:
+def test_flops_per_token() -> None:
     model = {"model_type": "gpt2", "n_layer": 2, "n_embd": 8}
     assert flops_per_token(model, 1000, 16) == 6 * 1000 + 12 * 2 * 8 * 16
 
@@ -74,7 +74,7 @@ def test_a_gpu_s_time_comes_from_its_peak() -> None:
     found = duration.estimate_duration(job(1000), plan(target), HOST)
     assert found.seconds == pytest.approx(1000 * FLOPS / (4 * 0.35 * 312e12))
     assert "4 × A100-40GB" in found.text and "35%" in found.text and "about" in found.text
-    again = duration.estimate_duration(job(1000, recompute=True), plan(target), HOST)
+    again = duration.estimate_duration(job(1000, gradient_checkpointing=True), plan(target), HOST)
     assert again.seconds == pytest.approx(found.seconds * 4 / 3)
 
 
@@ -90,7 +90,7 @@ def test_the_speed_of_a_core_is_measured() -> None:
 
 
 @pytest.mark.parametrize("target", [Target(name="a TPU", kind="tpu"), Target(name="40", kind="gpu")])
-def test_of_unknown_devices_nothing_is_said(target: Target) -> None:
+def test_the_duration_on_an_unknown_device_is_unknown(target: Target) -> None:
     found = duration.estimate_duration(job(1000), plan(target), HOST)
     assert found.seconds is None and "not known" in found.text and target.name in found.text
 
@@ -105,7 +105,9 @@ def test_of_unknown_devices_nothing_is_said(target: Target) -> None:
         (125_552, 400 * 86_400.0, ["400 days", "1,256 times"]),
     ],
 )
-def test_what_is_absurd_gets_a_warning_with_the_option(steps: int, seconds: float | None, warned: list[str]) -> None:
+def test_an_unreasonable_run_gets_a_warning_with_the_option(
+    steps: int, seconds: float | None, warned: list[str]
+) -> None:
     found = duration.duration_warnings(job(steps), Duration(seconds, ""))
     assert len(found) == len(warned)
     assert all(part in line for part, line in zip(warned, found, strict=True))

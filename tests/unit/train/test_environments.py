@@ -1,4 +1,4 @@
-"""Environments of backends. Nothing is fetched: a wheel made here is installed with --no-index --no-deps."""
+"""Environments of backends. Nothing is downloaded: a wheel made here is installed with --no-index --no-deps."""
 
 from __future__ import annotations
 
@@ -70,9 +70,7 @@ def copied(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environments.venv.EnvBuilder, "create", copy)
 
 
-def test_installed_stamped_found_and_made_again_for_other_requirements(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_environment_is_recreated_for_other_requirements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "backends"
     first, second = str(wheel(tmp_path)), str(wheel(tmp_path, "2.0"))
     python = install_environment("tiny", [first], folder, own=(), options=OFFLINE)
@@ -144,12 +142,12 @@ def main():
         ("import no_such_framework", NotInstalledError, "not installed: ModuleNotFoundError"),
         ("import importlib.metadata as m; m.version('no-such-thing')", NotInstalledError, "not installed"),
         (GUARD + "sys.exit(main())", MachineError, "importing odd_backend.worker runs the worker"),
-        ("import sys; sys.argv[1]", MachineError, "is installed, and importing it fails: IndexError"),
+        ("import sys; sys.argv[1]", MachineError, "is installed, but importing it fails: IndexError"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", MachineError, "killed by SIGKILL"),
         ("import time; time.sleep(60)", ImportTimeoutError, "slow or busy"),
     ],
 )
-def test_a_worker_that_cannot_be_imported_is_told_why(
+def test_an_import_error_of_a_worker_is_explained(
     worker: str, kind: type[MachineError], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = tmp_path / "odd_backend"
@@ -201,7 +199,7 @@ def test_constraints_go_to_pip_and_other_ones_make_it_again(tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("copied")
-def test_what_has_requirements_that_cannot_be_met_is_installed_without_them(tmp_path: Path) -> None:
+def test_extras_without_dependencies_are_installed_last(tmp_path: Path) -> None:
     folder, needy = tmp_path / "backends", tmp_path / "tiny_needy-1.0-py3-none-any.whl"
     with zipfile.ZipFile(wheel(tmp_path)) as plain, zipfile.ZipFile(needy, "w") as file:
         for name in plain.namelist():
@@ -220,17 +218,17 @@ def test_what_has_requirements_that_cannot_be_met_is_installed_without_them(tmp_
     assert "tiny-needy" not in installed_environments(folder)[0].packages and python.exists()
 
 
-def test_what_a_link_leads_to_is_not_deleted(tmp_path: Path) -> None:
+def test_the_target_of_a_symbolic_link_is_not_deleted(tmp_path: Path) -> None:
     other = tmp_path / "other" / "kept"
     other.mkdir(parents=True)
     (tmp_path / "backends").mkdir()
     (tmp_path / "backends" / "tiny").symlink_to(other.parent)
-    with pytest.raises(ConfigError, match="a link stands"):
+    with pytest.raises(ConfigError, match="is a symbolic link"):
         install_environment("tiny", ["tiny-backend"], tmp_path / "backends", own=())
     assert other.is_dir()
 
 
-def test_a_heavy_half_s_needs_are_those_of_extras(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_requirements_come_from_extras(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     about = tmp_path / "jprep_needy-1.0.dist-info"
     about.mkdir()
     about.joinpath("METADATA").write_text(
@@ -273,7 +271,7 @@ def test_folders_without_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert default_environment_folder() == Path.home() / "Library/Application Support/jprep/backends"
 
 
-def test_an_environment_of_an_earlier_place_is_still_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_environments_in_earlier_folders_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("JPREP_BACKENDS", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     old = tmp_path / "jprep/backends/tiny-of-this-test"
@@ -285,7 +283,7 @@ def test_an_environment_of_an_earlier_place_is_still_found(monkeypatch: pytest.M
     assert environments.environment_path("not-there-yet").parent == default_environment_folder()
 
 
-def test_jprep_goes_there_as_it_is_here() -> None:
+def test_jprep_is_installed_from_the_same_source() -> None:
     [*editable, place] = environments.pip_requirements("jprep")
     assert editable in ([], ["--editable"])
     assert place.startswith("jprep==") or Path(place).exists()
@@ -305,7 +303,7 @@ def test_jprep_goes_there_as_it_is_here() -> None:
         ),
     ],
 )
-def test_wherever_it_came_from(
+def test_every_kind_of_source_is_kept(
     origin: dict[str, object], expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     about = tmp_path / "jprep_far-1.0.dist-info"
@@ -316,7 +314,9 @@ def test_wherever_it_came_from(
     assert environments.pip_requirements("jprep-far") == expected
 
 
-def test_what_a_backend_builds_on_goes_there_as_it_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_requirements_of_a_backend_are_installed_from_the_same_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def installed_here(name: str, *requires: str, origin: str = "") -> None:
         about = tmp_path / f"{name.replace('-', '_')}-1.0.dist-info"
         about.mkdir()
@@ -339,8 +339,8 @@ def test_what_a_backend_builds_on_goes_there_as_it_is_here(tmp_path: Path, monke
     assert environments.pip_requirements("jprep-lower") == ["--editable", "/lower"]
 
 
-def test_a_damaged_stamp_is_no_stamp(tmp_path: Path) -> None:
+def test_an_environment_with_a_damaged_stamp_is_recreated(tmp_path: Path) -> None:
     (tmp_path / STAMP).write_text('{"name": "x"')
     assert read_stamp(tmp_path) is None
-    with pytest.raises(ConfigError, match="no name"):
+    with pytest.raises(ConfigError, match="not a valid backend name"):
         install_environment("../x", [], tmp_path)

@@ -1,4 +1,4 @@
-"""The folder of an exported model: one writer at a time, whole or as before, and nobody else's files."""
+"""The directory of an exported model is replaced atomically, by one writer, and only if jprep wrote it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ ABOUT = ModelExportManifest(
 
 
 def finish(folder: Path) -> None:
-    """Write the manifest of an export that holds what lies there."""
+    """Write the manifest of an export with the existing files."""
     write_export(folder, msgspec.structs.replace(ABOUT, files=file_hashes(folder)))
 
 
 def test_two_exports_to_one_folder_wait_for_one_another(tmp_path: Path) -> None:
-    """The lock does not lie in what is renamed: the second found no folder to lock once."""
+    """Regression: the lock was inside the renamed folder, so that a second export found no folder to lock."""
     out, inside, leave = tmp_path / "out", threading.Event(), threading.Event()
 
     def fill(name: str) -> None:
@@ -70,7 +70,7 @@ def test_an_export_through_a_link_replaces_what_it_leads_to(tmp_path: Path) -> N
     assert [path.name for path in (tmp_path / "disk").iterdir()] == ["out"]
 
 
-def test_an_export_that_was_killed_between_two_names_comes_back(tmp_path: Path) -> None:
+def test_an_export_killed_between_two_renames_is_restored(tmp_path: Path) -> None:
     old = tmp_path / "partial-out" / "old"
     old.mkdir(parents=True)
     (tmp_path / "partial-out" / ".lock").touch()

@@ -1,4 +1,4 @@
-"""Exports: whole or not at all, the same bytes from the same checkpoint, nothing but the job's model."""
+"""Exports are atomic, deterministic, and contain the job's model only."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FILES = {
 
 @pytest.fixture
 def copying(monkeypatch: pytest.MonkeyPatch) -> dict[str, Callable[[Path], None]]:
-    """A backend's worker that copies; `spoil` may change what it wrote."""
+    """A worker that copies the weights; `spoil` may change them."""
     spoil: dict[str, Callable[[Path], None]] = {}
 
     def work(name: str, run: Path, checkpoint: Path, folder: Path) -> None:
@@ -77,7 +77,7 @@ def test_what_an_export_holds(task: str, kind: str, tmp_path: Path, copying: Any
     assert found.keys() == given.keys() and all((found[name] == given[name]).all() for name in found)
 
 
-def test_the_same_bytes_from_the_same_checkpoint_though_the_run_went_on(tmp_path: Path, copying: Any) -> None:
+def test_a_checkpoint_gives_the_same_bytes_although_the_run_went_on(tmp_path: Path, copying: Any) -> None:
     run = trained_run(tmp_path)
     first = digests(export(run, tmp_path / "first"))
     save(run, 15, 3.0)
@@ -107,7 +107,7 @@ def test_a_clm_export_leaves_a_prompt_open(
     assert load_tokenizer(folder).card.fingerprint == load_tokenizer(tmp_path / "tokenizer").card.fingerprint
 
 
-def test_an_mlm_export_keeps_what_stands_around_a_text(tmp_path: Path, copying: Any) -> None:
+def test_an_mlm_export_keeps_special_tokens_around_a_text(tmp_path: Path, copying: Any) -> None:
     folder = export(trained_run(tmp_path))
     assert (folder / "tokenizer.json").read_bytes() == (tmp_path / "tokenizer/tokenizer.json").read_bytes()
 
@@ -147,7 +147,7 @@ def test_a_damaged_checkpoint_is_refused_and_another_one_named(tmp_path: Path, c
     assert path.parent.exists()  # a trainer may be at work: only it sets checkpoints aside
 
 
-def test_a_folder_of_others_is_left_alone_and_an_older_export_replaced(tmp_path: Path, copying: Any) -> None:
+def test_an_export_is_replaced_and_other_folders_are_refused(tmp_path: Path, copying: Any) -> None:
     run = trained_run(tmp_path)
     mine = tmp_path / "mine"
     mine.mkdir()
@@ -161,7 +161,7 @@ def test_a_folder_of_others_is_left_alone_and_an_older_export_replaced(tmp_path:
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "README.md", "config.json", "model.safetensors"])
-def test_what_somebody_wrote_into_an_export_is_not_lost(name: str, tmp_path: Path, copying: Any) -> None:
+def test_added_and_changed_files_of_an_export_are_not_lost(name: str, tmp_path: Path, copying: Any) -> None:
     run = trained_run(tmp_path)
     written = export(run, which="5") / name
     written.write_text("an evening of work")
@@ -170,7 +170,7 @@ def test_what_somebody_wrote_into_an_export_is_not_lost(name: str, tmp_path: Pat
     assert written.read_text() == "an evening of work" and read_export(run / "export").step == 5
 
 
-def test_what_fails_leaves_the_older_export_and_nothing_else(tmp_path: Path, copying: Any) -> None:
+def test_a_failed_export_leaves_the_older_one_unchanged(tmp_path: Path, copying: Any) -> None:
     run = trained_run(tmp_path)
     before = digests(export(run, which="5"))
 
@@ -184,7 +184,7 @@ def test_what_fails_leaves_the_older_export_and_nothing_else(tmp_path: Path, cop
     assert not list(run.glob("partial-*"))
 
 
-def test_what_a_killed_export_left_is_swept_away(tmp_path: Path, copying: Any) -> None:
+def test_leftovers_of_a_killed_export_are_deleted(tmp_path: Path, copying: Any) -> None:
     run = trained_run(tmp_path)
     left = run / "partial-export" / "raw"
     left.mkdir(parents=True)
@@ -226,7 +226,7 @@ def test_weights_that_are_not_the_model_s_are_refused(spoil: Any, tmp_path: Path
     assert not (run / "export").exists()
 
 
-def test_weights_in_half_precision_are_the_nearest_numbers(tmp_path: Path, copying: Any) -> None:
+def test_weights_in_16_bits_are_rounded_to_nearest(tmp_path: Path, copying: Any) -> None:
     run = trained_run(tmp_path)
     exact = tensors(export(run) / "model.safetensors")
     for dtype, bits in (("bf16", 8), ("fp16", 11)):
@@ -243,12 +243,12 @@ def test_weights_in_half_precision_are_the_nearest_numbers(tmp_path: Path, copyi
 
 
 @pytest.mark.parametrize(("dtype", "large"), [("F16", 65_520.0), ("BF16", 3.4e38)])
-def test_a_number_that_half_precision_cannot_hold_is_refused(dtype: str, large: float, tmp_path: Path) -> None:
+def test_a_weight_too_large_for_fp16_is_refused(dtype: str, large: float, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="too large"):
         write_tensors(tmp_path / "w", {"a": (1,)}, lambda _: [np.array([large], np.float32)], dtype)
 
 
-def test_the_card_says_where_it_came_from_and_how_it_did(tmp_path: Path, copying: Any) -> None:
+def test_the_model_card_has_provenance_and_metrics(tmp_path: Path, copying: Any) -> None:
     run = trained_run(tmp_path)
     card = (export(run) / "README.md").read_text(encoding="utf-8")
     head = card.split("---\n")[1].splitlines()
@@ -265,7 +265,7 @@ def test_the_card_says_where_it_came_from_and_how_it_did(tmp_path: Path, copying
     assert "tokens_per_second" not in card  # of a machine, not of the model
 
 
-def test_labelled_files_are_told_by_their_hashes(tmp_path: Path, copying: Any) -> None:
+def test_the_model_card_lists_labelled_files_with_hashes(tmp_path: Path, copying: Any) -> None:
     card = (export(trained_run(tmp_path, "classify", "bert")) / "README.md").read_text(encoding="utf-8")
     assert digests(tmp_path)["rows.jsonl"] in card and "Classes: a, b, c" in card and "license: unknown" in card
 

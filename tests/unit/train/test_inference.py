@@ -1,4 +1,4 @@
-"""Raw text to requests, the worker that answers them, and the choice of the next token."""
+"""The inference pipeline, its client and server, and the selection of the next token."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def test_requests_are_answered_in_order(tmp_path: Path, oracle: None) -> None:
 @pytest.mark.parametrize(
     ("fault", "kind", "said"),
     [("refuse", MachineError, "the oracle is closed"), ("die", MachineError, "the tripod fell over"),
-     ("babble", JprepError, "no answer but b'hm")],
+     ("babble", JprepError, "invalid response: b'hm")],
 )  # fmt: skip
-def test_a_worker_that_fails_is_told_with_its_last_words(
+def test_the_error_of_a_failed_worker_has_its_stderr(
     fault: str, kind: type[JprepError], said: str, tmp_path: Path, oracle: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ORACLE", fault)
@@ -82,8 +82,8 @@ def test_masks_are_filled(exported: Any) -> None:
     tokens = [token.token for token in reply.masks[0]]
     assert [token.id for token in reply.masks[1]] == [5, 6, 7] and len(reply.masks) == 2
     assert reply.filled == f"東京は{tokens[0]}と{tokens[0]}"
-    assert none.error == "there is no [MASK] in it"
-    assert "the model takes 64 at once" in long.error
+    assert none.error == "the text contains no [MASK]"
+    assert "but the model has 64 positions" in long.error
 
 
 def test_a_text_is_continued_from_its_end(exported: Any) -> None:
@@ -96,12 +96,12 @@ def test_a_text_is_continued_from_its_end(exported: Any) -> None:
         empty = model.predict("", GenerationConfig(tokens=4))
         never = model.predict("日本", GenerationConfig(tokens=64))
     assert short.continuation == tokenizer.decode(ids[:-3:-1]) and not short.note
-    assert long.note.startswith("only its last 4 of ") and long.continuation
+    assert long.note.startswith("truncated to its last 4 of ") and long.continuation
     assert empty.continuation == "<|endoftext|>"  # the oracle gives back that a document begins here
     assert "no room for 64" in never.error
 
 
-def test_special_tokens_are_never_asked_for(exported: Any) -> None:
+def test_special_tokens_are_never_generated(exported: Any) -> None:
     folder = exported("clm", "llama")
     with InferencePipeline(folder, "oracle") as model:
         request, _ = model._generate_request("日本", GenerationConfig())
@@ -121,13 +121,13 @@ def test_classes_scores_and_pairs(exported: Any) -> None:
     special = model.exported.special
     assert request.ids == [*special.before, *first, *special.between, *second, *special.pair_after]
     assert request.token_types == [0] * (2 + len(first)) + [1] * (1 + len(second))
-    assert cut.note == "cut from 201 tokens to 32, as in training" and cut.error == "that is too deep"
+    assert cut.note == "truncated from 201 to 32 tokens, as in training" and cut.error == "that is too deep"
     with InferencePipeline(exported("regress", "roberta"), "oracle") as model:
         assert model.predict("日本", GenerationConfig()).score == 0.25
         assert model._classify_request("日本", None)[0].token_types == []
 
 
-def test_what_was_changed_or_has_no_tokenizer_is_refused(exported: Any, tmp_path: Path) -> None:
+def test_a_changed_export_is_refused(exported: Any, tmp_path: Path) -> None:
     folder = exported("mlm", "roberta")
     (folder / "README.md").write_text("mine")  # its users may say more
     InferencePipeline(folder, "oracle").__exit__(None, None, None)
@@ -154,7 +154,7 @@ print(json.dumps(found))
 
 @pytest.mark.backends
 @pytest.mark.parametrize("version", ["4", "5"])
-def test_a_row_with_masks_is_what_transformers_makes(version: str, exported: Any, tmp_path: Path) -> None:
+def test_a_row_with_masks_has_the_ids_of_transformers(version: str, exported: Any, tmp_path: Path) -> None:
     python = os.environ.get(f"JPREP_TRANSFORMERS{version}")
     if not python:
         pytest.skip(f"no transformers {version}: JPREP_TRANSFORMERS{version} names no Python that has it")

@@ -1,4 +1,4 @@
-"""Initial weights: against a second writing of their formula, and against files that are not the model's."""
+"""Initial weights, compared with a second implementation; files of other models are refused."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def config_of(preset: str, task: Any) -> dict[str, Any]:
 
 
 def read(path: Path) -> dict[str, np.ndarray]:
-    """The tensors of a safetensors file in fp32, read by nobody's code but this."""
+    """Read the tensors of an fp32 safetensors file, independently of jprep."""
     data = path.read_bytes()
     size = int.from_bytes(data[:8], "little")
     listed = json.loads(data[8 : 8 + size])
@@ -63,7 +63,7 @@ def test_deviates_never_change():
 
 
 @given(st.integers(0, 1 << 40), st.integers(0, 1 << 50), st.sampled_from([0.02, 0.02 / 24**0.5, 1.0]))
-def test_deviates_are_what_the_page_says(seed, place, std):
+def test_deviates_follow_the_documented_formula(seed, place, std):
     k = key_of(seed, NAME)
     words = [bits_of(k, 3 * place + number) for number in range(3)]
     total = sum(word >> shift & 0xFFFF for word in words for shift in (0, 16, 32, 48))
@@ -115,7 +115,7 @@ def test_the_library_reads_what_is_written(tmp_path):
         np.testing.assert_array_equal(theirs[name], ours[name])
 
 
-def test_a_seed_is_other_weights_and_the_same_seed_the_same_bytes(tmp_path):
+def test_weights_depend_on_the_seed_only(tmp_path):
     config = config_of("gpt2-tiny", "clm")
     paths = [tmp_path / str(number) for number in range(3)]
     for path, seed in zip(paths, (1, 1, 2), strict=True):
@@ -174,7 +174,7 @@ def test_given_weights_become_fp32(kind, given_mlm, tmp_path):
     np.testing.assert_array_equal(read(tmp_path / "init")[name], expected)
 
 
-def test_a_head_for_labels_is_made_anew(given_mlm, tmp_path):
+def test_a_missing_classification_head_is_initialized(given_mlm, tmp_path):
     path, config = save(tmp_path / "model.safetensors", given_mlm), config_of("bert-tiny", "classify")
     write_initial_weights(config, "classify", 1, tmp_path / "init", path)
     write_initial_weights(config, "classify", 1, tmp_path / "fresh")
@@ -185,7 +185,7 @@ def test_a_head_for_labels_is_made_anew(given_mlm, tmp_path):
         np.testing.assert_array_equal(values, fresh[name] if name in heads else given_mlm[name], name)
 
 
-def test_files_of_older_days_are_read(tmp_path):
+def test_older_files_are_read(tmp_path):
     config = config_of("gpt2-tiny", "clm")
     write_initial_weights(config, "clm", 9, tmp_path / "made")
     made = read(tmp_path / "made")
@@ -219,10 +219,10 @@ def test_numbers_of_another_type_are_refused(given_mlm, tmp_path):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_weights_that_are_no_numbers_are_refused(value, given_mlm, tmp_path):
+def test_weights_with_nan_or_infinity_are_refused(value, given_mlm, tmp_path):
     given_mlm["cls.predictions.bias"] = np.full(300, value, np.float32)
     path = save(tmp_path / "model.safetensors", given_mlm)
-    with pytest.raises(InputError, match=r"'cls.predictions.bias' holds a number that is none"):
+    with pytest.raises(InputError, match=r"'cls.predictions.bias' contains NaN or infinity"):
         write_initial_weights(config_of("bert-tiny", "mlm"), "mlm", 1, tmp_path / "init", path)
     assert not (tmp_path / "init").exists()
 
@@ -244,6 +244,6 @@ def test_damaged_files_are_errors(data, tmp_path_factory):
     assert all(one.start + one.bytes <= len(whole) for one in found.values())
 
 
-def test_a_file_that_is_not_there(tmp_path):
+def test_a_missing_file(tmp_path):
     with pytest.raises(ConfigError, match="cannot be read"):
         read_header(tmp_path / "none.safetensors")

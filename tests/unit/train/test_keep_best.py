@@ -1,4 +1,4 @@
-"""The checkpoint of the lowest validation loss is never lost, whatever the steps of validation and of saving are."""
+"""The checkpoint with the lowest validation loss is kept, whatever the steps of validation and saving are."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def ready(folder: Path, every: int = 10, validate: int = 15, best: int = 1) -> P
 
 
 def train(run: Path, losses: dict[int, float], rank: int = 0, world: int = 1, until: int = 60) -> None:
-    """Train as a backend's worker does, with losses of our own; leave after `until` as if the process were killed."""
+    """Train as a worker does, with given losses; end after `until` as if the process were killed."""
     session = Session(run, rank, world)
     for step, _ in session.batches():
         due = session.due(step)

@@ -1,4 +1,4 @@
-"""From a recipe's section to a run that can begin; the machine that it is planned for; how far a run has come."""
+"""Preparing and creating runs, the host they are planned for, and the status of a run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SECTION = {"task": "mlm", "model": {"preset": "roberta-tiny"}, "batch": 8, "leng
 
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A tokenizer and a dataset; the working directory is the folder that holds them."""
+    """A folder with a tokenizer and a dataset, which is the working directory."""
     monkeypatch.setattr(launch, "load_backend", lambda name: Numpy())
     monkeypatch.setattr(launch, "worker_python", lambda half, options=None: Path("python"))
     monkeypatch.chdir(tmp_path)
@@ -42,10 +42,14 @@ def prepared(work: Path, run: Path = Path("run"), **changes: Any) -> PreparedRun
     return prepare_run(SECTION | changes, "one", "numpy", run, work / "tokenizer", work / "dataset")
 
 
-def test_what_is_prepared_is_not_written(work: Path, tmp_path: Path) -> None:
+def test_preparing_a_run_writes_nothing(work: Path, tmp_path: Path) -> None:
     before = digests(tmp_path)
-    found = prepared(work, backend={"numpy": {"rows": 4}})
-    assert (found.plan.micro_batch, found.plan.accumulate, found.job.options) == (4, 2, {"rows": 4, "device": ""})
+    found = prepared(work, backend={"numpy": {"micro_batch": 4}})
+    assert (found.plan.micro_batch, found.plan.accumulate, found.job.options) == (
+        4,
+        2,
+        {"micro_batch": 4, "device": ""},
+    )
     assert found.plan.argv[0] == "python" == found.host.python
     assert found.plan.argv[-1] == str(tmp_path / "run")
     assert digests(tmp_path) == before
@@ -62,23 +66,23 @@ def test_a_run_begins_with_weights_that_are_written_once(work: Path) -> None:
     assert (found.run / INIT).read_bytes() == Path("expected").read_bytes()
 
 
-def test_what_a_backend_computes_otherwise_is_part_of_the_job(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = prepared(work, backend={"numpy": {"rows": 4}}).job
+def test_result_options_are_part_of_the_job(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = prepared(work, backend={"numpy": {"micro_batch": 4}}).job
     assert plain.computed == {} and plain.fingerprint == prepared(work).job.fingerprint
 
-    def rows(self: Numpy, options: Any) -> dict[str, int]:
-        return {"rows": options.rows} if options.rows else {}
+    def result_options(self: Numpy, options: Any) -> dict[str, int]:
+        return {"micro_batch": options.micro_batch} if options.micro_batch else {}
 
-    monkeypatch.setattr(Numpy, "result_options", rows)
-    changed = prepared(work, backend={"numpy": {"rows": 4}})
-    assert changed.job.computed == {"rows": 4} and changed.job.fingerprint != plain.fingerprint
+    monkeypatch.setattr(Numpy, "result_options", result_options)
+    changed = prepared(work, backend={"numpy": {"micro_batch": 4}})
+    assert changed.job.computed == {"micro_batch": 4} and changed.job.fingerprint != plain.fingerprint
     assert prepared(work).job.fingerprint == plain.fingerprint
     create_run(changed)
-    with pytest.raises(MismatchError, match=r"options.rows: was 4, is null"):
+    with pytest.raises(MismatchError, match=r"options.micro_batch: was 4, is null"):
         create_run(prepared(work))
 
 
-def test_a_beginning_that_was_cut_short_is_made_whole(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_creation_is_completed(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(launch, "write_initial_weights", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
@@ -88,7 +92,7 @@ def test_a_beginning_that_was_cut_short_is_made_whole(work: Path, monkeypatch: p
     assert Path("run", INIT).exists()
 
 
-def test_weights_to_start_from_that_were_changed_are_made_again(work: Path) -> None:
+def test_damaged_initial_weights_are_written_again(work: Path) -> None:
     found, said = prepared(work), list[str]()
     create_run(found)
     weights = found.run / INIT
@@ -96,7 +100,7 @@ def test_weights_to_start_from_that_were_changed_are_made_again(work: Path) -> N
     weights.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
     create_run(found, said.append)
     assert weights.read_bytes() == good
-    assert said == ["init.safetensors is damaged, and is made again"]
+    assert said == ["init.safetensors is damaged and is written again"]
 
 
 def test_a_dry_run_writes_no_list_of_samples(work: Path, tmp_path: Path) -> None:
@@ -107,9 +111,7 @@ def test_a_dry_run_writes_no_list_of_samples(work: Path, tmp_path: Path) -> None
     assert digests(tmp_path) == before
 
 
-def test_a_dataset_that_may_not_be_written_to_has_its_lists_in_the_run(
-    work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lists_of_a_read_only_dataset_are_stored_in_the_run(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = digests(work / "dataset")
     monkeypatch.setattr(directory.os, "access", lambda path, mode: False)  # root may write anywhere
     create_run(prepared(work, packing="complete"))
@@ -118,7 +120,7 @@ def test_a_dataset_that_may_not_be_written_to_has_its_lists_in_the_run(
 
 
 @pytest.mark.parametrize("name", ["init.safetensors", "checkpoints", "thesis.txt"])
-def test_a_folder_of_something_else_is_no_run(name: str, work: Path) -> None:
+def test_a_folder_of_another_kind_is_refused(name: str, work: Path) -> None:
     Path("run").mkdir()
     Path("run", name).touch()
     with pytest.raises(ConfigError, match=f"jprep has not written: {name}"):
@@ -154,8 +156,8 @@ def test_without_an_environment_only_a_dry_run_is_planned(work: Path, monkeypatc
     )
 
 
-def test_a_recipe_that_says_nothing_of_training_is_told_what_to_say(work: Path) -> None:
-    with pytest.raises(ConfigError, match="does not say what to train") as caught:
+def test_a_recipe_without_a_train_section_is_refused(work: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no \[train\] section") as caught:
         prepare_run({}, "one", "numpy", Path("run"), work / "tokenizer", None)
     assert "[train]" in caught.value.fix
 
@@ -212,7 +214,7 @@ def test_a_container_s_memory_is_what_counts(tmp_path: Path, monkeypatch: pytest
     assert machine.memory() == 1 << 20 < whole
 
 
-def test_a_standing_forgets_the_pace_of_an_earlier_start() -> None:
+def test_the_status_forgets_the_rate_of_an_earlier_start() -> None:
     standing = RunStatus()
     assert standing.seconds_left(100) is None
     standing.add([Event(0, 0, "start"), Event(10, 5, "log", {"loss": 3.0})])

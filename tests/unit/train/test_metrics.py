@@ -1,4 +1,4 @@
-"""What is measured on labelled rows. The vectors are those of docs/training.md."""
+"""Metrics of labelled rows, compared with the vectors in docs/training.md."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_one_class_only_is_no_division_by_zero() -> None:
     assert (figures["accuracy"], figures["macro_f1"], figures["mcc"]) == (1.0, 1.0, 0.0)
 
 
-def test_of_many_classes_no_f1_of_each_is_told() -> None:
+def test_with_many_classes_f1_per_label_is_left_out() -> None:
     assert set(classification_metrics(FOUND, EXPECTED, [str(number) for number in range(21)])) == {
         "accuracy",
         "macro_f1",
@@ -75,7 +75,7 @@ def test_a_correlation_with_a_constant_is_not_defined() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(-1e3, 1e3), st.floats(-1e3, 1e3)), min_size=1, max_size=40), st.booleans())
-def test_ranks_come_to_the_same_figures_as_one(job: Job, rows: list[tuple[float, float]], turned: bool) -> None:
+def test_metrics_do_not_depend_on_the_number_of_ranks(job: Job, rows: list[tuple[float, float]], turned: bool) -> None:
     regress, whole = of(job, "regress", []), np.array(rows)
     alone, pair = Metrics(regress), [Metrics(regress, 2), Metrics(regress, 2)]
     for start in range(0, len(rows), 4):

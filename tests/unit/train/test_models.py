@@ -1,4 +1,4 @@
-"""Models: configs from presets and tokenizers, and weights named and shaped as transformers has them."""
+"""Model configs from presets and tokenizers, and weights with the names and shapes of transformers."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_every_preset_makes_a_model_for_each_of_its_tasks(preset):
         assert {len(tensor.shape) for tensor in tensors.values() if tensor.kind != "normal"} <= {1, 2}
 
 
-def test_the_tokenizer_and_the_job_say_the_rest():
+def test_the_tokenizer_and_the_job_determine_the_rest():
     config = model_config(ModelConfig(preset="gpt2-small", config={"n_layer": 3}), "clm", ABOUT)
     told = {key: config[key] for key in ("vocab_size", "bos_token_id", "eos_token_id", "pad_token_id", "n_layer")}
     assert told == {"vocab_size": 50, "bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 1, "n_layer": 3}
@@ -157,13 +157,13 @@ def test_a_layer_keeps_what_the_page_says(preset, attention, numbers):
         ({"preset": "llama-tiny", "config": {"head_dim": 5}}, "clm", "even"),
     ],
 )
-def test_what_makes_no_model_is_refused(section, task, says):
+def test_invalid_models_are_refused(section, task, says):
     with pytest.raises(ConfigError, match=says):
         model_config(ModelConfig(**section), task, ABOUT)
 
 
 @pytest.mark.parametrize(("preset", "task"), [("gpt2-tiny", "classify"), ("roberta-tiny", "mlm")])
-def test_what_needs_padding_says_so(preset, task):
+def test_a_missing_padding_token_is_refused(preset, task):
     with pytest.raises(ConfigError, match="padding token"):
         model_config(ModelConfig(preset=preset), task, ABOUT._replace(pad=None))
 

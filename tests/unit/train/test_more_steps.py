@@ -1,4 +1,4 @@
-"""A finished run gets more steps, where its schedule gives the steps that are done the rates that they had."""
+"""A run can be extended if the schedule gives the steps already done the same learning rates."""
 
 from __future__ import annotations
 
@@ -58,12 +58,14 @@ def rates(run: Path) -> list[float]:
         ({"kind": "cosine", "floor": 0.1}, {"kind": "cosine", "floor": 0.1, "steps": 60}),
     ],
 )
-def test_it_ends_as_one_that_was_never_shorter(first: dict[str, Any], then: dict[str, Any], folder: Path) -> None:
+def test_an_extended_run_ends_as_one_with_all_steps_from_the_start(
+    first: dict[str, Any], then: dict[str, Any], folder: Path
+) -> None:
     straight, _ = train(folder, "straight", 80, then)
     short, _ = train(folder, "longer", 60, first)
     before = rates(short)
     run, said = train(folder, "longer", 80, then)
-    assert "this run had 60 steps, and goes on to 80" in said
+    assert "this run had 60 steps and is extended to 80" in said
     assert weights(run, 80) == weights(straight, 80)
     assert before == rates(run)[:60] and rates(run) == rates(straight)
     ends = [path / "checkpoints" / "step-00000080" / "COMMIT.json" for path in (run, straight)]
@@ -81,10 +83,10 @@ def test_it_may_be_extended_twice_and_while_checkpoints_are_of_the_shorter_run(f
     assert select_checkpoint(run, read_job(run), "10").step == 10
 
 
-def test_a_decay_that_ended_with_the_run_is_refused_with_what_would_differ(folder: Path) -> None:
+def test_a_decay_that_ended_with_the_run_cannot_be_extended(folder: Path) -> None:
     run, _ = train(folder, "own", 60, {"floor": 0.1})
     before = (run / "job.json").read_bytes()
-    with pytest.raises(MismatchError, match=r"falls \(linear\) until step 60, and .* until step 80") as caught:
+    with pytest.raises(MismatchError, match=r"decays \(linear\) until step 60, and .* until step 80") as caught:
         open_run(run, job(folder, run, 80, {"floor": 0.1}))
     assert "--set train.schedule.steps=60" in caught.value.fix
     assert (run / "job.json").read_bytes() == before
@@ -98,9 +100,9 @@ def test_a_decay_to_0_names_another_way(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("then", [{"floor": 0.1}, {"kind": "constant", "warmup": 4}])
-def test_another_schedule_is_called_so(then: dict[str, Any], folder: Path) -> None:
+def test_a_changed_schedule_is_named(then: dict[str, Any], folder: Path) -> None:
     run, _ = train(folder, "own", 10, CONSTANT)
-    with pytest.raises(MismatchError, match=r"with another train\.schedule") as caught:
+    with pytest.raises(MismatchError, match=r"train.schedule has changed") as caught:
         open_run(run, job(folder, run, 20, then))
     assert "first train.schedule" in caught.value.fix
 

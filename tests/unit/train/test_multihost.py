@@ -1,4 +1,4 @@
-"""Machines that meet in a run directory; both are this one, and each computes all of the run."""
+"""Hosts that share a run directory; both are this machine, and each computes the whole run."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def seen(run: Path, number: int) -> dict[int, list[int]]:
     return {one["step"]: one["indices"] for one in map(json.loads, lines)}
 
 
-def test_both_see_all_rows_and_go_on_together_after_a_death(tmp_path: Path, started: Started) -> None:
+def test_both_hosts_resume_after_a_death(tmp_path: Path, started: Started) -> None:
     other = join(started, tmp_path / "run")  # before there is a run
     run = small_run(tmp_path)
     assert train(run, JPREP_FAILPOINT="run.committed@2=die") == 0
@@ -78,9 +78,9 @@ def test_both_see_all_rows_and_go_on_together_after_a_death(tmp_path: Path, star
 
 
 @pytest.mark.parametrize(
-    ("fault", "code", "words"), [("REFUSE_AT", 2, "no restart mends this"), ("CRASH_AT", 1, "died 2 times")]
+    ("fault", "code", "words"), [("REFUSE_AT", 2, "a restart does not fix this"), ("CRASH_AT", 1, "died 2 times")]
 )
-def test_where_the_run_fails_for_good_it_leaves_with_its_code(
+def test_after_a_fatal_error_it_exits_with_the_code_of_the_run(
     fault: str, code: int, words: str, tmp_path: Path, started: Started
 ) -> None:
     run = small_run(tmp_path, max_restarts=1)
@@ -99,7 +99,7 @@ def test_the_run_ends_where_one_on_another_machine_cannot_go_on_and_says_its_rea
     other = join(started, run)
     plan = two_machines(run, REFUSE_AT="15", BAD_RANK="1")  # the first waits for it at step 20
     assert supervise(run, plan, say=said.append, backoff=0.01) == 2
-    assert "the run failed: no restart mends this" in said[-1]
+    assert "the run failed: a restart does not fix this" in said[-1]
     assert end_of(other)[0] == 2
     assert [e.figures["code"] for e in read_events(run) if e.kind == "end"] == [2]
 
@@ -134,7 +134,7 @@ def test_it_begins_from_where_the_attempt_does_and_not_by_the_plan_of_the_one_be
         await_true(lambda: saw.exists() and saw.read_text() == "first-1step-00000020")
 
 
-def test_started_by_nohup_it_does_not_hear_that_the_line_is_cut(tmp_path: Path, started: Started) -> None:
+def test_under_nohup_sighup_is_ignored(tmp_path: Path, started: Started) -> None:
     run = small_run(tmp_path)
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
@@ -161,7 +161,7 @@ def test_it_waits_for_a_run_that_was_stopped_and_for_one_that_had_failed_before(
     assert end_of(other)[0] == 0 and len(starts(run)) == 2
 
 
-def test_asked_to_leave_it_stays_until_both_have_saved(tmp_path: Path, started: Started) -> None:
+def test_on_sigterm_it_stays_until_both_have_saved(tmp_path: Path, started: Started) -> None:
     run = small_run(tmp_path)
     first, other = supervisor(started, run, PAUSE="0.05"), join(started, run)
     await_true(lambda: len(live_ranks(run)) == 2 and starts(run))
@@ -171,7 +171,7 @@ def test_asked_to_leave_it_stays_until_both_have_saved(tmp_path: Path, started: 
     assert [event.kind for event in read_events(run)][-2:] == ["checkpoint", "signal"]
 
 
-def test_asked_twice_it_ends_with_its_worker(tmp_path: Path, started: Started) -> None:
+def test_on_a_second_sigterm_it_kills_its_worker(tmp_path: Path, started: Started) -> None:
     run = small_run(tmp_path)
     supervisor(started, run, PAUSE="0.1")
     other = join(started, run)
@@ -186,4 +186,4 @@ def test_a_run_whose_processes_are_all_on_one_machine_is_not_joined(tmp_path: Pa
     run = small_run(tmp_path)
     supervisor(started, run, machines=1, PAUSE="0.1")
     found, said = end_of(join(started, run))
-    assert found == 2 and "no process 1 to join a run of 1" in said
+    assert found == 2 and "there is no process 1: the run has 1 host" in said

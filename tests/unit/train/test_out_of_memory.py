@@ -1,4 +1,4 @@
-"""A worker that runs out of memory is not restarted in vain, and the message says which micro-batch would fit."""
+"""A worker that runs out of memory is not restarted in vain, and the message names the micro-batch that would fit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jprep.train.launcher import memory_watch
 from jprep.train.launcher.memory_watch import MemoryWatch
 from jprep.train.launcher.supervisor import supervise
 from jprep.train.run.directory import read_job
-from jprep.train.run.events import read_events
+from jprep.train.run.events import read_events, record_event
 from jprep.train.worker import cli, out_of_memory
 from jprep.train.worker.out_of_memory import is_out_of_memory, memory_advice
 from tests.fakes.small_run import plan_of, small_run
@@ -35,7 +35,7 @@ def planned(run: Path, room: int = 64 * GB, **env: str) -> Plan:
 
 
 def ended(run: Path, **env: str) -> tuple[int, str, list[int]]:
-    """The exit code, what the user was told, and the steps that workers started from."""
+    """Return the exit code, the messages to the user, and the steps that workers started from."""
     said: list[str] = []
     code = supervise(run, planned(run, **env), say=said.append, backoff=0.01)
     return code, "\n".join(said), [event.step for event in read_events(run) if event.kind == "start"]
@@ -43,7 +43,7 @@ def ended(run: Path, **env: str) -> tuple[int, str, list[int]]:
 
 @pytest.fixture(autouse=True)
 def counter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The kernel's count of processes that it killed, and a machine with much memory."""
+    """The kernel's count of killed processes, on a machine with much memory."""
     path = tmp_path / "memory.events"
     path.write_text("low 0\noom_kill 3\n")
     monkeypatch.setattr(memory_watch, "_COUNTERS", (path,))
@@ -55,15 +55,15 @@ def counter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_worker_without_memory_is_not_restarted(how: str, tmp_path: Path) -> None:
     code, said, starts = ended(small_run(tmp_path), MEMORY_AT="7", MEMORY=how)
     assert code == 3 and starts == [0]
-    assert "out of memory at step 7" in said and "--set train.backend.numpy.rows=4" in said
-    assert "4.00 GB a process instead of 8.00 GB" in said
+    assert "out of memory at step 7" in said and "--set train.backend.numpy.micro_batch=4" in said
+    assert "4.00 GB per process instead of 8.00 GB" in said
 
 
 @pytest.mark.parametrize(("how", "words"), [("kernel", "the kernel killed a worker"), ("abort", "std::bad_alloc")])
-def test_a_worker_that_cannot_say_so_itself_is_found_out(how: str, words: str, tmp_path: Path, counter: Path) -> None:
+def test_a_worker_that_cannot_report_it_is_detected(how: str, words: str, tmp_path: Path, counter: Path) -> None:
     code, said, starts = ended(small_run(tmp_path), MEMORY_AT="7", MEMORY=how, COUNTER=str(counter))
     assert code == 3 and starts == [0]
-    assert words in said and "--set train.backend.numpy.rows=4" in said
+    assert words in said and "--set train.backend.numpy.micro_batch=4" in said
 
 
 def test_after_progress_it_is_restarted_once(tmp_path: Path) -> None:
@@ -77,13 +77,13 @@ def test_other_errors_are_restarted(how: str, tmp_path: Path) -> None:
     assert code == 1 and starts == [0, 0] and "out of memory" not in said
 
 
-def test_a_worker_that_somebody_else_kills_is_restarted(tmp_path: Path) -> None:
+def test_a_worker_killed_by_others_is_restarted(tmp_path: Path) -> None:
     env = {"MEMORY_AT": "7", "MEMORY": "kernel", "COUNTER": str(tmp_path / "other")}
     code, said, starts = ended(small_run(tmp_path, max_restarts=1), **env)
     assert code == 1 and starts == [0, 0] and "SIGKILL" in said and "out of memory" not in said
 
 
-def test_what_an_earlier_worker_wrote_does_not_count(tmp_path: Path) -> None:
+def test_the_log_of_an_earlier_worker_does_not_count(tmp_path: Path) -> None:
     (tmp_path / "log.txt").write_text(TORCH + "\n")
     watch = MemoryWatch(tmp_path)
     assert watch.reason(1, 1) == ""
@@ -91,6 +91,29 @@ def test_what_an_earlier_worker_wrote_does_not_count(tmp_path: Path) -> None:
         file.write(f"{JAX}\nfurther lines\n")
     assert "RESOURCE_EXHAUSTED" in watch.reason(1, 1)
     assert watch.reason(0, 1) == ""
+
+
+def test_a_message_that_the_worker_survived_does_not_count(tmp_path: Path) -> None:
+    watch, log = MemoryWatch(tmp_path), tmp_path / "log.txt"
+    log.write_text(f"{TORCH}\n")
+    watch.observe()
+    assert TORCH[:20] in watch.reason(-11, 1), "no event has followed yet"
+    record_event(tmp_path, "log", 5, {"loss": 1.0})
+    watch.observe()
+    assert watch.reason(-11, 1) == "", "a step was logged after it"
+    with log.open("a") as file:
+        file.write(f"{JAX}\n")
+    watch.observe()
+    assert "RESOURCE_EXHAUSTED" in watch.reason(-11, 1)
+
+
+def test_a_message_between_two_looks_counts_although_an_event_came_too(tmp_path: Path) -> None:
+    watch = MemoryWatch(tmp_path)
+    watch.observe()
+    record_event(tmp_path, "log", 5, {"loss": 1.0})
+    (tmp_path / "log.txt").write_text(f"{TORCH}\n")
+    watch.observe()
+    assert TORCH[:20] in watch.reason(-11, 1)
 
 
 def test_an_allocation_that_is_tried_again_is_no_failure(tmp_path: Path) -> None:
@@ -110,8 +133,8 @@ def test_an_allocation_that_is_tried_again_is_no_failure(tmp_path: Path) -> None
         ("[launch.py:325:sigkill_handler] ['python', 'worker'] exits with return code = 1", False),
     ],
 )
-def test_of_several_workers_the_log_says_how_one_ended(line: str, memory: bool, tmp_path: Path, counter: Path) -> None:
-    """The kernel counts other programs of the machine too."""
+def test_the_log_shows_how_one_of_several_workers_ended(line: str, memory: bool, tmp_path: Path, counter: Path) -> None:
+    """The kernel counts other programs of the host too."""
     watch = MemoryWatch(tmp_path)
     counter.write_text("oom_kill 4\n")
     (tmp_path / "log.txt").write_text(line + "\n")
@@ -122,23 +145,23 @@ def test_of_several_workers_the_log_says_how_one_ended(line: str, memory: bool, 
 @pytest.mark.parametrize(
     ("room", "changes", "words"),
     [
-        (64, {}, "rows=4 "),
-        (3, {}, "rows=2 (about 2.00 GB a process instead of 8.00 GB"),
+        (64, {}, "micro_batch=4 "),
+        (3, {}, "micro_batch=2 (about 2.00 GB per process instead of 8.00 GB"),
         (1, {}, "no micro-batch fits"),
-        (64, {"smaller": ()}, "one row goes through the model at a time already"),
-        (64, {"target": None}, "rows=4 "),
+        (64, {"smaller": ()}, "the micro-batch is one row already"),
+        (64, {"target": None}, "micro_batch=4 "),
     ],
 )
 def test_the_advice_is_the_largest_micro_batch_that_fits(
     room: int, changes: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
-    run = small_run(tmp_path, options={"recompute": False})
+    run = small_run(tmp_path, options={"gradient_checkpointing": False})
     found = memory_advice(read_job(run), msgspec.structs.replace(planned(run, room * GB), **changes))
-    assert words in found and "recompute = true" in found
+    assert words in found and "gradient_checkpointing = true" in found
 
 
-def test_without_a_plan_it_says_what_takes_less(tmp_path: Path) -> None:
-    assert "fewer rows (train.backend.numpy.rows)" in memory_advice(read_job(small_run(tmp_path)), None)
+def test_the_advice_without_a_plan(tmp_path: Path) -> None:
+    assert "a smaller train.backend.numpy.micro_batch" in memory_advice(read_job(small_run(tmp_path)), None)
 
 
 def test_the_cause_of_an_error_counts() -> None:
@@ -156,7 +179,7 @@ def test_a_limit_of_the_process_is_the_machine_s_memory() -> None:
 
 
 @pytest.mark.parametrize("command", ["export", "infer"])
-def test_other_commands_of_a_worker_say_so_too(
+def test_other_subcommands_report_it_too(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def full(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""Which program installs a backend's packages. Both are played by scripts that note how they are called."""
+"""The choice between uv and pip; both are scripts that record their arguments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jprep.train.launcher.package_installer import install_packages, pip_sources
 
 
 class Machine:
-    """An environment's interpreter and a uv, which write their arguments to files."""
+    """An environment's interpreter and uv, which record their arguments in files."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.said = folder, list[str]()
@@ -44,26 +44,26 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return Machine(tmp_path, monkeypatch)
 
 
-def test_uv_installs_where_it_is(machine: Machine) -> None:
+def test_uv_is_used_if_installed(machine: Machine) -> None:
     machine.uv()
     machine.install()
     assert machine.called("uv") == f"pip install --python {machine.python} tiny==1\n"
     assert not machine.called("pip") and machine.said == ["uv says it"]
 
 
-def test_pip_installs_where_uv_is_not(machine: Machine) -> None:
+def test_pip_is_used_without_uv(machine: Machine) -> None:
     machine.install()
     assert machine.called("pip") == "-m pip install --disable-pip-version-check tiny==1\n"
     assert machine.said == ["pip says it"]
 
 
-def test_pip_installs_with_options_of_its_own(machine: Machine) -> None:
+def test_pip_is_used_with_pip_options(machine: Machine) -> None:
     machine.uv()
     machine.install("--no-index")
     assert "--no-index tiny==1" in machine.called("pip") and not machine.called("uv")
 
 
-def test_pip_tries_what_uv_cannot_and_one_line_says_so(machine: Machine) -> None:
+def test_pip_is_used_if_uv_fails(machine: Machine) -> None:
     machine.uv(code=1)
     machine.install()
     assert machine.called("uv") and machine.called("pip")
@@ -72,7 +72,7 @@ def test_pip_tries_what_uv_cannot_and_one_line_says_so(machine: Machine) -> None
 
 @pytest.mark.parametrize("setting", ["global.index-url='https://example.org'", ":env:.find-links='/wheels'"])
 def test_package_sources_in_pip_s_configuration_are_kept(setting: str, machine: Machine) -> None:
-    """uv would pass them over, and take packages of the same names from the public index."""
+    """uv would ignore them, and install packages of the same names from the public index."""
     machine.uv()
     machine.play(machine.python, "pip", setting)
     machine.install()

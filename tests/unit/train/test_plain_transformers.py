@@ -35,7 +35,7 @@ MODELS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "roberta-pairs": ("classify", "roberta", "bert", {"labelled": {"length": 32, "pair": "other"}}),
     "llama-score": ("regress", "llama", "roberta", {}),
 }
-"""Name → task, kind of model, special tokens, further settings."""
+"""Name → task, model type, special tokens, further settings."""
 
 MASKED = {"roberta-mlm": "東京都は<mask>です。", "bert-mlm": "東京都は[MASK]です。"}
 PAIRS = ("bert-pairs", "roberta-pairs")
@@ -112,13 +112,13 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(params=["4", "5"])
 def seen(request: pytest.FixtureRequest, root: Path) -> dict[str, Any]:
-    """What each version of transformers makes of the models."""
+    """The results of each version of transformers."""
     return plain(request.param, root)
 
 
 @cache
 def plain(version: str, root: Path) -> dict[str, Any]:
-    """What a version of transformers makes of the models, with the torch backend's PyTorch."""
+    """Return the results of a version of transformers, with the torch backend's PyTorch."""
     if not (python := os.environ.get(f"JPREP_TRANSFORMERS{version}")):
         pytest.skip(f"no transformers {version}: JPREP_TRANSFORMERS{version} names no Python")
     code = "import sysconfig; print(sysconfig.get_path('purelib'))"
@@ -135,7 +135,7 @@ def plain(version: str, root: Path) -> dict[str, Any]:
 
 @cache
 def asked(root: Path, name: str) -> Any:
-    """What `jprep infer` makes of the same: the rows that it gives the model, and the tokens that come back."""
+    """Return the results of `jprep infer`: the rows given to the model, and the generated tokens."""
     with InferencePipeline(root / name / "model", "torch") as model:
         if name in MASKED:
             return model.predict(MASKED[name], GenerationConfig(top=5)).masks[0]
@@ -159,7 +159,7 @@ def test_generation(name: str, root: Path, seen: dict[str, Any]) -> None:
 
 
 def until(end: int) -> Callable[[list[int]], list[int]]:
-    """Cuts a row where its document ends."""
+    """Truncate a row where its document ends."""
     return lambda row: row[: row.index(end)] if end in row else row
 
 

@@ -1,4 +1,4 @@
-"""What docs/fairseq-xla.md gives for pre-emptible machines: a systemd unit and a start-up script."""
+"""The systemd unit and the start-up script for preemptible machines in docs/fairseq-xla.md."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def block(kind: str) -> str:
     return str(found)
 
 
-def test_the_unit_starts_again_what_a_restart_mends_and_nothing_else() -> None:
+def test_the_systemd_unit_restarts_only_what_a_restart_can_fix() -> None:
     unit = configparser.ConfigParser(interpolation=None)
     unit.optionxform = str  # type: ignore[assignment,method-assign]
     unit.read_string(block("ini"))

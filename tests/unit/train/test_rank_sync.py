@@ -1,4 +1,4 @@
-"""What ranks agree on, and what waiting for it costs."""
+"""Ranks get the same decisions, at a low cost of waiting."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def ranks(run: Path, timeout: float = 20) -> tuple[RankSync, RankSync]:
 
 @settings(max_examples=20, deadline=None)
 @given(wishes=st.lists(st.tuples(st.booleans(), st.booleans()), max_size=30))
-def test_both_hear_the_same(wishes: list[tuple[bool, bool]], tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_both_ranks_get_the_same_decision(
+    wishes: list[tuple[bool, bool]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
     first, second = ranks(tmp_path_factory.mktemp("run"))
     heard: list[Decision] = []
     other = in_thread(lambda: heard.extend(second.decide(str(step), Decision()) for step in range(len(wishes))))

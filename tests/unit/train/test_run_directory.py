@@ -22,7 +22,7 @@ from tests.fakes.small_dataset import tokenizer as small_tokenizer
 from tests.fakes.small_run import job_of, small_run
 
 
-def test_made_and_opened_again(tmp_path: Path) -> None:
+def test_a_run_directory_is_created_and_opened_again(tmp_path: Path) -> None:
     run = small_run(tmp_path)
     job = read_job(run)
     assert job == job_of(tmp_path / "dataset", run)
@@ -42,7 +42,7 @@ def test_another_job_is_refused(changes: dict[str, object], field: str, tmp_path
         small_run(tmp_path, **changes)
 
 
-def test_what_no_weight_depends_on_may_change(tmp_path: Path) -> None:
+def test_unfingerprinted_keys_may_change(tmp_path: Path) -> None:
     run = small_run(tmp_path)
     small_run(tmp_path, log_every=7, checkpoint=CheckpointConfig(keep_last=9), max_restarts=1)
     small_run(tmp_path, log_every=7, options={"rows": 4})
@@ -50,7 +50,7 @@ def test_what_no_weight_depends_on_may_change(tmp_path: Path) -> None:
     assert read_job(run).train.log_every == 7
 
 
-def test_an_option_that_changes_what_is_computed_may_not(tmp_path: Path) -> None:
+def test_a_result_option_must_not_change(tmp_path: Path) -> None:
     small_run(tmp_path, options={"rows": 4, "drop": 0.1}, computed={"drop": 0.1})
     small_run(tmp_path, options={"rows": 2, "drop": 0.1}, computed={"drop": 0.1})
     with pytest.raises(MismatchError, match=r"options.drop: was 0.1, is 0.2"):
@@ -59,13 +59,13 @@ def test_an_option_that_changes_what_is_computed_may_not(tmp_path: Path) -> None
         small_run(tmp_path, backend="another")
 
 
-def test_another_backend_may_go_on_and_it_is_said(tmp_path: Path) -> None:
+def test_a_run_may_resume_on_another_backend(tmp_path: Path) -> None:
     run = small_run(tmp_path)
     said: list[str] = []
     job = read_job(run)
     open_run(run, msgspec.structs.replace(job, backend="another"), said.append)
     assert read_job(run).backend == "another"
-    assert said == [f"this run was begun with {job.backend}, and goes on with another"]
+    assert said == [f"this run began on the backend {job.backend} and resumes on another"]
 
 
 def test_a_changed_dataset_is_refused(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_changed_labelled_rows_are_refused_and_moved_ones_are_not(tmp_path: Path
         check_data(run, read_job(run))
 
 
-def test_no_run_and_a_run_of_another_version(tmp_path: Path) -> None:
+def test_a_missing_run_and_a_run_of_another_format(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no run"):
         read_job(tmp_path)
     run = small_run(tmp_path)
@@ -105,7 +105,7 @@ def test_no_run_and_a_run_of_another_version(tmp_path: Path) -> None:
         read_job(run)
 
 
-def test_a_damaged_job_is_written_again_where_a_checkpoint_proves_it(tmp_path: Path) -> None:
+def test_a_damaged_job_is_written_again_if_a_checkpoint_proves_it(tmp_path: Path) -> None:
     run, said = small_run(tmp_path), list[str]()
     job, path = read_job(run), run / "job.json"
     whole = path.read_bytes()
@@ -117,17 +117,17 @@ def test_a_damaged_job_is_written_again_where_a_checkpoint_proves_it(tmp_path: P
     with pytest.raises(ConfigError, match="damaged"):
         open_run(run, msgspec.structs.replace(job, fingerprint="0" * 32), said.append)
     open_run(run, job, said.append)
-    assert path.read_bytes() == whole and "job.json is damaged, and is written again" in said[0]
+    assert path.read_bytes() == whole and "job.json is damaged and is written again" in said[0]
 
 
-def test_it_is_not_opened_while_somebody_trains(tmp_path: Path) -> None:
+def test_a_locked_run_is_not_opened(tmp_path: Path) -> None:
     run = small_run(tmp_path)
     with hold_lock(run / "LOCK"), pytest.raises(MachineError, match="another jprep"):
         small_run(tmp_path)
 
 
 @given(cut=st.integers(1, 40))
-def test_a_torn_line_is_survived(cut: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_truncated_line_is_skipped(cut: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     run = tmp_path_factory.mktemp("torn")
     record_event(run, "log", 1, {"loss": 2.0})
     record_event(run, "log", 2, {"loss": 1.5})
@@ -150,7 +150,7 @@ def test_events_are_followed(tmp_path: Path) -> None:
     assert follower.new() == [Event(1, 5, "log", {"norm": None})]
 
 
-def test_a_curve_forgets_what_was_done_again() -> None:
+def test_a_curve_has_the_last_value_of_a_repeated_step() -> None:
     def log(step: int, loss: float) -> Event:
         return Event(0, step, "log", {"loss": loss})
 
@@ -160,7 +160,7 @@ def test_a_curve_forgets_what_was_done_again() -> None:
 
 
 def test_tensorboard_s_file(tmp_path: Path) -> None:
-    """Checked by hand against the real package; here: its frames, and that it is the same however it came to be."""
+    """Check the records, and that the file does not depend on restarts. TensorBoard itself was tried by hand."""
     run = small_run(tmp_path)
     record_event(run, "start", 0)
     record_event(run, "log", 5, {"loss": 1.5})
@@ -182,22 +182,22 @@ def test_tensorboard_s_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("trackers", [[], ["wandb"], ["tensorboard"]])
-def test_tensorboard_s_file_is_written_where_it_is_asked_for(trackers: list[str], tmp_path: Path) -> None:
+def test_tensorboard_s_file_is_written_on_request(trackers: list[str], tmp_path: Path) -> None:
     run = small_run(tmp_path, trackers=trackers)
     record_event(run, "log", 5, {"loss": 1.5})
     Trackers(run, read_job(run), lambda text: None).close()
     assert (run / TENSORBOARD).exists() == ("tensorboard" in trackers)
 
 
-def test_a_tracker_that_is_asked_for_and_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_tracker_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     run = small_run(tmp_path, trackers=["wandb"])
     Trackers(run, read_job(run), said.append).close()
-    assert "wandb is asked for and not installed" in said[0]
+    assert "wandb is not installed" in said[0]
 
 
-def test_wandb_is_told_where_it_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wandb_gets_metrics_if_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "wandb.py").write_text(
         "told = []\ndef init(**about):\n    told.append(about)\n    return __import__('wandb')\n"
         "def log(figures, step):\n    told.append((step, figures))\ndef finish():\n    told.append('finished')\n"

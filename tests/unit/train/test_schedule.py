@@ -1,4 +1,4 @@
-"""The learning rate: the page's numbers, and what holds of every schedule."""
+"""Learning rate schedules: the documented vectors, and properties of every schedule."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STEPS = (0, 3, 4, 12, 19)
         ("constant", 0.0, [0.00025, 0.001, 0.001, 0.001, 0.001]),
     ],
 )
-def test_rates_are_those_of_the_page(kind, floor, expected):
+def test_rates_match_the_documented_vectors(kind, floor, expected):
     schedule = ScheduleConfig(kind=kind, warmup=4, floor=floor)
     assert [learning_rate(step, 20, 1e-3, schedule) for step in STEPS] == pytest.approx(expected, rel=1e-14)
 
@@ -70,7 +70,7 @@ def test_an_end_of_its_own_is_that_of_a_run_of_so_many_steps_and_the_floor_after
     "wrong",
     [{"warmup": 11}, {"warmup": -1}, {"floor": 1.5}, {"floor": -0.1}, {"steps": -1}],
 )
-def test_what_is_no_schedule_is_refused(wrong):
+def test_invalid_schedules_are_refused(wrong):
     with pytest.raises(ConfigError) as error:
         check_schedule(ScheduleConfig(**wrong), 10)
     assert error.value.where == f"train.schedule.{next(iter(wrong))}"

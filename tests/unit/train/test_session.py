@@ -1,4 +1,4 @@
-"""What a worker is given."""
+"""The session of a worker."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def save(session: Session, step: int, loss: float | None = None) -> None:
 
 
 def finish(session: Session) -> None:
-    """Go to the end, doing what is due."""
+    """Train to the end, doing what is due."""
     for step, _ in session.batches():
         if session.due(step).checkpoint:
             save(session, step)
@@ -78,7 +78,7 @@ def test_validation_is_each_sample_once(tmp_path: Path) -> None:
     assert sorted(indices) == list(range(sampler(run, "validation").samples))
 
 
-def test_goes_on_from_the_last_checkpoint(tmp_path: Path) -> None:
+def test_it_resumes_from_the_last_checkpoint(tmp_path: Path) -> None:
     run = small_run(tmp_path, steps=30)
     session = Session(run)
     assert (session.start, session.resume) == (0, None)
@@ -110,7 +110,7 @@ def test_by_minutes(tmp_path: Path) -> None:
     session.close()
 
 
-def test_a_signal_asks_and_the_handler_is_put_back(tmp_path: Path) -> None:
+def test_a_signal_requests_a_stop_and_the_handler_is_restored(tmp_path: Path) -> None:
     run, before = small_run(tmp_path), signal.getsignal(signal.SIGTERM)
     session, seen = Session(run), []
     for step, _ in session.batches():
@@ -126,7 +126,7 @@ def test_a_signal_asks_and_the_handler_is_put_back(tmp_path: Path) -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_ranks_agree_on_when_to_leave(tmp_path: Path) -> None:
+def test_ranks_agree_on_when_to_stop(tmp_path: Path) -> None:
     run, told = small_run(tmp_path, log_every=2), {}
 
     def go(session: Session) -> list[DueActions]:
@@ -169,9 +169,9 @@ def test_the_loss_of_validation_is_the_checkpoint_s(tmp_path: Path) -> None:
     session.close()
 
 
-def test_leaving_early_is_an_error(tmp_path: Path) -> None:
+def test_ending_early_is_an_error(tmp_path: Path) -> None:
     session = Session(small_run(tmp_path))
-    with pytest.raises(JprepError, match="left after 0 of 60"):
+    with pytest.raises(JprepError, match="ended after 0 of 60"):
         session.finish()
     session.close()
 
@@ -187,17 +187,15 @@ def test_one_trainer_at_a_time(tmp_path: Path) -> None:
     session.close()
 
 
-def test_a_worker_whose_supervisor_is_gone_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_whose_supervisor_is_dead_exits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JPREP_ATTEMPT", "gone-0")
     run = small_run(tmp_path)
-    with pytest.raises(MachineError, match="supervisor is gone"):
+    with pytest.raises(MachineError, match="supervisor is dead"):
         Session(run)
 
 
-def test_a_worker_that_comes_late_does_not_end_the_next_start_s_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its supervisor was killed while it imported its framework, and the same command was given again."""
+def test_a_late_worker_does_not_end_the_next_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its supervisor was killed while it imported its framework, and the same command was run again."""
     run = small_run(tmp_path)
     with hold_lock(run / "LOCK"):
         announce_attempt(run, "next-0")
@@ -210,7 +208,7 @@ def test_a_worker_that_comes_late_does_not_end_the_next_start_s_run(
         assert [event.kind for event in read_events(run)] == ["end"]
 
 
-def test_a_second_worker_of_a_rank_leaves_and_the_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_worker_of_a_rank_exits_and_the_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = small_run(tmp_path)
     monkeypatch.setattr("jprep.train.run.ranks._LOCK_TIMEOUT", 0.1)
     with hold_lock(run / "LOCK"), contextlib.closing(RankLock(run, 1)):
@@ -220,7 +218,7 @@ def test_a_second_worker_of_a_rank_leaves_and_the_run_goes_on(tmp_path: Path, mo
     assert read_events(run) == []
 
 
-def test_nothing_to_validate_on_is_said_at_the_start(tmp_path: Path) -> None:
+def test_a_missing_validation_split_is_reported_at_the_start(tmp_path: Path) -> None:
     run = small_run(tmp_path)
     (run.parent / "dataset" / "validation.bin").unlink()
     assert run_worker(print, run) == 2
@@ -253,14 +251,14 @@ def test_a_log_that_cannot_be_written_hides_no_error(tmp_path: Path, monkeypatch
     assert read_events(run)[-1].note == "no such layer"
 
 
-def test_it_is_light() -> None:
+def test_the_session_imports_no_heavy_library() -> None:
     code = "import sys, jprep.train.worker.session\n"
     code += "print({'pyarrow', 'tokenizers', 'sentencepiece', 'torch'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
     assert done.stdout == "set()\n"
 
 
-def test_batches_are_made_ahead_and_are_the_same(tmp_path: Path) -> None:
+def test_prefetched_batches_are_the_same(tmp_path: Path) -> None:
     session, made = Session(small_run(tmp_path, steps=6)), []
     seen = []
     for step, ids in session.batches_ahead(lambda batch: made.append(1) or batch.input_ids):
@@ -272,7 +270,7 @@ def test_batches_are_made_ahead_and_are_the_same(tmp_path: Path) -> None:
     session.close()
 
 
-def test_batches_ahead_end_where_the_run_is_asked_to_leave(tmp_path: Path) -> None:
+def test_prefetched_batches_end_when_the_run_is_stopped(tmp_path: Path) -> None:
     session = Session(small_run(tmp_path, steps=30))
     for step, _ in session.batches_ahead(lambda batch: batch):
         if step == 3:
@@ -282,7 +280,7 @@ def test_batches_ahead_end_where_the_run_is_asked_to_leave(tmp_path: Path) -> No
     session.finish()
 
 
-def test_what_cannot_be_made_ahead_is_said_when_its_turn_comes(tmp_path: Path) -> None:
+def test_an_error_of_prefetching_is_raised_when_its_item_is_due(tmp_path: Path) -> None:
     def refuse(batch: Batch) -> None:
         raise InputError("a damaged batch")
 
@@ -317,7 +315,7 @@ def test_training_goes_on_while_it_is_saved(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["due", "save", "finish"])
-def test_what_could_not_be_saved_in_a_thread_is_said(way: str, tmp_path: Path) -> None:
+def test_an_error_of_saving_in_a_thread_is_raised_later(way: str, tmp_path: Path) -> None:
     run, filled = small_run(tmp_path, steps=2), threading.Event()
     session = Session(run)
 

@@ -1,4 +1,4 @@
-"""What a worker is given of labelled rows."""
+"""The session of a worker for labelled rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.fakes.two_ranks import __file__ as LAUNCHER
 
 
 def drawn(session: Session) -> list[LabelledBatch]:
-    """All batches of a session, which is closed."""
+    """Return all batches of a session, and close it."""
     found = [batch for _, batch in session.batches()]
     session.close()
     assert all(isinstance(batch, LabelledBatch) for batch in found)
@@ -30,7 +30,7 @@ def drawn(session: Session) -> list[LabelledBatch]:
 
 
 def validated(run: Path, world: int = 1) -> list[int]:
-    """The rows that all ranks validate on."""
+    """Return the rows that all ranks validate on."""
     found: list[int] = []
     with all_ranks(run, world) as sessions:
         for batch in itertools.chain.from_iterable(session.validation() for session in sessions):
@@ -40,7 +40,7 @@ def validated(run: Path, world: int = 1) -> list[int]:
 
 
 def split(run: Path) -> tuple[set[int], set[int]]:
-    """The rows that are trained on, and those that are validated on."""
+    """Return the rows to train on, and those to validate on."""
     trained = {int(index) for batch in drawn(Session(run)) for index in batch.indices}
     return trained, set(validated(run))
 
@@ -135,7 +135,7 @@ def test_figures_of_two_ranks_are_those_of_one(task: str, figures: set[str], tmp
         assert all(value is None or math.isfinite(value) for value in alone.values())
 
 
-def test_it_goes_on_and_comes_to_the_same_end(tmp_path: Path) -> None:
+def test_a_resumed_run_ends_with_the_same_weights(tmp_path: Path) -> None:
     (tmp_path / "calm").mkdir()
     calm, run = labelled_run(tmp_path / "calm"), labelled_run(tmp_path)
     assert supervise(calm, plan_of(calm)) == 0

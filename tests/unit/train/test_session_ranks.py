@@ -40,7 +40,7 @@ def train(run: Path, said: list[str] | None = None, **env: str) -> int:
 
 
 def seen(run: Path, rank: int) -> dict[int, dict[str, object]]:
-    """What a rank saw at each step, the last time it did it."""
+    """Return what a rank recorded at each step, the last time it was computed."""
     lines = (run.parent / "trace" / f"rank-{rank}").read_text().splitlines()
     return {told["step"]: told for told in map(json.loads, lines)}
 
@@ -53,7 +53,7 @@ def assert_whole(run: Path) -> None:
 
 @pytest.fixture(scope="module")
 def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of two ranks that nobody disturbs."""
+    """An undisturbed run of two ranks."""
     run = ready(tmp_path_factory.mktemp("calm"))
     assert train(run) == 0
     return run
@@ -70,7 +70,7 @@ def saved(run: Path) -> bool:
     return any(event.kind == "checkpoint" for event in read_events(run))
 
 
-def test_together_they_see_the_global_batch_and_are_told_the_same(calm: Path) -> None:
+def test_both_ranks_share_the_global_batch_and_the_decisions(calm: Path) -> None:
     first, second = seen(calm, 0), seen(calm, 1)
     dataset = open_split_data(calm.parent / "dataset", "train")
     sampler = Sampler(dataset, SamplerConfig(batch=BATCH, length=LENGTH), SPECIAL)
@@ -86,7 +86,7 @@ def test_a_checkpoint_has_the_parts_of_both(calm: Path) -> None:
     assert [event.kind for event in read_events(calm)].count("start") == 1  # only rank 0 writes events
 
 
-def test_they_come_to_what_one_rank_comes_to(calm: Path, tmp_path: Path) -> None:
+def test_two_ranks_give_the_weights_of_one(calm: Path, tmp_path: Path) -> None:
     alone = ready(tmp_path)
     assert supervise(alone, plan_of(alone)) == 0
     both, one = (np.load(run / "checkpoints" / "step-00000020" / "weights.npy") for run in (calm, alone))
@@ -95,7 +95,7 @@ def test_they_come_to_what_one_rank_comes_to(calm: Path, tmp_path: Path) -> None
     assert losses[0] == pytest.approx(losses[1], rel=1e-12) and len(losses[0]) == 2
 
 
-def test_asked_to_leave_both_save(calm: Path, tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
+def test_on_sigterm_both_ranks_save(calm: Path, tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
     run = ready(tmp_path)
     process = start(started, run, PAUSE="0.05")
     await_true(lambda: saved(run))
@@ -111,7 +111,7 @@ def test_asked_to_leave_both_save(calm: Path, tmp_path: Path, started: list[subp
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_a_killed_rank_and_all_are_started_again(
+def test_after_a_killed_rank_all_are_restarted(
     rank: int, calm: Path, tmp_path: Path, started: list[subprocess.Popen[bytes]]
 ) -> None:
     run = ready(tmp_path)
@@ -124,7 +124,7 @@ def test_a_killed_rank_and_all_are_started_again(
     assert weights(run, STEPS) == weights(calm, STEPS)
 
 
-def test_ranks_that_a_dead_launcher_left_are_ended(
+def test_ranks_left_by_a_dead_launcher_are_killed(
     calm: Path, tmp_path: Path, started: list[subprocess.Popen[bytes]]
 ) -> None:
     run = ready(tmp_path)
@@ -138,14 +138,14 @@ def test_ranks_that_a_dead_launcher_left_are_ended(
 
 
 def state(process: int) -> list[str]:
-    """The kernel's letter for a process, and its parent; "" where there is none."""
+    """Return the kernel's state letter of a process and its parent; "" if it does not exist."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[:2]
     except FileNotFoundError:
         return ["", ""]
 
 
-def test_ranks_leave_when_the_supervisor_is_killed(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
+def test_ranks_exit_when_the_supervisor_is_killed(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
     run = ready(tmp_path)
     process = start(started, run, PAUSE="0.5")
     await_true(lambda: len(live_ranks(run)) == 2)
@@ -176,13 +176,13 @@ def test_a_rank_that_dies_again_and_again_is_given_up(tmp_path: Path) -> None:
     assert sorted(path.name for path in (run / "checkpoints").iterdir()) == ["step-00000005"]
 
 
-def test_a_rank_of_another_machine_is_not_taken_for_a_process_of_this_one(tmp_path: Path) -> None:
+def test_a_rank_on_another_host_is_not_signalled_here(tmp_path: Path) -> None:
     run = ready(tmp_path)
     bystander = subprocess.Popen(["sleep", "60"])
     with closing(RankLock(run, 0)):
         (run / "ranks" / "rank-00000").write_text(f"{bystander.pid} elsewhere\n")
         assert live_ranks(run) == [] and signal_ranks(run, signal.SIGKILL) == 0
-        with pytest.raises(MachineError, match="do not leave") as error:
+        with pytest.raises(MachineError, match="do not exit") as error:
             clear_ranks(run, timeout=0, remote_timeout=0.1)
     assert "elsewhere" in str(error.value)
     assert bystander.poll() is None

@@ -1,4 +1,4 @@
-"""A run comes to the same end whatever happens to its processes."""
+"""A run ends with the same weights whatever happens to its processes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PAUSE = "0.01"
 
 @pytest.fixture(scope="module")
 def calm(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The weights of a run that nobody disturbs."""
+    """The weights of an undisturbed run."""
     run = small_run(tmp_path_factory.mktemp("calm"))
     assert supervise(run, plan_of(run)) == 0
     return weights(run)
@@ -154,7 +154,7 @@ def test_a_disk_that_is_full_for_an_event_ends_the_run_and_keeps_what_is_saved(t
     assert weights(run) == calm
 
 
-def test_a_disk_that_takes_not_even_the_error_is_asked_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_too_full_for_the_error_is_detected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jprep.train.run.checkpoints._SPARE", 1 << 62)
     run, said = small_run(tmp_path), []
     mute = type(plan_of(run))((sys.executable, "-c", "raise SystemExit(3)"), {}, 1, 1, 1, 0)
@@ -176,7 +176,7 @@ def test_a_disk_that_is_full_for_the_supervisor_leaves_no_worker(
     assert live_ranks(run) == [] and steps_saved(run) == ["step-00000010"]
 
 
-def test_a_run_may_lie_anywhere(tmp_path: Path) -> None:
+def test_a_run_directory_may_have_any_path(tmp_path: Path) -> None:
     place = tmp_path / "実行 一号's $HOME; 🗻"
     run = small_run(place, steps=10)
     assert supervise(run, plan_of(run)) == 0
@@ -184,7 +184,7 @@ def test_a_run_may_lie_anywhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("env", "code", "word"), [("REFUSE_AT", 2, "no restart"), ("NAN_AT", 4, "step-00000010")])
-def test_what_a_restart_cannot_mend_is_not_tried_again(env: str, code: int, word: str, tmp_path: Path) -> None:
+def test_a_fatal_error_is_not_retried(env: str, code: int, word: str, tmp_path: Path) -> None:
     run, said = small_run(tmp_path), []
     assert supervise(run, plan_of(run, **{env: "15"}), say=said.append) == code
     assert word in said[-1] and len(said) == 1
@@ -200,14 +200,14 @@ def test_a_worker_that_dies_without_progress_is_given_up(tmp_path: Path) -> None
     assert "code 7" in said[-1] and "a worker begins after step 10" in said[-1]
 
 
-def test_a_hung_worker_is_started_again(tmp_path: Path, calm: str) -> None:
+def test_a_hung_worker_is_restarted(tmp_path: Path, calm: str) -> None:
     run, said = small_run(tmp_path, silent_minutes=1.2 / 60), []
     assert supervise(run, plan_of(run, HANG_AT="33"), say=said.append, backoff=0.01) == 0
-    assert "silent" in said[0] and "from step 30" in said[0]
+    assert "no sign of life" in said[0] and "from step 30" in said[0]
     assert weights(run) == calm
 
 
-def test_asked_to_leave_it_saves_and_the_same_call_goes_on(
+def test_on_a_signal_it_saves_and_the_same_call_resumes(
     tmp_path: Path, calm: str, started: list[subprocess.Popen[bytes]]
 ) -> None:
     run = small_run(tmp_path)
@@ -232,7 +232,7 @@ def test_of_several_reasons_to_give_up_the_first_counts(tmp_path: Path) -> None:
     assert "the run failed: the cause" in said[-1]
 
 
-def test_asked_twice_it_ends_at_once(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
+def test_on_a_second_signal_it_stops_at_once(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
     run = small_run(tmp_path)
     process = start(started, run, PAUSE="0.03", IGNORE="1")
     await_true(lambda: "checkpoint" in kinds(run))
@@ -245,7 +245,7 @@ def test_asked_twice_it_ends_at_once(tmp_path: Path, started: list[subprocess.Po
     assert not Path(f"/proc/{worker}").exists()
 
 
-def test_workers_leave_when_the_supervisor_is_killed(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
+def test_workers_exit_when_the_supervisor_is_killed(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
     run = small_run(tmp_path)
     process = start(started, run, PAUSE="0.5")
     await_true(lambda: "start" in kinds(run))
@@ -299,7 +299,7 @@ def test_a_damaged_checkpoint_is_set_aside(tmp_path: Path, calm: str, capsys: py
     assert weights(run) == calm
 
 
-def test_the_log_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_log_is_truncated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log, "LOG_BYTES", 1000)
     monkeypatch.setattr(log, "_KEPT", 10)
     path = tmp_path / "log.txt"
@@ -308,10 +308,10 @@ def test_the_log_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert path.stat().st_size == 1000
     path.write_bytes(b"a" * 1000 + b"b" * 10)
     log.cut_log(tmp_path)
-    assert path.read_bytes() == b"[jprep: 1000 bytes that stood here were cut]\n" + b"b" * 10
+    assert path.read_bytes() == b"[jprep: 1000 bytes were removed here]\n" + b"b" * 10
 
 
-def test_a_command_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_command_is_an_error(tmp_path: Path) -> None:
     run = small_run(tmp_path)
     plan = plan_of(run)
     broken = type(plan)(("/no/such/python",), {}, 1, 1, 1, 0)

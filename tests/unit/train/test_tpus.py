@@ -1,4 +1,4 @@
-"""TPUs are known by their numbers on the PCI bus."""
+"""TPUs are detected by their device ids on the PCI bus."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import pytest
 from jprep.train.planning import host
 
 
-def test_a_chip_of_the_second_or_third_kind_is_two_devices_and_other_things_are_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tpu_v2_and_v3_chips_have_two_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = [("0x1ae0", "0x0063"), ("0x1ae0", "0x0027"), ("0x1ae0", "0x0042"), ("0x8086", "0x0063")]
     for place, (vendor, device) in enumerate(found):
         folder = tmp_path / str(place)

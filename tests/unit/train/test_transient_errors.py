@@ -1,4 +1,4 @@
-"""An error of the disk says nothing about a checkpoint: it is retried, then the start fails, and nothing is renamed."""
+"""A disk error does not prove that a checkpoint is damaged: it is retried, then raised, and nothing is renamed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Faults:
-    """Makes reads below a path fail: `often` times, then never again."""
+    """Makes the first `often` reads below a path fail."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.path, self.left, self.number = Path(), 0, errno.ESTALE
@@ -81,7 +81,7 @@ def two_checkpoints(folder: Path) -> CheckpointStore:
 
 @pytest.mark.parametrize("number", TRANSIENT)
 @pytest.mark.parametrize("place", PLACES)
-def test_a_transient_error_is_retried_and_then_told(place: str, number: int, tmp_path: Path, faults: Faults) -> None:
+def test_a_transient_error_is_retried_and_then_raised(place: str, number: int, tmp_path: Path, faults: Faults) -> None:
     store, path = two_checkpoints(tmp_path), PLACES[place](tmp_path)
     before = sorted(tmp_path.rglob("*"))
 
@@ -98,7 +98,7 @@ def test_a_transient_error_is_retried_and_then_told(place: str, number: int, tmp
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_the_command_that_the_error_names_uses_the_checkpoint_before(tmp_path: Path, faults: Faults) -> None:
+def test_the_printed_command_uses_the_previous_checkpoint(tmp_path: Path, faults: Faults) -> None:
     store = two_checkpoints(tmp_path)
     faults.inject(tmp_path / "step-00000020" / "weights.npy", 99, errno.EIO)
     with pytest.raises(MachineError) as caught:
@@ -148,7 +148,7 @@ def test_a_run_with_saved_steps_never_starts_at_0_unasked(loss: str, asked: str,
         assert kept == {"damaged-step-00000050", "damaged-step-00000060"}
 
 
-def test_a_run_that_began_again_may_be_killed_before_it_saves(tmp_path: Path) -> None:
+def test_a_rewound_run_may_be_killed_before_it_saves(tmp_path: Path) -> None:
     run, said = small_run(tmp_path, max_restarts=0), list[str]()
     assert supervise(run, plan_of(run)) == 0
     assert supervise(run, plan_of(run, CRASH_AT="5"), resume="never", say=said.append) == 1
@@ -164,7 +164,7 @@ def test_events_that_cannot_be_read_just_now_do_not_end_a_run(tmp_path: Path, fa
 
 
 @pytest.mark.parametrize("name", ["job.json", "data.lock.json"])
-def test_a_file_of_the_run_that_cannot_be_read_is_not_called_damaged(name: str, tmp_path: Path, faults: Faults) -> None:
+def test_an_unreadable_file_of_a_run_does_not_count_as_damaged(name: str, tmp_path: Path, faults: Faults) -> None:
     run = small_run(tmp_path)
     faults.inject(run / name, 2, errno.ETIMEDOUT)
     check_data(run, read_job(run))
@@ -183,7 +183,7 @@ def test_tensors_that_cannot_be_read_just_now(tmp_path: Path, faults: Faults) ->
 
 
 def train_alone(run: Path, rank: int, world: int, steps: int) -> int:
-    """A rank that no supervisor has started; the step that it resumes from."""
+    """Start a rank without a supervisor. Return the step that it resumes from."""
     session = Session(run, rank, world)
     for step, _ in session.batches():
         if session.due(step).checkpoint:
@@ -213,14 +213,14 @@ def test_without_a_supervisor_rank_0_decides_for_all(tmp_path: Path) -> None:
     assert len(list((run / "checkpoints").glob("damaged-*"))) == 1
 
 
-def test_a_rank_whose_rank_0_never_starts_is_told(tmp_path: Path) -> None:
+def test_a_rank_without_rank_0_times_out(tmp_path: Path) -> None:
     run = small_run(tmp_path, log_every=10)
     both_alone(run, 10)  # what this start has decided is no longer true
     with pytest.raises(MachineError, match="rank 0 has not started"):
         await_start(run, 0.2)
 
 
-def test_without_a_supervisor_the_printed_command_begins_again(tmp_path: Path) -> None:
+def test_without_a_supervisor_the_printed_command_rewinds(tmp_path: Path) -> None:
     run = small_run(tmp_path)
     train_alone(run, 0, 1, 10)
     (run / "checkpoints" / "step-00000010" / "part-0").write_text("x")
