@@ -34,7 +34,7 @@ def run_command(given: argparse.Namespace, train: Callable[[argparse.Namespace],
     Args:
         given: what the parser has read.
         train: trains a run.
-        answering: the module whose `answer` is given an exported folder. It loads what training does not need.
+        answering: the module whose `serve_model` is given an exported folder. It loads what training does not need.
     """
     if given.verb == "train":
         return train(given)
@@ -42,7 +42,7 @@ def run_command(given: argparse.Namespace, train: Callable[[argparse.Namespace],
         if given.verb == "export":
             CheckpointReader(given.checkpoint).export(given.folder)
         else:
-            import_module(answering).answer(given.folder)
+            import_module(answering).serve_model(given.folder)
         return 0
     except JprepError as error:
         on_stderr(f"jprep: {error}")

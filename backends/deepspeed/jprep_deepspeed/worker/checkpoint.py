@@ -1,4 +1,4 @@
-"""The files of a checkpoint (`jprep.train.saved`): each process gathers every tensor, and writes some of them."""
+"""A checkpoint (`jprep.train.run.checkpoint_files`): each process gathers all tensors, and writes some of them."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def save(folder: Path, model: ParallelModel, progress: TrainProgress, context: D
 
 @torch.no_grad()
 def restore(model: ParallelModel, weights: Mapping[str, Floats], saved: Mapping[str, Floats], updates: int) -> None:
-    """Set the fp32 weights and the average_shapes of DeepSpeed's optimizer.
+    """Set the fp32 weights and the averages of DeepSpeed's optimizer.
 
     Args:
         model: the model with its weights, possibly in half precision.
         weights: the weights in fp32.
-        saved: AdamW's average_shapes, `m.NAME` and `v.NAME`; empty for zeros.
+        saved: AdamW's averages, `m.NAME` and `v.NAME`; empty for zeros.
         updates: number of updates so far.
     """
     for part in _local_parts(model):
@@ -74,7 +74,7 @@ def _local_parts(model: ParallelModel) -> list[Tensor]:
 
 
 def _set(model: ParallelModel, weight: Any, key: str | None, values: Floats) -> None:
-    """Set this process's part of a weight in fp32, or of one of its average_shapes.
+    """Set this process's part of a weight in fp32, or of one of its averages.
 
     Args:
         model: the model.
@@ -120,7 +120,7 @@ def _gathered(tensor: Tensor | None) -> Tensor:
 def _write(
     folder: Path, kind: str, shapes: Mapping[str, Shape], tensor: Callable[[str], Tensor], context: DistributedContext
 ) -> None:
-    """Gather all tensors in the same order on each process, and write_part those of this process as they come.
+    """Gather all tensors in the same order on each process, and write those of this process as they come.
 
     Args:
         folder: the checkpoint's directory.

@@ -1,4 +1,4 @@
-"""The inference server: predictions of an exported model. `jprep.train.inference` has the protocol."""
+"""The inference server: predictions of an exported model (protocol: `jprep.train.inference.protocol`)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOADERS = {
 
 
 def serve_model(folder: Path) -> None:
-    """Response requests from standard input until it ends; requests that fail are answered with an error.
+    """Answer requests from standard input until it ends; requests that fail are answered with an error.
 
     Args:
         folder: an exported directory.

@@ -63,7 +63,7 @@ class AnyTrainState(Protocol):
         """
 
     def save(self, folder: Path) -> None:
-        """Write a checkpoint as described in `jprep.train.saved`. Each process takes part."""
+        """Write a checkpoint as described in `jprep.train.run.checkpoint_files`. Each process takes part."""
 
 
 class Trainer:
