@@ -44,7 +44,7 @@ def test_our_own_recipes_have_no_key_that_does_nothing(path: Path, caplog: pytes
         ({"train": TRAIN | {"masking": {"whole_words": True}}}, "whole_words", "whole_word"),
         ({"train": TRAIN | {"labelled": {"lable": "x"}}}, "lable", "label"),
         ({"train": TRAIN | {"backend": {"troch": {}}}}, "troch", "torch"),
-        ({"train": TRAIN | {"backend": {"torch": {"rowss": 1}}}}, "rowss", "rows"),
+        ({"train": TRAIN | {"backend": {"torch": {"micro_bach": 1}}}}, "micro_bach", "micro_batch"),
         ({"tokenizer": {"vocab": 3}}, "vocab", "vocab_size"),
         ({"tokenizer": {"normalizers": [{"use": "neologdn", "tild": "ignore"}]}}, "tild", "tilde"),
         ({"dataset": {"validate": 0.1}}, "validate", "validation"),

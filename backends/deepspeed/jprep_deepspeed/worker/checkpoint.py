@@ -1,4 +1,4 @@
-"""The files of a checkpoint: each process gathers every tensor, and writes some of them."""
+"""A checkpoint (`jprep.train.run.checkpoint_files`): each process gathers all tensors, and writes some of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of a checkpoint: gathered tensor by tensor, written by the first process."""
+"""A checkpoint (`jprep.train.run.checkpoint_files`): gathered tensor by tensor, written by the first process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The inference server: predictions of an exported model (see `jprep.train.inference.protocol`)."""
+"""The inference server: predictions of an exported model (protocol: `jprep.train.inference.protocol`)."""
 
 from __future__ import annotations
 
