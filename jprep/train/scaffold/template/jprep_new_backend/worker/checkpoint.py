@@ -49,7 +49,7 @@ def restore(job: Job, folder: Path) -> tuple[Arrays, AdamW]:
     return weights, AdamW(job.train.optimizer, m, v, saved.progress.updates)
 
 
-def start(job: Job, initial: Path) -> tuple[Arrays, AdamW]:
+def initialize(job: Job, initial: Path) -> tuple[Arrays, AdamW]:
     """Read the run's initial weights, and create an optimizer for them."""
     files = TensorFiles([initial])
     weights = {name: np.array(files[name]) for name in files}

@@ -38,7 +38,8 @@ class TrainState:
 
     def __init__(self, job: Job, initial: Path, resume: Path | None) -> None:
         self._job = job
-        self.weights, self._optimizer = checkpoint.restore(job, resume) if resume else checkpoint.start(job, initial)
+        loaded = checkpoint.restore(job, resume) if resume else checkpoint.initialize(job, initial)
+        self.weights, self._optimizer = loaded
         self._model = LanguageModel(job.model, self.weights)
 
     def loss(self, inputs: ModelInputs) -> float:
