@@ -4,9 +4,10 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 INSTALL := -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt
 
-# Modules are compiled when they are first imported, and kept: compiling all of PyTorch takes longer than any test.
+# Modules are compiled when they are first imported, and kept: compiling all of transformers takes longer than
+# installing it. 0 is how pip's variable says `--no-compile`.
 unexport PYTHONDONTWRITEBYTECODE
-export PIP_NO_COMPILE := 1
+export PIP_NO_COMPILE := 0
 
 # Each backend has an environment of its own, $(VENV)/backends/NAME, where `jprep backends install` makes it. Backends'
 # tests run inside them. torch_xla exists for one system only, and has its own constraints.
