@@ -101,3 +101,13 @@ def test_the_filter_of_the_guide_works_in_a_build(distribution: Distribution, jp
     folder = distribution.folder / "trial"
     built = jprep("corpus", "build", "recipe.toml", "--set", setting, "-o", folder, cwd=sample, env=distribution.env)
     assert re.search(r"filter\.varied/few_distinct +3\n", built.stdout)
+
+
+def test_the_messages_of_the_troubleshooting_page_exist() -> None:
+    sources = [*ROOT.glob("jprep/**/*.py"), *ROOT.glob("backends/*/jprep_*/**/*.py")]
+    code = "\n".join(source.read_text(encoding="utf-8") for source in sources)
+    page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^### (.*`.*)$", page, re.MULTILINE)
+    messages = [message for heading in headings for message in re.findall(r"`([^`]+ [^`]+)`", heading)]
+    parts = [part.strip() for message in messages for part in message.split("…")]
+    assert [part for part in parts if part not in code] == []
