@@ -25,7 +25,11 @@ from jprep.train.models import check_model
 RECIPE_DIRECTORY = "{recipe}/"
 """What a path in a recipe's file begins with that is relative to the file's directory."""
 
-_SECTIONS = {"tokenizer": TokenizerConfig, "dataset": DatasetConfig, "train": TrainConfig}
+_SECTIONS: dict[str, type[msgspec.Struct]] = {
+    "tokenizer": TokenizerConfig,
+    "dataset": DatasetConfig,
+    "train": TrainConfig,
+}
 
 _log = logging.getLogger(__name__)
 
