@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from jprep.config import apply_overrides, parse_config
 from jprep.corpus import config as corpus_config
 from jprep.corpus.config import CorpusConfig, CorpusRecipe, StepRef, step_name
