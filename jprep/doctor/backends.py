@@ -32,7 +32,7 @@ def check_backend(name: str, overrides: Iterable[str] = ()) -> list[Finding]:
 
     Args:
         name: the backend's.
-        overrides: `option=value` settings of its own options.
+        overrides: `option=value` settings of its options.
 
     Raises:
         ConfigError: there is no such backend, it has no such option, or a value is of the wrong type.

@@ -100,7 +100,7 @@ class OutputDirectory:
         self._refuse_links()
         if not (found or self._shared or is_unused(self.path)):
             names = sorted(each.name for each in self.path.iterdir())
-            raise self._refusal(f"this directory holds files that jprep has not written: {_listing(names)}")
+            raise self._refusal(f"this directory contains files that jprep has not written: {_listing(names)}")
 
     @contextlib.contextmanager
     def claim(self) -> Iterator[None]:

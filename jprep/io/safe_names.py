@@ -13,11 +13,11 @@ def name_problem(name: str) -> str:
     if not name.strip():
         return "it is empty"
     if any(separator in name for separator in "/\\"):
-        return "it holds a path separator"
+        return "it contains a path separator"
     if name.startswith("."):
         return "it begins with a dot"
     if not name.isprintable():
-        return "it holds a character that cannot be printed"
+        return "it contains a character that cannot be printed"
     if name != name.strip():
         return "it begins or ends with a space"
     size = len(name.encode())

@@ -1,1 +1,1 @@
-"""A recipe from its first file to an exported model: the steps, where their outputs lie, and how to make it small."""
+"""Run a whole recipe: the typed recipe, its steps, the paths of its outputs, and the scale `tiny`."""

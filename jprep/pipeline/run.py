@@ -58,7 +58,7 @@ class Download(NamedTuple):
 
 
 class RunPlan(NamedTuple):
-    """Everything that is known about a run before its first step.
+    """The plan of a run, before its first step.
 
     Attributes:
         recipe: the recipe, scaled down if a scale was asked for.
@@ -129,7 +129,7 @@ class RunResult(NamedTuple):
 
 
 class RunReporter:
-    """What a run tells its caller. The methods print nothing; override those that interest you."""
+    """Receives the progress of a run. The methods print nothing; override them as needed."""
 
     def step_started(self, plan: RunPlan, step: Step) -> None:
         """A step begins."""
@@ -151,7 +151,7 @@ class RunReporter:
 
     @contextlib.contextmanager
     def executor(self, workers: int | None) -> Iterator[tuple[Executor, ProgressReporter]]:
-        """Give the executor of a step's tasks, and what is told of their progress.
+        """Give the executor of a step's tasks, and the reporter of their progress.
 
         Args:
             workers: processes; None for as many as there are cores.
@@ -202,7 +202,7 @@ def run(
         workers: processes; by default as many as there are cores.
         work: the parent of the recipe's output directory.
         downloads: the directory that inputs are downloaded to.
-        reporter: what is told of the progress; by default nobody.
+        reporter: receives the progress; by default nothing is reported.
 
     Returns:
         the directories of all outputs, and the exit code of the training.
@@ -282,7 +282,7 @@ def run_step(plan: RunPlan, step: Step, reporter: RunReporter) -> int:
     """Do one step of a plan, or verify that it is done; return the exit code.
 
     Raises:
-        MismatchError: the output directory holds other work.
+        MismatchError: the output directory has different work.
     """
     begun = time.monotonic()
     reporter.step_started(plan, step)
