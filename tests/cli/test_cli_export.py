@@ -37,7 +37,7 @@ def test_a_run_is_exported(tmp_path: Path, env: dict[str, str], jprep: Run) -> N
         < 1.5 * (run / "export/model.safetensors").stat().st_size
     )
     refused = jprep("export", run, "--which", "6", env=env, code=2)
-    assert "there are: last, best, 5, 10" in refused.stderr
+    assert "choose last, best, 5, 10" in refused.stderr
     assert "there is no run here" in jprep("export", tmp_path, env=env, code=2).stderr
     closed = jprep("export", run, env=env | {"ORACLE": "refuse"}, code=3)
     assert (

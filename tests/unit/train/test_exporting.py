@@ -118,7 +118,7 @@ def test_which_checkpoint(tmp_path: Path, copying: Any) -> None:
         assert read_export(export(run, which=which)).step == step
     with pytest.raises(ConfigError, match="no checkpoint '7'") as caught:
         export(run, which="7")
-    assert caught.value.fix == "there are: last, best, 5, 10"
+    assert caught.value.fix == "choose last, best, 5, 10"
     shutil.rmtree(run / "checkpoints")
     with pytest.raises(ConfigError, match="no checkpoint yet"):
         export(run)

@@ -93,8 +93,8 @@ def test_folds_are_other_jobs_and_hold_out_each_row_once(tmp_path: Path) -> None
     [
         ({"fold": 3}, "there is no fold 3"),
         ({"fold": -1}, "there is no fold -1"),
-        ({"fold": 1, "labelled": {}}, "there are none"),
-        ({"fold": 1, "validation_data": ["other.jsonl"]}, "there are none"),
+        ({"fold": 1, "labelled": {}}, "needs folds"),
+        ({"fold": 1, "validation_data": ["other.jsonl"]}, "needs folds"),
         ({"labelled": {}}, "nothing to validate on"),
         ({"labelled": {"folds": 1}}, "two or more"),
     ],
