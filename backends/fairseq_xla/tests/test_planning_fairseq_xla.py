@@ -126,7 +126,7 @@ def test_options_without_an_effect_are_refused_by_name(run: Path, name: str, mes
 def test_options_with_an_effect_are_passed_on(run: Path) -> None:
     assert plan(run, options={"activation_dropout": 0.1}).settings["activation_dropout"] == 0.1
     check_user_options("gpt2", {"checkpoint_activations": True})
-    with pytest.raises(ConfigError, match="no effect when a bert"):
+    with pytest.raises(ConfigError, match="no effect when training a bert"):
         check_user_options("bert", {"checkpoint_activations": True})
 
 
