@@ -27,7 +27,7 @@ from jprep.train.run.checkpoint_files import CheckpointReader
 from jprep.train.run.directory import read_job
 from jprep_fairseq_xla.convert.__main__ import main
 from jprep_fairseq_xla.convert.from_fairseq import from_fairseq
-from jprep_fairseq_xla.convert.to_fairseq import write_for_fairseq
+from jprep_fairseq_xla.convert.to_fairseq import to_fairseq
 from jprep_fairseq_xla.planning.fairseq_options import TASKS
 from jprep_fairseq_xla.worker.inference import load_model, predict
 from tests.fakes import trained_run
@@ -95,7 +95,7 @@ def roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patched:
         copying(patched)
         exported(folder, "roberta").rename(folder / "export")
-    write_for_fairseq(folder / "export", folder / "out")
+    to_fairseq(folder / "export", folder / "out")
     return folder
 
 
@@ -148,7 +148,7 @@ def test_an_exported_model_converts_to_fairseq_and_back(kind: str, tmp_path: Pat
         return
     assert (back / "model.safetensors").read_bytes() == (model / "model.safetensors").read_bytes()
     assert read_config(back) == read_config(model) | {"initializer_range": 0.02}
-    write_for_fairseq(back, tmp_path / "again")
+    to_fairseq(back, tmp_path / "again")
     assert (tmp_path / "again" / "model.pt").read_bytes() == checkpoint.read_bytes()
 
 
@@ -162,7 +162,7 @@ sys.exit(main(sys.argv[1:]))
 
 def test_a_checkpoint_for_fairseq_depends_on_no_machine(tmp_path: Path) -> None:
     model = exported(tmp_path, "roberta")
-    write_for_fairseq(model, tmp_path / "here")
+    to_fairseq(model, tmp_path / "here")
     command = [sys.executable, "-c", MANY_GPUS, "to-fairseq", str(model), str(tmp_path / "there")]
     subprocess.run(command, env=os.environ | {"LOCAL_RANK": "3"}, check=True)
     here, there = (folder / "model.pt" for folder in (tmp_path / "here", tmp_path / "there"))
@@ -172,19 +172,19 @@ def test_a_checkpoint_for_fairseq_depends_on_no_machine(tmp_path: Path) -> None:
 
 def test_a_failure_keeps_the_previous_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out"
-    write_for_fairseq(exported(tmp_path / "a", "gpt2"), out)
+    to_fairseq(exported(tmp_path / "a", "gpt2"), out)
     before = {path.name: path.read_bytes() for path in out.iterdir()}
     other = exported(tmp_path / "b", "roberta")
     with monkeypatch.context() as patched, pytest.raises(MachineError, match="enforce fail"):
         patched.setattr(torch, "save", full_disk)
-        write_for_fairseq(other, out)
+        to_fairseq(other, out)
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
     assert not list(tmp_path.glob("partial-*"))
-    write_for_fairseq(other, out)
+    to_fairseq(other, out)
     assert sorted(path.name for path in out.iterdir()) == ["dict.txt", "model.pt", "sentencepiece.bpe.model"]
     (out / "notes.txt").write_text("an evening of work")
     with pytest.raises(ConfigError, match="holds other files"):
-        write_for_fairseq(other, out)
+        to_fairseq(other, out)
     assert (out / "notes.txt").exists()
 
 
@@ -203,7 +203,7 @@ def test_a_nonzero_token_type_is_added_to_the_positions(tmp_path: Path) -> None:
     del about["checksum"]
     about["files"][path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
     (folder / "export.json").write_text(json.dumps(about))
-    write_for_fairseq(folder, tmp_path / "out")
+    to_fairseq(folder, tmp_path / "out")
     found = from_fairseq_itself(tmp_path / "out" / "model.pt", tmp_path / "out", ROWS)
     assert (seen(found, ROWS) - seen(from_transformers(folder, ROWS), ROWS)).abs().max() < 1e-4
 
@@ -258,7 +258,7 @@ def test_a_run_starts_from_converted_weights(train_natively: Callable[..., Any],
 
 def test_fairseq_fine_tunes_a_model_that_jprep_trained(tmp_path: Path, train_natively: Callable[..., Any]) -> None:
     folder = exported(tmp_path, "roberta", max_position_embeddings=34)
-    write_for_fairseq(folder, tmp_path / "out")
+    to_fairseq(folder, tmp_path / "out")
     trained = train_natively("roberta", f"--finetune-from-model={tmp_path}/out/model.pt")
     assert "loading pretrained model from" in trained.output.lower() and len(trained.losses) == 8
 
@@ -365,5 +365,5 @@ def test_models_that_fairseq_does_not_support_are_refused(tmp_path: Path) -> Non
         ("gpt2", {"layer_norm_epsilon": 1e-6}, "layer_norm_epsilon = 1e-05"),
     )):  # fmt: skip
         with pytest.raises(ConfigError, match=message):
-            write_for_fairseq(exported(tmp_path / str(number), kind, **config), tmp_path / "out")
+            to_fairseq(exported(tmp_path / str(number), kind, **config), tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -69,7 +69,8 @@ def test_logits_are_those_of_transformers(kind: str, activation: str, tmp_path: 
 def test_fill_mask_gives_the_result_of_fairseq_itself(tmp_path: Path) -> None:
     model, config = load_model(exported(tmp_path, "roberta"))
     from fairseq.models.roberta.hub_interface import RobertaHubInterface
-    from jprep_fairseq_xla.models.registered_classes import IdDictionary
+
+    from jprep_fairseq_xla.worker.loss import IdDictionary
 
     class AsIds:
         """A text is a list of ids."""

@@ -80,7 +80,7 @@ def test_each_host_of_a_slice_has_a_process_and_the_plan_has_its_command(run: Pa
 def test_a_slice_without_tpus_is_a_trial_and_the_plan_says_so(run: Path) -> None:
     found = plan(run, device="xla", devices=2, hosts=2, micro_batch=2)
     assert (found.processes, found.micro_batch, found.accumulate) == (2, 4, 2)
-    assert found.env["CPU_NUM_DEVICES"] == "4" and any("computes all of it" in note for note in found.notes)
+    assert found.env["CPU_NUM_DEVICES"] == "4" and any("computes the whole batch" in note for note in found.notes)
     assert not any("multihost" in note for note in plan(run, device="xla", devices=2).notes)
     for wrong in ({"device": "cpu", "hosts": 2}, {"device": "xla", "hosts": 0}):
         with pytest.raises(ConfigError, match="hosts"):
@@ -126,7 +126,7 @@ def test_options_without_an_effect_are_refused_by_name(run: Path, name: str, mes
 def test_options_with_an_effect_are_passed_on(run: Path) -> None:
     assert plan(run, options={"activation_dropout": 0.1}).settings["activation_dropout"] == 0.1
     check_user_options("gpt2", {"checkpoint_activations": True})
-    with pytest.raises(ConfigError, match="no effect when a bert"):
+    with pytest.raises(ConfigError, match="no effect when training a bert"):
         check_user_options("bert", {"checkpoint_activations": True})
 
 
