@@ -140,6 +140,7 @@ def test_when_its_terminal_is_closed_it_saves_and_leaves(place: Place) -> None:
     process, terminal = pty.fork()
     if not process:
         os.chdir(place.folder)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup` has it ignored
         os.execve(COMMAND, [COMMAND, *TRAIN], environment(**place.env, PAUSE="0.1", TERM="xterm"))
     run = place.folder / RUN
     os.set_blocking(terminal, False)

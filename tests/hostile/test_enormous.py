@@ -97,12 +97,24 @@ NESTS = {
 }
 
 
-@pytest.mark.parametrize("name", NESTS)
-def test_any_depth_of_markup(name: str, build: Build, put: Put) -> None:
+def nested(name: str) -> str:
+    return f"始まりの文である。{name}。{SENTENCE}\n\n{NESTS[name]}\n\n終わりの文である。{SENTENCE}"
+
+
+def assert_read(pages: list[str], build: Build, put: Put) -> None:
     """The whole way; a run that took quadratic time would not end within the command's patience."""
-    text = f"始まりの文である。{SENTENCE}\n\n{NESTS[name]}\n\n終わりの文である。{SENTENCE}"
-    done = build("--wikipedia", put("deep.xml", dump([article(1), text, article(3)])), measured=True)
+    done = build("--wikipedia", put("deep.xml", dump([article(1), *pages, article(3)])), measured=True)
     texts = done.texts()
     assert done.manifest.totals["documents"] == len(texts) >= 2
     assert done.run.peak < 300 * MIB
     assert done.run.cpu_s < 60
+
+
+def test_any_depth_of_markup(build: Build, put: Put) -> None:
+    assert_read([nested(name) for name in NESTS], build, put)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", NESTS)
+def test_any_depth_of_one_kind_of_markup(name: str, build: Build, put: Put) -> None:
+    assert_read([nested(name)], build, put)
