@@ -91,8 +91,11 @@ soak: $(VENV)/.test $(VENV)/.transformers $(VENV)/.clients $(READY)  ## The long
 bench: $(VENV)/.test $(filter-out $(VENV)/.fairseq%,$(READY)) $(VENV)/.peers  ## Figures, each beside a peer in the same run
 	$(WITH_BACKENDS) JPREP_PEER_PYTHON=$(VENV)/peers/bin/python $(BIN)/python -m tests.benchmarks
 
+docs: $(VENV)/.docs  ## Build the documentation site into site/
+	NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/mkdocs build --strict --quiet
+
 clean:           ## Remove the environment and what was built
-	rm -rf $(VENV) work build dist
+	rm -rf $(VENV) work build dist site
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -153,4 +156,10 @@ $(VENV)/.peers: $(VENV)/.torch $(VENV)/.deepspeed
 	for name in torch deepspeed; do $(BACKENDS)/$$name/bin/python $(INSTALL) accelerate || exit 1; done
 	$(PYTHON) -m venv $(VENV)/peers
 	$(VENV)/peers/bin/python -m pip install --quiet wikiextractor==3.1.0 konoha==5.7.2 ja_sentence_segmenter==0.3.0 neologdn==0.5.6
+	@touch $@
+
+# The site reads sources without importing them: its environment holds neither jprep nor a framework.
+$(VENV)/.docs: .ci/docs.txt
+	$(PYTHON) -m venv $(VENV)/docs
+	$(VENV)/docs/bin/python -m pip install --quiet --disable-pip-version-check -r .ci/docs.txt
 	@touch $@
