@@ -152,8 +152,10 @@ def _check_segmenter(corpus: Corpus, tokenizer: Tokenizer) -> None:
     if segmenter is None:
         what = "this corpus has no words, which a tokenizer with hard boundaries needs"
         raise ConfigError(what, where=str(corpus.folder), fix=fix)
-    if found := describe_mismatch({"segmenter": segmenter}, {"segmenter": tokenizer.card.segmenter}):
-        what = f"the tokenizer was trained on words of another segmenter ({found[0]})"
+    trained = tokenizer.card.segmenter
+    if found := describe_mismatch({"segmenter": segmenter}, {"segmenter": trained}):
+        reason = found[0] if trained else "it was trained on word counts"
+        what = f"the tokenizer was trained on words of another segmenter ({reason})"
         raise ConfigError(what, where=str(tokenizer.folder), fix=fix)
 
 
