@@ -183,7 +183,9 @@ def test_a_run_directory_may_have_any_path(tmp_path: Path) -> None:
     assert steps_saved(run) == ["step-00000010"]
 
 
-@pytest.mark.parametrize(("env", "code", "word"), [("REFUSE_AT", 2, "a restart does not"), ("NAN_AT", 4, "step-00000010")])
+@pytest.mark.parametrize(
+    ("env", "code", "word"), [("REFUSE_AT", 2, "a restart does not"), ("NAN_AT", 4, "step-00000010")]
+)
 def test_a_fatal_error_is_not_retried(env: str, code: int, word: str, tmp_path: Path) -> None:
     run, said = small_run(tmp_path), []
     assert supervise(run, plan_of(run, **{env: "15"}), say=said.append) == code
