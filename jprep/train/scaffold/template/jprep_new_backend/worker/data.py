@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from jprep.dataset.labelled import LabelledBatch
+from jprep.dataset.labelled.dataset import LabelledBatch
 from jprep.dataset.sampling.sampler import Batch
 from jprep_new_backend.worker.loss import NO_LABEL
 
