@@ -334,7 +334,7 @@ def test_a_dictionary_of_another_tokenizer_is_refused(train_natively: Callable[.
     plain = converted(lines)
     kept = (plain / "model.safetensors").read_bytes()
     for other, message in (
-        (lines[:-1], "409 symbols, and dict.txt has 408"),
+        (lines[:-1], "409 symbols, but dict.txt has 408"),
         ([*lines[:-1], "何 1"], "lacks 1 of its pieces"),
         ([*lines[:-1], lines[0]], "twice"),
         ([*lines[:-1], "<pad> 1"], "twice"),

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from jprep.dataset.labelled.dataset import LabelledBatch
 from jprep.dataset.sampling.sampler import Batch
 from jprep_new_backend.worker.loss import NO_LABEL
 
@@ -24,7 +25,7 @@ class ModelInputs(NamedTuple):
     labels: npt.NDArray[Any]
 
 
-def micro_batches(batch: Batch, size: int) -> Iterator[ModelInputs]:
+def micro_batches(batch: Batch | LabelledBatch, size: int) -> Iterator[ModelInputs]:
     """Yield the rows of a batch, `size` rows at a time. The label of a token is the token after it."""
     labels = np.full_like(batch.labels, NO_LABEL)
     labels[:, :-1] = batch.labels[:, 1:]
@@ -33,6 +34,6 @@ def micro_batches(batch: Batch, size: int) -> Iterator[ModelInputs]:
         yield ModelInputs(batch.input_ids[part], labels[part])
 
 
-def count_labels(batch: Batch) -> int:
+def count_labels(batch: Batch | LabelledBatch) -> int:
     """Return the number of labels of a batch: the loss is the mean over them."""
     return int((batch.labels[:, 1:] != NO_LABEL).sum())

@@ -41,7 +41,8 @@ class Trainer:
     def _validate(self, step: int) -> None:
         loss, labels = 0.0, 0
         for batch in self._session.validation():
-            loss += sum(self._state.loss(inputs) for inputs in micro_batches(batch, self._micro_batch))
+            parts = micro_batches(batch, self._micro_batch)
+            loss += sum((self._state.loss(inputs) for inputs in parts), 0.0)
             labels += count_labels(batch)
         self._session.validated(step, loss / max(labels, 1))
 
