@@ -89,6 +89,9 @@ class Corpus:
         Raises:
             JprepError: the build failed; the error names a fix. Call again to resume.
         """
+        if isinstance(recipe, str | Path):
+            fix = f"Corpus.build(jprep.load_recipe({str(recipe)!r}), …)"
+            raise ConfigError("expected a recipe, got a path", where=str(recipe), fix=fix)
         from jprep.corpus.build import build
         from jprep.engine.local import Local
         from jprep.engine.runner import SilentProgress
