@@ -1,6 +1,6 @@
 """fairseq's own programs, patched: `python -m jprep_fairseq_xla.native_cli train DATA-BIN --task masked_lm …`.
 
-They train on the output of `jprep dataset export --format fairseq`. fairseq's own console scripts do not start on Python 3.11.
+They train on the output of `jprep dataset export --format fairseq`. fairseq's console scripts do not start on 3.11.
 """
 
 from __future__ import annotations
