@@ -109,7 +109,7 @@ def _train(section: dict[str, Any]) -> dict[str, Any]:
     if train.data:
         cut["labelled"] = section.get("labelled", {}) | _labelled(train.labelled)
     if train.backend:
-        cut["backend"] = {name: _without(options, "rows") for name, options in train.backend.items()}
+        cut["backend"] = {name: _without(options, "rows", "micro_batch") for name, options in train.backend.items()}
     kept = _without(section, "steps", "epochs")
     return kept | cut | {"steps": min(train.steps or STEPS, STEPS)}
 
