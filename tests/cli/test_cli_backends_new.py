@@ -45,6 +45,7 @@ def installed(package: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     return environment(PYTHONPATH=os.pathsep.join(path), JPREP_BACKENDS=str(about.parent / "environments"))
 
 
+@pytest.mark.backends
 def test_the_new_package_passes_its_own_tests(package: Path, installed: dict[str, str]) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(package)]
     done = subprocess.run(command, env=installed, cwd=package, capture_output=True, text=True)
@@ -52,6 +53,7 @@ def test_the_new_package_passes_its_own_tests(package: Path, installed: dict[str
     assert "2 xfailed" in done.stdout, "only the golden curves are expected to fail"
 
 
+@pytest.mark.backends
 def test_the_new_backend_is_listed_trains_resumes_and_generates(
     installed: dict[str, str], tmp_path: Path, jprep: Run
 ) -> None:

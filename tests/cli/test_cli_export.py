@@ -13,6 +13,8 @@ from tests.conftest import Distribution, Run, digests
 from tests.fakes.oracle import offer
 from tests.fakes.trained_run import trained_run
 
+pytestmark = pytest.mark.backends
+
 
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:

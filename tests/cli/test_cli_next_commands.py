@@ -53,6 +53,7 @@ def kinds(lines: list[str]) -> list[str]:
     return [" ".join(re.findall(r"[a-z]+", line.removeprefix(COMMAND))[:2]) for line in lines]
 
 
+@pytest.mark.backends
 def test_from_a_recipe_to_the_plan_of_its_training(tmp_path: Path) -> None:
     samples.write_sample(tmp_path)
     ran = Shell(tmp_path).follow(f"{COMMAND} corpus build recipe.toml --work out --set tokenizer.vocab_size=1500")
