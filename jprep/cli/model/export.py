@@ -25,8 +25,8 @@ def export(run: Path, output: Path | None, which: str, dtype: str, as_json: bool
     `best` is the checkpoint with the lowest validation loss. The run may still be training.
 
     \b
-    jprep export work/jawiki/runs/jawiki
-    jprep export work/jawiki/runs/jawiki --which best -o jawiki-bert
+    jprep export work/jawiki/runs/torch
+    jprep export work/jawiki/runs/torch --which best -o jawiki-bert
     """
     from typing import cast
 
