@@ -95,7 +95,8 @@ def run_task(job: Any, task: Any) -> Any:
     except JprepError as error:
         return error
     except Exception as error:  # sent to the parent, which stops the run and shows it
-        return JprepError(f"{type(error).__name__}: {error}", where=f"task {task.id}\n{traceback.format_exc()}")
+        lines = traceback.format_exc().rstrip()
+        return JprepError(f"{type(error).__name__}: {error}\n{lines}", where=f"task {task.id}")
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def test_the_new_backend_is_listed_trains_resumes_and_generates(
     rmtree(run / "checkpoints" / "step-00000030")
     jprep(*train, **options)
     assert [event.step for event in read_events(run) if event.kind == "start"] == [0, 20]
-    jprep("export", run, **options)
+    assert f"--backend {NAME}" in jprep("export", run, **options).stdout
     said = jprep("infer", run / "export", "日本", "--backend", NAME, "--tokens", 4, **options)
     assert said.stdout.startswith("日本")
 

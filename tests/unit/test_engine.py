@@ -210,7 +210,7 @@ def test_a_worker_that_dies_once_is_replaced(tmp_path: Path) -> None:
 def test_a_bug_in_a_worker_comes_with_its_traceback(tmp_path: Path) -> None:
     with pytest.raises(JprepError, match="ZeroDivisionError: a bug") as caught:
         run(Squares([1, 2, 3], "bug", at=2), tmp_path, 2)
-    assert "task 0002" in caught.value.where and "Traceback" in caught.value.where
+    assert "task 0002" in caught.value.where and "Traceback" in caught.value.what
 
 
 def test_a_stage_that_a_worker_cannot_import_is_told(

@@ -39,5 +39,8 @@ def why(folder: Path, query: str, as_json: bool) -> None:
             echo(one_line(f"{item.id}  {item.title}  {rejected}  ({where})"))
     if not found:
         lists = shell_command("corpus", "export", folder, "--format", "jsonl")
-        fix = f"spell it exactly as in the output of:  {lists}"
+        fix = (
+            f"spell it exactly as in the corpus, with spaces instead of underscores; kept documents:  {lists}\n"
+            f"         rejected documents: the columns `id` and `title` of the Parquet files in {folder / 'rejects'}"
+        )
         raise ConfigError(f"no document has the id, page number or title {query!r}", where=str(folder), fix=fix)

@@ -25,8 +25,8 @@ def export(run: Path, output: Path | None, which: str, dtype: str, as_json: bool
     `best` is the checkpoint with the lowest validation loss. The run may still be training.
 
     \b
-    jprep export work/jawiki/runs/jawiki
-    jprep export work/jawiki/runs/jawiki --which best -o jawiki-bert
+    jprep export work/jawiki/runs/torch
+    jprep export work/jawiki/runs/torch --which best -o jawiki-bert
     """
     from typing import cast
 
@@ -42,13 +42,15 @@ def export(run: Path, output: Path | None, which: str, dtype: str, as_json: bool
         return
     echo(f"{exported.name}  {folder}")
     echo(f"{exported.task}, {exported.parameters:,} parameters in {exported.dtype}, step {exported.step:,}")
-    next_steps(example_infer_command(folder))
+    next_steps(example_infer_command(run, folder))
 
 
-def example_infer_command(folder: Path) -> str:
-    """Return an example command that runs an exported model on a text."""
+def example_infer_command(run: Path, folder: Path) -> str:
+    """Return an example command that runs the exported model of a run on a text."""
     from jprep.train.exporting.manifest import read_export
+    from jprep.train.run.directory import read_job
 
-    exported = read_export(folder)
+    exported, backend = read_export(folder), read_job(run).backend
     pair = ["--pair", "雨が降った。"] if exported.pair else []
-    return shell_command("infer", folder, _EXAMPLES.get(exported.task, "雨が降る。"), *pair)
+    other = [] if backend == "torch" else ["--backend", backend]  # torch is the default for a directory
+    return shell_command("infer", folder, _EXAMPLES.get(exported.task, "雨が降る。"), *pair, *other)

@@ -55,8 +55,8 @@ def infer(
     The model of a RUN is read from RUN/export, and exported to there first if necessary; a DIR is an exported model.
 
     \b
-    jprep infer work/jawiki/runs/jawiki "日本の首都は<mask>である。"
-    jprep infer work/jawiki/runs/jawiki "吾輩は" --tokens 40 --temperature 0.8 --top-p 0.95 --seed 2
+    jprep infer work/jawiki/runs/torch "日本の首都は<mask>である。"
+    jprep infer work/jawiki/runs/torch "吾輩は" --tokens 40 --temperature 0.8 --top-p 0.95 --seed 2
     """
     from jprep.errors import InputError
     from jprep.train.inference.pipeline import GenerationConfig, InferencePipeline

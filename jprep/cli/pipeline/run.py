@@ -100,4 +100,4 @@ def _show_end(plan: RunPlan) -> None:
     if plan.missing_section:
         echo(f"the recipe has no {plan.missing_section}, so the run ends here")
     if "export" in plan.steps:
-        next_steps(*(example_infer_command(run / "export") for run in plan.runs))
+        next_steps(*(example_infer_command(run, run / "export") for run in plan.runs))

@@ -111,7 +111,8 @@ class TemplateTable:
             data = path.read_bytes()
             file = msgspec.toml.decode(data, type=TemplateFile)
         except OSError as error:
-            raise ConfigError("cannot read a template table", where=str(path), fix=str(error)) from error
+            what = f"cannot read the template table: {error.strerror}"
+            raise ConfigError(what, where=str(path), fix="correct the path in the option `templates`") from error
         except (msgspec.DecodeError, ValueError) as error:
             raise ConfigError(f"invalid template table: {error}", where=str(path), fix=_SEE) from error
         self.hashes[path.name if path in BUILTIN_FILES else str(path)] = hashlib.sha256(data).hexdigest()
