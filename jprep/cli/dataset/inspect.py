@@ -67,13 +67,13 @@ def _found(
     from jprep.dataset.lineage import find_corpus, find_origin, find_tokenizer, locate_document, text_around
 
     split, token, document = asked
-    place = locate_document(folder, split, token=token, document=document)
-    found: dict[str, Any] = msgspec.to_builtins(place)
+    location = locate_document(folder, split, token=token, document=document)
+    found: dict[str, Any] = msgspec.to_builtins(location)
     if corpus := given[0] or find_corpus(folder, dataset):
-        found |= {"origin": msgspec.to_builtins(find_origin(dataset, place, corpus))}
+        found |= {"origin": msgspec.to_builtins(find_origin(dataset, location, corpus))}
     if tokenizer := given[1] or find_tokenizer(folder, dataset):
-        shown = place.tokens[0] if token is None else token
-        texts = text_around(folder, dataset, place, shown, tokenizer)
+        shown = location.tokens[0] if token is None else token
+        texts = text_around(folder, dataset, location, shown, tokenizer)
         found |= {"text": dict(zip(("before", "token", "after"), texts, strict=True))}
     return found
 

@@ -124,7 +124,7 @@ def _cut(job: ExportJob, rows: RowReader, block: Block, unit: SequenceUnit) -> S
 
 
 def split_long(sizes: Offsets, longest: int) -> Offsets:
-    """Sequences longer sequences into as few and as equal parts as possible, so that none is as short as a blank line.
+    """Divide longer sequences into as few and as equal parts as possible, so that none is as short as a blank line.
 
     Args:
         sizes: lengths of the sequences.
