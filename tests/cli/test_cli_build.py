@@ -74,7 +74,7 @@ def test_any_compression_gives_the_same_documents(
     assert rows(tmp_path / "out") == from_multistream
 
 
-def test_a_finished_corpus_stays_as_it_is(corpus: Path, sample: Path, jprep: Run) -> None:
+def test_a_finished_corpus_is_not_rewritten(corpus: Path, sample: Path, jprep: Run) -> None:
     before = {path: path.stat().st_mtime_ns for path in corpus.rglob("*") if path.is_file()}
     first = jprep(*RECIPE, "-o", corpus, "--quiet", cwd=sample)
     assert {path: path.stat().st_mtime_ns for path in corpus.rglob("*") if path.is_file()} == before

@@ -92,9 +92,7 @@ def test_pairs_are_judged(tmp_path: Path, env: dict[str, str], jprep: Run) -> No
     assert "of one" in jprep("infer", alone, "日本", "--pair", "東京", env=env, code=2).stderr
 
 
-def test_a_line_that_is_not_utf_8_leaves_the_others_their_answers(
-    tmp_path: Path, env: dict[str, str], jprep: Run
-) -> None:
+def test_a_line_that_is_not_utf_8_does_not_affect_other_lines(tmp_path: Path, env: dict[str, str], jprep: Run) -> None:
     run = run_of(tmp_path, "mlm", "roberta")
     lines = "東京<mask>\n".encode() + b"\xff<mask>\n<mask>"
     told = jprep("infer", run, "-", "--json", env=env, stdin=lines, code=4)
@@ -103,7 +101,7 @@ def test_a_line_that_is_not_utf_8_leaves_the_others_their_answers(
     assert second == {"text": "\\xff<mask>", "error": "it is not UTF-8"}
 
 
-def test_options_that_would_do_nothing_are_refused(tmp_path: Path, env: dict[str, str], jprep: Run) -> None:
+def test_options_without_effect_are_refused(tmp_path: Path, env: dict[str, str], jprep: Run) -> None:
     masked, continued = run_of(tmp_path / "mlm", "mlm", "roberta"), run_of(tmp_path / "clm", "clm", "gpt2")
     assert "--top-k is for" in jprep("infer", masked, "<mask>", "--top-k", 0, env=env, code=2).stderr
     assert "--top is for" in jprep("infer", continued, "東京", "--top", 5, env=env, code=2).stderr
@@ -115,7 +113,7 @@ def test_options_that_would_do_nothing_are_refused(tmp_path: Path, env: dict[str
 
 
 @pytest.mark.parametrize("moment", ["output.opened", "output.renamed@2"])
-def test_a_killed_export_leaves_the_older_one(moment: str, tmp_path: Path, env: dict[str, str], jprep: Run) -> None:
+def test_a_killed_export_keeps_the_previous_one(moment: str, tmp_path: Path, env: dict[str, str], jprep: Run) -> None:
     run = run_of(tmp_path, "mlm", "roberta")
     jprep("export", run, "--which", 5, env=env)
     before = digests(run / "export")

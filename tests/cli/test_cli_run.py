@@ -53,45 +53,45 @@ def made(folder: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory, jprep: Run) -> dict[str, str]:
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory, jprep: Run) -> dict[str, str]:
     """What a run at scale tiny makes."""
-    folder = tmp_path_factory.mktemp("undisturbed")
+    folder = tmp_path_factory.mktemp("uninterrupted")
     place = Place(samples.write_sample(folder / "sample").parent, offer(Distribution(folder / "distributions")), jprep)
     place.run("--scale", "tiny", "--until", "dataset")
     return made(place.folder / TINY)
 
 
-def test_a_small_form_of_a_recipe_goes_all_the_way(place: Place, undisturbed: dict[str, str]) -> None:
+def test_scale_tiny_runs_every_step(place: Place, uninterrupted: dict[str, str]) -> None:
     told = place.tiny().stdout
     for line in ("train.batch: was 48, is 8", "corpus.sources.0.shards: was 0, is 1", "[4/4] train:"):
         assert line in told
     job = read_job(place.folder / TINY / "runs" / "numpy")
     assert (job.steps, job.train.batch, job.train.packing) == (20, 8, "complete")
     assert read_manifest(place.folder / TINY / "corpus").sources[0]["shards"] == 1
-    assert made(place.folder / TINY) == undisturbed
+    assert made(place.folder / TINY) == uninterrupted
     stamps = {path: path.stat().st_mtime_ns for path in (place.folder / TINY).rglob("*.parquet")}
     place.tiny()
     assert {path: path.stat().st_mtime_ns for path in (place.folder / TINY).rglob("*.parquet")} == stamps
 
 
-def test_what_is_set_holds_at_any_scale(place: Place) -> None:
+def test_set_overrides_scale_tiny(place: Place) -> None:
     told = place.tiny("--set", "train.steps=7", "--set", "corpus.sources.1.shards=0", "--dry-run").stdout
     assert "7 steps of 8 rows" in told
     assert "sources.0.shards" in told and "sources.1.shards" not in told
 
 
 @pytest.mark.parametrize("failpoint", ["corpus.sealing", "tokenizer.learnt", "run.hashed"])
-def test_killed_it_goes_on_and_makes_the_same(failpoint: str, place: Place, undisturbed: dict[str, str]) -> None:
+def test_a_killed_run_resumes_with_the_same_result(failpoint: str, place: Place, uninterrupted: dict[str, str]) -> None:
     command = [COMMAND, "run", "recipe.toml", "--scale", "tiny", "--backend", "numpy", "--until", "train"]
     env = environment(**place.env, JPREP_FAILPOINT=failpoint)
     options = ["--workers", "1", "--set", "train.max_restarts=0"]
     ended = subprocess.run([*command, *options], cwd=place.folder, env=env, capture_output=True, start_new_session=True)
     assert ended.returncode in (-signal.SIGKILL, 1)
     place.tiny("--set", "train.max_restarts=0")
-    assert made(place.folder / TINY) == undisturbed
+    assert made(place.folder / TINY) == uninterrupted
 
 
-def test_it_ends_where_the_recipe_ends_and_says_so(place: Place) -> None:
+def test_a_run_ends_at_the_last_section_of_the_recipe_with_a_note(place: Place) -> None:
     place.edit(place.folder.joinpath("recipe.toml").read_text().partition("[dataset]")[2], "\nvalidation = 0.2\n")
     told = place.run().stdout
     assert "[3/3] dataset" in told and "the recipe has no [train], so the run ends here" in told
@@ -123,7 +123,7 @@ def test_other_work_in_the_same_place_is_refused(place: Place) -> None:
     assert digests(place.folder / "work") == before
 
 
-def test_a_corpus_of_elsewhere_is_taken(place: Place, corpus: Path) -> None:
+def test_a_corpus_from_another_directory_is_used(place: Place, corpus: Path) -> None:
     recipe = place.folder / "own.toml"
     recipe.write_text('name = "own"\n[tokenizer]\nvocab_size = 2000\n')
     refused = place.jprep("run", recipe, cwd=place.folder, code=2).stderr
@@ -134,7 +134,7 @@ def test_a_corpus_of_elsewhere_is_taken(place: Place, corpus: Path) -> None:
     assert digests(corpus) == before
 
 
-def test_what_a_source_names_is_fetched_once_and_announced(place: Place) -> None:
+def test_downloads_of_a_source_are_announced_and_fetched_once(place: Place) -> None:
     away = place.folder.parent / samples.CRAWL
     place.folder.joinpath(samples.CRAWL).rename(away)
     place.edit('paths = ["cc100.txt"]', f'paths = ["downloads/cc100.txt"]\nfiles = [{{ url = "{away.as_uri()}" }}]')
@@ -197,7 +197,7 @@ def test_labelled_rows_are_trained_in_their_folds_from_any_folder(place: Place) 
     assert read_job(place.folder / "work/one/runs/numpy").train.fold == 1
 
 
-def test_scale_tiny_without_inputs_and_network_goes_all_the_way_on_the_sample(place: Place) -> None:
+def test_scale_tiny_without_inputs_and_network_uses_the_sample(place: Place) -> None:
     unreachable = "corpus.sources.0.files.0.url=http://127.0.0.1:9/jawiki-pages.xml.bz2"
     sums = "corpus.sources.0.files.0.checksums=http://127.0.0.1:9/sums"
     words = ("run", ROOT / "data_recipes/jawiki.toml", "--scale", "tiny", "--set", unreachable, "--set", sums)

@@ -43,7 +43,7 @@ class TestPipes:
         told = jprep("text", command, stdin="初めの行\n".encode() + b"ab\xff\n", code=4).stderr
         assert "this is not UTF-8" in told and "byte 15" in told and "Traceback" not in told
 
-    def test_a_reader_that_leaves_is_no_fault(self, command: str) -> None:
+    def test_a_closed_pipe_is_not_an_error(self, command: str) -> None:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         process = subprocess.Popen([COMMAND, "text", command], env=environment(), **pipes)
         process.stdout.close()

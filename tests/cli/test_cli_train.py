@@ -42,7 +42,7 @@ def place(tmp_path: Path, distribution: Distribution, jprep: Run) -> Place:
     return Place(tmp_path, offer(distribution), jprep)
 
 
-def test_a_recipe_is_trained_and_what_comes_next_is_said(place: Place) -> None:
+def test_a_recipe_is_trained_and_the_next_command_is_printed(place: Place) -> None:
     done = place.train()
     run = place.folder / RUN
     assert weights(run, 30) and (run / "init.safetensors").exists()
@@ -52,7 +52,7 @@ def test_a_recipe_is_trained_and_what_comes_next_is_said(place: Place) -> None:
     assert json.loads(again.stdout).items() >= {"code": 0, "step": 30, "saved": 30, "backend": "numpy"}.items()
 
 
-def test_a_terminal_sees_how_far_it_is(place: Place) -> None:
+def test_a_terminal_shows_the_progress(place: Place) -> None:
     reader, terminal = os.openpty()
     command = [COMMAND, *TRAIN]
     env = environment(**place.env, PAUSE="0.05", TERM="xterm", COLUMNS="140")
@@ -67,7 +67,7 @@ def test_a_terminal_sees_how_far_it_is(place: Place) -> None:
     assert all(part in shown for part in (b"30/30", b"loss 0.", b"tokens/s", b"left", b"validation loss 0."))
 
 
-def test_a_log_is_told_of_starts_validations_and_checkpoints(place: Place) -> None:
+def test_a_log_shows_starts_validations_and_checkpoints(place: Place) -> None:
     def told(*more: object) -> list[str]:
         said = place.train("--set", "train.validation.every_steps=15", *more).stderr
         return [line.partition(": ")[2] for line in said.splitlines()]
@@ -84,14 +84,14 @@ def test_a_log_is_told_of_starts_validations_and_checkpoints(place: Place) -> No
     assert told("--resume", 20)[0] == "training from step 20 of 30"
 
 
-def test_the_only_backend_that_a_recipe_has_options_for_is_taken(place: Place) -> None:
+def test_the_only_backend_with_options_in_the_recipe_is_used(place: Place) -> None:
     with place.folder.joinpath("small.toml").open("a") as file:
         file.write("[train.backend.numpy]\nrows = 4\n")
     found = place.jprep("train", "small.toml", "--dry-run", "--json", cwd=place.folder, env=place.env)
     assert json.loads(found.stdout)["plan"].items() >= {"rows": 4, "accumulate": 2}.items()
 
 
-def test_a_dry_run_estimates_the_time_and_warns_of_what_is_absurd(place: Place) -> None:
+def test_a_dry_run_estimates_the_duration_and_warns_of_an_absurd_one(place: Place) -> None:
     shown = place.train("--dry-run").stdout
     assert re.search(r"\n  time +about \d+ \w+ on \d+ cores", shown) and "warning" not in shown
     absurd = place.train("--dry-run", "--set", "train.steps=900000000").stdout
@@ -103,7 +103,7 @@ def test_a_dry_run_estimates_the_time_and_warns_of_what_is_absurd(place: Place) 
     assert told["fits"] is True and "it fits" in told["verdict"]
 
 
-def test_a_dry_run_says_what_would_be_done_and_writes_nothing(place: Place) -> None:
+def test_a_dry_run_prints_the_plan_and_writes_nothing(place: Place) -> None:
     shown = place.train("--dry-run").stdout  # Python may compile the plugin's modules
     before = digests(place.folder)
     assert "does not fit" in place.train("--dry-run", env={"NUMPY_MEMORY": str(1 << 60)}, code=3).stdout
@@ -121,7 +121,7 @@ def _splits(folder: Path) -> list[dict[str, Any]]:
     return json.loads(folder.joinpath("work/small/dataset/dataset.json").read_bytes())["splits"]
 
 
-def test_stopped_it_says_the_command_that_goes_on_and_ends_where_the_undisturbed_run_does(place: Place) -> None:
+def test_a_stopped_run_prints_the_command_that_resumes_it_with_the_same_result(place: Place) -> None:
     command = [COMMAND, *TRAIN, "--resume", "never"]
     env = environment(**place.env, PAUSE="0.1")
     process = subprocess.Popen(command, cwd=place.folder, env=env, stderr=subprocess.PIPE, text=True)
@@ -136,7 +136,7 @@ def test_stopped_it_says_the_command_that_goes_on_and_ends_where_the_undisturbed
     assert weights(place.folder / RUN, 30) == weights(place.folder / "straight", 30)
 
 
-def test_when_its_terminal_is_closed_it_saves_and_leaves(place: Place) -> None:
+def test_a_closed_terminal_makes_the_run_save_and_exit(place: Place) -> None:
     process, terminal = pty.fork()
     if not process:
         os.chdir(place.folder)
@@ -157,14 +157,14 @@ def test_when_its_terminal_is_closed_it_saves_and_leaves(place: Place) -> None:
     assert (saved.kind, left.kind) == ("checkpoint", "signal") and 0 < saved.step == left.step < 30
 
 
-def test_what_it_says_may_be_lost(place: Place) -> None:
+def test_a_full_standard_error_does_not_change_the_exit_code(place: Place) -> None:
     with Path("/dev/full").open("w") as full:
         command, env = [COMMAND, *TRAIN], environment(**place.env, REFUSE_AT="12")
         assert subprocess.run(command, cwd=place.folder, env=env, stderr=full).returncode == 2
         assert subprocess.run([*command, "--resume", "7"], cwd=place.folder, env=env, stderr=full).returncode == 2
 
 
-def test_a_run_begins_again_where_it_is_told_to(place: Place) -> None:
+def test_resume_takes_a_step(place: Place) -> None:
     place.train()
     place.train("--resume", 20)
     starts = [json.loads(line) for line in (place.folder / RUN / "events.jsonl").read_text().splitlines()]
@@ -185,7 +185,7 @@ def test_a_failing_worker_s_code_comes_through(place: Place) -> None:
     ("missing", "says"),
     [("tokenizer", "jprep tokenizer train small.toml"), ("dataset", "jprep dataset pack small.toml")],
 )
-def test_what_is_missing_is_named_with_the_command_that_makes_it(missing: str, says: str, place: Place) -> None:
+def test_a_missing_input_is_reported_with_the_command_that_makes_it(missing: str, says: str, place: Place) -> None:
     (place.folder / "work" / "small" / missing).rename(place.folder / "elsewhere")
     assert says in place.train(code=2).stderr
     place.train(f"--{missing}", "elsewhere", "--dry-run")
@@ -220,7 +220,7 @@ def test_backends_are_listed_with_what_they_find(place: Place) -> None:
     assert [finding["level"] for finding in found["numpy"]["findings"]] == ["ok", "note"]
 
 
-def test_a_backend_without_an_environment_says_how_to_install_it(place: Place) -> None:
+def test_a_backend_without_an_environment_is_reported_with_the_install_command(place: Place) -> None:
     heavy = next(Path(part) for part in place.env["PYTHONPATH"].split(os.pathsep)) / "numpy_heavy" / "worker.py"
     heavy.write_text("import no_such_framework")
     assert "jprep backends install numpy" in place.train(code=3).stderr
@@ -229,7 +229,7 @@ def test_a_backend_without_an_environment_says_how_to_install_it(place: Place) -
     assert "not installed" in listed and "no_such_framework" in listed
 
 
-def test_an_environment_that_pip_cannot_fill_says_what_pip_says_and_is_not_believed(place: Place) -> None:
+def test_a_failed_installation_shows_the_output_of_pip_and_is_not_used(place: Place) -> None:
     arguments = ("backends", "install", "numpy", "--", "--no-index")
     failed = place.jprep(*arguments, env=place.env, code=3).stderr
     assert "pip could not install it" in failed and "run the same command again" in failed

@@ -53,7 +53,7 @@ class Stopping:
 
 
 class Inputs(NamedTuple):
-    """What the work is made of: a folder of inputs, and an undisturbed corpus and tokenizer."""
+    """What the work is made of: a folder of inputs, and an uninterrupted corpus and tokenizer."""
 
     sources: Path
     corpus: Path
@@ -140,7 +140,7 @@ def interrupt(work: Work, inputs: Inputs, folder: Path, after: int) -> None:
 
 
 def make_inputs(folder: Path) -> Inputs:
-    """Make everything undisturbed."""
+    """Make everything uninterrupted."""
     inputs = Inputs(write_sources(folder / "sources"), *(folder / name for name in ("corpus", "tokenizer", "dataset")))
     finish(build_linked, inputs, inputs.corpus)
     finish(train_on_corpus, inputs, inputs.tokenizer)

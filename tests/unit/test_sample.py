@@ -108,7 +108,7 @@ def test_titles_and_ids_are_unique_and_sorted() -> None:
         "〜", "ｶ", "Ａ", "[０-９]", "ーーー", "……", "！！",
     ],
 )  # fmt: skip
-def test_what_wikitext_it_holds(feature: str) -> None:
+def test_the_sample_has_each_wikitext_feature(feature: str) -> None:
     assert re.search(feature, "\n".join(page.text for page in samples.pages()))
 
 
@@ -128,7 +128,7 @@ TEMPLATES = [
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
-def test_what_templates_it_calls(template: str) -> None:
+def test_the_sample_calls_each_template(template: str) -> None:
     call = rf"\{{\{{(Infobox )?{template}[|\n]"
     assert any(re.search(call, page.text) for page in samples.pages())
 

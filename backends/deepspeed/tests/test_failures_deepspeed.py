@@ -53,9 +53,9 @@ def test_a_run_resumes_from_its_checkpoint_after_a_rank_dies(bench: SuiteRunner)
     assert trained.code == 0, trained.messages
     assert len(starts(trained)) == 2 and starts(trained)[1] % 10 == 0
     assert "SIGKILL" in trained.messages
-    calm = bench.trained(CASE, **SECTION)
-    assert trained.losses() == calm.losses()
-    assert bench.exported(trained).read_bytes() == bench.exported(calm).read_bytes()
+    uninterrupted = bench.trained(CASE, **SECTION)
+    assert trained.losses() == uninterrupted.losses()
+    assert bench.exported(trained).read_bytes() == bench.exported(uninterrupted).read_bytes()
 
 
 @pytest.mark.soak

@@ -163,7 +163,7 @@ def test_rewinding(tmp_path: Path) -> None:
     assert steps(store) == []
 
 
-def test_set_aside_checkpoints_are_deleted_once_the_run_has_passed_them(tmp_path: Path) -> None:
+def test_set_aside_checkpoints_are_deleted_after_a_later_one(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path, JOB, keep_last=1, keep_best=1)
 
     def aside() -> list[int]:

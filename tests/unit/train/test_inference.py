@@ -187,7 +187,7 @@ def test_a_sampled_token_is_among_those_it_is_sampled_from(
     assert next_token(logits, Generate([1], never=[2]), place) == order[0]
 
 
-def test_tokens_are_sampled_as_often_as_they_should() -> None:
+def test_sampled_frequencies_match_the_probabilities() -> None:
     shares = np.array([0.5, 0.2, 0.2, 0.1])
     request = Generate([1], temperature=1.0)
     counts = np.bincount([next_token(np.log(shares), request, place) for place in range(4000)], minlength=4)

@@ -77,7 +77,7 @@ def test_without_keep_best_nothing_more_is_saved(tmp_path: Path) -> None:
     stops=st.lists(st.integers(1, 59), max_size=3),
     best=st.integers(1, 3),
 )
-def test_the_best_of_all_validations_are_kept_however_often_it_is_killed(
+def test_the_best_checkpoints_are_kept_across_kills(
     losses: list[float], stops: list[int], best: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     told = dict(zip((*range(8, 60, 8), 60), losses, strict=True))

@@ -122,7 +122,7 @@ def test_memory_grows_with_rows_and_shrinks_with_half_precision():
     ("preset", "attention", "numbers"),
     [("bert-small", False, 20), ("bert-small", True, 46), ("gpt2-tiny", False, 56), ("llama-tiny", False, 32)],
 )
-def test_a_layer_keeps_what_the_page_says(preset, attention, numbers):
+def test_activations_match_the_documentation(preset, attention, numbers):
     wide = {"gpt2": "n_embd", "bert": "hidden_size", "llama": "hidden_size"}[PRESETS[preset]["model_type"]]
     config = model_config(ModelConfig(preset=preset, config={wide: 512}), "classify", ABOUT)
     if preset == "bert-small":
