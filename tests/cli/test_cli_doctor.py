@@ -1,4 +1,4 @@
-"""`jprep doctor`: what it finds, what it says of it, and that nothing stops it."""
+"""`jprep doctor`: its findings and fixes, and that no check can stop it."""
 
 from __future__ import annotations
 
@@ -75,28 +75,28 @@ def test_missing_software_is_reported_with_the_command_that_installs_it(
 ) -> None:
     env = {"PATH": str(tmp_path), "PYTHONPATH": str(tmp_path)}
     tmp_path.joinpath("unidic_lite.py").write_text("raise ImportError('not there')")
-    told = jprep("doctor", env=env).stdout
-    jumanpp = next(line for line in told.splitlines() if "jumanpp:" in line)
+    output = jprep("doctor", env=env).stdout
+    jumanpp = next(line for line in output.splitlines() if "jumanpp:" in line)
     assert jumanpp.startswith("- ") and "ku-nlp/jumanpp/releases" in jumanpp
-    assert any("pip install 'jprep[unidic]'" in line for line in told.splitlines() if "unidic:" in line)
+    assert any("pip install 'jprep[unidic]'" in line for line in output.splitlines() if "unidic:" in line)
 
 
 def test_a_broken_plugin_is_an_error_and_the_other_checks_run(distribution: Distribution, jprep: Run) -> None:
     distribution.add("torn", "import nowhere_to_be_found")
     distribution.add("broken", BROKEN)
-    told = jprep("doctor", env=distribution.env, code=3).stdout
-    assert "! torn cannot be loaded: ModuleNotFoundError" in told and "pip install --upgrade torn" in told
-    assert "! broken: RuntimeError: it came to pieces" in told
-    assert "jumandic" in told
+    output = jprep("doctor", env=distribution.env, code=3).stdout
+    assert "! torn cannot be loaded: ModuleNotFoundError" in output and "pip install --upgrade torn" in output
+    assert "! broken: RuntimeError: it came to pieces" in output
+    assert "jumandic" in output
 
 
 def test_a_backend_without_its_environment(distribution: Distribution, jprep: Run) -> None:
     pytest.importorskip("jprep_torch")
     env, fix = {"JPREP_BACKENDS": str(distribution.folder)}, "jprep backends install torch"
-    told = jprep("doctor", env=env).stdout
-    assert any(line.startswith("- torch:") and fix in line for line in told.splitlines())
-    told = jprep("doctor", "--backend", "torch", env=env, code=3).stdout
-    assert any(line.startswith("! torch:") and fix in line for line in told.splitlines())
+    output = jprep("doctor", env=env).stdout
+    assert any(line.startswith("- torch:") and fix in line for line in output.splitlines())
+    output = jprep("doctor", "--backend", "torch", env=env, code=3).stdout
+    assert any(line.startswith("! torch:") and fix in line for line in output.splitlines())
 
 
 def test_one_backend_is_checked_with_the_given_options(distribution: Distribution, jprep: Run) -> None:
@@ -106,8 +106,8 @@ def test_one_backend_is_checked_with_the_given_options(distribution: Distributio
         result = jprep("doctor", "--backend", *arguments, env=distribution.env, code=code)
         return result.stdout + result.stderr
 
-    told = look("choosy")
-    assert "  choosy: it computes on cpu" in told and "cores" in told and "jumandic" not in told
+    output = look("choosy")
+    assert "  choosy: it computes on cpu" in output and "cores" in output and "jumandic" not in output
     assert "! choosy: there is no moon  →  wait" in look("choosy", "--set", "device=moon", code=3)
     assert "did you mean 'device'" in look("choosy", "--set", "devise=cpu", code=2)
     assert "did you mean 'choosy'" in look("chosy", code=2)

@@ -26,8 +26,8 @@ def run_of(folder: Path, task: str, kind: str, **section: Any) -> Path:
 
 def test_a_run_is_exported(tmp_path: Path, env: dict[str, str], jprep: Run) -> None:
     run = run_of(tmp_path, "mlm", "roberta")
-    told = jprep("export", run, "--json", env=env)
-    about = json.loads(told.stdout)
+    printed = jprep("export", run, "--json", env=env)
+    about = json.loads(printed.stdout)
     assert (about["folder"], about["step"], about["dtype"]) == (str(run / "export"), 10, "fp32")
     assert (
         "step 5" in jprep("export", run, "-o", tmp_path / "out", "--which", "best", "--dtype", "bf16", env=env).stdout
@@ -66,8 +66,8 @@ def test_an_exported_directory_needs_no_run(tmp_path: Path, env: dict[str, str],
     folder = tmp_path / "model"
     jprep("export", run, "-o", folder, env=env)
     shutil.rmtree(tmp_path / "there")
-    told = jprep("infer", folder, "東京都は", "--tokens", 2, "--backend", "oracle", "--json", env=env)
-    reply = json.loads(told.stdout)
+    printed = jprep("infer", folder, "東京都は", "--tokens", 2, "--backend", "oracle", "--json", env=env)
+    reply = json.loads(printed.stdout)
     assert reply["text"] == "東京都は" and reply["continuation"].startswith("は")
     plain = jprep("infer", folder, "東京都は", "--tokens", 2, "--backend", "oracle", env=env)
     assert plain.stdout == reply["text"] + reply["continuation"] + "\n"
@@ -84,8 +84,8 @@ def test_an_exported_directory_needs_no_run(tmp_path: Path, env: dict[str, str],
 
 def test_pairs_are_judged(tmp_path: Path, env: dict[str, str], jprep: Run) -> None:
     run = run_of(tmp_path, "classify", "bert", labelled={"length": 32, "pair": "other"})
-    told = jprep("infer", run, "日本", "--pair", "東京", env=env)
-    assert told.stdout == "b  日本\n  b 0.500  a 0.250  c 0.250\n"
+    printed = jprep("infer", run, "日本", "--pair", "東京", env=env)
+    assert printed.stdout == "b  日本\n  b 0.500  a 0.250  c 0.250\n"
     assert "--pair" in jprep("infer", run, "日本", env=env, code=2).stderr
     alone = run_of(tmp_path / "alone", "regress", "roberta")
     assert jprep("infer", alone, env=env, stdin="日本\n".encode()).stdout == "0.2500  日本\n"
@@ -95,8 +95,8 @@ def test_pairs_are_judged(tmp_path: Path, env: dict[str, str], jprep: Run) -> No
 def test_a_line_that_is_not_utf_8_does_not_affect_other_lines(tmp_path: Path, env: dict[str, str], jprep: Run) -> None:
     run = run_of(tmp_path, "mlm", "roberta")
     lines = "東京<mask>\n".encode() + b"\xff<mask>\n<mask>"
-    told = jprep("infer", run, "-", "--json", env=env, stdin=lines, code=4)
-    first, second, third = map(json.loads, told.stdout.splitlines())
+    printed = jprep("infer", run, "-", "--json", env=env, stdin=lines, code=4)
+    first, second, third = map(json.loads, printed.stdout.splitlines())
     assert first["masks"] and third["masks"]
     assert second == {"text": "\\xff<mask>", "error": "it is not UTF-8"}
 

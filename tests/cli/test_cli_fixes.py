@@ -1,4 +1,4 @@
-"""Fixes are given in the form in which the user gave the inputs, and work as printed."""
+"""Fixes name the options or keys that the user gave, and work as printed."""
 
 from __future__ import annotations
 

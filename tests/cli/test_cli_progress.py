@@ -1,4 +1,4 @@
-"""What is said while work goes on: lines at intervals off a terminal, nothing under --quiet, more under --verbose."""
+"""Progress messages: lines at intervals without a terminal, none under --quiet, more under --verbose."""
 
 from __future__ import annotations
 

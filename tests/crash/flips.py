@@ -1,4 +1,4 @@
-"""Flips single bits in work under way and in finished artefacts, and says what a resumed run or a use makes of it."""
+"""Flip single bits in unfinished work and in finished artefacts, and classify the result of a resumed run or a use."""
 
 from __future__ import annotations
 

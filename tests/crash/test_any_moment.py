@@ -1,4 +1,4 @@
-"""Killed at any moment, by anyone: run again, it gives the same bytes, and nothing is left behind."""
+"""Commands killed at random moments: rerunning gives the same bytes, and nothing else is left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inputs that change while a build runs, or while it is interrupted: never a corpus of old and new text."""
+"""Inputs that change during a build or an interruption: no corpus mixes old and new text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Killed, broken or out of disk at any named place: run again, it gives the same bytes."""
+"""Killed, failing or out of disk at a failpoint: rerunning gives the same bytes."""
 
 from __future__ import annotations
 

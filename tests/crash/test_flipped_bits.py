@@ -1,4 +1,4 @@
-"""One flipped bit anywhere: work under way comes out the same, a finished artefact is refused. Never wrong output."""
+"""A flipped bit in unfinished work does not change the output; in a finished artefact it is refused."""
 
 from __future__ import annotations
 

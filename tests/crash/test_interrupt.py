@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: what is under way is committed, and the command that goes on is printed."""
+"""Ctrl-C and SIGTERM: running tasks are committed, and the command that resumes is printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a second pair of eyes found: each of these once lost data or told an untruth."""
+"""Regression tests of bugs found in reviews: lost data and untrue messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A training that is killed at any named place goes on, and its bytes are the same."""
+"""A tokenizer training that is killed at a failpoint resumes with the same bytes."""
 
 from __future__ import annotations
 

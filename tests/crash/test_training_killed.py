@@ -1,4 +1,4 @@
-"""`jprep train` with the backend torch comes to the same bytes whatever happens to its processes."""
+"""`jprep train` with the backend torch gives the same bytes whatever happens to its processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inputs that are cut off, corrupt, or made to exhaust the reader: told with place and fix, nothing half done."""
+"""Truncated, corrupt or exhausting inputs: errors with location and fix, and no partial output."""
 
 from __future__ import annotations
 

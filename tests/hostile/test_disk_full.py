@@ -1,4 +1,4 @@
-"""A disk that is full: an error that says so, nothing half written, and after making room the same bytes."""
+"""A full disk: an error that says so, no partial output, and the same bytes after space is freed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Output options of all commands, given what is not theirs: nothing is altered; the message names what was found."""
+"""Output options with paths of other commands or of the user: nothing changes, and the message names what was found."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def undisturbed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The numpy backend stands for all, and the working directory is brought back."""
+def fake_backend(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Use the numpy backend for all names, and restore the working directory afterwards."""
     monkeypatch.setattr(launch, "load_backend", lambda name: Numpy())
-    monkeypatch.setattr(launch, "worker_python", lambda half, options=None: Path("python"))
+    monkeypatch.setattr(launch, "worker_python", lambda backend, options=None: Path("python"))
     monkeypatch.chdir(tmp_path)
 
 

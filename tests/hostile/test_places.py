@@ -1,4 +1,4 @@
-"""Inputs that cannot be read and outputs that cannot be written: told before or without any harm."""
+"""Unreadable inputs and unwritable outputs are reported without any change."""
 
 from __future__ import annotations
 

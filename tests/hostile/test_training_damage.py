@@ -1,5 +1,4 @@
-"""A training whose disk is full, whose checkpoints or data are damaged, whose loss is no number: it is told, nothing
-that was done is lost, and afterwards the same bytes come out."""
+"""Training with a full disk, damaged checkpoints or data, or a non-finite loss: reported, resumed, same bytes."""
 
 from __future__ import annotations
 

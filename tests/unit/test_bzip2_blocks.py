@@ -1,4 +1,4 @@
-"""bzip2 files cut at their blocks: nothing is lost, nothing damaged passes."""
+"""bzip2 files read block by block: no data is lost, and no damage is missed."""
 
 from __future__ import annotations
 

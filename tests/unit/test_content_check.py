@@ -1,4 +1,4 @@
-"""What is read of an input is compared with what it held when it was hashed."""
+"""Data read from an input is compared with the hashes taken before."""
 
 from __future__ import annotations
 

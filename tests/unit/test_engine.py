@@ -1,4 +1,4 @@
-"""The engine on a small stage of its own: order, receipts, refusals, and what becomes of faults."""
+"""The engine with a small stage: order, receipts, refusals and failures."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class Squares(Stage):
         )
 
     def _fail(self, root: Path) -> None:
-        if self._fault == "told":
-            raise InputError("it is damaged", where="byte 7", fix="mend it")
+        if self._fault == "error":
+            raise InputError("it is damaged", where="byte 7", fix="repair it")
         if self._fault == "die":
             os.kill(os.getpid(), signal.SIGKILL)
         if self._fault == "exit":
@@ -80,7 +80,7 @@ def workers_find_this_module(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Watch:
-    """Notes what it is told."""
+    """Records its calls."""
 
     def __init__(self) -> None:
         self.begun: list[tuple[str, int]] = []
@@ -186,8 +186,8 @@ def test_work_of_jprep_0_1_is_resumed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_error_of_a_task_ends_the_run_and_keeps_finished_tasks(workers: int, tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
-        run(Squares(list(range(40)), "told", at=3), tmp_path, workers)
-    assert (caught.value.what, caught.value.where, caught.value.fix) == ("it is damaged", "byte 7", "mend it")
+        run(Squares(list(range(40)), "error", at=3), tmp_path, workers)
+    assert (caught.value.what, caught.value.where, caught.value.fix) == ("it is damaged", "byte 7", "repair it")
     assert committed(tmp_path)[:3] == ["0000", "0001", "0002"]
     assert "0003" not in committed(tmp_path) and len(committed(tmp_path)) < 40
     assert len(run(Squares(list(range(40))), tmp_path, workers)) == 40

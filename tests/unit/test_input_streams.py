@@ -1,4 +1,4 @@
-"""Opening inputs: every compression by its magic, damage and bombs told apart from ends, paths and names."""
+"""Opening inputs: detection of compression, damage, decompression bombs, paths and names."""
 
 from __future__ import annotations
 

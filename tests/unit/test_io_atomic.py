@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and one run at a time."""
+"""Files are complete or do not exist, and only one process holds a lock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs between two outputs is said in a user's words: inputs, options, steps and libraries by name."""
+"""Differences of two outputs are described by the names of inputs, options, steps and libraries."""
 
 from __future__ import annotations
 

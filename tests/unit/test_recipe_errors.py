@@ -1,4 +1,4 @@
-"""Recipes that are wrong: the key, the place and the nearest thing are named."""
+"""Invalid recipes: the error names the key, its location and the nearest valid name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded sample has the form that a Wikimedia dump has on disk, and exercises what it promises to."""
+"""The embedded sample has the format of a Wikimedia dump and covers the documented features."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def test_index_names_the_stream_of_every_page(folder: Path) -> None:
 
 def test_the_same_bytes_every_time(folder: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "jprep.samples", str(tmp_path)]
-    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    assert told == f"{tmp_path / samples.RECIPE}\n"
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert output == f"{tmp_path / samples.RECIPE}\n"
     for name in (samples.DUMP, samples.INDEX):
         assert (tmp_path / name).read_bytes() == (folder / name).read_bytes()
 

@@ -37,7 +37,7 @@ READERS = [lambda *args: verify_file(*args).read_bytes(), read_verified, copied]
 @pytest.mark.parametrize("read", READERS)
 def test_an_undamaged_file_is_read(read: Any, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(DATA)
-    assert read(tmp_path / "file", SHA256, "mend it") == DATA
+    assert read(tmp_path / "file", SHA256, "repair it") == DATA
 
 
 @pytest.mark.parametrize("read", READERS)
@@ -46,8 +46,8 @@ def test_a_damaged_or_missing_file_is_refused(data: bytes | None, read: Any, tmp
     if data is not None:
         (tmp_path / "file").write_bytes(data)
     with pytest.raises(DamagedError, match="is missing" if data is None else "is not what was written") as caught:
-        read(tmp_path / "file", SHA256, "mend it")
-    assert caught.value.where == str(tmp_path / "file") and caught.value.fix == "mend it"
+        read(tmp_path / "file", SHA256, "repair it")
+    assert caught.value.where == str(tmp_path / "file") and caught.value.fix == "repair it"
     assert isinstance(caught.value, MismatchError) and caught.value.exit_code == 2
 
 

@@ -43,8 +43,8 @@ def test_one_process_drives_all_devices(run: Path) -> None:
     assert (found.processes, found.micro_batch, found.accumulate) == (1, 8, 1)
     assert mesh(found) == (2, 1, 1) and found.env["JAX_PLATFORMS"] == "cuda"
     assert "jprep_flax.worker" in found.argv
-    told = msgspec.json.decode(found.argv[-1], type=Layout)
-    assert msgspec.to_builtins(told) == found.settings
+    layout_of_worker = msgspec.json.decode(found.argv[-1], type=Layout)
+    assert msgspec.to_builtins(layout_of_worker) == found.settings
 
 
 def test_without_an_accelerator_the_plan_uses_one_cpu(run: Path) -> None:

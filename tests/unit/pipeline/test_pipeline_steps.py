@@ -1,4 +1,4 @@
-"""Which steps a recipe has, where they lead, and what is found out before the first one."""
+"""The steps of a recipe, their order, and the checks before the first one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""At scale tiny only the beginning of a remote file is downloaded, or the embedded sample stands in."""
+"""Inputs at scale tiny: the beginning of a remote file, or the embedded sample without a network."""
 
 from __future__ import annotations
 

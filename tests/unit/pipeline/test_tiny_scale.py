@@ -1,4 +1,4 @@
-"""`--scale tiny`: model, steps and data become small, and everything else stays what the recipe says."""
+"""`--scale tiny`: model, steps and data are small, and everything else is unchanged."""
 
 from __future__ import annotations
 
@@ -145,10 +145,10 @@ def test_scaling_down_keeps_the_steps() -> None:
 
 def test_changes_are_listed_by_key() -> None:
     before = recipe()
-    told = list_changes(before, scale_down(before))
-    assert 'train.model.preset: was "roberta-base", is "roberta-tiny"' in told
-    assert "train.batch: was 256, is 8" in told
-    assert not any("optimizer" in line or "packing" in line for line in told)
+    changes = list_changes(before, scale_down(before))
+    assert 'train.model.preset: was "roberta-base", is "roberta-tiny"' in changes
+    assert "train.batch: was 256, is 8" in changes
+    assert not any("optimizer" in line or "packing" in line for line in changes)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "data_recipes").glob("*.toml")), ids=lambda path: path.stem)

@@ -41,7 +41,7 @@ def oracle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(client, "plugins", Plugins)
     monkeypatch.setattr(weights, "_run_worker", lambda name, *paths: main("export", *paths))
-    monkeypatch.setattr(environments, "worker_python", lambda half, options=None: Path(sys.executable))
+    monkeypatch.setattr(environments, "worker_python", lambda backend, options=None: Path(sys.executable))
 
 
 @pytest.fixture

@@ -76,8 +76,10 @@ def test_every_preset_makes_a_model_for_each_of_its_tasks(preset):
 
 def test_the_tokenizer_and_the_job_determine_the_rest():
     config = model_config(ModelConfig(preset="gpt2-small", config={"n_layer": 3}), "clm", ABOUT)
-    told = {key: config[key] for key in ("vocab_size", "bos_token_id", "eos_token_id", "pad_token_id", "n_layer")}
-    assert told == {"vocab_size": 50, "bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 1, "n_layer": 3}
+    from_tokenizer = {
+        key: config[key] for key in ("vocab_size", "bos_token_id", "eos_token_id", "pad_token_id", "n_layer")
+    }
+    assert from_tokenizer == {"vocab_size": 50, "bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 1, "n_layer": 3}
     assert config["n_inner"] == 4 * 768
     classes = model_config(ModelConfig(preset="bert-tiny"), "classify", ABOUT)
     assert classes["id2label"] == {"0": "a", "1": "b", "2": "c"}

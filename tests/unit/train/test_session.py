@@ -127,21 +127,25 @@ def test_a_signal_requests_a_stop_and_the_handler_is_restored(tmp_path: Path) ->
 
 
 def test_ranks_agree_on_when_to_stop(tmp_path: Path) -> None:
-    run, told = small_run(tmp_path, log_every=2), {}
+    run, due_of_rank = small_run(tmp_path, log_every=2), {}
 
     def go(session: Session) -> list[DueActions]:
         return [session.due(step) for step, _ in session.batches()]
 
     def follow() -> None:  # in a thread, where no signal is handled
         with contextlib.closing(Session(run, 1, 2)) as other:
-            told[1] = go(other)
+            due_of_rank[1] = go(other)
 
     thread = in_thread(follow)
     first = Session(run, 0, 2)
     os.kill(os.getpid(), signal.SIGTERM)
-    told[0] = go(first)
+    due_of_rank[0] = go(first)
     thread.join(10)
-    assert told[0] == told[1] == [DueActions(False, False, False, False), DueActions(True, False, True, True)]
+    assert (
+        due_of_rank[0]
+        == due_of_rank[1]
+        == [DueActions(False, False, False, False), DueActions(True, False, True, True)]
+    )
     first.close()
 
 

@@ -42,7 +42,7 @@ def train(run: Path, said: list[str] | None = None, **env: str) -> int:
 def seen(run: Path, rank: int) -> dict[int, dict[str, object]]:
     """Return what a rank recorded at each step, the last time it was computed."""
     lines = (run.parent / "trace" / f"rank-{rank}").read_text().splitlines()
-    return {told["step"]: told for told in map(json.loads, lines)}
+    return {entry["step"]: entry for entry in map(json.loads, lines)}
 
 
 def assert_whole(run: Path) -> None:
