@@ -87,10 +87,10 @@ def _disk(what: str, folder: Path, enough: int, fix: str) -> Finding:
     """Return the free space for something, in its directory or the nearest existing parent."""
     existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     free = shutil.disk_usage(existing).free
-    said = f"{what}: {_size(free)} free in {folder}"
+    text = f"{what}: {_size(free)} free in {folder}"
     if not os.access(existing, os.W_OK):
         return Finding(f"{what}: no permission to write to {existing}", "error", fix)
-    return Finding(said, "error" if free < _FULL else "note" if free < enough else "ok", fix if free < enough else "")
+    return Finding(text, "error" if free < _FULL else "note" if free < enough else "ok", fix if free < enough else "")
 
 
 def _why_none() -> Finding:
