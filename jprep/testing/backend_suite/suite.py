@@ -133,7 +133,7 @@ class BackendSuite:
         assert found == pytest.approx(measured, rel=1e-6), f"{measured} when it was trained, {found} after the export"
 
     @pytest.mark.parametrize("name", [WITH_DROPOUT, LABELLED])
-    def test_a_killed_run_ends_like_an_undisturbed_one(self, bench: SuiteRunner, name: str) -> None:
+    def test_a_killed_run_ends_like_an_uninterrupted_one(self, bench: SuiteRunner, name: str) -> None:
         """A worker that is killed before its second checkpoint resumes from the first one: the same losses and
         exported bytes, dropout included."""
         self._requires_case(name)
