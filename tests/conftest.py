@@ -1,4 +1,4 @@
-"""What tests of several rooms share: the command, the sample, a corpus built of it, real data where there is some."""
+"""Fixtures shared by several test directories: the command, the sample, a corpus built from it, and real data."""
 
 from __future__ import annotations
 

@@ -143,11 +143,11 @@ _RESTART_OF = re.compile(r"`jprep (\w+) (\w+) … --restart`")
 
 def _message(problem: JprepError) -> str:
     """Return an error's text: what happened, where, and the fix. Only the first may have several lines."""
-    place = f"\n  where: {one_line(problem.where)}" if problem.where else ""
+    where = f"\n  where: {one_line(problem.where)}" if problem.where else ""
     fix = f"\n  fix:   {problem.fix}" if problem.fix else ""
     if isinstance(problem, MismatchError) and _is_restart_of_this(problem.fix):
         fix += f"\n         to replace it:  {current_command()} --restart"
-    return f"jprep: {problem.what}{place}{fix}"
+    return f"jprep: {problem.what}{where}{fix}"
 
 
 def _is_restart_of_this(fix: str) -> bool:

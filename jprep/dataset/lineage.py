@@ -130,10 +130,10 @@ def find_tokenizer(folder: Path, dataset: DatasetManifest) -> Path | None:
 
 def _nearby(folder: Path, usual: str, manifest: str, matches: Callable[[Path], bool]) -> Path | None:
     """Search beside a dataset, its usual location first, and in the same work directory."""
-    beside = folder.resolve().parent
-    siblings = _directories_with(beside, manifest, "*")
-    cousins = _directories_with(beside.parent, manifest, f"*/{usual}")
-    for path in dict.fromkeys([beside / usual, *siblings, *cousins]):
+    parent = folder.resolve().parent
+    siblings = _directories_with(parent, manifest, "*")
+    cousins = _directories_with(parent.parent, manifest, f"*/{usual}")
+    for path in dict.fromkeys([parent / usual, *siblings, *cousins]):
         with contextlib.suppress(ConfigError, OSError):
             if (path / manifest).is_file() and matches(path):
                 return path

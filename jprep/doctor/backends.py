@@ -42,7 +42,7 @@ def check_backend(name: str, overrides: Iterable[str] = ()) -> list[Finding]:
 
 def check_plugins() -> list[Finding]:
     """Return the plugins, with the errors of those that failed to load."""
-    return [_plugin(one) for one in plugins().found]
+    return [_plugin(plugin) for plugin in plugins().found]
 
 
 def _plugin(found: PluginInfo) -> Finding:
@@ -54,22 +54,22 @@ def _plugin(found: PluginInfo) -> Finding:
 
 def _default(name: str) -> list[Finding]:
     """Return the findings of a backend with default options; one that is not installed is a note, not an error."""
-    half = load_backend(name)
-    found = _backend(half, half.Options())
+    backend = load_backend(name)
+    found = _backend(backend, backend.Options())
     try:
-        worker_python(half)
+        worker_python(backend)
     except NotInstalledError:
-        return [Finding(one.what, "note" if one.level == "error" else one.level, one.fix) for one in found]
+        return [Finding(each.what, "note" if each.level == "error" else each.level, each.fix) for each in found]
     except JprepError:  # the findings say why
         pass
     return found
 
 
-def _backend(half: Backend, options: Any) -> list[Finding]:
-    home = half.environment(options)
-    places = ((place, read_stamp(place)) for place in map(environment_path, (home.name, *home.also)))
-    own = next(([Finding(f"in {place}, with Python {stamp.python}")] for place, stamp in places if stamp), [])
-    return [_named(half.name, finding) for finding in (*own, *half.check(options))]
+def _backend(backend: Backend, options: Any) -> list[Finding]:
+    environment = backend.environment(options)
+    stamps = ((path, read_stamp(path)) for path in map(environment_path, (environment.name, *environment.also)))
+    own = next(([Finding(f"in {path}, with Python {stamp.python}")] for path, stamp in stamps if stamp), [])
+    return [_named(backend.name, finding) for finding in (*own, *backend.check(options))]
 
 
 def _named(name: str, finding: Finding) -> Finding:

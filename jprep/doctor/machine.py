@@ -56,7 +56,7 @@ def check_disks() -> list[Finding]:
 
 def check_accelerators() -> list[Finding]:
     """Return GPUs, as their driver lists them, and TPUs, by their device files."""
-    found = [Finding(f"{one.name}, {_size(one.memory)}") for one in host.accelerators()]
+    found = [Finding(f"{gpu.name}, {_size(gpu.memory)}") for gpu in host.accelerators()]
     tpus = [path for pattern in _TPUS for path in sorted(Path("/").glob(pattern[1:]))]
     found += [Finding(f"TPU: {len(tpus)} device files, {tpus[0]} …")] if tpus and not found else []
     return found or [_why_none()]
@@ -85,12 +85,12 @@ def _memory(size: int) -> Finding:
 
 def _disk(what: str, folder: Path, enough: int, fix: str) -> Finding:
     """Return the free space for something, in its directory or the nearest existing parent."""
-    place = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    free = shutil.disk_usage(place).free
-    said = f"{what}: {_size(free)} free in {folder}"
-    if not os.access(place, os.W_OK):
-        return Finding(f"{what}: no permission to write to {place}", "error", fix)
-    return Finding(said, "error" if free < _FULL else "note" if free < enough else "ok", fix if free < enough else "")
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    free = shutil.disk_usage(existing).free
+    text = f"{what}: {_size(free)} free in {folder}"
+    if not os.access(existing, os.W_OK):
+        return Finding(f"{what}: no permission to write to {existing}", "error", fix)
+    return Finding(text, "error" if free < _FULL else "note" if free < enough else "ok", fix if free < enough else "")
 
 
 def _why_none() -> Finding:

@@ -26,7 +26,7 @@ def encode_checksummed(content: Any, *, indent: int = -1) -> bytes:
 
 
 def decode_checksummed(data: bytes, kind: type[T]) -> T:
-    """Decode what `seal` wrote.
+    """Decode what `encode_checksummed` wrote.
 
     Files of jprep 0.1, which have no checksum, are accepted.
 

@@ -283,15 +283,15 @@ class OutputDirectory:
             raise
 
     def _remove_plans(self) -> None:
-        files = [Path(place, name) for place, _, names in os.walk(self.path) for name in names]
+        files = [Path(parent, name) for parent, _, names in os.walk(self.path) for name in names]
         lock = self.path / self.kind.lock
         plans = [path for path in files if path.name in _PLANS and path.is_relative_to(self.state)]
         if set(files) - {lock, *plans}:
             return
         for path in [*plans, lock]:
             path.unlink(missing_ok=True)
-        for place, _, _ in os.walk(self.state, topdown=False):
-            Path(place).rmdir()
+        for parent, _, _ in os.walk(self.state, topdown=False):
+            Path(parent).rmdir()
         for folder in self._folders():
             folder.rmdir()
 

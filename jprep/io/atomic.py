@@ -101,10 +101,10 @@ def remove_temporary_files(folder: Path) -> None:
 
     All writers must hold a lock that this process holds now, or a live writer's file would be deleted too.
     """
-    for place, _, names in os.walk(folder):
+    for parent, _, names in os.walk(folder):
         for name in names:
             if final_name(name):
-                Path(place, name).unlink(missing_ok=True)
+                Path(parent, name).unlink(missing_ok=True)
 
 
 def remove_contents(folder: Path, keep: str, last: str = "") -> None:

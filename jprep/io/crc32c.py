@@ -29,9 +29,9 @@ def crc32c(data: bytes, edges: npt.ArrayLike) -> UInt32Array:
     Returns:
         Checksums, shape (records,).
     """
-    places = np.asarray(edges, np.int64)
-    before = _before(np.frombuffer(data, np.uint8), places)
-    return before[1:] ^ _shift(before[:-1] ^ _ONES, np.diff(places)) ^ _ONES
+    positions = np.asarray(edges, np.int64)
+    before = _before(np.frombuffer(data, np.uint8), positions)
+    return before[1:] ^ _shift(before[:-1] ^ _ONES, np.diff(positions)) ^ _ONES
 
 
 def mask_checksums(checksums: UInt32Array) -> UInt32Array:
@@ -39,17 +39,17 @@ def mask_checksums(checksums: UInt32Array) -> UInt32Array:
     return ((checksums >> np.uint32(15)) | (checksums << np.uint32(17))) + np.uint32(0xA282EAD8)
 
 
-def _before(data: Bytes, places: npt.NDArray[np.int64]) -> UInt32Array:
+def _before(data: Bytes, positions: npt.NDArray[np.int64]) -> UInt32Array:
     """Return the remainder of all bytes before each position, with an initial state of 0."""
     levels = _levels(data)
-    state, at = np.zeros(len(places), np.uint32), np.zeros(len(places), np.int64)
+    state, at = np.zeros(len(positions), np.uint32), np.zeros(len(positions), np.int64)
     for level in reversed(range(len(levels))):  # from the largest joined cells to the smallest
         bit = _CELL_BITS + level
-        taken = np.flatnonzero(places >> bit & 1)
+        taken = np.flatnonzero(positions >> bit & 1)
         state[taken] = _apply(_zeros(bit), state[taken]) ^ levels[level][at[taken] >> bit]
         at[taken] += 1 << bit
     for _ in range(_CELL - 1):
-        taken = np.flatnonzero(at < places)
+        taken = np.flatnonzero(at < positions)
         state[taken] = _apply(_zeros(0), state[taken] ^ data[at[taken]])
         at[taken] += 1
     return state

@@ -42,11 +42,11 @@ def failpoint(name: str) -> None:
 
 def _act(name: str) -> None:
     global _passed
-    place, _, action = _ACTIVE.partition("=")
-    place, _, nth = place.partition("@")
-    if place not in NAMES:
+    active, _, action = _ACTIVE.partition("=")
+    active, _, nth = active.partition("@")
+    if active not in NAMES:
         raise ValueError(f"JPREP_FAILPOINT={_ACTIVE!r}: no such failpoint; available: {', '.join(NAMES)}")
-    if place != name:
+    if active != name:
         return
     _passed += 1
     if _passed == int(nth or 1):

@@ -75,12 +75,12 @@ def find_finished(step: MadeStep, recipe: Recipe, path: Path, work: Path, given:
         ConfigError: the output does not exist or is not finished; the fix is the command that makes it.
     """
     manifest, command = _MADE[step]
-    place: Path = given or getattr(output_paths(work, recipe.name), step)
-    if (place / manifest).exists():
-        return place
+    output: Path = given or getattr(output_paths(work, recipe.name), step)
+    if (output / manifest).exists():
+        return output
     own = bool(recipe.corpus.sources)
     options = ("" if own else " --corpus DIR") + ("" if work == WORK else f" --work {shlex.quote(str(work))}")
     fix = f"run `jprep {command} {shlex.quote(str(path))}{options}`, or give its directory as --{step}"
     if step == "corpus" and not own:
         fix = "this recipe has no corpus of its own: name one with --corpus DIR"
-    raise ConfigError(f"the recipe's {step} does not exist yet", where=str(place), fix=fix)
+    raise ConfigError(f"the recipe's {step} does not exist yet", where=str(output), fix=fix)

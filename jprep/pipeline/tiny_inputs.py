@@ -48,13 +48,13 @@ def with_tiny_inputs(recipe: Recipe, downloads: Path, note: Note, retry: RetryPo
         MachineError: no server can be reached, and there is no sample for the reader.
         ConfigError, InputError: see `fetch_head`.
     """
-    places = {source.name: _fetch_part(source, downloads / FOLDER, note, retry) for source in _partial(recipe)}
+    inputs = {source.name: _fetch_part(source, downloads / FOLDER, note, retry) for source in _partial(recipe)}
     sources = [
-        msgspec.structs.replace(source, paths=[str(places[source.name])], files=[]) if source.name in places else source
+        msgspec.structs.replace(source, paths=[str(inputs[source.name])], files=[]) if source.name in inputs else source
         for source in recipe.corpus.sources
     ]
     replaced = msgspec.structs.replace(recipe, corpus=msgspec.structs.replace(recipe.corpus, sources=sources))
-    return _for_sample(replaced) if any(map(_is_sample, places.values())) else replaced
+    return _for_sample(replaced) if any(map(_is_sample, inputs.values())) else replaced
 
 
 def _partial(recipe: Recipe) -> list[Source]:

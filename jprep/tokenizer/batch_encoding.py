@@ -150,8 +150,8 @@ class WordEncoder:
             starts, stops, ids = self._offsets[numbers], self._offsets[numbers + 1], self._ids
         lengths = stops - starts
         ends = cumulative_offsets(lengths)
-        places = np.arange(ends[-1]) + np.repeat(starts - ends[:-1], lengths)
-        return EncodedBatch(ids[places], ends[cumulative_offsets(map(len, units))])
+        indices = np.arange(ends[-1]) + np.repeat(starts - ends[:-1], lengths)
+        return EncodedBatch(ids[indices], ends[cumulative_offsets(map(len, units))])
 
     def _units(self, text: str) -> list[str]:
         text = text.replace(" ", self._space)

@@ -1,4 +1,4 @@
-"""Runs every benchmark in turn; one that fails is told and does not stop the others. `make bench` calls it."""
+"""Runs every benchmark in turn; one that fails is reported and does not stop the others. `make bench` calls it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Tokens a second of the Flax backend beside the torch backend on a CPU, in turns; and how long the device is idle.
 
 Both take the same model, first weights, batches and optimizer, and two cores. The pace is that of the steps after the
-first ten; what XLA compiles is told apart. The idle share is what the backend itself says of the same steps, beside how
+first ten; compilation by XLA is excluded. The idle share is the figure of the backend for the same steps, next to how
 much faster they are on batches that lie on the device already.
 """
 

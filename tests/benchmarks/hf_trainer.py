@@ -79,7 +79,7 @@ class InOrder(transformers.Trainer):
 
 
 def arguments(about: dict[str, Any], folder: str, size: int) -> transformers.TrainingArguments:
-    """What the Trainer is told; the size is a batch's, in rows."""
+    """Return the Trainer's arguments; the size is that of a batch, in rows."""
     cuda = about.get("cuda", False)
     return transformers.TrainingArguments(
         folder, per_device_train_batch_size=about.get("rows", size), max_steps=about["steps"], learning_rate=3e-4,
@@ -99,8 +99,8 @@ def main() -> None:
     warm, steps, ids = about["warm"], about["steps"], batches["ids"]
     clock = Clock((warm, steps))
     with tempfile.TemporaryDirectory() as folder:
-        told, rows = arguments(about, folder, ids.shape[1]), Rows(ids, batches["labels"])
-        trainer = InOrder(model, told, train_dataset=rows, callbacks=[clock])
+        training_arguments, rows = arguments(about, folder, ids.shape[1]), Rows(ids, batches["labels"])
+        trainer = InOrder(model, training_arguments, train_dataset=rows, callbacks=[clock])
         trainer.losses = []
         trainer.train()
     paces = {"whole": clock.pace(ids[0].size, 0, steps), "steady": clock.pace(ids[0].size, warm, steps)}

@@ -158,7 +158,7 @@ def theirs(launcher: Sequence[str], run: Path, trial: Trial, about: Mapping[str,
         launcher: what comes before the program.
         run: jprep's.
         trial: what is trained.
-        about: what else `hf_trainer` is told.
+        about: further options of `hf_trainer`.
         env: variables of its own.
 
     Raises:
@@ -168,9 +168,15 @@ def theirs(launcher: Sequence[str], run: Path, trial: Trial, about: Mapping[str,
     if not batches.exists():
         taken = [Batches(run, job).train.batch(step) for step in range(trial.steps)]
         np.savez(batches, ids=[batch.input_ids for batch in taken], labels=[batch.labels for batch in taken])
-    told = {"model": job.model, "task": trial.task, "steps": trial.steps, "warm": trial.warm, "init": str(run / INIT)}
+    options = {
+        "model": job.model,
+        "task": trial.task,
+        "steps": trial.steps,
+        "warm": trial.warm,
+        "init": str(run / INIT),
+    }
     apart = {"PYTHONSAFEPATH": "1"}  # this folder's tokenizers.py is not the library
-    out = _run([*launcher, PEER, json.dumps({**told, **about}), batches], os.environ | apart | env)
+    out = _run([*launcher, PEER, json.dumps({**options, **about}), batches], os.environ | apart | env)
     return Side(**json.loads(out.splitlines()[-1]))
 
 

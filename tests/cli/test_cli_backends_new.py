@@ -91,14 +91,14 @@ def test_the_name_of_an_installed_backend_is_refused() -> None:
         check_backend_name("torch")
 
 
-def test_a_directory_with_files_is_left_alone(tmp_path: Path) -> None:
+def test_a_directory_with_files_is_refused_unchanged(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("an evening of work")
     with pytest.raises(ConfigError, match="not empty"):
         write_backend_package(NAME, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
-def test_no_placeholder_is_left(tmp_path: Path) -> None:
+def test_all_placeholders_are_replaced(tmp_path: Path) -> None:
     written = write_backend_package(NAME, tmp_path / "package")
     spellings = (PLACEHOLDER, PLACEHOLDER.replace("-", "_"), "NewBackend")
     for path in written.files:

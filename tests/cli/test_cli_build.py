@@ -1,4 +1,4 @@
-"""`jprep corpus build`: same bytes whatever the way, refusals that name what differs, and what is printed."""
+"""`jprep corpus build`: deterministic output, refusals that name the difference, and printed messages."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_any_compression_gives_the_same_documents(
     assert rows(tmp_path / "out") == from_multistream
 
 
-def test_a_finished_corpus_stays_as_it_is(corpus: Path, sample: Path, jprep: Run) -> None:
+def test_a_finished_corpus_is_not_rewritten(corpus: Path, sample: Path, jprep: Run) -> None:
     before = {path: path.stat().st_mtime_ns for path in corpus.rglob("*") if path.is_file()}
     first = jprep(*RECIPE, "-o", corpus, "--quiet", cwd=sample)
     assert {path: path.stat().st_mtime_ns for path in corpus.rglob("*") if path.is_file()} == before
@@ -148,8 +148,8 @@ class TestRefusals:
     def test_a_file_in_the_folder_s_place(self, sample: Path, tmp_path: Path, jprep: Run) -> None:
         (tmp_path / "file").write_text("mine")
         jprep(*RECIPE, "-o", tmp_path / "file", code=2, cwd=sample)
-        told = jprep(*RECIPE, "-o", tmp_path / "file" / "below", code=3, cwd=sample)
-        assert "Traceback" not in told.stderr and str(tmp_path / "file") in told.stderr
+        output = jprep(*RECIPE, "-o", tmp_path / "file" / "below", code=3, cwd=sample)
+        assert "Traceback" not in output.stderr and str(tmp_path / "file") in output.stderr
 
     def test_a_pipe_is_not_held_against_a_finished_corpus(self, sample: Path, tmp_path: Path, jprep: Run) -> None:
         command = ["corpus", "build", "--cc100", "-", "--segmenter", "none", "-o", tmp_path / "out"]
@@ -181,8 +181,8 @@ WRONG = {
 
 @pytest.mark.parametrize(("arguments", "said"), WRONG.values(), ids=WRONG)
 def test_wrong_usage_is_explained(arguments: list[str], said: str, sample: Path, tmp_path: Path, jprep: Run) -> None:
-    told = jprep("corpus", "build", *arguments, "-o", tmp_path / "out", code=2, cwd=sample)
-    assert said in told.stderr and "Traceback" not in told.stderr
+    output = jprep("corpus", "build", *arguments, "-o", tmp_path / "out", code=2, cwd=sample)
+    assert said in output.stderr and "Traceback" not in output.stderr
     assert not list((tmp_path / "out").rglob("*.parquet"))
 
 

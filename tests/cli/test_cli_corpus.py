@@ -17,9 +17,9 @@ def test_export_writes_what_the_library_writes(corpus: Path, tmp_path: Path, jpr
     docs = list(Corpus(corpus))
     for form in ("text", "words", "jsonl"):
         out = jprep("corpus", "export", corpus, "--format", form).stdout
-        told = jprep("corpus", "export", corpus, "--format", form, "-o", tmp_path / form)
-        assert (tmp_path / form).read_text() == out and told.stdout == ""
-        assert told.stderr == f"wrote {len(docs)} documents to {tmp_path / form}\n"
+        output = jprep("corpus", "export", corpus, "--format", form, "-o", tmp_path / form)
+        assert (tmp_path / form).read_text() == out and output.stdout == ""
+        assert output.stderr == f"wrote {len(docs)} documents to {tmp_path / form}\n"
     text, words = ((tmp_path / form).read_text() for form in ("text", "words"))
     assert text.count("\n\n") == len(docs) and text.endswith("\n\n")
     assert [line.replace(" ", "") for line in words.split("\n")] == [
@@ -80,14 +80,14 @@ def test_why_a_document_is_there(corpus: Path, jprep: Run) -> None:
 
 @pytest.mark.parametrize("command", ["stats", "export", "verify"])
 def test_a_folder_without_a_corpus(command: str, tmp_path: Path, jprep: Run) -> None:
-    told = jprep("corpus", command, tmp_path, code=2).stderr
-    assert "there is no finished corpus here" in told and str(tmp_path) in told
+    output = jprep("corpus", command, tmp_path, code=2).stderr
+    assert "there is no finished corpus here" in output and str(tmp_path) in output
 
 
 def test_fetch_takes_files_too(sample: Path, tmp_path: Path, jprep: Run) -> None:
     url = (sample / samples.DUMP).as_uri()
     setting = f'corpus.sources.0.files=[{{url = "{url}"}}]'
-    told = jprep("corpus", "fetch", sample / "recipe.toml", "--set", setting, "--folder", tmp_path / "d").stdout
+    output = jprep("corpus", "fetch", sample / "recipe.toml", "--set", setting, "--folder", tmp_path / "d").stdout
     assert digests(tmp_path / "d")[samples.DUMP] == digests(sample)[samples.DUMP]
-    assert digests(sample)[samples.DUMP] in told
+    assert digests(sample)[samples.DUMP] in output
     assert "names no files" in jprep("corpus", "fetch", sample / "recipe.toml", code=2).stderr

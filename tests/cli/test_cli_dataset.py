@@ -59,7 +59,7 @@ def test_each_document_is_there_once_in_order_and_whole(work: Path) -> None:
     assert 0 < len(texts["validation"]) < len(texts["train"])
 
 
-def test_the_manifest_counts_what_is_there(work: Path) -> None:
+def test_the_manifest_counts_match_the_files(work: Path) -> None:
     dataset, corpus = (
         json.loads((work / name).read_bytes()) for name in ("dataset/dataset.json", "corpus/corpus.json")
     )
@@ -116,7 +116,9 @@ def test_inspect_without_a_token_prints_totals(work: Path, jprep: Run) -> None:
     assert "disk_bytes_per_text_byte" in jprep("dataset", "inspect", work / "dataset").stdout
 
 
-def test_inspect_alone_says_what_it_needs(work: Path, corpus: Path, tmp_path: Path, jprep: Run) -> None:
+def test_inspect_names_the_options_for_files_that_it_does_not_find(
+    work: Path, corpus: Path, tmp_path: Path, jprep: Run
+) -> None:
     shutil.copytree(work / "dataset", tmp_path / "a" / "d")
     said = jprep("dataset", "inspect", tmp_path / "a" / "d", "--token", 5).stdout
     assert "--corpus" in said and "--tokenizer" in said

@@ -1,4 +1,4 @@
-"""`jprep doctor`: what it finds, what it says of it, and that nothing stops it."""
+"""`jprep doctor`: its findings and fixes, and that no check can stop it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def by_subject(text: str) -> dict[str, list[Finding]]:
     return found
 
 
-def test_a_sound_machine_has_no_error(distribution: Distribution, jprep: Run) -> None:
+def test_a_working_machine_has_no_error(distribution: Distribution, jprep: Run) -> None:
     env = offer(distribution)
     report = by_subject(jprep("doctor", "--json", env=env).stdout)
     backends = report.pop("backends")
@@ -70,42 +70,44 @@ def test_a_sound_machine_has_no_error(distribution: Distribution, jprep: Run) ->
     assert any(each.what.startswith("builtin") for each in report["plugins"])
 
 
-def test_what_is_missing_has_the_command_that_mends_it(tmp_path: Path, distribution: Distribution, jprep: Run) -> None:
+def test_missing_software_is_reported_with_the_command_that_installs_it(
+    tmp_path: Path, distribution: Distribution, jprep: Run
+) -> None:
     env = {"PATH": str(tmp_path), "PYTHONPATH": str(tmp_path)}
     tmp_path.joinpath("unidic_lite.py").write_text("raise ImportError('not there')")
-    told = jprep("doctor", env=env).stdout
-    jumanpp = next(line for line in told.splitlines() if "jumanpp:" in line)
+    output = jprep("doctor", env=env).stdout
+    jumanpp = next(line for line in output.splitlines() if "jumanpp:" in line)
     assert jumanpp.startswith("- ") and "ku-nlp/jumanpp/releases" in jumanpp
-    assert any("pip install 'jprep[unidic]'" in line for line in told.splitlines() if "unidic:" in line)
+    assert any("pip install 'jprep[unidic]'" in line for line in output.splitlines() if "unidic:" in line)
 
 
-def test_what_is_broken_is_an_error_and_the_rest_is_looked_at(distribution: Distribution, jprep: Run) -> None:
+def test_a_broken_plugin_is_an_error_and_the_other_checks_run(distribution: Distribution, jprep: Run) -> None:
     distribution.add("torn", "import nowhere_to_be_found")
     distribution.add("broken", BROKEN)
-    told = jprep("doctor", env=distribution.env, code=3).stdout
-    assert "! torn cannot be loaded: ModuleNotFoundError" in told and "pip install --upgrade torn" in told
-    assert "! broken: RuntimeError: it came to pieces" in told
-    assert "jumandic" in told
+    output = jprep("doctor", env=distribution.env, code=3).stdout
+    assert "! torn cannot be loaded: ModuleNotFoundError" in output and "pip install --upgrade torn" in output
+    assert "! broken: RuntimeError: it came to pieces" in output
+    assert "jumandic" in output
 
 
 def test_a_backend_without_its_environment(distribution: Distribution, jprep: Run) -> None:
     pytest.importorskip("jprep_torch")
     env, fix = {"JPREP_BACKENDS": str(distribution.folder)}, "jprep backends install torch"
-    told = jprep("doctor", env=env).stdout
-    assert any(line.startswith("- torch:") and fix in line for line in told.splitlines())
-    told = jprep("doctor", "--backend", "torch", env=env, code=3).stdout
-    assert any(line.startswith("! torch:") and fix in line for line in told.splitlines())
+    output = jprep("doctor", env=env).stdout
+    assert any(line.startswith("- torch:") and fix in line for line in output.splitlines())
+    output = jprep("doctor", "--backend", "torch", env=env, code=3).stdout
+    assert any(line.startswith("! torch:") and fix in line for line in output.splitlines())
 
 
-def test_one_backend_is_looked_at_with_the_options_it_shall_have(distribution: Distribution, jprep: Run) -> None:
+def test_one_backend_is_checked_with_the_given_options(distribution: Distribution, jprep: Run) -> None:
     distribution.add("choosy", CHOOSY)
 
     def look(*arguments: str, code: int = 0) -> str:
         result = jprep("doctor", "--backend", *arguments, env=distribution.env, code=code)
         return result.stdout + result.stderr
 
-    told = look("choosy")
-    assert "  choosy: it computes on cpu" in told and "cores" in told and "jumandic" not in told
+    output = look("choosy")
+    assert "  choosy: it computes on cpu" in output and "cores" in output and "jumandic" not in output
     assert "! choosy: there is no moon  →  wait" in look("choosy", "--set", "device=moon", code=3)
     assert "did you mean 'device'" in look("choosy", "--set", "devise=cpu", code=2)
     assert "did you mean 'choosy'" in look("chosy", code=2)
@@ -130,7 +132,7 @@ def test_gpus_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     ]
 
 
-def test_a_machine_without_accelerators_is_sound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_accelerators_has_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert all(each.level != "error" or "GPU" in each.what for each in machine.check_accelerators())
@@ -159,12 +161,12 @@ def test_a_container_s_share_of_the_cores(tmp_path: Path, monkeypatch: pytest.Mo
     )
 
 
-def test_a_look_that_hangs_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_that_hangs_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     found = time_limit.run_with_limit(lambda: time.sleep(30) or [], "sleep", 0.05)
     assert [each.level for each in found] == ["error"] and "0.05 seconds" in found[0].what
 
 
-def test_the_segmenter_that_recipes_take_has_to_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_of_the_default_segmenter_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(kind: str, name: str) -> None:
         raise MachineError("there is no dictionary", fix="pip install it")
 

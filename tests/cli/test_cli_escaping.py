@@ -1,4 +1,4 @@
-"""Text from outside reaches no terminal raw: hostile names and titles through every command that shows some."""
+"""Hostile names and titles are escaped by every command that prints them."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ def run_of(folder: Path, task: str, kind: str, **section: Any) -> Path:
 
 def test_a_run_is_exported(tmp_path: Path, env: dict[str, str], jprep: Run) -> None:
     run = run_of(tmp_path, "mlm", "roberta")
-    told = jprep("export", run, "--json", env=env)
-    about = json.loads(told.stdout)
+    printed = jprep("export", run, "--json", env=env)
+    about = json.loads(printed.stdout)
     assert (about["folder"], about["step"], about["dtype"]) == (str(run / "export"), 10, "fp32")
     assert (
         "step 5" in jprep("export", run, "-o", tmp_path / "out", "--which", "best", "--dtype", "bf16", env=env).stdout
@@ -68,8 +68,8 @@ def test_an_exported_directory_needs_no_run(tmp_path: Path, env: dict[str, str],
     folder = tmp_path / "model"
     jprep("export", run, "-o", folder, env=env)
     shutil.rmtree(tmp_path / "there")
-    told = jprep("infer", folder, "東京都は", "--tokens", 2, "--backend", "oracle", "--json", env=env)
-    reply = json.loads(told.stdout)
+    printed = jprep("infer", folder, "東京都は", "--tokens", 2, "--backend", "oracle", "--json", env=env)
+    reply = json.loads(printed.stdout)
     assert reply["text"] == "東京都は" and reply["continuation"].startswith("は")
     plain = jprep("infer", folder, "東京都は", "--tokens", 2, "--backend", "oracle", env=env)
     assert plain.stdout == reply["text"] + reply["continuation"] + "\n"
@@ -86,26 +86,24 @@ def test_an_exported_directory_needs_no_run(tmp_path: Path, env: dict[str, str],
 
 def test_pairs_are_judged(tmp_path: Path, env: dict[str, str], jprep: Run) -> None:
     run = run_of(tmp_path, "classify", "bert", labelled={"length": 32, "pair": "other"})
-    told = jprep("infer", run, "日本", "--pair", "東京", env=env)
-    assert told.stdout == "b  日本\n  b 0.500  a 0.250  c 0.250\n"
+    printed = jprep("infer", run, "日本", "--pair", "東京", env=env)
+    assert printed.stdout == "b  日本\n  b 0.500  a 0.250  c 0.250\n"
     assert "--pair" in jprep("infer", run, "日本", env=env, code=2).stderr
     alone = run_of(tmp_path / "alone", "regress", "roberta")
     assert jprep("infer", alone, env=env, stdin="日本\n".encode()).stdout == "0.2500  日本\n"
     assert "of single texts" in jprep("infer", alone, "日本", "--pair", "東京", env=env, code=2).stderr
 
 
-def test_a_line_that_is_not_utf_8_leaves_the_others_their_answers(
-    tmp_path: Path, env: dict[str, str], jprep: Run
-) -> None:
+def test_a_line_that_is_not_utf_8_does_not_affect_other_lines(tmp_path: Path, env: dict[str, str], jprep: Run) -> None:
     run = run_of(tmp_path, "mlm", "roberta")
     lines = "東京<mask>\n".encode() + b"\xff<mask>\n<mask>"
-    told = jprep("infer", run, "-", "--json", env=env, stdin=lines, code=4)
-    first, second, third = map(json.loads, told.stdout.splitlines())
+    printed = jprep("infer", run, "-", "--json", env=env, stdin=lines, code=4)
+    first, second, third = map(json.loads, printed.stdout.splitlines())
     assert first["masks"] and third["masks"]
     assert second == {"text": "\\xff<mask>", "error": "it is not UTF-8"}
 
 
-def test_options_that_would_do_nothing_are_refused(tmp_path: Path, env: dict[str, str], jprep: Run) -> None:
+def test_options_without_effect_are_refused(tmp_path: Path, env: dict[str, str], jprep: Run) -> None:
     masked, continued = run_of(tmp_path / "mlm", "mlm", "roberta"), run_of(tmp_path / "clm", "clm", "gpt2")
     assert "--top-k is for" in jprep("infer", masked, "<mask>", "--top-k", 0, env=env, code=2).stderr
     assert "--top is for" in jprep("infer", continued, "東京", "--top", 5, env=env, code=2).stderr
@@ -117,7 +115,7 @@ def test_options_that_would_do_nothing_are_refused(tmp_path: Path, env: dict[str
 
 
 @pytest.mark.parametrize("moment", ["output.opened", "output.renamed@2"])
-def test_a_killed_export_leaves_the_older_one(moment: str, tmp_path: Path, env: dict[str, str], jprep: Run) -> None:
+def test_a_killed_export_keeps_the_previous_one(moment: str, tmp_path: Path, env: dict[str, str], jprep: Run) -> None:
     run = run_of(tmp_path, "mlm", "roberta")
     jprep("export", run, "--which", 5, env=env)
     before = digests(run / "export")

@@ -1,4 +1,4 @@
-"""Fixes are given in the form in which the user gave the inputs, and work as printed."""
+"""Fixes name the options or keys that the user gave, and work as printed."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_other_work_is_replaced_by_the_printed_command(tmp_path: Path, jprep: Ru
     build(tmp_path, line)
 
 
-def test_a_vocabulary_that_cannot_be_is_answered_by_the_option(tmp_path: Path, jprep: Run) -> None:
+def test_an_impossible_vocabulary_size_names_the_option_that_works(tmp_path: Path, jprep: Run) -> None:
     samples.write_sample(tmp_path)
     words = ("tokenizer", "train", "cc100.txt", "--boundaries", "none", "-o", "t")
     said = jprep(*words, cwd=tmp_path, code=2).stderr
@@ -84,7 +84,7 @@ def test_a_vocabulary_that_cannot_be_is_answered_by_the_option(tmp_path: Path, j
         (["corpus", "fetch", "recipe.toml"], ["names no files", "fix: "]),
     ],
 )
-def test_what_is_no_recipe(words: list[str], says: list[str], tmp_path: Path, jprep: Run) -> None:
+def test_an_invalid_recipe_path_is_refused(words: list[str], says: list[str], tmp_path: Path, jprep: Run) -> None:
     samples.write_sample(tmp_path)
     said = jprep(*words, cwd=tmp_path, code=2).stderr
     assert "Errno" not in said

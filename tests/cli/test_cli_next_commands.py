@@ -1,4 +1,4 @@
-"""Every command that jprep prints works as printed, in a fresh shell whose PATH and variables know nothing of it."""
+"""Every command that jprep prints works as printed, in a new shell with another PATH and environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said while work goes on: lines at intervals off a terminal, nothing under --quiet, more under --verbose."""
+"""Progress messages: lines at intervals without a terminal, none under --quiet, more under --verbose."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_line_says_how_far_the_build_is() -> None:
     assert lines.line() == "segmenting; running for 0:01:15"
 
 
-def test_work_of_an_earlier_run_counts_and_is_no_pace() -> None:
+def test_resumed_work_counts_as_done_but_not_for_the_rate() -> None:
     clock = Clock()
     lines = progress.ProgressLines(clock)
     lines.begin("documents", 100_000_000)
@@ -68,7 +68,7 @@ def test_lines_come_at_intervals_while_no_task_ends(capsys: pytest.CaptureFixtur
     assert not [thread for thread in threading.enumerate() if thread.name == "jprep-progress"]
 
 
-def test_an_installation_says_what_goes_on(capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
+def test_an_installation_shows_its_progress(capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
     monkeypatch.setattr(progress, "INTERVAL", 0.01)
     said = ""
     with progress.show_status("installing torch") as say:
@@ -86,7 +86,7 @@ def level():
     output.set_level(Level.NORMAL)
 
 
-def test_quiet_says_nothing_but_results_and_errors(level, capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_prints_only_results_and_errors(level, capsys: pytest.CaptureFixture[str]) -> None:
     level(Level.QUIET)
     output.note("a note")
     output.next_steps("jprep this")

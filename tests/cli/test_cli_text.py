@@ -40,10 +40,10 @@ class TestPipes:
         assert jprep("text", command).stdout == ""
 
     def test_invalid_utf8_names_its_byte(self, command: str, jprep: Run) -> None:
-        told = jprep("text", command, stdin="初めの行\n".encode() + b"ab\xff\n", code=4).stderr
-        assert "this is not UTF-8" in told and "byte 15" in told and "Traceback" not in told
+        output = jprep("text", command, stdin="初めの行\n".encode() + b"ab\xff\n", code=4).stderr
+        assert "this is not UTF-8" in output and "byte 15" in output and "Traceback" not in output
 
-    def test_a_reader_that_leaves_is_no_fault(self, command: str) -> None:
+    def test_a_closed_pipe_is_not_an_error(self, command: str) -> None:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         process = subprocess.Popen([COMMAND, "text", command], env=environment(), **pipes)
         process.stdout.close()
@@ -61,8 +61,8 @@ class TestPipes:
 
 
 def test_an_unknown_option_names_the_nearest(jprep: Run) -> None:
-    told = jprep("text", "normalize", "--set", "tild=remove", code=2).stderr
-    assert "did you mean 'tilde'?" in told
+    output = jprep("text", "normalize", "--set", "tild=remove", code=2).stderr
+    assert "did you mean 'tilde'?" in output
 
 
 def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

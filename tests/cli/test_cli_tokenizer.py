@@ -31,7 +31,7 @@ def trained(corpus: Path, tmp_path_factory: pytest.TempPathFactory, jprep: Run) 
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_it_says_what_it_is(model: str, trained: dict[str, Path]) -> None:
+def test_the_card_and_readme_describe_the_tokenizer(model: str, trained: dict[str, Path]) -> None:
     card = json.loads((trained[model] / "card.json").read_bytes())
     assert card["config"]["model"] == model and card["config"]["vocab_size"] == 1500
     assert card["normalizers"][0]["name"] == "neologdn" and card["fingerprint"][:12] in card["signature"]
@@ -134,7 +134,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("options", "what", "fix"), WRONG.values(), ids=WRONG)
-def test_what_cannot_be_is_told_with_its_fix(
+def test_invalid_options_are_refused_with_a_fix(
     options: tuple[object, ...], what: str, fix: str, corpus: Path, tmp_path: Path, jprep: Run
 ) -> None:
     refused = jprep("tokenizer", "train", corpus, "-o", tmp_path / "t", *options, code=2)
@@ -164,7 +164,7 @@ def test_a_corpus_without_words_or_texts(tmp_path: Path, jprep: Run) -> None:
     assert "no text" in empty.stderr
 
 
-def test_a_foreign_folder_is_left_alone(corpus: Path, tmp_path: Path, jprep: Run) -> None:
+def test_a_foreign_folder_is_not_changed(corpus: Path, tmp_path: Path, jprep: Run) -> None:
     (tmp_path / "mine.txt").write_text("x")
     refused = jprep("tokenizer", "train", corpus, "-o", tmp_path, *SMALL, code=2)
     assert "has not written: mine.txt" in refused.stderr and [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
@@ -215,9 +215,7 @@ def test_a_file_of_counts(tmp_path: Path, jprep: Run) -> None:
         (("a.txt", "--corpus", "corpus"), "--corpus is for a RECIPE"),
     ],
 )
-def test_what_would_be_passed_over_is_refused(
-    arguments: tuple[str, ...], what: str, tmp_path: Path, jprep: Run
-) -> None:
+def test_ignored_arguments_are_refused(arguments: tuple[str, ...], what: str, tmp_path: Path, jprep: Run) -> None:
     refused = jprep("tokenizer", "train", *arguments, "-o", "t", code=2, cwd=tmp_path)
     assert what in refused.stderr and not (tmp_path / "t").exists()
 
@@ -225,12 +223,12 @@ def test_what_would_be_passed_over_is_refused(
 def test_a_pipe_that_was_killed_is_read_again(tmp_path: Path, jprep: Run) -> None:
     text = "吾輩は猫である。名前はまだ無い。\n" * 9
     command = ("tokenizer", "train", "-", "--vocab-size", 283, "--workers", 1, "-o")
-    jprep(*command, tmp_path / "calm", stdin=text.encode())
+    jprep(*command, tmp_path / "uninterrupted", stdin=text.encode())
     jprep(*command, tmp_path / "t", stdin=text.encode(), env={"JPREP_FAILPOINT": "tokenizer.counted=die"}, code=-9)
     other = jprep(*command, tmp_path / "t", stdin=text.replace("猫", "犬").encode(), code=2)
     assert "the input has changed" in other.stderr
     jprep(*command, tmp_path / "t", stdin=text.encode())
-    assert digests(tmp_path / "t") == digests(tmp_path / "calm")
+    assert digests(tmp_path / "t") == digests(tmp_path / "uninterrupted")
 
 
 def test_a_corpus_s_tokenizer_lies_beside_it(corpus: Path, tmp_path: Path, jprep: Run) -> None:

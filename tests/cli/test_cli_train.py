@@ -26,7 +26,7 @@ RUN = Path("work/small/runs/numpy")
 TRAIN = ["train", "small.toml", "--backend", "numpy"]
 
 
-class Place(NamedTuple):
+class Workspace(NamedTuple):
     folder: Path
     env: dict[str, str]
     jprep: Run
@@ -37,26 +37,28 @@ class Place(NamedTuple):
 
 
 @pytest.fixture
-def place(tmp_path: Path, distribution: Distribution, jprep: Run) -> Place:
+def workspace(tmp_path: Path, distribution: Distribution, jprep: Run) -> Workspace:
     small_work(tmp_path)
-    return Place(tmp_path, offer(distribution), jprep)
+    return Workspace(tmp_path, offer(distribution), jprep)
 
 
-def test_a_recipe_is_trained_and_what_comes_next_is_said(place: Place) -> None:
-    done = place.train()
-    run = place.folder / RUN
+def test_a_recipe_is_trained_and_the_next_command_is_printed(workspace: Workspace) -> None:
+    done = workspace.train()
+    run = workspace.folder / RUN
     assert weights(run, 30) and (run / "init.safetensors").exists()
     assert "30" in done.stdout and "validation" in done.stdout and f"jprep export {RUN}" in done.stdout
-    again = place.train("--json")
+    again = workspace.train("--json")
     assert again.stderr == ""
     assert json.loads(again.stdout).items() >= {"code": 0, "step": 30, "saved": 30, "backend": "numpy"}.items()
 
 
-def test_a_terminal_sees_how_far_it_is(place: Place) -> None:
+def test_a_terminal_shows_the_progress(workspace: Workspace) -> None:
     reader, terminal = os.openpty()
     command = [COMMAND, *TRAIN]
-    env = environment(**place.env, PAUSE="0.05", TERM="xterm", COLUMNS="140")
-    with subprocess.Popen(command, cwd=place.folder, env=env, stderr=terminal, stdout=subprocess.DEVNULL) as process:
+    env = environment(**workspace.env, PAUSE="0.05", TERM="xterm", COLUMNS="140")
+    with subprocess.Popen(
+        command, cwd=workspace.folder, env=env, stderr=terminal, stdout=subprocess.DEVNULL
+    ) as process:
         os.close(terminal)
         shown = b""
         with contextlib.suppress(OSError):  # how a terminal ends
@@ -67,12 +69,12 @@ def test_a_terminal_sees_how_far_it_is(place: Place) -> None:
     assert all(part in shown for part in (b"30/30", b"loss 0.", b"tokens/s", b"left", b"validation loss 0."))
 
 
-def test_a_log_is_told_of_starts_validations_and_checkpoints(place: Place) -> None:
-    def told(*more: object) -> list[str]:
-        said = place.train("--set", "train.validation.every_steps=15", *more).stderr
+def test_a_log_shows_starts_validations_and_checkpoints(workspace: Workspace) -> None:
+    def output(*more: object) -> list[str]:
+        said = workspace.train("--set", "train.validation.every_steps=15", *more).stderr
         return [line.partition(": ")[2] for line in said.splitlines()]
 
-    lines = told()
+    lines = output()
     assert [line.split("  ")[0] for line in lines] == [
         f"{what} of 30"
         for what in (
@@ -81,68 +83,68 @@ def test_a_log_is_told_of_starts_validations_and_checkpoints(place: Place) -> No
         )
     ]  # fmt: skip
     assert all(part in lines[-1] for part in ("loss 0.", "validation loss 0.", "tokens/s"))
-    assert told("--resume", 20)[0] == "training from step 20 of 30"
+    assert output("--resume", 20)[0] == "training from step 20 of 30"
 
 
-def test_the_only_backend_that_a_recipe_has_options_for_is_taken(place: Place) -> None:
-    with place.folder.joinpath("small.toml").open("a") as file:
+def test_the_only_backend_with_options_in_the_recipe_is_used(workspace: Workspace) -> None:
+    with workspace.folder.joinpath("small.toml").open("a") as file:
         file.write("[train.backend.numpy]\nrows = 4\n")
-    found = place.jprep("train", "small.toml", "--dry-run", "--json", cwd=place.folder, env=place.env)
+    found = workspace.jprep("train", "small.toml", "--dry-run", "--json", cwd=workspace.folder, env=workspace.env)
     assert json.loads(found.stdout)["plan"].items() >= {"rows": 4, "accumulate": 2}.items()
 
 
-def test_a_dry_run_estimates_the_time_and_warns_of_what_is_absurd(place: Place) -> None:
-    shown = place.train("--dry-run").stdout
+def test_a_dry_run_estimates_the_duration_and_warns_of_an_absurd_one(workspace: Workspace) -> None:
+    shown = workspace.train("--dry-run").stdout
     assert re.search(r"\n  time +about \d+ \w+ on \d+ cores", shown) and "warning" not in shown
-    absurd = place.train("--dry-run", "--set", "train.steps=900000000").stdout
+    absurd = workspace.train("--dry-run", "--set", "train.steps=900000000").stdout
     epochs, days = re.findall(r"\n  warning +(.*)", absurd)[::-1]
     assert "train.steps" in days and "days" in days and "one epoch" in epochs
     steps = re.findall(r"train.steps=(\d+)", epochs)[0]
-    told = json.loads(place.train("--dry-run", "--json", "--set", f"train.steps={steps}").stdout)
-    assert told["warnings"] == [] and 0.5 < told["epochs"] <= 2 and told["seconds"] > 0
-    assert told["fits"] is True and "it fits" in told["verdict"]
+    output = json.loads(workspace.train("--dry-run", "--json", "--set", f"train.steps={steps}").stdout)
+    assert output["warnings"] == [] and 0.5 < output["epochs"] <= 2 and output["seconds"] > 0
+    assert output["fits"] is True and "it fits" in output["verdict"]
 
 
-def test_a_dry_run_says_what_would_be_done_and_writes_nothing(place: Place) -> None:
-    shown = place.train("--dry-run").stdout  # Python may compile the plugin's modules
-    before = digests(place.folder)
-    assert "does not fit" in place.train("--dry-run", env={"NUMPY_MEMORY": str(1 << 60)}, code=3).stdout
+def test_a_dry_run_prints_the_plan_and_writes_nothing(workspace: Workspace) -> None:
+    shown = workspace.train("--dry-run").stdout  # Python may compile the plugin's modules
+    before = digests(workspace.folder)
+    assert "does not fit" in workspace.train("--dry-run", env={"NUMPY_MEMORY": str(1 << 60)}, code=3).stdout
     for part in ("roberta-tiny", "30 steps of 8 rows", "1 process × 1 micro-batch of 8 rows", "every 10 steps", "fp32"):
         assert part in shown
     assert "-m numpy_heavy.worker train" in shown and "it is slow" in shown and "use another backend" in shown
-    plan = json.loads(place.train("--dry-run", "--json").stdout)
-    tokens = sum(split["tokens"] for split in _splits(place.folder) if split["name"] == "train")
+    plan = json.loads(workspace.train("--dry-run", "--json").stdout)
+    tokens = sum(split["tokens"] for split in _splits(workspace.folder) if split["name"] == "train")
     assert plan["tokens"] == tokens and plan["epochs"] == pytest.approx(240 / plan["samples"])
     assert plan["train"]["checkpoint"]["every_steps"] == 10 and plan["host"]["cores"] >= 1
-    assert digests(place.folder) == before and not (place.folder / RUN).exists()
+    assert digests(workspace.folder) == before and not (workspace.folder / RUN).exists()
 
 
 def _splits(folder: Path) -> list[dict[str, Any]]:
     return json.loads(folder.joinpath("work/small/dataset/dataset.json").read_bytes())["splits"]
 
 
-def test_stopped_it_says_the_command_that_goes_on_and_ends_where_the_undisturbed_run_does(place: Place) -> None:
+def test_a_stopped_run_prints_the_command_that_resumes_it_with_the_same_result(workspace: Workspace) -> None:
     command = [COMMAND, *TRAIN, "--resume", "never"]
-    env = environment(**place.env, PAUSE="0.1")
-    process = subprocess.Popen(command, cwd=place.folder, env=env, stderr=subprocess.PIPE, text=True)
-    events = place.folder / RUN / "events.jsonl"
+    env = environment(**workspace.env, PAUSE="0.1")
+    process = subprocess.Popen(command, cwd=workspace.folder, env=env, stderr=subprocess.PIPE, text=True)
+    events = workspace.folder / RUN / "events.jsonl"
     await_true(lambda: events.exists() and '"log"' in events.read_text())
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=600)
     assert process.returncode == 130 and "saving; interrupt once more to stop now" in said
     assert said.splitlines()[-1] == "to resume:  jprep train small.toml --backend numpy"
-    place.train()
-    place.train("-o", "straight")
-    assert weights(place.folder / RUN, 30) == weights(place.folder / "straight", 30)
+    workspace.train()
+    workspace.train("-o", "straight")
+    assert weights(workspace.folder / RUN, 30) == weights(workspace.folder / "straight", 30)
 
 
-def test_when_its_terminal_is_closed_it_saves_and_leaves(place: Place) -> None:
+def test_a_closed_terminal_makes_the_run_save_and_exit(workspace: Workspace) -> None:
     process, terminal = pty.fork()
     if not process:
-        os.chdir(place.folder)
+        os.chdir(workspace.folder)
         signal.signal(signal.SIGHUP, signal.SIG_DFL)  # `nohup` has it ignored
-        os.execve(COMMAND, [COMMAND, *TRAIN], environment(**place.env, PAUSE="0.1", TERM="xterm"))
-    run = place.folder / RUN
+        os.execve(COMMAND, [COMMAND, *TRAIN], environment(**workspace.env, PAUSE="0.1", TERM="xterm"))
+    run = workspace.folder / RUN
     os.set_blocking(terminal, False)
 
     def has_trained() -> bool:
@@ -157,25 +159,25 @@ def test_when_its_terminal_is_closed_it_saves_and_leaves(place: Place) -> None:
     assert (saved.kind, left.kind) == ("checkpoint", "signal") and 0 < saved.step == left.step < 30
 
 
-def test_what_it_says_may_be_lost(place: Place) -> None:
+def test_a_full_standard_error_does_not_change_the_exit_code(workspace: Workspace) -> None:
     with Path("/dev/full").open("w") as full:
-        command, env = [COMMAND, *TRAIN], environment(**place.env, REFUSE_AT="12")
-        assert subprocess.run(command, cwd=place.folder, env=env, stderr=full).returncode == 2
-        assert subprocess.run([*command, "--resume", "7"], cwd=place.folder, env=env, stderr=full).returncode == 2
+        command, env = [COMMAND, *TRAIN], environment(**workspace.env, REFUSE_AT="12")
+        assert subprocess.run(command, cwd=workspace.folder, env=env, stderr=full).returncode == 2
+        assert subprocess.run([*command, "--resume", "7"], cwd=workspace.folder, env=env, stderr=full).returncode == 2
 
 
-def test_a_run_begins_again_where_it_is_told_to(place: Place) -> None:
-    place.train()
-    place.train("--resume", 20)
-    starts = [json.loads(line) for line in (place.folder / RUN / "events.jsonl").read_text().splitlines()]
+def test_resume_takes_a_step(workspace: Workspace) -> None:
+    workspace.train()
+    workspace.train("--resume", 20)
+    starts = [json.loads(line) for line in (workspace.folder / RUN / "events.jsonl").read_text().splitlines()]
     assert [event["step"] for event in starts if event["kind"] == "start"] == [0, 20]
-    refused = place.train("--resume", "soon", code=2)
+    refused = workspace.train("--resume", "soon", code=2)
     assert "auto, never, or the step" in refused.stderr
-    assert "no" in place.train("--resume", 7, code=2).stderr
+    assert "no" in workspace.train("--resume", 7, code=2).stderr
 
 
-def test_a_failing_worker_s_code_comes_through(place: Place) -> None:
-    done = place.train("--json", env={"REFUSE_AT": "12"}, code=2)
+def test_a_failing_worker_s_code_comes_through(workspace: Workspace) -> None:
+    done = workspace.train("--json", env={"REFUSE_AT": "12"}, code=2)
     assert "a restart does not fix this" in done.stderr
     assert done.stderr.index("saved step 10") < done.stderr.index("the run failed")
     assert json.loads(done.stdout).items() >= {"code": 2, "saved": 10}.items()
@@ -185,15 +187,17 @@ def test_a_failing_worker_s_code_comes_through(place: Place) -> None:
     ("missing", "says"),
     [("tokenizer", "jprep tokenizer train small.toml"), ("dataset", "jprep dataset pack small.toml")],
 )
-def test_what_is_missing_is_named_with_the_command_that_makes_it(missing: str, says: str, place: Place) -> None:
-    (place.folder / "work" / "small" / missing).rename(place.folder / "elsewhere")
-    assert says in place.train(code=2).stderr
-    place.train(f"--{missing}", "elsewhere", "--dry-run")
+def test_a_missing_input_is_reported_with_the_command_that_makes_it(
+    missing: str, says: str, workspace: Workspace
+) -> None:
+    (workspace.folder / "work" / "small" / missing).rename(workspace.folder / "elsewhere")
+    assert says in workspace.train(code=2).stderr
+    workspace.train(f"--{missing}", "elsewhere", "--dry-run")
 
 
-def test_mistakes_are_named_before_anything_is_written(place: Place) -> None:
+def test_mistakes_are_named_before_anything_is_written(workspace: Workspace) -> None:
     def refused(*arguments: str) -> str:
-        return place.train(*arguments, code=2).stderr
+        return workspace.train(*arguments, code=2).stderr
 
     assert "did you mean 'batch'" in refused("--set", "train.batsh=4")
     unknown = refused("--backend", "numpi")
@@ -202,66 +206,72 @@ def test_mistakes_are_named_before_anything_is_written(place: Place) -> None:
     assert "did you mean 'numpy'" in refused("--set", "train.backend.nunpy.rows=4")
     assert "cannot be divided" in refused("--set", "train.backend.numpy.rows=3")
     assert "either -o or --name" in refused("-o", "here", "--name", "there")
-    place.folder.joinpath("small.toml").write_text('name = "small"')
+    workspace.folder.joinpath("small.toml").write_text('name = "small"')
     assert "add [train]" in refused()
-    assert not (place.folder / "work" / "small" / "runs").exists()
+    assert not (workspace.folder / "work" / "small" / "runs").exists()
 
 
-def test_another_job_in_the_same_directory_is_refused_with_what_differs(place: Place) -> None:
-    place.train()
-    assert "seed" in place.train("--set", "train.seed=2", code=2).stderr
-    place.train("--set", "train.seed=2", "--name", "other")
+def test_another_job_in_the_same_directory_is_refused_with_what_differs(workspace: Workspace) -> None:
+    workspace.train()
+    assert "seed" in workspace.train("--set", "train.seed=2", code=2).stderr
+    workspace.train("--set", "train.seed=2", "--name", "other")
 
 
-def test_backends_are_listed_with_what_they_find(place: Place) -> None:
-    shown = place.jprep("backends", "list", env=place.env).stdout
+def test_backends_are_listed_with_what_they_find(workspace: Workspace) -> None:
+    shown = workspace.jprep("backends", "list", env=workspace.env).stdout
     assert "numpy  jprep_numpy 1.0  this environment" in shown and "it is slow" in shown
-    found = {one["name"]: one for one in json.loads(place.jprep("backends", "list", "--json", env=place.env).stdout)}
+    found = {
+        one["name"]: one for one in json.loads(workspace.jprep("backends", "list", "--json", env=workspace.env).stdout)
+    }
     assert [finding["level"] for finding in found["numpy"]["findings"]] == ["ok", "note"]
 
 
-def test_a_backend_without_an_environment_says_how_to_install_it(place: Place) -> None:
-    heavy = next(Path(part) for part in place.env["PYTHONPATH"].split(os.pathsep)) / "numpy_heavy" / "worker.py"
+def test_a_backend_without_an_environment_is_reported_with_the_install_command(workspace: Workspace) -> None:
+    heavy = next(Path(part) for part in workspace.env["PYTHONPATH"].split(os.pathsep)) / "numpy_heavy" / "worker.py"
     heavy.write_text("import no_such_framework")
-    assert "jprep backends install numpy" in place.train(code=3).stderr
-    assert "environments/numpy/bin/python -m numpy_heavy.worker" in place.train("--dry-run").stdout
-    listed = place.jprep("backends", "list", env=place.env).stdout
+    assert "jprep backends install numpy" in workspace.train(code=3).stderr
+    assert "environments/numpy/bin/python -m numpy_heavy.worker" in workspace.train("--dry-run").stdout
+    listed = workspace.jprep("backends", "list", env=workspace.env).stdout
     assert "not installed" in listed and "no_such_framework" in listed
 
 
-def test_an_environment_that_pip_cannot_fill_says_what_pip_says_and_is_not_believed(place: Place) -> None:
+def test_a_failed_installation_shows_the_output_of_pip_and_is_not_used(workspace: Workspace) -> None:
     arguments = ("backends", "install", "numpy", "--", "--no-index")
-    failed = place.jprep(*arguments, env=place.env, code=3).stderr
+    failed = workspace.jprep(*arguments, env=workspace.env, code=3).stderr
     assert "pip could not install it" in failed and "run the same command again" in failed
-    stamp = Path(place.env["JPREP_BACKENDS"]) / "numpy" / STAMP
+    stamp = Path(workspace.env["JPREP_BACKENDS"]) / "numpy" / STAMP
     assert not stamp.parent.exists()
     stamp.parent.mkdir()
     wanted = [*pip_requirements("jprep"), "jprep_numpy==1.0"]
     stamp.write_bytes(msgspec.json.encode(InstalledEnvironment(name="numpy", requires=wanted, python="3", packages={})))
-    assert "numpy is installed already" in place.jprep(*arguments, env=place.env).stdout
+    assert "numpy is installed already" in workspace.jprep(*arguments, env=workspace.env).stdout
 
 
-def test_a_device_may_have_an_environment_of_its_own(place: Place) -> None:
-    heavy = next(Path(part) for part in place.env["PYTHONPATH"].split(os.pathsep)) / "numpy_heavy" / "worker.py"
+def test_a_device_may_have_an_environment_of_its_own(workspace: Workspace) -> None:
+    heavy = next(Path(part) for part in workspace.env["PYTHONPATH"].split(os.pathsep)) / "numpy_heavy" / "worker.py"
     heavy.write_text("import no_such_framework")
     moon = ("--set", "train.backend.numpy.device=moon")
-    assert "jprep backends install numpy --set device=moon" in place.train(*moon, code=3).stderr
-    assert "environments/numpy-moon/bin/python" in place.train(*moon, "--dry-run").stdout
-    folder = Path(place.env["JPREP_BACKENDS"]) / "numpy-moon"
+    assert "jprep backends install numpy --set device=moon" in workspace.train(*moon, code=3).stderr
+    assert "environments/numpy-moon/bin/python" in workspace.train(*moon, "--dry-run").stdout
+    folder = Path(workspace.env["JPREP_BACKENDS"]) / "numpy-moon"
     folder.mkdir(parents=True)
     wanted = [*pip_requirements("jprep"), "jprep_numpy==1.0"]
     folder.joinpath(STAMP).write_bytes(
         msgspec.json.encode(InstalledEnvironment(name=folder.name, requires=wanted, python="3", packages={}))
     )
     arguments = ("backends", "install", "numpy", "--set", "device=moon", "--", "--no-index")
-    assert f"numpy is installed already: {folder}" in place.jprep(*arguments, env=place.env).stdout
+    assert f"numpy is installed already: {folder}" in workspace.jprep(*arguments, env=workspace.env).stdout
 
 
-def test_the_documented_backend_plans_a_job(place: Place, distribution: Distribution) -> None:
+def test_the_documented_backend_plans_a_job(workspace: Workspace, distribution: Distribution) -> None:
     [source] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "backends.md").read_text(), re.DOTALL)
     distribution.add("jprep_mine", source)
     arguments = ("train", "small.toml", "--backend", "mine", "--dry-run", "--json", "--set")
-    planned = place.jprep(*arguments, "train.backend.mine.micro_batch=2", cwd=place.folder, env=place.env).stdout
+    planned = workspace.jprep(
+        *arguments, "train.backend.mine.micro_batch=2", cwd=workspace.folder, env=workspace.env
+    ).stdout
     assert json.loads(planned)["plan"].items() >= {"processes": 1, "rows": 2, "accumulate": 4}.items()
-    refused = place.jprep(*arguments, "train.backend.mine.micro_batch=3", cwd=place.folder, env=place.env, code=2)
+    refused = workspace.jprep(
+        *arguments, "train.backend.mine.micro_batch=3", cwd=workspace.folder, env=workspace.env, code=2
+    )
     assert "use a divisor of 8" in refused.stderr

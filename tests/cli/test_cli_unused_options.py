@@ -1,4 +1,4 @@
-"""Options that the others make pointless are refused before anything is read or written."""
+"""Options without effect are refused before anything is read or written."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Work:
         return done.returncode, done.stderr.decode()
 
     def finish(self, workers: int = 1, *more: object, code: int = 0) -> str:
-        """Run undisturbed to the end; return what was printed on standard error."""
+        """Run uninterrupted to the end; return what was printed on standard error."""
         done = self._end(self.command(workers, *more))
         assert done.returncode == code, f"it ended with {done.returncode}:\n{done.stderr.decode()}"
         return done.stderr.decode()
@@ -169,10 +169,10 @@ def work(recipe: Path, plugins: dict[str, str], tmp_path: Path, command_server: 
 
 
 @pytest.fixture(scope="session")
-def undisturbed(
+def uninterrupted(
     recipe: Path, plugins: dict[str, str], tmp_path_factory: pytest.TempPathFactory, command_server: CommandServer
 ) -> dict[str, str]:
     """What comes out when nobody disturbs the work: every file's hash."""
-    work = Work(tmp_path_factory.mktemp("calm") / "corpus", recipe, plugins, command_server)
+    work = Work(tmp_path_factory.mktemp("uninterrupted") / "corpus", recipe, plugins, command_server)
     work.finish()
     return digests(work.folder)

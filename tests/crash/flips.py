@@ -1,4 +1,4 @@
-"""Flips single bits in work under way and in finished artefacts, and says what a resumed run or a use makes of it."""
+"""Flip single bits in unfinished work and in finished artefacts, and classify the result of a resumed run or a use."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Stopping:
 
 
 class Inputs(NamedTuple):
-    """What the work is made of: a folder of inputs, and an undisturbed corpus and tokenizer."""
+    """What the work is made of: a folder of inputs, and an uninterrupted corpus and tokenizer."""
 
     sources: Path
     corpus: Path
@@ -140,7 +140,7 @@ def interrupt(work: Work, inputs: Inputs, folder: Path, after: int) -> None:
 
 
 def make_inputs(folder: Path) -> Inputs:
-    """Make everything undisturbed."""
+    """Make everything uninterrupted."""
     inputs = Inputs(write_sources(folder / "sources"), *(folder / name for name in ("corpus", "tokenizer", "dataset")))
     finish(build_linked, inputs, inputs.corpus)
     finish(train_on_corpus, inputs, inputs.tokenizer)

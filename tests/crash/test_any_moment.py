@@ -1,4 +1,4 @@
-"""Killed at any moment, by anyone: run again, it gives the same bytes, and nothing is left behind."""
+"""Commands killed at random moments: rerunning gives the same bytes, and nothing else is left."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def kill_at(moment: float, work: Work, workers: int) -> None:
     process.wait()
 
 
-def assert_killed_and_finished(seed: int, work: Work, calm: dict[str, str], duration: float) -> None:
+def assert_killed_and_finished(seed: int, work: Work, uninterrupted: dict[str, str], duration: float) -> None:
     """Kill it at two moments, one run after the other; then let it finish."""
     chance, workers = random.Random(seed), 1 + seed % 2
     for _ in range(2):
         kill_at(chance.uniform(0.1, duration), work, workers)
     work.finish(3 - workers)
-    assert digests(work.folder) == calm
+    assert digests(work.folder) == uninterrupted
     assert not list(work.folder.rglob("*.tmp-*"))
 
 
 @pytest.mark.parametrize("seed", range(MOMENTS))
-def test_killed_at_random_moments(seed: int, work: Work, undisturbed: dict[str, str]) -> None:
-    assert_killed_and_finished(seed, work, undisturbed, 1.2)
+def test_killed_at_random_moments(seed: int, work: Work, uninterrupted: dict[str, str]) -> None:
+    assert_killed_and_finished(seed, work, uninterrupted, 1.2)
 
 
 @pytest.fixture(scope="module")
@@ -59,10 +59,10 @@ def large(
     )
     recipe = folder / "large.toml"
     recipe.write_text(text, encoding="utf-8")
-    calm = Work(folder / "calm", recipe, {}, request.getfixturevalue("command_server"))
+    uninterrupted = Work(folder / "uninterrupted", recipe, {}, request.getfixturevalue("command_server"))
     begun = time.monotonic()
-    calm.finish()
-    return recipe, digests(calm.folder), time.monotonic() - begun
+    uninterrupted.finish()
+    return recipe, digests(uninterrupted.folder), time.monotonic() - begun
 
 
 @pytest.mark.soak
@@ -70,11 +70,11 @@ def large(
 def test_killed_at_random_moments_of_larger_work(
     seed: int, large: tuple[Path, dict[str, str], float], tmp_path: Path, command_server: CommandServer
 ) -> None:
-    recipe, calm, duration = large
-    assert_killed_and_finished(seed, Work(tmp_path / "corpus", recipe, {}, command_server), calm, duration)
+    recipe, uninterrupted, duration = large
+    assert_killed_and_finished(seed, Work(tmp_path / "corpus", recipe, {}, command_server), uninterrupted, duration)
 
 
-def test_workers_leave_when_their_parent_is_killed(work: Work, undisturbed: dict[str, str]) -> None:
+def test_workers_exit_when_their_parent_is_killed(work: Work, uninterrupted: dict[str, str]) -> None:
     process = work.start(2, PAUSE="1")
     await_true(lambda: len(children(process.pid)) == 2)
     workers = children(process.pid)
@@ -82,16 +82,16 @@ def test_workers_leave_when_their_parent_is_killed(work: Work, undisturbed: dict
     process.wait()
     await_true(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))
     work.finish(2)
-    assert digests(work.folder) == undisturbed
+    assert digests(work.folder) == uninterrupted
 
 
-def test_one_worker_is_killed_by_somebody(work: Work, undisturbed: dict[str, str]) -> None:
+def test_a_killed_worker_is_replaced(work: Work, uninterrupted: dict[str, str]) -> None:
     process = work.start(2, PAUSE="0.1")
     await_true(lambda: len(children(process.pid)) == 2)
     os.kill(children(process.pid)[0], signal.SIGKILL)
     _, said = process.communicate(timeout=PATIENCE)
     assert (process.returncode, said) == (0, "")
-    assert digests(work.folder) == undisturbed
+    assert digests(work.folder) == uninterrupted
 
 
 def test_one_build_at_a_time(work: Work) -> None:

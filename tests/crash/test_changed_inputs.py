@@ -1,4 +1,4 @@
-"""Inputs that change while a build runs, or while it is interrupted: never a corpus of old and new text."""
+"""Inputs that change during a build or an interruption: no corpus mixes old and new text."""
 
 from __future__ import annotations
 
@@ -143,8 +143,8 @@ def test_changed_while_the_build_runs(change: str, workers: int, made: Made) -> 
             made.build(Changing(nothing), workers)
     made.write(1)
     made.build(Changing(nothing), workers)
-    made.build(Changing(nothing), folder=made.folder / "calm")
-    assert digests(made.corpus) == digests(made.folder / "calm")
+    made.build(Changing(nothing), folder=made.folder / "uninterrupted")
+    assert digests(made.corpus) == digests(made.folder / "uninterrupted")
 
 
 @pytest.mark.parametrize("kind", ["byte ranges", "bzip2 blocks"])
@@ -167,14 +167,14 @@ def test_changed_while_the_build_is_interrupted(made: Made) -> None:
         made.build(Changing(nothing))
     made.write(2)
     made.build(Changing(nothing), restart=True)
-    made.build(Changing(nothing), folder=made.folder / "calm")
-    assert digests(made.corpus) == digests(made.folder / "calm")
+    made.build(Changing(nothing), folder=made.folder / "uninterrupted")
+    assert digests(made.corpus) == digests(made.folder / "uninterrupted")
 
 
 def test_touched_and_otherwise_unchanged(made: Made) -> None:
     made.build(Changing(lambda: os.utime(made.path)), 2)
-    made.build(Changing(nothing), folder=made.folder / "calm")
-    assert digests(made.corpus) == digests(made.folder / "calm")
+    made.build(Changing(nothing), folder=made.folder / "uninterrupted")
+    assert digests(made.corpus) == digests(made.folder / "uninterrupted")
 
 
 @pytest.mark.parametrize("cache", [b"", b"{", b"\xff\xfe", b'{"a": "b"}', b"[]"])
@@ -184,8 +184,8 @@ def test_a_damaged_memory_of_hashes_is_made_again(cache: bytes, tmp_path: Path) 
         made.build(Changing(nothing, stop=True))
     (made.corpus / ".state" / "inputs.json").write_bytes(cache)
     made.build(Changing(nothing))
-    made.build(Changing(nothing), folder=tmp_path / "calm")
-    assert digests(made.corpus) == digests(tmp_path / "calm")
+    made.build(Changing(nothing), folder=tmp_path / "uninterrupted")
+    assert digests(made.corpus) == digests(tmp_path / "uninterrupted")
 
 
 def test_an_input_that_changes_before_a_tokenizers_corpus_is_built(tmp_path: Path) -> None:

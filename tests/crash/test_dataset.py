@@ -1,4 +1,4 @@
-"""A packing that is killed at any named place goes on, and its bytes are the same."""
+"""A packing that is killed at a failpoint resumes with the same bytes."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ def command(inputs: tuple[Path, Path], folder: Path, workers: int = 1) -> list[s
 
 
 @pytest.fixture(scope="session")
-def calm(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory, jprep: Run) -> dict[str, str]:
+def uninterrupted(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory, jprep: Run) -> dict[str, str]:
     """Every file's hash when nobody disturbs the work."""
-    folder = tmp_path_factory.mktemp("calm") / "dataset"
+    folder = tmp_path_factory.mktemp("uninterrupted") / "dataset"
     jprep(*command(inputs, folder))
     return digests(folder)
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_killed_and_gone_on_with(
+def test_killed_and_resumed(
     place: str,
     inputs: tuple[Path, Path],
     tmp_path: Path,
     jprep: Run,
     command_server: CommandServer,
-    calm: dict[str, str],
+    uninterrupted: dict[str, str],
 ) -> None:
     folder = tmp_path / "dataset"
     env = environment(JPREP_FAILPOINT=f"{place}=kill")
@@ -63,12 +63,12 @@ def test_killed_and_gone_on_with(
     assert killed.returncode == -signal.SIGKILL
     assert not (folder / "dataset.json").exists()
     jprep(*command(inputs, folder, workers=2))
-    assert digests(folder) == calm
+    assert digests(folder) == uninterrupted
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_killed_at_random_moments(
-    seed: int, inputs: tuple[Path, Path], tmp_path: Path, jprep: Run, calm: dict[str, str]
+    seed: int, inputs: tuple[Path, Path], tmp_path: Path, jprep: Run, uninterrupted: dict[str, str]
 ) -> None:
     chance, folder = random.Random(seed), tmp_path / "dataset"
     for _ in range(2):
@@ -77,11 +77,11 @@ def test_killed_at_random_moments(
         process.kill()
         process.wait()
     jprep(*command(inputs, folder))
-    assert digests(folder) == calm
+    assert digests(folder) == uninterrupted
 
 
-def test_killed_once_the_manifest_stands(
-    inputs: tuple[Path, Path], tmp_path: Path, jprep: Run, command_server: CommandServer, calm: dict[str, str]
+def test_killed_after_the_manifest_was_written(
+    inputs: tuple[Path, Path], tmp_path: Path, jprep: Run, command_server: CommandServer, uninterrupted: dict[str, str]
 ) -> None:
     """The parts of work under way are still there: seen to be whole, they go."""
     folder = tmp_path / "dataset"
@@ -90,13 +90,15 @@ def test_killed_once_the_manifest_stands(
     command_server.run([COMMAND, *command(inputs, folder)], env=env, group=True)
     assert (folder / "dataset.json").exists() and (folder / ".state/encoding").exists()
     jprep(*command(inputs, folder))
-    assert digests(folder) == calm
+    assert digests(folder) == uninterrupted
 
 
-def test_a_full_disk_is_told(inputs: tuple[Path, Path], tmp_path: Path, jprep: Run, calm: dict[str, str]) -> None:
+def test_a_full_disk_is_reported(
+    inputs: tuple[Path, Path], tmp_path: Path, jprep: Run, uninterrupted: dict[str, str]
+) -> None:
     folder = tmp_path / "dataset"
     for place in ("output.written@3", "output.written@24"):  # while encoding, while joining
         failed = jprep(*command(inputs, folder), code=3, env={"JPREP_FAILPOINT": f"{place}=enospc"})
         assert "the disk is full" in failed.stderr and "Traceback" not in failed.stderr
     jprep(*command(inputs, folder))
-    assert digests(folder) == calm
+    assert digests(folder) == uninterrupted

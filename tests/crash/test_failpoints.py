@@ -1,4 +1,4 @@
-"""Killed, broken or out of disk at any named place: run again, it gives the same bytes."""
+"""Killed, failing or out of disk at a failpoint: rerunning gives the same bytes."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def assert_nothing_partial(folder: Path) -> None:
             json.loads(path.read_bytes())
 
 
-def assert_mended(work: Work, workers: int, undisturbed: dict[str, str]) -> None:
+def assert_resumed(work: Work, workers: int, uninterrupted: dict[str, str]) -> None:
     """The same command goes on, and nothing shows that it was disturbed."""
     work.finish(workers)
-    assert digests(work.folder) == undisturbed
+    assert digests(work.folder) == uninterrupted
 
 
 def test_every_failpoint_has_its_later_passings() -> None:
@@ -53,55 +53,53 @@ def test_every_failpoint_has_its_later_passings() -> None:
 
 
 @pytest.mark.parametrize(("name", "workers"), every(3, BOTH))
-def test_killed_with_its_whole_group(name: str, workers: int, work: Work, undisturbed: dict[str, str]) -> None:
+def test_killed_with_its_whole_group(name: str, workers: int, work: Work, uninterrupted: dict[str, str]) -> None:
     code, _ = work.disturb(f"{name}=kill", workers)
     assert code == -signal.SIGKILL
     assert not (work.folder / "corpus.json").exists()
     assert_nothing_partial(work.folder)
-    assert_mended(work, workers, undisturbed)
+    assert_resumed(work, workers, uninterrupted)
 
 
 @pytest.mark.parametrize(("name", "nth"), every(2, PASSINGS))
-def test_killed_later_and_gone_on_with_more_workers(
-    name: str, nth: int, work: Work, undisturbed: dict[str, str]
-) -> None:
+def test_killed_and_resumed_with_more_workers(name: str, nth: int, work: Work, uninterrupted: dict[str, str]) -> None:
     code, _ = work.disturb(f"{name}@{nth}")
     assert code == -signal.SIGKILL
     assert_nothing_partial(work.folder)
-    assert_mended(work, 2, undisturbed)
+    assert_resumed(work, 2, uninterrupted)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_one_process_dies(name: str, work: Work, undisturbed: dict[str, str]) -> None:
+def test_one_process_dies(name: str, work: Work, uninterrupted: dict[str, str]) -> None:
     """With two workers it is the parent or, where only workers pass, one of them after the other."""
     code, said = work.disturb(f"{name}=die", 2)
     assert code == -signal.SIGKILL or (code == 1 and "a worker died twice (signal SIGKILL)" in said and "task" in said)
-    assert_mended(work, 2, undisturbed)
+    assert_resumed(work, 2, uninterrupted)
 
 
-def test_a_dead_worker_s_task_is_given_to_another(work: Work, undisturbed: dict[str, str]) -> None:
+def test_a_dead_worker_s_task_is_given_to_another(work: Work, uninterrupted: dict[str, str]) -> None:
     # A worker dies at its fourth receipt; for the one that takes its place that receipt is the first. The parent writes
     # three itself, of the stages of a single task.
     code, said = work.disturb("receipt.written@4=die", 2)
     assert (code, said) == (0, "")
-    assert digests(work.folder) == undisturbed
+    assert digests(work.folder) == uninterrupted
 
 
 @pytest.mark.parametrize(("name", "workers"), [*((name, 1) for name in NAMES), ("receipt.written", 2)])
-def test_an_error_is_told_and_leaves_nothing_partial(
-    name: str, workers: int, work: Work, undisturbed: dict[str, str]
+def test_an_error_is_reported_and_leaves_nothing_partial(
+    name: str, workers: int, work: Work, uninterrupted: dict[str, str]
 ) -> None:
     code, said = work.disturb(f"{name}=raise", workers)
     assert code == 1
     assert "raised by a failpoint" in said
     assert_nothing_partial(work.folder)
     assert not list(work.folder.rglob("*.tmp-*"))
-    assert_mended(work, workers, undisturbed)
+    assert_resumed(work, workers, uninterrupted)
 
 
 @pytest.mark.parametrize(("failpoint", "workers"), every(3, FULL))
 def test_a_full_disk_is_the_machine_s_fault(
-    failpoint: str, workers: int, work: Work, undisturbed: dict[str, str]
+    failpoint: str, workers: int, work: Work, uninterrupted: dict[str, str]
 ) -> None:
     code, said = work.disturb(f"{failpoint}=enospc", workers)
     assert code == 3
@@ -109,7 +107,7 @@ def test_a_full_disk_is_the_machine_s_fault(
     assert "Traceback" not in said
     assert_nothing_partial(work.folder)
     assert not list(work.folder.rglob("*.tmp-*"))
-    assert_mended(work, workers, undisturbed)
+    assert_resumed(work, workers, uninterrupted)
 
 
 def test_a_misspelt_failpoint_is_an_error(work: Work) -> None:

@@ -1,4 +1,4 @@
-"""One flipped bit anywhere: work under way comes out the same, a finished artefact is refused. Never wrong output."""
+"""A flipped bit in unfinished work does not change the output; in a finished artefact it is refused."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ def flip_and_resume(kind: str, inputs: Inputs, folder: Path, count: int) -> Outc
         finish(work, inputs, damaged)
         return digests(damaged)
 
-    finish(work, inputs, folder / "calm")
-    calm, chance, outcomes = digests(folder / "calm"), random.Random(kind), Outcomes()
+    finish(work, inputs, folder / "uninterrupted")
+    uninterrupted, chance, outcomes = digests(folder / "uninterrupted"), random.Random(kind), Outcomes()
     for after in stops:
         begun = folder / f"begun{after}"
         interrupt(work, inputs, begun, after)
         for path, bit in flips(begun, chance, count):
             copy(begun, damaged)
             flip(damaged / path, bit)
-            outcomes.note(f"{kind}, interrupted after {after} tasks, bit {bit} of {path}", resume, calm)
+            outcomes.note(f"{kind}, interrupted after {after} tasks, bit {bit} of {path}", resume, uninterrupted)
             shutil.rmtree(damaged)
     return outcomes
 
@@ -55,7 +55,7 @@ def flip_and_use(name: str, inputs: Inputs, folder: Path, count: int) -> Outcome
     """Flip bits in copies of a finished artefact, and use each copy."""
     damaged, use = USES[name]
     chance, outcomes = random.Random(name), Outcomes()
-    expected = use(Inputs(*(copy(path, _in(folder / "calm") / path.name) for path in inputs)))
+    expected = use(Inputs(*(copy(path, _in(folder / "uninterrupted") / path.name) for path in inputs)))
     for path, bit in flips(getattr(inputs, damaged), chance, count):
         copies = Inputs(*(copy(each, _in(folder / "damaged") / each.name) for each in inputs))
         flip(getattr(copies, damaged) / path, bit)
@@ -70,38 +70,42 @@ def _in(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", WORK)
-def test_work_under_way_comes_out_the_same(kind: str, inputs: Inputs, tmp_path: Path) -> None:
+def test_resumed_work_with_flipped_bits_has_the_same_output(kind: str, inputs: Inputs, tmp_path: Path) -> None:
     outcomes = flip_and_resume(kind, inputs, tmp_path, FEW)
     assert outcomes == {"same": FEW * len(WORK[kind][1])}
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", WORK)
-def test_work_under_way_comes_out_the_same_however_often(kind: str, inputs: Inputs, tmp_path: Path) -> None:
+def test_resumed_work_with_many_flipped_bits_has_the_same_output(kind: str, inputs: Inputs, tmp_path: Path) -> None:
     outcomes = flip_and_resume(kind, inputs, tmp_path, MANY)
     print(f"{kind}: {dict(outcomes)}")
     assert outcomes == {"same": MANY * len(WORK[kind][1])}
 
 
 @pytest.mark.parametrize("name", USES)
-def test_a_finished_artefact_is_refused_or_sound(name: str, inputs: Inputs, tmp_path: Path) -> None:
+def test_a_finished_artefact_with_a_flipped_bit_is_refused_or_correct(
+    name: str, inputs: Inputs, tmp_path: Path
+) -> None:
     flip_and_use(name, inputs, tmp_path, FEW)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", USES)
-def test_a_finished_artefact_is_refused_or_sound_however_often(name: str, inputs: Inputs, tmp_path: Path) -> None:
+def test_a_finished_artefact_with_any_of_many_flipped_bits_is_refused_or_correct(
+    name: str, inputs: Inputs, tmp_path: Path
+) -> None:
     outcomes = flip_and_use(name, inputs, tmp_path, MANY)
     print(f"{name}: {dict(outcomes)}")
     assert outcomes["refused"] >= MANY // 4
 
 
 @pytest.mark.parametrize(("kind", "after"), [("linked corpus", 6), ("tokenizer of inputs", 8), ("dataset", 4)])
-def test_garbage_in_work_under_way_is_made_again(kind: str, after: int, inputs: Inputs, tmp_path: Path) -> None:
+def test_garbage_in_unfinished_work_is_made_again(kind: str, after: int, inputs: Inputs, tmp_path: Path) -> None:
     """Every file cut in half, and every file replaced by garbage."""
     work = WORK[kind][0]
     begun, damaged = tmp_path / "begun", tmp_path / "damaged"
-    finish(work, inputs, tmp_path / "calm")
+    finish(work, inputs, tmp_path / "uninterrupted")
     interrupt(work, inputs, begun, after)
     for number, garbage in enumerate([None, *GARBAGE]):
         copy(begun, damaged)
@@ -109,7 +113,7 @@ def test_garbage_in_work_under_way_is_made_again(kind: str, after: int, inputs: 
             if garbage is None or place % len(GARBAGE) == number - 1:
                 path.write_bytes(path.read_bytes()[: path.stat().st_size // 2] if garbage is None else garbage)
         finish(work, inputs, damaged)
-        assert digests(damaged) == digests(tmp_path / "calm"), garbage
+        assert digests(damaged) == digests(tmp_path / "uninterrupted"), garbage
         shutil.rmtree(damaged)
 
 
@@ -127,7 +131,7 @@ def test_garbage_in_a_finished_artefact_is_refused(name: str, inputs: Inputs, tm
             shutil.rmtree(tmp_path / "copies")
 
 
-def test_the_command_says_what_it_does_again(work: Work, undisturbed: dict[str, str]) -> None:
+def test_repeated_tasks_are_reported(work: Work, uninterrupted: dict[str, str]) -> None:
     work.disturb("stage.begun@3")
     shard = next((work.folder / ".state" / "documents" / "documents").iterdir())
     receipt = next((work.folder / ".state" / "dedup" / "receipts").iterdir())
@@ -136,7 +140,7 @@ def test_the_command_says_what_it_does_again(work: Work, undisturbed: dict[str, 
     said = work.finish()
     assert f"{shard} is not what was written: the task that wrote it is done again\n" in said
     assert f"{receipt} is damaged (JSON is malformed" in said and "Traceback" not in said
-    assert digests(work.folder) == undisturbed
+    assert digests(work.folder) == uninterrupted
 
 
 def test_the_command_refuses_a_damaged_corpus(corpus: Path, tmp_path: Path, jprep: Run) -> None:

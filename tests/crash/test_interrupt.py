@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: what is under way is committed, and the command that goes on is printed."""
+"""Ctrl-C and SIGTERM: running tasks are committed, and the command that resumes is printed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.crash.conftest import Work, await_true, children
 
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_once_it_finishes_what_is_under_way(
-    number: signal.Signals, workers: int, work: Work, undisturbed: dict[str, str]
+def test_the_first_ctrl_c_finishes_running_tasks(
+    number: signal.Signals, workers: int, work: Work, uninterrupted: dict[str, str]
 ) -> None:
     process = work.start(workers, PAUSE="0.05")
     work.await_receipts(1)
@@ -28,10 +28,10 @@ def test_once_it_finishes_what_is_under_way(
     assert 1 <= len(committed) < 6
     assert not list(work.folder.rglob("*.tmp-*"))
     work.finish(workers)
-    assert digests(work.folder) == undisturbed
+    assert digests(work.folder) == uninterrupted
 
 
-def test_the_whole_group_gets_ctrl_c_and_workers_leave_it_to_the_parent(work: Work) -> None:
+def test_workers_ignore_ctrl_c_of_the_process_group(work: Work) -> None:
     process = work.start(2, PAUSE="0.1")
     await_true(lambda: len(children(process.pid)) == 2)
     await_true(lambda: all(ignores(worker, signal.SIGINT) for worker in children(process.pid)))
@@ -49,7 +49,7 @@ def ignores(process: int, number: signal.Signals) -> bool:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_twice_it_stops_now(workers: int, work: Work, undisturbed: dict[str, str]) -> None:
+def test_the_second_ctrl_c_stops_at_once(workers: int, work: Work, uninterrupted: dict[str, str]) -> None:
     process = work.start(workers, PAUSE="5")  # for each of some thirty documents
     await_true((work.folder / ".state" / "documents" / "stage.json").exists)
     process.send_signal(signal.SIGINT)
@@ -62,4 +62,4 @@ def test_twice_it_stops_now(workers: int, work: Work, undisturbed: dict[str, str
     assert "to resume:" in said
     assert "Traceback" not in said
     work.finish(workers)
-    assert digests(work.folder) == undisturbed
+    assert digests(work.folder) == uninterrupted

@@ -1,4 +1,4 @@
-"""What a second pair of eyes found: each of these once lost data or told an untruth."""
+"""Regression tests of bugs found in reviews: lost data and untrue messages."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_named_pipe_is_read_once(texts: Path, tmp_path: Path, jprep: Run) -> N
     assert "0番目" in jprep("corpus", "export", tmp_path / "c").stdout
 
 
-def test_what_an_interrupted_restart_left_does_not_stay(texts: Path, tmp_path: Path, jprep: Run) -> None:
+def test_files_of_an_interrupted_restart_are_deleted(texts: Path, tmp_path: Path, jprep: Run) -> None:
     command = ("corpus", "build", "--text", texts / "0.txt", "--segmenter", "none", "-o", tmp_path / "c")
     jprep(*command)
     whole = digests(tmp_path / "c")
@@ -88,7 +88,7 @@ def test_what_an_interrupted_restart_left_does_not_stay(texts: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("variables", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}])
-def test_a_corpus_goes_out_as_utf8_whatever_the_locale(
+def test_a_corpus_is_exported_as_utf8_in_any_locale(
     variables: dict[str, str], texts: Path, tmp_path: Path, jprep: Run
 ) -> None:
     jprep("corpus", "build", "--text", texts / "0.txt", "--segmenter", "none", "-o", tmp_path / "c")

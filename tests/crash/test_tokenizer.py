@@ -1,4 +1,4 @@
-"""A training that is killed at any named place goes on, and its bytes are the same."""
+"""A tokenizer training that is killed at a failpoint resumes with the same bytes."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ def command(corpus: Path, folder: Path, workers: int = 1) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def undisturbed(corpus: Path, tmp_path_factory: pytest.TempPathFactory, jprep: Run) -> dict[str, str]:
+def uninterrupted(corpus: Path, tmp_path_factory: pytest.TempPathFactory, jprep: Run) -> dict[str, str]:
     """Every file's hash when nobody disturbs the work."""
-    folder = tmp_path_factory.mktemp("calm") / "tokenizer"
+    folder = tmp_path_factory.mktemp("uninterrupted") / "tokenizer"
     jprep(*command(corpus, folder))
     return digests(folder)
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_killed_and_gone_on_with(
+def test_killed_and_resumed(
     place: str,
     corpus: Path,
     tmp_path: Path,
     jprep: Run,
     command_server: CommandServer,
-    undisturbed: dict[str, str],
+    uninterrupted: dict[str, str],
 ) -> None:
     folder = tmp_path / "tokenizer"
     env = environment(JPREP_FAILPOINT=f"{place}=kill")
@@ -44,11 +44,11 @@ def test_killed_and_gone_on_with(
     assert killed.returncode == -signal.SIGKILL
     assert not (folder / "card.json").exists()
     jprep(*command(corpus, folder, workers=2))
-    assert digests(folder) == undisturbed
+    assert digests(folder) == uninterrupted
 
 
 def test_other_settings_are_refused_until_restarted(
-    corpus: Path, tmp_path: Path, jprep: Run, command_server: CommandServer, undisturbed: dict[str, str]
+    corpus: Path, tmp_path: Path, jprep: Run, command_server: CommandServer, uninterrupted: dict[str, str]
 ) -> None:
     folder = tmp_path / "tokenizer"
     env = environment(JPREP_FAILPOINT="tokenizer.learnt=kill")
@@ -59,12 +59,12 @@ def test_other_settings_are_refused_until_restarted(
     refused = jprep(*command(corpus, folder), code=2)
     assert "digits: was" in refused.stderr
     jprep(*command(corpus, folder), "--restart")
-    assert digests(folder) == undisturbed
+    assert digests(folder) == uninterrupted
 
 
-def test_a_full_disk_is_told(corpus: Path, tmp_path: Path, jprep: Run, undisturbed: dict[str, str]) -> None:
+def test_a_full_disk_is_reported(corpus: Path, tmp_path: Path, jprep: Run, uninterrupted: dict[str, str]) -> None:
     folder = tmp_path / "tokenizer"
     failed = jprep(*command(corpus, folder), code=3, env={"JPREP_FAILPOINT": "output.written@3=enospc"})
     assert "the disk is full" in failed.stderr and "Traceback" not in failed.stderr
     jprep(*command(corpus, folder))
-    assert digests(folder) == undisturbed
+    assert digests(folder) == uninterrupted

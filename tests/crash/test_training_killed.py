@@ -1,4 +1,4 @@
-"""`jprep train` with the backend torch comes to the same bytes whatever happens to its processes."""
+"""`jprep train` with the backend torch gives the same bytes whatever happens to its processes."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def torch() -> None:
 
 
 @pytest.fixture(scope="module")
-def calm(tmp_path_factory: pytest.TempPathFactory) -> Ending:
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Ending:
     """What a run comes to that nobody disturbs."""
-    return undisturbed(tmp_path_factory.mktemp("calm"), STEPS)
+    return train_uninterrupted(tmp_path_factory.mktemp("uninterrupted"), STEPS)
 
 
-def undisturbed(folder: Path, steps: int, processes: int = 1) -> Ending:
+def train_uninterrupted(folder: Path, steps: int, processes: int = 1) -> Ending:
     training = Training(folder).lay_out(steps, KEEP, processes)
     training.train()
     return training.ending()
@@ -157,7 +157,7 @@ class Kills:
             time.sleep(pause)
 
 
-def assert_killed_and_the_same(training: Training, seed: int, kills: int, calm: Ending) -> None:
+def assert_killed_and_the_same(training: Training, seed: int, kills: int, uninterrupted: Ending) -> None:
     struck = Kills(training, random.Random(seed))
     try:
         for number in range(kills):
@@ -165,29 +165,32 @@ def assert_killed_and_the_same(training: Training, seed: int, kills: int, calm: 
         struck.finish()
     finally:
         print(f"seed {seed}, at most {struck.bytes} bytes, killed {len(struck.done)} times: {struck.done}")
-    assert training.ending() == calm
-    assert [path.name for path in training.folders()] == [f"step-{calm.step - EVERY:08d}", f"step-{calm.step:08d}"]
+    assert training.ending() == uninterrupted
+    assert [path.name for path in training.folders()] == [
+        f"step-{uninterrupted.step - EVERY:08d}",
+        f"step-{uninterrupted.step:08d}",
+    ]
     assert not list(training.folder.rglob("*.tmp-*")) and not list(training.run.joinpath("ranks").iterdir())
 
 
-def test_killed_at_random_moments_again_and_again(training: Training, calm: Ending) -> None:
-    assert_killed_and_the_same(training, 1, KILLS, calm)
+def test_killed_at_random_moments_again_and_again(training: Training, uninterrupted: Ending) -> None:
+    assert_killed_and_the_same(training, 1, KILLS, uninterrupted)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("kills", "processes"), [(50, 1), (10, 2)])
 def test_killed_many_times(kills: int, processes: int, tmp_path: Path) -> None:
     steps = STEPS_EACH * kills
-    calm = undisturbed(tmp_path / "calm", steps, processes)
+    uninterrupted = train_uninterrupted(tmp_path / "uninterrupted", steps, processes)
     training = Training(tmp_path / "killed").lay_out(steps, KEEP, processes)
     try:
-        assert_killed_and_the_same(training, 2, kills, calm)
+        assert_killed_and_the_same(training, 2, kills, uninterrupted)
     finally:
         training.close()
 
 
 @pytest.mark.soak
-def test_killed_at_every_place_of_a_checkpoint_and_of_an_event(training: Training, calm: Ending) -> None:
+def test_killed_at_every_place_of_a_checkpoint_and_of_an_event(training: Training, uninterrupted: Ending) -> None:
     """One after the other, each where the one before had left it."""
     for place in PLACES:
         before = [one.step for one in training.whole()]
@@ -196,10 +199,10 @@ def test_killed_at_every_place_of_a_checkpoint_and_of_an_event(training: Trainin
         assert not training.folders("partial-")
         assert [one.step for one in training.whole()][-1:] >= before[-1:]
     training.train()
-    assert training.ending() == calm
+    assert training.ending() == uninterrupted
 
 
-def test_asked_to_leave_it_saves_and_the_printed_command_goes_on(training: Training, calm: Ending) -> None:
+def test_a_stopped_run_saves_and_the_printed_command_resumes_it(training: Training, uninterrupted: Ending) -> None:
     process = training.start()
     await_true(lambda: workers(training, process.pid), PATIENCE)
     assert "nothing is saved" in asked_to_leave(training, process, signal.SIGTERM)
@@ -208,7 +211,7 @@ def test_asked_to_leave_it_saves_and_the_printed_command_goes_on(training: Train
     assert "saving; interrupt once more to stop now" in asked_to_leave(training, process, signal.SIGINT)
     assert training.whole()[-1].step == training.step() < STEPS
     training.train()
-    assert training.ending() == calm
+    assert training.ending() == uninterrupted
 
 
 def asked_to_leave(training: Training, process: subprocess.Popen[str], number: signal.Signals) -> str:
@@ -221,8 +224,8 @@ def asked_to_leave(training: Training, process: subprocess.Popen[str], number: s
     return said
 
 
-def test_a_second_command_is_refused_and_one_that_is_asked_twice_leaves_at_once(
-    training: Training, calm: Ending
+def test_a_second_command_is_refused_and_a_second_signal_exits_at_once(
+    training: Training, uninterrupted: Ending
 ) -> None:
     process = training.start()
     await_true(lambda: training.step() > EVERY, PATIENCE)
@@ -238,11 +241,11 @@ def test_a_second_command_is_refused_and_one_that_is_asked_twice_leaves_at_once(
     assert not training.processes()
     assert training.whole()
     training.train()
-    assert training.ending() == calm
+    assert training.ending() == uninterrupted
 
 
 @pytest.mark.soak
-def test_a_worker_that_hangs_is_started_again(training: Training, calm: Ending) -> None:
+def test_a_worker_that_hangs_is_started_again(training: Training, uninterrupted: Ending) -> None:
     process = training.start("--set", "train.silent_minutes=0.3")
     await_true(lambda: training.step() > EVERY, PATIENCE)
     [worker] = live_ranks(training.run)
@@ -250,4 +253,4 @@ def test_a_worker_that_hangs_is_started_again(training: Training, calm: Ending) 
     _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0 and "it showed no sign of life for 0.3 minutes" in said
     assert not training.processes()
-    assert training.ending() == calm
+    assert training.ending() == uninterrupted

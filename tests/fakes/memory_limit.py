@@ -20,7 +20,7 @@ def train_with_memory_limit(bench: SuiteRunner, gibibytes: float) -> FinishedRun
 
 def assert_out_of_memory(trained: FinishedRun, backend: str) -> None:
     """Assert that the worker was started once, and that the message names a smaller micro-batch."""
-    assert trained.code == 3, trained.said
+    assert trained.code == 3, trained.messages
     assert [event.step for event in trained.events() if event.kind == "start"] in ([0], [])
-    assert "out of memory" in trained.said
-    assert f"--set train.backend.{backend}.micro_batch=" in trained.said
+    assert "out of memory" in trained.messages
+    assert f"--set train.backend.{backend}.micro_batch=" in trained.messages

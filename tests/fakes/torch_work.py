@@ -101,10 +101,10 @@ class Training:
 
     def step(self) -> int:
         """Return the last step logged since the last start; 0 if there is none."""
-        told = 0
+        logged = 0
         for event in self.events():
-            told = event.step if event.kind == "log" else 0 if event.kind == "start" else told
-        return told
+            logged = event.step if event.kind == "log" else 0 if event.kind == "start" else logged
+        return logged
 
     def folders(self, mark: str = "") -> list[Path]:
         """Return the folders in the directory of checkpoints whose names begin with `mark`, in order."""

@@ -91,7 +91,7 @@ def test_only_disambiguation_pages_are_dropped_as_such(built: tuple[str, Corpus]
     assert not any("要曖昧さ回避" in reject.excerpt for reject in rejects)
 
 
-def test_no_markup_is_left_outside_code(built: tuple[str, Corpus]) -> None:
+def test_no_markup_remains_outside_code(built: tuple[str, Corpus]) -> None:
     assert [found for found in lines_with(MARKUP, built[1]) if ABOUT_MARKUP not in found[1]] == []
 
 

@@ -1,4 +1,4 @@
-"""Inputs that are cut off, corrupt, or made to exhaust the reader: told with place and fix, nothing half done."""
+"""Truncated, corrupt or exhausting inputs: errors with location and fix, and no partial output."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FOOTER = 11
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_cut_dump_is_told(kind: str, build: Build, put: Put) -> None:
+def test_a_truncated_dump_is_reported(kind: str, build: Build, put: Put) -> None:
     whole = COMPRESS[kind](DUMP)
     path = put(f"cut.xml.{kind}", whole[: len(whole) * 2 // 3])
     build("--wikipedia", path, code=4, says=["cut.xml", "byte" if kind else "in the page '項目", "on_truncated"])
@@ -53,7 +53,7 @@ def test_whole_pages_of_a_cut_dump_can_be_kept(kind: str, build: Build, put: Put
     assert all("59行目" in text for text in texts)
 
 
-def test_a_cut_between_two_pages_is_counted_too(build: Build, put: Put) -> None:
+def test_a_dump_truncated_between_two_pages_is_counted(build: Build, put: Put) -> None:
     border = DUMP.index(b"  <page>", len(DUMP) // 2)
     path = put("cut.xml.gz", gzip.compress(DUMP[:border])[:-8])
     build("--wikipedia", path, code=4, says=["truncated"])
@@ -63,21 +63,21 @@ def test_a_cut_between_two_pages_is_counted_too(build: Build, put: Put) -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind])
-def test_cut_web_text_is_told(kind: str, build: Build, put: Put) -> None:
+def test_truncated_web_text_is_reported(kind: str, build: Build, put: Put) -> None:
     whole = COMPRESS[kind](CRAWL)
     path = put(f"cut.txt.{kind}", whole[: len(whole) // 2])
     build("--cc100", path, code=4, says=["truncated", "compressed byte", "cut.txt"])
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_what_was_committed_before_the_damage_stays(workers: int, build: Build, put: Put) -> None:
+def test_documents_committed_before_the_damage_are_kept(workers: int, build: Build, put: Put) -> None:
     data = dump(article(number, 300) for number in range(300))
     path = put("cut.xml.gz", gzip.compress(data, 1)[:-20_000])
     build("--wikipedia", path, code=4, more=SMALL_SHARDS, workers=workers).assert_committed_stands(3)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_what_was_committed_before_malformed_xml_stays(workers: int, build: Build, put: Put) -> None:
+def test_documents_committed_before_malformed_xml_are_kept(workers: int, build: Build, put: Put) -> None:
     data = dump(article(number, 300) for number in range(200))
     broken = data[:-300_000] + data[-300_000:].replace(b"</title>", b"</titel>", 1)
     attempt = build(
@@ -89,7 +89,7 @@ def test_what_was_committed_before_malformed_xml_stays(workers: int, build: Buil
 
 @pytest.mark.parametrize("place", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize("data", [BLOCKS, b"".join(STREAMS)], ids=["one stream", "three streams"])
-def test_a_flipped_bit_is_told(place: float, data: bytes, build: Build, put: Put) -> None:
+def test_a_flipped_bit_is_reported(place: float, data: bytes, build: Build, put: Put) -> None:
     damaged = bytearray(data)
     damaged[int(len(data) * place)] ^= 0x10
     path = put("flipped.xml.bz2", bytes(damaged))
@@ -103,11 +103,11 @@ def test_a_block_that_is_not_recognised_is_not_passed_over(stream: int, build: B
     build("--wikipedia", put("flipped.xml.bz2", b"".join(damaged)), code=4, says=["flipped.xml.bz2", "byte"])
 
 
-def test_bzip2_with_other_data_behind_it_is_told(build: Build, put: Put) -> None:
+def test_bzip2_followed_by_other_data_is_reported(build: Build, put: Put) -> None:
     build("--wikipedia", put("tail.xml.bz2", BLOCKS + b"not bzip2 at all" * 100), code=4, says=["tail.xml.bz2"])
 
 
-def test_bzip2_padded_with_zeros_is_sound(build: Build, put: Put) -> None:
+def test_bzip2_padded_with_zeros_is_read(build: Build, put: Put) -> None:
     assert build("--wikipedia", put("padded.xml.bz2", BLOCKS + bytes(5000))).manifest.totals["documents"] == PAGES
 
 
@@ -139,7 +139,7 @@ def test_the_same_bytes_from_every_compression(workers: int, build: Build, put: 
     ids=["html", "binary", "tag", "utf-8", "key", "end tag", "ns", "entity", "control", "utf-16", "cp932"],
 )
 @pytest.mark.parametrize("kind", ["", "bz2"])
-def test_what_is_no_sound_export_is_told(data: bytes, says: list[str], kind: str, build: Build, put: Put) -> None:
+def test_an_invalid_export_is_reported(data: bytes, says: list[str], kind: str, build: Build, put: Put) -> None:
     build("--wikipedia", put("odd.xml", COMPRESS[kind](data)), code=4, says=["odd.xml", *says])
 
 
@@ -162,7 +162,7 @@ def test_a_document_type_is_refused(head: str, kind: str, build: Build, put: Put
     assert done.run.peak < BOUND
 
 
-def test_an_entity_bomb_behind_the_head_is_refused(build: Build, put: Put) -> None:
+def test_an_entity_bomb_after_the_head_is_refused(build: Build, put: Put) -> None:
     data = HEAD + page(1, article(1)) + f"<!DOCTYPE page [{''.join(LAUGHS)}]>" + page(2, "&l12;").replace("&amp;", "&")
     build("--wikipedia", put("bomb.xml", data.encode()), code=4, says=["bomb.xml", "byte"])
 
@@ -193,7 +193,7 @@ def test_a_bomb_is_stopped_in_bounded_memory(option: str, kind: str, build: Buil
 
 
 @pytest.mark.parametrize("option", ["--cc100", "--text", "--jsonl"])
-def test_invalid_utf8_is_told_with_its_byte(option: str, build: Build, put: Put) -> None:
+def test_invalid_utf8_is_reported_with_its_offset(option: str, build: Build, put: Put) -> None:
     line = '{"text": "これは試しの文である。"}\n'.encode()
     lines = [line] * 500
     lines[300] = line.replace("試".encode(), b"\xe8\xff\xa6")
@@ -213,7 +213,7 @@ def test_a_share_of_bad_records_can_be_allowed(build: Build, put: Put) -> None:
 
 
 @pytest.mark.parametrize("flip", range(len(BLOCKS) // 7, len(BLOCKS) - FOOTER, len(BLOCKS) // 7))
-def test_no_flipped_bit_passes_for_sound_text(flip: int, build: Build, put: Put) -> None:
+def test_no_flipped_bit_is_accepted_as_text(flip: int, build: Build, put: Put) -> None:
     damaged = bytearray(BLOCKS)
     damaged[flip] ^= 1
     build("--wikipedia", put("flipped.bz2", bytes(damaged)), code=4, says=["flipped.bz2"])

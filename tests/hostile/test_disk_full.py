@@ -1,4 +1,4 @@
-"""A disk that is full: an error that says so, nothing half written, and after making room the same bytes."""
+"""A full disk: an error that says so, no partial output, and the same bytes after space is freed."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def test_a_full_disk(
 ) -> None:
     folder, resize = disk
     path = put("pages.xml", pages)
-    calm = build("--wikipedia", path, more=SMALL_SHARDS)
-    needed = sum(file.stat().st_size for file in calm.folder.rglob("*") if file.is_file())
+    uninterrupted = build("--wikipedia", path, more=SMALL_SHARDS)
+    needed = sum(file.stat().st_size for file in uninterrupted.folder.rglob("*") if file.is_file())
     resize(str(max(4096, int(needed * share) // 4096 * 4096)))
     full = build(
         "--wikipedia", path, more=SMALL_SHARDS, workers=workers, folder=folder / "corpus", code=3,
@@ -41,14 +41,14 @@ def test_a_full_disk(
         pq.read_table(shard)
     resize(ROOM)
     build("--wikipedia", path, more=SMALL_SHARDS, workers=workers, folder=folder / "corpus")
-    assert digests(folder / "corpus") == digests(calm.folder)
+    assert digests(folder / "corpus") == digests(uninterrupted.folder)
 
 
-def test_what_was_committed_before_stays(disk: tuple[Path, Resize], pages: bytes, build: Build, put: Put) -> None:
+def test_documents_committed_before_are_kept(disk: tuple[Path, Resize], pages: bytes, build: Build, put: Put) -> None:
     folder, resize = disk
     path = put("pages.xml", pages)
-    calm = build("--wikipedia", path, more=SMALL_SHARDS)
-    shards = [part.stat().st_size for part in calm.folder.glob("documents/*.parquet")]
+    uninterrupted = build("--wikipedia", path, more=SMALL_SHARDS)
+    shards = [part.stat().st_size for part in uninterrupted.folder.glob("documents/*.parquet")]
     resize(str(sum(shards) // 2 + MIB // 4))
     full = build("--wikipedia", path, more=SMALL_SHARDS, folder=folder / "corpus", code=3)
     full.assert_committed_stands(1)

@@ -1,4 +1,4 @@
-"""Lines, pages and depths far beyond what anybody writes: handled, in bounded memory."""
+"""Extremely long lines, pages and depths are handled in bounded memory."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_a_folder_whose_name_is_not_utf8_is_refused(tmp_path: Path) -> None:
     ],
     ids=lambda value: "-".join(value[:2]) if isinstance(value, list) else "",
 )
-def test_what_may_not_be_read_is_named(words: list[str], code: int, tmp_path: Path) -> None:
+def test_unreadable_files_are_named(words: list[str], code: int, tmp_path: Path) -> None:
     samples.write_sample(tmp_path)
     samples.write_sample(tmp_path / "closed")
     if MORTAL and (not shutil.which("setpriv") or subprocess.run([*MORTAL, "true"], capture_output=True).returncode):
@@ -105,7 +105,7 @@ def test_a_file_in_place_of_a_folder_and_the_reverse(words: list[str], tmp_path:
 
 
 @pytest.mark.parametrize("name", ["corpus.json", "dataset.json", "card.json"])
-def test_a_manifest_that_is_not_utf8_is_told(name: str, tmp_path: Path) -> None:
+def test_a_manifest_that_is_not_utf8_is_reported(name: str, tmp_path: Path) -> None:
     command = {
         "corpus.json": ["corpus", "stats", "."],
         "dataset.json": ["dataset", "inspect", "."],
@@ -118,13 +118,13 @@ def test_a_manifest_that_is_not_utf8_is_told(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "config", [{"model_type": "mamba"}, {}, {"model_type": "gpt2"}, {"model_type": "gpt2", "n_positions": "x"}]
 )
-def test_a_model_of_another_type_is_told(config: dict[str, object]) -> None:
+def test_a_model_of_another_type_is_reported(config: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match="cannot run a model of type"):
         max_positions(config)
 
 
 @pytest.mark.parametrize("call", [normalize, split_sentences, segment])
 @pytest.mark.parametrize("value", [3, None, b"bytes", [1]])
-def test_what_is_no_text_is_a_type_error(call, value: object) -> None:
+def test_an_argument_that_is_not_text_is_a_type_error(call, value: object) -> None:
     with pytest.raises(TypeError, match="expected a str"):
         call(value)

@@ -1,4 +1,4 @@
-"""Output options of all commands, given what is not theirs: nothing is altered; the message names what was found."""
+"""Output options with paths of other commands or of the user: nothing changes, and the message names what was found."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def undisturbed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The numpy backend stands for all, and the working directory is brought back."""
+def fake_backend(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Use the numpy backend for all names, and restore the working directory afterwards."""
     monkeypatch.setattr(launch, "load_backend", lambda name: Numpy())
-    monkeypatch.setattr(launch, "worker_python", lambda half, options=None: Path("python"))
+    monkeypatch.setattr(launch, "worker_python", lambda backend, options=None: Path("python"))
     monkeypatch.chdir(tmp_path)
 
 
@@ -86,7 +86,7 @@ def test_files_of_others_stay_beside_what_may_lie_there(command: str, place: str
 
 @pytest.mark.parametrize("place", IMPOSSIBLE)
 @pytest.mark.parametrize("command", [each for each in COMMANDS if each != "text"])
-def test_what_is_no_directory_is_refused(command: str, place: str, inputs: Path, tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_directory_is_refused(command: str, place: str, inputs: Path, tmp_path: Path) -> None:
     refuses(command, inputs, IMPOSSIBLE[place], tmp_path)
 
 
@@ -107,7 +107,7 @@ KILLED = {
 
 
 @pytest.mark.parametrize("kind", KILLED)
-def test_what_was_killed_is_known(kind: str, inputs: Path, tmp_path: Path) -> None:
+def test_unfinished_work_is_recognized(kind: str, inputs: Path, tmp_path: Path) -> None:
     words = [word.replace("{in}", str(inputs)) for word in KILLED[kind]]
     out = tmp_path / "mine" / "out"
     env = environment(JPREP_FAILPOINT="receipt.written")
@@ -243,7 +243,7 @@ REFUSED: dict[str, tuple[str, ...]] = {
 
 @pytest.mark.parametrize("existing", [False, True])
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_refused_leaves_nothing(case: str, existing: bool, inputs: Path, tmp_path: Path) -> None:
+def test_a_refused_command_leaves_nothing(case: str, existing: bool, inputs: Path, tmp_path: Path) -> None:
     gone = RECIPE.format(folder=inputs).replace('url = "', 'url = "/absent')
     inputs.joinpath("gone.toml").write_text(gone, encoding="utf-8")
     inputs.joinpath("absent.toml").write_text(RECIPE.partition("files")[0].format(folder="absent"), encoding="utf-8")

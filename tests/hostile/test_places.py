@@ -1,4 +1,4 @@
-"""Inputs that cannot be read and outputs that cannot be written: told before or without any harm."""
+"""Unreadable inputs and unwritable outputs are reported without any change."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_an_empty_text_makes_an_empty_corpus(option: str, data: bytes, build: Bu
 
 
 @pytest.mark.parametrize("option", ["--wikipedia", "--parquet"])
-def test_an_empty_file_is_no_dump(option: str, build: Build, put: Put) -> None:
+def test_an_empty_file_is_not_a_dump(option: str, build: Build, put: Put) -> None:
     build(option, put("empty", b""), code=4, says=["empty"])
 
 

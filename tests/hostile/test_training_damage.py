@@ -1,5 +1,4 @@
-"""A training whose disk is full, whose checkpoints or data are damaged, whose loss is no number: it is told, nothing
-that was done is lost, and afterwards the same bytes come out."""
+"""Training with a full disk, damaged checkpoints or data, or a non-finite loss: reported, resumed, same bytes."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Training:
 
 
 @pytest.fixture(scope="module")
-def calm(finished: Training) -> Ending:
+def uninterrupted(finished: Training) -> Ending:
     return finished.ending()
 
 
@@ -66,7 +65,7 @@ DAMAGES: list[tuple[str, Callable[[Path], None]]] = [
 ]
 
 
-def test_damaged_checkpoints_are_passed_over_and_it_is_said(training: Training, calm: Ending) -> None:
+def test_damaged_checkpoints_are_skipped_with_a_message(training: Training, uninterrupted: Ending) -> None:
     for step, (name, damage) in zip(range(STEPS, 0, -EVERY), DAMAGES, strict=False):
         damage(training.folders(f"step-{step:08d}")[0] / name)
     good = STEPS - len(DAMAGES) * EVERY
@@ -76,7 +75,7 @@ def test_damaged_checkpoints_are_passed_over_and_it_is_said(training: Training, 
         assert note.startswith(f"step-{step:08d} is damaged and was set aside:") and name in note and note in said
     assert len(notes) == len(DAMAGES)
     assert [event.step for event in events if event.kind == "start"] == [0, good]
-    assert training.ending() == calm
+    assert training.ending() == uninterrupted
     aside = [f"damaged-step-{step:08d}" for step in range(good + EVERY, STEPS + 1, EVERY)]
     assert [path.name for path in training.folders("damaged-")] == aside
     assert len(training.whole()) == 8
@@ -118,8 +117,8 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_other_data_is_refused_and_the_run_stays_as_it_is(
-    change: Callable[[Training], tuple[object, ...]], training: Training, calm: Ending
+def test_changed_data_is_refused_and_the_run_is_unchanged(
+    change: Callable[[Training], tuple[object, ...]], training: Training, uninterrupted: Ending
 ) -> None:
     shutil.rmtree(training.folders()[-1])
     before = training.digests()
@@ -129,16 +128,16 @@ def test_other_data_is_refused_and_the_run_stays_as_it_is(
     assert training.digests() == before
 
 
-def test_it_goes_on_when_its_data_is_brought_back(training: Training, calm: Ending) -> None:
+def test_a_run_resumes_when_its_data_is_restored(training: Training, uninterrupted: Ending) -> None:
     shutil.rmtree(training.folders()[-1])
     change_dataset(training)
     training.train(code=2)
     change_dataset(training)  # flipped once more, it is as it was
     training.train()
-    assert training.ending() == calm
+    assert training.ending() == uninterrupted
 
 
-def test_a_loss_that_is_no_number_is_told_and_what_is_advised_works(training: Training, calm: Ending) -> None:
+def test_a_non_finite_loss_is_reported_with_a_fix_that_works(training: Training, uninterrupted: Ending) -> None:
     worse, better = (Training(training.folder, run) for run in ("worse", "better"))
     said = worse.train("--set", "train.optimizer.lr=1e30", "--set", "train.checkpoint.every_steps=1", code=4)
     good = worse.whole()[-1]
@@ -149,11 +148,11 @@ def test_a_loss_that_is_no_number_is_told_and_what_is_advised_works(training: Tr
     assert "train.optimizer.lr: was 1e30, is 0.01" in refused and "another output directory" in refused
     assert worse.digests() == kept
     better.train()
-    assert better.ending() == calm
+    assert better.ending() == uninterrupted
 
 
-def test_a_full_disk_ends_it_and_it_goes_on_when_there_is_room(
-    disk: tuple[Path, Resize], training: Training, calm: Ending
+def test_a_full_disk_ends_the_run_which_resumes_when_there_is_space(
+    disk: tuple[Path, Resize], training: Training, uninterrupted: Ending
 ) -> None:
     folder, resize = disk
     size = sum(path.stat().st_size for path in training.whole()[-1].folder.iterdir())
@@ -167,7 +166,7 @@ def test_a_full_disk_ends_it_and_it_goes_on_when_there_is_room(
     assert on_disk.whole()
     resize("512m")
     on_disk.train()
-    assert on_disk.ending() == calm
+    assert on_disk.ending() == uninterrupted
 
 
 def folder_size(folder: Path) -> int:
@@ -182,7 +181,9 @@ def assert_full(training: Training) -> None:
     training.whole()
 
 
-def test_a_file_that_may_not_grow_ends_it(training: Training, calm: Ending, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_may_not_grow_ends_it(
+    training: Training, uninterrupted: Ending, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As a quota does, and where no file system may be mounted."""
     size = (training.whole()[-1].folder / "model.safetensors").stat().st_size
     shutil.rmtree(training.folders()[-1])
@@ -196,4 +197,4 @@ def test_a_file_that_may_not_grow_ends_it(training: Training, calm: Ending, monk
     assert "cannot write: File too large" in said and "Traceback" not in said
     assert [one.step for one in training.whole()] == before
     training.train()
-    assert training.ending() == calm
+    assert training.ending() == uninterrupted

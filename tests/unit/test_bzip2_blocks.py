@@ -1,4 +1,4 @@
-"""bzip2 files cut at their blocks: nothing is lost, nothing damaged passes."""
+"""bzip2 files read block by block: no data is lost, and no damage is missed."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_file_that_ends_in_its_first_stream_is_cut_off(size: int) -> None:
 
 
 @given(st.integers(1, len(SMALL)))
-def test_a_file_cut_anywhere_says_so_unless_it_ends_with_a_stream(size: int) -> None:
+def test_a_truncated_file_is_reported_unless_it_ends_with_a_stream(size: int) -> None:
     ends = {sum(map(len, STREAMS_OF_SMALL[:n])): bz2.decompress(b"".join(STREAMS_OF_SMALL[:n])) for n in range(1, 4)}
     if size in ends:
         assert joined(SMALL[:size]) == ends[size]
@@ -93,7 +93,7 @@ def test_a_file_cut_anywhere_says_so_unless_it_ends_with_a_stream(size: int) -> 
 
 @settings(max_examples=300)
 @given(st.integers(0, len(SMALL) * 8 - 1))
-def test_no_flipped_bit_changes_what_is_read(bit: int) -> None:
+def test_a_flipped_bit_never_changes_the_data(bit: int) -> None:
     damaged = bytearray(SMALL)
     damaged[bit // 8] ^= 0x80 >> bit % 8
     try:
@@ -104,6 +104,6 @@ def test_no_flipped_bit_changes_what_is_read(bit: int) -> None:
         assert data == bz2.decompress(SMALL)
 
 
-def test_what_is_no_bzip2_behind_a_stream_is_damage() -> None:
+def test_other_data_after_a_bzip2_stream_is_damage() -> None:
     with pytest.raises(InputError):
         joined(bz2.compress(b"sound") + b"something else entirely")

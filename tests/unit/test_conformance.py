@@ -249,9 +249,7 @@ def test_a_step_with_wrong_attributes_fails(step: type[Any], attributes: dict[st
         (FilterSuite, {"kept": ("文書",), "dropped": ("123",)}, "step"),
     ],
 )
-def test_a_suite_without_samples_fails_and_says_what_to_add(
-    suite: type[Any], attributes: dict[str, Any], missing: str
-) -> None:
+def test_a_suite_without_samples_fails_with_a_hint(suite: type[Any], attributes: dict[str, Any], missing: str) -> None:
     found = failures(type("EmptySuite", (suite,), attributes))
     assert any(missing in str(error) for error in found.values()), found
 

@@ -1,4 +1,4 @@
-"""What is read of an input is compared with what it held when it was hashed."""
+"""Data read from an input is compared with the hashes taken before."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def test_content_has_the_files_hash(path: str) -> None:
         assert hash_content(file).sha256 == hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
-def test_what_has_not_changed_is_read(path: str) -> None:
+def test_unchanged_content_is_read(path: str) -> None:
     assert open_input(path).read() == DATA
 
 
 @pytest.mark.parametrize("place", [0.0, 0.3, 0.6, 0.9999999])
-def test_a_changed_byte_is_told_with_its_place(path: str, place: float) -> None:
+def test_a_changed_byte_is_reported_with_its_position(path: str, place: float) -> None:
     data = bytearray(Path(path).read_bytes())
     at = int(len(data) * place)
     data[at] ^= 1
@@ -63,13 +63,13 @@ def test_a_changed_byte_is_told_with_its_place(path: str, place: float) -> None:
 
 
 @pytest.mark.parametrize("change", [lambda data: data[:-1], lambda data: data + b"x", lambda data: b""])
-def test_another_length_is_told(path: str, change) -> None:  # type: ignore[no-untyped-def]
+def test_another_length_is_reported(path: str, change) -> None:  # type: ignore[no-untyped-def]
     Path(path).write_bytes(change(Path(path).read_bytes()))
     with pytest.raises(InputError, match="has changed"), open_input(path) as file:
         file.read()
 
 
-def test_whole_blocks_that_follow_are_told(tmp_path: Path, small_blocks: None) -> None:
+def test_added_whole_blocks_are_reported(tmp_path: Path, small_blocks: None) -> None:
     content = hash_content(io.BytesIO(bytes(32)))
     expect_contents({"x": content})
     assert compare_on_read(io.BytesIO(bytes(32)), "x").read(16) == bytes(16)

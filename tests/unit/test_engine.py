@@ -1,4 +1,4 @@
-"""The engine on a small stage of its own: order, receipts, refusals, and what becomes of faults."""
+"""The engine with a small stage: order, receipts, refusals and failures."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class Squares(Stage):
         )
 
     def _fail(self, root: Path) -> None:
-        if self._fault == "told":
-            raise InputError("it is damaged", where="byte 7", fix="mend it")
+        if self._fault == "error":
+            raise InputError("it is damaged", where="byte 7", fix="repair it")
         if self._fault == "die":
             os.kill(os.getpid(), signal.SIGKILL)
         if self._fault == "exit":
@@ -80,7 +80,7 @@ def workers_find_this_module(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Watch:
-    """Notes what it is told."""
+    """Records its calls."""
 
     def __init__(self) -> None:
         self.begun: list[tuple[str, int]] = []
@@ -114,7 +114,7 @@ def test_receipts_come_in_the_order_of_the_tasks(workers: int, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_what_is_committed_is_not_done_again(workers: int, tmp_path: Path) -> None:
+def test_committed_tasks_are_not_repeated(workers: int, tmp_path: Path) -> None:
     first = run(Squares([1, 2, 3]), tmp_path, workers)
     times = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
     watch = Watch()
@@ -174,7 +174,7 @@ def test_a_damaged_claim_is_written_again_unless_receipts_are_of_other_work(
     assert "stage.json is damaged" in caplog.text
 
 
-def test_work_of_jprep_0_1_goes_on(tmp_path: Path) -> None:
+def test_work_of_jprep_0_1_is_resumed(tmp_path: Path) -> None:
     first = run(Squares([1, 2]), tmp_path)
     for path in (tmp_path / "state").rglob("*.json"):
         held = decode_checksummed(path.read_bytes(), dict[str, Any])
@@ -184,10 +184,10 @@ def test_work_of_jprep_0_1_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_an_error_of_a_task_ends_the_run_and_what_is_done_stays(workers: int, tmp_path: Path) -> None:
+def test_an_error_of_a_task_ends_the_run_and_keeps_finished_tasks(workers: int, tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
-        run(Squares(list(range(40)), "told", at=3), tmp_path, workers)
-    assert (caught.value.what, caught.value.where, caught.value.fix) == ("it is damaged", "byte 7", "mend it")
+        run(Squares(list(range(40)), "error", at=3), tmp_path, workers)
+    assert (caught.value.what, caught.value.where, caught.value.fix) == ("it is damaged", "byte 7", "repair it")
     assert committed(tmp_path)[:3] == ["0000", "0001", "0002"]
     assert "0003" not in committed(tmp_path) and len(committed(tmp_path)) < 40
     assert len(run(Squares(list(range(40))), tmp_path, workers)) == 40
@@ -197,7 +197,7 @@ def test_an_error_of_a_task_ends_the_run_and_what_is_done_stays(workers: int, tm
     ("fault", "said", "fix"),
     [("die", r"\(signal SIGKILL\)", "fewer --workers"), ("exit", r"\(exit code 7\)", "output above")],
 )
-def test_a_worker_that_dies_twice_is_told(fault: str, said: str, fix: str, tmp_path: Path) -> None:
+def test_a_worker_that_dies_twice_is_reported(fault: str, said: str, fix: str, tmp_path: Path) -> None:
     with pytest.raises(JprepError, match=f"a worker died twice {said}") as caught:
         run(Squares([1, 2, 3], fault, at=2), tmp_path, 2)
     assert caught.value.where == "task 0002" and fix in caught.value.fix
@@ -213,7 +213,7 @@ def test_a_bug_in_a_worker_comes_with_its_traceback(tmp_path: Path) -> None:
     assert "task 0002" in caught.value.where and "Traceback" in caught.value.what
 
 
-def test_a_stage_that_a_worker_cannot_import_is_told(
+def test_a_stage_that_a_worker_cannot_import_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", os.environ["PYTHONPATH"].partition(os.pathsep)[2])
@@ -222,7 +222,7 @@ def test_a_stage_that_a_worker_cannot_import_is_told(
     assert "ModuleNotFoundError" in capfd.readouterr().err
 
 
-def test_what_a_library_prints_does_not_garble_the_answers(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_output_of_libraries_does_not_mix_with_the_answers(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert len(run(Squares([1, 2, 3], "print", at=2), tmp_path, 2)) == 3
     out, err = capfd.readouterr()
     assert out == "" and "noise on standard output" in err and "noise on its descriptor" in err
@@ -239,7 +239,7 @@ def test_stopping_is_asked_before_each_task(workers: int, tmp_path: Path) -> Non
     assert len(run(Squares(list(range(50))), tmp_path, workers)) == 50
 
 
-def test_a_run_that_is_left_leaves_no_worker_and_nothing_begins_anew(tmp_path: Path) -> None:
+def test_an_abandoned_run_ends_its_workers_and_starts_no_task(tmp_path: Path) -> None:
     job = TaskRunner(Squares(list(range(200))), tmp_path, tmp_path / "receipts", "f")
     running = Local(2).map(job, Squares(list(range(200))).tasks())
     next(running)

@@ -1,4 +1,4 @@
-"""Opening inputs: every compression by its magic, damage and bombs told apart from ends, paths and names."""
+"""Opening inputs: detection of compression, damage, decompression bombs, paths and names."""
 
 from __future__ import annotations
 
@@ -59,26 +59,26 @@ class TestCompressed:
         assert read(path) == PLAIN
         assert streams.compression_of(path) == kind
 
-    def test_padding_with_zeros_is_no_data(self, kind, tmp_path):
+    def test_padding_with_zeros_is_ignored(self, kind, tmp_path):
         assert read(put(tmp_path, PACKED[kind] + bytes(100_000))) == PLAIN
 
     @pytest.mark.parametrize("left", [0.999, 0.5, 0.0])
-    def test_a_cut_file_is_told(self, kind, left, tmp_path):
+    def test_a_truncated_file_is_reported(self, kind, left, tmp_path):
         whole = PACKED[kind]
         cut = max(10, int(len(whole) * left))
         path = put(tmp_path, whole[:cut])
         with pytest.raises(TruncatedError, match=f"(?s)truncated.*{path}, compressed byte {cut}.*jprep corpus fetch"):
             read(path)
 
-    def test_a_cut_in_the_last_checksum_is_told(self, kind, tmp_path):
+    def test_a_truncated_last_checksum_is_reported(self, kind, tmp_path):
         with pytest.raises(TruncatedError):
             read(put(tmp_path, PACKED[kind][:-2]))
 
-    def test_other_data_behind_it_is_told(self, kind, tmp_path):
+    def test_trailing_data_is_reported(self, kind, tmp_path):
         with pytest.raises(InputError, match="other data follows"):
             read(put(tmp_path, PACKED[kind] + b"something else"))
 
-    def test_what_was_read_before_damage_is_sound(self, kind, tmp_path):
+    def test_data_before_the_damage_is_correct(self, kind, tmp_path):
         path = put(tmp_path, PACKED[kind][:-2])
         got = bytearray()
         with open_input(path) as stream, pytest.raises(TruncatedError):
@@ -106,7 +106,7 @@ class TestCompressed:
             assert stream.consumed == Path(path).stat().st_size
 
 
-def test_a_flipped_bit_is_told(kind, tmp_path):
+def test_a_flipped_bit_is_reported(kind, tmp_path):
     if kind == "zstd":
         pytest.skip("Zstandard's checksum is optional, and off by default")
     data = bytearray(PACKED[kind])
@@ -121,7 +121,7 @@ def test_zstd_skippable_frames_are_skipped(tmp_path):
 
 
 @pytest.mark.parametrize("data", [b"", b"a", b"\x1f", b"BZ", b"plain text\n"])
-def test_plain_files_are_read_as_they_are(data, tmp_path):
+def test_plain_files_are_read_unchanged(data, tmp_path):
     path = put(tmp_path, data)
     assert read(path) == data
     assert streams.is_plain(path)
@@ -188,7 +188,7 @@ class TestExpand:
         assert found == [f"{tmp_path}/sub/c.txt", "-", *(f"{tmp_path}/{n}.txt" for n in ("a", "b", "odd[1]"))]
         assert len(expand_patterns([f"{tmp_path}/**/*.txt"])) == 4
 
-    def test_refuses_what_is_no_input(self, tmp_path):
+    def test_refuses_a_path_that_is_not_an_input(self, tmp_path):
         (tmp_path / "a.txt").touch()
         with pytest.raises(ConfigError, match="no file matches"):
             expand_patterns([f"{tmp_path}/*.xz"])
@@ -203,7 +203,7 @@ class TestExpand:
         assert expand_patterns(["https://example.com/a?b=[c]"]) == ["https://example.com/a?b=[c]"]
 
 
-def test_names_are_as_short_as_they_can_be():
+def test_names_are_as_short_as_possible():
     assert short_names(["/data/x/a.txt.gz", "/data/x/b.txt"]) == {"/data/x/a.txt.gz": "a.txt", "/data/x/b.txt": "b.txt"}
     assert list(short_names(["/d/x/README.md", "/d/y/README.md"]).values()) == ["x/README.md", "y/README.md"]
     assert list(short_names(["/d/a.txt", "/d/a.txt.gz"]).values()) == ["a.txt", "a.txt.gz"]

@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and one run at a time."""
+"""Files are complete or do not exist, and only one process holds a lock."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def names(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir()]
 
 
-def test_a_file_is_there_only_when_it_is_whole(tmp_path: Path) -> None:
+def test_a_file_appears_only_when_it_is_complete(tmp_path: Path) -> None:
     target = tmp_path / "new" / "folder" / "file"
     with atomic_path(target) as temporary:
         temporary.write_bytes(b"half")
@@ -45,7 +45,7 @@ def test_a_file_is_there_only_when_it_is_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", [ValueError, KeyboardInterrupt, SystemExit])
-def test_after_an_exception_the_old_file_stands(fault: type[BaseException], tmp_path: Path) -> None:
+def test_after_an_exception_the_old_file_is_unchanged(fault: type[BaseException], tmp_path: Path) -> None:
     target = tmp_path / "file"
     write_atomic(target, b"old")
     with pytest.raises(fault), atomic_path(target) as temporary:
@@ -60,7 +60,7 @@ def test_after_an_exception_the_old_file_stands(fault: type[BaseException], tmp_
     [(errno.ENOSPC, "the disk is full"), (errno.EDQUOT, "the disk is full"), (errno.EACCES, "no permission to write"),
      (errno.EROFS, "no permission to write"), (errno.EIO, "cannot write: ")],
 )  # fmt: skip
-def test_a_failed_write_is_told_in_the_user_s_terms(number: int, said: str, tmp_path: Path) -> None:
+def test_a_failed_write_raises_an_error_with_a_fix(number: int, said: str, tmp_path: Path) -> None:
     error = write_error(OSError(number, os.strerror(number)), tmp_path / "file")
     assert said in error.what
     assert error.where == str(tmp_path / "file") and error.fix and error.exit_code == 3
@@ -76,7 +76,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
         raise AssertionError("not reached")
 
 
-def test_leftovers_go_and_others_stay(tmp_path: Path) -> None:
+def test_only_temporary_files_are_deleted(tmp_path: Path) -> None:
     below = tmp_path / "documents"
     below.mkdir()
     for name in (f"part{TEMPORARY_MARK}01234567", "part"):
@@ -88,7 +88,7 @@ def test_leftovers_go_and_others_stay(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
-def test_leftovers_behind_a_link_stay(tmp_path: Path) -> None:
+def test_temporary_files_behind_a_link_are_kept(tmp_path: Path) -> None:
     theirs = tmp_path / "theirs" / f"part{TEMPORARY_MARK}1"
     theirs.parent.mkdir()
     theirs.write_bytes(b"")

@@ -1,4 +1,4 @@
-"""Manifests come from others: a file that they name must lie in their folder."""
+"""Manifests may come from other people: a file that they name must lie in their folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs between two outputs is said in a user's words: inputs, options, steps and libraries by name."""
+"""Differences of two outputs are described by the names of inputs, options, steps and libraries."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_corpus(change: Callable[[dict[str, Any]], None], expected: str) -> No
 
 
 @pytest.mark.parametrize("key", ["material", "corpus"])
-def test_what_an_earlier_command_made_is_named_as_a_whole(key: str) -> None:
+def test_outputs_of_earlier_commands_are_named_as_a_whole(key: str) -> None:
     made = {"format": 1, key: {"corpus": "aa", "files": "ff"}, "config": {"vocab_size": 5}}
     other = made | {key: {"corpus": "bb", "files": "gg"}, "config": {"vocab_size": 6}}
     assert set(describe_mismatch(made, other)) == {
@@ -106,6 +106,6 @@ plain = st.recursive(
 
 
 @given(plain, plain)
-def test_something_is_said_just_where_something_differs(ours: Any, theirs: Any) -> None:
+def test_a_difference_is_described_exactly_if_values_differ(ours: Any, theirs: Any) -> None:
     found = describe_mismatch({"a": ours}, {"a": theirs})
     assert bool(found) == (ours != theirs)

@@ -1,4 +1,4 @@
-"""Plugins: a stranger's fault harms nobody else, and names are found or explained."""
+"""Plugins: an error of one does not affect the others, and unknown names are explained."""
 
 from __future__ import annotations
 

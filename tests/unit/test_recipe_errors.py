@@ -1,4 +1,4 @@
-"""Recipes that are wrong: the key, the place and the nearest thing are named."""
+"""Invalid recipes: the error names the key, its location and the nearest valid name."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ NO_NAMES = {
 
 
 @pytest.mark.parametrize(("name", "problem"), NO_NAMES.items())
-def test_a_name_that_is_no_folder_s(name: str, problem: str) -> None:
+def test_a_name_that_cannot_name_a_folder_is_refused(name: str, problem: str) -> None:
     with pytest.raises(ConfigError) as caught:
         decode_recipe({"name": name}, where="r.toml")
     assert "(key `name`)" in caught.value.what and problem in caught.value.what
@@ -68,13 +68,13 @@ def test_a_name_that_is_a_folder_s(name: str) -> None:
 
 
 @given(st.text(max_size=200))
-def test_whatever_it_is_called_it_lies_in_the_work_folder(name: str) -> None:
+def test_a_valid_name_stays_in_the_work_folder(name: str) -> None:
     if not name_problem(name):
         assert os.path.normpath(f"/srv/{name}") == f"/srv/{name}" and len(os.fsencode(name)) <= 150
 
 
 @pytest.mark.parametrize("data", [b"name = ", b"\xff\xfe", b"name = 'a'\nname = 'b'"])
-def test_a_file_that_is_no_toml(data: bytes, tmp_path: Path) -> None:
+def test_a_file_that_is_not_toml_is_refused(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "r.toml"
     path.write_bytes(data)
     with pytest.raises(ConfigError, match="cannot read the recipe") as caught:
@@ -129,14 +129,14 @@ def test_steps_are_checked_with_their_options() -> None:
     assert make_step("filter", {"use": "length", "min_chars": 3}).config.min_chars == 3
 
 
-def test_our_own_recipe_takes_what_is_there() -> None:
+def test_the_default_recipe_has_the_given_inputs() -> None:
     recipe = default_recipe({"wikipedia": ["a.xml"], "cc100": (), "text": ["*.txt"]}, "none")
     assert [source.name for source in recipe.corpus.sources] == ["wikipedia", "text"]
     assert recipe.corpus.segmenter == "none"
     assert decode_recipe({"name": "r", "corpus": {}}).corpus.dedup.documents
 
 
-def test_what_lies_beside_a_recipe_is_found_from_anywhere(tmp_path: Path) -> None:
+def test_paths_relative_to_the_recipe_work_in_any_directory(tmp_path: Path) -> None:
     path = tmp_path / "r.toml"
     source = '[[corpus.sources]]\nname = "a"\nreader = "text"\npaths = ["{recipe}/a.txt", "b.txt"]\n'
     head = '[train]\ntask = "regress"\nmodel = { preset = "bert-tiny" }\nsteps = 1\n'

@@ -43,7 +43,7 @@ def test_a_recipe_reads_what_it_fetches(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_a_recipe_says_a_training_that_could_begin(path: Path) -> None:
+def test_the_training_of_a_shipped_recipe_is_valid(path: Path) -> None:
     recipe = load_recipe(path)
     train = recipe.train
     assert train

@@ -1,4 +1,4 @@
-"""The embedded sample has the form that a Wikimedia dump has on disk, and exercises what it promises to."""
+"""The embedded sample has the format of a Wikimedia dump and covers the documented features."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def test_index_names_the_stream_of_every_page(folder: Path) -> None:
 
 def test_the_same_bytes_every_time(folder: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "jprep.samples", str(tmp_path)]
-    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    assert told == f"{tmp_path / samples.RECIPE}\n"
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert output == f"{tmp_path / samples.RECIPE}\n"
     for name in (samples.DUMP, samples.INDEX):
         assert (tmp_path / name).read_bytes() == (folder / name).read_bytes()
 
@@ -108,7 +108,7 @@ def test_titles_and_ids_are_unique_and_sorted() -> None:
         "〜", "ｶ", "Ａ", "[０-９]", "ーーー", "……", "！！",
     ],
 )  # fmt: skip
-def test_what_wikitext_it_holds(feature: str) -> None:
+def test_the_sample_has_each_wikitext_feature(feature: str) -> None:
     assert re.search(feature, "\n".join(page.text for page in samples.pages()))
 
 
@@ -128,7 +128,7 @@ TEMPLATES = [
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
-def test_what_templates_it_calls(template: str) -> None:
+def test_the_sample_calls_each_template(template: str) -> None:
     call = rf"\{{\{{(Infobox )?{template}[|\n]"
     assert any(re.search(call, page.text) for page in samples.pages())
 

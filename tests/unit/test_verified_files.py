@@ -35,9 +35,9 @@ READERS = [lambda *args: verify_file(*args).read_bytes(), read_verified, copied]
 
 
 @pytest.mark.parametrize("read", READERS)
-def test_a_sound_file_is_read(read: Any, tmp_path: Path) -> None:
+def test_an_undamaged_file_is_read(read: Any, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(DATA)
-    assert read(tmp_path / "file", SHA256, "mend it") == DATA
+    assert read(tmp_path / "file", SHA256, "repair it") == DATA
 
 
 @pytest.mark.parametrize("read", READERS)
@@ -46,8 +46,8 @@ def test_a_damaged_or_missing_file_is_refused(data: bytes | None, read: Any, tmp
     if data is not None:
         (tmp_path / "file").write_bytes(data)
     with pytest.raises(DamagedError, match="is missing" if data is None else "is not what was written") as caught:
-        read(tmp_path / "file", SHA256, "mend it")
-    assert caught.value.where == str(tmp_path / "file") and caught.value.fix == "mend it"
+        read(tmp_path / "file", SHA256, "repair it")
+    assert caught.value.where == str(tmp_path / "file") and caught.value.fix == "repair it"
     assert isinstance(caught.value, MismatchError) and caught.value.exit_code == 2
 
 
@@ -80,7 +80,7 @@ RECEIPT = Receipt("0001", "d", "f", [Output("a/b", 3, "0" * 64)], {"documents": 
 
 
 @pytest.mark.parametrize("indent", [-1, 1])
-def test_no_flipped_bit_changes_what_is_read(indent: int) -> None:
+def test_a_flipped_bit_never_changes_the_data(indent: int) -> None:
     data = encode_checksummed(RECEIPT, indent=indent)
     assert decode_checksummed(data, Receipt) == RECEIPT
     for bit in range(8 * len(data)):
@@ -97,7 +97,7 @@ def test_garbage_is_a_value_error(data: bytes) -> None:
             decode_checksummed(data, kind)
 
 
-def test_what_jprep_0_1_wrote_is_read() -> None:
+def test_files_of_jprep_0_1_are_read() -> None:
     data = msgspec.json.encode(RECEIPT)
     assert decode_checksummed(data, Receipt) == RECEIPT
     assert decode_checksummed(b'{"salt":""}', dict[str, Any]) == {"salt": ""}
@@ -109,9 +109,7 @@ def test_deep_nesting_is_a_value_error() -> None:
         decode_checksummed(b'{"a":' + b"[" * 100_000, Receipt)
 
 
-def test_a_file_that_cannot_be_looked_at_is_not_taken_for_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_inaccessible_file_does_not_count_as_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stat(path: Path, **_: Any) -> os.stat_result:
         raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(path))
 

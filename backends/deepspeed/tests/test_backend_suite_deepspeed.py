@@ -14,9 +14,9 @@ TWO: dict[str, Any] = {"processes": 2}
 class TestDeepSpeed(BackendSuite):
     backend = "deepspeed"
     options = {"device": "cpu", "threads": 1, "stage": 2}
-    few_rows = {"micro_batch": 2}
+    micro_batch_of_two = {"micro_batch": 2}
     two_processes = TWO
-    ways = {
+    equivalent_options = {
         "stage 0": TWO | {"stage": 0, "micro_batch": 2},
         "stage 1": TWO | {"stage": 1, "micro_batch": 2},
         "stage 3": TWO | {"stage": 3, "micro_batch": 2},
@@ -25,5 +25,5 @@ class TestDeepSpeed(BackendSuite):
         "gradient checkpointing": TWO | {"stage": 3, "gradient_checkpointing": True},
         "DeepSpeed's launcher": TWO | {"launcher": "deepspeed"},
     }
-    half = ("bf16", "fp16") if get_accelerator().is_fp16_supported() else ("bf16",)
-    others = ("torch",)
+    precisions = ("bf16", "fp16") if get_accelerator().is_fp16_supported() else ("bf16",)
+    resumes_from = ("torch",)

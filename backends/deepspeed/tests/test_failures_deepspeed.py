@@ -50,19 +50,19 @@ def signal_second_rank(number: signal.Signals) -> Callable[[Path], None]:
 
 def test_a_run_resumes_from_its_checkpoint_after_a_rank_dies(bench: SuiteRunner) -> None:
     trained = disturbed(bench, signal_second_rank(signal.SIGKILL))
-    assert trained.code == 0, trained.said
+    assert trained.code == 0, trained.messages
     assert len(starts(trained)) == 2 and starts(trained)[1] % 10 == 0
-    assert "SIGKILL" in trained.said
-    calm = bench.trained(CASE, **SECTION)
-    assert trained.losses() == calm.losses()
-    assert bench.exported(trained).read_bytes() == bench.exported(calm).read_bytes()
+    assert "SIGKILL" in trained.messages
+    uninterrupted = bench.trained(CASE, **SECTION)
+    assert trained.losses() == uninterrupted.losses()
+    assert bench.exported(trained).read_bytes() == bench.exported(uninterrupted).read_bytes()
 
 
 @pytest.mark.soak
 def test_a_rank_that_hangs_is_restarted(bench: SuiteRunner) -> None:
     trained = disturbed(bench, signal_second_rank(signal.SIGSTOP), silent_minutes=0.7)
-    assert trained.code == 0, trained.said
-    assert "silent for 0.7 minutes" in trained.said and len(starts(trained)) == 2
+    assert trained.code == 0, trained.messages
+    assert "silent for 0.7 minutes" in trained.messages and len(starts(trained)) == 2
     assert trained.losses() == bench.trained(CASE, **SECTION).losses()
 
 
@@ -75,7 +75,7 @@ def test_a_port_in_use_is_named(bench: SuiteRunner, launcher: str, code: int) ->
         options = {"port": port, "launcher": launcher}
         trained = bench.train(bench.prepare(CASE, options, **SECTION | {"max_restarts": 0}))
     assert trained.code == code
-    assert str(port) in trained.said and "EADDRINUSE" in trained.said
+    assert str(port) in trained.messages and "EADDRINUSE" in trained.messages
 
 
 @pytest.mark.soak
@@ -85,6 +85,6 @@ def test_a_resumed_run_of_four_ranks_has_the_same_bits(bench: SuiteRunner, stage
     short = SECTION | {"steps": 8, "checkpoint": {"every_steps": 2}}
     for fault in ({}, {"JPREP_FAILPOINT": "run.committed@2"}):
         trained = bench.train(bench.prepare(CASE, {"processes": 4, "stage": stage}, **short), **fault)
-        assert trained.code == 0, trained.said
+        assert trained.code == 0, trained.messages
         weights.append(bench.exported(trained).read_bytes())
     assert weights[0] == weights[1]

@@ -42,7 +42,7 @@ def test_a_run_on_two_slurm_nodes_has_the_losses_of_one_process(
     prepared = bench.prepare("gpt2-clm", options, **short)
     assert prepared.plan.argv[0] == "srun" and prepared.plan.processes == 2
     over_two = bench.train(prepared)
-    assert over_two.code == 0, over_two.said
+    assert over_two.code == 0, over_two.messages
     alone = bench.trained("gpt2-clm", **short)
     for step, loss in alone.losses().items():
         assert over_two.losses()[step] == pytest.approx(loss, rel=1e-5)

@@ -14,9 +14,9 @@ class TestFairseqOnACpu(BackendSuite):
     backend = "fairseq-xla"
     options = {"device": "cpu", "threads": 1}
     cases = ("roberta-mlm", "gpt2-clm", "bert-mlm")
-    few_rows = {"micro_batch": 2}
+    micro_batch_of_two = {"micro_batch": 2}
     two_processes = {"processes": 2}
-    half = ("bf16",)
+    precisions = ("bf16",)
 
 
 @pytest.mark.skipif(not find_spec("torch_xla"), reason="torch_xla is not here")
@@ -24,6 +24,9 @@ class TestFairseqOnXla(BackendSuite):
     backend = "fairseq-xla"
     options = {"device": "xla", "threads": 1}
     cases = ("roberta-mlm", "gpt2-clm")
-    few_rows = {"micro_batch": 2}
-    ways = {"four devices": {"devices": 4}, "four devices, one row at a time": {"devices": 4, "micro_batch": 1}}
-    half = ("bf16",)
+    micro_batch_of_two = {"micro_batch": 2}
+    equivalent_options = {
+        "four devices": {"devices": 4},
+        "four devices, one row at a time": {"devices": 4, "micro_batch": 1},
+    }
+    precisions = ("bf16",)

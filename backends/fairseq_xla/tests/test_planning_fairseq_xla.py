@@ -77,7 +77,7 @@ def test_each_host_of_a_slice_has_a_process_and_the_plan_has_its_command(run: Pa
         plan(run, hosts=3)
 
 
-def test_a_slice_without_tpus_is_a_trial_and_the_plan_says_so(run: Path) -> None:
+def test_a_slice_without_tpus_is_planned_with_a_note(run: Path) -> None:
     found = plan(run, device="xla", devices=2, hosts=2, micro_batch=2)
     assert (found.processes, found.micro_batch, found.accumulate) == (2, 4, 2)
     assert found.env["CPU_NUM_DEVICES"] == "4" and any("computes the whole batch" in note for note in found.notes)

@@ -1,4 +1,4 @@
-"""The recipe for this backend runs to the end, and a killed run has the losses of an undisturbed one."""
+"""The recipe for this backend runs to the end, and a killed run has the losses of an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def losses(run: Path) -> dict[int, float]:
     return dict(zip(*metric_curve(read_events(run)), strict=True))
 
 
-def test_a_killed_run_of_the_recipe_has_the_losses_of_the_undisturbed_one(corpus: Path, tmp_path: Path) -> None:
+def test_a_killed_run_of_the_recipe_has_the_losses_of_an_uninterrupted_one(corpus: Path, tmp_path: Path) -> None:
     whole = train(corpus, tmp_path / "whole")
     found = losses(whole)
     assert list(found) == list(range(1, STEPS + 1))

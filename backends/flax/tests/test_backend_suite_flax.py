@@ -11,13 +11,13 @@ class TestFlax(BackendSuite):
     backend = "flax"
     options = {"device": "cpu"}
     two_processes = {"processes": 2}
-    few_rows = {"micro_batch": 2}
-    ways = {
+    micro_batch_of_two = {"micro_batch": 2}
+    equivalent_options = {
         "eight devices with the same weights": EIGHT,
         "eight devices with sharded weights": {**EIGHT, "fsdp": 8},
         "four times two devices with sharded heads": {**EIGHT, "data": 4, "tensor": 2},
         "all three axes": {**EIGHT, "data": 2, "fsdp": 2, "tensor": 2, "micro_batch": 1},
         "gradient checkpointing": {"gradient_checkpointing": True},
     }
-    half = ("bf16", "fp16")
-    others = ("torch",)
+    precisions = ("bf16", "fp16")
+    resumes_from = ("torch",)

@@ -43,11 +43,11 @@ def test_one_process_drives_all_devices(run: Path) -> None:
     assert (found.processes, found.micro_batch, found.accumulate) == (1, 8, 1)
     assert mesh(found) == (2, 1, 1) and found.env["JAX_PLATFORMS"] == "cuda"
     assert "jprep_flax.worker" in found.argv
-    told = msgspec.json.decode(found.argv[-1], type=Layout)
-    assert msgspec.to_builtins(told) == found.settings
+    layout_of_worker = msgspec.json.decode(found.argv[-1], type=Layout)
+    assert msgspec.to_builtins(layout_of_worker) == found.settings
 
 
-def test_without_an_accelerator_it_is_one_cpu(run: Path) -> None:
+def test_without_an_accelerator_the_plan_uses_one_cpu(run: Path) -> None:
     found = plan(run)
     assert (mesh(found), found.micro_batch, found.env["JAX_PLATFORMS"]) == ((1, 1, 1), 8, "cpu")
 
@@ -76,7 +76,7 @@ def test_each_of_several_machines_has_a_process_and_the_plan_has_its_command(run
         ({"data": 2, "fsdp": 4}, (2, 4, 1)),
     ],
 )
-def test_the_axis_data_uses_what_the_others_leave(
+def test_the_axis_data_uses_the_remaining_devices(
     options: dict[str, int], expected: tuple[int, ...], run: Path
 ) -> None:
     found = plan(run, devices=8, **options)
@@ -109,7 +109,7 @@ def test_weights_are_sharded_if_they_would_not_fit(run: Path) -> None:
         ({"micro_batch": -1}, "0 or more", "0 to let jprep choose"),
     ],
 )
-def test_what_cannot_be_divided_is_refused_with_a_fix(options: dict[str, Any], words: str, fix: str, run: Path) -> None:
+def test_indivisible_sizes_are_refused_with_a_fix(options: dict[str, Any], words: str, fix: str, run: Path) -> None:
     with pytest.raises(ConfigError) as error:
         plan(run, **options)
     assert words in error.value.what and fix in error.value.fix
@@ -120,7 +120,7 @@ def test_gpus_that_cannot_be_divided_among_processes_are_refused(run: Path) -> N
         plan(run, GPUS, processes=4)
 
 
-def test_embeddings_are_padded_for_a_tpu_and_the_plan_says_so(run: Path) -> None:
+def test_embeddings_are_padded_for_a_tpu_with_a_note(run: Path) -> None:
     ids = read_job(run).model["vocab_size"]
     found = plan(run, device="tpu", devices=1)
     assert found.settings["vocabulary"] % 128 == 0 and 0 < found.settings["vocabulary"] - ids < 128

@@ -76,7 +76,7 @@ def test_labelled_rows_are_compiled_once_for_each_bucket(bench: SuiteRunner) -> 
     assert trial.state.compiled == len(widths) > 1
 
 
-def test_the_last_validation_batch_has_the_shape_of_the_others(bench: SuiteRunner) -> None:
+def test_the_last_validation_batch_is_padded_to_the_usual_shape(bench: SuiteRunner) -> None:
     trial = Trial(run_of(bench, "roberta-mlm"))
     shapes = {trial.load(batch).inputs.ids.shape for batch in trial.batches.validating(0, 1)}
     assert shapes == {(1, 8, 32)}
@@ -107,7 +107,7 @@ def test_dropout_does_not_depend_on_the_mesh(bench: SuiteRunner) -> None:
     assert still != pytest.approx(curves[0], rel=1e-3)
 
 
-def test_devices_share_the_work_however_weights_are_sharded(bench: SuiteRunner) -> None:
+def test_devices_share_the_work_for_every_sharding(bench: SuiteRunner) -> None:
     """Without constraints, XLA computes all rows on each device of `fsdp`, with its part of every weight."""
     run = run_of(bench, "gpt2-dropout")
     whole, *divided = (Trial(run, **options).operations() for options in ({}, {"fsdp": 4}, {"tensor": 2}))

@@ -18,13 +18,13 @@ from jprep.testing.backend_suite.runner import SuiteRunner
 class TestTorch(BackendSuite):
     backend = "torch"
     options = {"device": "cpu", "threads": 1}
-    few_rows = {"micro_batch": 2}
+    micro_batch_of_two = {"micro_batch": 2}
     two_processes = {"processes": 2}
-    ways = {
+    equivalent_options = {
         "sharded": {"processes": 2, "shard": "yes", "micro_batch": 2},
         "gradient checkpointing": {"gradient_checkpointing": True},
     }
-    half = ("bf16", "fp16")
+    precisions = ("bf16", "fp16")
 
     def test_transformers_computes_the_same_loss(self, bench: SuiteRunner, case: str):
         trained = bench.trained(case)

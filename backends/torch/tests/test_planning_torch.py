@@ -50,7 +50,7 @@ def test_torchrun_starts_one_process_for_each_gpu(run: Path) -> None:
     assert "RANK" not in found.env and found.env["CUBLAS_WORKSPACE_CONFIG"]
 
 
-def test_a_model_that_does_not_fit_is_sharded_except_for_half_precision_copies(run: Path) -> None:
+def test_a_model_that_does_not_fit_is_sharded_but_not_its_half_precision_copies(run: Path) -> None:
     parameters = read_job(run).parameters
     small = msgspec.structs.replace(GPUS, device_memory=16 * parameters)
     assert "--shard" in plan(run, small).argv and "--shard" not in plan(run, GPUS).argv

@@ -47,9 +47,9 @@ class CommandContext(NamedTuple):
         """Return the option that names an earlier step's output, unless that is the default one."""
         return [] if folder == getattr(self.defaults, step) else [f"--{step}", folder]
 
-    def output(self, step: MadeStep, beside: Path, earlier: MadeStep) -> list[object]:
-        """Return `-o` for a step, unless the output of the earlier step, which it lies beside, is the default one."""
-        return [] if beside == getattr(self.defaults, earlier) else ["-o", beside.parent / step]
+    def output(self, step: MadeStep, sibling: Path, earlier: MadeStep) -> list[object]:
+        """Return `-o` for a step, next to the output of the earlier step, unless that is the default one."""
+        return [] if sibling == getattr(self.defaults, earlier) else ["-o", sibling.parent / step]
 
 
 def after_corpus(

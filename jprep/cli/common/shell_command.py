@@ -48,8 +48,8 @@ def current_command(without: str | None = None) -> str:
     """Return the command line of this process, without an option and its value."""
     words = sys.argv[1:]
     while without in words:
-        place = words.index(without)
-        del words[place : place + 2]
+        index = words.index(without)
+        del words[index : index + 2]
     return shell_command(*(word for word in words if not word.startswith(f"{without}=")))
 
 

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 @click.option("--token", type=int, metavar="N", help="Show the origin of token N of the split.")
 @click.option("--document", type=int, metavar="N", help="Show the origin of document N of the split.")
 @click.option("--split", default="train", show_default=True, help="train or validation.")
-@click.option("--corpus", type=click.Path(path_type=Path), help="The corpus of the dataset, if it is not beside it.")
+@click.option(
+    "--corpus", type=click.Path(path_type=Path), help="The corpus of the dataset. Default: search near the dataset."
+)
 @click.option(
     "--tokenizer",
     type=click.Path(path_type=Path),
-    help="The tokenizer of the dataset, if it is not beside it.",
+    help="The tokenizer of the dataset. Default: search near the dataset.",
 )
 @AS_JSON
 def inspect(
@@ -67,13 +69,13 @@ def _found(
     from jprep.dataset.lineage import find_corpus, find_origin, find_tokenizer, locate_document, text_around
 
     split, token, document = asked
-    place = locate_document(folder, split, token=token, document=document)
-    found: dict[str, Any] = msgspec.to_builtins(place)
+    location = locate_document(folder, split, token=token, document=document)
+    found: dict[str, Any] = msgspec.to_builtins(location)
     if corpus := given[0] or find_corpus(folder, dataset):
-        found |= {"origin": msgspec.to_builtins(find_origin(dataset, place, corpus))}
+        found |= {"origin": msgspec.to_builtins(find_origin(dataset, location, corpus))}
     if tokenizer := given[1] or find_tokenizer(folder, dataset):
-        shown = place.tokens[0] if token is None else token
-        texts = text_around(folder, dataset, place, shown, tokenizer)
+        shown = location.tokens[0] if token is None else token
+        texts = text_around(folder, dataset, location, shown, tokenizer)
         found |= {"text": dict(zip(("before", "token", "after"), texts, strict=True))}
     return found
 

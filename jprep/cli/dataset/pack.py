@@ -68,17 +68,17 @@ def pack(
     name, trains = recipe.name if from_recipe else packed.manifest.name, from_recipe and bool(recipe.train)
     if not (tokenizer and output):
         check_name(name, what="an output", where=f"{source}: name", fix="give --tokenizer and -o")
-    place, folder = tokenizer or work / name / "tokenizer", output or work / name / "dataset"
+    tokenizer_folder, folder = tokenizer or work / name / "tokenizer", output or work / name / "dataset"
     if dry_run:
         dataset_directory(folder).check()
-        _show_plan(PackPlan(packed, place, config), folder, workers or cpu_count())
+        _show_plan(PackPlan(packed, tokenizer_folder, config), folder, workers or cpu_count())
         return
     with open_executor(workers, executor) as (running, progress):
-        dataset = pack_corpus(packed, place, config, folder, running, progress, restart=restart)
+        dataset = pack_corpus(packed, tokenizer_folder, config, folder, running, progress, restart=restart)
     show(dataset, folder, as_json=as_json)
     if not as_json:
         context = CommandContext(source if trains else None, name, overrides, work)
-        next_steps(after_dataset(context, place, folder, trains=trains))
+        next_steps(after_dataset(context, tokenizer_folder, folder, trains=trains))
 
 
 def _inputs(source: Path, corpus: Path | None, work: Path, overrides: tuple[str, ...]) -> tuple[Corpus, Recipe]:

@@ -75,8 +75,8 @@ def install(
     from jprep.train.launcher.environments import install_environment as make
     from jprep.train.launcher.launch import load_backend_and_options
 
-    half, chosen = load_backend_and_options(name, overrides)
-    home = half.environment(chosen)
+    backend, chosen = load_backend_and_options(name, overrides)
+    environment = backend.environment(chosen)
     lines: list[str] = []
     with show_status(f"installing {name}") as show:
 
@@ -85,16 +85,16 @@ def install(
             show(line)
 
         make(
-            home.name,
-            worker_requirements(home),
-            own=local_distributions(home.distribution),
-            bare=no_deps_requirements(home),
+            environment.name,
+            worker_requirements(environment),
+            own=local_distributions(environment.distribution),
+            bare=no_deps_requirements(environment),
             constraints=constraints,
             options=options,
             restart=restart,
             say=say,
         )
-    echo(f"{name} is {'installed' if lines else 'installed already'}: {environment_path(home.name)}")
+    echo(f"{name} is {'installed' if lines else 'installed already'}: {environment_path(environment.name)}")
     _show(_about(name, overrides))
 
 
@@ -112,11 +112,11 @@ def _about(name: str, overrides: tuple[str, ...] = ()) -> dict[str, Any]:
     about: dict[str, Any] = {"name": name, "version": "", "python": None, "findings": []}
     findings: list[Finding] = []
     try:
-        half, options = load_backend_and_options(name, overrides)
+        backend, options = load_backend_and_options(name, overrides)
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            about["version"] = f"{half.distribution} {importlib.metadata.version(half.distribution)}"
-        about["python"] = str(worker_python(half, options))
-        findings = half.check(options)
+            about["version"] = f"{backend.distribution} {importlib.metadata.version(backend.distribution)}"
+        about["python"] = str(worker_python(backend, options))
+        findings = backend.check(options)
     except JprepError as error:
         findings = [Finding(error.what, "error", error.fix)]
     return about | {"findings": msgspec.to_builtins(findings)}

@@ -130,8 +130,8 @@ def _repeated(records: Any, parts: Any) -> Iterator[_BucketResult]:
         ours = sources == source
         times = int(sizes[ours].max())
         most = starts[ours & (sizes == times)]
-        place = min(zip(parts[most].tolist(), records["row"][most].tolist(), strict=True))
-        yield _BucketResult(source, int(ours.sum()), int(sizes[ours].sum()), times, *place)
+        position = min(zip(parts[most].tolist(), records["row"][most].tolist(), strict=True))
+        yield _BucketResult(source, int(ours.sum()), int(sizes[ours].sum()), times, *position)
 
 
 def repeated_ids(root: Path, parts: Sequence[Output], receipts: Sequence[Receipt]) -> dict[int, RepeatedIds]:

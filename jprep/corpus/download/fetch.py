@@ -18,7 +18,7 @@ import msgspec
 
 from jprep.corpus.config import RemoteFile
 from jprep.corpus.download.partial import PartialFile
-from jprep.corpus.download.remote import Response, RetryPolicy, Unreachable, open_url, read_text, retry
+from jprep.corpus.download.remote import RemoteContent, RetryPolicy, Unreachable, open_url, read_text, retry
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import DOWNLOADS
 from jprep.errors import ConfigError, InputError, MachineError
@@ -168,7 +168,7 @@ class _FileFetch:
         if response.total not in (-1, state.safe):
             raise Unreachable(f"the connection closed after {state.safe:,} of {response.total:,} bytes")
 
-    def _check_space(self, response: Response) -> None:
+    def _check_space(self, response: RemoteContent) -> None:
         free = shutil.disk_usage(self.path.parent).free
         if response.total - response.start > free:
             raise MachineError(

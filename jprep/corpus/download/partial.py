@@ -13,7 +13,7 @@ from typing import BinaryIO
 import msgspec
 import xxhash
 
-from jprep.corpus.download.remote import Response
+from jprep.corpus.download.remote import RemoteContent
 from jprep.engine.checksummed_json import decode_checksummed, encode_checksummed
 from jprep.io.atomic import write_atomic
 
@@ -80,7 +80,7 @@ class PartialFile:
         return self.state.safe == self.state.total
 
     @contextmanager
-    def writing(self, response: Response) -> Iterator[Callable[[bytes], int]]:
+    def writing(self, response: RemoteContent) -> Iterator[Callable[[bytes], int]]:
         """Yield a function that appends bytes and returns the size so far. Written bytes are kept after any error."""
         self._begin(response)
         with self.path.open("r+b" if response.start else "wb") as stream:
@@ -95,7 +95,7 @@ class PartialFile:
                 raise
             self._sync(stream)
 
-    def _begin(self, response: Response) -> None:
+    def _begin(self, response: RemoteContent) -> None:
         """Store the state before the first byte of a response is written."""
         if response.start != self._hashed:
             self._hash, self._hashed = _hash_of(self.path, response.start), response.start

@@ -51,7 +51,7 @@ class _Body(Protocol):
     def read1(self, size: int, /) -> bytes: ...
 
 
-class Response(msgspec.Struct):
+class RemoteContent(msgspec.Struct):
     """The content of a URL.
 
     Attributes:
@@ -77,7 +77,9 @@ class Response(msgspec.Struct):
 
 
 @contextmanager
-def open_url(url: str, *, start: int = 0, end: int = 0, validator: str = "", timeout_s: float) -> Iterator[Response]:
+def open_url(
+    url: str, *, start: int = 0, end: int = 0, validator: str = "", timeout_s: float
+) -> Iterator[RemoteContent]:
     """Open a URL or path at byte `start`, or at byte 0 if its version is no longer `validator`.
 
     Args:
@@ -95,13 +97,13 @@ def open_url(url: str, *, start: int = 0, end: int = 0, validator: str = "", tim
     if scheme in ("http", "https"):
         response = _request(url, start if validator else 0, validator, timeout_s, end)
         with closing(response):
-            yield _to_response(response)
+            yield _to_content(response)
     elif scheme == "file" or "://" not in url:
         with _local(url).open("rb") as stream:
             status = _local(url).stat()
             state = f"{status.st_size}-{status.st_mtime_ns}"
             begin = stream.seek(start if validator == state else 0)
-            yield Response(stream, begin, status.st_size, state)
+            yield RemoteContent(stream, begin, status.st_size, state)
     else:
         raise ConfigError(f"cannot fetch {scheme}:// URLs", where=url, fix="download the file with another tool")
 
@@ -197,10 +199,10 @@ def _refusal(url: str, error: HTTPError) -> Exception:
     )
 
 
-def _to_response(response: HTTPResponse) -> Response:
+def _to_content(response: HTTPResponse) -> RemoteContent:
     start = _first_byte(response) if response.status == 206 else 0
     length = response.headers.get("Content-Length", "")
-    return Response(response, start, start + int(length) if length.isdigit() else -1, _validator(response))
+    return RemoteContent(response, start, start + int(length) if length.isdigit() else -1, _validator(response))
 
 
 def _first_byte(response: HTTPResponse) -> int:

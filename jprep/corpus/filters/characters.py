@@ -19,7 +19,7 @@ _PUNCTUATION = frozenset("、。，．,.「」『』（）()！？!?・…‥ー
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
-class CharacterCounts(NamedTuple):
+class CharacterKinds(NamedTuple):
     """Number of characters of each kind. A character outside the BMP counts once.
 
     Attributes:
@@ -44,11 +44,11 @@ class CharacterCounts(NamedTuple):
 
 
 @functools.lru_cache(maxsize=1)
-def count_characters(text: str) -> CharacterCounts:
+def count_characters(text: str) -> CharacterKinds:
     """Count the characters of a text by kind. The last result is cached, since several filters need it."""
     units = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), dtype="<u2")
     counts = np.bincount(_table().take(units), minlength=len(_KINDS)).tolist()
-    return CharacterCounts._make([*counts[1:], sum(counts[1:])])
+    return CharacterKinds._make([*counts[1:], sum(counts[1:])])
 
 
 @functools.cache

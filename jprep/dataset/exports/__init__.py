@@ -54,8 +54,8 @@ def export_dataset(
         MachineError: the files cannot be written.
     """
     dataset, chosen, writer = read_dataset(folder), options or ExportOptions(), _load_format(format)
-    beside = folder.absolute().parent / "tokenizer"
-    job = ExportJob(folder, dataset, tokenizer or beside, out, chosen, progress or SilentProgress())
+    sibling = folder.absolute().parent / "tokenizer"
+    job = ExportJob(folder, dataset, tokenizer or sibling, out, chosen, progress or SilentProgress())
     _reject_options(format, writer, chosen)
     directory = OutputDirectory(out, DATASET_EXPORT, files=FILES[format])
     directory.check()

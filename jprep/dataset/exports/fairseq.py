@@ -124,7 +124,7 @@ def _cut(job: ExportJob, rows: RowReader, block: Block, unit: SequenceUnit) -> S
 
 
 def split_long(sizes: Offsets, longest: int) -> Offsets:
-    """Sequences longer sequences into as few and as equal parts as possible, so that none is as short as a blank line.
+    """Divide longer sequences into as few and as equal parts as possible, so that none is as short as a blank line.
 
     Args:
         sizes: lengths of the sequences.
@@ -152,9 +152,9 @@ def lines(block: Block, end: int, newline: int, starts: npt.NDArray[np.bool_] | 
     after_close = np.concatenate(([True], closes[:-1]))
     blanks = block.edges[1:]
     inner = np.zeros(0, np.int64) if starts is None else np.flatnonzero(starts & ~after_close)
-    places = np.concatenate((inner, blanks))
-    kept = np.insert(~(closes & after_close), places, True)
-    tokens = np.insert(tokens, places, end)[kept]
+    insertions = np.concatenate((inner, blanks))
+    kept = np.insert(~(closes & after_close), insertions, True)
+    tokens = np.insert(tokens, insertions, end)[kept]
     ends = np.flatnonzero(tokens == end) + 1
     return tokens, np.diff(ends, prepend=0)
 

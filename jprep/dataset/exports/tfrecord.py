@@ -67,12 +67,12 @@ def varints(tokens: Tokens, edges: Offsets) -> tuple[bytes, Offsets]:
     width = _size(int(tokens.max(initial=0)))
     digits, kept = np.empty((len(tokens), width), np.uint8), np.ones((len(tokens), width), np.bool_)
     sizes = np.ones(len(tokens), np.int64)
-    for place in range(width):
-        rest = tokens >> (7 * place)
+    for digit in range(width):
+        rest = tokens >> (7 * digit)
         more = rest > 0x7F
-        digits[:, place] = (rest & 0x7F).astype(np.uint8) | more.view(np.uint8) << 7
-        if place + 1 < width:
-            kept[:, place + 1] = more
+        digits[:, digit] = (rest & 0x7F).astype(np.uint8) | more.view(np.uint8) << 7
+        if digit + 1 < width:
+            kept[:, digit + 1] = more
             sizes += more
     ends = np.concatenate(([0], np.cumsum(sizes)))
     return np.compress(kept.ravel(), digits.ravel()).tobytes(), ends[edges]

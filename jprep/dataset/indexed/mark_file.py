@@ -122,7 +122,7 @@ class MarkReader:
     def _decompressed(self, number: int) -> Marks:
         from zstandard import ZstdError
 
-        first, last = (self._number(self._footer + _OFFSET.size * place) for place in (number, number + 1))
+        first, last = (self._number(self._footer + _OFFSET.size * index) for index in (number, number + 1))
         size = -(-min(self._block, self._tokens - number * self._block) // 4)
         try:
             data = self._local.decompress(self._data[first:last], max_output_size=size)
@@ -145,11 +145,11 @@ class MarkReader:
     def _check_footer(self) -> None:
         if self._footer >= HEADER.size:
             end = self._footer + _OFFSET.size * self._blocks
-            found = [self._number(place) for place in (self._footer, end, end + _OFFSET.size)]
+            found = [self._number(offset) for offset in (self._footer, end, end + _OFFSET.size)]
             if found == [HEADER.size, self._footer, self._tokens]:
                 return
         what = f"expected the marks of {self._tokens} tokens; the file may be truncated"
         raise damaged_file(self._path, what)
 
-    def _number(self, place: int) -> int:
-        return int(_OFFSET.unpack_from(self._data, place)[0])
+    def _number(self, offset: int) -> int:
+        return int(_OFFSET.unpack_from(self._data, offset)[0])

@@ -52,14 +52,14 @@ def write_index(file: BinaryIO, dtype: str, documents: int, lengths: Callable[[]
         documents: number of documents; each is one sequence.
         lengths: returns blocks of the documents' lengths in tokens, in order; called twice.
     """
-    size, place = stored_dtype(dtype).itemsize, 0
+    size, offset = stored_dtype(dtype).itemsize, 0
     file.write(HEADER.pack(MAGIC, 1, CODES[dtype], documents, documents + 1))
     for block in lengths():
         file.write(block.astype("<i4").data)
     for block in lengths():
-        ends = place + np.cumsum(block, dtype=np.int64) * size
+        ends = offset + np.cumsum(block, dtype=np.int64) * size
         file.write((ends - block.astype(np.int64) * size).astype("<i8").data)
-        place = int(ends[-1]) if len(ends) else place
+        offset = int(ends[-1]) if len(ends) else offset
     for start in range(0, documents + 1, _BLOCK):
         file.write(np.arange(start, min(start + _BLOCK, documents + 1)).astype("<i8").data)
 
@@ -135,10 +135,10 @@ class IndexedSplit:
         """
         if not 0 <= token < len(self.tokens):
             raise IndexError(token)
-        low, high, place = 0, self._sequences, token * self.tokens.itemsize
+        low, high, offset = 0, self._sequences, token * self.tokens.itemsize
         while high - low > 1:  # numpy would copy the pointers, which are not aligned
             middle = (low + high) // 2
-            low, high = (middle, high) if self._pointers[middle] <= place else (low, middle)
+            low, high = (middle, high) if self._pointers[middle] <= offset else (low, middle)
         return low
 
     def marks(self, start: int, stop: int) -> Marks:

@@ -132,8 +132,8 @@ class LabelledSampler:
         global_batch = self._rows[self.order.rows(step)[1]]  # all ranks pad to its longest row
         longest = (offsets[global_batch + 1] - offsets[global_batch]).max()
         width = int(self._widths[np.searchsorted(self._widths, longest)])
-        epochs, places = self.order.rows(step, rank, world)
-        indices = self._rows[places]
+        epochs, positions = self.order.rows(step, rank, world)
+        indices = self._rows[positions]
         lengths = (offsets[indices + 1] - offsets[indices]).astype(np.int32)
         ids = np.full((len(indices), width), data.pad, np.int32)
         for row, index in enumerate(indices.tolist()):
@@ -218,7 +218,7 @@ class _EncodedRow(NamedTuple):
     second: int
     fold: int
     label: str | float
-    place: str
+    location: str
     truncated: bool
     empty: bool
 
@@ -233,7 +233,7 @@ def _encode_rows(
             ids, type_ids = encode_row(first, second, special, config)
             fold = fold_of(row, config) if config.folds else 0
             whole = len(first) + (special.around if second is None else special.around_pair + len(second))
-            yield _EncodedRow(ids, type_ids, fold, row.label, row.place, len(ids) < whole, not len(first))
+            yield _EncodedRow(ids, type_ids, fold, row.label, row.location, len(ids) < whole, not len(first))
 
 
 def _encode_texts(tokenizer: TokenizerLike, texts: Sequence[str]) -> list[Ids]:
@@ -257,12 +257,12 @@ def _concatenate(*parts: Ids | tuple[int, ...]) -> Ids:
 
 def _targets(rows: Sequence[_EncodedRow], known: Sequence[str]) -> tuple[Integers, Sequence[str]]:
     names = known or sort_labels(str(row.label) for row in rows)
-    places = {name: place for place, name in enumerate(names)}
+    indices = {name: index for index, name in enumerate(names)}
     for row in rows:
-        if row.label not in places:
+        if row.label not in indices:
             what = f"the label {row.label!r} did not occur in training"
-            raise InputError(what, where=row.place, fix=suggest_name(str(row.label), names))
-    return np.array([places[str(row.label)] for row in rows], np.int64), names
+            raise InputError(what, where=row.location, fix=suggest_name(str(row.label), names))
+    return np.array([indices[str(row.label)] for row in rows], np.int64), names
 
 
 def _scores(rows: Sequence[_EncodedRow]) -> npt.NDArray[np.float32]:

@@ -51,14 +51,14 @@ class LabelledRow(NamedTuple):
         pair: the second text; "" if the config names none.
         label: a class name or a score.
         number: value of the fold column; 0 if the config names none.
-        place: file and line, for error messages.
+        location: file and line, for error messages.
     """
 
     text: str
     pair: str
     label: str | float
     number: int
-    place: str
+    location: str
 
 
 Record = tuple[str, Mapping[str, Any]]
@@ -79,65 +79,65 @@ def read_labelled_rows(path: Path, config: LabelledConfig, task: LabelledTask) -
         fix = f"supported: {', '.join(_READERS)}"
         raise ConfigError(f"unknown format of labelled data: {path.suffix or path.name!r}", where=str(path), fix=fix)
     try:
-        for place, record in reader(path, config):
-            yield _row(place, record, config, task)
+        for location, record in reader(path, config):
+            yield _row(location, record, config, task)
     except OSError as error:
         raise ConfigError(
             f"cannot read the file: {error.strerror or error}", where=str(path), fix="check the path"
         ) from error
 
 
-def _row(place: str, record: Mapping[str, Any], config: LabelledConfig, task: LabelledTask) -> LabelledRow:
-    label = (_name if task == "classify" else _score)(_value(record, config.label, place), place)
-    text = _text(record, config.text, place)
-    pair = _text(record, config.pair, place) if config.pair else ""
-    number = _number(_value(record, config.fold, place), place) if config.fold else 0
-    return LabelledRow(text, pair, label, number, place)
+def _row(location: str, record: Mapping[str, Any], config: LabelledConfig, task: LabelledTask) -> LabelledRow:
+    label = (_name if task == "classify" else _score)(_value(record, config.label, location), location)
+    text = _text(record, config.text, location)
+    pair = _text(record, config.pair, location) if config.pair else ""
+    number = _number(_value(record, config.fold, location), location) if config.fold else 0
+    return LabelledRow(text, pair, label, number, location)
 
 
-def _value(record: Mapping[str, Any], column: str, place: str) -> Any:
+def _value(record: Mapping[str, Any], column: str, location: str) -> Any:
     if column not in record:
-        raise InputError(f"missing column {column!r}", where=place, fix=suggest_name(column, record))
+        raise InputError(f"missing column {column!r}", where=location, fix=suggest_name(column, record))
     return record[column]
 
 
-def _text(record: Mapping[str, Any], column: str, place: str) -> str:
-    value = _value(record, column, place)
+def _text(record: Mapping[str, Any], column: str, location: str) -> str:
+    value = _value(record, column, location)
     if not isinstance(value, str):
         raise InputError(
-            f"column {column!r} must be text, got {value!r:.80}", where=place, fix="choose a column of text"
+            f"column {column!r} must be text, got {value!r:.80}", where=location, fix="choose a column of text"
         )
     return value
 
 
-def _name(value: Any, place: str) -> str:
+def _name(value: Any, location: str) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int) or (isinstance(value, str) and value):
         return str(value)
     fix = 'labels are strings or integers; for scores use task = "regress"'
-    raise InputError(f"not a label: {value!r:.80}", where=place, fix=fix)
+    raise InputError(f"not a label: {value!r:.80}", where=location, fix=fix)
 
 
-def _score(value: Any, place: str) -> float:
+def _score(value: Any, location: str) -> float:
     try:
         score = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
         score = math.nan
     if not math.isfinite(score):
         fix = 'scores are finite numbers; for class names use task = "classify"'
-        raise InputError(f"not a score: {value!r:.80}", where=place, fix=fix)
+        raise InputError(f"not a score: {value!r:.80}", where=location, fix=fix)
     return score
 
 
-def _number(value: Any, place: str) -> int:
+def _number(value: Any, location: str) -> int:
     try:
         number = -1 if isinstance(value, bool | float) else int(value)
     except (TypeError, ValueError):
         number = -1
     if number < 0:
         fix = "fold columns hold integers from 0; without `fold`, the hash of the text decides"
-        raise InputError(f"not a fold number: {value!r:.80}", where=place, fix=fix)
+        raise InputError(f"not a fold number: {value!r:.80}", where=location, fix=fix)
     return number
 
 
@@ -145,13 +145,13 @@ def _jsonl(path: Path, config: LabelledConfig) -> Iterator[Record]:
     decoder = msgspec.json.Decoder(dict[str, Any])
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
-            place = f"{path}, line {number}"
+            location = f"{path}, line {number}"
             if line.strip():
                 try:
-                    yield place, decoder.decode(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line)
+                    yield location, decoder.decode(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line)
                 except (msgspec.DecodeError, UnicodeDecodeError) as error:
                     fix = "each line must be one JSON object; JSON has no NaN and no Infinity"
-                    raise InputError(f"invalid JSON: {error}", where=place, fix=fix) from error
+                    raise InputError(f"invalid JSON: {error}", where=location, fix=fix) from error
 
 
 def _csv(path: Path, config: LabelledConfig) -> Iterator[Record]:
@@ -163,21 +163,21 @@ def _csv(path: Path, config: LabelledConfig) -> Iterator[Record]:
         )
         reader = csv.reader(file, **options)
         for line, fields in _numbered(reader, path):
-            place = f"{path}, line {line}"
+            location = f"{path}, line {line}"
             if not names and config.header:
-                names = _distinct(fields, place)
+                names = _distinct(fields, location)
                 continue
             names = names or [str(number) for number in range(len(fields))]
             if fields and len(fields) != len(names):
                 what = f"found {len(fields)} fields, expected {len(names)} as in the first line"
-                raise InputError(what, where=place, fix="quote fields that contain separators or newlines (CSV)")
+                raise InputError(what, where=location, fix="quote fields that contain separators or newlines (CSV)")
             if fields:
-                yield place, dict(zip(names, fields, strict=True))
+                yield location, dict(zip(names, fields, strict=True))
 
 
-def _distinct(names: list[str], place: str) -> list[str]:
+def _distinct(names: list[str], location: str) -> list[str]:
     if len(set(names)) < len(names):
-        raise InputError("two columns have the same name", where=place, fix="rename one, or set header = false")
+        raise InputError("two columns have the same name", where=location, fix="rename one, or set header = false")
     return names
 
 

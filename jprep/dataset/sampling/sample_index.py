@@ -178,10 +178,10 @@ def _complete(split: SplitTokens, length: int) -> Iterator[Integers]:
 
 def _cuts(start: int, sentences: list[int], length: int, stop: int) -> Iterator[int]:
     """Yield the ends of samples that are determined by the sentences before `stop`."""
-    place = 0
+    passed = 0
     while start + length < stop:
-        place = bisect_right(sentences, start + length, place)
-        last = sentences[place - 1] if place else 0
+        passed = bisect_right(sentences, start + length, passed)
+        last = sentences[passed - 1] if passed else 0
         start = last if last > start else start + length
         yield start
 

@@ -264,6 +264,6 @@ class Sampler:
             if words is not None:
                 words[row, first : first + size] = self._source.tokens.marks(start, start + size) & WORD_START
         self._source.tokens.release()
-        for place, token in enumerate(special.after, first):
-            ids[np.arange(len(starts)), sizes + place] = token
+        for column, token in enumerate(special.after, first):
+            ids[np.arange(len(starts)), sizes + column] = token
         return ids, words

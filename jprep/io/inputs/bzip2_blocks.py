@@ -55,12 +55,12 @@ def find_magics(file: BinaryIO, start: int = 0) -> Iterator[tuple[int, bool]]:
 def _magics_in(data: bytes, base: int, limit: int) -> list[tuple[int, bool]]:
     found = []
     for magic, shift, needle in _NEEDLES:
-        place = data.find(needle, 1)
-        while place != -1:
-            bit = (place - 1) * 8 + shift
+        position = data.find(needle, 1)
+        while position != -1:
+            bit = (position - 1) * 8 + shift
             if bit < limit * 8 and _is_magic(data, bit, magic):
                 found.append((base * 8 + bit, magic == _BLOCK))
-            place = data.find(needle, place + 1)
+            position = data.find(needle, position + 1)
     return sorted(found)
 
 

@@ -73,7 +73,7 @@ def write_suite_dataset(folder: Path, special: str) -> Path:
     chosen = SPECIAL_TOKEN_SETS[special]
     first, size = len(chosen.head), len(chosen.tokens) + 256
     ids = {token: number for number, token in enumerate(chosen.head)}
-    ids |= {token: first + 256 + place for place, token in enumerate(chosen.tail)}
+    ids |= {token: first + 256 + index for index, token in enumerate(chosen.tail)}
     end = ids[chosen.eos or chosen.sep]
     folder.mkdir(parents=True)
     dataset = DatasetManifest(
@@ -110,10 +110,10 @@ def _dice(*parts: str | int) -> Dice:
 
 def _sentence(dice: Dice) -> Sentence:
     """Return a sentence of random length in which each word depends on the previous one."""
-    place, words = dice(len(WORDS)), []
+    index, words = dice(len(WORDS)), []
     for _ in range(1 + dice(5)):
-        words.append(WORDS[place])
-        place = (5 * place + 3 + dice(3)) % len(WORDS)
+        words.append(WORDS[index])
+        index = (5 * index + 3 + dice(3)) % len(WORDS)
     return [*words, STOP]
 
 
@@ -157,5 +157,5 @@ def _tokens(document: Document, first: int, end: int) -> Iterator[tuple[int, int
 def _marked(sentence: Sequence[str], first: int) -> Iterator[tuple[int, int]]:
     for number, word in enumerate(sentence):
         mark = WORD_START | (0 if number else SENTENCE_START)
-        for place, byte in enumerate(word.encode()):
-            yield first + byte, 0 if place else mark
+        for index, byte in enumerate(word.encode()):
+            yield first + byte, 0 if index else mark

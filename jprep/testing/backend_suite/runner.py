@@ -30,12 +30,12 @@ class FinishedRun(NamedTuple):
     Attributes:
         run: the run directory.
         code: the supervisor's exit code.
-        said: the messages to the user.
+        messages: the messages to the user.
     """
 
     run: Path
     code: int
-    said: str
+    messages: str
 
     def events(self) -> list[Event]:
         """Return all events of the run."""
@@ -52,7 +52,7 @@ class FinishedRun(NamedTuple):
             AssertionError: there is none.
         """
         found = checkpoints_of(self.run, read_job(self.run)).committed()
-        assert found, f"{self.run} has no checkpoint; the run said: {self.said}"
+        assert found, f"{self.run} has no checkpoint; its messages: {self.messages}"
         return found[-1].folder
 
 
@@ -82,9 +82,9 @@ class SuiteRunner:
         Raises:
             ConfigError: the backend refuses the options, or cannot plan the job.
         """
-        return self._prepared(name, self._place(name), self.name, self._options | dict(options), changes)
+        return self._prepared(name, self._new_path(name), self.name, self._options | dict(options), changes)
 
-    def taken_over(self, name: str, other: str, step: int) -> FinishedRun:
+    def resumed_from(self, name: str, other: str, step: int) -> FinishedRun:
         """Train a case on another backend up to a checkpoint, and finish it on this one.
 
         Args:
@@ -92,10 +92,10 @@ class SuiteRunner:
             other: the other backend.
             step: the step of the checkpoint.
         """
-        run = self._place(name)
+        run = self._new_path(name)
         begun = self._prepared(name, run, other, {"device": "cpu"}, {"max_restarts": 0})
         self.train(begun, JPREP_FAILPOINT="run.committed@2")
-        assert [one.step for one in checkpoints_of(run, read_job(run)).committed()] == [step]
+        assert [checkpoint.step for checkpoint in checkpoints_of(run, read_job(run)).committed()] == [step]
         return self.train(self._prepared(name, run, self.name, self._options, {}))
 
     def _prepared(self, name: str, run: Path, backend: str, options: Section, changes: Section) -> PreparedRun:
@@ -109,12 +109,12 @@ class SuiteRunner:
 
     def train(self, prepared: PreparedRun, **env: str) -> FinishedRun:
         """Train a run under the supervisor, with additional environment variables of the worker."""
-        said: list[str] = []
+        messages: list[str] = []
         plan = msgspec.structs.replace(prepared.plan, env=prepared.plan.env | env)
-        code = supervise(prepared.run, plan, say=said.append, backoff=0.01)
-        return FinishedRun(prepared.run, code, "\n".join(said))
+        code = supervise(prepared.run, plan, say=messages.append, backoff=0.01)
+        return FinishedRun(prepared.run, code, "\n".join(messages))
 
-    def ahead(self, name: str) -> None:
+    def start(self, name: str) -> None:
         """Start training a case in the background, two at a time."""
         self._training(name, {}, {})
 
@@ -125,7 +125,7 @@ class SuiteRunner:
             AssertionError: the training failed.
         """
         found = self._training(name, options, changes).result()
-        assert found.code == 0, f"training {name} ended with {found.code}: {found.said}"
+        assert found.code == 0, f"training {name} ended with {found.code}: {found.messages}"
         return found
 
     def exported(self, trained: FinishedRun) -> Path:
@@ -147,12 +147,12 @@ class SuiteRunner:
                 self._begun[key] = self._pool.submit(make)
             return self._begun[key]
 
-    def _place(self, name: str) -> Path:
+    def _new_path(self, name: str) -> Path:
         """Return an unused path."""
         return Path(tempfile.mkdtemp(dir=self._folder)) / name
 
     def _export(self, trained: FinishedRun) -> Path:
-        folder = self._place("export")
+        folder = self._new_path("export")
         folder.mkdir()
         backend = load_backend(self.name)
         command = [str(worker_python(backend)), "-m", f"{backend.module}.worker", "export"]
@@ -171,11 +171,11 @@ class SuiteRunner:
         task = chosen.section["task"]
         return {} if task in ("clm", "mlm") else self._shared("rows", task, write_suite_rows)
 
-    def _shared(self, kind: str, of: str, lay_out: Callable[[Path, str], Any]) -> Any:
+    def _shared(self, kind: str, of: str, write: Callable[[Path, str], Any]) -> Any:
         """Write data that runs share, once."""
         with self._lock:
             if (kind, of) not in self._shared_data:
-                self._shared_data[kind, of] = lay_out(self._place(kind), of)
+                self._shared_data[kind, of] = write(self._new_path(kind), of)
             return self._shared_data[kind, of]
 
 

@@ -25,7 +25,7 @@ PARITY = 1e-4
 """Relative tolerance between a backend's loss curve and the golden one, over all steps."""
 
 SAME = 1e-5
-"""Relative tolerance between two ways to divide the same batches on one backend, in the first `EARLY` steps."""
+"""Relative tolerance between two divisions of the same batches on one backend, in the first `EARLY` steps."""
 
 EARLY = 20
 DIVIDED = "roberta-mlm"
@@ -49,27 +49,32 @@ class BackendSuite:
         backend: the backend's name.
         options: the backend's options for all runs, such as those for deterministic results.
         cases: the supported jobs, from `jprep.testing.backend_suite.cases.CASES`.
-        few_rows: options for a micro-batch of two rows; empty if not supported.
+        micro_batch_of_two: options for a micro-batch of two rows; empty if not supported.
         two_processes: options for two processes that divide the batch; empty if not supported.
-        ways: name → options that must give the same steps, such as sharding and gradient checkpointing.
-        half: the precisions besides fp32 that are supported on this machine.
-        others: the backends whose runs are resumed, if they are installed.
+        equivalent_options: name → options that must give the same steps, such as sharding and gradient checkpointing.
+        precisions: the precisions besides fp32 that are supported on this machine.
+        resumes_from: the backends whose runs are resumed, if they are installed.
     """
 
     backend: ClassVar[str]
     options: ClassVar[Mapping[str, Any]] = {}
     cases: ClassVar[tuple[str, ...]] = tuple(CASES)
-    few_rows: ClassVar[Mapping[str, Any]] = {}
+    micro_batch_of_two: ClassVar[Mapping[str, Any]] = {}
     two_processes: ClassVar[Mapping[str, Any]] = {}
-    ways: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    half: ClassVar[tuple[str, ...]] = ()
-    others: ClassVar[tuple[str, ...]] = ()
+    equivalent_options: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    precisions: ClassVar[tuple[str, ...]] = ()
+    resumes_from: ClassVar[tuple[str, ...]] = ()
 
     _bench: ClassVar[SuiteRunner]
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Parametrize tests over cases, equivalent options, precisions and other backends."""
-        named = {"case": self.cases, "way": self.ways, "precision": self.half, "other": self.others}
+        named = {
+            "case": self.cases,
+            "variant": self.equivalent_options,
+            "precision": self.precisions,
+            "source_backend": self.resumes_from,
+        }
         for name, values in named.items():
             if name in metafunc.fixturenames:
                 metafunc.parametrize(name, list(values))
@@ -81,7 +86,7 @@ class BackendSuite:
         if "_bench" not in vars(cls):
             cls._bench = SuiteRunner(tmp_path_factory.mktemp(self.backend), self.backend, self.options)
         for case in _cases_from(request):
-            cls._bench.ahead(case)
+            cls._bench.start(case)
         return cls._bench
 
     def test_names_its_backend_and_known_cases(self) -> None:
@@ -114,10 +119,10 @@ class BackendSuite:
         assert {name: entry.shape for name, entry in found.items()} == wanted
         assert {entry.dtype for entry in found.values()} == {"F32"}
 
-    def test_an_exported_model_has_the_loss_that_was_measured(self, bench: SuiteRunner) -> None:
+    def test_an_exported_model_has_the_measured_loss(self, bench: SuiteRunner) -> None:
         """Exported weights that are the `model.init` of another run give the same validation loss, measured without
         dropout."""
-        self._has(WITH_DROPOUT)
+        self._requires_case(WITH_DROPOUT)
         trained = bench.trained(WITH_DROPOUT)
         model = case_of(WITH_DROPOUT).section["model"] | {"init": str(bench.exported(trained))}
         still = {"lr": 1e-30, "weight_decay": 0.0}
@@ -128,10 +133,10 @@ class BackendSuite:
         assert found == pytest.approx(measured, rel=1e-6), f"{measured} when it was trained, {found} after the export"
 
     @pytest.mark.parametrize("name", [WITH_DROPOUT, LABELLED])
-    def test_a_killed_run_ends_as_the_undisturbed_one(self, bench: SuiteRunner, name: str) -> None:
+    def test_a_killed_run_ends_like_an_uninterrupted_one(self, bench: SuiteRunner, name: str) -> None:
         """A worker that is killed before its second checkpoint resumes from the first one: the same losses and
         exported bytes, dropout included."""
-        self._has(name)
+        self._requires_case(name)
         whole = bench.trained(name)
         killed = bench.train(bench.prepare(name), JPREP_FAILPOINT="run.committed@2")
         _ended_well(killed)
@@ -141,22 +146,22 @@ class BackendSuite:
             _agrees(killed.losses(kind), whole.losses(kind), 0.0)
         assert bench.exported(killed).read_bytes() == bench.exported(whole).read_bytes(), "the weights differ"
 
-    def test_a_run_that_is_asked_to_leave_saves_and_goes_on(self, bench: SuiteRunner) -> None:
+    def test_a_stopped_run_saves_and_resumes(self, bench: SuiteRunner) -> None:
         """On SIGTERM the worker saves the last step, and the next start resumes from it."""
         prepared = bench.prepare(self.cases[0], steps=_ENDLESS, validation={}, checkpoint={"every_steps": 0})
-        first = _asked_to_leave(bench, prepared, after=3)
+        first = _stopped(bench, prepared, after=3)
         reached = max(first.losses())
         assert first.checkpoint().name == f"step-{reached:08d}"
-        second = _asked_to_leave(bench, prepared, after=reached + 3)
+        second = _stopped(bench, prepared, after=reached + 3)
         assert [event.step for event in second.events() if event.kind == "start"] == [0, reached]
         assert list(second.losses()) == list(range(1, max(second.losses()) + 1)), "a step is missing"
 
-    def test_a_loss_that_is_no_number_ends_the_run(self, bench: SuiteRunner) -> None:
+    def test_a_non_finite_loss_ends_the_run(self, bench: SuiteRunner) -> None:
         """The run ends with exit code 4, without a restart, and keeps the last valid checkpoint."""
         optimizer = {"lr": 1e30, "weight_decay": 0.0}
         prepared = bench.prepare(self.cases[0], optimizer=optimizer, checkpoint={"every_steps": 1}, schedule={})
         ended = bench.train(prepared)
-        assert ended.code == _BAD_INPUT, f"it ended with {ended.code}: {ended.said}"
+        assert ended.code == _BAD_INPUT, f"it ended with {ended.code}: {ended.messages}"
         events = ended.events()
         assert [event.step for event in events if event.kind == "start"] == [0], "a restart is pointless"
         assert [event.figures.get("code") for event in events if event.kind == "end"] == [_BAD_INPUT]
@@ -172,63 +177,65 @@ class BackendSuite:
         assert error.value.exit_code == _BAD_OPTION
         assert f"{known!r}" in str(error.value)
 
-    def test_a_batch_that_cannot_be_divided_is_refused(self, bench: SuiteRunner) -> None:
+    def test_an_indivisible_batch_is_refused(self, bench: SuiteRunner) -> None:
         """The error comes from the planner, before the run starts."""
-        self._needs(self.two_processes, "several processes")
+        self._requires_options(self.two_processes, "several processes")
         with pytest.raises(ConfigError, match="divided"):
             bench.prepare(self.cases[0], self.two_processes, batch=7)
 
-    def test_two_rows_at_a_time_make_the_same_steps(self, bench: SuiteRunner) -> None:
+    def test_a_micro_batch_of_two_makes_the_same_steps(self, bench: SuiteRunner) -> None:
         """Accumulated gradients equal those of the whole batch, although micro-batches differ in number of labels."""
-        self._needs(self.few_rows, "gradient accumulation")
-        self._has(DIVIDED)
-        prepared = bench.prepare(DIVIDED, self.few_rows)
-        assert (prepared.plan.micro_batch, prepared.plan.accumulate) == (2, 4), "two rows at a time of a batch of eight"
+        self._requires_options(self.micro_batch_of_two, "gradient accumulation")
+        self._requires_case(DIVIDED)
+        prepared = bench.prepare(DIVIDED, self.micro_batch_of_two)
+        assert (prepared.plan.micro_batch, prepared.plan.accumulate) == (2, 4), (
+            "expected four micro-batches of two rows"
+        )
         _takes_the_same_steps(bench, DIVIDED, bench.train(prepared))
 
     @pytest.mark.parametrize("name", [DIVIDED, LABELLED])
     def test_two_processes_make_the_same_steps(self, bench: SuiteRunner, name: str) -> None:
         """Two processes give the steps of one process, also when one of them is killed."""
-        self._needs(self.two_processes, "several processes")
-        self._has(name)
+        self._requires_options(self.two_processes, "several processes")
+        self._requires_case(name)
         prepared = bench.prepare(name, self.two_processes)
         assert prepared.plan.processes == 2
         kill = {"JPREP_FAILPOINT": "run.committed@2"} if name == DIVIDED else {}
         trained = bench.train(prepared, **kill)
         starts = [event.step for event in trained.events() if event.kind == "start"]
-        assert starts == ([0, SAVED] if kill else [0]), trained.said
+        assert starts == ([0, SAVED] if kill else [0]), trained.messages
         _takes_the_same_steps(bench, name, trained)
 
-    def test_other_ways_make_the_same_steps(self, bench: SuiteRunner, way: str) -> None:
+    def test_equivalent_options_make_the_same_steps(self, bench: SuiteRunner, variant: str) -> None:
         """Options that save memory or time do not change the steps."""
-        self._has(DIVIDED)
-        _takes_the_same_steps(bench, DIVIDED, bench.train(bench.prepare(DIVIDED, self.ways[way])))
+        self._requires_case(DIVIDED)
+        _takes_the_same_steps(bench, DIVIDED, bench.train(bench.prepare(DIVIDED, self.equivalent_options[variant])))
 
-    def test_half_precision_learns_as_well(self, bench: SuiteRunner, precision: str) -> None:
+    def test_mixed_precision_learns_as_well(self, bench: SuiteRunner, precision: str) -> None:
         """The loss falls as in fp32, within a few percent."""
         losses = bench.trained(self.cases[0], precision=precision).losses()
         _falls(losses, 0.85)
         whole = bench.trained(self.cases[0]).losses()
         assert _mean(losses, last=True) == pytest.approx(_mean(whole, last=True), rel=0.05)
 
-    def test_a_run_of_another_backend_goes_on(self, bench: SuiteRunner, other: str) -> None:
+    def test_a_run_of_another_backend_resumes(self, bench: SuiteRunner, source_backend: str) -> None:
         """A checkpoint of another backend is resumed, with no difference but rounding."""
-        self._has(DIVIDED)
+        self._requires_case(DIVIDED)
         try:
-            planner = load_backend(other)
+            planner = load_backend(source_backend)
             worker_python(planner)
         except JprepError as error:
             pytest.skip(str(error))
-        trained = bench.taken_over(DIVIDED, other, SAVED)
+        trained = bench.resumed_from(DIVIDED, source_backend, SAVED)
         _ended_well(trained)
         assert [event.step for event in trained.events() if event.kind == "start"] == [0, SAVED]
         _agrees(trained.losses(), _golden(DIVIDED), PARITY)
 
-    def _needs(self, options: Mapping[str, Any], what: str) -> None:
+    def _requires_options(self, options: Mapping[str, Any], what: str) -> None:
         if not options:
             pytest.skip(f"{self.backend} has no {what}")
 
-    def _has(self, name: str) -> None:
+    def _requires_case(self, name: str) -> None:
         if (NO_DROPOUT if name == WITH_DROPOUT else name) not in self.cases:
             pytest.skip(f"{self.backend} has no {name}")
 
@@ -246,10 +253,10 @@ def _takes_the_same_steps(bench: SuiteRunner, name: str, trained: FinishedRun) -
 def _cases_from(request: pytest.FixtureRequest) -> list[str]:
     """Return the cases of this test and the next one."""
     items = request.session.items
-    place = items.index(request.node)
-    own = (item for item in items[place : place + 2] if getattr(item, "cls", None) is request.cls)
+    index = items.index(request.node)
+    own = (item for item in items[index : index + 2] if getattr(item, "cls", None) is request.cls)
     found = (getattr(item, "callspec", None) for item in own)
-    return [one.params["case"] for one in found if one and "case" in one.params]
+    return [spec.params["case"] for spec in found if spec and "case" in spec.params]
 
 
 def _golden(case: str) -> dict[int, float]:
@@ -257,7 +264,7 @@ def _golden(case: str) -> dict[int, float]:
 
 
 def _ended_well(trained: FinishedRun) -> None:
-    assert trained.code == 0, f"the run ended with {trained.code}: {trained.said}"
+    assert trained.code == 0, f"the run ended with {trained.code}: {trained.messages}"
 
 
 def _mean(losses: Mapping[int, float], *, last: bool) -> float:
@@ -280,7 +287,7 @@ def _agrees(found: Mapping[int, float], wanted: Mapping[int, float], relative: f
 
 
 @contextmanager
-def _under_way(bench: SuiteRunner, prepared: Any) -> Iterator[list[FinishedRun]]:
+def _training_in_background(bench: SuiteRunner, prepared: Any) -> Iterator[list[FinishedRun]]:
     """Run the supervisor in a thread, and yield a list that gets its result. Stop the worker after the block."""
     ended: list[FinishedRun] = []
     thread = threading.Thread(target=lambda: ended.append(bench.train(prepared)))
@@ -292,11 +299,11 @@ def _under_way(bench: SuiteRunner, prepared: Any) -> Iterator[list[FinishedRun]]
         thread.join(_PATIENCE)
 
 
-def _asked_to_leave(bench: SuiteRunner, prepared: Any, after: int) -> FinishedRun:
+def _stopped(bench: SuiteRunner, prepared: Any, after: int) -> FinishedRun:
     """Train until a step is logged, then stop the worker."""
     begun = FinishedRun(prepared.run, 0, "")
-    with _under_way(bench, prepared) as ended:
+    with _training_in_background(bench, prepared) as ended:
         wait_until(lambda: ended or max(begun.losses(), default=0) > after, _PATIENCE, f"step {after}")
     assert ended, "the worker did not stop on SIGTERM"
-    assert ended[0].code == _STOPPED, f"the run ended with {ended[0].code}: {ended[0].said}"
+    assert ended[0].code == _STOPPED, f"the run ended with {ended[0].code}: {ended[0].messages}"
     return ended[0]

@@ -31,7 +31,7 @@ def train_on_two_hosts(bench: SuiteRunner, name: str, options: Mapping[str, Any]
     assert prepared.plan.processes == 2
     with _joining(prepared) as other:
         trained = bench.train(prepared, JPREP_FAILPOINT="run.committed@2")
-        assert trained.code == 0, trained.said
+        assert trained.code == 0, trained.messages
         assert other.wait(_TIMEOUT) == 0, "the other host must exit when the run is over"
     return trained
 

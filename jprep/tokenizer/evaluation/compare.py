@@ -20,7 +20,7 @@ from jprep.tokenizer.evaluation.loading import load_adapters
 from jprep.tokenizer.evaluation.scores import Scores
 
 
-def compare(paths: Sequence[Path], place: str, *, limit_mb: float = 20, segmenter: StepRef = "") -> list[Scores]:
+def compare(paths: Sequence[Path], source: str, *, limit_mb: float = 20, segmenter: StepRef = "") -> list[Scores]:
     """Evaluate tokenizers on the same text.
 
     Text of a file is first normalised as each tokenizer's card says; text of a corpus is normalised already. External
@@ -28,7 +28,7 @@ def compare(paths: Sequence[Path], place: str, *, limit_mb: float = 20, segmente
 
     Args:
         paths: tokenizers, see `load_adapters`.
-        place: a corpus directory, a text file, or "-".
+        source: a corpus directory, a text file, or "-".
         limit_mb: maximum MB of text; 0 uses all.
         segmenter: finds words, instead of those of the corpus.
 
@@ -40,12 +40,14 @@ def compare(paths: Sequence[Path], place: str, *, limit_mb: float = 20, segmente
         InputError: there is no text, or it is not UTF-8.
         MachineError: a step requires something that is not installed.
     """
-    encoders, text = load_adapters(paths), open_text(place, limit_mb)
+    encoders, text = load_adapters(paths), open_text(source, limit_mb)
     with ExitStack() as stack:
         ready = [(encoder, _preprocessing(encoder, text, segmenter, stack)) for encoder in encoders]
         scores = evaluate(ready, text)
     if not scores[0].paragraphs:
-        raise InputError("there is no text to evaluate on", where=place, fix="use a text or a corpus that is not empty")
+        raise InputError(
+            "there is no text to evaluate on", where=source, fix="use a text or a corpus that is not empty"
+        )
     word_segmenter = step_name(segmenter) if segmenter else ""
     known = text.has_words or bool(segmenter)
     scores = [each if known else msgspec.structs.replace(each, words=None, longest={}) for each in scores]

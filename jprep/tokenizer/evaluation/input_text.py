@@ -48,26 +48,26 @@ class EvaluationText(msgspec.Struct):
         self.digest = hashed.hexdigest()[:12]
 
 
-def open_text(place: str, limit_mb: float) -> EvaluationText:
+def open_text(source: str, limit_mb: float) -> EvaluationText:
     """Open a corpus directory, a text file with one paragraph per line, or "-" for standard input.
 
     Args:
-        place: path to read.
+        source: path to read.
         limit_mb: maximum MB of UTF-8 of the sample; 0 uses all text.
 
     Raises:
         ConfigError: there is nothing to read. Iterating raises InputError if the text is not UTF-8.
     """
-    if place != STDIN and Path(place).is_dir():
-        corpus = Corpus(place)
+    if source != STDIN and Path(source).is_dir():
+        corpus = Corpus(source)
         manifest = corpus.manifest
         words = bool(manifest.totals.get("words"))
         text = EvaluationText(manifest.name, manifest.fingerprint[:12], True, words, _of_corpus(corpus))
-    elif _is_table(place):
+    elif _is_table(source):
         fix = "build a corpus of it with `jprep corpus build`"
-        raise ConfigError("tokenizers are evaluated on a corpus or on plain text", where=place, fix=fix)
+        raise ConfigError("tokenizers are evaluated on a corpus or on plain text", where=source, fix=fix)
     else:
-        text = EvaluationText(short_names([place])[place], "", False, False, _of_file(place))
+        text = EvaluationText(short_names([source])[source], "", False, False, _of_file(source))
     if limit_mb:
         text.paragraphs, text.stride = sample(text.paragraphs, int(limit_mb * MB))
     return text

@@ -19,9 +19,9 @@ def load_adapters(paths: Sequence[Path]) -> list[TokenizerAdapter]:
     Raises:
         ConfigError: a path is not a tokenizer, or is given twice. Nothing is downloaded.
     """
-    places = [path.resolve() for path in paths]
-    for number, place in enumerate(places):
-        if place in places[:number]:
+    resolved = [path.resolve() for path in paths]
+    for number, path in enumerate(resolved):
+        if path in resolved[:number]:
             raise ConfigError("duplicate tokenizer", where=str(paths[number]), fix="give each tokenizer once")
     return [_open(path, name) for path, name in zip(paths, _names(paths), strict=True)]
 

@@ -44,7 +44,9 @@ def select_checkpoint(run: Path, job: Job, which: str) -> Checkpoint:
         fix = "move it out of this run's directory"
         raise MismatchError("this checkpoint belongs to another job", where=str(found.folder), fix=fix)
     if problem := find_checkpoint_damage(found.folder, found.commit):
-        others = [str(one.step) for one in checkpoints_of(run, job).committed() if one.step != found.step]
+        others = [
+            str(checkpoint.step) for checkpoint in checkpoints_of(run, job).committed() if checkpoint.step != found.step
+        ]
         fix = f"--which {others[-1]}, or resume training, which sets it aside" if others else "train the run again"
         raise InputError(f"the checkpoint is damaged: {problem}", where=str(found.folder), fix=fix)
     return found
@@ -53,7 +55,7 @@ def select_checkpoint(run: Path, job: Job, which: str) -> Checkpoint:
 def _refuse_doubt(run: Path, job: Job, which: str) -> None:
     """Raise InputError if a checkpoint with a damaged `COMMIT.json` could be the requested one."""
     store = checkpoints_of(run, job)
-    steps = [one.step for one in store.committed()]
+    steps = [checkpoint.step for checkpoint in store.committed()]
     for folder, problem in store.damaged():
         step = step_of(folder)
         if which == "best" or (which == "last" and step > max(steps, default=-1)) or which == str(step):
@@ -63,14 +65,22 @@ def _refuse_doubt(run: Path, job: Job, which: str) -> None:
 
 def _named(run: Path, job: Job, which: str) -> Checkpoint:
     committed = checkpoints_of(run, job).committed()
-    measured = [one for one in committed if one.commit.loss is not None and math.isfinite(one.commit.loss)]
+    measured = [
+        checkpoint
+        for checkpoint in committed
+        if checkpoint.commit.loss is not None and math.isfinite(checkpoint.commit.loss)
+    ]
     if which == "best":
         if not measured:
             fix = "--which last; or train with validation.every_steps and checkpoint.keep_best"
             raise ConfigError("no checkpoint has a validation loss", where=str(run), fix=fix)
-        return min(measured, key=lambda one: (one.commit.loss, -one.step))
-    for one in committed:
-        if which.isdecimal() and one.step == int(which):
-            return one
-    fix = f"choose last, best, {', '.join(str(one.step) for one in committed)}" if committed else "train first"
+        return min(measured, key=lambda checkpoint: (checkpoint.commit.loss, -checkpoint.step))
+    for checkpoint in committed:
+        if which.isdecimal() and checkpoint.step == int(which):
+            return checkpoint
+    fix = (
+        f"choose last, best, {', '.join(str(checkpoint.step) for checkpoint in committed)}"
+        if committed
+        else "train first"
+    )
     raise ConfigError(f"there is no checkpoint {which!r}", where=str(run), fix=fix)

@@ -48,13 +48,13 @@ def atomic_folder(folder: Path, check: Callable[[Path], None]) -> Iterator[Path]
     """
     check(folder)
     target = folder.resolve()
-    aside = target.with_name(f"{PARTIAL}{target.name}")
-    _refuse_unknown(aside)
-    with _removed(aside), hold_lock(aside / _LOCK, where=folder, keep=False):
+    sibling = target.with_name(f"{PARTIAL}{target.name}")
+    _refuse_unknown(sibling)
+    with _removed(sibling), hold_lock(sibling / _LOCK, where=folder, keep=False):
         try:
-            _tidy(aside, target)
+            _tidy(sibling, target)
             check(folder)
-            new, old = aside / _NEW, aside / _OLD
+            new, old = sibling / _NEW, sibling / _OLD
             new.mkdir()
             yield new
             for path in (*new.iterdir(), new):
@@ -66,7 +66,7 @@ def atomic_folder(folder: Path, check: Callable[[Path], None]) -> Iterator[Path]
         except OSError as error:
             raise write_error(error, folder) from error
         finally:
-            _tidy(aside, target)
+            _tidy(sibling, target)
 
 
 @contextlib.contextmanager
@@ -79,24 +79,24 @@ def _removed(folder: Path) -> Iterator[None]:
         remove_empty_folders(made)
 
 
-def _refuse_unknown(aside: Path) -> None:
+def _refuse_unknown(sibling: Path) -> None:
     """Raise ConfigError if the sibling folder exists and was not left by an earlier export."""
-    if aside.is_symlink() or (aside.exists() and not (aside.is_dir() and _is_leftover(aside))):
+    if sibling.is_symlink() or (sibling.exists() and not (sibling.is_dir() and _is_leftover(sibling))):
         what = "jprep needs this path, but it holds files that jprep did not write"
-        raise ConfigError(what, where=str(aside), fix="move it away, or use another -o")
+        raise ConfigError(what, where=str(sibling), fix="move it away, or use another -o")
 
 
-def _is_leftover(aside: Path) -> bool:
+def _is_leftover(sibling: Path) -> bool:
     """Return whether a folder is empty or was left by an export: it has the lock or a manifest, or is in a run."""
-    held = {path.name for path in aside.iterdir()}
-    return not held or bool(held & {_LOCK, MANIFEST}) or (aside.parent / JOB).exists()
+    held = {path.name for path in sibling.iterdir()}
+    return not held or bool(held & {_LOCK, MANIFEST}) or (sibling.parent / JOB).exists()
 
 
-def _tidy(aside: Path, target: Path) -> None:
+def _tidy(sibling: Path, target: Path) -> None:
     """Restore the old export if a killed process moved it away, then delete everything except the lock."""
-    if (aside / _OLD).exists() and not target.exists():
-        (aside / _OLD).rename(target)
-    remove_contents(aside, keep=_LOCK)
+    if (sibling / _OLD).exists() and not target.exists():
+        (sibling / _OLD).rename(target)
+    remove_contents(sibling, keep=_LOCK)
 
 
 def file_hashes(folder: Path, known: Container[str] = ()) -> dict[str, str]:

@@ -11,15 +11,15 @@ from jprep.train.inference.protocol import Generate
 _ONE = 2.0**-64
 
 
-def next_token(logits: npt.NDArray[np.float64], request: Generate, place: int) -> int:
+def next_token(logits: npt.NDArray[np.float64], request: Generate, position: int) -> int:
     """Return the most likely token, or a sampled one.
 
-    Sampling is a pure function of the seed, `place` and the logits: there is no generator state.
+    Sampling is a pure function of the seed, `position` and the logits: there is no generator state.
 
     Args:
         logits: the logits of all ids, (vocab_size,).
         request: how to select.
-        place: the index of the token among the generated ones, from 0.
+        position: the index of the token among the generated ones, from 0.
     """
     logits = logits.copy()
     logits[request.never] = -np.inf
@@ -33,5 +33,5 @@ def next_token(logits: npt.NDArray[np.float64], request: Generate, place: int) -
     if request.top_p < 1:
         kept = int(np.searchsorted(shares, request.top_p)) + 1
         shares = shares[:kept] / shares[min(kept, len(shares)) - 1]
-    drawn = float(bits(key(request.seed, "generate"), np.array([place], np.uint64))[0]) * _ONE
+    drawn = float(bits(key(request.seed, "generate"), np.array([position], np.uint64))[0]) * _ONE
     return int(order[min(int(np.searchsorted(shares, drawn, side="right")), len(shares) - 1)])

@@ -102,13 +102,13 @@ def train_folds(
         JprepError: see `jprep.train.launcher.launch.prepare_run` and `train`.
     """
     train_config = parse_train_config(section, "[train]")
-    places = fold_directories(run, _number(train_config))
+    folders = fold_directories(run, _number(train_config))
     OutputDirectory(run, KIND).check()
-    for fold, place in enumerate(places):
-        one = msgspec.structs.replace(train_config, fold=fold)
-        if code := through(prepare_run(one, f"{name}/{place.name}", backend, place, tokenizer, None)):
+    for fold, folder in enumerate(folders):
+        fold_config = msgspec.structs.replace(train_config, fold=fold)
+        if code := through(prepare_run(fold_config, f"{name}/{folder.name}", backend, folder, tokenizer, None)):
             return code
-    write_atomic(run / FOLDS, encode_checksummed(summarize_folds(name, places), indent=1))
+    write_atomic(run / FOLDS, encode_checksummed(summarize_folds(name, folders), indent=1))
     return 0
 
 

@@ -118,21 +118,21 @@ def install_environment(
     """
     if not name.replace("-", "_").isidentifier():
         raise ConfigError(f"{name!r} is not a valid backend name", fix="see `jprep backends list`")
-    place = environment_path(name, folder)
-    wanted = [requirement for one in own for requirement in pip_requirements(one)] + list(requires)
+    environment = environment_path(name, folder)
+    wanted = [requirement for each in own for requirement in pip_requirements(each)] + list(requires)
     pins = _pins(constraints)
-    with hold_lock(place.parent / f".{name}.lock"):
-        stamp = read_stamp(place)
+    with hold_lock(environment.parent / f".{name}.lock"):
+        stamp = read_stamp(environment)
         if restart or stamp is None or (stamp.requires, stamp.constraints, stamp.bare) != (wanted, pins, list(bare)):
             more = [part for path in constraints for part in ("--constraint", str(path.absolute()))]
-            with _replacing(place):
-                _make(place)
-                install_packages(interpreter(place), [*more, *wanted], options, say)
+            with _replacing(environment):
+                _create(environment)
+                install_packages(interpreter(environment), [*more, *wanted], options, say)
                 if bare:
-                    install_packages(interpreter(place), [*more, "--no-deps", *bare], options, say)
-                made = msgspec.structs.replace(_stamp(name, place, wanted, pins), bare=list(bare))
-                write_atomic(place / STAMP, msgspec.json.format(msgspec.json.encode(made), indent=1))
-    return interpreter(place)
+                    install_packages(interpreter(environment), [*more, "--no-deps", *bare], options, say)
+                made = msgspec.structs.replace(_stamp(name, environment, wanted, pins), bare=list(bare))
+                write_atomic(environment / STAMP, msgspec.json.format(msgspec.json.encode(made), indent=1))
+    return interpreter(environment)
 
 
 def local_distributions(distribution: str) -> list[str]:
@@ -159,7 +159,7 @@ def worker_requirements(environment: Environment) -> list[str]:
     Raises:
         ConfigError: the distribution is not installed.
     """
-    return [one for extra in environment.extras for one in _extra(environment.distribution, extra)]
+    return [requirement for extra in environment.extras for requirement in _extra(environment.distribution, extra)]
 
 
 def no_deps_requirements(environment: Environment) -> list[str]:
@@ -171,7 +171,11 @@ def no_deps_requirements(environment: Environment) -> list[str]:
     Raises:
         ConfigError: the distribution is not installed.
     """
-    return [one for extra in environment.extras for one in _extra(environment.distribution, extra + _NO_DEPS)]
+    return [
+        requirement
+        for extra in environment.extras
+        for requirement in _extra(environment.distribution, extra + _NO_DEPS)
+    ]
 
 
 def environment_path(name: str, folder: Path | None = None) -> Path:
@@ -181,12 +185,12 @@ def environment_path(name: str, folder: Path | None = None) -> Path:
         ConfigError: the name is not a valid folder name.
     """
     check_name(name, what="a backend's environment", where=name, fix="the backend's authors have to rename it")
-    places = [place / name for place in _places(folder)]
-    return next((place for place in places if read_stamp(place)), places[0])
+    paths = [parent / name for parent in _search_path(folder)]
+    return next((path for path in paths if read_stamp(path)), paths[0])
 
 
-def _places(folder: Path | None) -> list[Path]:
-    return [place.expanduser().absolute() for place in ([folder] if folder else environment_folders())]
+def _search_path(folder: Path | None) -> list[Path]:
+    return [path.expanduser().absolute() for path in ([folder] if folder else environment_folders())]
 
 
 def worker_python(backend: Backend, options: Any = None, folder: Path | None = None) -> Path:
@@ -203,9 +207,9 @@ def worker_python(backend: Backend, options: Any = None, folder: Path | None = N
         MachineError: the worker is installed here, but cannot be imported.
     """
     environment = backend.environment(backend.Options() if options is None else options)
-    for place in (environment_path(name, folder) for name in (environment.name, *environment.also)):
-        if read_stamp(place) is not None and interpreter(place).exists():
-            return interpreter(place)
+    for path in (environment_path(name, folder) for name in (environment.name, *environment.also)):
+        if read_stamp(path) is not None and interpreter(path).exists():
+            return interpreter(path)
     try:
         check_importable(Path(sys.executable), f"{backend.module}.worker", environment.needs)
     except NotInstalledError as error:
@@ -235,21 +239,21 @@ def worker_command(backend: Backend, options: Any, command: str, *paths: Path) -
 
 def installed_environments(folder: Path | None = None) -> list[InstalledEnvironment]:
     """Return the complete environments, sorted by name."""
-    found = [path.parent for place in _places(folder) for path in place.glob(f"*/{STAMP}")]
-    return sorted((stamp for place in found if (stamp := read_stamp(place))), key=lambda stamp: stamp.name)
+    found = [path.parent for parent in _search_path(folder) for path in parent.glob(f"*/{STAMP}")]
+    return sorted((stamp for path in found if (stamp := read_stamp(path))), key=lambda stamp: stamp.name)
 
 
-def read_stamp(place: Path) -> InstalledEnvironment | None:
+def read_stamp(path: Path) -> InstalledEnvironment | None:
     """Return what is installed in an environment; None if it is incomplete."""
     try:
-        return msgspec.json.decode((place / STAMP).read_bytes(), type=InstalledEnvironment)
+        return msgspec.json.decode((path / STAMP).read_bytes(), type=InstalledEnvironment)
     except (OSError, ValueError):
         return None
 
 
-def interpreter(place: Path) -> Path:
+def interpreter(path: Path) -> Path:
     """Return the path of an environment's Python."""
-    return place / "bin" / "python"
+    return path / "bin" / "python"
 
 
 def pip_requirements(distribution: str) -> list[str]:
@@ -274,8 +278,8 @@ def _extra(distribution: str, extra: str) -> list[str]:
     """Return the requirements of an extra, with the rest of their markers."""
     asked = re.compile(rf"""extra\s*==\s*(['"]){extra}\1""")
     found = []
-    for one in _distribution(distribution).requires or []:
-        requirement, _, marker = one.partition(";")
+    for line in _distribution(distribution).requires or []:
+        requirement, _, marker = line.partition(";")
         if asked.search(marker):
             rest = asked.sub(_ALWAYS, marker).strip()
             found.append(requirement.strip() if rest == _ALWAYS else f"{requirement.strip()} ; {rest}")
@@ -308,46 +312,46 @@ def _pins(constraints: Sequence[Path]) -> list[str]:
 
 
 @contextlib.contextmanager
-def _replacing(place: Path) -> Iterator[None]:
+def _replacing(path: Path) -> Iterator[None]:
     """Keep the existing environment until a new one has replaced it; restore it after an exception.
 
     Environments contain their own path, so the new one cannot be created elsewhere and moved.
     """
-    if place.is_symlink():
+    if path.is_symlink():
         fix = f"delete the link, or set {ENVIRONMENTS_VARIABLE} to another folder"
-        raise ConfigError("the path of the environment is a symbolic link", where=str(place), fix=fix)
-    kept = place.with_name(f".{place.name}.before")
-    if not kept.exists():  # otherwise a killed installation left it, and half an environment in its place
+        raise ConfigError("the path of the environment is a symbolic link", where=str(path), fix=fix)
+    kept = path.with_name(f".{path.name}.before")
+    if not kept.exists():  # otherwise a killed installation left it, and part of an environment in its place
         with contextlib.suppress(FileNotFoundError):
-            place.rename(kept)
+            path.rename(kept)
     try:
-        remove_tree(place)
+        remove_tree(path)
         yield
     except BaseException:
-        remove_tree(place)
+        remove_tree(path)
         with contextlib.suppress(FileNotFoundError):
-            kept.rename(place)
+            kept.rename(path)
         raise
     remove_tree(kept)
 
 
-def _make(place: Path) -> None:
+def _create(path: Path) -> None:
     try:
-        venv.EnvBuilder(with_pip=True).create(place)
+        venv.EnvBuilder(with_pip=True).create(path)
     except (OSError, subprocess.CalledProcessError) as error:
         if isinstance(error, OSError):
-            raise write_error(error, place) from error
+            raise write_error(error, path) from error
         raise MachineError(
             "this Python cannot create environments", where=sys.executable, fix="install python3-venv"
         ) from error
 
 
-def _stamp(name: str, place: Path, wanted: list[str], pins: list[str]) -> InstalledEnvironment:
+def _stamp(name: str, path: Path, wanted: list[str], pins: list[str]) -> InstalledEnvironment:
     code = (
         "import importlib.metadata as m, json, platform;"
         "print(json.dumps([platform.python_version(), {d.metadata['Name']: d.version for d in m.distributions()}]))"
     )
-    done = subprocess.run([str(interpreter(place)), "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([str(interpreter(path)), "-c", code], capture_output=True, text=True, check=True)
     python, packages = msgspec.json.decode(done.stdout)
     packages = dict(sorted(packages.items()))
     return InstalledEnvironment(name=name, requires=wanted, python=python, packages=packages, constraints=pins)

@@ -14,7 +14,7 @@ from jprep.train.run.log import Say, on_stderr
 IMPORT_TIMEOUT = 300.0
 """Seconds for importing a framework. With a cold or busy disk it takes more than a minute."""
 
-_NOTICE = 20.0  # seconds before the user is told what takes so long
+_NOTICE = 20.0  # seconds before a message names what takes long
 _MISSING, _EXITED, _FAILED = 91, 92, 93  # exit codes of `_IMPORT`
 
 # The last line of stderr is the reason; a worker may print other lines before.

@@ -261,7 +261,7 @@ class _Supervisor:
         return False
 
     def _failed_elsewhere(self) -> bool:
-        """Return whether a process on another host has failed, for which the others would wait in vain."""
+        """Return whether a process on another host has failed, which the others would otherwise wait for."""
         if self._plan.machines == 1:
             return False
         self._read_events()

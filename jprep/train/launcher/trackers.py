@@ -34,7 +34,7 @@ class Tracker(Protocol):
 
 
 class Trackers:
-    """The trackers of a job. One that fails is disabled with a message, and training goes on.
+    """The trackers of a job. One that fails is disabled with a message, and training continues.
 
     Args:
         run: the run directory.

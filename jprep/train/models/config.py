@@ -207,6 +207,6 @@ def _labels(task: Task, names: Sequence[str]) -> TransformersConfig:
     kind = "single_label_classification" if task == "classify" else "regression"
     return {
         "problem_type": kind,
-        "id2label": {str(place): name for place, name in enumerate(names)},
-        "label2id": {name: place for place, name in enumerate(names)},
+        "id2label": {str(index): name for index, name in enumerate(names)},
+        "label2id": {name: index for index, name in enumerate(names)},
     }

@@ -159,7 +159,9 @@ class CheckpointStore:
 
     def best(self) -> BestLosses:
         """Return the losses that `keep_best` compares."""
-        return BestLosses((one.commit.loss or 0.0 for one in _measured(self.committed())), self._keep_best)
+        return BestLosses(
+            (checkpoint.commit.loss or 0.0 for checkpoint in _measured(self.committed())), self._keep_best
+        )
 
     def clean(self) -> None:
         """Delete the incomplete folders that killed runs left. Requires the run's lock."""
@@ -175,7 +177,7 @@ class CheckpointStore:
         Raises:
             ConfigError: there is no checkpoint of that step.
         """
-        steps = [one.step for one in self.committed()]
+        steps = [checkpoint.step for checkpoint in self.committed()]
         if step and step not in steps:
             fix = f"checkpoints: {', '.join(map(str, steps))}" if steps else "this run has no checkpoint"
             raise ConfigError(f"there is no checkpoint of step {step}", where=str(self._folder), fix=fix)
@@ -249,7 +251,7 @@ class CheckpointStore:
         """Delete the checkpoints that are no longer kept. Each is renamed first, so that no half of one looks valid."""
         found = self.committed()
         best = sorted(_measured(found), key=lambda one: (one.commit.loss, -one.step))[: self._keep_best]
-        kept = {one.step for one in [*found[-self._keep_last :], *best]}
+        kept = {checkpoint.step for checkpoint in [*found[-self._keep_last :], *best]}
         for one in found:
             if one.step not in kept:
                 gone = self._folder / f"{PARTIAL}{one.folder.name}"
@@ -282,13 +284,13 @@ class CheckpointStore:
         """Rename a folder to an unused name with a prefix, so that setting aside never deletes anything."""
         numbers = itertools.chain([""], (f"{number}-" for number in itertools.count(2)))
         names = (self._folder / f"{mark}{number}{folder.name}" for number in numbers)
-        aside = next(path for path in names if not path.exists())
+        target = next(path for path in names if not path.exists())
         try:
-            folder.rename(aside)
+            folder.rename(target)
             fsync_path(self._folder)
         except OSError as error:
             raise write_error(error, folder) from error
-        return aside
+        return target
 
     def _check_owner(self, checkpoint: Checkpoint) -> Checkpoint:
         if not self.owns(checkpoint):

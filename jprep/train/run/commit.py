@@ -65,7 +65,7 @@ def files_of(folder: Path) -> dict[str, Path]:
     def fail(error: OSError) -> None:
         raise error
 
-    paths = sorted(Path(place, name) for place, _, names in os.walk(folder, onerror=fail) for name in names)
+    paths = sorted(Path(parent, name) for parent, _, names in os.walk(folder, onerror=fail) for name in names)
     found = {path.relative_to(folder).as_posix(): path for path in paths}
     return {name: path for name, path in found.items() if name != COMMIT}
 
@@ -112,8 +112,8 @@ def _difference(folder: Path, commit: Commit) -> str:
 
 def _unreadable(folder: Path) -> str:
     """Return the fix for a checkpoint that cannot be read."""
-    aside = folder.with_name(f"unreadable-{folder.name}")
+    renamed = folder.with_name(f"unreadable-{folder.name}")
     return (
         "repair the file system, then run the same command again; or use the checkpoint before this one, after "
-        f"`mv {shlex.quote(str(folder))} {shlex.quote(str(aside))}`"
+        f"`mv {shlex.quote(str(folder))} {shlex.quote(str(renamed))}`"
     )

@@ -33,7 +33,7 @@ class RankLock:
         rank: this process's rank.
 
     Raises:
-        JprepError: another process has this rank. The run may go on with that one.
+        JprepError: another process has this rank. The run may continue with that one.
         MachineError: the file cannot be written.
     """
 

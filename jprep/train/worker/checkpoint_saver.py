@@ -1,4 +1,4 @@
-"""Save a rank's checkpoints: in the worker's own thread, or in the background while training goes on."""
+"""Save a rank's checkpoints: in the worker's own thread, or in the background while training continues."""
 
 from __future__ import annotations
 

@@ -278,7 +278,7 @@ class Session:
         self._beat()
 
     def save(self, step: int, fill: Callable[[Path], None]) -> None:
-        """Save a checkpoint in a thread while training goes on, after the previous one is finished.
+        """Save a checkpoint in a thread while training continues, after the previous one is finished.
 
         Args:
             step: the number of updates done.

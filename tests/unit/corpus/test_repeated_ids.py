@@ -147,8 +147,8 @@ def test_build_warns_and_why_lists_every_document(tmp_path: Path, jprep: Run) ->
     assert "300 documents" in json.loads(jprep("corpus", "stats", corpus.folder, "--json").stdout)["warnings"][0]
     found = json.loads(jprep("corpus", "why", corpus.folder, "web:q1", "--json").stdout)
     assert len({(each["part"], each["row"]) for each in found}) == len(found) == 100
-    told = jprep("corpus", "why", corpus.folder, "web:q1").stdout.splitlines()
-    assert len(set(told)) == 100 and all("row" in line for line in told)
+    printed = jprep("corpus", "why", corpus.folder, "web:q1").stdout.splitlines()
+    assert len(set(printed)) == 100 and all("row" in line for line in printed)
     [one] = corpus.find("web:only")
     assert one.part == corpus.manifest.parts[-1].path and one.row == corpus.manifest.parts[-1].rows - 1
 

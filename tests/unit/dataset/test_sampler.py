@@ -141,10 +141,10 @@ def test_line_rows_are_paragraphs_with_an_end(source, special):
 def test_labels_without_masking_are_all_tokens_but_the_first(source):
     batch = Sampler(source, SamplerConfig(batch=30, length=16), ROBERTA).batch(0)
     assert batch.lengths.min() < 16
-    told = batch.attention_mask.copy()
-    told[:, 0] = False
-    assert (batch.labels[told] == batch.input_ids[told]).all()
-    assert (batch.labels[~told] == IGNORE_INDEX).all()
+    text = batch.attention_mask.copy()
+    text[:, 0] = False
+    assert (batch.labels[text] == batch.input_ids[text]).all()
+    assert (batch.labels[~text] == IGNORE_INDEX).all()
 
 
 def test_masks_depend_on_the_epoch_and_are_reproducible(source):

@@ -1,4 +1,4 @@
-"""Which steps a recipe has, where they lead, and what is found out before the first one."""
+"""The steps of a recipe, their order, and the checks before the first one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def recipe(**sections: Any) -> Recipe:
         ({"corpus": CORPUS, "train": CLM}, ALL, ""),
     ],
 )
-def test_a_recipe_has_the_steps_of_its_sections_and_what_they_need(
+def test_a_recipe_has_the_steps_of_its_sections_and_their_inputs(
     sections: dict[str, Any], steps: list[str], missing: str
 ) -> None:
     made = recipe(**sections)
@@ -39,7 +39,7 @@ def test_a_recipe_has_the_steps_of_its_sections_and_what_they_need(
     assert missing_section(made, select_steps(made, "export"), "export") == missing
 
 
-def test_it_ends_where_it_is_told_to() -> None:
+def test_until_ends_the_steps() -> None:
     made = recipe(corpus=CORPUS, train=CLM)
     assert select_steps(made, "tokenizer") == ["corpus", "tokenizer"]
     assert missing_section(made, ["corpus", "tokenizer"], "tokenizer") == ""
@@ -64,19 +64,19 @@ def test_without_sources_it_asks_for_a_corpus() -> None:
         ({"corpus": CORPUS, "train": CLM | {"schedule": {"warmup": 11}}}, "warm-up"),
     ],
 )
-def test_what_is_misspelt_is_found_before_anything_begins(sections: dict[str, Any], said: str) -> None:
+def test_a_typo_is_found_before_the_first_step(sections: dict[str, Any], said: str) -> None:
     made = recipe(**sections)
     with pytest.raises(ConfigError, match=said):
         check_steps(made, select_steps(made, "export"), "torch")
 
 
-def test_an_unknown_backend_is_found_before_anything_begins() -> None:
+def test_an_unknown_backend_is_found_before_the_first_step() -> None:
     made = recipe(corpus=CORPUS, train=CLM)
     with pytest.raises(ConfigError, match="toorch"):
         check_steps(made, select_steps(made, "export"), "toorch")
 
 
-def test_only_what_is_not_there_is_fetched(tmp_path: Path) -> None:
+def test_only_missing_files_are_fetched(tmp_path: Path) -> None:
     here, away = tmp_path / "here.txt", tmp_path / "away.txt"
     here.write_text("文。")
     sources = [
@@ -95,7 +95,7 @@ def test_only_what_is_not_there_is_fetched(tmp_path: Path) -> None:
     assert not pending_downloads(made, tmp_path / "downloads")
 
 
-def test_what_is_not_finished_is_named_with_the_command_that_makes_it(tmp_path: Path) -> None:
+def test_an_unfinished_input_is_reported_with_the_command_that_makes_it(tmp_path: Path) -> None:
     made = recipe(corpus=CORPUS)
     with pytest.raises(ConfigError, match="dataset does not exist yet") as error:
         find_finished("dataset", made, Path("r.toml"), tmp_path)
@@ -119,13 +119,13 @@ LABELLED = {"task": "classify", "data": ["a.jsonl"], "epochs": 1, "model": {"pre
 IN_FOLDS = LABELLED | {"labelled": {"folds": 3}, "validation": {"every_steps": 5}}
 
 
-def test_rows_that_a_tokenizer_would_do_for_say_so_without_one() -> None:
+def test_labelled_rows_without_a_corpus_need_a_tokenizer() -> None:
     with pytest.raises(ConfigError, match="no corpus of its own") as error:
         select_steps(recipe(train=LABELLED), "export")
     assert "--tokenizer DIR" in error.value.fix and "--corpus DIR" in error.value.fix
 
 
-def test_folds_are_told_of_before_anything_begins() -> None:
+def test_folds_are_listed_before_the_first_step() -> None:
     made = recipe(corpus=CORPUS, train=IN_FOLDS)
     assert "each of 3 folds" in dict(summarize_steps(made, select_steps(made, "export"), "torch"))["train"]
     alone = recipe(corpus=CORPUS, train=IN_FOLDS | {"fold": 1})

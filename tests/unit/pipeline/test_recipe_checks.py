@@ -58,7 +58,7 @@ def test_a_typo_anywhere_is_found_and_what_was_meant_is_named(sections: dict[str
     assert typo in error.what and meant in error.fix
 
 
-def test_what_is_not_installed_here_is_left_to_the_machine_that_has_it() -> None:
+def test_plugins_that_are_not_installed_here_are_not_checked() -> None:
     sections = {"train": TRAIN | {"backend": {"somebodys-own": {"rows": 1}}}, "corpus": CORPUS | {"segmenter": "mine"}}
     check_recipe(decode_recipe({"name": "r", **sections}), "r.toml")
     assert "mine" not in plugins().names("segmenter")

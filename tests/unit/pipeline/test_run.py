@@ -39,7 +39,7 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 SMALL = {"corpus.segmenter": "none", "tokenizer.boundaries": "none", "tokenizer.vocab_size": 1400}
 
 
-def test_it_makes_the_outputs_and_repeats_nothing(recipe: Path) -> None:
+def test_a_run_makes_the_outputs_once(recipe: Path) -> None:
     reporter = Recorder()
     result = jprep.run(recipe, set=SMALL, until="dataset", workers=1, reporter=reporter)
     assert (result.exit_code, result.steps, result.exports) == (0, ["corpus", "tokenizer", "dataset"], [])
@@ -65,7 +65,7 @@ def test_a_plan_writes_nothing_and_names_every_output(recipe: Path) -> None:
     assert not Path("out").exists() and not plan.pending_downloads()
 
 
-def test_what_is_wrong_is_found_before_the_first_step(recipe: Path) -> None:
+def test_an_invalid_recipe_is_refused_before_the_first_step(recipe: Path) -> None:
     with pytest.raises(ConfigError, match="bach"):
         jprep.run(recipe, set={"train.bach": 3}, until="corpus")
     with pytest.raises(JprepError, match="no-such"):
@@ -73,7 +73,7 @@ def test_what_is_wrong_is_found_before_the_first_step(recipe: Path) -> None:
     assert not Path("work").exists()
 
 
-def test_another_output_is_refused_with_the_way_out(recipe: Path) -> None:
+def test_another_output_is_refused_with_a_fix(recipe: Path) -> None:
     jprep.run(recipe, set=SMALL, until="corpus", workers=1)
     with pytest.raises(ConfigError, match="different work") as caught:
         jprep.run(recipe, set=SMALL | {"corpus.filters": []}, until="corpus", workers=1)

@@ -1,4 +1,4 @@
-"""At scale tiny only the beginning of a remote file is downloaded, or the embedded sample stands in."""
+"""Inputs at scale tiny: the beginning of a remote file, or the embedded sample without a network."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def recipe(*sources: tuple[str, str, str]):
     return decode_recipe(raw)
 
 
-def test_a_recipe_reads_beginnings_of_what_is_not_there(
+def test_missing_inputs_are_replaced_by_partial_downloads(
     mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -186,7 +186,7 @@ def test_a_recipe_reads_beginnings_of_what_is_not_there(
     assert pending_partial_downloads(asked, folder) == {}
 
 
-def test_without_a_network_the_sample_stands_in_and_stays(mirror: Mirror, tmp_path: Path) -> None:
+def test_without_a_network_the_sample_is_used_and_kept(mirror: Mirror, tmp_path: Path) -> None:
     url, said = mirror.url("wiki.xml.bz2"), list[str]()
     mirror.server.shutdown()
     mirror.server.server_close()

@@ -1,4 +1,4 @@
-"""`--scale tiny`: model, steps and data become small, and everything else stays what the recipe says."""
+"""`--scale tiny`: model, steps and data are small, and everything else is unchanged."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_everything_else_stays() -> None:
     assert small.corpus.segmenter == "none"
 
 
-def test_whatever_a_run_does_now_and_then_it_still_does() -> None:
+def test_periodic_actions_still_happen() -> None:
     train = trained()
     assert train.schedule.warmup == 2
     assert 1 < train.checkpoint.every_steps < STEPS and 1 < train.validation.every_steps < STEPS
@@ -137,22 +137,22 @@ def test_labelled_rows_become_shorter() -> None:
     assert (train.labelled.length, train.labelled.buckets, train.labelled.folds) == (LENGTH, [64], 5)
 
 
-def test_a_small_form_has_the_same_steps() -> None:
+def test_scaling_down_keeps_the_steps() -> None:
     labelled = {"task": "classify", "data": ["a.jsonl"], "epochs": 1, "model": {"preset": "bert-base"}}
     for made in (recipe(), recipe(labelled), recipe({}), decode_recipe({"name": "r", "corpus": {"sources": SOURCES}})):
         assert wanted_steps(scale_down(made)) == wanted_steps(made)
 
 
-def test_what_changed_is_told_by_key() -> None:
+def test_changes_are_listed_by_key() -> None:
     before = recipe()
-    told = list_changes(before, scale_down(before))
-    assert 'train.model.preset: was "roberta-base", is "roberta-tiny"' in told
-    assert "train.batch: was 256, is 8" in told
-    assert not any("optimizer" in line or "packing" in line for line in told)
+    changes = list_changes(before, scale_down(before))
+    assert 'train.model.preset: was "roberta-base", is "roberta-tiny"' in changes
+    assert "train.batch: was 256, is 8" in changes
+    assert not any("optimizer" in line or "packing" in line for line in changes)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "data_recipes").glob("*.toml")), ids=lambda path: path.stem)
-def test_our_own_recipes_have_a_small_form(path: Any) -> None:
+def test_shipped_recipes_can_be_scaled_down(path: Any) -> None:
     small = scale_down(load_recipe(path))
     assert decode_recipe(msgspec.to_builtins(small)) == small
     if small.train:

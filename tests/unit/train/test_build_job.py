@@ -212,7 +212,7 @@ def test_the_fingerprint_depends_on_file_contents_not_paths(parts, rows, tmp_pat
         ({"model": {**TINY, "init": "nowhere.safetensors"}}, "cannot be read"),
     ],
 )
-def test_what_does_not_fit_is_refused(section, says, parts):
+def test_mismatched_inputs_are_refused(section, says, parts):
     with pytest.raises(ConfigError, match=says) as error:
         parts.job(**section)
     assert error.value.fix

@@ -53,16 +53,16 @@ def test_after_a_flipped_bit_the_previous_checkpoint_is_used(
     place: int, bit: int, what: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("flip")
-    store, told = CheckpointStore(folder, JOB), []
+    store, reported = CheckpointStore(folder, JOB), []
     save(store, 1, 2.0)
     save(store, 2, 1.0)
     path = folder / "step-00000002" / what
     data = bytearray(path.read_bytes())
     data[place % len(data)] ^= 1 << bit
     path.write_bytes(data)
-    latest = store.latest(lambda place, problem: told.append(place.name))
-    if told:
-        assert latest and latest.step == 1 and told == ["damaged-step-00000002"]
+    latest = store.latest(lambda place, problem: reported.append(place.name))
+    if reported:
+        assert latest and latest.step == 1 and reported == ["damaged-step-00000002"]
     else:  # white space of COMMIT became other white space
         assert what == "COMMIT.json" and latest and latest.commit.loss == 1.0
     shutil.rmtree(folder)
@@ -70,7 +70,7 @@ def test_after_a_flipped_bit_the_previous_checkpoint_is_used(
 
 @pytest.mark.parametrize("kind", ["missing", "added", "short", "torn commit", "no commit", "wrong step"])
 def test_damaged_checkpoints_are_set_aside_not_deleted(kind: str, tmp_path: Path) -> None:
-    store, told = CheckpointStore(tmp_path, JOB, keep_last=5), []
+    store, reported = CheckpointStore(tmp_path, JOB, keep_last=5), []
     before = {"damaged-step-00000001", "damaged-step-00000003", "damaged-2-step-00000003"}
     for name in before:
         (tmp_path / name).mkdir()
@@ -89,8 +89,8 @@ def test_damaged_checkpoints_are_set_aside_not_deleted(kind: str, tmp_path: Path
         (newest / "COMMIT.json").unlink()
     else:
         newest.rename(tmp_path / "step-00000009")
-    latest = store.latest(lambda folder, problem: told.append(problem))
-    assert latest and latest.step == 2 and len(told) == 1
+    latest = store.latest(lambda folder, problem: reported.append(problem))
+    assert latest and latest.step == 2 and len(reported) == 1
     [new] = {path.name for path in tmp_path.glob("damaged-*")} - before
     assert new == ("damaged-step-00000009" if kind == "wrong step" else "damaged-3-step-00000003")
 
@@ -163,7 +163,7 @@ def test_rewinding(tmp_path: Path) -> None:
     assert steps(store) == []
 
 
-def test_set_aside_checkpoints_are_deleted_once_the_run_has_passed_them(tmp_path: Path) -> None:
+def test_set_aside_checkpoints_are_deleted_after_a_later_one(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path, JOB, keep_last=1, keep_best=1)
 
     def aside() -> list[int]:

@@ -30,69 +30,69 @@ class Here(Numpy):
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(launch, "load_backend", lambda name: Here())
-    monkeypatch.setattr(launch, "_python", lambda half, options, dry: Path("python"))
+    monkeypatch.setattr(launch, "_python", lambda backend, options, dry: Path("python"))
     monkeypatch.setattr(Here, "env", {})
     tokenizer(tmp_path / "tokenizer")
     rows(tmp_path / "rows.jsonl")
     return tmp_path
 
 
-def train(place: Path, **changes: Any) -> int:
-    given = section(place / "rows.jsonl", steps=6, **changes)
-    return train_folds(given, "rows", "numpy", place / "run", place / "tokenizer")
+def train(workspace: Path, **changes: Any) -> int:
+    given = section(workspace / "rows.jsonl", steps=6, **changes)
+    return train_folds(given, "rows", "numpy", workspace / "run", workspace / "tokenizer")
 
 
-def starts(place: Path) -> list[int]:
-    runs = sorted(place.glob("run/fold-*"))
+def starts(workspace: Path) -> list[int]:
+    runs = sorted(workspace.glob("run/fold-*"))
     return [sum(event.kind == "start" for event in read_events(run)) for run in runs]
 
 
-def test_each_fold_is_trained_once_and_summarized(place: Path) -> None:
-    assert train(place) == 0
-    jobs = [read_job(place / "run" / f"fold-{fold}") for fold in range(3)]
+def test_each_fold_is_trained_once_and_summarized(workspace: Path) -> None:
+    assert train(workspace) == 0
+    jobs = [read_job(workspace / "run" / f"fold-{fold}") for fold in range(3)]
     assert [job.train.fold for job in jobs] == [0, 1, 2] and [job.name for job in jobs][2] == "rows/fold-2"
-    found = read_folds(place / "run")
+    found = read_folds(workspace / "run")
     assert found.name == "rows" and found.jobs == [job.fingerprint for job in jobs]
     assert found.figures.keys() >= {"loss", "accuracy", "macro_f1", "mcc"}
-    last = [read_events(place / "run" / f"fold-{fold}")[-3] for fold in range(3)]
+    last = [read_events(workspace / "run" / f"fold-{fold}")[-3] for fold in range(3)]
     assert all(event.kind == "validation" for event in last)
     each = [event.figures["loss"] for event in last]
     assert found.figures["loss"].each == each
     assert found.figures["loss"].mean == pytest.approx(statistics.fmean(each))
     assert found.figures["loss"].deviation == pytest.approx(statistics.stdev(each))
-    before = (place / "run" / "folds.json").read_bytes()
-    assert train(place) == 0
-    assert starts(place) == [1, 1, 1] and (place / "run" / "folds.json").read_bytes() == before
-    data = (place / "rows.jsonl").read_text(encoding="utf-8")
-    (place / "rows.jsonl").write_text(data.replace("東京の7", "東京の8", 1), encoding="utf-8")
+    before = (workspace / "run" / "folds.json").read_bytes()
+    assert train(workspace) == 0
+    assert starts(workspace) == [1, 1, 1] and (workspace / "run" / "folds.json").read_bytes() == before
+    data = (workspace / "rows.jsonl").read_text(encoding="utf-8")
+    (workspace / "rows.jsonl").write_text(data.replace("東京の7", "東京の8", 1), encoding="utf-8")
     with pytest.raises(MismatchError):  # even where all is done
-        train(place)
+        train(workspace)
 
 
-def test_a_failed_fold_is_resumed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (place / "run").mkdir()
-    (place / "run" / "folds.json").write_text("{}")  # of another time
+def test_a_failed_fold_is_resumed(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (workspace / "run").mkdir()
+    (workspace / "run" / "folds.json").write_text("{}")  # of another time
     monkeypatch.setattr(Here, "env", {"REFUSE_AT": "5"})
-    assert train(place) == 2
-    assert starts(place) == [1]
+    assert train(workspace) == 2
+    assert starts(workspace) == [1]
     with pytest.raises(ConfigError, match="no finished cross-validation"):
-        read_folds(place / "run")
+        read_folds(workspace / "run")
     monkeypatch.setattr(Here, "env", {})
-    assert train(place) == 0
-    assert starts(place) == [2, 1, 1]
-    assert [event.step for event in read_events(place / "run" / "fold-0") if event.kind == "start"] == [0, 4]
+    assert train(workspace) == 0
+    assert starts(workspace) == [2, 1, 1]
+    assert [event.step for event in read_events(workspace / "run" / "fold-0") if event.kind == "start"] == [0, 4]
 
 
-def test_a_metric_that_is_undefined_in_some_folds(place: Path) -> None:
-    rows(place / "rows.jsonl", scores=True)
-    data = (place / "rows.jsonl").read_text(encoding="utf-8").splitlines()
+def test_a_metric_that_is_undefined_in_some_folds(workspace: Path) -> None:
+    rows(workspace / "rows.jsonl", scores=True)
+    data = (workspace / "rows.jsonl").read_text(encoding="utf-8").splitlines()
     lines = [json.dumps(json.loads(line) | {"label": 1.0, "fold": n % 3}) for n, line in enumerate(data)]
     lines[0] = json.dumps(json.loads(lines[0]) | {"label": 2.0})
-    (place / "rows.jsonl").write_text("\n".join(lines))
-    assert train(place, task="regress", labelled={"length": 24, "folds": 3, "fold": "fold"}) == 0
-    pearson = read_folds(place / "run").figures["pearson"]
+    (workspace / "rows.jsonl").write_text("\n".join(lines))
+    assert train(workspace, task="regress", labelled={"length": 24, "folds": 3, "fold": "fold"}) == 0
+    pearson = read_folds(workspace / "run").figures["pearson"]
     assert pearson.each[1:] == [None, None] and pearson.mean == pearson.each[0] is not None
     assert pearson.deviation is None
 
@@ -102,7 +102,7 @@ def test_a_metric_that_is_undefined_in_some_folds(place: Path) -> None:
     [({"labelled": {}}, "no folds"), ({"validation_data": ["x.jsonl"]}, "no folds"),
      ({"validation": {"every_steps": 0}}, "the folds would not be validated")],
 )  # fmt: skip
-def test_sections_without_folds_or_validation_are_refused(changes: dict[str, Any], says: str, place: Path) -> None:
+def test_sections_without_folds_or_validation_are_refused(changes: dict[str, Any], says: str, workspace: Path) -> None:
     with pytest.raises(ConfigError, match=says) as caught:
-        train(place, **changes)
-    assert caught.value.fix and not (place / "run").exists()
+        train(workspace, **changes)
+    assert caught.value.fix and not (workspace / "run").exists()

@@ -107,7 +107,7 @@ def test_a_long_check_is_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(said) == 1 and "checking 0.0 GB" in said[0]
 
 
-def test_an_unwritable_cache_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: object) -> None:
+def test_an_unwritable_cache_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: object) -> None:
     run = small_run(tmp_path)
     (tmp_path / "dataset" / "train.bin").touch()
     (run / VERIFIED).unlink()

@@ -38,7 +38,7 @@ def test_a_gpu_is_known_by_its_whole_name(name: str, tera: int) -> None:
     assert peak_flops(name) == tera * 1e12
 
 
-def test_an_unknown_gpu_has_the_peak_that_is_given() -> None:
+def test_an_unknown_gpu_has_the_given_peak() -> None:
     assert peak_flops("NVIDIA A1000") is None
     assert peak_flops("NVIDIA A1000", "50.5") == 50.5e12
 

@@ -46,7 +46,7 @@ def wheel(folder: Path, version: str = "1.0") -> Path:
     return path
 
 
-def half(name: str, **more: Any) -> Any:
+def fake_planner(name: str, **more: Any) -> Any:
     """Return a planner whose environment has this name."""
     environment = Environment(name=name, distribution=f"jprep-{name}", install=f"{name} --set it=so", **more)
     return SimpleNamespace(name=name, module=f"{name}_backend", Options=dict, environment=lambda options: environment)
@@ -78,8 +78,8 @@ def test_an_environment_is_recreated_for_other_requirements(tmp_path: Path, monk
     assert done.stdout == "here\n"
     [stamp] = installed_environments(folder)
     assert stamp.name == "tiny" and stamp.requires == [first] and stamp.packages["tiny-backend"] == "1.0"
-    assert worker_python(half("tiny"), folder=folder) == python
-    other = half("other", also=("absent", "tiny"))
+    assert worker_python(fake_planner("tiny"), folder=folder) == python
+    other = fake_planner("other", also=("absent", "tiny"))
     assert worker_python(other, folder=folder) == python, "where its own is not there"
 
     mark = folder / "tiny" / "mark"
@@ -104,12 +104,12 @@ def test_a_backend_that_imports_here_is_used_from_here(tmp_path: Path, monkeypat
     package.joinpath("__init__.py").touch()
     package.joinpath("worker.py").touch()
     monkeypatch.setenv("PYTHONPATH", str(package.parent))
-    assert worker_python(half("here"), folder=tmp_path).exists()
+    assert worker_python(fake_planner("here"), folder=tmp_path).exists()
     with pytest.raises(MachineError, match="no_such_device"):
-        worker_python(half("here", needs="no_such_device"), folder=tmp_path)
+        worker_python(fake_planner("here", needs="no_such_device"), folder=tmp_path)
     package.joinpath("worker.py").write_text("import no_such_framework")
     with pytest.raises(MachineError) as caught:
-        worker_python(half("here"), folder=tmp_path)
+        worker_python(fake_planner("here"), folder=tmp_path)
     assert "no_such_framework" in caught.value.what and caught.value.fix == "jprep backends install here --set it=so"
 
 
@@ -120,13 +120,13 @@ def test_the_probe_imports_the_main_module_of_a_worker_package(tmp_path: Path, m
     main = package / "__main__.py"
     main.write_text("import json")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "path"))
-    assert worker_python(half("packaged"), folder=tmp_path).exists()
+    assert worker_python(fake_planner("packaged"), folder=tmp_path).exists()
     main.write_text("import no_such_framework")
     with pytest.raises(NotInstalledError, match="no_such_framework"):
-        worker_python(half("packaged"), folder=tmp_path)
+        worker_python(fake_planner("packaged"), folder=tmp_path)
     main.write_text("import sys\nsys.exit(2)")
     with pytest.raises(MachineError, match=r"importing packaged_backend.worker runs the worker"):
-        worker_python(half("packaged"), folder=tmp_path)
+        worker_python(fake_planner("packaged"), folder=tmp_path)
 
 
 GUARD = """import sys
@@ -157,18 +157,20 @@ def test_an_import_error_of_a_worker_is_explained(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(import_probe, "IMPORT_TIMEOUT", 1.0 if kind is ImportTimeoutError else 600.0)
     with pytest.raises(kind, match=said) as caught:
-        worker_python(half("odd"), folder=tmp_path / "none")
+        worker_python(fake_planner("odd"), folder=tmp_path / "none")
     assert type(caught.value) is kind
     assert ("jprep backends install" in caught.value.fix) == (kind is NotInstalledError)
     assert ("__main__" in caught.value.fix) == ("runs the worker" in said or "IndexError" in said)
 
 
 def test_a_slow_import_is_announced_and_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
+    messages: list[str] = []
     monkeypatch.setattr(import_probe, "_NOTICE", 0.05)
-    done = import_probe.run_probe(Path(sys.executable), "import time; time.sleep(0.5); print('here')", say=told.append)
+    done = import_probe.run_probe(
+        Path(sys.executable), "import time; time.sleep(0.5); print('here')", say=messages.append
+    )
     assert done.stdout == "here\n"
-    assert len(told) == 1 and "takes long" in told[0] and "300" in told[0]
+    assert len(messages) == 1 and "takes long" in messages[0] and "300" in messages[0]
 
 
 def test_an_interpreter_that_is_gone_is_an_error_of_the_machine(tmp_path: Path) -> None:
@@ -279,7 +281,7 @@ def test_environments_in_earlier_folders_are_found(monkeypatch: pytest.MonkeyPat
     interpreter(old).touch()
     stamp = environments.InstalledEnvironment(name=old.name, requires=[], python="3", packages={})
     (old / STAMP).write_bytes(msgspec.json.encode(stamp))
-    assert environments.environment_path(old.name) == old and worker_python(half(old.name)) == interpreter(old)
+    assert environments.environment_path(old.name) == old and worker_python(fake_planner(old.name)) == interpreter(old)
     assert environments.environment_path("not-there-yet").parent == default_environment_folder()
 
 

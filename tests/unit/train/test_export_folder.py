@@ -81,7 +81,7 @@ def test_an_export_killed_between_two_renames_is_restored(tmp_path: Path) -> Non
     assert (tmp_path / "out" / MANIFEST).exists()
 
 
-def test_a_folder_of_the_user_s_beside_an_export_is_left_alone(tmp_path: Path) -> None:
+def test_a_sibling_folder_of_the_user_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "partial-out").mkdir()
     (tmp_path / "partial-out" / "thesis.tex").write_text("years of work")
     with pytest.raises(ConfigError, match="files that jprep did not write"), atomic_export(tmp_path / "out"):

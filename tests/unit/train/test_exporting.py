@@ -58,7 +58,7 @@ def rewritten(path: Path, changed: dict[str, np.ndarray]) -> None:
 @pytest.mark.parametrize(
     ("task", "kind"), [("mlm", "bert"), ("clm", "gpt2"), ("classify", "electra"), ("regress", "llama")]
 )
-def test_what_an_export_holds(task: str, kind: str, tmp_path: Path, copying: Any) -> None:
+def test_an_export_has_all_files(task: str, kind: str, tmp_path: Path, copying: Any) -> None:
     run = trained_run(tmp_path, task, kind)
     folder = export(run)
     job, about = read_job(run), read_export(folder)
@@ -89,7 +89,7 @@ def test_a_checkpoint_gives_the_same_bytes_although_the_run_went_on(tmp_path: Pa
 @pytest.mark.parametrize(
     ("section", "expected"), [({"packing": "stream"}, ""), ({"packing": "complete"}, ""), ({"packing": "line"}, "<s>")]
 )
-def test_a_clm_export_leaves_a_prompt_open(
+def test_a_clm_export_adds_no_end_token_to_a_prompt(
     section: dict[str, Any], expected: str, tmp_path: Path, copying: Any
 ) -> None:
     folder = export(trained_run(tmp_path, "clm", "llama", **section))
@@ -170,7 +170,7 @@ def test_added_and_changed_files_of_an_export_are_not_lost(name: str, tmp_path: 
     assert written.read_text() == "an evening of work" and read_export(run / "export").step == 5
 
 
-def test_a_failed_export_leaves_the_older_one_unchanged(tmp_path: Path, copying: Any) -> None:
+def test_a_failed_export_keeps_the_previous_one(tmp_path: Path, copying: Any) -> None:
     run = trained_run(tmp_path)
     before = digests(export(run, which="5"))
 

@@ -41,7 +41,7 @@ def oracle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(client, "plugins", Plugins)
     monkeypatch.setattr(weights, "_run_worker", lambda name, *paths: main("export", *paths))
-    monkeypatch.setattr(environments, "worker_python", lambda half, options=None: Path(sys.executable))
+    monkeypatch.setattr(environments, "worker_python", lambda backend, options=None: Path(sys.executable))
 
 
 @pytest.fixture
@@ -175,22 +175,22 @@ LOGITS = st.lists(st.floats(-5, 5), min_size=4, max_size=12).map(np.array)
 
 @given(LOGITS, st.integers(0, 99), st.floats(0.1, 2), st.integers(0, 5), st.floats(0.05, 1))
 def test_a_sampled_token_is_among_those_it_is_sampled_from(
-    logits: Any, place: int, temperature: float, top_k: int, top_p: float
+    logits: Any, position: int, temperature: float, top_k: int, top_p: float
 ) -> None:
     request = Generate([1], temperature=temperature, top_k=top_k, top_p=top_p, never=[2])
-    token = next_token(logits, request, place)
-    assert token == next_token(logits, request, place) != 2
+    token = next_token(logits, request, position)
+    assert token == next_token(logits, request, position) != 2
     order = [number for number in np.argsort(-logits, kind="stable") if number != 2][: top_k or None]
     weights = np.exp((logits[order] - logits[order[0]]) / temperature)
     before = np.cumsum(weights / weights.sum()) - weights / weights.sum()
     assert token in [number for number, share in zip(order, before, strict=True) if share <= top_p + 1e-9]
-    assert next_token(logits, Generate([1], never=[2]), place) == order[0]
+    assert next_token(logits, Generate([1], never=[2]), position) == order[0]
 
 
-def test_tokens_are_sampled_as_often_as_they_should() -> None:
+def test_sampled_frequencies_match_the_probabilities() -> None:
     shares = np.array([0.5, 0.2, 0.2, 0.1])
     request = Generate([1], temperature=1.0)
-    counts = np.bincount([next_token(np.log(shares), request, place) for place in range(4000)], minlength=4)
+    counts = np.bincount([next_token(np.log(shares), request, position) for position in range(4000)], minlength=4)
     assert np.abs(counts - 4000 * shares).max() < 4 * np.sqrt(4000 * 0.25)
     other = Generate([1], temperature=1.0, seed=2)
     assert [next_token(np.log(shares), other, n) for n in range(50)] != [

@@ -106,7 +106,7 @@ def test_a_padding_row_far_into_a_table_is_zero(tmp_path):
     assert (~table.any(axis=1)).nonzero()[0].tolist() == [299]
 
 
-def test_the_library_reads_what_is_written(tmp_path):
+def test_safetensors_reads_the_written_file(tmp_path):
     library = pytest.importorskip("safetensors.numpy")
     write_initial_weights(config_of("bert-tiny", "classify"), "classify", 1, tmp_path / "init.safetensors")
     theirs, ours = library.load_file(tmp_path / "init.safetensors"), read(tmp_path / "init.safetensors")
@@ -154,7 +154,7 @@ def given_mlm(tmp_path: Path) -> dict[str, np.ndarray]:
     return read(tmp_path / "made")
 
 
-def test_given_weights_are_taken_as_they_are(given_mlm, tmp_path):
+def test_given_weights_are_used_unchanged(given_mlm, tmp_path):
     path = save(tmp_path / "model.safetensors", given_mlm)
     write_initial_weights(config_of("bert-tiny", "mlm"), "mlm", 1, tmp_path / "init", path)
     assert (tmp_path / "init").read_bytes() == (tmp_path / "made").read_bytes()

@@ -77,16 +77,16 @@ def test_without_keep_best_nothing_more_is_saved(tmp_path: Path) -> None:
     stops=st.lists(st.integers(1, 59), max_size=3),
     best=st.integers(1, 3),
 )
-def test_the_best_of_all_validations_are_kept_however_often_it_is_killed(
+def test_the_best_checkpoints_are_kept_across_kills(
     losses: list[float], stops: list[int], best: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    told = dict(zip((*range(8, 60, 8), 60), losses, strict=True))
+    losses_by_step = dict(zip((*range(8, 60, 8), 60), losses, strict=True))
     folder = tmp_path_factory.mktemp("best")
     straight, broken = (ready(folder / name, 10, 8, best) for name in ("straight", "broken"))
-    train(straight, told)
+    train(straight, losses_by_step)
     for stop in sorted(stops):
-        train(broken, told, until=stop)
-    train(broken, told)
+        train(broken, losses_by_step, until=stop)
+    train(broken, losses_by_step)
     assert kept(broken) == kept(straight)
     found = sorted(loss for loss in kept(straight).values() if loss is not None)
     assert found[:best] == sorted(losses)[:best]

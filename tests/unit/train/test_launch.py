@@ -32,7 +32,7 @@ SECTION = {"task": "mlm", "model": {"preset": "roberta-tiny"}, "batch": 8, "leng
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a tokenizer and a dataset, which is the working directory."""
     monkeypatch.setattr(launch, "load_backend", lambda name: Numpy())
-    monkeypatch.setattr(launch, "worker_python", lambda half, options=None: Path("python"))
+    monkeypatch.setattr(launch, "worker_python", lambda backend, options=None: Path("python"))
     monkeypatch.chdir(tmp_path)
     small_work(tmp_path)
     return Path("work/small")
@@ -143,7 +143,7 @@ def test_another_job_is_refused_and_nothing_of_the_first_is_touched(work: Path) 
 
 
 def test_without_an_environment_only_a_dry_run_is_planned(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent(half: Backend, options: object) -> Path:
+    def absent(backend: Backend, options: object) -> Path:
         raise NotInstalledError("not installed")
 
     monkeypatch.setattr(launch, "worker_python", absent)

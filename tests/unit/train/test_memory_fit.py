@@ -83,15 +83,15 @@ def core(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def prepared(base: tuple[Path, Job], name: str, model: str, host: str, options: dict[str, Any]) -> PreparedRun:
     run, job = base
-    half = planner(name)
+    backend = planner(name)
     config = model_config(ModelConfig(config=MODELS[model]), "clm", TokenizerInfo(32_000, 512, 1, 2, 0))
     train = msgspec.structs.replace(job.train, batch=64, length=512)
-    own = msgspec.to_builtins(msgspec.convert(options, half.Options))
+    own = msgspec.to_builtins(msgspec.convert(options, backend.Options))
     job = msgspec.structs.replace(
         job, backend=name, options=own, model=config, parameters=parameter_count(config, "clm"), train=train
     )
-    plan: Plan = half.plan(job, run, HOSTS[host])
-    shown: Any = SimpleNamespace(read_options=half.read_options, check=lambda options: [])
+    plan: Plan = backend.plan(job, run, HOSTS[host])
+    shown: Any = SimpleNamespace(read_options=backend.read_options, check=lambda options: [])
     return PreparedRun(shown, job, run, plan, HOSTS[host])
 
 
@@ -111,10 +111,10 @@ def test_every_plan_has_one_verdict(name: str, base: tuple[Path, Job], capsys: p
         codes = [show_plan(found, as_json=False)]
         shown = capsys.readouterr().out
         codes.append(show_plan(found, as_json=True))
-        told = json.loads(capsys.readouterr().out)
+        output = json.loads(capsys.readouterr().out)
         where = f"{name} {model} {host} {options}\n{shown}"
         assert codes == [3 if fits is False else 0] * 2, where
-        assert told["fits"] is fits and told["verdict"] in shown, where
+        assert output["fits"] is fits and output["verdict"] in shown, where
         assert re.findall("|".join(VERDICTS.values()), shown) == [VERDICTS[fits]], where
         assert ("what would fit" in shown) == (fits is False and name == "deepspeed"), where
         taken = re.findall(r"\(taken\).*; (fits|does not fit|may fit)", shown)

@@ -43,7 +43,7 @@ def test_two_classes_by_the_table() -> None:
     assert figures == {"accuracy": 0.75, "macro_f1": 0.75, "mcc": 0.5, "f1/0": 0.75, "f1/1": 0.75}
 
 
-def test_one_class_only_is_no_division_by_zero() -> None:
+def test_a_single_class_does_not_divide_by_zero() -> None:
     figures = classification_metrics(np.zeros(3, int), np.zeros(3, int), ["a", "b"])
     assert (figures["accuracy"], figures["macro_f1"], figures["mcc"]) == (1.0, 1.0, 0.0)
 

@@ -76,8 +76,10 @@ def test_every_preset_makes_a_model_for_each_of_its_tasks(preset):
 
 def test_the_tokenizer_and_the_job_determine_the_rest():
     config = model_config(ModelConfig(preset="gpt2-small", config={"n_layer": 3}), "clm", ABOUT)
-    told = {key: config[key] for key in ("vocab_size", "bos_token_id", "eos_token_id", "pad_token_id", "n_layer")}
-    assert told == {"vocab_size": 50, "bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 1, "n_layer": 3}
+    from_tokenizer = {
+        key: config[key] for key in ("vocab_size", "bos_token_id", "eos_token_id", "pad_token_id", "n_layer")
+    }
+    assert from_tokenizer == {"vocab_size": 50, "bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 1, "n_layer": 3}
     assert config["n_inner"] == 4 * 768
     classes = model_config(ModelConfig(preset="bert-tiny"), "classify", ABOUT)
     assert classes["id2label"] == {"0": "a", "1": "b", "2": "c"}
@@ -122,7 +124,7 @@ def test_memory_grows_with_rows_and_shrinks_with_half_precision():
     ("preset", "attention", "numbers"),
     [("bert-small", False, 20), ("bert-small", True, 46), ("gpt2-tiny", False, 56), ("llama-tiny", False, 32)],
 )
-def test_a_layer_keeps_what_the_page_says(preset, attention, numbers):
+def test_activations_match_the_documentation(preset, attention, numbers):
     wide = {"gpt2": "n_embd", "bert": "hidden_size", "llama": "hidden_size"}[PRESETS[preset]["model_type"]]
     config = model_config(ModelConfig(preset=preset, config={wide: 512}), "classify", ABOUT)
     if preset == "bert-small":

@@ -73,7 +73,7 @@ def test_an_extended_run_ends_as_one_with_all_steps_from_the_start(
     assert select_checkpoint(run, read_job(run), "70").step == 70
 
 
-def test_it_may_be_extended_twice_and_while_checkpoints_are_of_the_shorter_run(folder: Path) -> None:
+def test_a_run_can_be_extended_twice(folder: Path) -> None:
     train(folder, "own", 20, CONSTANT)
     for steps in (21, 22):
         run, _ = train(folder, "own", steps, CONSTANT, checkpoint={"every_steps": 10, "keep_last": 9})
@@ -108,7 +108,7 @@ def test_a_changed_schedule_is_named(then: dict[str, Any], folder: Path) -> None
 
 
 @pytest.mark.parametrize("change", [{"seed": 2}, {"batch": 4}, {"schedule": {"kind": "constant", "warmup": 4}}])
-def test_with_other_changes_it_is_another_job(change: dict[str, Any], folder: Path) -> None:
+def test_other_changes_make_another_job(change: dict[str, Any], folder: Path) -> None:
     run, _ = train(folder, "own", 10, CONSTANT)
     with pytest.raises(MismatchError):
         open_run(run, job(folder, run, 20, **{"schedule": CONSTANT} | change))

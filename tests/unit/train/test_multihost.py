@@ -91,7 +91,7 @@ def test_after_a_fatal_error_it_exits_with_the_code_of_the_run(
     assert [e.figures["code"] for e in read_events(run) if e.kind == "end"] == [code]
 
 
-def test_the_run_ends_where_one_on_another_machine_cannot_go_on_and_says_its_reason(
+def test_a_fatal_error_on_another_host_ends_the_run_with_its_reason(
     tmp_path: Path, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jprep.train.launcher.supervisor._GRACE", 0.1)
@@ -104,7 +104,7 @@ def test_the_run_ends_where_one_on_another_machine_cannot_go_on_and_says_its_rea
     assert [e.figures["code"] for e in read_events(run) if e.kind == "end"] == [2]
 
 
-def test_of_two_with_one_number_one_takes_part_and_the_run_comes_to_its_end(tmp_path: Path, started: Started) -> None:
+def test_of_two_processes_with_the_same_rank_one_joins_the_run(tmp_path: Path, started: Started) -> None:
     run = small_run(tmp_path)
     both = [join(started, run), join(started, run)]
     assert train(run, PAUSE="0.02") == 0
@@ -114,9 +114,7 @@ def test_of_two_with_one_number_one_takes_part_and_the_run_comes_to_its_end(tmp_
     assert [e.figures["code"] for e in read_events(run) if e.kind == "end"] == [0]
 
 
-def test_it_begins_from_where_the_attempt_does_and_not_by_the_plan_of_the_one_before(
-    tmp_path: Path, started: Started
-) -> None:
+def test_a_host_waits_for_the_plan_of_the_current_attempt(tmp_path: Path, started: Started) -> None:
     run, saw = small_run(tmp_path), tmp_path / "saw"
     code = f"import os; open({str(saw)!r}, 'a').write(os.environ['JPREP_ATTEMPT'] + os.environ['JPREP_RESUME'])"
 
@@ -147,9 +145,7 @@ def test_under_nohup_sighup_is_ignored(tmp_path: Path, started: Started) -> None
     assert first.wait(600) == 0 and end_of(other)[0] == 0
 
 
-def test_it_waits_for_a_run_that_was_stopped_and_for_one_that_had_failed_before(
-    tmp_path: Path, started: Started
-) -> None:
+def test_a_host_waits_for_a_stopped_or_failed_run_to_start_again(tmp_path: Path, started: Started) -> None:
     run = small_run(tmp_path)
     record_event(run, "end", 0, {"code": 3}, "no device")
     other = join(started, run)

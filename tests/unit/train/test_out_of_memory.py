@@ -60,13 +60,13 @@ def test_a_worker_without_memory_is_not_restarted(how: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("how", "words"), [("kernel", "the kernel killed a worker"), ("abort", "std::bad_alloc")])
-def test_a_worker_that_cannot_report_it_is_detected(how: str, words: str, tmp_path: Path, counter: Path) -> None:
+def test_out_of_memory_is_detected_without_a_report(how: str, words: str, tmp_path: Path, counter: Path) -> None:
     code, said, starts = ended(small_run(tmp_path), MEMORY_AT="7", MEMORY=how, COUNTER=str(counter))
     assert code == 3 and starts == [0]
     assert words in said and "--set train.backend.numpy.micro_batch=4" in said
 
 
-def test_after_progress_it_is_restarted_once(tmp_path: Path) -> None:
+def test_out_of_memory_after_progress_restarts_once(tmp_path: Path) -> None:
     code, _, starts = ended(small_run(tmp_path), MEMORY_AT="27", MEMORY=TORCH)
     assert code == 3 and starts == [0, 20], "a checkpoint was made, then none"
 
@@ -107,7 +107,7 @@ def test_a_message_that_the_worker_survived_does_not_count(tmp_path: Path) -> No
     assert "RESOURCE_EXHAUSTED" in watch.reason(-11, 1)
 
 
-def test_a_message_between_two_looks_counts_although_an_event_came_too(tmp_path: Path) -> None:
+def test_a_message_counts_if_an_event_came_at_the_same_time(tmp_path: Path) -> None:
     watch = MemoryWatch(tmp_path)
     watch.observe()
     record_event(tmp_path, "log", 5, {"loss": 1.0})
@@ -116,7 +116,7 @@ def test_a_message_between_two_looks_counts_although_an_event_came_too(tmp_path:
     assert TORCH[:20] in watch.reason(-11, 1)
 
 
-def test_an_allocation_that_is_tried_again_is_no_failure(tmp_path: Path) -> None:
+def test_a_retried_allocation_is_not_a_failure(tmp_path: Path) -> None:
     watch = MemoryWatch(tmp_path)
     said = "W bfc_allocator.cc:306] Allocator (GPU_0_bfc) ran out of memory trying to allocate 2.00GiB. The caller"
     (tmp_path / "log.txt").write_text(f"{said} indicates that this is not a failure, but more memory may be faster.\n")

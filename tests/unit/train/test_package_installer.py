@@ -80,7 +80,7 @@ def test_package_sources_in_pip_s_configuration_are_kept(setting: str, machine: 
     assert "using pip" in machine.said[0] and pip_sources(machine.python)[0] in machine.said[0]
 
 
-def test_other_configuration_of_pip_is_no_reason(machine: Machine) -> None:
+def test_unrelated_configuration_of_pip_is_ignored(machine: Machine) -> None:
     machine.uv()
     machine.play(machine.python, "pip", "global.timeout='60'")
     machine.install()

@@ -27,9 +27,9 @@ def test_both_ranks_get_the_same_decision(
     first, second = ranks(tmp_path_factory.mktemp("run"))
     heard: list[Decision] = []
     other = in_thread(lambda: heard.extend(second.decide(str(step), Decision()) for step in range(len(wishes))))
-    told = [first.decide(str(step), Decision(*wish)) for step, wish in enumerate(wishes)]
+    decided = [first.decide(str(step), Decision(*wish)) for step, wish in enumerate(wishes)]
     other.join(20)
-    assert heard == told == [Decision(*wish) for wish in wishes]
+    assert heard == decided == [Decision(*wish) for wish in wishes]
 
 
 def test_a_waiting_rank_reads_each_byte_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

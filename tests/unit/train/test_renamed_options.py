@@ -51,7 +51,7 @@ def test_an_old_name_is_accepted_with_one_warning_that_names_the_new_one(caplog:
     ]
 
 
-def test_both_names_at_once_are_refused() -> None:
+def test_the_old_and_the_new_name_together_are_refused() -> None:
     with pytest.raises(ConfigError, match="rows is the old name of micro_batch"):
         parse_options(FakeBackend(), {"rows": 4, "micro_batch": 4})
 

@@ -199,8 +199,8 @@ def test_a_missing_tracker_is_reported(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_wandb_gets_metrics_if_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "wandb.py").write_text(
-        "told = []\ndef init(**about):\n    told.append(about)\n    return __import__('wandb')\n"
-        "def log(figures, step):\n    told.append((step, figures))\ndef finish():\n    told.append('finished')\n"
+        "calls = []\ndef init(**about):\n    calls.append(about)\n    return __import__('wandb')\n"
+        "def log(figures, step):\n    calls.append((step, figures))\ndef finish():\n    calls.append('finished')\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     run = small_run(tmp_path, trackers=["wandb"])
@@ -208,5 +208,5 @@ def test_wandb_gets_metrics_if_installed(tmp_path: Path, monkeypatch: pytest.Mon
     Trackers(run, read_job(run), print).close()
     import wandb
 
-    assert wandb.told[0]["resume"] == "allow"
-    assert wandb.told[1:] == [(5, {"train/loss": 1.5}), "finished"]
+    assert wandb.calls[0]["resume"] == "allow"
+    assert wandb.calls[1:] == [(5, {"train/loss": 1.5}), "finished"]

@@ -57,7 +57,7 @@ def test_a_falling_rate_would_reach_its_floor_after_the_last_step(steps, floor):
 
 
 @given(RUNS, st.sampled_from(["linear", "cosine"]), st.floats(0, 1), st.integers(0, 10_000))
-def test_an_end_of_its_own_is_that_of_a_run_of_so_many_steps_and_the_floor_after_it(run, kind, floor, more):
+def test_schedule_steps_equal_a_run_of_that_length_then_the_floor(run, kind, floor, more):
     steps, warmup = run
     tied, own = (ScheduleConfig(kind=kind, warmup=warmup, floor=floor, steps=end) for end in (0, steps))
     for step in {0, warmup, steps // 2, steps - 1}:

@@ -78,7 +78,7 @@ def test_validation_is_each_sample_once(tmp_path: Path) -> None:
     assert sorted(indices) == list(range(sampler(run, "validation").samples))
 
 
-def test_it_resumes_from_the_last_checkpoint(tmp_path: Path) -> None:
+def test_a_session_resumes_from_the_last_checkpoint(tmp_path: Path) -> None:
     run = small_run(tmp_path, steps=30)
     session = Session(run)
     assert (session.start, session.resume) == (0, None)
@@ -90,7 +90,7 @@ def test_it_resumes_from_the_last_checkpoint(tmp_path: Path) -> None:
     assert [event.kind for event in read_events(run)] == ["start", "checkpoint", "start", "checkpoint", "end"]
 
 
-def test_what_is_due(tmp_path: Path) -> None:
+def test_log_validation_and_save_are_due_as_configured(tmp_path: Path) -> None:
     run = small_run(
         tmp_path, steps=25, log_every=4, checkpoint=CheckpointConfig(every_steps=10),
         validation=ValidationConfig(every_steps=6),
@@ -127,21 +127,25 @@ def test_a_signal_requests_a_stop_and_the_handler_is_restored(tmp_path: Path) ->
 
 
 def test_ranks_agree_on_when_to_stop(tmp_path: Path) -> None:
-    run, told = small_run(tmp_path, log_every=2), {}
+    run, due_of_rank = small_run(tmp_path, log_every=2), {}
 
     def go(session: Session) -> list[DueActions]:
         return [session.due(step) for step, _ in session.batches()]
 
     def follow() -> None:  # in a thread, where no signal is handled
         with contextlib.closing(Session(run, 1, 2)) as other:
-            told[1] = go(other)
+            due_of_rank[1] = go(other)
 
     thread = in_thread(follow)
     first = Session(run, 0, 2)
     os.kill(os.getpid(), signal.SIGTERM)
-    told[0] = go(first)
+    due_of_rank[0] = go(first)
     thread.join(10)
-    assert told[0] == told[1] == [DueActions(False, False, False, False), DueActions(True, False, True, True)]
+    assert (
+        due_of_rank[0]
+        == due_of_rank[1]
+        == [DueActions(False, False, False, False), DueActions(True, False, True, True)]
+    )
     first.close()
 
 
@@ -208,7 +212,7 @@ def test_a_late_worker_does_not_end_the_next_attempt(tmp_path: Path, monkeypatch
         assert [event.kind for event in read_events(run)] == ["end"]
 
 
-def test_a_second_worker_of_a_rank_exits_and_the_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_worker_of_a_rank_exits_and_the_run_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = small_run(tmp_path)
     monkeypatch.setattr("jprep.train.run.ranks._LOCK_TIMEOUT", 0.1)
     with hold_lock(run / "LOCK"), contextlib.closing(RankLock(run, 1)):
@@ -290,7 +294,7 @@ def test_an_error_of_prefetching_is_raised_when_its_item_is_due(tmp_path: Path) 
     session.close()
 
 
-def test_training_goes_on_while_it_is_saved(tmp_path: Path) -> None:
+def test_training_continues_during_a_save(tmp_path: Path) -> None:
     run, may_end = small_run(tmp_path, steps=4), threading.Event()
     session = Session(run)
 
@@ -337,7 +341,7 @@ def test_an_error_of_saving_in_a_thread_is_raised_later(way: str, tmp_path: Path
     assert not list(run.joinpath("checkpoints").iterdir())
 
 
-def test_a_loss_that_is_no_number_waits_for_the_checkpoint_that_it_names(tmp_path: Path) -> None:
+def test_a_non_finite_loss_waits_for_the_checkpoint_being_saved(tmp_path: Path) -> None:
     run = small_run(tmp_path)
     session = Session(run)
     session.save(7, lambda folder: time.sleep(0.2) or folder.joinpath("weights").write_text("7"))

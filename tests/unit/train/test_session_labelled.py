@@ -112,7 +112,7 @@ def test_files_to_validate_on(tmp_path: Path) -> None:
     assert trained == set(range(45)) and held == set(range(5))
 
 
-def test_only_as_many_batches_as_the_job_says(tmp_path: Path) -> None:
+def test_validation_batches_are_limited(tmp_path: Path) -> None:
     run = labelled_run(tmp_path, validation={"every_steps": 6, "batches": 1})
     assert len(validated(run)) == 8
 
@@ -136,10 +136,10 @@ def test_figures_of_two_ranks_are_those_of_one(task: str, figures: set[str], tmp
 
 
 def test_a_resumed_run_ends_with_the_same_weights(tmp_path: Path) -> None:
-    (tmp_path / "calm").mkdir()
-    calm, run = labelled_run(tmp_path / "calm"), labelled_run(tmp_path)
-    assert supervise(calm, plan_of(calm)) == 0
+    (tmp_path / "uninterrupted").mkdir()
+    uninterrupted, run = labelled_run(tmp_path / "uninterrupted"), labelled_run(tmp_path)
+    assert supervise(uninterrupted, plan_of(uninterrupted)) == 0
     assert supervise(run, plan_of(run, CRASH_AT="7"), say=lambda text: None, backoff=0.01) == 1
     assert supervise(run, plan_of(run)) == 0
     assert [event.step for event in read_events(run) if event.kind == "start"][-1] == 4
-    assert weights(run, 12) == weights(calm, 12)
+    assert weights(run, 12) == weights(uninterrupted, 12)

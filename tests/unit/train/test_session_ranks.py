@@ -42,7 +42,7 @@ def train(run: Path, said: list[str] | None = None, **env: str) -> int:
 def seen(run: Path, rank: int) -> dict[int, dict[str, object]]:
     """Return what a rank recorded at each step, the last time it was computed."""
     lines = (run.parent / "trace" / f"rank-{rank}").read_text().splitlines()
-    return {told["step"]: told for told in map(json.loads, lines)}
+    return {entry["step"]: entry for entry in map(json.loads, lines)}
 
 
 def assert_whole(run: Path) -> None:
@@ -52,9 +52,9 @@ def assert_whole(run: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An undisturbed run of two ranks."""
-    run = ready(tmp_path_factory.mktemp("calm"))
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An uninterrupted run of two ranks."""
+    run = ready(tmp_path_factory.mktemp("uninterrupted"))
     assert train(run) == 0
     return run
 
@@ -70,9 +70,9 @@ def saved(run: Path) -> bool:
     return any(event.kind == "checkpoint" for event in read_events(run))
 
 
-def test_both_ranks_share_the_global_batch_and_the_decisions(calm: Path) -> None:
-    first, second = seen(calm, 0), seen(calm, 1)
-    dataset = open_split_data(calm.parent / "dataset", "train")
+def test_both_ranks_share_the_global_batch_and_the_decisions(uninterrupted: Path) -> None:
+    first, second = seen(uninterrupted, 0), seen(uninterrupted, 1)
+    dataset = open_split_data(uninterrupted.parent / "dataset", "train")
     sampler = Sampler(dataset, SamplerConfig(batch=BATCH, length=LENGTH), SPECIAL)
     assert list(first) == list(second) == list(range(1, STEPS + 1))
     for step in first:
@@ -80,22 +80,26 @@ def test_both_ranks_share_the_global_batch_and_the_decisions(calm: Path) -> None
         assert first[step]["due"] == second[step]["due"]
 
 
-def test_a_checkpoint_has_the_parts_of_both(calm: Path) -> None:
-    assert_whole(calm)
-    assert sorted(path.name for path in (calm / "checkpoints").iterdir()) == [f"step-{n:08d}" for n in (5, 10, 15, 20)]
-    assert [event.kind for event in read_events(calm)].count("start") == 1  # only rank 0 writes events
+def test_a_checkpoint_has_the_parts_of_both_ranks(uninterrupted: Path) -> None:
+    assert_whole(uninterrupted)
+    assert sorted(path.name for path in (uninterrupted / "checkpoints").iterdir()) == [
+        f"step-{n:08d}" for n in (5, 10, 15, 20)
+    ]
+    assert [event.kind for event in read_events(uninterrupted)].count("start") == 1  # only rank 0 writes events
 
 
-def test_two_ranks_give_the_weights_of_one(calm: Path, tmp_path: Path) -> None:
+def test_two_ranks_give_the_weights_of_one(uninterrupted: Path, tmp_path: Path) -> None:
     alone = ready(tmp_path)
     assert supervise(alone, plan_of(alone)) == 0
-    both, one = (np.load(run / "checkpoints" / "step-00000020" / "weights.npy") for run in (calm, alone))
+    both, one = (np.load(run / "checkpoints" / "step-00000020" / "weights.npy") for run in (uninterrupted, alone))
     assert np.allclose(both, one, rtol=1e-12, atol=1e-15)
-    losses = [[e.figures["loss"] for e in read_events(run) if e.kind == "validation"] for run in (calm, alone)]
+    losses = [[e.figures["loss"] for e in read_events(run) if e.kind == "validation"] for run in (uninterrupted, alone)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-12) and len(losses[0]) == 2
 
 
-def test_on_sigterm_both_ranks_save(calm: Path, tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
+def test_on_sigterm_both_ranks_save(
+    uninterrupted: Path, tmp_path: Path, started: list[subprocess.Popen[bytes]]
+) -> None:
     run = ready(tmp_path)
     process = start(started, run, PAUSE="0.05")
     await_true(lambda: saved(run))
@@ -107,12 +111,12 @@ def test_on_sigterm_both_ranks_save(calm: Path, tmp_path: Path, started: list[su
     assert max(seen(run, 0)) == max(seen(run, 1)) == last.step and live_ranks(run) == []
     assert train(run) == 0
     assert_whole(run)
-    assert weights(run, STEPS) == weights(calm, STEPS)
+    assert weights(run, STEPS) == weights(uninterrupted, STEPS)
 
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_after_a_killed_rank_all_are_restarted(
-    rank: int, calm: Path, tmp_path: Path, started: list[subprocess.Popen[bytes]]
+    rank: int, uninterrupted: Path, tmp_path: Path, started: list[subprocess.Popen[bytes]]
 ) -> None:
     run = ready(tmp_path)
     process = start(started, run, PAUSE="0.03")
@@ -121,11 +125,11 @@ def test_after_a_killed_rank_all_are_restarted(
     assert process.wait(600) == 0
     assert [event.kind for event in read_events(run)].count("start") == 2
     assert_whole(run)
-    assert weights(run, STEPS) == weights(calm, STEPS)
+    assert weights(run, STEPS) == weights(uninterrupted, STEPS)
 
 
 def test_ranks_left_by_a_dead_launcher_are_killed(
-    calm: Path, tmp_path: Path, started: list[subprocess.Popen[bytes]]
+    uninterrupted: Path, tmp_path: Path, started: list[subprocess.Popen[bytes]]
 ) -> None:
     run = ready(tmp_path)
     process = start(started, run, PAUSE="0.03")
@@ -134,7 +138,7 @@ def test_ranks_left_by_a_dead_launcher_are_killed(
     os.kill(int(state(before[0])[1]), signal.SIGKILL)
     assert process.wait(600) == 0
     assert all(state(rank)[0] in ("", "Z") for rank in before)  # orphans may wait for init to take note
-    assert weights(run, STEPS) == weights(calm, STEPS)
+    assert weights(run, STEPS) == weights(uninterrupted, STEPS)
 
 
 def state(process: int) -> list[str]:
@@ -155,13 +159,15 @@ def test_ranks_exit_when_the_supervisor_is_killed(tmp_path: Path, started: list[
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_a_rank_that_cannot_write_ends_the_run_and_keeps_what_is_saved(rank: int, calm: Path, tmp_path: Path) -> None:
+def test_a_rank_that_cannot_write_ends_the_run_and_keeps_checkpoints(
+    rank: int, uninterrupted: Path, tmp_path: Path
+) -> None:
     run, said = ready(tmp_path), []
     assert train(run, said, FULL_AT="15", BAD_RANK=str(rank), GRACE="0.3") == 3
     assert "the disk is full" in said[-1] and "start" in kinds(run) and "restart" not in kinds(run)
     assert sorted(path.name for path in (run / "checkpoints").iterdir()) == ["step-00000005", "step-00000010"]
     assert train(run) == 0
-    assert weights(run, STEPS) == weights(calm, STEPS)
+    assert weights(run, STEPS) == weights(uninterrupted, STEPS)
 
 
 def kinds(run: Path) -> list[str]:

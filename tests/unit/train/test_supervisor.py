@@ -30,9 +30,9 @@ PAUSE = "0.01"
 
 
 @pytest.fixture(scope="module")
-def calm(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The weights of an undisturbed run."""
-    run = small_run(tmp_path_factory.mktemp("calm"))
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The weights of an uninterrupted run."""
+    run = small_run(tmp_path_factory.mktemp("uninterrupted"))
     assert supervise(run, plan_of(run)) == 0
     return weights(run)
 
@@ -70,10 +70,10 @@ def test_a_last_checkpoint_that_is_always_damaged_ends_the_run(tmp_path: Path, m
     assert kinds(run).count("start") == 4 and "the last checkpoint was damaged every time" in said[-1]
 
 
-def test_an_undisturbed_run(tmp_path: Path, calm: str) -> None:
+def test_an_uninterrupted_run(tmp_path: Path, uninterrupted: str) -> None:
     run = small_run(tmp_path)
     assert supervise(run, plan_of(run)) == 0
-    assert weights(run) == calm
+    assert weights(run) == uninterrupted
     assert steps_saved(run) == ["step-00000050", "step-00000060"]
     assert kinds(run).count("log") == 12 and kinds(run)[0] == "start" and kinds(run)[-1] == "end"
     assert kinds(run).count("end") == 1
@@ -104,10 +104,12 @@ def killed_at_random(seed: int, run: Path, started: list[subprocess.Popen[bytes]
 
 
 @pytest.mark.parametrize("seed", range(MOMENTS))
-def test_killed_at_random_moments(seed: int, tmp_path: Path, calm: str, started: list[subprocess.Popen[bytes]]) -> None:
+def test_killed_at_random_moments(
+    seed: int, tmp_path: Path, uninterrupted: str, started: list[subprocess.Popen[bytes]]
+) -> None:
     run = small_run(tmp_path)
     killed_at_random(seed, run, started)
-    assert weights(run) == calm
+    assert weights(run) == uninterrupted
     assert steps_saved(run) == ["step-00000050", "step-00000060"]
     assert live_ranks(run) == []
 
@@ -115,26 +117,26 @@ def test_killed_at_random_moments(seed: int, tmp_path: Path, calm: str, started:
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(MOMENTS, MOMENTS + SOAK))
 def test_killed_at_many_random_moments(
-    seed: int, tmp_path: Path, calm: str, started: list[subprocess.Popen[bytes]]
+    seed: int, tmp_path: Path, uninterrupted: str, started: list[subprocess.Popen[bytes]]
 ) -> None:
     run = small_run(tmp_path)
     killed_at_random(seed, run, started)
-    assert weights(run) == calm
+    assert weights(run) == uninterrupted
     assert_nothing_partial(run)
 
 
 @pytest.mark.parametrize("place", ["run.filled@2", "run.hashed", "run.committed@2", "run.renamed", "run.unnamed"])
-def test_killed_at_every_place_of_a_checkpoint(place: str, tmp_path: Path, calm: str) -> None:
+def test_killed_at_every_place_of_a_checkpoint(place: str, tmp_path: Path, uninterrupted: str) -> None:
     run = small_run(tmp_path, max_restarts=0)
     code = supervise(run, plan_of(run, JPREP_FAILPOINT=f"{place}=die"), say=lambda text: None, backoff=0.01)
     assert code in (0, 1)  # progress between two deaths gives the count back
     assert_nothing_partial(run)
     assert not list((run / "checkpoints").glob("partial-*"))
     assert supervise(run, plan_of(run)) == 0
-    assert weights(run) == calm
+    assert weights(run) == uninterrupted
 
 
-def test_a_full_disk_ends_the_run_and_keeps_what_is_saved(tmp_path: Path, calm: str) -> None:
+def test_a_full_disk_ends_the_run_and_keeps_checkpoints(tmp_path: Path, uninterrupted: str) -> None:
     run, said = small_run(tmp_path), []
     plan = plan_of(run, JPREP_FAILPOINT="run.hashed@3=enospc")
     assert supervise(run, plan, say=said.append) == 3
@@ -142,16 +144,16 @@ def test_a_full_disk_ends_the_run_and_keeps_what_is_saved(tmp_path: Path, calm: 
     assert steps_saved(run) == ["step-00000010", "step-00000020"]
     assert "restart" not in kinds(run)
     assert supervise(run, plan_of(run)) == 0
-    assert weights(run) == calm
+    assert weights(run) == uninterrupted
 
 
-def test_a_disk_that_is_full_for_an_event_ends_the_run_and_keeps_what_is_saved(tmp_path: Path, calm: str) -> None:
+def test_a_disk_full_while_logging_ends_the_run_and_keeps_checkpoints(tmp_path: Path, uninterrupted: str) -> None:
     run, said = small_run(tmp_path), []
     assert supervise(run, plan_of(run, JPREP_FAILPOINT="run.event@7=enospc"), say=said.append) == 3
     assert "the disk is full" in said[-1] and "events.jsonl" in said[-1]
     assert steps_saved(run) == ["step-00000010"] and "restart" not in kinds(run)
     assert supervise(run, plan_of(run)) == 0
-    assert weights(run) == calm
+    assert weights(run) == uninterrupted
 
 
 def test_a_disk_too_full_for_the_error_is_detected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,9 +164,7 @@ def test_a_disk_too_full_for_the_error_is_detected(tmp_path: Path, monkeypatch: 
     assert "the disk is full" in said[-1] and "free some space" in said[-1]
 
 
-def test_a_disk_that_is_full_for_the_supervisor_leaves_no_worker(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_full_for_the_supervisor_leaves_no_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = small_run(tmp_path)
 
     def full(*arguments: object) -> None:
@@ -202,15 +202,15 @@ def test_a_worker_that_dies_without_progress_is_given_up(tmp_path: Path) -> None
     assert "code 7" in said[-1] and "a worker begins after step 10" in said[-1]
 
 
-def test_a_hung_worker_is_restarted(tmp_path: Path, calm: str) -> None:
+def test_a_hung_worker_is_restarted(tmp_path: Path, uninterrupted: str) -> None:
     run, said = small_run(tmp_path, silent_minutes=1.2 / 60), []
     assert supervise(run, plan_of(run, HANG_AT="33"), say=said.append, backoff=0.01) == 0
     assert "no sign of life" in said[0] and "from step 30" in said[0]
-    assert weights(run) == calm
+    assert weights(run) == uninterrupted
 
 
 def test_on_a_signal_it_saves_and_the_same_call_resumes(
-    tmp_path: Path, calm: str, started: list[subprocess.Popen[bytes]]
+    tmp_path: Path, uninterrupted: str, started: list[subprocess.Popen[bytes]]
 ) -> None:
     run = small_run(tmp_path)
     process = start(started, run, PAUSE="0.03")
@@ -221,7 +221,7 @@ def test_on_a_signal_it_saves_and_the_same_call_resumes(
     assert events[-1].kind == "signal" and events[-2].kind == "checkpoint"
     assert events[-1].step == events[-2].step < 60
     assert start(started, run).wait(600) == 0
-    assert weights(run) == calm
+    assert weights(run) == uninterrupted
 
 
 def test_of_several_reasons_to_give_up_the_first_counts(tmp_path: Path) -> None:
@@ -266,15 +266,17 @@ def test_one_supervisor_at_a_time(tmp_path: Path, started: list[subprocess.Popen
     assert process.poll() is None
 
 
-def test_two_at_once_train_it_once(tmp_path: Path, calm: str, started: list[subprocess.Popen[bytes]]) -> None:
+def test_two_simultaneous_commands_train_once(
+    tmp_path: Path, uninterrupted: str, started: list[subprocess.Popen[bytes]]
+) -> None:
     run = small_run(tmp_path)
     both = [start(started, run), start(started, run)]
     assert [process.wait(600) for process in both] == [0, 0]  # the second waits a moment, and finds it done
     assert kinds(run).count("start") == kinds(run).count("end") == 1
-    assert weights(run) == calm
+    assert weights(run) == uninterrupted
 
 
-def test_resume_from_a_step(tmp_path: Path, calm: str) -> None:
+def test_resume_from_a_step(tmp_path: Path, uninterrupted: str) -> None:
     run = small_run(tmp_path)
     assert supervise(run, plan_of(run)) == 0
     with pytest.raises(ConfigError, match="no checkpoint of step 13"):
@@ -285,10 +287,12 @@ def test_resume_from_a_step(tmp_path: Path, calm: str) -> None:
     assert [event.step for event in read_events(run) if event.kind == "start"] == [0, 50, 0]
     assert steps_saved(run) == ["step-00000050", "step-00000060"]  # nothing lies aside any more
     assert kinds(run).count("end") == 3
-    assert weights(run) == calm
+    assert weights(run) == uninterrupted
 
 
-def test_a_damaged_checkpoint_is_set_aside(tmp_path: Path, calm: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_checkpoint_is_set_aside(
+    tmp_path: Path, uninterrupted: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = small_run(tmp_path)
     assert supervise(run, plan_of(run)) == 0
     path = run / "checkpoints" / "step-00000060" / "weights.npy"
@@ -298,7 +302,7 @@ def test_a_damaged_checkpoint_is_set_aside(tmp_path: Path, calm: str, capsys: py
     assert supervise(run, plan_of(run)) == 0
     assert "step-00000060 is damaged" in capsys.readouterr().err
     assert [event.note for event in read_events(run) if event.kind == "damaged"]
-    assert weights(run) == calm
+    assert weights(run) == uninterrupted
 
 
 def test_the_log_is_truncated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

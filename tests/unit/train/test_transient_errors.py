@@ -85,15 +85,15 @@ def test_a_transient_error_is_retried_and_then_raised(place: str, number: int, t
     store, path = two_checkpoints(tmp_path), PLACES[place](tmp_path)
     before = sorted(tmp_path.rglob("*"))
 
-    def told(folder: Path, problem: str) -> None:
+    def report(folder: Path, problem: str) -> None:
         raise AssertionError(f"{folder} was set aside: {problem}")
 
     faults.inject(path, 2, number)
-    latest = store.latest(told)
+    latest = store.latest(report)
     assert latest and latest.step == 20 and not faults.left
     faults.inject(path, 3, number)
     with pytest.raises(MachineError, match=os.strerror(number)) as caught:
-        store.latest(told)
+        store.latest(report)
     assert str(path) == caught.value.where and "run the same command again" in caught.value.fix
     assert sorted(tmp_path.rglob("*")) == before
 

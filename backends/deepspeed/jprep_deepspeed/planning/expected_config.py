@@ -36,7 +36,7 @@ def expected_config(job: Job, layout: Layout) -> dict[str, ExpectedValue]:
 
     Args:
         job: the job.
-        layout: how it is laid out.
+        layout: its processes, ZeRO stage and micro-batch.
     """
     return {**_layout(job, layout), **_precision(job), **_optimizer(job), **_schedule(job)}
 

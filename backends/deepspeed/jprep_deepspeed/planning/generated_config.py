@@ -22,7 +22,7 @@ def generate_config(job: Job, layout: Layout) -> dict[str, Any]:
 
     Args:
         job: the job.
-        layout: how it is laid out.
+        layout: its processes, ZeRO stage and micro-batch.
     """
     return {
         "train_batch_size": job.train.batch,

@@ -1,4 +1,4 @@
-"""How a job lies on processes and devices."""
+"""The layout of a job: processes, ZeRO stage, offloads and micro-batch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STAGES = range(4)
 
 
 class Layout(NamedTuple):
-    """How a job is laid out.
+    """The layout of a job.
 
     Attributes:
         device: `cpu` or `cuda`.

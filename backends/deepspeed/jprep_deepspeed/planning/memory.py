@@ -63,7 +63,7 @@ def estimate_memory(job: Job, layout: Layout, zero: Mapping[str, Any]) -> Memory
 
     Args:
         job: the job.
-        layout: how it is laid out.
+        layout: its processes, ZeRO stage and micro-batch.
         zero: DeepSpeed's `zero_optimization`.
     """
     count, number = job.parameters, _FP32 if job.train.precision == "fp32" else _HALF

@@ -93,7 +93,7 @@ class UserConfig:
         Args:
             config: the generated configuration.
             job: the job.
-            layout: how it is laid out.
+            layout: its processes, ZeRO stage and micro-batch.
         """
         merged, expected, sizes = deepcopy(dict(config)), expected_config(job, layout), _automatic_sizes(job)
         for path, value in self.values:

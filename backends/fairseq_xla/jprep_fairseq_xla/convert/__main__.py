@@ -24,7 +24,7 @@ def main(arguments: list[str]) -> int:
     logging.getLogger("fairseq").setLevel(logging.WARNING)  # it logs optional imports that are missing
     warnings.simplefilter("ignore")  # hydra warns of fairseq's old calls
     try:
-        if given.verb == "from-fairseq":
+        if given.command == "from-fairseq":
             from_fairseq(given.checkpoint, given.tokenizer, given.folder, given.dict)
         else:
             to_fairseq(given.export, given.folder)
@@ -37,15 +37,15 @@ def main(arguments: list[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="jprep_fairseq_xla.convert")
-    verbs = parser.add_subparsers(dest="verb", required=True)
-    from_parser = verbs.add_parser("from-fairseq", help="convert a checkpoint of fairseq to transformers")
+    commands = parser.add_subparsers(dest="command", required=True)
+    from_parser = commands.add_parser("from-fairseq", help="convert a checkpoint of fairseq to transformers")
     from_parser.add_argument("checkpoint", type=Path, help="e.g. checkpoints/checkpoint_best.pt")
     from_parser.add_argument("tokenizer", type=Path, help="directory of the tokenizer that encoded its data")
     from_parser.add_argument("folder", type=Path, help="output directory")
     from_parser.add_argument(
         "--dict", type=Path, metavar="DICT.TXT", help="fairseq's dictionary, if it is not the tokenizer's"
     )
-    to_parser = verbs.add_parser("to-fairseq", help="convert an exported model to a checkpoint of fairseq")
+    to_parser = commands.add_parser("to-fairseq", help="convert an exported model to a checkpoint of fairseq")
     to_parser.add_argument("export", type=Path, help="directory of `jprep export`")
     to_parser.add_argument("folder", type=Path, help="output directory")
     return parser

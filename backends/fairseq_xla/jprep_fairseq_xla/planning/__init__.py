@@ -1,1 +1,1 @@
-"""How a job lies on the devices, and fairseq's options for it; imports no framework."""
+"""Plan a job for fairseq without importing it."""

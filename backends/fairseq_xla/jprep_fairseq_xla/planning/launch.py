@@ -16,9 +16,9 @@ from jprep_torch.planning.xla import environment_variables, worker_flags
 
 def worker_command(layout: Layout, run: Path, fairseq_options: FairseqOptions) -> list[str]:
     """Return the arguments of Python: torchrun where there are several processes, the worker and its arguments."""
-    verb = ["train", str(run), "--device", layout.device, *worker_flags(layout.devices, layout.hosts)]
-    verb += ["--micro-batch", str(layout.micro_batch), "--settings", json.dumps(fairseq_options)]
-    return [*torchrun_command(layout.processes), "jprep_fairseq_xla.worker", *verb]
+    arguments = ["train", str(run), "--device", layout.device, *worker_flags(layout.devices, layout.hosts)]
+    arguments += ["--micro-batch", str(layout.micro_batch), "--settings", json.dumps(fairseq_options)]
+    return [*torchrun_command(layout.processes), "jprep_fairseq_xla.worker", *arguments]
 
 
 def worker_environment(layout: Layout, options: Options, host: Host) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""How a global batch lies on the devices."""
+"""The layout of a job: processes, devices and micro-batch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jprep_torch.planning.xla import xla_device_count
 
 
 class Layout(NamedTuple):
-    """How a global batch lies on the devices.
+    """The layout of a job.
 
     Attributes:
         device: `cpu` or `xla`.

@@ -57,7 +57,7 @@ class JprepScheduleConfig(FairseqDataclass):
 
 @register_lr_scheduler("jprep", dataclass=JprepScheduleConfig)
 class JprepSchedule(FairseqLRScheduler):
-    """The schedule of `jprep.train.schedule`, which gives the first and the last update a rate, too."""
+    """The schedule of `jprep.train.job.schedule`, which gives the first and the last update a rate, too."""
 
     def step_update(self, num_updates: int) -> float:
         """Set the learning rate of the next update."""

@@ -1,1 +1,1 @@
-"""How a job lies on the devices, and the commands that start it; imports no framework."""
+"""Plan a job for JAX without importing it."""

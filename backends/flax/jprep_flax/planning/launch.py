@@ -19,10 +19,10 @@ def worker_settings(layout: Layout) -> dict[str, Any]:
 
 def worker_command(layout: Layout, run: Path) -> list[str]:
     """Return the module to run and its arguments: the worker, or the launcher of several."""
-    verb = ["train", str(run), "--layout", msgspec.json.encode(worker_settings(layout)).decode()]
+    arguments = ["train", str(run), "--layout", msgspec.json.encode(worker_settings(layout)).decode()]
     if layout.processes > 1 and not layout.coordinator:
-        return ["jprep_flax.worker.launcher", str(layout.processes), *verb]
-    return ["jprep_flax.worker", *verb]
+        return ["jprep_flax.worker.launcher", str(layout.processes), *arguments]
+    return ["jprep_flax.worker", *arguments]
 
 
 def worker_environment(layout: Layout) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""How a global batch and a model lie on a mesh of devices."""
+"""The layout of a job: processes, the mesh of devices and the micro-batch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LANES = 128  # numbers that a TPU's matrix unit processes side by side
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a batch and a model lie.
+    """The layout of a job.
 
     Attributes:
         device: `cpu`, `gpu` or `tpu`.

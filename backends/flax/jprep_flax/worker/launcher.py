@@ -1,4 +1,4 @@
-"""Start several worker processes on this machine: `python -m jprep_flax.worker.launcher COUNT VERB …`.
+"""Start several worker processes on this machine: `python -m jprep_flax.worker.launcher COUNT COMMAND …`.
 
 If one of them fails, all are ended.
 """
@@ -16,9 +16,9 @@ _POLL_INTERVAL = 0.05  # seconds
 
 def main(arguments: Sequence[str]) -> int:
     """Run `COUNT` workers to their end, and return the first exit code that is not 0."""
-    count, *verb = arguments
+    count, *worker_arguments = arguments
     coordinator = f"localhost:{_free_port()}"
-    command = [sys.executable, "-m", "jprep_flax.worker", *verb, "--coordinator", coordinator, "--process"]
+    command = [sys.executable, "-m", "jprep_flax.worker", *worker_arguments, "--coordinator", coordinator, "--process"]
     workers = [subprocess.Popen([*command, str(number)]) for number in range(int(count))]
     try:
         return _wait(workers)

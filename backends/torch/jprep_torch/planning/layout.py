@@ -1,4 +1,4 @@
-"""How a global batch and a model are laid out on processes and devices."""
+"""The layout of a job: processes, devices, sharding and micro-batch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jprep_torch.planning.memory import estimate_memory
 
 
 class Layout(NamedTuple):
-    """How a job is laid out.
+    """The layout of a job.
 
     Attributes:
         device: `cpu`, `cuda`, `xla` or `tpu`.

@@ -37,11 +37,11 @@ def test_the_gradient_equals_finite_differences(weights: dict[str, np.ndarray]) 
     gradients = model.backward(ids, activations, hidden, token_loss(logits, labels)[1])
     assert gradients.keys() == weights.keys()
     for name, weight in weights.items():
-        for place in np.ndindex(weight.shape):
-            kept = weight[place]
-            weight[place] = kept + small
+        for index in np.ndindex(weight.shape):
+            original = weight[index]
+            weight[index] = original + small
             above = loss()
-            weight[place] = kept - small
+            weight[index] = original - small
             below = loss()
-            weight[place] = kept
-            assert gradients[name][place] == pytest.approx((above - below) / (2 * small), abs=1e-6), (name, place)
+            weight[index] = original
+            assert gradients[name][index] == pytest.approx((above - below) / (2 * small), abs=1e-6), (name, index)
