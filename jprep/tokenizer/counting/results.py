@@ -66,7 +66,7 @@ class TopUnits:
         return units.take(pa.array(order)), counts[order]
 
 
-class CharacterCounts:
+class AlphabetCounts:
     """Count the characters of units, exactly."""
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ def write_results(root: Path, blocks: Iterable[UnitRows], samples: list[Path], m
         samples: files to concatenate to the sample.
         max_words: number of units to keep.
     """
-    top, characters, distinct, total = TopUnits(max_words), CharacterCounts(), 0, 0
+    top, characters, distinct, total = TopUnits(max_words), AlphabetCounts(), 0, 0
     for units, counts in blocks:
         top.add(units, counts)
         characters.add(units, counts)

@@ -16,7 +16,7 @@ from jprep.errors import InputError, MachineError
 from jprep.io.atomic import remove_temporary_files
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.counting import sorted_runs, unit_counter
-from jprep.tokenizer.counting.results import CharacterCounts, TopUnits
+from jprep.tokenizer.counting.results import AlphabetCounts, TopUnits
 from jprep.tokenizer.counting.sorted_runs import SpilledRuns, UnitRows, exact_sum, merge_runs, write_run
 from jprep.tokenizer.counting.unit_counter import UnitCounter
 
@@ -150,7 +150,7 @@ def test_top_units_match_a_sorted_list(counts: dict[str, int], most: int, block:
 
 @given(st.lists(st.dictionaries(st.text("aあ𠮷", min_size=1), st.integers(1, 2**62), max_size=6), max_size=4))
 def test_characters_are_counted_exactly(parts: list[dict[str, int]]) -> None:
-    characters, expected = CharacterCounts(), Counter[int]()
+    characters, expected = AlphabetCounts(), Counter[int]()
     for part in parts:
         characters.add(*rows(part))
         for unit, count in part.items():
@@ -161,7 +161,7 @@ def test_characters_are_counted_exactly(parts: list[dict[str, int]]) -> None:
 
 def test_many_small_counts_do_not_overflow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jprep.tokenizer.counting.results._LARGE", 2**61)
-    characters = CharacterCounts()
+    characters = AlphabetCounts()
     for _ in range(9):
         characters.add(*rows({"a": 2**60 + 1, "ab": 2**60}))
     assert characters.totals() == {ord("a"): 9 * 2**61 + 9, ord("b"): 9 * 2**60}
