@@ -149,7 +149,7 @@ def _become(streams: list[int], words: list[str], env: dict[str, str], folder: s
     os.environ.update(env)
     added = [path for path in env.get("PYTHONPATH", "").split(os.pathsep) if path and path not in sys.path]
     sys.path[:0] = added
-    failpoints._ARMED = env.get("JPREP_FAILPOINT", "")
+    failpoints._ACTIVE = env.get("JPREP_FAILPOINT", "")
     return words
 
 

@@ -34,7 +34,7 @@ def archive(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     """The files that one version wrote; tests do not write there."""
     folder = tmp_path_factory.mktemp("artifacts")
     with tarfile.open(request.param) as archive:
-        archive.extractall(folder, filter="data")
+        archive.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))  # 3.11.4 on
     return folder
 
 

@@ -139,7 +139,7 @@ def test_a_recipe_s_work_is_found(work: Path, sample: Path, jprep: Run, tmp_path
     plan = jprep("dataset", "pack", recipe, "--work", work.parent, "-o", tmp_path / "e", "--dry-run").stdout
     assert "uint16" in plan and not (tmp_path / "e").exists()
     missing = jprep("dataset", "pack", recipe, "--work", tmp_path, code=2)
-    assert "the recipe's corpus is not there" in missing.stderr
+    assert "the recipe's corpus does not exist yet" in missing.stderr
 
 
 def test_other_work_is_refused_until_restarted(work: Path, tmp_path: Path, jprep: Run) -> None:

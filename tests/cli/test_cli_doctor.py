@@ -66,7 +66,7 @@ def test_a_working_machine_has_no_error(distribution: Distribution, jprep: Run) 
     assert any("memory" in each.what for each in report["machine"])
     assert len(report["disk"]) == 3 and report["accelerators"]
     assert any(each.what.startswith("jumandic: すもも|も") and each.level == "ok" for each in report["segmenters"])
-    assert Finding("numpy: it is slow", "note", "take another backend") in backends
+    assert Finding("numpy: it is slow", "note", "use another backend") in backends
     assert any(each.what.startswith("builtin") for each in report["plugins"])
 
 

@@ -55,7 +55,7 @@ def test_a_run_s_masks_are_filled_and_its_export_stays(tmp_path: Path, env: dict
     again = jprep("infer", run, env=env, stdin="東京[MASK]\n\n日本".encode(), code=4)
     assert "exporting" not in again.stderr and digests(run / "export") == before
     assert len(again.stdout.splitlines()) == 2  # the line that has a mask, and its tokens
-    assert "no prediction for 2 of the texts" in again.stderr and "no <mask> in it: 日本" in again.stderr
+    assert "no prediction for 2 of the texts" in again.stderr and "contains no <mask>: 日本" in again.stderr
     shutil.rmtree(run / "checkpoints/step-00000010")
     assert "is not the newest checkpoint" in jprep("infer", run, "<mask>", env=env).stderr
     assert digests(run / "export") == before
@@ -89,7 +89,7 @@ def test_pairs_are_judged(tmp_path: Path, env: dict[str, str], jprep: Run) -> No
     assert "--pair" in jprep("infer", run, "日本", env=env, code=2).stderr
     alone = run_of(tmp_path / "alone", "regress", "roberta")
     assert jprep("infer", alone, env=env, stdin="日本\n".encode()).stdout == "0.2500  日本\n"
-    assert "of one" in jprep("infer", alone, "日本", "--pair", "東京", env=env, code=2).stderr
+    assert "of single texts" in jprep("infer", alone, "日本", "--pair", "東京", env=env, code=2).stderr
 
 
 def test_a_line_that_is_not_utf_8_does_not_affect_other_lines(tmp_path: Path, env: dict[str, str], jprep: Run) -> None:

@@ -110,7 +110,7 @@ def test_text_from_files_and_from_a_pipe_makes_the_same_tokenizer(tmp_path: Path
 
 def test_a_recipe_says_where_its_corpus_is_missing(sample: Path, tmp_path: Path, jprep: Run) -> None:
     missing = jprep("tokenizer", "train", sample / "recipe.toml", "--work", tmp_path, code=2)
-    assert "the recipe's corpus is not there" in missing.stderr and "jprep corpus build" in missing.stderr
+    assert "the recipe's corpus does not exist yet" in missing.stderr and "jprep corpus build" in missing.stderr
 
 
 def test_a_recipe_s_section_is_used(corpus: Path, tmp_path: Path, jprep: Run) -> None:

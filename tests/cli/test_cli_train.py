@@ -111,7 +111,7 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(workspace: Workspace) -> N
     assert "does not fit" in workspace.train("--dry-run", env={"NUMPY_MEMORY": str(1 << 60)}, code=3).stdout
     for part in ("roberta-tiny", "30 steps of 8 rows", "1 process × 1 micro-batch of 8 rows", "every 10 steps", "fp32"):
         assert part in shown
-    assert "-m numpy_heavy.worker train" in shown and "it is slow" in shown and "take another backend" in shown
+    assert "-m numpy_heavy.worker train" in shown and "it is slow" in shown and "use another backend" in shown
     plan = json.loads(workspace.train("--dry-run", "--json").stdout)
     tokens = sum(split["tokens"] for split in _splits(workspace.folder) if split["name"] == "train")
     assert plan["tokens"] == tokens and plan["epochs"] == pytest.approx(240 / plan["samples"])

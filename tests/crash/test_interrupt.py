@@ -54,7 +54,7 @@ def test_the_second_ctrl_c_stops_at_once(workers: int, work: Work, uninterrupted
     await_true((work.folder / ".state" / "documents" / "stage.json").exists)
     process.send_signal(signal.SIGINT)
     assert process.stderr
-    while "finishing the work under way" not in process.stderr.readline():  # two signals at once would be one
+    while "finishing the tasks that are running" not in process.stderr.readline():  # two signals at once would be one
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=PATIENCE)

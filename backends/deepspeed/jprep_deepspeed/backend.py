@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,7 +20,6 @@ class DeepSpeed(Backend):
     module: ClassVar[str] = "jprep_deepspeed"
     distribution: ClassVar[str] = "jprep-deepspeed"
     Options: ClassVar[type[Any]] = Options
-    renamed_options: ClassVar[Mapping[str, str]] = {"rows": "micro_batch", "recompute": "gradient_checkpointing"}
 
     def check(self, options: Any) -> list[Finding]:
         """Return the versions in the environment, and what would make a run with these options fail here."""

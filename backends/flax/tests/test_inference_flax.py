@@ -71,7 +71,7 @@ def test_classes_and_scores_are_those_of_transformers(theirs: Path) -> None:
     shares = np.exp(logits) / np.exp(logits).sum()
     model = InferenceModel(theirs / "bert-classify")
     assert model.predict(Classify(ids=ids, token_types=types)).scores == pytest.approx(shares.tolist(), rel=1e-4)
-    with pytest.raises(InputError, match="from 0 to below 2"):
+    with pytest.raises(InputError, match="from 0 to 1"):
         model.predict(Classify(ids=ids, token_types=[2] * length))
     rows = rows_of(config_of("roberta", "regress"), "regress")
     score = np.load(theirs / "roberta-regress" / "outputs.npz")["logits"][0]

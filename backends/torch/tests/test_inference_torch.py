@@ -116,7 +116,7 @@ def test_classification_and_regression_outputs(tmp_path: Path) -> None:
         logits = model(input_ids=torch.tensor([IDS]), token_type_ids=torch.tensor([types])).logits[0]
     assert answer.scores == pytest.approx(logits.softmax(-1).tolist(), rel=1e-5)
     for wrong in ([0, 0, 0, 2, 1, 1, 1], [0, 1]):
-        with pytest.raises(InputError, match="from 0 to below 2"):
+        with pytest.raises(InputError, match="from 0 to 1"):
             predict(load_model(folder), Classify(ids=IDS, token_types=wrong))
     folder, model = exported(tmp_path / "b", "regress", "roberta")
     with torch.inference_mode():
