@@ -110,7 +110,7 @@ def test_a_run_ends_at_the_last_section_of_the_recipe_with_a_note(workspace: Wor
 def test_without_the_backend_nothing_is_begun(workspace: Workspace) -> None:
     failed = workspace.run("--backend", "nump", code=2)
     assert "nump" in failed.stderr
-    workspace.folder.joinpath("..", "distributions", "numpy_heavy", "worker.py").unlink()
+    workspace.folder.joinpath("..", "distributions", "numpy_framework", "worker.py").unlink()
     failed = workspace.run("--backend", "numpy", code=3)
     assert "jprep backends install numpy" in failed.stderr
     assert not (workspace.folder / "work").exists()

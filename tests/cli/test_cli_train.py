@@ -111,7 +111,7 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(workspace: Workspace) -> N
     assert "does not fit" in workspace.train("--dry-run", env={"NUMPY_MEMORY": str(1 << 60)}, code=3).stdout
     for part in ("roberta-tiny", "30 steps of 8 rows", "1 process × 1 micro-batch of 8 rows", "every 10 steps", "fp32"):
         assert part in shown
-    assert "-m numpy_heavy.worker train" in shown and "it is slow" in shown and "use another backend" in shown
+    assert "-m numpy_framework.worker train" in shown and "it is slow" in shown and "use another backend" in shown
     plan = json.loads(workspace.train("--dry-run", "--json").stdout)
     tokens = sum(split["tokens"] for split in _splits(workspace.folder) if split["name"] == "train")
     assert plan["tokens"] == tokens and plan["epochs"] == pytest.approx(240 / plan["samples"])
@@ -227,10 +227,12 @@ def test_backends_are_listed_with_what_they_find(workspace: Workspace) -> None:
 
 
 def test_a_backend_without_an_environment_is_reported_with_the_install_command(workspace: Workspace) -> None:
-    heavy = next(Path(part) for part in workspace.env["PYTHONPATH"].split(os.pathsep)) / "numpy_heavy" / "worker.py"
-    heavy.write_text("import no_such_framework")
+    worker = (
+        next(Path(part) for part in workspace.env["PYTHONPATH"].split(os.pathsep)) / "numpy_framework" / "worker.py"
+    )
+    worker.write_text("import no_such_framework")
     assert "jprep backends install numpy" in workspace.train(code=3).stderr
-    assert "environments/numpy/bin/python -m numpy_heavy.worker" in workspace.train("--dry-run").stdout
+    assert "environments/numpy/bin/python -m numpy_framework.worker" in workspace.train("--dry-run").stdout
     listed = workspace.jprep("backends", "list", env=workspace.env).stdout
     assert "not installed" in listed and "no_such_framework" in listed
 
@@ -248,8 +250,10 @@ def test_a_failed_installation_shows_the_output_of_pip_and_is_not_used(workspace
 
 
 def test_a_device_may_have_an_environment_of_its_own(workspace: Workspace) -> None:
-    heavy = next(Path(part) for part in workspace.env["PYTHONPATH"].split(os.pathsep)) / "numpy_heavy" / "worker.py"
-    heavy.write_text("import no_such_framework")
+    worker = (
+        next(Path(part) for part in workspace.env["PYTHONPATH"].split(os.pathsep)) / "numpy_framework" / "worker.py"
+    )
+    worker.write_text("import no_such_framework")
     moon = ("--set", "train.backend.numpy.device=moon")
     assert "jprep backends install numpy --set device=moon" in workspace.train(*moon, code=3).stderr
     assert "environments/numpy-moon/bin/python" in workspace.train(*moon, "--dry-run").stdout

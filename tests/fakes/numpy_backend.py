@@ -35,7 +35,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Numpy(Backend):
     name: ClassVar[str] = "numpy"
-    module: ClassVar[str] = "numpy_heavy"
+    module: ClassVar[str] = "numpy_framework"
     distribution: ClassVar[str] = "jprep_numpy"
     Options: ClassVar[type[Any]] = Options
 

@@ -32,7 +32,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Oracle(Backend):
     name: ClassVar[str] = "oracle"
-    module: ClassVar[str] = "oracle_heavy"
+    module: ClassVar[str] = "oracle_framework"
     distribution: ClassVar[str] = "jprep-oracle"
     Options: ClassVar[type[Any]] = Options
 
