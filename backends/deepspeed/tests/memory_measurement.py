@@ -14,7 +14,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from jprep.train.job.config import Job
-from jprep.train.run.directory import read_job
+from jprep.train.run.directory import INIT, read_job
 from jprep_deepspeed.worker.train_state import TrainState
 from jprep_torch.models.model_with_loss import ModelInputs
 from jprep_torch.worker.distributed import DistributedContext, join_processes
@@ -25,7 +25,7 @@ MARK = "second"
 def measure(run: Path, job: Job, config: dict[str, Any], context: DistributedContext) -> int:
     """Return the bytes of a step: those before it, and the peak that it adds."""
     before = held()  # DeepSpeed keeps earlier engines
-    state = TrainState(job, run, None, context, config, gradient_checkpointing=False)
+    state = TrainState(job, run / INIT, None, context, config, gradient_checkpointing=False)
     rows, length = config["train_micro_batch_size_per_gpu"], job.train.length
     ids = torch.randint(0, job.model["vocab_size"], (rows, length))
     inputs = ModelInputs(ids, ids, torch.full((rows,), length), True, None)

@@ -19,7 +19,7 @@ from jprep.errors import ConfigError
 from jprep.testing.backend_suite.runner import SuiteRunner
 from jprep.train.job.config import Job
 from jprep.train.run.checkpoint_files import CheckpointReader
-from jprep.train.run.directory import read_job
+from jprep.train.run.directory import INIT, read_job
 from jprep.train.worker.batches import Batches
 from jprep_deepspeed.worker.train_state import TrainState
 from jprep_torch.worker.data import count_labels, micro_batches
@@ -56,7 +56,7 @@ def make_state(
 ) -> TrainState:
     job = read_job(run)
     job = msgspec.structs.replace(job, train=msgspec.structs.replace(job.train, **section))
-    return TrainState(job, run, resume, context, config, gradient_checkpointing=False)
+    return TrainState(job, run / INIT, resume, context, config, gradient_checkpointing=False)
 
 
 def step(state: TrainState, job: Job, run: Path, number: int) -> StepResult:

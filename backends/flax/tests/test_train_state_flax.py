@@ -14,7 +14,7 @@ from jprep.testing.backend_suite.runner import SuiteRunner
 from jprep.train.backend import Host
 from jprep.train.job.config import Job
 from jprep.train.run.checkpoint_files import CheckpointReader
-from jprep.train.run.directory import read_job
+from jprep.train.run.directory import INIT, read_job
 from jprep.train.worker.batches import Batches
 from jprep_flax.options import Options
 from jprep_flax.planning.layout import Layout, choose_layout
@@ -33,7 +33,7 @@ class Trial:
         chosen = Options(device="cpu", devices=jax.local_device_count(), **options)
         self.layout: Layout = choose_layout(self.job, chosen, HOST)
         self.context = DistributedContext(self.layout)
-        self.state = TrainState(self.job, run, resume, self.context, self.layout, gradient_checkpointing=False)
+        self.state = TrainState(self.job, run / INIT, resume, self.context, self.layout, gradient_checkpointing=False)
         self.load, self.batches = BatchLoader(self.job, self.layout, self.context), Batches(run, self.job)
 
     def step(self, number: int) -> float:
@@ -144,7 +144,9 @@ def test_padding_rows_of_an_embedding_have_no_effect_and_are_not_saved(bench: Su
     run = run_of(bench, "gpt2-clm")
     plain, filled = Trial(run), Trial(run)
     layout = msgspec.structs.replace(filled.layout, vocabulary=384)
-    filled.state = TrainState(filled.job, run, None, DistributedContext(layout), layout, gradient_checkpointing=False)
+    filled.state = TrainState(
+        filled.job, run / INIT, None, DistributedContext(layout), layout, gradient_checkpointing=False
+    )
     assert filled.steps(1, 5) == pytest.approx(plain.steps(1, 5), rel=1e-5)
     snapshot = filled.state.snapshot()
     assert snapshot.tensors["transformer.wte.weight"].shape == (filled.job.model["vocab_size"], 32)

@@ -36,7 +36,9 @@ def _train(given: argparse.Namespace) -> int:
         timeout = process_timeout(job)
         with join_processes(given.device, deterministic=deterministic, timeout=timeout, alone=True) as context:
             checkpointing = given.gradient_checkpointing
-            state = TrainState(job, given.run, session.resume, context, config, gradient_checkpointing=checkpointing)
+            state = TrainState(
+                job, session.initial_weights, session.resume, context, config, gradient_checkpointing=checkpointing
+            )
             Trainer(session, context, state, config["train_micro_batch_size_per_gpu"]).train()
 
     _use_slurm_ranks()

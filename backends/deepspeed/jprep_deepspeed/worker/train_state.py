@@ -13,7 +13,6 @@ from torch import Tensor
 from jprep.io.safetensors_file import TensorFiles
 from jprep.train.job.config import Job
 from jprep.train.run.checkpoint_files import CheckpointReader, TrainProgress
-from jprep.train.run.directory import INIT
 from jprep_deepspeed.worker.checkpoint import restore, save
 from jprep_deepspeed.worker.parallel import Config, parallelize
 from jprep_torch.models.model_with_loss import ModelInputs, ModelWithLoss
@@ -31,7 +30,7 @@ class TrainState:
 
     Args:
         job: the job.
-        run: the run directory.
+        initial_weights: file with the weights of step 0 (`Session.initial_weights`).
         resume: directory of the checkpoint to resume from; None to start from the initial weights.
         context: this process's device and rank.
         config: DeepSpeed's configuration.
@@ -41,7 +40,7 @@ class TrainState:
     def __init__(
         self,
         job: Job,
-        run: Path,
+        initial_weights: Path,
         resume: Path | None,
         context: DistributedContext,
         config: Config,
@@ -50,7 +49,7 @@ class TrainState:
     ) -> None:
         self._job, self._context = job, context
         saved = CheckpointReader(resume) if resume else None
-        weights = saved.weights if saved else TensorFiles([run / INIT])
+        weights = saved.weights if saved else TensorFiles([initial_weights])
         self._parallel = parallelize(job, weights, config, context, gradient_checkpointing=gradient_checkpointing)
         self._scale, self._updates = LossScale(job.train.precision), 0
         if saved:

@@ -13,7 +13,6 @@ from torch import Tensor
 from jprep.io.safetensors_file import TensorFiles
 from jprep.train.job.config import Job
 from jprep.train.run.checkpoint_files import CheckpointReader
-from jprep.train.run.directory import INIT
 from jprep_fairseq_xla.models.fairseq_models import build_fairseq_model
 from jprep_fairseq_xla.planning.fairseq_options import FairseqOptions
 from jprep_fairseq_xla.worker import checkpoint
@@ -29,18 +28,18 @@ class TrainState:
 
     Args:
         job: the job.
-        run: the run directory.
+        initial_weights: file with the weights of step 0 (`Session.initial_weights`).
         resume: the checkpoint to resume from; None to start with the initial weights.
         context: this process's devices.
         options: fairseq's options.
     """
 
     def __init__(
-        self, job: Job, run: Path, resume: Path | None, context: DistributedContext, options: FairseqOptions
+        self, job: Job, initial_weights: Path, resume: Path | None, context: DistributedContext, options: FairseqOptions
     ) -> None:
         self._job, self._context = job, context
         saved = CheckpointReader(resume) if resume else None
-        weights = saved.weights if saved else TensorFiles([run / INIT])
+        weights = saved.weights if saved else TensorFiles([initial_weights])
         self._built = build_fairseq_model(job.model, job.train.task, options, weights)
         self._built.task.precision = partial(context.autocast, job.train.precision)
         self._trainer = FairseqTrainer(self._built, job, context.rank)

@@ -40,7 +40,12 @@ def _train(given: argparse.Namespace) -> int:
         with join_processes(layout, **how) as context:
             checkpointing = options.gradient_checkpointing
             state = TrainState(
-                session.job, given.run, session.resume, context, layout, gradient_checkpointing=checkpointing
+                session.job,
+                session.initial_weights,
+                session.resume,
+                context,
+                layout,
+                gradient_checkpointing=checkpointing,
             )
             Trainer(session, context, state, BatchLoader(session.job, layout, context)).train()
 

@@ -17,7 +17,6 @@ from jprep.io.safetensors_file import TensorFiles
 from jprep.random.counter_bits import key
 from jprep.train.job.config import Job
 from jprep.train.run.checkpoint_files import CheckpointReader, TrainProgress
-from jprep.train.run.directory import INIT
 from jprep_flax.models import weights
 from jprep_flax.models.model_with_loss import ModelInputs, ModelWithLoss
 from jprep_flax.planning.layout import Layout
@@ -51,7 +50,7 @@ class TrainState:
 
     Args:
         job: the job.
-        run: the run directory.
+        initial_weights: file with the weights of step 0 (`Session.initial_weights`).
         resume: the checkpoint to resume from; None to start with the initial weights.
         context: the devices.
         layout: the layout of the plan.
@@ -61,7 +60,7 @@ class TrainState:
     def __init__(
         self,
         job: Job,
-        run: Path,
+        initial_weights: Path,
         resume: Path | None,
         context: DistributedContext,
         layout: Layout,
@@ -77,7 +76,7 @@ class TrainState:
 
         self._graph, self._abstract = nnx.split(nnx.eval_shape(build))
         saved = CheckpointReader(resume) if resume else None
-        self.arrays = self._restored(saved) if saved else self._initial(TensorFiles([run / INIT]))
+        self.arrays = self._restored(saved) if saved else self._initial(TensorFiles([initial_weights]))
 
     def update(self, step: int, inputs: ModelInputs, rate: float) -> StepResult:
         """Dispatch a step, and return its figures without waiting for them.

@@ -11,7 +11,6 @@ from torch import Tensor
 from jprep.io.safetensors_file import TensorFiles
 from jprep.train.job.config import Job
 from jprep.train.run.checkpoint_files import CheckpointReader, TrainProgress
-from jprep.train.run.directory import INIT
 from jprep_torch.models.model_with_loss import ModelInputs, ModelWithLoss
 from jprep_torch.options import Options
 from jprep_torch.worker.checkpoint import restore, save
@@ -27,7 +26,7 @@ class TrainState:
 
     Args:
         job: the job.
-        run: the run directory.
+        initial_weights: file with the weights of step 0 (`Session.initial_weights`).
         resume: directory of the checkpoint to resume from; None to start from the initial weights.
         context: this process's device and rank.
         options: the backend's options.
@@ -37,7 +36,7 @@ class TrainState:
     def __init__(
         self,
         job: Job,
-        run: Path,
+        initial_weights: Path,
         resume: Path | None,
         context: DistributedContext,
         options: Options,
@@ -46,7 +45,7 @@ class TrainState:
     ) -> None:
         self._job, self._context = job, context
         saved = CheckpointReader(resume) if resume else None
-        weights = saved.weights if saved else TensorFiles([run / INIT])
+        weights = saved.weights if saved else TensorFiles([initial_weights])
         self._parallel = ParallelModel(job, weights, context, shard=shard)
         self._optimizer = adamw(self._parallel.weights, self._parallel.shapes, job.train.optimizer, context.kind)
         self._scale, self._updates = LossScale(job.train.precision), 0
