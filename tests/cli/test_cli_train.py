@@ -96,7 +96,7 @@ def test_the_only_backend_with_options_in_the_recipe_is_used(workspace: Workspac
 def test_a_dry_run_estimates_the_duration_and_warns_of_an_absurd_one(workspace: Workspace) -> None:
     shown = workspace.train("--dry-run").stdout
     assert re.search(r"\n  time +about \d+ \w+ on \d+ cores", shown) and "warning" not in shown
-    absurd = workspace.train("--dry-run", "--set", "train.steps=900000000").stdout
+    absurd = workspace.train("--dry-run", "--set", "train.steps=900000000000").stdout
     epochs, days = re.findall(r"\n  warning +(.*)", absurd)[::-1]
     assert "train.steps" in days and "days" in days and "one epoch" in epochs
     steps = re.findall(r"train.steps=(\d+)", epochs)[0]
