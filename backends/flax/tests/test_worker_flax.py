@@ -44,7 +44,7 @@ def test_running_out_of_memory_at_the_first_step_is_not_retried(
     monkeypatch.setattr(worker, "TrainState", full)
     monkeypatch.setattr(worker, "join_processes", lambda *_, **__: contextlib.nullcontext())
     assert worker.main(arguments(trained_run(tmp_path, backend="flax"))) == 3
-    assert "80 GiB" in (said := capsys.readouterr().err) and "fewer rows" in said
+    assert "80 GiB" in (said := capsys.readouterr().err) and "a smaller train.backend.flax.micro_batch" in said
 
 
 def test_other_device_errors_are_left_to_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
