@@ -208,13 +208,13 @@ def test_a_nonzero_token_type_is_added_to_the_positions(tmp_path: Path) -> None:
     assert (seen(found, ROWS) - seen(from_transformers(folder, ROWS), ROWS)).abs().max() < 1e-4
 
 
-class Answering:
+class LocalClient:
     """The worker of `jprep infer`, in this process."""
 
     def __init__(self, folder: Path, backend: str) -> None:
         self._model, self._config = load_model(folder)
 
-    def ask(self, request: Request) -> Response:
+    def send(self, request: Request) -> Response:
         return predict(self._model, self._config, request)
 
     def close(self) -> None:
@@ -227,7 +227,7 @@ def test_fill_mask_gives_the_same_result_everywhere(text: str, roberta: Path, mo
     from fairseq.models.roberta import RobertaModel
 
     monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
-    monkeypatch.setattr(pipeline, "InferenceClient", Answering)
+    monkeypatch.setattr(pipeline, "InferenceClient", LocalClient)
     with pipeline.InferencePipeline(roberta / "export", "fairseq-xla") as model:
         [ours] = model.predict(text, pipeline.GenerationConfig(top=8)).masks
     shares = pytest.approx([guess.probability for guess in ours], rel=1e-4)

@@ -58,7 +58,7 @@ def test_missing_extra_and_invalid_weights_are_refused(train_natively: Callable[
     refused(lambda model: model.pop(name), "k_proj")
     refused(lambda model: model.pop(f"{base}embed_tokens.weight"), "embed_tokens")
     refused(lambda model: model.update({name: model[name][:3].clone()}), "k_proj.weight cannot be converted")
-    refused(lambda model: model[name].fill_(float("nan")), "is none")
+    refused(lambda model: model[name].fill_(float("nan")), "NaN or infinity")
     refused(
         lambda model: model.update({"encoder.adapter.weight": torch.zeros(2)}),
         "no counterpart of the tensor encoder.adapter",
