@@ -40,6 +40,6 @@ def test_missing_hosts_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     found = {"use_spmd": lambda: None, "global_runtime_device_count": lambda: 8, "process_count": lambda: 2}
     for name, answer in found.items():
         monkeypatch.setattr(runtime, name, answer)
-    with pytest.raises(MachineError, match="8 devices, of 2 processes, and the plan has 32") as caught:
+    with pytest.raises(MachineError, match="8 devices in 2 processes, but the plan has 32") as caught:
         DistributedContext("xla", devices=32)
     assert "devices = 4 and hosts = 2" in caught.value.fix and "each host" in caught.value.fix
