@@ -6,8 +6,10 @@ A directory belongs to one kind of output. Files that jprep has not written and 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
+import stat
 from collections.abc import Container, Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -83,7 +85,7 @@ class OutputDirectory:
                 a directory in it is a symbolic link. The message names what was found.
             MachineError: it cannot be read.
         """
-        _refuse_remote(self.path)
+        refuse_remote(self.path)
         try:
             self._check()
         except OSError as error:
@@ -304,7 +306,7 @@ def check_output_file(path: Path) -> None:
             dataset, a run or an export.
         MachineError: it cannot be read.
     """
-    _refuse_remote(path)
+    refuse_remote(path)
     try:
         problem = _no_file(path)
     except OSError as error:
@@ -329,7 +331,8 @@ def refuse_url(text: str) -> None:
         raise _remote(text)
 
 
-def _refuse_remote(path: Path) -> None:
+def refuse_remote(path: Path) -> None:
+    """Raise ConfigError if a path was a URL before it became a path."""
     begin = _LOST_SLASH.match(str(path))
     if begin and not Path(path.parts[0]).exists():
         raise _remote(str(path))
@@ -342,9 +345,12 @@ def _remote(text: str) -> ConfigError:
 
 def _no_directory(path: Path) -> str:
     """Return what exists at a path that cannot become a directory, or ""."""
-    if path.is_dir() or not (path.exists() or path.is_symlink()):
-        return ""
-    return "a file" if path.exists() else f"a symbolic link to {path.readlink()}, which does not exist"
+    try:  # one look: another process may create it at this moment
+        return "" if stat.S_ISDIR(path.stat().st_mode) else "a file"
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            raise
+        return f"a symbolic link to {path.readlink()}, which does not exist" if path.is_symlink() else ""
 
 
 def _no_file(path: Path) -> str:

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 
-from jprep.engine.output_directory import OutputDirectory
+from jprep.engine.output_directory import OutputDirectory, refuse_remote
 from jprep.engine.output_kinds import MODEL_EXPORT
 from jprep.errors import ConfigError
 from jprep.io.atomic import file_sha256, fsync_path, missing_folders, remove_contents, remove_empty_folders
@@ -46,7 +46,7 @@ def atomic_folder(folder: Path, check: Callable[[Path], None]) -> Iterator[Path]
         ConfigError: from `check`.
         MachineError: another export is being written there, or the disk is full or not writable.
     """
-    check(folder)
+    refuse_remote(folder)
     target = folder.resolve()
     sibling = target.with_name(f"{PARTIAL}{target.name}")
     _refuse_unknown(sibling)
