@@ -6,6 +6,8 @@ import importlib
 from importlib.metadata import version
 from pathlib import Path
 
+import msgspec
+
 from jprep.dataset.exports.base import (
     EXPORT,
     FILES,
@@ -15,6 +17,7 @@ from jprep.dataset.exports.base import (
     ExportJob,
     ExportOptions,
 )
+from jprep.dataset.exports.card import write_card
 from jprep.dataset.manifest import DatasetManifest, read_dataset
 from jprep.engine.checksummed_json import decode_checksummed
 from jprep.engine.output_directory import OutputDirectory
@@ -66,8 +69,10 @@ def export_dataset(
         job.begin()
         splits, others = writer.write(job)
         written = [out / file.path for split in splits for file in split.files] + others
-        other_files = [job.output(path, 0) for path in others]
-        manifest = _manifest(dataset, format, chosen, splits, other_files)
+        manifest = _manifest(dataset, format, chosen, splits, [])
+        if card := write_card(out, dataset, manifest):
+            written, others = [*written, card], [*others, card]
+        manifest = msgspec.structs.replace(manifest, further=[job.output(path, 0) for path in others])
         directory.seal(manifest, keep={path.relative_to(out).as_posix() for path in written})
     return [*written, out / EXPORT]
 

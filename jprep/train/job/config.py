@@ -13,6 +13,7 @@ from jprep.dataset.sampling.masking import MaskingConfig
 from jprep.dataset.sampling.sample_index import Packing
 from jprep.dataset.sampling.special_ids import SpecialIds
 from jprep.errors import ConfigError
+from jprep.train.job.push import PushConfig, check_push
 
 Task = Literal["clm", "mlm", "classify", "regress"]
 Precision = Literal["fp32", "bf16", "fp16"]
@@ -20,7 +21,7 @@ Precision = Literal["fp32", "bf16", "fp16"]
 FORMAT = 1
 """The version of the run directory's layout: raised when earlier runs can no longer be resumed."""
 
-UNFINGERPRINTED_KEYS = ("log_every", "trackers", "max_restarts", "silent_minutes", "checkpoint", "validation")
+UNFINGERPRINTED_KEYS = ("log_every", "trackers", "max_restarts", "silent_minutes", "checkpoint", "validation", "push")
 """Keys of `[train]` that no weight depends on: a run may be resumed with other values."""
 
 
@@ -133,6 +134,7 @@ class TrainConfig(_Config, frozen=True):
         trackers: trackers besides events.jsonl: `tensorboard`, `wandb`; an empty list for none.
         max_restarts: how often a dead or hung worker is restarted without progress before the run fails.
         silent_minutes: a worker without a sign of life for so long is taken to hang, and restarted.
+        push: uploads of the model to the Hugging Face Hub.
         backend: backend → its own options, checked by the backend.
     """
 
@@ -158,6 +160,7 @@ class TrainConfig(_Config, frozen=True):
     trackers: list[Literal["tensorboard", "wandb"]] = msgspec.field(default_factory=lambda: ["tensorboard"])
     max_restarts: int = 10
     silent_minutes: float = 30.0
+    push: PushConfig = PushConfig()
     backend: dict[str, dict[str, Any]] = {}
 
 
@@ -234,6 +237,7 @@ def check_train_config(config: TrainConfig, where: str) -> None:
     _check_end(config, where)
     _check_data(config, where)
     _check_fold(config, where)
+    check_push(config.push)
 
 
 def _check_end(config: TrainConfig, where: str) -> None:

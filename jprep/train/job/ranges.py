@@ -32,6 +32,7 @@ def check_ranges(train: TrainConfig) -> None:
         ("checkpoint.keep_last", checkpoint.keep_last >= 1, "1 or more: a run resumes from the newest one"),
         ("checkpoint.keep_best", checkpoint.keep_best >= 0, _NOT_NEGATIVE),
         ("validation.every_steps", validation.every_steps >= 0, _NOT_NEGATIVE),
+        ("push.every", train.push.every >= 0, _NOT_NEGATIVE),
         ("validation.batches", validation.batches >= 0, _NOT_NEGATIVE),
     ):
         if not is_valid:

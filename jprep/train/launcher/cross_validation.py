@@ -15,6 +15,7 @@ from jprep.engine.output_kinds import FOLDS as KIND
 from jprep.errors import ConfigError
 from jprep.io.atomic import write_atomic
 from jprep.train.job.config import TrainConfig, parse_train_config
+from jprep.train.job.push import PushConfig
 from jprep.train.launcher.launch import PreparedRun, prepare_run, train
 from jprep.train.run.directory import read_job
 from jprep.train.run.events import read_events
@@ -105,7 +106,7 @@ def train_folds(
     folders = fold_directories(run, _number(train_config))
     OutputDirectory(run, KIND).check()
     for fold, folder in enumerate(folders):
-        fold_config = msgspec.structs.replace(train_config, fold=fold)
+        fold_config = msgspec.structs.replace(train_config, fold=fold, push=_push_of(train_config.push, folder.name))
         if code := through(prepare_run(fold_config, f"{name}/{folder.name}", backend, folder, tokenizer, None)):
             return code
     write_atomic(run / FOLDS, encode_checksummed(summarize_folds(name, folders), indent=1))
@@ -135,6 +136,11 @@ def summarize_folds(name: str, runs: Iterable[Path]) -> FoldsSummary:
         figures.append(measured[-1].figures if measured else {})
     names = dict.fromkeys(name for one in figures for name in one)
     return FoldsSummary(name, jobs, {name: _figure([one.get(name) for one in figures]) for name in names})
+
+
+def _push_of(push: PushConfig, fold: str) -> PushConfig:
+    """Return the uploads of a fold: to a repository of its own."""
+    return msgspec.structs.replace(push, to=f"{push.to}-{fold}") if push.to else push
 
 
 def _figure(each: list[float | None]) -> MetricSummary:
