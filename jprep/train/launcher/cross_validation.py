@@ -19,6 +19,8 @@ from jprep.train.job.push import PushConfig
 from jprep.train.launcher.launch import PreparedRun, prepare_run, train
 from jprep.train.run.directory import read_job
 from jprep.train.run.events import read_events
+from jprep.train.run.log import Say
+from jprep.train.uploads.push import check_destination
 
 FOLDS = "folds.json"
 
@@ -111,6 +113,21 @@ def train_folds(
             return code
     write_atomic(run / FOLDS, encode_checksummed(summarize_folds(name, folders), indent=1))
     return 0
+
+
+def check_destinations(train: TrainConfig, say: Say) -> None:
+    """Check the repositories that a recipe's models are uploaded to: one, or one for each fold.
+
+    Args:
+        train: the section.
+        say: called with a message for the user.
+
+    Raises:
+        JprepError: see `jprep.train.uploads.push.check_destination`.
+    """
+    names = [folder.name for folder in fold_directories(Path(), fold_count(train))]
+    for push in [_push_of(train.push, name) for name in names] or [train.push]:
+        check_destination(push, say)
 
 
 def read_folds(run: Path) -> FoldsSummary:

@@ -174,7 +174,7 @@ def train(prepared: PreparedRun, *, resume: str = "auto", say: Say = on_stderr) 
     Raises:
         JprepError: see `create_run`, `supervise` and `jprep.train.uploads.push.check_destination`.
     """
-    check_destination(prepared.job, say)
+    check_destination(prepared.job.train.push, say)
     create_run(prepared, say)
     return supervise(prepared.run, prepared.plan, resume=resume, say=say)
 

@@ -17,6 +17,7 @@ from jprep.io.atomic import remove_tree, write_atomic
 from jprep.train.exporting import export
 from jprep.train.exporting.checkpoint_selection import newest_checkpoint
 from jprep.train.job.config import Job
+from jprep.train.job.push import PushConfig
 from jprep.train.run.events import EventReader
 from jprep.train.run.log import Say
 from jprep.train.uploads.publish import publish
@@ -140,20 +141,19 @@ class Pusher:
         return 0
 
 
-def check_destination(job: Job, say: Say) -> None:
-    """Check the repository and the token of a job's uploads, before it is trained; create the repository.
+def check_destination(push: PushConfig, say: Say) -> None:
+    """Check the repository and the token of uploads, before anything is trained; create the repository.
 
     A Hub that cannot be reached is only reported: uploads are tried again later.
 
     Args:
-        job: the job.
+        push: the section.
         say: called with a message for the user.
 
     Raises:
         ConfigError: a wrong name, or a token that is missing, invalid or without the right to write there.
         MachineError: the library is not installed.
     """
-    push = job.train.push
     if not push.to:
         return
     try:

@@ -213,14 +213,14 @@ def test_a_failed_last_upload_names_the_command_that_does_it(hub: HubServer, tmp
 
 
 def test_the_destination_is_checked_before_training(hub: HubServer, tmp_path: Path) -> None:
-    job, said = read_job(pushing_run(tmp_path)), []
-    check_destination(job, said.append)
+    push, said = read_job(pushing_run(tmp_path)).train.push, []
+    check_destination(push, said.append)
     assert hub.has("acme/small")
     hub.fail("GET", "/api/whoami-v2", times=1, status=503)
-    check_destination(job, said.append)
+    check_destination(push, said.append)
     assert "tried again later" in said[0]
     hub.add_user("bob", "hf_alice")
     with pytest.raises(ConfigError, match="no right to upload"):
-        check_destination(job, said.append)
+        check_destination(push, said.append)
     with pytest.raises(ConfigError, match="cannot be the name"):
         parse_train_config({"steps": 1, "push": {"to": "small"}}, "here")
