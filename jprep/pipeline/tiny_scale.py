@@ -145,12 +145,14 @@ def _warmup(train: TrainConfig) -> int:
 
 
 def _checkpoint(checkpoint: CheckpointConfig, steps: int) -> CheckpointConfig:
-    return msgspec.structs.replace(checkpoint, every_steps=_interval(checkpoint.every_steps, steps))
+    every = _interval(checkpoint.every_steps, steps) or (_MAX_INTERVAL if checkpoint.every_epochs else 0)
+    return msgspec.structs.replace(checkpoint, every_steps=every, every_epochs=0.0)
 
 
 def _validation(validation: ValidationConfig, steps: int) -> ValidationConfig:
     batches = min(validation.batches or _VALIDATION_BATCHES, _VALIDATION_BATCHES)
-    return msgspec.structs.replace(validation, every_steps=_interval(validation.every_steps, steps), batches=batches)
+    every = _interval(validation.every_steps, steps) or (_MAX_INTERVAL if validation.every_epochs else 0)
+    return msgspec.structs.replace(validation, every_steps=every, every_epochs=0.0, batches=batches)
 
 
 def _interval(every: int, steps: int) -> int:

@@ -84,6 +84,7 @@ class CheckpointConfig(_Config, frozen=True):
 
     Attributes:
         every_steps: save every so many steps; 0 is never.
+        every_epochs: save also at the end of every so many epochs, e.g. 0.5; 0 is never.
         every_minutes: save every so many minutes; 0 is never.
         keep_last: how many of the newest checkpoints to keep.
         keep_best: how many others to keep, those with the lowest validation loss. They are saved right after their
@@ -91,6 +92,7 @@ class CheckpointConfig(_Config, frozen=True):
     """
 
     every_steps: int = 1000
+    every_epochs: float = 0.0
     every_minutes: float = 0.0
     keep_last: int = 2
     keep_best: int = 0
@@ -101,11 +103,18 @@ class ValidationConfig(_Config, frozen=True):
 
     Attributes:
         every_steps: validate every so many steps, and at the end; 0 is never.
+        every_epochs: validate also at the end of every so many epochs, e.g. 0.5, and of the run; 0 is never.
         batches: the number of batches; 0 is the whole split.
     """
 
     every_steps: int = 0
+    every_epochs: float = 0.0
     batches: int = 0
+
+    @property
+    def enabled(self) -> bool:
+        """Whether anything is validated."""
+        return bool(self.every_steps or self.every_epochs)
 
 
 class TrainConfig(_Config, frozen=True):

@@ -65,8 +65,8 @@ def fold_count(section: TrainConfig | Mapping[str, Any]) -> int:
     train = parse_train_config(section, "[train]")
     if train.fold is not None or train.validation_data or not train.labelled.folds:
         return 0
-    if not train.validation.every_steps:
-        fix = "set train.validation.every_steps, e.g. to 100; the last step is measured in any case"
+    if not train.validation.enabled:
+        fix = "set train.validation.every_steps, e.g. to 100, or every_epochs; the last step is measured in any case"
         raise ConfigError("the folds would not be validated", where="train.validation.every_steps", fix=fix)
     return train.labelled.folds
 
