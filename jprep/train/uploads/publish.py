@@ -14,6 +14,7 @@ from jprep.engine.output_directory import refuse_url
 from jprep.engine.output_kinds import DATASET, DATASET_EXPORT, MODEL_EXPORT, RUN, TOKENIZER, find_outputs
 from jprep.errors import ConfigError
 from jprep.hub import Kind, Uploaded, check_access, check_name, download, upload
+from jprep.hub.client import retry_unavailable
 from jprep.io.safe_names import inner_path
 from jprep.io.verified_files import verify_file
 from jprep.tokenizer.card import TokenizerCard, read_card
@@ -104,7 +105,7 @@ def publish(
     """
     check_name(name, "--to")
     found = find_publication(folder)
-    existed = check_access(name, kind=found.kind, token=token)
+    existed = retry_unavailable(lambda: check_access(name, kind=found.kind, token=token))
     verify(found)
     return upload(
         folder,
@@ -175,7 +176,9 @@ def _not_uploadable(folder: Path) -> ConfigError:
 def _uploaded_before(publication: Publication, name: str, token: str | None) -> list[str]:
     """Return the files of an earlier upload of the same kind, according to its manifest in the repository."""
     with contextlib.suppress(ConfigError):  # there is no manifest
-        folder = download(name, kind=publication.kind, patterns=[publication.manifest], token=token)
+        folder = retry_unavailable(
+            lambda: download(name, kind=publication.kind, patterns=[publication.manifest], token=token)
+        )
         return list(_listed(publication.what, (folder / publication.manifest).read_bytes()))
     return []
 

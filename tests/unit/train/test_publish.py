@@ -224,3 +224,12 @@ def test_the_destination_is_checked_before_training(hub: HubServer, tmp_path: Pa
         check_destination(push, said.append)
     with pytest.raises(ConfigError, match="cannot be the name"):
         parse_train_config({"steps": 1, "push": {"to": "small"}}, "here")
+
+
+def test_every_request_of_a_push_is_retried(hub: HubServer, exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jprep.hub.client.time.sleep", lambda seconds: None)
+    hub.fail_every(7)
+    for step in range(3):
+        (exported / "README.md").write_text(f"---\nlanguage: ja\n---\n{step}")
+        assert publish(exported, "acme/small").changed
+    assert len(hub.repo("acme/small").commits) == 4
