@@ -62,6 +62,10 @@ class Batch(NamedTuple):
         word_starts: where words start, (rows, length); None unless requested.
         epochs: epoch of each row, (rows,), from 0. A batch may span two epochs.
         indices: sample of each row, (rows,).
+        segments: of sentence pairs, int32, (rows, length): 0 for the first segment with the tokens around it, and for
+            padding; 1 for the second segment and the token after it. None for other rows.
+        next_sentence: of sentence pairs, int32, (rows,): 0 if the second segment follows the first one in its document,
+            1 if it is from another document. None for other rows.
     """
 
     input_ids: Ids
@@ -70,6 +74,8 @@ class Batch(NamedTuple):
     word_starts: Flags | None
     epochs: Integers
     indices: Integers
+    segments: Ids | None = None
+    next_sentence: Ids | None = None
 
     @property
     def attention_mask(self) -> Flags:
