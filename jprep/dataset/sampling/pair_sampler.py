@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from jprep.dataset.sampling.masking import Flags, Ids, Masking, threshold
+from jprep.dataset.sampling.masking import Flags, Masking, threshold
 from jprep.dataset.sampling.sample_index import LENGTH_BITS, Integers
 from jprep.dataset.sampling.sampler import SAMPLE_INDEX_SUFFIX, Batch, SampleOrder, SamplerConfig, SplitData
 from jprep.dataset.sampling.sentence_chunks import (

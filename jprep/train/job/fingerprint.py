@@ -11,6 +11,9 @@ from jprep.errors import MismatchError
 from jprep.train.job.config import FORMAT, UNFINGERPRINTED_KEYS, Job, ScheduleConfig, TrainConfig
 from jprep.train.job.schedule import gives_same_rates
 
+_ADDED = {"next_sentence": False}
+"""Keys of later versions and their defaults, which do not change the fingerprint of a job."""
+
 _ELSEWHERE = ("model", "data", "validation_data", "backend", "steps", "epochs", *UNFINGERPRINTED_KEYS)
 
 
@@ -29,6 +32,7 @@ def job_fingerprint(
     section = {key: value for key, value in plain(msgspec.structs.asdict(train)).items() if key not in _ELSEWHERE}
     if not section["schedule"]["steps"]:
         del section["schedule"]["steps"]  # so that jobs of earlier versions keep their fingerprint
+    section = {key: value for key, value in section.items() if key not in _ADDED or value != _ADDED[key]}
     options = {"options": computed} if computed else {}
     fields = {"format": FORMAT, "train": section, "model": model, "steps": steps, **made_from, **options}
     return fingerprint(plain(fields))
