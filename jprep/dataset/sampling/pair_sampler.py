@@ -11,9 +11,16 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from jprep.dataset.sampling.masking import Flags, Masking, threshold
+from jprep.dataset.sampling.masking import IGNORE_INDEX, Flags, MaskedRows, Masking, threshold
 from jprep.dataset.sampling.sample_index import LENGTH_BITS, Integers
-from jprep.dataset.sampling.sampler import SAMPLE_INDEX_SUFFIX, Batch, SampleOrder, SamplerConfig, SplitData
+from jprep.dataset.sampling.sampler import (
+    SAMPLE_INDEX_SUFFIX,
+    Batch,
+    SampleOrder,
+    SamplerConfig,
+    SplitData,
+    mask_keys,
+)
 from jprep.dataset.sampling.sentence_chunks import (
     DocumentTokens,
     Sentences,
@@ -87,7 +94,7 @@ class PairSampler:
         source: the split.
         config: batch, length, seed and split; `packing` has no effect.
         special: the tokenizer's special ids.
-        masking: masks tokens.
+        masking: masks tokens; without it, no token has a label.
 
     Attributes:
         samples: number of samples in an epoch.
@@ -99,7 +106,9 @@ class PairSampler:
         MachineError: the sample index cannot be written.
     """
 
-    def __init__(self, source: SplitData, config: SamplerConfig, special: SpecialIds, masking: Masking) -> None:
+    def __init__(
+        self, source: SplitData, config: SamplerConfig, special: SpecialIds, masking: Masking | None = None
+    ) -> None:
         self._source, self._config, self._special, self._masking = source, config, special, masking
         self._split = cast(DocumentTokens, source.tokens)
         self._room = _room(source, config, special)
@@ -124,7 +133,13 @@ class PairSampler:
         Raises:
             ConfigError: the batch is not divisible by `world`, or there is no such rank or step.
         """
-        epochs, indices = self.order.rows(step, rank, world)
+        return self._rows(*self.order.rows(step, rank, world))
+
+    def rows(self, start: int, stop: int) -> Batch:
+        """Return rows `start` to before `stop`, counted from the first row of step 0."""
+        return self._rows(*self.order.places(start, stop))
+
+    def _rows(self, epochs: Integers, indices: Integers) -> Batch:
         keys = key(self._config.seed, self._config.split, epochs, indices, "pair")
         starts, sizes = self._chunks.spans(indices)
         pairs = [
@@ -184,10 +199,12 @@ class PairSampler:
                 at += len(part)
             lengths[row] = at
             segments[row, at - len(pair.second[0]) - len(special.pair_after) : at] = 1
-        keys = key(self._config.seed, self._config.split, epochs, indices, "mask")
-        masked = self._masking(ids, lengths, keys, words)
+        masking = self._masking
+        masked = MaskedRows(ids, np.full_like(ids, IGNORE_INDEX))
+        if masking:
+            masked = masking(ids, lengths, mask_keys(self._config, epochs, indices), words)
         labels = np.array([pair.label for pair in pairs], np.int32)
-        shown = words if self._config.word_starts or self._masking.whole_word else None
+        shown = words if self._config.word_starts or (masking and masking.whole_word) else None
         return Batch(masked.ids, masked.labels, lengths, shown, epochs, indices, segments, labels)
 
     def _parts(self, pair: Pair) -> list[tuple[Any, Any]]:
