@@ -188,5 +188,7 @@ def _listed(what: str, data: bytes) -> Iterator[str]:
     with contextlib.suppress(ValueError, ConfigError):
         if what == "dataset export":
             yield from _hashes(decode_checksummed(data, DatasetExportManifest))
+        elif what == "tokenizer":
+            yield from decode_checksummed(data, TokenizerCard).files
         else:
-            yield from decode_checksummed(data, TokenizerCard if what == "tokenizer" else ModelExportManifest).files
+            yield from decode_checksummed(data, ModelExportManifest).files
