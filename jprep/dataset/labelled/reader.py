@@ -14,6 +14,7 @@ from jprep.config import suggest_name
 from jprep.errors import ConfigError, InputError
 
 LabelledTask = Literal["classify", "regress"]
+Stratify = Literal["", "label", "quantiles", "width"]
 
 _LONGEST_FIELD = 1 << 30
 _BATCH = 1024
@@ -28,6 +29,9 @@ class LabelledConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         label: column of the label or score.
         fold: column of integers; a row's fold is the remainder of its integer. "": the hash of the text decides.
         folds: number of folds; 0 for none.
+        stratify: `label` gives each fold an equal share of each label; `quantiles` and `width` of each bin of the
+            score, with equal numbers of rows or of equal width; "" does not stratify.
+        bins: number of bins of the score; 0 is 1 + log2 of the number of rows, rounded down (Sturges).
         header: whether the first line of CSV and TSV names the columns; otherwise they are named 0, 1, …
         length: maximum tokens per row, including special tokens; longer rows are truncated.
         buckets: shorter lengths that batches of short rows are padded to, instead of `length`.
@@ -38,6 +42,8 @@ class LabelledConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     label: str = "label"
     fold: str = ""
     folds: int = 0
+    stratify: Stratify = ""
+    bins: int = 0
     header: bool = True
     length: int = 128
     buckets: list[int] = []

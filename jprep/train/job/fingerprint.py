@@ -11,7 +11,8 @@ from jprep.errors import MismatchError
 from jprep.train.job.config import FORMAT, UNFINGERPRINTED_KEYS, Job, ScheduleConfig, TrainConfig
 from jprep.train.job.schedule import gives_same_rates
 
-_LATER_KEYS = (("schedule", "steps", 0), ("optimizer", "decay", "matrices"), ("", "next_sentence", False))
+_LATER_KEYS = (("schedule", "steps", 0), ("optimizer", "decay", "matrices"), ("", "next_sentence", False),
+    ("labelled", "stratify", ""), ("labelled", "bins", 0))  # fmt: skip
 """Keys that earlier versions did not have, with their tables and defaults: jobs without them keep their fingerprint."""
 
 _ELSEWHERE = ("model", "data", "validation_data", "backend", "steps", "epochs", *UNFINGERPRINTED_KEYS)
