@@ -22,7 +22,11 @@ def jprep_readers() -> dict[str, str]:
 def jprep_normalizers() -> dict[str, str]:
     """Return the built-in normalizers by name."""
     package = "jprep.corpus.normalizers"
-    return {"neologdn": f"{package}.neologdn:NeologdnNormalizer", "nfkc": f"{package}.nfkc:NfkcNormalizer"}
+    return {
+        "neologdn": f"{package}.neologdn:NeologdnNormalizer",
+        "nfkc": f"{package}.nfkc:NfkcNormalizer",
+        "characters": f"{package}.characters:CharactersNormalizer",
+    }
 
 
 @hookimpl
