@@ -15,6 +15,8 @@ def jprep_readers() -> dict[str, str]:
         "text": f"{package}.lines:TextReader",
         "jsonl": f"{package}.lines:JsonlReader",
         "parquet": f"{package}.parquet:ParquetReader",
+        "csv": f"{package}.delimited:CsvReader",
+        "tsv": f"{package}.delimited:TsvReader",
     }
 
 

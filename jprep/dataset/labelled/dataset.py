@@ -297,5 +297,9 @@ def _check(config: LabelledConfig, special: SpecialIds) -> None:
     if config.buckets and not 0 < min(config.buckets) <= max(config.buckets) <= config.length:
         fix = f"use lengths from 1 to {config.length}"
         raise ConfigError("a bucket is longer than `length`, or less than 1", fix=fix)
+    if config.columns and config.header:
+        raise ConfigError(
+            "both header and columns name the columns", where="train.labelled.columns", fix="header = false"
+        )
     if config.folds < 0 or config.folds == 1 or (config.fold and not config.folds):
         raise ConfigError("folds must be 2 or more", fix="e.g. folds = 5; 0 for none")
