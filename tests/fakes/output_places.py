@@ -29,6 +29,11 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "corpus": ("corpus", "build", "{in}/corpus.toml", "--workers", "1", "-o"),
     "tokenizer": ("tokenizer", "train", "{in}/counts.tsv", "--counts", "--vocab-size", "270", "--workers", "1", "-o"),
     "dataset": (*PACK, "--workers", "1", "-o"),
+    "corpus export": ("corpus", "export", "{in}/made/corpus", "--lines-per-file", "2", "--workers", "1", "-o"),
+    "training rows": (
+        "dataset", "export", "{in}/dataset", "--format", "tfrecord", "--features", "transformers", "--length", "16",
+        "--masks", "dynamic", "--workers", "1", "-o",
+    ),
     "dataset export": ("dataset", "export", "{in}/dataset", "--format", "tfrecord", "-o"),
     "tokenizer export": ("tokenizer", "export", "{in}/tokenizer", "--format", "fairseq", "-o"),
     "training run": ("train", "{in}/small.toml", "--backend", "numpy", "--work", "{in}/work", "-o"),
@@ -37,7 +42,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "quickstart": ("quickstart", "-o"),
     "recipe": ("run", "{in}/corpus.toml", "--until", "corpus", "--workers", "1", "--work"),
     "text": ("corpus", "export", "{in}/made/corpus", "-o"),
-}
+}  # fmt: skip
 SHARED = ("folder of downloads", "recipe")
 """Commands that add to a directory with files of the user."""
 
