@@ -23,21 +23,14 @@ SHARDS = 5
 def corpus(tmp_path_factory: pytest.TempPathFactory, jprep: Run) -> Path:
     """A corpus of several shards of one or two documents."""
     folder = tmp_path_factory.mktemp("texts")
+    recipe = ['name = "shards"']
     for number in range(SHARDS):
         paragraphs = [f"これは{number}番の{line}行目。次の文である。" for line in range(3 + 4 * number)]
         (folder / f"{number}.txt").write_text("\n".join(paragraphs) + "\n\n別の記事。\n" * (number % 2))
-    jprep(
-        "corpus",
-        "build",
-        "--text",
-        f"{folder}/*.txt",
-        "--segmenter",
-        "jumandic",
-        "-o",
-        folder / "corpus",
-        "--workers",
-        1,
-    )
+        source = f'name = "{number}"\nreader = "text"\npaths = ["{folder}/{number}.txt"]'
+        recipe.append(f"[[corpus.sources]]\n{source}")
+    (folder / "recipe.toml").write_text("\n".join(recipe))
+    jprep("corpus", "build", folder / "recipe.toml", "-o", folder / "corpus", "--workers", 1)
     assert len(Corpus(folder / "corpus").manifest.parts) == SHARDS
     return folder / "corpus"
 
@@ -99,7 +92,7 @@ def test_a_killed_export_resumes_with_the_same_files(
 
 def kill(command_server: CommandServer, place: str, *command: object) -> None:
     """Run a command that is killed at a failpoint."""
-    killed = command_server.run([COMMAND, *command], env=environment(JPREP_FAILPOINT=place), group=True)
+    killed = command_server.run([COMMAND, *map(str, command)], env=environment(JPREP_FAILPOINT=place), group=True)
     assert killed.returncode == -signal.SIGKILL
 
 
