@@ -49,7 +49,7 @@ def build_job(
         backend: the backend's name.
         options: the backend's own options, checked by it.
         tokenizer: the tokenizer's folder.
-        dataset: the dataset's folder, for `clm` and `mlm`.
+        dataset: the dataset's folder, for `clm`, `mlm` and `rtd`.
         run: the run directory, which the job's paths are made relative to; None makes them absolute.
         lists: where lists of samples are stored; None stores them in the dataset.
         computed: those backend options that change the result.
@@ -65,7 +65,7 @@ def build_job(
     data = (
         summarize_labelled(train, loaded) if train.data else summarize_dataset(train, loaded, special, dataset, lists)
     )
-    model = model_config(train.model, train.task, _tokenizer_info(train, loaded, data.labels))
+    model = model_config(train.model, train.task, _tokenizer_info(train, loaded, data.labels), train.rtd)
     made_from = {"tokenizer": loaded.card.fingerprint, "init": _hash_of_init(train, model), **data.made_from}
     made_from |= {} if special == special_ids(loaded) else {"around": "nothing"}
     steps = _count_steps(train, data)

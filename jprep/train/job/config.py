@@ -13,8 +13,9 @@ from jprep.dataset.sampling.masking import MaskingConfig
 from jprep.dataset.sampling.sample_index import Packing
 from jprep.dataset.sampling.special_ids import SpecialIds
 from jprep.errors import ConfigError
+from jprep.train.job.rtd import RtdConfig, check_rtd
 
-Task = Literal["clm", "mlm", "classify", "regress"]
+Task = Literal["clm", "mlm", "rtd", "classify", "regress"]
 Precision = Literal["fp32", "bf16", "fp16"]
 
 FORMAT = 1
@@ -111,12 +112,13 @@ class TrainConfig(_Config, frozen=True):
     """The `[train]` section.
 
     Attributes:
-        task: `clm`, `mlm`, `classify` or `regress`.
+        task: `clm`, `mlm`, `rtd`, `classify` or `regress`.
         model: the model.
         batch: rows in a global batch, independent of the number of devices.
         length: tokens per row.
-        packing: how documents become rows (`clm`, `mlm`).
-        masking: how tokens are masked (`mlm`).
+        packing: how documents become rows (`clm`, `mlm`, `rtd`).
+        masking: how tokens are masked (`mlm`, `rtd`).
+        rtd: replaced-token detection (`rtd`).
         data: files with labelled rows (`classify`, `regress`).
         validation_data: files with labelled rows to validate on; empty uses a fold, if there are folds.
         labelled: the columns of these files.
@@ -142,6 +144,7 @@ class TrainConfig(_Config, frozen=True):
     length: int = 512
     packing: Packing = "stream"
     masking: MaskingConfig = MaskingConfig()
+    rtd: RtdConfig = RtdConfig()
     data: list[str] = []
     validation_data: list[str] = []
     labelled: LabelledConfig = LabelledConfig()
@@ -234,6 +237,8 @@ def check_train_config(config: TrainConfig, where: str) -> None:
     _check_end(config, where)
     _check_data(config, where)
     _check_fold(config, where)
+    if config.task == "rtd":
+        check_rtd(config.rtd, config.masking.rate, where)
 
 
 def _check_end(config: TrainConfig, where: str) -> None:

@@ -12,6 +12,8 @@ from jprep.train.job.config import FORMAT, UNFINGERPRINTED_KEYS, Job, ScheduleCo
 from jprep.train.job.schedule import gives_same_rates
 
 _ELSEWHERE = ("model", "data", "validation_data", "backend", "steps", "epochs", *UNFINGERPRINTED_KEYS)
+_ADDED_LATER = ("rtd",)
+"""Keys that jobs of earlier versions lack: part of the fingerprint only if they differ from their default."""
 
 
 def job_fingerprint(
@@ -26,7 +28,8 @@ def job_fingerprint(
         made_from: hashes of the inputs.
         computed: the backend options that change the result.
     """
-    section = {key: value for key, value in plain(msgspec.structs.asdict(train)).items() if key not in _ELSEWHERE}
+    unused = {*_ELSEWHERE, *(key for key in _ADDED_LATER if getattr(train, key) == getattr(TrainConfig(), key))}
+    section = {key: value for key, value in plain(msgspec.structs.asdict(train)).items() if key not in unused}
     if not section["schedule"]["steps"]:
         del section["schedule"]["steps"]  # so that jobs of earlier versions keep their fingerprint
     options = {"options": computed} if computed else {}

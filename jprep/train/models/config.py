@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 from jprep.config import suggest_name
 from jprep.errors import ConfigError
 from jprep.train.job.config import ModelConfig, Task
+from jprep.train.job.rtd import RtdConfig
+from jprep.train.models.electra import GENERATOR, generator_config
 from jprep.train.models.presets import FAMILIES, PRESETS, ModelFamily, TransformersConfig
 
 WHERE = "train.model"
@@ -44,13 +46,18 @@ class TokenizerInfo(NamedTuple):
     labels: Sequence[str] = ()
 
 
-def model_config(section: ModelConfig, task: Task, about: TokenizerInfo) -> TransformersConfig:
+def model_config(
+    section: ModelConfig, task: Task, about: TokenizerInfo, rtd: RtdConfig = RtdConfig()
+) -> TransformersConfig:
     """Return the complete config of a model: the section's values override the preset's, and these the defaults.
+
+    That of `rtd` is the discriminator's; its key `generator` holds the generator's.
 
     Args:
         section: the recipe's section.
         task: the task of the model.
         about: the values that the tokenizer and the job determine.
+        rtd: the sizes of the generator, for `rtd`.
 
     Raises:
         ConfigError: an unknown preset, model type or key, an invalid value, or a model that does not fit the job.
@@ -66,7 +73,15 @@ def model_config(section: ModelConfig, task: Task, about: TokenizerInfo) -> Tran
     _fill_positions(config, family, needed, fixed=family.positions in section.config)
     ids = {"bos_token_id": about.bos, "eos_token_id": about.eos, "pad_token_id": pad}
     head = {"model_type": kind, "architectures": [family.classes[task]], "vocab_size": about.vocab_size}
-    return head | ids | config | _labels(task, about.labels)
+    complete = head | ids | config | _labels(task, about.labels)
+    return complete | (_generator(complete, section, rtd) if task == "rtd" else {})
+
+
+def _generator(config: TransformersConfig, section: ModelConfig, rtd: RtdConfig) -> TransformersConfig:
+    """Return the key for the generator's config."""
+    found, family = generator_config(config, section.preset, rtd), FAMILIES[config["model_type"]]
+    _check_values({key: found[key] for key in family.defaults}, family, "train.rtd.generator")
+    return {GENERATOR: found}
 
 
 def check_model(section: ModelConfig, task: Task) -> None:
@@ -136,14 +151,14 @@ def _check_keys(given: TransformersConfig, family: ModelFamily) -> None:
             raise ConfigError(f"unknown key {key!r}", where=where, fix=suggest_name(key, known))
 
 
-def _check_values(config: TransformersConfig, family: ModelFamily) -> None:
+def _check_values(config: TransformersConfig, family: ModelFamily, section: str = f"{WHERE}.config") -> None:
     for key, value in config.items():
         if (wanted := _wrong(key, value, family.defaults[key])) is not None:
-            raise ConfigError(f"{key} cannot be {value!r}", where=f"{WHERE}.config.{key}", fix=f"give {wanted}")
+            raise ConfigError(f"{key} cannot be {value!r}", where=f"{section}.{key}", fix=f"give {wanted}")
     width, heads = config[family.width], config[family.heads]
     if width % heads and config.get("head_dim") is None:
         fix = f"make {family.width} a multiple of {family.heads}"
-        raise ConfigError(f"{width} cannot be divided among {heads} heads", where=f"{WHERE}.config", fix=fix)
+        raise ConfigError(f"{width} cannot be divided among {heads} heads", where=section, fix=fix)
     shared = config.get("num_key_value_heads") or heads
     if heads % shared:
         fix = "make num_attention_heads a multiple of num_key_value_heads"

@@ -69,9 +69,15 @@ class Batches:
         job, section = self._job, self._job.train
         folder = self._run / job.dataset
         source = open_split_data(folder, split, sample_lists_folder(folder, self._run))
-        masking = Masking(section.masking, job.special, source.separators.newline) if section.task == "mlm" else None
+        masked = section.task in ("mlm", "rtd")
+        masking = Masking(section.masking, job.special, source.separators.newline) if masked else None
         config = SamplerConfig(
-            batch=section.batch, length=section.length, packing=section.packing, seed=section.seed, split=split
+            batch=section.batch,
+            length=section.length,
+            packing=section.packing,
+            seed=section.seed,
+            split=split,
+            noise_keys=section.task == "rtd",
         )
         return Sampler(source, config, job.special, masking)
 

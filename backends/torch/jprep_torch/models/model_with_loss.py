@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from jprep.train.job.config import Job
+from jprep.train.models.electra import GENERATOR
 from jprep_torch.models.heads import HEADS
+from jprep_torch.models.replaced_tokens import ReplacedTokenLoss
 from jprep_torch.planning.xla import XLA_DEVICES
 from jprep_torch.worker.loss import class_loss, score_loss, token_loss, token_loss_xla
 
@@ -16,6 +18,20 @@ NO_LABEL = -100
 """The label of tokens that have none."""
 
 _CAUSAL = ("gpt2", "llama")
+
+
+class RtdInputs(NamedTuple):
+    """What replaced-token detection needs of some rows.
+
+    Attributes:
+        noise_keys: random bits of each token, int64 from 0 to below 2³², (rows, length).
+        tokens: tokens of each row that count: its length, or 0 if it only fills the batch; int64, (rows,).
+        factor: factor of the discriminator's summed loss, fp32, ().
+    """
+
+    noise_keys: Tensor
+    tokens: Tensor
+    factor: Tensor
 
 
 class ModelInputs(NamedTuple):
@@ -27,6 +43,7 @@ class ModelInputs(NamedTuple):
         lengths: int64, (rows,).
         full: whether no row has padding.
         types: token types, (rows, length); None if the model has none.
+        rtd: what replaced-token detection needs besides; None for other tasks.
     """
 
     ids: Tensor
@@ -34,6 +51,7 @@ class ModelInputs(NamedTuple):
     lengths: Tensor
     full: bool
     types: Tensor | None
+    rtd: RtdInputs | None = None
 
     @property
     def mask(self) -> Tensor | None:
@@ -56,9 +74,15 @@ class ModelWithLoss(nn.Module):
         self.model = model
         self._task, self._model_type = job.train.task, job.model["model_type"]
         self._head = HEADS[self._model_type]
+        self._rtd = ReplacedTokenLoss(job.model) if self._task == "rtd" else None
 
     def forward(self, inputs: ModelInputs) -> tuple[Tensor, Tensor]:
-        """Return the summed loss in fp32, and the outputs, (rows, classes or 1), of `classify` and `regress`."""
+        """Return the summed loss in fp32, and the outputs, (rows, classes or 1), of `classify` and `regress`.
+
+        For `rtd` the outputs are the sums named by `jprep.train.worker.rtd_figures.SUMS`, (sums,).
+        """
+        if self._rtd is not None:
+            return self._rtd(self.model, inputs)
         if self._task in ("clm", "mlm"):
             return self._token_loss(inputs), inputs.ids.new_empty(0)
         outputs = self._outputs(inputs)[: len(inputs.labels)]
@@ -68,6 +92,12 @@ class ModelWithLoss(nn.Module):
     def base_model(self) -> nn.Module:
         """The part that all tasks share."""
         return self.model.base_model  # type: ignore[return-value, unused-ignore]
+
+    @property
+    def base_models(self) -> tuple[nn.Module, ...]:
+        """The base models: one, or with `rtd` those of discriminator and generator."""
+        generator: Any = getattr(self.model, GENERATOR, None)
+        return (self.base_model,) if generator is None else (self.base_model, generator.base_model)
 
     def _token_loss(self, inputs: ModelInputs) -> Tensor:
         """Apply the head to tokens that have a label: with masked language models about one in seven."""

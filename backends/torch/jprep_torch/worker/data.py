@@ -11,7 +11,7 @@ from torch import Tensor
 
 from jprep.dataset.labelled.dataset import LabelledBatch
 from jprep.dataset.sampling.sampler import Batch
-from jprep_torch.models.model_with_loss import NO_LABEL, ModelInputs
+from jprep_torch.models.model_with_loss import NO_LABEL, ModelInputs, RtdInputs
 from jprep_torch.planning.xla import XLA_DEVICES
 
 
@@ -23,8 +23,19 @@ def count_labels(batch: Batch | LabelledBatch) -> int:
     return int(labelled.sum())
 
 
+def count_tokens(batch: Batch | LabelledBatch) -> int:
+    """Return the number of tokens of this process's rows, without padding."""
+    return int(batch.lengths.sum())
+
+
 def micro_batches(
-    batch: Batch | LabelledBatch, rows: int, micro_batch: int, device: torch.device, *, types: bool
+    batch: Batch | LabelledBatch,
+    rows: int,
+    micro_batch: int,
+    device: torch.device,
+    *,
+    types: bool,
+    discriminator_factor: float = 1.0,
 ) -> Iterator[ModelInputs]:
     """Yield this process's rows of a batch, one micro-batch at a time.
 
@@ -34,10 +45,29 @@ def micro_batches(
         micro_batch: rows of a micro-batch.
         device: the device.
         types: whether the model has token types.
+        discriminator_factor: factor of the discriminator's summed loss, for `rtd`.
     """
     for start in range(0, rows, micro_batch):
         part = slice(start, start + micro_batch)
-        yield _inputs(batch, part, device, types=types) if start < len(batch.lengths) else _no_rows(batch, device)
+        inputs = _inputs(batch, part, device, types=types) if start < len(batch.lengths) else _no_rows(batch, device)
+        yield inputs._replace(rtd=_rtd_inputs(batch, part, inputs.ids, discriminator_factor))
+
+
+def _rtd_inputs(batch: Batch | LabelledBatch, part: slice, ids: Tensor, factor: float) -> RtdInputs | None:
+    """Return what replaced-token detection needs of a micro-batch; None for other tasks.
+
+    Args:
+        batch: this process's rows.
+        part: those of the micro-batch.
+        ids: the micro-batch on the device, which may have more rows.
+        factor: factor of the discriminator's summed loss.
+    """
+    if not isinstance(batch, Batch) or batch.noise_keys is None:
+        return None
+    keys, tokens = np.zeros(ids.shape, np.int64), np.zeros(len(ids), np.int64)
+    own = len(batch.lengths[part])
+    keys[:own], tokens[:own] = batch.noise_keys[part], batch.lengths[part]
+    return RtdInputs(_tensor(keys, ids.device), _tensor(tokens, ids.device), torch.tensor(factor).to(ids.device))
 
 
 def _inputs(batch: Batch | LabelledBatch, part: slice, device: torch.device, *, types: bool) -> ModelInputs:

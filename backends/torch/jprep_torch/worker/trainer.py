@@ -16,9 +16,10 @@ from jprep.dataset.sampling.sampler import Batch
 from jprep.random.counter_bits import key
 from jprep.train.job.schedule import learning_rate
 from jprep.train.worker.metrics import Metrics
+from jprep.train.worker.rtd_figures import SUMS, rtd_figures
 from jprep.train.worker.session import Session
 from jprep_torch.models.model_with_loss import ModelInputs, ModelWithLoss
-from jprep_torch.worker.data import count_labels, micro_batches
+from jprep_torch.worker.data import count_labels, count_tokens, micro_batches
 from jprep_torch.worker.distributed import DistributedContext
 from jprep_torch.worker.throughput import ThroughputMeter
 
@@ -30,11 +31,13 @@ class StepResult(NamedTuple):
         loss: this process's part of the loss before the update.
         norm: norm of the gradient of the global batch, before clipping.
         scale: loss scale of the next step; 1 except in fp16.
+        sums: for `rtd`, this process's part of `jprep.train.worker.rtd_figures.SUMS`; else zeros or None.
     """
 
     loss: Tensor
     norm: float
     scale: float
+    sums: Tensor | None = None
 
 
 class AnyTrainState(Protocol):
@@ -101,18 +104,40 @@ class Trainer:
         loss = float(self._context.sum_over_processes(result.loss))
         figures = {"scale": result.scale} if self._job.train.precision == "fp16" else {}
         figures |= meter.figures()
+        if self._job.train.task == "rtd" and result.sums is not None:
+            figures |= self._rtd_figures(result.sums)
+            del figures["loss"]
         self._session.log(step, loss=loss, lr=self._learning_rate(step), norm=result.norm, **figures)
 
     def _step(self, step: int, batch: Batch | LabelledBatch) -> StepResult:
         self._state.model.train()
         self._context.seed(int(key(self._job.train.seed, "dropout", step - 1, self._context.rank)[0]))
-        own = torch.tensor(count_labels(batch), device=self._context.device)
-        labels = int(self._context.sum_over_processes(own))
+        own = torch.tensor([count_labels(batch), count_tokens(batch)], device=self._context.device)
+        labels, tokens = map(int, self._context.sum_over_processes(own).tolist())
         check = partial(self._session.check, step, name="gradient's norm")
-        return self._state.update(list(self._inputs(batch)), labels, self._learning_rate(step), check)
+        # The sums are divided by the number of labels, and the discriminator's has to be by that of tokens.
+        factor = self._job.train.rtd.discriminator_weight * max(labels, 1) / max(tokens, 1)
+        return self._state.update(list(self._inputs(batch, factor)), labels, self._learning_rate(step), check)
+
+    def _rtd_figures(self, sums: Tensor) -> dict[str, float]:
+        """Return the figures of replaced-token detection from this process's sums."""
+        whole = self._context.sum_over_processes(sums.clone()).tolist()
+        return rtd_figures(whole, self._job.train.rtd.discriminator_weight)
+
+    @torch.no_grad()
+    def _validate_rtd(self, step: int) -> None:
+        self._state.model.eval()
+        sums = torch.zeros(len(SUMS), dtype=torch.float64)
+        for batch in self._session.validation():
+            for inputs in self._inputs(batch):
+                sums += self._state.loss(inputs)[1].double().cpu()
+        self._session.validated(step, **self._rtd_figures(sums.to(self._context.device)))
 
     @torch.no_grad()
     def _validate(self, step: int) -> None:
+        if self._job.train.task == "rtd":
+            self._validate_rtd(step)
+            return
         self._state.model.eval()
         sums = torch.zeros(2, dtype=torch.float64, device=self._context.device)  # loss, labels
         metrics = Metrics(self._job, self._context.world)
@@ -135,11 +160,12 @@ class Trainer:
         if isinstance(batch, LabelledBatch):
             metrics.add(np.concatenate(outputs), batch.labels)
 
-    def _inputs(self, batch: Batch | LabelledBatch) -> Iterator[ModelInputs]:
+    def _inputs(self, batch: Batch | LabelledBatch, factor: float = 1.0) -> Iterator[ModelInputs]:
         """Yield a batch in micro-batches: the same number on each process, as a sharded model needs it."""
         types = self._job.model.get("type_vocab_size", 0) > 1
         rows = self._job.train.batch // self._context.world
-        return micro_batches(batch, rows, self._micro_batch, self._context.device, types=types)
+        device = self._context.device
+        return micro_batches(batch, rows, self._micro_batch, device, types=types, discriminator_factor=factor)
 
     def _learning_rate(self, step: int) -> float:
         section = self._job.train
