@@ -9,9 +9,10 @@ import math
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 import torch
 import transformers
 from safetensors.torch import load_file
@@ -27,15 +28,44 @@ DIGITS = 12
 
 
 def model_of(job: Job, weights: Path, dtype: torch.dtype = torch.float64) -> Any:
-    """Return the job's model with the weights of a file."""
-    config = transformers.AutoConfig.for_model(**job.model, attn_implementation="eager")
-    model = getattr(transformers, job.model["architectures"][0])(config)
-    loaded = model.load_state_dict(load_file(weights), strict=False)
+    """Return the job's model with the weights of a file; for `rtd` both halves of ELECTRA."""
+    if job.train.task == "rtd":
+        return electra_of(job, weights, dtype)
+    return single_model(job.model, load_file(weights), dtype)
+
+
+def single_model(fields: dict[str, Any], tensors: dict[str, torch.Tensor], dtype: torch.dtype) -> Any:
+    """Return a model of transformers with given weights."""
+    config = transformers.AutoConfig.for_model(**fields, attn_implementation="eager")
+    model = getattr(transformers, fields["architectures"][0])(config)
+    loaded = model.load_state_dict(tensors, strict=False)
     assert not loaded.unexpected_keys, loaded.unexpected_keys
     model.tie_weights()
     names = {name for name, _ in model.named_parameters()}  # tied weights once
     assert not names & set(loaded.missing_keys), names & set(loaded.missing_keys)
     return model.to(dtype).eval()
+
+
+class Electra(torch.nn.Module):
+    """A generator and a discriminator with the same embeddings."""
+
+    def __init__(self, generator: Any, discriminator: Any, weight: float) -> None:
+        super().__init__()
+        generator.electra.embeddings = discriminator.electra.embeddings
+        generator.generator_lm_head.weight = discriminator.electra.embeddings.word_embeddings.weight
+        self.generator, self.discriminator, self.weight = generator, discriminator, weight
+        self.config = discriminator.config
+
+
+def electra_of(job: Job, weights: Path, dtype: torch.dtype) -> Any:
+    """Return both halves with the weights of a file."""
+    tensors, fields = load_file(weights), dict(job.model)
+    small = fields.pop("generator")
+    shared = {name: one for name, one in tensors.items() if name.startswith("electra.embeddings.")}
+    own = {name.removeprefix("generator."): one for name, one in tensors.items() if name.startswith("generator.")}
+    others = {name: one for name, one in tensors.items() if not name.startswith("generator.")}
+    halves = [single_model(small, own | shared, dtype), single_model(fields, others, dtype)]
+    return Electra(*halves, job.train.rtd.discriminator_weight)
 
 
 def trained_weights(model: Any) -> dict[str, torch.nn.Parameter]:
@@ -44,20 +74,78 @@ def trained_weights(model: Any) -> dict[str, torch.nn.Parameter]:
     return {name: p for name, p in model.named_parameters() if not (alone and "token_type_embeddings" in name)}
 
 
-def summed_loss(model: Any, task: str, batch: Any) -> tuple[torch.Tensor, int]:
-    """Return the summed loss of a batch and its number of labels."""
-    ids, labels = (torch.from_numpy(array).long() for array in (batch.input_ids, batch.labels))
-    inputs = {"input_ids": ids, "attention_mask": torch.from_numpy(batch.attention_mask).long()}
+class Part(NamedTuple):
+    """A part of a loss: its sum over a batch, the number of its labels, and its weight."""
+
+    total: torch.Tensor
+    count: int
+    weight: float = 1.0
+
+
+def inputs_of(batch: Any) -> dict[str, torch.Tensor]:
+    """Return the masked row and the attention mask."""
+    mask = torch.from_numpy(batch.attention_mask).long()
+    return {"input_ids": torch.from_numpy(batch.input_ids).long(), "attention_mask": mask}
+
+
+def parts_of_loss(model: Any, task: str, batch: Any) -> list[Part]:
+    """Return the parts of the loss of a batch: one, or two with `rtd`."""
+    if task == "rtd":
+        return rtd_parts(model, batch)
+    labels, inputs = torch.from_numpy(batch.labels).long(), inputs_of(batch)
     if getattr(model.config, "type_vocab_size", 0) > 1:
         inputs["token_type_ids"] = torch.from_numpy(getattr(batch, "token_types", batch.input_ids * 0)).long()
     logits = model(**inputs).logits
     if task == "regress":
-        return ((logits[:, 0] - torch.from_numpy(batch.labels).to(logits)) ** 2).sum(), len(ids)
+        return [Part(((logits[:, 0] - torch.from_numpy(batch.labels).to(logits)) ** 2).sum(), len(labels))]
     if task == "clm":
         logits, labels = logits[:, :-1], labels[:, 1:]
     labelled = labels != -100
-    logarithms = torch.log_softmax(logits[labelled], -1)
-    return -logarithms.gather(-1, labels[labelled][:, None]).sum(), int(labelled.sum())
+    return [Part(cross_entropy(logits[labelled], labels[labelled]), int(labelled.sum()))]
+
+
+def cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return - Σ ln p(label)."""
+    return -torch.log_softmax(logits, -1).gather(-1, labels[:, None]).sum()
+
+
+def rtd_parts(model: Electra, batch: Any) -> list[Part]:
+    """Return the generator's loss, and the discriminator's on rows with tokens that the generator chose."""
+    inputs, labels = inputs_of(batch), torch.from_numpy(batch.labels).long()
+    masked, real = labels != -100, inputs["attention_mask"].bool()
+    logits = model.generator(**inputs).logits[masked]
+    generator = Part(cross_entropy(logits, labels[masked]), int(masked.sum()))
+    original = torch.where(masked, labels, inputs["input_ids"])
+    replaced = original.clone()
+    noise = torch.from_numpy(gumbel(batch.noise_keys[masked.numpy()], logits.shape[-1]))
+    sums = logits.detach() + noise.to(logits)
+    top = sums.topk(2).values
+    model.gap = min(getattr(model, "gap", math.inf), float((top[:, 0] - top[:, 1]).min()))
+    replaced[masked] = sums.argmax(-1)
+    outputs = model.discriminator(input_ids=replaced, attention_mask=inputs["attention_mask"]).logits
+    chance = torch.sigmoid(torch.where(replaced != original, outputs, -outputs))
+    return [generator, Part(-torch.log(chance)[real].sum(), int(real.sum()), model.weight)]
+
+
+def mix(words: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the 32-bit mixer of docs/sampling.md, in 64 bits."""
+    words = words ^ words >> 16
+    words = words * 0x85EBCA6B % 2**32
+    words = words ^ words >> 13
+    words = words * 0xC2B2AE35 % 2**32
+    return words ^ words >> 16
+
+
+def gumbel(keys: np.ndarray[Any, Any], ids: int) -> np.ndarray[Any, Any]:
+    """Return the noise of docs/sampling.md, (tokens, ids)."""
+    words = mix(np.arange(1, ids + 1, dtype=np.uint64) * 0x9E3779B9 % 2**32)
+    share = (mix(keys[:, None].astype(np.uint64) ^ words) + 0.5) / 2**32
+    return -np.log(-np.log1p(-share))
+
+
+def mean(parts: list[Part]) -> torch.Tensor:
+    """Return the loss of a batch."""
+    return sum(part.weight * part.total / max(part.count, 1) for part in parts)  # type: ignore[return-value]
 
 
 def rate(step: int, steps: int, peak: float, schedule: ScheduleConfig) -> float:
@@ -98,8 +186,12 @@ class AdamW:
 @torch.no_grad()
 def validation_loss(model: Any, task: str, batches: Batches) -> float:
     """Return the validation loss of the whole split."""
-    found = [summed_loss(model, task, batch) for batch in batches.validating(0, 1) if len(batch.input_ids)]
-    return float(sum(loss for loss, _ in found)) / sum(count for _, count in found)
+    found = [parts_of_loss(model, task, batch) for batch in batches.validating(0, 1) if len(batch.input_ids)]
+    whole = [
+        Part(sum(float(one.total) for one in parts), sum(one.count for one in parts), parts[0].weight)  # type: ignore[arg-type]
+        for parts in zip(*found, strict=True)
+    ]
+    return float(mean(whole))
 
 
 def train(run: Path, dtype: torch.dtype = torch.float64) -> tuple[GoldenCurve, list[float]]:
@@ -110,11 +202,10 @@ def train(run: Path, dtype: torch.dtype = torch.float64) -> tuple[GoldenCurve, l
     optimizer = AdamW(trained_weights(model), section.optimizer)
     losses, norms, validation = [], [], {}
     for step in range(job.steps):
-        loss, count = summed_loss(model, section.task, batches.train.batch(step))
-        mean = loss / max(count, 1)
-        mean.backward()
+        loss = mean(parts_of_loss(model, section.task, batches.train.batch(step)))
+        loss.backward()
         norms.append(optimizer.step(rate(step, job.steps, section.optimizer.lr, section.schedule)))
-        losses.append(mean.item())
+        losses.append(loss.item())
         if not (step + 1) % section.validation.every_steps:
             validation[step + 1] = validation_loss(model, section.task, batches)
     return GoldenCurve(losses, validation), norms
