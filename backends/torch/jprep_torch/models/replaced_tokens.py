@@ -49,7 +49,9 @@ class ReplacedTokenLoss:
         sums = (generator_loss, labelled, kept, discriminator_loss, real, replaced, flagged, flagged & replaced)
         return loss, torch.stack([part.detach().sum().float() for part in sums])
 
-    def _replace(self, generator: Any, inputs: ModelInputs, original: Tensor, labelled: Tensor) -> tuple[Tensor, Tensor]:
+    def _replace(
+        self, generator: Any, inputs: ModelInputs, original: Tensor, labelled: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Return the generator's summed loss, and the rows with masked tokens replaced by samples."""
         assert inputs.rtd is not None
         hidden, labels = _hidden(generator, inputs.ids, inputs), inputs.labels.reshape(-1)

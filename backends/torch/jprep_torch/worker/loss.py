@@ -126,7 +126,9 @@ class _TokenLoss(torch.autograd.Function):
             chunk, ids = inputs[start : start + tokens], labels[start : start + tokens].unsqueeze(1)
             logits = chunk @ table.t() if bias is None else torch.addmm(bias.to(dtype), chunk, table.t())
             if noise:
-                samples[start : start + tokens] = sample_tokens(logits.float(), noise.keys[start : start + tokens], noise.words)
+                samples[start : start + tokens] = sample_tokens(
+                    logits.float(), noise.keys[start : start + tokens], noise.words
+                )
             p = torch.log_softmax(logits.float(), 1)  # twice as fast as logsumexp, for a second table of the chunk
             total -= p.gather(1, ids).sum()
             if d_hidden is None or d_weight is None:
