@@ -22,6 +22,7 @@ INTEGER_KEYS = {"hidden_size", "num_hidden_layers", "num_attention_heads", "inte
             "n_positions", "max_position_embeddings"}  # fmt: skip
 """Keys with integer values."""
 
+_DEFAULT_RTD = RtdConfig()
 _DERIVED_KEYS = {"vocab_size", "pad_token_id", "bos_token_id", "eos_token_id", "num_labels", "id2label", "label2id",
          "problem_type", "architectures"}  # fmt: skip
 
@@ -47,7 +48,7 @@ class TokenizerInfo(NamedTuple):
 
 
 def model_config(
-    section: ModelConfig, task: Task, about: TokenizerInfo, rtd: RtdConfig = RtdConfig()
+    section: ModelConfig, task: Task, about: TokenizerInfo, rtd: RtdConfig = _DEFAULT_RTD
 ) -> TransformersConfig:
     """Return the complete config of a model: the section's values override the preset's, and these the defaults.
 

@@ -25,9 +25,9 @@ def rtd_figures(sums: Sequence[float], discriminator_weight: float) -> dict[str,
         discriminator_weight: the weight of the discriminator's loss.
 
     Returns:
-        `loss`; `generator_loss` and `discriminator_loss`, its parts before weighting; `generator_accuracy`, the share of
-        masked tokens whose sample is the original; `discriminator_accuracy`; `replaced`, the share of tokens that were
-        replaced; `precision` and `recall` of replaced tokens, 0 if there are none.
+        `loss`; `generator_loss` and `discriminator_loss`, its parts before weighting; `generator_accuracy`, the share
+        of masked tokens whose sample is the original; `discriminator_accuracy`; `replaced`, the share of tokens that
+        were replaced; `precision` and `recall` of replaced tokens, 0 if there are none.
     """
     of = dict(zip(SUMS, sums, strict=True))
     generator, discriminator = (_share(of[f"{half}_loss"], of[count]) for half, count in _LOSSES)
