@@ -11,9 +11,14 @@ from jprep.errors import MismatchError
 from jprep.train.job.config import FORMAT, UNFINGERPRINTED_KEYS, Job, ScheduleConfig, TrainConfig
 from jprep.train.job.schedule import gives_same_rates
 
+_LATER_KEYS = (("schedule", "steps", 0), ("optimizer", "decay", "matrices"))
+"""Keys that earlier versions did not have, with their defaults: jobs without them keep their fingerprint."""
+
+_LATER_TABLES = ("rtd",)
+"""Tables that earlier versions did not have: jobs in which they have their default values keep their fingerprint."""
+
+_DEFAULTS = TrainConfig()
 _ELSEWHERE = ("model", "data", "validation_data", "backend", "steps", "epochs", *UNFINGERPRINTED_KEYS)
-_ADDED_LATER = ("rtd",)
-"""Keys that jobs of earlier versions lack: part of the fingerprint only if they differ from their default."""
 
 
 def job_fingerprint(
@@ -28,10 +33,11 @@ def job_fingerprint(
         made_from: hashes of the inputs.
         computed: the backend options that change the result.
     """
-    unused = {*_ELSEWHERE, *(key for key in _ADDED_LATER if getattr(train, key) == getattr(TrainConfig(), key))}
+    unused = {*_ELSEWHERE, *(key for key in _LATER_TABLES if getattr(train, key) == getattr(_DEFAULTS, key))}
     section = {key: value for key, value in plain(msgspec.structs.asdict(train)).items() if key not in unused}
-    if not section["schedule"]["steps"]:
-        del section["schedule"]["steps"]  # so that jobs of earlier versions keep their fingerprint
+    for table, key, default in _LATER_KEYS:
+        if section[table][key] == default:
+            del section[table][key]
     options = {"options": computed} if computed else {}
     fields = {"format": FORMAT, "train": section, "model": model, "steps": steps, **made_from, **options}
     return fingerprint(plain(fields))
