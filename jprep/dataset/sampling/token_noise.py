@@ -1,7 +1,7 @@
 """Noise for sampling tokens from a model's logits, the same in every framework. `docs/sampling.md` has the formulas.
 
 The largest sum of logit and Gumbel noise is a sample of the softmax. The random bits are integers, the same everywhere;
-the noise is their double logarithm in fp32. Rounding changes a sample only if the two largest sums are as close as that.
+the noise is their double logarithm in fp32. Rounding changes a sample only if the two largest sums are that close.
 """
 
 from __future__ import annotations
