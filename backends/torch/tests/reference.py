@@ -74,57 +74,68 @@ def trained_weights(model: Any) -> dict[str, torch.nn.Parameter]:
     return {name: p for name, p in model.named_parameters() if not (alone and "token_type_embeddings" in name)}
 
 
-class Part(NamedTuple):
-    """A part of a loss: its sum over a batch, the number of its labels, and its weight."""
+class Losses(NamedTuple):
+    """The summed losses of a batch, and what they are divided by.
 
-    total: torch.Tensor
-    count: int
-    weight: float = 1.0
+    Attributes:
+        loss: of tokens, classes or scores.
+        labels: their number.
+        pairs: of the next-sentence head, or of the discriminator times its weight; 0 without one.
+        rows: number of sentence pairs, or of tokens.
+    """
+
+    loss: Any
+    labels: int
+    pairs: Any = 0.0
+    rows: int = 0
+
+    @property
+    def mean(self) -> Any:
+        """The loss of the batch: the mean over labels, plus that over sentence pairs or tokens."""
+        return self.loss / max(self.labels, 1) + self.pairs / max(self.rows, 1)
 
 
-def inputs_of(batch: Any) -> dict[str, torch.Tensor]:
-    """Return the masked row and the attention mask."""
-    mask = torch.from_numpy(batch.attention_mask).long()
-    return {"input_ids": torch.from_numpy(batch.input_ids).long(), "attention_mask": mask}
-
-
-def parts_of_loss(model: Any, task: str, batch: Any) -> list[Part]:
-    """Return the parts of the loss of a batch: one, or two with `rtd`."""
+def summed_loss(model: Any, task: str, batch: Any) -> Losses:
+    """Return the summed losses of a batch."""
     if task == "rtd":
-        return rtd_parts(model, batch)
-    labels, inputs = torch.from_numpy(batch.labels).long(), inputs_of(batch)
+        return rtd_losses(model, batch)
+    ids, labels = (torch.from_numpy(array).long() for array in (batch.input_ids, batch.labels))
+    inputs = {"input_ids": ids, "attention_mask": torch.from_numpy(batch.attention_mask).long()}
     if getattr(model.config, "type_vocab_size", 0) > 1:
-        inputs["token_type_ids"] = torch.from_numpy(getattr(batch, "token_types", batch.input_ids * 0)).long()
-    logits = model(**inputs).logits
+        types = getattr(batch, "token_types", getattr(batch, "segments", None))
+        inputs["token_type_ids"] = torch.from_numpy(batch.input_ids * 0 if types is None else types).long()
+    outputs = model(**inputs)
+    if getattr(batch, "next_sentence", None) is not None:
+        classes = torch.from_numpy(batch.next_sentence).long()
+        chosen = torch.log_softmax(outputs.seq_relationship_logits, -1).gather(-1, classes[:, None])
+        return _token_losses(outputs.prediction_logits, labels)._replace(pairs=-chosen.sum(), rows=len(ids))
+    logits = outputs.logits
     if task == "regress":
-        return [Part(((logits[:, 0] - torch.from_numpy(batch.labels).to(logits)) ** 2).sum(), len(labels))]
+        return Losses(((logits[:, 0] - torch.from_numpy(batch.labels).to(logits)) ** 2).sum(), len(ids))
     if task == "clm":
         logits, labels = logits[:, :-1], labels[:, 1:]
+    return _token_losses(logits, labels)
+
+
+def _token_losses(logits: torch.Tensor, labels: torch.Tensor) -> Losses:
     labelled = labels != -100
-    return [Part(cross_entropy(logits[labelled], labels[labelled]), int(labelled.sum()))]
+    logarithms = torch.log_softmax(logits[labelled], -1)
+    return Losses(-logarithms.gather(-1, labels[labelled][:, None]).sum(), int(labelled.sum()))
 
 
-def cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Return - Σ ln p(label)."""
-    return -torch.log_softmax(logits, -1).gather(-1, labels[:, None]).sum()
-
-
-def rtd_parts(model: Electra, batch: Any) -> list[Part]:
+def rtd_losses(model: Electra, batch: Any) -> Losses:
     """Return the generator's loss, and the discriminator's on rows with tokens that the generator chose."""
-    inputs, labels = inputs_of(batch), torch.from_numpy(batch.labels).long()
-    masked, real = labels != -100, inputs["attention_mask"].bool()
-    logits = model.generator(**inputs).logits[masked]
-    generator = Part(cross_entropy(logits, labels[masked]), int(masked.sum()))
-    original = torch.where(masked, labels, inputs["input_ids"])
+    ids, labels = (torch.from_numpy(array).long() for array in (batch.input_ids, batch.labels))
+    masked, real = labels != -100, torch.from_numpy(batch.attention_mask)
+    logits = model.generator(input_ids=ids, attention_mask=real.long()).logits[masked]
+    generator = -torch.log_softmax(logits, -1).gather(-1, labels[masked][:, None]).sum()
+    original = torch.where(masked, labels, ids)
     replaced = original.clone()
     noise = torch.from_numpy(gumbel(batch.noise_keys[masked.numpy()], logits.shape[-1]))
-    sums = logits.detach() + noise.to(logits)
-    top = sums.topk(2).values
-    model.gap = min(getattr(model, "gap", math.inf), float((top[:, 0] - top[:, 1]).min()))
-    replaced[masked] = sums.argmax(-1)
-    outputs = model.discriminator(input_ids=replaced, attention_mask=inputs["attention_mask"]).logits
+    replaced[masked] = (logits.detach() + noise.to(logits)).argmax(-1)
+    outputs = model.discriminator(input_ids=replaced, attention_mask=real.long()).logits
     chance = torch.sigmoid(torch.where(replaced != original, outputs, -outputs))
-    return [generator, Part(-torch.log(chance)[real].sum(), int(real.sum()), model.weight)]
+    return Losses(generator, int(masked.sum()), -model.weight * torch.log(chance)[real].sum(), int(real.sum()))
 
 
 def mix(words: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -141,11 +152,6 @@ def gumbel(keys: np.ndarray[Any, Any], ids: int) -> np.ndarray[Any, Any]:
     words = mix(np.arange(1, ids + 1, dtype=np.uint64) * 0x9E3779B9 % 2**32)
     share = (mix(keys[:, None].astype(np.uint64) ^ words) + 0.5) / 2**32
     return -np.log(-np.log1p(-share))
-
-
-def mean(parts: list[Part]) -> torch.Tensor:
-    """Return the loss of a batch."""
-    return sum(part.weight * part.total / max(part.count, 1) for part in parts)  # type: ignore[return-value]
 
 
 def rate(step: int, steps: int, peak: float, schedule: ScheduleConfig) -> float:
@@ -186,12 +192,8 @@ class AdamW:
 @torch.no_grad()
 def validation_loss(model: Any, task: str, batches: Batches) -> float:
     """Return the validation loss of the whole split."""
-    found = [parts_of_loss(model, task, batch) for batch in batches.validating(0, 1) if len(batch.input_ids)]
-    whole = [
-        Part(sum(float(one.total) for one in parts), sum(one.count for one in parts), parts[0].weight)  # type: ignore[arg-type]
-        for parts in zip(*found, strict=True)
-    ]
-    return float(mean(whole))
+    found = [summed_loss(model, task, batch) for batch in batches.validating(0, 1) if len(batch.input_ids)]
+    return float(Losses(*map(sum, zip(*found, strict=True))).mean)
 
 
 def train(run: Path, dtype: torch.dtype = torch.float64) -> tuple[GoldenCurve, list[float]]:
@@ -202,10 +204,10 @@ def train(run: Path, dtype: torch.dtype = torch.float64) -> tuple[GoldenCurve, l
     optimizer = AdamW(trained_weights(model), section.optimizer)
     losses, norms, validation = [], [], {}
     for step in range(job.steps):
-        loss = mean(parts_of_loss(model, section.task, batches.train.batch(step)))
-        loss.backward()
+        mean = summed_loss(model, section.task, batches.train.batch(step)).mean
+        mean.backward()
         norms.append(optimizer.step(rate(step, job.steps, section.optimizer.lr, section.schedule)))
-        losses.append(loss.item())
+        losses.append(mean.item())
         if not (step + 1) % section.validation.every_steps:
             validation[step + 1] = validation_loss(model, section.task, batches)
     return GoldenCurve(losses, validation), norms
@@ -218,13 +220,17 @@ def rounded(curve: GoldenCurve) -> GoldenCurve:
 
 
 def main() -> None:
-    """Write the golden curves."""
+    """Write the golden curves of the named cases, by default of all; other curves stay."""
+    path = Path(backend_suite.__file__).parent / GOLDEN
+    chosen = sys.argv[1:] or list(CASES)
+    before = msgspec.json.decode(path.read_bytes(), type=GoldenFile).curves if sys.argv[1:] else {}
     with tempfile.TemporaryDirectory() as folder:
         bench = SuiteRunner(Path(folder), "torch", {})
-        curves = {name: rounded(train(bench.prepare(name).run)[0]) for name in CASES}
+        curves = {name: rounded(train(bench.prepare(name).run)[0]) for name in chosen}
+    curves = {name: (before | curves)[name] for name in CASES if name in before or name in curves}
     made_with = {"torch": torch.__version__.partition("+")[0], "transformers": transformers.__version__}
     data = msgspec.json.format(msgspec.json.encode(GoldenFile(made_with, curves)), indent=1)
-    (Path(backend_suite.__file__).parent / GOLDEN).write_bytes(data + b"\n")
+    path.write_bytes(data + b"\n")
 
 
 if __name__ == "__main__":

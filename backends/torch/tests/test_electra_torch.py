@@ -96,28 +96,19 @@ def _other_noise(keys: Any, ids: int) -> Any:
     return gumbel_noise(keys + np.uint32(1), id_words(ids))
 
 
-def _parts(change: Callable[[list[reference.Part]], list[reference.Part]]) -> Any:
-    plain = reference.rtd_parts
+def _changed(change: Callable[[reference.Losses], reference.Losses]) -> Any:
+    plain = reference.rtd_losses
     return lambda model, batch: change(plain(model, batch))
 
 
 FAULTS: dict[str, tuple[str, Callable[[], Any]]] = {
     "greedy samples": ("gumbel", lambda: _greedy),
     "other noise": ("gumbel", lambda: _other_noise),
-    "weight 1": ("rtd_parts", lambda: _parts(lambda both: [both[0], both[1]._replace(weight=1.0)])),
-    "no generator loss": ("rtd_parts", lambda: _parts(lambda both: both[1:])),
-    "divided by the masked tokens": (
-        "rtd_parts",
-        lambda: _parts(lambda both: [both[0], both[1]._replace(count=both[0].count)]),
-    ),
-    "mean over both halves": (
-        "rtd_parts",
-        lambda: _parts(lambda both: [both[0]._replace(count=both[1].count), both[1]]),
-    ),
-    "padding counted": (
-        "rtd_parts",
-        lambda: _parts(lambda both: [both[0], both[1]._replace(count=both[1].count + 1)]),
-    ),
+    "weight 1": ("rtd_losses", lambda: _changed(lambda sums: sums._replace(pairs=sums.pairs / 50))),
+    "no generator loss": ("rtd_losses", lambda: _changed(lambda sums: sums._replace(loss=0 * sums.loss))),
+    "divided by masked tokens": ("rtd_losses", lambda: _changed(lambda sums: sums._replace(rows=sums.labels))),
+    "divided by all tokens": ("rtd_losses", lambda: _changed(lambda sums: sums._replace(labels=sums.rows))),
+    "padding counted": ("rtd_losses", lambda: _changed(lambda sums: sums._replace(rows=8 * 32))),
 }
 
 

@@ -11,8 +11,8 @@ from jprep.errors import MismatchError
 from jprep.train.job.config import FORMAT, UNFINGERPRINTED_KEYS, Job, ScheduleConfig, TrainConfig
 from jprep.train.job.schedule import gives_same_rates
 
-_LATER_KEYS = (("schedule", "steps", 0), ("optimizer", "decay", "matrices"))
-"""Keys that earlier versions did not have, with their defaults: jobs without them keep their fingerprint."""
+_LATER_KEYS = (("schedule", "steps", 0), ("optimizer", "decay", "matrices"), ("", "next_sentence", False))
+"""Keys that earlier versions did not have, with their tables and defaults: jobs without them keep their fingerprint."""
 
 _LATER_TABLES = ("rtd",)
 """Tables that earlier versions did not have: jobs in which they have their default values keep their fingerprint."""
@@ -36,8 +36,9 @@ def job_fingerprint(
     unused = {*_ELSEWHERE, *(key for key in _LATER_TABLES if getattr(train, key) == getattr(_DEFAULTS, key))}
     section = {key: value for key, value in plain(msgspec.structs.asdict(train)).items() if key not in unused}
     for table, key, default in _LATER_KEYS:
-        if section[table][key] == default:
-            del section[table][key]
+        owner = section[table] if table else section
+        if owner[key] == default:
+            del owner[key]
     options = {"options": computed} if computed else {}
     fields = {"format": FORMAT, "train": section, "model": model, "steps": steps, **made_from, **options}
     return fingerprint(plain(fields))

@@ -10,6 +10,7 @@ from jprep.errors import ConfigError
 from jprep.train.job.config import ModelConfig, Task
 from jprep.train.job.rtd import RtdConfig
 from jprep.train.models.electra import GENERATOR, generator_config
+from jprep.train.models.next_sentence import PRETRAINING_CLASS, check_next_sentence_model
 from jprep.train.models.presets import FAMILIES, PRESETS, ModelFamily, TransformersConfig
 
 WHERE = "train.model"
@@ -48,7 +49,12 @@ class TokenizerInfo(NamedTuple):
 
 
 def model_config(
-    section: ModelConfig, task: Task, about: TokenizerInfo, rtd: RtdConfig = _DEFAULT_RTD
+    section: ModelConfig,
+    task: Task,
+    about: TokenizerInfo,
+    *,
+    next_sentence: bool = False,
+    rtd: RtdConfig = _DEFAULT_RTD,
 ) -> TransformersConfig:
     """Return the complete config of a model: the section's values override the preset's, and these the defaults.
 
@@ -58,6 +64,7 @@ def model_config(
         section: the recipe's section.
         task: the task of the model.
         about: the values that the tokenizer and the job determine.
+        next_sentence: whether the model has a next-sentence head, too.
         rtd: the sizes of the generator, for `rtd`.
 
     Raises:
@@ -73,7 +80,10 @@ def model_config(
     needed = about.length + (pad + 1 if kind == "roberta" and pad is not None else 0)
     _fill_positions(config, family, needed, fixed=family.positions in section.config)
     ids = {"bos_token_id": about.bos, "eos_token_id": about.eos, "pad_token_id": pad}
-    head = {"model_type": kind, "architectures": [family.classes[task]], "vocab_size": about.vocab_size}
+    if next_sentence:
+        check_next_sentence_model(kind, config["type_vocab_size"], WHERE)
+    served = PRETRAINING_CLASS if next_sentence else family.classes[task]
+    head = {"model_type": kind, "architectures": [served], "vocab_size": about.vocab_size}
     complete = head | ids | config | _labels(task, about.labels)
     return complete | (_generator(complete, section, rtd) if task == "rtd" else {})
 
@@ -85,12 +95,13 @@ def _generator(config: TransformersConfig, section: ModelConfig, rtd: RtdConfig)
     return {GENERATOR: found}
 
 
-def check_model(section: ModelConfig, task: Task) -> None:
+def check_model(section: ModelConfig, task: Task, *, next_sentence: bool = False) -> None:
     """Check the section as far as possible without a tokenizer: the model type, its keys and their values.
 
     Args:
         section: the recipe's section.
         task: the task of the model.
+        next_sentence: whether the model has a next-sentence head, too.
 
     Raises:
         ConfigError: an unknown preset, model type or key, or an invalid value.
@@ -99,7 +110,10 @@ def check_model(section: ModelConfig, task: Task) -> None:
     if "model_type" in chosen:
         _, family = _family(chosen, task)
         _check_keys(section.config, family)
-        _check_values(family.defaults | {key: chosen[key] for key in chosen if key != "model_type"}, family)
+        config = family.defaults | {key: chosen[key] for key in chosen if key != "model_type"}
+        _check_values(config, family)
+        if next_sentence:
+            check_next_sentence_model(chosen["model_type"], config.get("type_vocab_size", 0), WHERE)
 
 
 def max_positions(config: TransformersConfig) -> int:

@@ -8,10 +8,20 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
+from jprep.train.models.next_sentence import has_next_sentence_head
 from jprep.train.models.weights import BASE_PREFIXES
 from jprep_flax.models import build_base_model
 from jprep_flax.models.attention import padding_mask
-from jprep_flax.models.heads import CAUSAL, LMHead, add_classifier, add_lm_head, build_lm_head, classify
+from jprep_flax.models.heads import (
+    CAUSAL,
+    LMHead,
+    add_classifier,
+    add_lm_head,
+    add_next_sentence_head,
+    build_lm_head,
+    classify,
+    next_sentence_logits,
+)
 from jprep_flax.models.layers import LayerFactory
 from jprep_flax.models.replaced_tokens import MaskedRows, add_rtd, rtd_loss
 from jprep_flax.worker.loss import NO_LABEL, class_loss, score_loss, token_loss
@@ -27,6 +37,7 @@ class ModelInputs(NamedTuple):
         types: token types, int32, (rows, length); None if the model has none.
         weight: float32, (rows,): 1 for a row that counts, 0 for one that only fills the shape.
         noise_keys: random bits of each token, uint32, (rows, length), for `rtd`; else None.
+        next_sentence: classes of sentence pairs, int32, (rows,); None for other rows.
     """
 
     ids: Array
@@ -35,6 +46,7 @@ class ModelInputs(NamedTuple):
     types: Array | None
     weight: Array
     noise_keys: Array | None = None
+    next_sentence: Array | None = None
 
 
 class ModelWithLoss(nnx.Module):
@@ -60,13 +72,18 @@ class ModelWithLoss(nnx.Module):
             add_rtd(self, config, make, remat)
         else:
             (add_lm_head if task in ("clm", "mlm") else add_classifier)(self, config, make)
+        if has_next_sentence_head(config):
+            add_next_sentence_head(self, config, make)
         self.activation, rate = config.get("hidden_act", ""), config.get("classifier_dropout")
         self.dropout_rate = config.get("hidden_dropout_prob", 0.0) if rate is None else rate
 
     def __call__(
         self, inputs: ModelInputs, key: Array | None = None, discriminator_factor: Array | float = 1.0
     ) -> tuple[Array, Array]:
-        """Return the sum of the losses and, for `classify` and `regress`, the outputs, (rows, labels); both fp32.
+        """Return the sum of the losses and the outputs of rows, (rows, labels); both fp32.
+
+        Outputs are those of `classify` and `regress`, and of the next-sentence head, whose loss is not in the sum: it
+        is divided by the number of rows, not of labels.
 
         The outputs of `rtd` are the sums named by `jprep.train.worker.rtd_figures.SUMS`, (sums,).
 
@@ -80,7 +97,9 @@ class ModelWithLoss(nnx.Module):
             return found
         hidden = self.base_model(inputs.ids, inputs.lengths, inputs.types, key)
         if self.task in ("clm", "mlm"):
-            return self._token_loss(hidden, inputs), jnp.zeros(0)
+            pairs = inputs.next_sentence is not None
+            outputs = next_sentence_logits(self, hidden[:, 0]).astype(jnp.float32) if pairs else jnp.zeros(0)
+            return self._token_loss(hidden, inputs), outputs
         outputs = self.classify(hidden, inputs.lengths, key)
         loss = class_loss if self.task == "classify" else score_loss
         return loss(outputs, inputs.labels, inputs.weight), outputs

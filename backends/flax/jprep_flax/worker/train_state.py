@@ -23,7 +23,7 @@ from jprep_flax.models.model_with_loss import ModelInputs, ModelWithLoss
 from jprep_flax.planning.layout import Layout
 from jprep_flax.worker.checkpoint import Snapshot, snapshot
 from jprep_flax.worker.distributed import DistributedContext
-from jprep_flax.worker.loss import NO_LABEL
+from jprep_flax.worker.loss import NO_LABEL, class_loss
 from jprep_flax.worker.optimizer import INITIAL_LOSS_SCALE, StateArrays, UpdateKind, apply_update
 from jprep_flax.worker.sharding import BATCH_AXES
 
@@ -131,7 +131,8 @@ class TrainState:
             return total.sum(), outputs
 
         context = self._context
-        outputs = context.sharding(None, BATCH_AXES) if self._job.train.data else context.sharding()
+        has_outputs = bool(self._job.train.data) or self._job.train.next_sentence
+        outputs = context.sharding(None, BATCH_AXES) if has_outputs else context.sharding()
         return jax.jit(loss, out_shardings=(context.sharding(), outputs))
 
     def _gradient(self, weights: nnx.State, inputs: ModelInputs, seed: Array, scale: Array) -> tuple[Any, nnx.State]:
@@ -141,6 +142,7 @@ class TrainState:
         """
         labels = jnp.sum(inputs.weight) if self._job.train.data else jnp.sum(inputs.labels != NO_LABEL)
         factor = 1 / jnp.maximum(labels, 1).astype(jnp.float32)
+        rows = jnp.maximum(jnp.sum(inputs.weight), 1)
         task, no_sums = self._job.train.task, jnp.zeros(len(SUMS) if self._job.train.task == "rtd" else 0)
         discriminator_factor = self._discriminator_weight(inputs) / factor
         dropout_key = jax.random.wrap_key_data(seed, impl="threefry2x32")
@@ -148,7 +150,10 @@ class TrainState:
         def loss_of(weights: nnx.State, part: ModelInputs, number: Array) -> tuple[Array, Any]:
             model, own_key = nnx.merge(self._graph, weights), jax.random.fold_in(dropout_key, number)
             loss, outputs = model(part, own_key, discriminator_factor)
-            return loss * factor * scale, (loss * factor, outputs if task == "rtd" else no_sums)
+            mean = loss * factor
+            if part.next_sentence is not None:
+                mean += class_loss(outputs, part.next_sentence, part.weight) / rows
+            return mean * scale, (mean, outputs if task == "rtd" else no_sums)
 
         def micro_batch_gradient(part: ModelInputs, number: Array) -> tuple[Any, nnx.State]:
             (_, figures), gradient = jax.value_and_grad(loss_of, has_aux=True)(weights, part, number)

@@ -128,7 +128,8 @@ class TrainState:
     def _sharded(self, inputs: ModelInputs) -> ModelInputs:
         """Divide rows among the XLA devices of this process."""
         shard = self._context.shard_rows
-        rtd = inputs.rtd
-        rtd = rtd and rtd._replace(noise_keys=shard(rtd.noise_keys), tokens=shard(rtd.tokens))
-        ids, labels, lengths = shard(inputs.ids), shard(inputs.labels), shard(inputs.lengths)
-        return inputs._replace(ids=ids, labels=labels, lengths=lengths, rtd=rtd)
+        fields = {name: field for name, field in inputs._asdict().items() if isinstance(field, Tensor)}
+        sharded = inputs._replace(**{name: shard(field) for name, field in fields.items()})
+        if rtd := inputs.rtd:
+            rtd = rtd._replace(noise_keys=shard(rtd.noise_keys), tokens=shard(rtd.tokens))
+        return sharded._replace(rtd=rtd)
