@@ -40,7 +40,7 @@ SIZES = ("hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_
 
 
 def config_of(preset: str, task: Any = "rtd", **rtd: Any) -> dict[str, Any]:
-    return model_config(ModelConfig(preset=preset), task, ABOUT, RtdConfig(**rtd))
+    return model_config(ModelConfig(preset=preset), task, ABOUT, rtd=RtdConfig(**rtd))
 
 
 # Table 6 of the paper, and the layers of google-research/electra: as many as the discriminator's.
