@@ -15,6 +15,7 @@ from jprep.engine.output_kinds import FOLDS as KIND
 from jprep.errors import ConfigError
 from jprep.io.atomic import write_atomic
 from jprep.train.job.config import TrainConfig, parse_train_config
+from jprep.train.job.mirror_url import fold_mirror
 from jprep.train.launcher.launch import PreparedRun, prepare_run, train
 from jprep.train.run.directory import read_job
 from jprep.train.run.events import read_events
@@ -105,7 +106,9 @@ def train_folds(
     folders = fold_directories(run, _number(train_config))
     OutputDirectory(run, KIND).check()
     for fold, folder in enumerate(folders):
-        fold_config = msgspec.structs.replace(train_config, fold=fold)
+        mirror = fold_mirror(train_config.checkpoint.mirror, folder.name)
+        kept = msgspec.structs.replace(train_config.checkpoint, mirror=mirror)
+        fold_config = msgspec.structs.replace(train_config, fold=fold, checkpoint=kept)
         if code := through(prepare_run(fold_config, f"{name}/{folder.name}", backend, folder, tokenizer, None)):
             return code
     write_atomic(run / FOLDS, encode_checksummed(summarize_folds(name, folders), indent=1))
