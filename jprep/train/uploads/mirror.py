@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
-from jprep.errors import JprepError
 from jprep.io.atomic import remove_tree
 from jprep.train.job.config import Job
 from jprep.train.launcher.trackers import TENSORBOARD
