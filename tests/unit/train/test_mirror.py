@@ -202,7 +202,7 @@ def test_the_mirror_of_another_job_is_refused_before_anything_is_downloaded(mach
 def test_two_machines_cannot_train_the_run_of_one_mirror(tmp_path: Path) -> None:
     said: list[str] = []
     first = Ownership(URL, tmp_path / "first", said.append)
-    with pytest.raises(MachineError, match="another machine .* trains the run of this mirror"):
+    with pytest.raises(MachineError, match=r"another machine .* trains the run of this mirror"):
         Ownership(URL, tmp_path / "second", said.append)
     first.check()
     first.release()
@@ -231,7 +231,7 @@ def test_a_dead_owner_is_replaced_and_notices_it(tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize("mirror", ["runs/mirror", "http://a/b", "file:///srv/x"])
 def test_a_mirror_that_cannot_be_written_to_is_an_error_of_the_recipe(mirror: str) -> None:
     config = TrainConfig(steps=1, checkpoint=CheckpointConfig(mirror=mirror))
-    with pytest.raises(ConfigError, match="train.checkpoint.mirror") as raised:
+    with pytest.raises(ConfigError, match=r"train\.checkpoint\.mirror") as raised:
         check_train_config(config, "recipe.toml")
     assert raised.value.where == "recipe.toml" and "s3://" in raised.value.fix
 
