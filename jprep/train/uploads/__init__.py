@@ -1,1 +1,1 @@
-"""Copies of a run elsewhere, made in the background by the supervisor's process while the worker trains."""
+"""Copies of a run's outputs elsewhere, made in the background while it trains."""
