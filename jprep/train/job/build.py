@@ -22,7 +22,7 @@ from jprep.train.job.fingerprint import job_fingerprint
 from jprep.train.job.ranges import check_ranges
 from jprep.train.job.schedule import check_schedule
 from jprep.train.models import TokenizerInfo, model_config, parameter_count
-from jprep.train.models.initial_weights import check_init_file
+from jprep.train.models.initial_weights import check_init_weights
 from jprep.train.run.directory import JOB, read_job
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _hash_of_init(train: TrainConfig, model: dict[str, Any]) -> str:
     if not train.model.init:
         return ""
     path = Path(train.model.init)
-    check_init_file(model, train.task, path)
+    check_init_weights(model, train.task, path)
     sha256 = file_sha256(path)
     _refuse_damaged_export(path, sha256)
     return sha256
