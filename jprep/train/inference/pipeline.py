@@ -13,7 +13,6 @@ from jprep.dataset.labelled.dataset import encode_row
 from jprep.dataset.labelled.reader import LabelledConfig
 from jprep.errors import ConfigError, InputError
 from jprep.tokenizer import load_tokenizer
-from jprep.tokenizer.formats.tokenizer_json import TOKENIZER_JSON
 from jprep.tokenizer.tokenizer import Tokenizer
 from jprep.train.exporting.manifest import ModelExportManifest, read_config, read_export, verify_export
 from jprep.train.inference.client import InferenceClient
@@ -104,7 +103,7 @@ class InferencePipeline:
 
     def __init__(self, folder: Path, backend: str = "torch") -> None:
         self.exported: ModelExportManifest = read_export(folder)
-        if TOKENIZER_JSON not in self.exported.files:
+        if not self.exported.tokenizer:
             fix = "load it with AutoModel, which takes token ids"
             raise ConfigError("this model was exported without a tokenizer", where=str(folder), fix=fix)
         verify_export(folder, self.exported)

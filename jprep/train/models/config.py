@@ -9,6 +9,7 @@ from jprep.config import suggest_name
 from jprep.errors import ConfigError
 from jprep.train.job.config import ModelConfig, Task
 from jprep.train.models.presets import FAMILIES, PRESETS, ModelFamily, TransformersConfig
+from jprep.train.pretrained.config import PretrainedConfig, fitting_vocab_size, with_pretrained_config
 
 WHERE = "train.model"
 
@@ -44,17 +45,23 @@ class TokenizerInfo(NamedTuple):
     labels: Sequence[str] = ()
 
 
-def model_config(section: ModelConfig, task: Task, about: TokenizerInfo) -> TransformersConfig:
+def model_config(
+    section: ModelConfig, task: Task, about: TokenizerInfo, given: PretrainedConfig | None = None
+) -> TransformersConfig:
     """Return the complete config of a model: the section's values override the preset's, and these the defaults.
 
     Args:
         section: the recipe's section.
         task: the task of the model.
         about: the values that the tokenizer and the job determine.
+        given: the config of the pretrained model to start from; None to build the model from the section alone.
 
     Raises:
         ConfigError: an unknown preset, model type or key, an invalid value, or a model that does not fit the job.
     """
+    if given:
+        about = about._replace(vocab_size=fitting_vocab_size(section, given, about.vocab_size, about.pad))
+        section = with_pretrained_config(section, given, task)
     chosen = _preset(section.preset) | section.config
     kind, family = _family(chosen, task)
     _check_keys(section.config, family)

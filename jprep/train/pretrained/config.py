@@ -103,7 +103,35 @@ def with_pretrained_config(section: ModelConfig, given: PretrainedConfig, task: 
             raise ConfigError(what, where=str(given.path), fix="remove it: config.json describes the given weights")
     _check_tied(given, task)
     unknown = {key: value for key, value in section.config.items() if key not in described}
-    return msgspec.structs.replace(section, preset="", config={"model_type": given.model_type, **given.values} | free | unknown)
+    return msgspec.structs.replace(
+        section, preset="", config={"model_type": given.model_type, **given.values} | free | unknown
+    )
+
+
+def fitting_vocab_size(section: ModelConfig, given: PretrainedConfig, size: int, pad: int | None) -> int:
+    """Return the number of rows of the embeddings: those of the given model, unless the vocabulary is another.
+
+    Published models may have more rows than their tokenizer has ids.
+
+    Args:
+        section: the recipe's section.
+        given: the config of the pretrained model.
+        size: the number of ids of the job's tokenizer.
+        pad: the id of its padding token.
+
+    Raises:
+        ConfigError: the tokenizer does not fit the model.
+    """
+    if section.vocabulary == "transfer":
+        return size
+    another = 'use the model\'s own tokenizer; or set train.model.vocabulary = "transfer"'
+    if size > given.vocab_size:
+        what = f"the tokenizer has {size:,} ids, but the model {given.vocab_size:,}"
+        raise ConfigError(what, where=str(given.path), fix=another)
+    if given.model_type == "roberta" and pad != given.pad:
+        what = f"the tokenizer's padding has the id {pad}, but positions of this model are counted from {given.pad}"
+        raise ConfigError(what, where=str(given.path), fix=another)
+    return given.vocab_size
 
 
 def has_same_labels(given: PretrainedConfig, config: TransformersConfig) -> bool:
@@ -142,7 +170,9 @@ def _check_supported(found: dict[str, Any], path: Path) -> None:
 
 
 def _check_tied(given: PretrainedConfig, task: Task) -> None:
-    untied = given.values.get("tie_word_embeddings", True) is False or _read(given.path).get("tie_word_embeddings") is False
+    untied = (
+        given.values.get("tie_word_embeddings", True) is False or _read(given.path).get("tie_word_embeddings") is False
+    )
     if task == "mlm" and untied:
         what = "its output projection is not tied to the embeddings, which jprep's models for mlm need"
         raise ConfigError(what, where=str(given.path), fix="use a model with tie_word_embeddings = true")

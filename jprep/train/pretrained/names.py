@@ -85,9 +85,7 @@ def _find(name: str, plain: Mapping[str, str], base: str) -> str:
     return next((one for one in candidates if one in plain), "")
 
 
-def _refuse_strangers(
-    config: TransformersConfig, left: Iterable[str], plain: Mapping[str, str], where: str
-) -> None:
+def _refuse_strangers(config: TransformersConfig, left: Iterable[str], plain: Mapping[str, str], where: str) -> None:
     """Refuse tensors that the architecture lacks. Heads of other tasks, outside of the base model, are ignored."""
     base, whole = BASE_PREFIXES[config["model_type"]], {"id2label": ("",)}
     known = {name for task in FAMILIES[config["model_type"]].classes for name in parameters(config | whole, task)}

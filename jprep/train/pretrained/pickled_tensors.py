@@ -97,7 +97,7 @@ class _TensorUnpickler(pickle.Unpickler):
 
 
 def _functions() -> dict[str, Callable[..., Any]]:
-    """Return what tensors are rebuilt by. New ones for each name, as a pickle may set attributes of what it is given."""
+    """Return what tensors are rebuilt by. Each call makes new ones, as a pickle may set attributes of functions."""
 
     def tensor(storage: Any, offset: Any, shape: Any, strides: Any, *rest: Any) -> _Tensor:
         numbers = [offset, *shape, *strides]
@@ -127,7 +127,9 @@ def _read_archive(path: Path) -> tuple[Any, dict[str, int]]:
             raise ValueError("its numbers are big-endian")
         with archive.open(description) as data:
             found = _TensorUnpickler(data, path).load()
-        starts = {name.removeprefix("data/"): _start(file, each) for name, each in members.items() if name[:5] == "data/"}
+        starts = {
+            name.removeprefix("data/"): _start(file, each) for name, each in members.items() if name[:5] == "data/"
+        }
         return found, starts
 
 

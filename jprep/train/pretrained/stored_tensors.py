@@ -57,9 +57,7 @@ class StoredTensor(NamedTuple):
 
 
 def _finite(block: Any, dtype: str, name: str, path: Path) -> Floats:
-    floats: Floats = (
-        (block.astype(np.uint32) << 16).view(np.float32) if dtype == "BF16" else block.astype(np.float32)
-    )
+    floats: Floats = (block.astype(np.uint32) << 16).view(np.float32) if dtype == "BF16" else block.astype(np.float32)
     if not np.isfinite(floats).all():
         fix = "use a checkpoint from before its training failed"
         raise InputError(f"the tensor {name!r} contains NaN or infinity", where=str(path), fix=fix)

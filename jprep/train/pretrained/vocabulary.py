@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from jprep.io.safetensors_file import Floats
-from jprep.tokenizer.tokenizer_like import TokenizerLike
 from jprep.train.pretrained.stored_tensors import StoredTensor
+
+if TYPE_CHECKING:
+    from jprep.tokenizer.tokenizer import Tokenizer
 
 RowSources = Sequence[Sequence[int]]
 """For each id, the old ids whose rows are averaged; none for a row from the seed."""
@@ -27,7 +30,7 @@ _ROLES = ("unk", "bos", "eos", "pad", "cls", "sep", "mask")
 _CONTINUES, _SPACE = "##", "▁"
 
 
-def row_sources(old: TokenizerLike, new: TokenizerLike) -> RowSources:
+def row_sources(old: Tokenizer, new: Tokenizer) -> RowSources:
     """Return the old ids for each id of a new tokenizer.
 
     Args:
@@ -74,7 +77,7 @@ def transfer_rows(name: str, source: StoredTensor, rows: RowSources, fresh: Iter
         yield new[number].reshape(-1)
 
 
-def _roles(old: TokenizerLike, new: TokenizerLike) -> dict[str, int]:
+def _roles(old: Tokenizer, new: Tokenizer) -> dict[str, int]:
     """Return the old id for each special token of the new tokenizer that has a role in both."""
     found: dict[str, int] = {}
     for role in _ROLES:
@@ -84,7 +87,7 @@ def _roles(old: TokenizerLike, new: TokenizerLike) -> dict[str, int]:
     return found
 
 
-def _text(tokenizer: TokenizerLike, number: int) -> str:
+def _text(tokenizer: Tokenizer, number: int) -> str:
     """Return the text that a token stands for, without the marks of its tokenizer."""
     piece = tokenizer.piece_of(number)
     if piece.startswith(_CONTINUES) and len(piece) > len(_CONTINUES):

@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jprep.errors import ConfigError, InputError, MachineError
+from jprep.io.safetensors_file import read_header
 from jprep.random.counter_bits import key
 from jprep.train.job.config import ModelConfig
 from jprep.train.models import TokenizerInfo, model_config, parameters
-from jprep.train.models.initial_weights import check_init_weights, normal_values, read_header, write_initial_weights
+from jprep.train.models.initial_weights import check_init_weights, normal_values, write_initial_weights
 from tests.unit.test_counter_bits import bits_of, key_of
 
 ABOUT = TokenizerInfo(vocab_size=300, length=16, bos=0, eos=2, pad=1, labels=("a", "b"))
