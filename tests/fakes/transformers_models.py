@@ -28,7 +28,8 @@ def make(folder: Path) -> None:
     torch.manual_seed(5)
     config = BertConfig(
         vocab_size=len(vocabulary) + 3, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
-        intermediate_size=48, max_position_embeddings=40, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, initializer_range=0.2,
+        intermediate_size=48, max_position_embeddings=40,
+        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, initializer_range=0.2,
         id2label={0: "bad", 1: "good"}, label2id={"bad": 0, "good": 1},
     )  # fmt: skip
     BertForSequenceClassification(config).save_pretrained(folder)

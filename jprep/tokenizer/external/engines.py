@@ -68,7 +68,9 @@ class FastEngine(Engine):
     """
 
     def __init__(self, folder: Path) -> None:
-        self._tokenizer = _load(folder / TOKENIZER_JSON)
+        self._tokenizer = load_tokenizer_json(folder / TOKENIZER_JSON)
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
         vocabulary = self._tokenizer.get_vocab(with_added_tokens=True)
         self.pieces = [""] * (max(vocabulary.values(), default=-1) + 1)
         for piece, number in vocabulary.items():
@@ -102,17 +104,19 @@ class FastEngine(Engine):
         return list(self._tokenizer.decode_batch([list(ids) for ids in texts], skip_special_tokens=False))
 
 
-def _load(path: Path) -> Any:
+def load_tokenizer_json(path: Path) -> Any:
+    """Load a `tokenizer.json` with the library tokenizers.
+
+    Raises:
+        ConfigError: the file is not a tokenizer.
+    """
     import tokenizers
 
     try:
-        found = tokenizers.Tokenizer.from_buffer(path.read_bytes())
+        return tokenizers.Tokenizer.from_buffer(path.read_bytes())
     except Exception as error:  # the library raises no narrower class
         fix = "save it again with AutoTokenizer….save_pretrained, or download it again"
         raise ConfigError(f"not a tokenizer: {error}", where=str(path), fix=fix) from error
-    found.no_padding()
-    found.no_truncation()
-    return found
 
 
 def _batch(parts: Sequence[Sequence[int]]) -> EncodedBatch:

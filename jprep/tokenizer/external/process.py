@@ -141,7 +141,8 @@ class ProcessEngine(Engine):
             assert self._process.stdin
             self._process.stdin.write(msgspec.json.encode(request) + b"\n")
             self._process.stdin.flush()
-            return self._read(Response)
+            response: Response = self._read(Response)
+            return response
         raise self._death()
 
     def _read(self, kind: type[Any]) -> Any:

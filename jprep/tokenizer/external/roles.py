@@ -6,6 +6,8 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from jprep.errors import ConfigError
 from jprep.tokenizer.external.files import SPECIAL_TOKENS_MAP, TOKENIZER_CONFIG, read_json
 from jprep.tokenizer.special_tokens import SPECIAL_TOKEN_SETS, SpecialTokens
@@ -77,15 +79,10 @@ def make_special_tokens(
     before, after, between, pair_after, types = around
     pieces = [tuple(map(piece_of, ids)) for ids in (before, after, between, pair_after)]
     every = dict.fromkeys([*roles.values(), *tokens])
-    return SpecialTokens(
-        tail=tuple(every),
-        before=pieces[0],
-        after=pieces[1],
-        between=pieces[2],
-        pair_after=pieces[3],
-        types=types,
-        **roles,
+    special = SpecialTokens(
+        tail=tuple(every), before=pieces[0], after=pieces[1], between=pieces[2], pair_after=pieces[3], types=types
     )
+    return msgspec.structs.replace(special, **roles)
 
 
 def _around(plain: list[int], alone: WithSpecialTokens, pair: WithSpecialTokens) -> tuple[Any, ...] | None:

@@ -52,7 +52,7 @@ class ExternalTokenizer(Tokenizer):
         return ExternalTokenizer, (self.folder,)
 
     @cached_property
-    def newline_id(self) -> int | None:  # type: ignore[override]
+    def newline_id(self) -> int | None:
         """Id of a newline; None if a newline is no token of its own."""
         ids = self._engine.encode(["\n"]).ids.tolist()
         single = len(ids) == 1 and ids[0] != self.unk and self._engine.decode([ids]) == ["\n"]
