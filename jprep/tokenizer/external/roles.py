@@ -95,7 +95,8 @@ def _around(plain: list[int], alone: WithSpecialTokens, pair: WithSpecialTokens)
     if second < 0:
         return None
     end = second + len(plain)
-    types = bool(pair.types[second:end]) and set(pair.types[second:end]) == {1}
+    around = len(two) > 2 * len(plain)  # without any, libraries number the texts of a pair although no model reads it
+    types = around and set(pair.types[second:end]) == {1}
     return one[:first], one[first + len(plain) :], two[first + len(plain) : second], two[end:], types
 
 
