@@ -67,7 +67,8 @@ def build_job(
     data = (
         summarize_labelled(train, loaded) if train.data else summarize_dataset(train, loaded, special, dataset, lists)
     )
-    model = model_config(train.model, train.task, _tokenizer_info(train, loaded, data.labels), given)
+    about = _tokenizer_info(train, loaded, data.labels)
+    model = model_config(train.model, train.task, about, given, next_sentence=train.next_sentence)
     made_from = {"tokenizer": loaded.card.fingerprint, **hash_init(train, model, loaded), **data.made_from}
     made_from |= {} if special == special_ids(loaded) else {"around": "nothing"}
     steps = _count_steps(train, data)

@@ -87,7 +87,7 @@ def check_init_weights(
     """
     tensors, where = parameters(config, task), str(path)
     sources = match_tensors(config, task, open_weights(path), where)
-    if path.is_dir() and not has_same_labels(read_pretrained_config(path), config):
+    if config.get("id2label") and path.is_dir() and not has_same_labels(read_pretrained_config(path), config):
         sources = {name: source for name, source in sources.items() if name not in head_tensors(config, tensors)}
     for name, source in sources.items():
         found, needed = source.entry.shape, tensors[name].shape
