@@ -14,6 +14,7 @@ from jprep.errors import ConfigError
 from jprep.io.inputs.paths import all_exist
 from jprep.pipeline.recipe import Recipe
 from jprep.tokenizer.config import TokenizerConfig
+from jprep.train.job.mirror_url import check_mirror
 from jprep.train.job.schedule import check_schedule
 from jprep.train.launcher.cross_validation import fold_count
 from jprep.train.launcher.environments import worker_python
@@ -75,8 +76,8 @@ def check_steps(recipe: Recipe, steps: list[Step], backend: str, *, corpus: bool
         corpus: whether a finished corpus is given.
 
     Raises:
-        ConfigError: there is no such step, backend or pretrained model, or a schedule does not fit the steps.
-        MachineError: a segmenter or the backend is not installed.
+        ConfigError: there is no such step, backend, pretrained model or bucket, or a schedule does not fit the steps.
+        MachineError: a segmenter or the backend is not installed, or the mirror cannot be written to.
     """
     if "corpus" in steps and not corpus:
         CorpusSteps(recipe.corpus, recipe.corpus.segmenter).close()
@@ -88,6 +89,8 @@ def check_steps(recipe: Recipe, steps: list[Step], backend: str, *, corpus: bool
             check_init(train)
         planner = load_backend(backend)
         worker_python(planner, backend_options(train, planner))
+        if train.checkpoint.mirror:
+            check_mirror(train.checkpoint.mirror)
 
 
 def pending_downloads(recipe: Recipe, folder: Path) -> dict[str, RemoteFile]:
