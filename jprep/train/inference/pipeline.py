@@ -13,6 +13,7 @@ from jprep.dataset.labelled.dataset import encode_row
 from jprep.dataset.labelled.reader import LabelledConfig
 from jprep.errors import ConfigError, InputError
 from jprep.tokenizer import load_tokenizer
+from jprep.tokenizer.formats.tokenizer_json import TOKENIZER_JSON
 from jprep.tokenizer.tokenizer import Tokenizer
 from jprep.train.exporting.manifest import ModelExportManifest, read_config, read_export, verify_export
 from jprep.train.inference.client import InferenceClient
@@ -106,7 +107,7 @@ class InferencePipeline:
         if self.exported.task == "rtd":
             fix = "use the generator of its run (`jprep export RUN --generator`), or fine-tune this model"
             raise ConfigError("a discriminator makes no predictions for texts", where=str(folder), fix=fix)
-        if not self.exported.tokenizer:
+        if not (self.exported.tokenizer or TOKENIZER_JSON in self.exported.files):
             fix = "load it with AutoModel, which takes token ids"
             raise ConfigError("this model was exported without a tokenizer", where=str(folder), fix=fix)
         verify_export(folder, self.exported)
