@@ -43,7 +43,7 @@ class ModelConfig(_Config, frozen=True):
 
 
 class OptimizerConfig(_Config, frozen=True):
-    """AdamW as in docs/training.md: ε after bias correction, decay of tensors with two or more dimensions only.
+    """AdamW as in docs/training.md: ε after bias correction, decoupled weight decay.
 
     Attributes:
         lr: the peak learning rate.
@@ -51,6 +51,7 @@ class OptimizerConfig(_Config, frozen=True):
         beta2: the decay rate of the average of squared gradients.
         eps: added to the denominator.
         weight_decay: decoupled weight decay, multiplied by the learning rate.
+        decay: what decays: `matrices` are tensors with two or more dimensions, `all` includes biases and norms.
         clip: the maximum global norm of the gradient; 0 disables clipping.
     """
 
@@ -59,7 +60,12 @@ class OptimizerConfig(_Config, frozen=True):
     beta2: float = 0.999
     eps: float = 1e-8
     weight_decay: float = 0.01
+    decay: Literal["matrices", "all"] = "matrices"
     clip: float = 1.0
+
+    def decay_of(self, dimensions: int) -> float:
+        """Return the weight decay of a tensor with a number of dimensions."""
+        return self.weight_decay if self.decay == "all" or dimensions >= 2 else 0.0
 
 
 class ScheduleConfig(_Config, frozen=True):

@@ -199,6 +199,7 @@ def _optimizer(job: Job, accumulate: int) -> FairseqOptions:
         "adam_betas": f"({optimizer.beta1}, {optimizer.beta2})",
         "adam_eps": optimizer.eps,
         "weight_decay": optimizer.weight_decay,
+        "decay": optimizer.decay,
         "clip_norm": optimizer.clip,
         "lr": optimizer.lr,
         "lr_scheduler": "jprep",

@@ -166,7 +166,7 @@ class TrainState:
         """Return the kind of update of each weight, in the order of the leaves."""
         found: dict[weights.Path, UpdateKind] = {}
         for where in weights.tensor_locations(self._job.model, self._job.train.task).values():
-            decayed = len(where.tensor.shape) >= 2
+            decayed = self._job.train.optimizer.decay_of(len(where.tensor.shape)) > 0
             found[where.path] = "frozen" if not where.tensor.trained else "decayed" if decayed else "not decayed"
         kinds: list[UpdateKind] = jax.tree.leaves(self._map_weights(lambda path, variable: found[path]))
         return kinds
