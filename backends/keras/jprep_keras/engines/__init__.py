@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 
 from jprep_keras.engines.base import Engine, EngineSettings
@@ -20,3 +23,14 @@ def create_engine(settings: EngineSettings) -> Engine:
     from jprep_keras.engines.tensorflow_engine import TensorFlowEngine
 
     return TensorFlowEngine(settings)
+
+
+def compile_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a pure function compiled once for each shape of its arguments."""
+    if keras.backend.backend() == "jax":
+        import jax
+
+        return jax.jit(function)
+    import tensorflow as tf
+
+    return tf.function(function, reduce_retracing=True)

@@ -63,7 +63,7 @@ class JaxEngine(Engine):
         """Return the sum of a batch's losses without dropout, and its outputs, (micro-batches · rows, labels)."""
         total, outputs = self._loss(self._state.weights, self._rows(inputs))
         whole = np.asarray(outputs)
-        return float(total), whole.reshape(-1, whole.shape[-1])
+        return float(total), whole.reshape(whole.shape[0] * whole.shape[1], whole.shape[2])
 
     @property
     def compiled(self) -> int:

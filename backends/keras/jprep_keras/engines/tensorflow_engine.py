@@ -67,7 +67,7 @@ class TensorFlowEngine(Engine):
         """Return the sum of a batch's losses without dropout, and its outputs, (micro-batches · rows, labels)."""
         totals, outputs = (self._strategy.experimental_local_results(one) for one in self._loss(self._rows(inputs)))
         whole = np.concatenate([part.numpy() for part in outputs], axis=1)
-        return sum(float(total) for total in totals), whole.reshape(-1, whole.shape[-1])
+        return sum(float(total) for total in totals), whole.reshape(whole.shape[0] * whole.shape[1], whole.shape[2])
 
     @property
     def compiled(self) -> int:

@@ -76,7 +76,7 @@ class ModelWithLoss:
             inputs: the rows.
             seeds: states of the random generators, (generators, 2); None drops nothing.
         """
-        with self._scope(weights, seeds):
+        with self.scope(weights, seeds):
             hidden = self.hidden_states(inputs, training=seeds is not None)
             if self._classifier is None:
                 return self._token_loss(hidden, inputs), ops.zeros((inputs.ids.shape[0], 0))
@@ -90,7 +90,7 @@ class ModelWithLoss:
         `mlm`: logits at `positions`, (rows, positions, ids); `clm`: logits of all tokens, (rows, length, ids); `classify`
         and `regress`: the outputs, (rows, labels).
         """
-        with self._scope(weights, None):
+        with self.scope(weights):
             hidden = self.hidden_states(inputs, training=False)
             if self._classifier is None:
                 return self._logits(hidden, inputs)
@@ -102,7 +102,7 @@ class ModelWithLoss:
         given = {"token_ids": inputs.ids, "padding_mask": mask, "segment_ids": inputs.types}
         return self.backbone({name: given[name] for name in self.backbone.input}, training=training)
 
-    def _scope(self, weights: Weights, seeds: Any) -> Any:
+    def scope(self, weights: Weights, seeds: Any = None) -> Any:
         """Return a context in which the variables have these values."""
         values = [(variable, value(weights)) for variable, value in self._values]
         if seeds is not None:

@@ -112,7 +112,7 @@ def _adamw_step(section: OptimizerConfig, factor: Any, rate: Any, count: Any) ->
         m = section.beta1 * m + (1 - section.beta1) * gradient
         v = section.beta2 * v + (1 - section.beta2) * ops.square(gradient)
         update = m / correction1 / (ops.sqrt(v / correction2) + section.eps)
-        decay = section.weight_decay * weight if len(weight.shape) >= 2 else 0.0
+        decay = section.decay_of(len(weight.shape)) * weight
         return weight - rate * (update + decay), m, v
 
     return step
