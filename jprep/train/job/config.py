@@ -123,6 +123,8 @@ class TrainConfig(_Config, frozen=True):
         length: tokens per row.
         packing: how documents become rows (`clm`, `mlm`).
         masking: how tokens are masked (`mlm`).
+        next_sentence: whether rows are pairs of segments, and BERT also learns whether the second one follows the first
+            (`mlm`).
         data: files with labelled rows (`classify`, `regress`).
         validation_data: files with labelled rows to validate on; empty uses a fold, if there are folds.
         labelled: the columns of these files.
@@ -148,6 +150,7 @@ class TrainConfig(_Config, frozen=True):
     length: int = 512
     packing: Packing = "stream"
     masking: MaskingConfig = MaskingConfig()
+    next_sentence: bool = False
     data: list[str] = []
     validation_data: list[str] = []
     labelled: LabelledConfig = LabelledConfig()
@@ -240,6 +243,7 @@ def check_train_config(config: TrainConfig, where: str) -> None:
     _check_end(config, where)
     _check_data(config, where)
     _check_fold(config, where)
+    _check_next_sentence(config, where)
 
 
 def _check_end(config: TrainConfig, where: str) -> None:
@@ -267,3 +271,16 @@ def _check_fold(config: TrainConfig, where: str) -> None:
         raise ConfigError("train.fold needs folds", where=where, fix=fix)
     if not 0 <= fold < max(1, folds):
         raise ConfigError(f"there is no fold {fold}", where=where, fix=f"train.fold = 0 to {max(1, folds) - 1}")
+
+
+def _check_next_sentence(config: TrainConfig, where: str) -> None:
+    if not config.next_sentence:
+        return
+    if config.task != "mlm":
+        fix = 'set task = "mlm", or remove next_sentence'
+        raise ConfigError(f"train.next_sentence is for the task mlm, not {config.task}", where=where, fix=fix)
+    if config.packing != "stream":
+        what = (
+            f"train.packing = {config.packing!r} cannot be combined with next_sentence, whose rows are sentence pairs"
+        )
+        raise ConfigError(what, where=where, fix="remove packing, or next_sentence")
