@@ -50,7 +50,11 @@ class Keras(Backend):
 def _describe(layout: Layout) -> str:
     """Return a sentence about the engine and the devices."""
     engine = {"tensorflow": "TensorFlow", "jax": "JAX"}[layout.engine]
-    devices = f"one {layout.device.upper()} device" if layout.devices == 1 else f"{layout.devices} {layout.device.upper()} devices"
+    devices = (
+        f"one {layout.device.upper()} device"
+        if layout.devices == 1
+        else f"{layout.devices} {layout.device.upper()} devices"
+    )
     untested = "; not yet tested on a TPU" if layout.device == "tpu" else ""
     return f"Keras on {engine}, {devices}{_strategy(layout)}{untested}"
 

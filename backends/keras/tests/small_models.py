@@ -71,7 +71,9 @@ def inputs_of(rows: dict[str, Any], task: str) -> ModelInputs:
     if task == "clm":
         labels = np.pad(labels[:, 1:], ((0, 0), (0, 1)), constant_values=NO_LABEL)
     types = rows.get("types", np.zeros_like(ids))
-    return ModelInputs(ids, rows["lengths"], types, positions, labels, np.ones(ROWS, np.float32))
+    return ModelInputs(
+        ids, rows["lengths"], types, positions, labels, np.ones(ROWS, np.float32), np.zeros(ROWS, np.int32)
+    )
 
 
 def exported(folder: Path, kind: str, task: str) -> Path:

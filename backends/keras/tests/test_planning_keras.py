@@ -85,7 +85,9 @@ def test_the_micro_batch_is_that_of_each_device(run: Path) -> None:
         ({"model": llama(attention_dropout=0.1)}, "cannot have attention_dropout = 0.1", "attention_dropout = 0"),
     ],
 )
-def test_what_cannot_be_computed_is_refused_with_a_fix(options: dict[str, Any], words: str, fix: str, run: Path) -> None:
+def test_what_cannot_be_computed_is_refused_with_a_fix(
+    options: dict[str, Any], words: str, fix: str, run: Path
+) -> None:
     with pytest.raises(ConfigError) as error:
         plan(run, **options)
     assert words in error.value.what and fix in error.value.fix
@@ -93,7 +95,13 @@ def test_what_cannot_be_computed_is_refused_with_a_fix(options: dict[str, Any], 
 
 @pytest.mark.parametrize(
     ("device", "found", "level"),
-    [("auto", "0 0", "error"), ("gpu", "0 0", "error"), ("tpu", "0 0", "error"), ("cpu", "0 0", "ok"), ("auto", "2 0", "ok")],
+    [
+        ("auto", "0 0", "error"),
+        ("gpu", "0 0", "error"),
+        ("tpu", "0 0", "error"),
+        ("cpu", "0 0", "ok"),
+        ("auto", "2 0", "ok"),
+    ],
 )
 def test_check_reports_a_device_that_the_engine_cannot_use(
     device: str, found: str, level: str, monkeypatch: pytest.MonkeyPatch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from jprep_keras.planning.layout import Layout
 from jprep_keras.worker.optimizer import StateArrays, StepResult
 
 Seeds = npt.NDArray[np.uint32]
+Floats = npt.NDArray[np.float32]
 
 
 class EngineSettings(NamedTuple):
@@ -51,13 +52,13 @@ class Engine(ABC):
         """Return a copy of the state as numpy arrays."""
 
     @abstractmethod
-    def update(self, inputs: ModelInputs, seeds: Seeds, factor: float, rate: float) -> StepResult:
+    def update(self, inputs: ModelInputs, seeds: Seeds, factors: Floats, rate: float) -> StepResult:
         """Dispatch a step, and return its figures without waiting for them.
 
         Args:
             inputs: the global batch; each field is (micro-batches, rows, …).
             seeds: states of random generators, (replicas, micro-batches, generators, 2).
-            factor: 1 / number of labels of the global batch.
+            factors: 1 / number of labels and 1 / number of rows of the global batch, (2,).
             rate: the learning rate.
         """
 

@@ -14,7 +14,7 @@ from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jprep.errors import MachineError
-from jprep_keras.engines.base import Engine, EngineSettings, Seeds
+from jprep_keras.engines.base import Engine, EngineSettings, Floats, Seeds
 from jprep_keras.models.model_with_loss import ModelInputs, ModelWithLoss
 from jprep_keras.options import SECTION
 from jprep_keras.planning.layout import Layout
@@ -53,9 +53,9 @@ class JaxEngine(Engine):
         found: StateArrays = jax.tree.map(np.array, self._state)
         return found
 
-    def update(self, inputs: ModelInputs, seeds: Seeds, factor: float, rate: float) -> StepResult:
+    def update(self, inputs: ModelInputs, seeds: Seeds, factors: Floats, rate: float) -> StepResult:
         """Dispatch a step, and return its figures without waiting for them."""
-        numbers = np.float32(factor), np.float32(rate)
+        numbers = factors, np.float32(rate)
         self._state, result = self._update(self._state, self._rows(inputs), seeds[0], *numbers)
         return result
 
@@ -78,9 +78,9 @@ class JaxEngine(Engine):
         """The step. The old state is donated: the new one takes its memory."""
         dynamic_scale, optimizer = self._settings.precision == "fp16", self._settings.optimizer
 
-        def update(state: StateArrays, inputs: ModelInputs, seeds: Any, factor: Any, rate: Any) -> Any:
+        def update(state: StateArrays, inputs: ModelInputs, seeds: Any, factors: Any, rate: Any) -> Any:
             scale = state.scale if dynamic_scale else jnp.float32(1)
-            loss, gradient = self._gradient(state, inputs, seeds, factor, scale)
+            loss, gradient = self._gradient(state, inputs, seeds, factors, scale)
             after, norm, taken = apply_update(state, gradient, rate, optimizer, dynamic_scale=dynamic_scale)
             return after, StepResult(loss, norm, taken, state.scale)
 
@@ -94,12 +94,12 @@ class JaxEngine(Engine):
 
         return jax.jit(loss, out_shardings=self._whole)
 
-    def _gradient(self, state: StateArrays, inputs: ModelInputs, seeds: Any, factor: Any, scale: Any) -> Any:
+    def _gradient(self, state: StateArrays, inputs: ModelInputs, seeds: Any, factors: Any, scale: Any) -> Any:
         """Return the global batch's loss, and its gradient times the scale, accumulated over micro-batches."""
         trained = {name: state.weights[name] for name in state.m}
 
         def loss_of(trained: Any, part: ModelInputs, seeds: Any) -> Any:
-            loss = self._model(state.weights | trained, part, seeds)[0] * factor
+            loss = self._model.mean_loss(state.weights | trained, part, seeds, factors)
             return loss * scale, loss
 
         def part_gradient(part: ModelInputs, seeds: Any) -> Any:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from jprep.errors import MachineError
-from jprep_keras.engines.base import Engine, EngineSettings, Seeds
+from jprep_keras.engines.base import Engine, EngineSettings, Floats, Seeds
 from jprep_keras.models.model_with_loss import ModelInputs, ModelWithLoss
 from jprep_keras.options import SECTION
 from jprep_keras.planning.layout import Layout
@@ -38,7 +38,9 @@ class TensorFlowEngine(Engine):
         self._strategy = make_strategy(settings.layout)
         self._update = tf.function(self._distributed_update, reduce_retracing=True)
         self._loss = tf.function(self._distributed_loss, reduce_retracing=True)
-        self._part_gradient = tf.function(self._gradient_of_part, reduce_retracing=True, jit_compile=settings.jit_compile)
+        self._part_gradient = tf.function(
+            self._gradient_of_part, reduce_retracing=True, jit_compile=settings.jit_compile
+        )
 
     @property
     def replicas(self) -> int:
@@ -56,10 +58,10 @@ class TensorFlowEngine(Engine):
         found: StateArrays = tf.nest.map_structure(lambda variable: np.array(variable.numpy()), self._state)
         return found
 
-    def update(self, inputs: ModelInputs, seeds: Seeds, factor: float, rate: float) -> StepResult:
+    def update(self, inputs: ModelInputs, seeds: Seeds, factors: Floats, rate: float) -> StepResult:
         """Dispatch a step, and return its figures without waiting for them."""
         per_replica = self._distribute(lambda replica: seeds[replica].astype(np.int64))
-        numbers = (tf.constant(number, tf.float32) for number in (factor, rate))
+        numbers = (tf.constant(number, tf.float32) for number in (factors, rate))
         result = self._update(self._rows(inputs), per_replica, *numbers)
         return StepResult(*(self._strategy.experimental_local_results(one)[0] for one in result))
 
@@ -91,18 +93,18 @@ class TensorFlowEngine(Engine):
 
         return self._strategy.experimental_distribute_values_from_function(value)
 
-    def _distributed_update(self, inputs: Any, seeds: Any, factor: Any, rate: Any) -> Any:
-        return self._strategy.run(self._replica_update, args=(inputs, seeds, factor, rate))
+    def _distributed_update(self, inputs: Any, seeds: Any, factors: Any, rate: Any) -> Any:
+        return self._strategy.run(self._replica_update, args=(inputs, seeds, factors, rate))
 
     def _distributed_loss(self, inputs: Any) -> Any:
         return self._strategy.run(self._replica_loss, args=(inputs,))
 
-    def _replica_update(self, inputs: ModelInputs, seeds: Any, factor: Any, rate: Any) -> StepResult:
+    def _replica_update(self, inputs: ModelInputs, seeds: Any, factors: Any, rate: Any) -> StepResult:
         """Compute this replica's gradient, and make the update that all replicas make."""
         dynamic_scale = self._settings.precision == "fp16"
         state: StateArrays = tf.nest.map_structure(tf.convert_to_tensor, self._state)
         scale = state.scale if dynamic_scale else tf.constant(1.0)
-        loss, gradient = self._gradient(state, inputs, seeds, factor, scale)
+        loss, gradient = self._gradient(state, inputs, seeds, factors, scale)
         loss, gradient = tf.distribute.get_replica_context().all_reduce("SUM", (loss, gradient))
         after, norm, taken = apply_update(state, gradient, rate, self._settings.optimizer, dynamic_scale=dynamic_scale)
         tf.nest.map_structure(lambda variable, value: variable.assign(value), self._state, after)
@@ -114,14 +116,14 @@ class TensorFlowEngine(Engine):
         totals, outputs = tf.map_fn(lambda part: self._model(weights, part), inputs, fn_output_signature=shape)
         return tf.reduce_sum(totals), outputs
 
-    def _gradient(self, state: StateArrays, inputs: ModelInputs, seeds: Any, factor: Any, scale: Any) -> Any:
+    def _gradient(self, state: StateArrays, inputs: ModelInputs, seeds: Any, factors: Any, scale: Any) -> Any:
         """Return the loss of this replica's rows, and its gradient times the scale, accumulated over micro-batches."""
         trained = {name: state.weights[name] for name in state.m}
         frozen = {name: weight for name, weight in state.weights.items() if name not in trained}
 
         def part_gradient(number: Any) -> Any:
             part = tf.nest.map_structure(lambda field: field[number], inputs)
-            return self._part_gradient(trained, frozen, part, seeds[number], factor, scale)
+            return self._part_gradient(trained, frozen, part, seeds[number], factors, scale)
 
         if self._settings.layout.accumulate == 1:  # nothing to accumulate
             return part_gradient(0)
@@ -134,11 +136,11 @@ class TensorFlowEngine(Engine):
         return tf.while_loop(lambda number, _: number < count, add, (tf.constant(0), zeros))[1]
 
     def _gradient_of_part(
-        self, trained: Tensors, frozen: Tensors, part: ModelInputs, seeds: Any, factor: Any, scale: Any
+        self, trained: Tensors, frozen: Tensors, part: ModelInputs, seeds: Any, factors: Any, scale: Any
     ) -> Any:
         with tf.GradientTape() as tape:
             tape.watch(trained)
-            loss = self._model(trained | frozen, part, seeds)[0] * factor
+            loss = self._model.mean_loss(trained | frozen, part, seeds, factors)
             scaled = loss * scale
         found = tape.gradient(scaled, trained, unconnected_gradients="zero")
         return loss, tf.nest.map_structure(tf.convert_to_tensor, found)  # lookups have sparse gradients

@@ -105,7 +105,13 @@ def _electra(config: dict[str, Any], dtype: str) -> keras.Model:
 
 
 def _set_values(
-    backbone: keras.Model, config: dict[str, Any], epsilon: str, activation: str, embedding: str, attention: str, hidden: str
+    backbone: keras.Model,
+    config: dict[str, Any],
+    epsilon: str,
+    activation: str,
+    embedding: str,
+    attention: str,
+    hidden: str,
 ) -> None:
     """Set the values of a config on the layers, by the keys of the config."""
     backbone.embeddings_dropout.rate = config[embedding]

@@ -8,6 +8,7 @@ import keras
 import keras_hub
 
 from jprep.train.models import FAMILIES
+from jprep.train.models.next_sentence import NEXT_SENTENCE_LABELS
 from jprep_keras.models.backbones import ACTIVATIONS
 
 CAUSAL = ("gpt2", "llama")
@@ -54,6 +55,13 @@ def build_lm_head(backbone: keras.Model, config: dict[str, Any], dtype: str) -> 
         name="mlm_head",
     )
     head.build((None, None, config["hidden_size"]))
+    return head
+
+
+def build_next_sentence_head(config: dict[str, Any], dtype: str) -> keras.layers.Dense:
+    """Return BERT's next-sentence head, from the pooled hidden state to the logits of both classes."""
+    head = keras.layers.Dense(NEXT_SENTENCE_LABELS, dtype=dtype, name="next_sentence")
+    head.build((None, config["hidden_size"]))
     return head
 
 

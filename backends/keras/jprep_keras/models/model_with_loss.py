@@ -8,9 +8,23 @@ import keras
 from keras import ops
 
 from jprep.errors import MachineError
+from jprep.train.models.next_sentence import has_next_sentence_head
 from jprep_keras.models.backbones import build_backbone
-from jprep_keras.models.heads import CAUSAL, ClassifierHead, build_classifier, build_lm_head
-from jprep_keras.models.variables import Value, Weights, backbone_values, classifier_values, lm_head_values
+from jprep_keras.models.heads import (
+    CAUSAL,
+    ClassifierHead,
+    build_classifier,
+    build_lm_head,
+    build_next_sentence_head,
+)
+from jprep_keras.models.variables import (
+    Value,
+    Weights,
+    backbone_values,
+    classifier_values,
+    lm_head_values,
+    next_sentence_values,
+)
 from jprep_keras.worker.loss import class_loss, score_loss, token_loss
 
 POLICIES = {"fp32": "float32", "bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
@@ -28,6 +42,7 @@ class ModelInputs(NamedTuple):
         labels: int32, (rows, labels), `NO_LABEL` where there is none. For `clm`, (rows, length): the next token. For
             `classify` classes, int32, and for `regress` scores, float32, (rows,).
         weight: float32, (rows,): 1 for a row that counts, 0 for one that only fills the shape.
+        next_sentence: classes of sentence pairs, int32, (rows,); zeros for other rows.
     """
 
     ids: Any
@@ -36,6 +51,7 @@ class ModelInputs(NamedTuple):
     positions: Any
     labels: Any
     weight: Any
+    next_sentence: Any
 
 
 class ModelWithLoss:
@@ -57,8 +73,10 @@ class ModelWithLoss:
         self.backbone = build_backbone(config, dtype)
         self._lm_head = build_lm_head(self.backbone, config, dtype) if task in ("clm", "mlm") else None
         self._classifier = None if task in ("clm", "mlm") else build_classifier(config, dtype)
+        self._pairs = build_next_sentence_head(config, dtype) if has_next_sentence_head(config) else None
         values = backbone_values(config) | (classifier_values(config) if self._classifier else {})
         values |= lm_head_values(config) if self._lm_head is not None else {}
+        values |= next_sentence_values() if self._pairs is not None else {}
         variables = _variables(self.backbone, *self._head_layers())
         self._values = _pair(variables, values)
         self._seeds = [variable for variable in variables if not variable.trainable]
@@ -68,8 +86,26 @@ class ModelWithLoss:
         """Number of random generators, each for one dropout."""
         return len(self._seeds)
 
+    def mean_loss(self, weights: Weights, inputs: ModelInputs, seeds: Any, factors: Any) -> Any:
+        """Return this micro-batch's part of the loss of the global batch.
+
+        Args:
+            weights: weights by transformers' names.
+            inputs: the rows.
+            seeds: states of the random generators, (generators, 2).
+            factors: 1 / number of labels and 1 / number of rows of the global batch, (2,).
+        """
+        loss, outputs = self(weights, inputs, seeds)
+        loss = loss * factors[0]
+        if self._pairs is not None:
+            loss = loss + class_loss(outputs, inputs.next_sentence, inputs.weight) * factors[1]
+        return loss
+
     def __call__(self, weights: Weights, inputs: ModelInputs, seeds: Any = None) -> tuple[Any, Any]:
-        """Return the sum of the losses and, for `classify` and `regress`, the outputs, (rows, labels); both fp32.
+        """Return the sum of the losses and the outputs of rows, (rows, labels); both fp32.
+
+        Outputs are those of `classify` and `regress`, and of the next-sentence head, whose loss is not in the sum: it
+        is divided by the number of rows, not of labels.
 
         Args:
             weights: weights by transformers' names.
@@ -79,7 +115,7 @@ class ModelWithLoss:
         with self.scope(weights, seeds):
             hidden = self.hidden_states(inputs, training=seeds is not None)
             if self._classifier is None:
-                return self._token_loss(hidden, inputs), ops.zeros((inputs.ids.shape[0], 0))
+                return self._token_loss(hidden, inputs), self._next_sentence(hidden, inputs)
             outputs = self._outputs(hidden, inputs, training=seeds is not None)
             loss = class_loss if self.task == "classify" else score_loss
             return loss(outputs, inputs.labels, inputs.weight), outputs
@@ -131,10 +167,16 @@ class ModelWithLoss:
         assert self._classifier is not None
         return ops.cast(self._classifier(chosen, training), "float32")
 
+    def _next_sentence(self, hidden: Any, inputs: ModelInputs) -> Any:
+        """Return the logits of both classes, (rows, 2); (rows, 0) without that head."""
+        if self._pairs is None:
+            return ops.zeros((ops.shape(inputs.ids)[0], 0))
+        return ops.cast(self._pairs(hidden["pooled_output"]), "float32")
+
     def _head_layers(self) -> list[keras.layers.Layer]:
         if isinstance(self._classifier, ClassifierHead):
             return self._classifier.layers
-        return [] if self._lm_head is None else [self._lm_head]
+        return [layer for layer in (self._lm_head, self._pairs) if layer is not None]
 
 
 def _sequence(hidden: Any) -> Any:

@@ -50,6 +50,11 @@ def classifier_values(config: dict[str, Any]) -> Values:
     return _dense("dense", "classifier.dense") | _dense("out", "classifier.out_proj")
 
 
+def next_sentence_values() -> Values:
+    """Return the values of the variables of BERT's next-sentence head, and of its pooler."""
+    return _dense("pooled_dense", "bert.pooler.dense") | _dense("next_sentence", "cls.seq_relationship")
+
+
 def _encoder(config: dict[str, Any], prefix: str) -> Values:
     at = prefix + "embeddings."
     values = {"token_embedding/embeddings": _same(f"{at}word_embeddings.weight")} | _positions(config, at)

@@ -52,9 +52,7 @@ def choose_layout(job: Job, options: Options, host: Host) -> Layout:
     devices = options.devices or {"gpu": len(host.devices), "tpu": tpu_count(), "cpu": 1}[device] or 1
     target = make_target(host, device, per_host=devices, given=options.memory)
     rows = rows_per_device(job.train.batch, devices, SECTION)
-    chosen = choose_micro_batch(
-        rows, options.micro_batch, lambda rows: estimate_memory(job, rows), target, SECTION
-    )
+    chosen = choose_micro_batch(rows, options.micro_batch, lambda rows: estimate_memory(job, rows), target, SECTION)
     return Layout(
         engine=options.engine,
         device=device,

@@ -50,17 +50,21 @@ class BatchLoader:
     def __call__(self, batch: Batch | LabelledBatch) -> LoadedBatch:
         """Return the inputs of a batch; the last batch of a split may have fewer rows."""
         count, width = batch.input_ids.shape
-        types = getattr(batch, "token_types", None) if self._has_types else None
+        none = np.zeros((count, width), np.int32)
+        labelled = isinstance(batch, LabelledBatch)
+        types = batch.token_types if labelled else batch.segments
+        pairs = None if labelled else batch.next_sentence
         positions, labels = self._labels(batch)
         inputs = ModelInputs(
             ids=self._shape(batch.input_ids, np.int32, 0),
             lengths=self._shape(batch.lengths, np.int32, width),
-            types=self._shape(np.zeros((count, width)) if types is None else types, np.int32, 0),
+            types=self._shape(types if self._has_types and types is not None else none, np.int32, 0),
             positions=self._shape(positions, np.int32, 0),
             labels=self._shape(labels, *(_type(labels))),
             weight=self._shape(np.ones(count), np.float32, 0),
+            next_sentence=self._shape(none[:, 0] if pairs is None else pairs, np.int32, 0),
         )
-        number = count if isinstance(batch, LabelledBatch) else int((labels != NO_LABEL).sum())
+        number = count if labelled else int((labels != NO_LABEL).sum())
         return LoadedBatch(inputs, int(batch.lengths.sum()), number, count)
 
     def _labels(self, batch: Batch | LabelledBatch) -> tuple[Integers, npt.NDArray[Any]]:

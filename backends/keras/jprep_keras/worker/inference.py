@@ -16,6 +16,7 @@ from jprep.train.inference.decoding import next_token
 from jprep.train.inference.protocol import Classify, FillMask, Generate, Request, Response, TokenProbability
 from jprep.train.inference.server import check_request, serve
 from jprep.train.models import FAMILIES, max_positions, parameters
+from jprep.train.models.next_sentence import has_next_sentence_head
 from jprep_keras.engines import compile_function
 from jprep_keras.models.decoding import Cache, continue_from, empty_cache
 from jprep_keras.models.model_with_loss import ModelInputs, ModelWithLoss
@@ -99,7 +100,7 @@ class InferenceModel:
         row = self.padded_row(ids)
         given = self.padded_row(types) if types else np.zeros_like(row)
         lengths, none = np.array([len(ids)], np.int32), np.zeros((1, 0), np.int32)
-        inputs = ModelInputs(row, lengths, given, np.array([[position]], np.int32), none, none)
+        inputs = ModelInputs(row, lengths, given, np.array([[position]], np.int32), none, none, none)
         return _numbers(self._outputs(self._weights, inputs)[0])
 
     def _model_outputs(self, weights: Any, inputs: ModelInputs) -> Any:
@@ -116,6 +117,8 @@ class InferenceModel:
 def _task(config: dict[str, Any], folder: Path) -> str:
     """Return the task of a config's class."""
     [name], kind = config["architectures"], config.get("problem_type")
+    if has_next_sentence_head(config):
+        return "mlm"
     classes = FAMILIES[config["model_type"]].classes if config["model_type"] in FAMILIES else {}
     tasks = [task for task, cls in classes.items() if cls == name and (task == "regress") == (kind == "regression")]
     if not tasks:

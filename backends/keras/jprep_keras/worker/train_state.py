@@ -46,7 +46,8 @@ class TrainState:
             batch: the global batch.
             rate: the learning rate.
         """
-        return self._engine.update(batch.inputs, self._seeds(step), 1 / max(batch.labels, 1), rate)
+        factors = np.array([1 / max(batch.labels, 1), 1 / max(batch.rows, 1)], np.float32)
+        return self._engine.update(batch.inputs, self._seeds(step), factors, rate)
 
     def loss(self, batch: LoadedBatch) -> tuple[float, npt.NDArray[np.float32]]:
         """Return the sum of a batch's losses without dropout, and the outputs of its rows, (rows, labels)."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
-from jprep.dataset.labelled.dataset import LabelledBatch
 from jprep.train.job.schedule import learning_rate
-from jprep.train.worker.metrics import Metrics
+from jprep.train.worker.next_sentence import NEXT_SENTENCE_LOSS
 from jprep.train.worker.session import Session
+from jprep.train.worker.validation_metrics import row_labels, validation_metrics
 from jprep_keras.worker.data import BatchLoader, LoadedBatch
 from jprep_keras.worker.optimizer import StepResult
 from jprep_keras.worker.throughput import ThroughputMeter
@@ -63,17 +63,17 @@ class Trainer:
         self._session.log(step, loss=float(last.loss), **figures)
 
     def _validate(self, step: int) -> None:
-        metrics, loss, labels = Metrics(self._job, 1), 0.0, 0
+        metrics, loss, labels = validation_metrics(self._job), 0.0, 0
         for batch in self._session.validation():
             loaded = self._loader(batch)
             total, outputs = self._state.loss(loaded)
             loss, labels = loss + total, labels + loaded.labels
-            if isinstance(batch, LabelledBatch):
-                metrics.add(outputs, batch.labels)
+            if metrics:
+                metrics.add(outputs, row_labels(batch))
         loss /= max(labels, 1)
         self._session.check(step, loss)  # metrics are defined for finite outputs only
-        figures = metrics.figures(metrics.part[None]) if self._job.train.data else {}
-        self._session.validated(step, loss, **figures)
+        figures = metrics.figures() if metrics else {}
+        self._session.validated(step, loss + figures.get(NEXT_SENTENCE_LOSS, 0.0), **figures)
 
     def _rate(self, step: int) -> float:
         section = self._job.train
