@@ -123,8 +123,8 @@ class ModelWithLoss:
     def outputs(self, weights: Weights, inputs: ModelInputs) -> Any:
         """Return what `infer` needs, in fp32.
 
-        `mlm`: logits at `positions`, (rows, positions, ids); `clm`: logits of all tokens, (rows, length, ids); `classify`
-        and `regress`: the outputs, (rows, labels).
+        `mlm`: logits at `positions`, (rows, positions, ids); `clm`: logits of all tokens, (rows, length, ids);
+        `classify` and `regress`: the outputs, (rows, labels).
         """
         with self.scope(weights):
             hidden = self.hidden_states(inputs, training=False)
