@@ -33,4 +33,4 @@ def compile_function(function: Callable[..., Any]) -> Callable[..., Any]:
         return jax.jit(function)
     import tensorflow as tf
 
-    return tf.function(function, reduce_retracing=True)
+    return tf.function(function, reduce_retracing=True, autograph=False)

@@ -36,10 +36,10 @@ class TensorFlowEngine(Engine):
         if settings.deterministic:
             tf.config.experimental.enable_op_determinism()
         self._strategy = make_strategy(settings.layout)
-        self._update = tf.function(self._distributed_update, reduce_retracing=True)
-        self._loss = tf.function(self._distributed_loss, reduce_retracing=True)
+        self._update = tf.function(self._distributed_update, reduce_retracing=True, autograph=False)
+        self._loss = tf.function(self._distributed_loss, reduce_retracing=True, autograph=False)
         self._part_gradient = tf.function(
-            self._gradient_of_part, reduce_retracing=True, jit_compile=settings.jit_compile
+            self._gradient_of_part, reduce_retracing=True, autograph=False, jit_compile=settings.jit_compile
         )
 
     @property
