@@ -1,7 +1,8 @@
 """The values of KerasHub's variables, computed from weights under transformers' names and shapes.
 
 The training state holds the weights as transformers has them, and the step computes Keras's values of them: a
-transpose, a slice, a sum. Gradients, clipping, AdamW and checkpoints are then those of `docs/training.md` for every tensor.
+transpose, a slice, a sum. Gradients, clipping, AdamW and checkpoints are then those of `docs/training.md` for every
+tensor.
 """
 
 from __future__ import annotations

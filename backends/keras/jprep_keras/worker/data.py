@@ -52,8 +52,8 @@ class BatchLoader:
         count, width = batch.input_ids.shape
         none = np.zeros((count, width), np.int32)
         labelled = isinstance(batch, LabelledBatch)
-        types = batch.token_types if labelled else batch.segments
-        pairs = None if labelled else batch.next_sentence
+        types = batch.token_types if isinstance(batch, LabelledBatch) else batch.segments
+        pairs = None if isinstance(batch, LabelledBatch) else batch.next_sentence
         positions, labels = self._labels(batch)
         inputs = ModelInputs(
             ids=self._shape(batch.input_ids, np.int32, 0),

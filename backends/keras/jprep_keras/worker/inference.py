@@ -52,7 +52,8 @@ class InferenceModel:
         task = _task(self.config, folder)
         self._weights = _read(folder, self.config, task)
         self.model = ModelWithLoss(self.config, task)
-        self._outputs, self._continue = map(compile_function, (self._model_outputs, self._model_continue))
+        self._outputs = compile_function(self._model_outputs)
+        self._continue = compile_function(self._model_continue)
 
     def predict(self, request: Request) -> Response:
         """Answer one request.

@@ -132,8 +132,9 @@ def _choose(taken: Any, after: StateArrays, before: StateArrays) -> StateArrays:
     def chosen(new: Tensors, old: Tensors) -> Tensors:
         return {name: ops.where(taken, new[name], array) for name, array in old.items()}
 
-    tables = (chosen(new, old) for new, old in zip(after[:3], before[:3], strict=True))
-    return StateArrays(*tables, ops.where(taken, after.updates, before.updates), before.scale, before.good)
+    weights, m, v = (chosen(new, old) for new, old in zip(after[:3], before[:3], strict=True))
+    updates = ops.where(taken, after.updates, before.updates)
+    return before._replace(weights=weights, m=m, v=v, updates=updates)
 
 
 def _bias_correction(beta: float, count: Any) -> Any:
