@@ -27,6 +27,7 @@ from jprep.train.models.initial_weights import write_initial_weights
 from jprep.train.planning.host import this_host
 from jprep.train.run.directory import INIT, INIT_HASH, open_run, output_directory, sample_lists_folder
 from jprep.train.run.log import Say, on_stderr
+from jprep.train.uploads.push import check_destination
 
 DEFAULT_BACKEND = "torch"
 
@@ -171,8 +172,9 @@ def train(prepared: PreparedRun, *, resume: str = "auto", say: Say = on_stderr) 
         The exit code, see `jprep.train.launcher.supervisor.supervise`.
 
     Raises:
-        JprepError: see `create_run` and `supervise`.
+        JprepError: see `create_run`, `supervise` and `jprep.train.uploads.push.check_destination`.
     """
+    check_destination(prepared.job.train.push, say)
     create_run(prepared, say)
     return supervise(prepared.run, prepared.plan, resume=resume, say=say)
 
