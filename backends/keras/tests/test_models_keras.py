@@ -17,7 +17,7 @@ from jprep.errors import InputError, MachineError
 from jprep.train.inference.protocol import Classify, FillMask, Generate
 from jprep.train.models import parameters
 from jprep_keras.models import variables
-from jprep_keras.models.model_with_loss import ModelWithLoss, _pair
+from jprep_keras.models.model_with_loss import ModelInputs, ModelWithLoss, _pair
 from jprep_keras.worker.inference import InferenceModel
 
 ROW = [9, 30, 31, 32, 8, 70, 71]
@@ -32,11 +32,15 @@ def weights_of(folder: Path) -> dict[str, Any]:
     return {name: tf.constant(array) for name, array in load_file(folder / "model.safetensors").items()}
 
 
+def tensors(inputs: ModelInputs) -> ModelInputs:
+    return ModelInputs(*map(tf.constant, inputs))
+
+
 @pytest.mark.parametrize(("kind", "task"), CASES)
 def test_losses_outputs_and_gradients_are_those_of_transformers(kind: str, task: str, theirs: Path) -> None:
     folder, config = theirs / f"{kind}-{task}", config_of(kind, task)
     weights, expected = weights_of(folder), np.load(folder / "outputs.npz")
-    model, inputs = ModelWithLoss(config, task), inputs_of(rows_of(config, task), task)
+    model, inputs = ModelWithLoss(config, task), tensors(inputs_of(rows_of(config, task), task))
 
     @tf.function
     def measured() -> Any:
@@ -112,7 +116,7 @@ def test_a_model_of_another_version_of_keras_hub_is_refused() -> None:
 def test_dropout_depends_on_the_seeds(tmp_path: Path) -> None:
     config = config_of("bert", "mlm")
     weights, model = weights_of(exported(tmp_path, "bert", "mlm")), ModelWithLoss(config, "mlm")
-    inputs = inputs_of(rows_of(config, "mlm"), "mlm")
+    inputs = tensors(inputs_of(rows_of(config, "mlm"), "mlm"))
     assert model.seeds == 1 + 3 * config["num_hidden_layers"]
     one, two = (np.arange(2 * model.seeds).reshape(-1, 2) + start for start in (0, 100))
     losses = [float(model(weights, inputs, tf.constant(seeds))[0]) for seeds in (one, one, two)]

@@ -13,6 +13,7 @@ from jprep.dataset.sampling.masking import MaskingConfig
 from jprep.dataset.sampling.sample_index import Packing
 from jprep.dataset.sampling.special_ids import SpecialIds
 from jprep.errors import ConfigError
+from jprep.train.job.mirror_url import check_mirror_url
 from jprep.train.job.push import PushConfig, check_push
 
 Task = Literal["clm", "mlm", "classify", "regress"]
@@ -95,6 +96,8 @@ class CheckpointConfig(_Config, frozen=True):
         keep_last: how many of the newest checkpoints to keep.
         keep_best: how many others to keep, those with the lowest validation loss. They are saved right after their
             validation, independent of `every_steps`.
+        mirror: a URL such as `s3://BUCKET/RUN` to which checkpoints, events and the log are copied in the background,
+            and from which another machine resumes the run; "" for none.
     """
 
     every_steps: int = 1000
@@ -102,6 +105,7 @@ class CheckpointConfig(_Config, frozen=True):
     every_minutes: float = 0.0
     keep_last: int = 2
     keep_best: int = 0
+    mirror: str = ""
 
 
 class ValidationConfig(_Config, frozen=True):
@@ -255,6 +259,7 @@ def check_train_config(config: TrainConfig, where: str) -> None:
     _check_end(config, where)
     _check_data(config, where)
     _check_fold(config, where)
+    check_mirror_url(config.checkpoint.mirror, where)
     _check_next_sentence(config, where)
     check_push(config.push)
 
