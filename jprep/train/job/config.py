@@ -13,9 +13,11 @@ from jprep.dataset.sampling.masking import MaskingConfig
 from jprep.dataset.sampling.sample_index import Packing
 from jprep.dataset.sampling.special_ids import SpecialIds
 from jprep.errors import ConfigError
+from jprep.train.job.mirror_url import check_mirror_url
 from jprep.train.job.push import PushConfig, check_push
+from jprep.train.job.rtd import RtdConfig, check_rtd
 
-Task = Literal["clm", "mlm", "classify", "regress"]
+Task = Literal["clm", "mlm", "rtd", "classify", "regress"]
 Precision = Literal["fp32", "bf16", "fp16"]
 
 FORMAT = 1
@@ -35,12 +37,17 @@ class ModelConfig(_Config, frozen=True):
     Attributes:
         preset: a name in `jprep.train.models.PRESETS`; "" if `config` defines the model.
         config: values of transformers' config that override the preset's, `model_type` among them.
-        init: a safetensors file with initial weights under transformers' names; "" initializes from the seed.
+        init: the initial weights: a safetensors file under transformers' names; a folder in Hugging Face form, or its
+            name on the Hub (`org/name`, `org/name@revision`), whose config.json then defines the model; "" initializes
+            from the seed.
+        vocabulary: `same`: the job's tokenizer has the ids of the given weights; `transfer`: it has others, and each
+            row of the embeddings begins as the mean of the rows of its pieces in the tokenizer beside the weights.
     """
 
     preset: str = ""
     config: dict[str, Any] = {}
     init: str = ""
+    vocabulary: Literal["same", "transfer"] = "same"
 
 
 class OptimizerConfig(_Config, frozen=True):
@@ -95,6 +102,8 @@ class CheckpointConfig(_Config, frozen=True):
         keep_last: how many of the newest checkpoints to keep.
         keep_best: how many others to keep, those with the lowest validation loss. They are saved right after their
             validation, independent of `every_steps`.
+        mirror: a URL such as `s3://BUCKET/RUN` to which checkpoints, events and the log are copied in the background,
+            and from which another machine resumes the run; "" for none.
     """
 
     every_steps: int = 1000
@@ -102,6 +111,7 @@ class CheckpointConfig(_Config, frozen=True):
     every_minutes: float = 0.0
     keep_last: int = 2
     keep_best: int = 0
+    mirror: str = ""
 
 
 class ValidationConfig(_Config, frozen=True):
@@ -127,14 +137,15 @@ class TrainConfig(_Config, frozen=True):
     """The `[train]` section.
 
     Attributes:
-        task: `clm`, `mlm`, `classify` or `regress`.
+        task: `clm`, `mlm`, `rtd`, `classify` or `regress`.
         model: the model.
         batch: rows in a global batch, independent of the number of devices.
         length: tokens per row.
-        packing: how documents become rows (`clm`, `mlm`).
-        masking: how tokens are masked (`mlm`).
+        packing: how documents become rows (`clm`, `mlm`, `rtd`).
+        masking: how tokens are masked (`mlm`, `rtd`).
         next_sentence: whether rows are pairs of segments, and BERT also learns whether the second one follows the first
             (`mlm`).
+        rtd: replaced-token detection (`rtd`).
         data: files with labelled rows (`classify`, `regress`).
         validation_data: files with labelled rows to validate on; empty uses a fold, if there are folds.
         labelled: the columns of these files.
@@ -162,6 +173,7 @@ class TrainConfig(_Config, frozen=True):
     packing: Packing = "stream"
     masking: MaskingConfig = MaskingConfig()
     next_sentence: bool = False
+    rtd: RtdConfig = RtdConfig()
     data: list[str] = []
     validation_data: list[str] = []
     labelled: LabelledConfig = LabelledConfig()
@@ -255,7 +267,10 @@ def check_train_config(config: TrainConfig, where: str) -> None:
     _check_end(config, where)
     _check_data(config, where)
     _check_fold(config, where)
+    check_mirror_url(config.checkpoint.mirror, where)
     _check_next_sentence(config, where)
+    if config.task == "rtd":
+        check_rtd(config.rtd, config.masking.rate, where)
     check_push(config.push)
 
 

@@ -15,6 +15,7 @@ from jprep.engine.output_kinds import FOLDS as KIND
 from jprep.errors import ConfigError
 from jprep.io.atomic import write_atomic
 from jprep.train.job.config import TrainConfig, parse_train_config
+from jprep.train.job.mirror_url import fold_mirror
 from jprep.train.job.push import PushConfig
 from jprep.train.launcher.launch import PreparedRun, prepare_run, train
 from jprep.train.run.directory import read_job
@@ -108,7 +109,11 @@ def train_folds(
     folders = fold_directories(run, _number(train_config))
     OutputDirectory(run, KIND).check()
     for fold, folder in enumerate(folders):
-        fold_config = msgspec.structs.replace(train_config, fold=fold, push=_push_of(train_config.push, folder.name))
+        kept = msgspec.structs.replace(
+            train_config.checkpoint, mirror=fold_mirror(train_config.checkpoint.mirror, folder.name)
+        )
+        push = _push_of(train_config.push, folder.name)
+        fold_config = msgspec.structs.replace(train_config, fold=fold, push=push, checkpoint=kept)
         if code := through(prepare_run(fold_config, f"{name}/{folder.name}", backend, folder, tokenizer, None)):
             return code
     write_atomic(run / FOLDS, encode_checksummed(summarize_folds(name, folders), indent=1))

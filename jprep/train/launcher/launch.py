@@ -15,18 +15,22 @@ import msgspec
 from jprep.config import apply_overrides
 from jprep.errors import ConfigError
 from jprep.io.atomic import file_sha256, write_atomic
+from jprep.io.environments import interpreter
 from jprep.plugins import plugins
 from jprep.train.backend import Backend, Host, Plan
 from jprep.train.job.build import build_job
 from jprep.train.job.config import Job, TrainConfig, parse_train_config
+from jprep.train.job.mirror_url import check_mirror
 from jprep.train.launcher.backend_packages import install_command
-from jprep.train.launcher.environments import environment_path, interpreter, worker_python
+from jprep.train.launcher.environments import environment_path, worker_python
 from jprep.train.launcher.import_probe import NotInstalledError
 from jprep.train.launcher.supervisor import supervise
 from jprep.train.models.initial_weights import write_initial_weights
 from jprep.train.planning.host import this_host
+from jprep.train.pretrained.init import transferred_rows
 from jprep.train.run.directory import INIT, INIT_HASH, open_run, output_directory, sample_lists_folder
 from jprep.train.run.log import Say, on_stderr
+from jprep.train.uploads.mirror import open_mirror
 from jprep.train.uploads.push import check_destination
 
 DEFAULT_BACKEND = "torch"
@@ -135,6 +139,8 @@ def prepare_run(
     train, planner = parse_train_config(section, _WHERE), load_backend(backend)
     options = backend_options(train, planner)
     output_directory(run).check()
+    if train.checkpoint.mirror and not dry:
+        check_mirror(train.checkpoint.mirror)
     with _lists_folder(dataset, run, dry=dry) as lists:
         computed, own = planner.result_options(options), msgspec.to_builtins(options)
         job = build_job(train, name, backend, own, tokenizer, dataset, run=run, lists=lists, computed=computed)
@@ -163,6 +169,8 @@ def create_run(prepared: PreparedRun, say: Say = on_stderr) -> None:
 def train(prepared: PreparedRun, *, resume: str = "auto", say: Say = on_stderr) -> int:
     """Create or resume a run, and train it until it is finished or stopped.
 
+    A run with a mirror that is ahead of the run directory, which may not exist, is downloaded first.
+
     Args:
         prepared: from `prepare_run`.
         resume: `auto` resumes from the newest valid checkpoint, a step from that one, `never` starts at step 0.
@@ -172,11 +180,13 @@ def train(prepared: PreparedRun, *, resume: str = "auto", say: Say = on_stderr) 
         The exit code, see `jprep.train.launcher.supervisor.supervise`.
 
     Raises:
-        JprepError: see `create_run`, `supervise` and `jprep.train.uploads.push.check_destination`.
+        JprepError: see `create_run`, `supervise`, `jprep.train.uploads.push.check_destination` and
+            `jprep.train.uploads.mirror.open_mirror`.
     """
     check_destination(prepared.job.train.push, say)
-    create_run(prepared, say)
-    return supervise(prepared.run, prepared.plan, resume=resume, say=say)
+    with open_mirror(prepared.run, prepared.job, say) as mirror:
+        create_run(prepared, say)
+        return supervise(prepared.run, prepared.plan, resume=resume, say=say, mirror=mirror)
 
 
 @contextlib.contextmanager
@@ -197,7 +207,8 @@ def _ensure_initial_weights(run: Path, job: Job, say: Say) -> None:
             return
         say(f"{INIT} is damaged and is written again")
     given = run / job.train.model.init if job.train.model.init else None
-    write_initial_weights(job.model, job.train.task, job.train.seed, weights, given)
+    rows = transferred_rows(job.train, given, run / job.tokenizer) if given else None
+    write_initial_weights(job.model, job.train.task, job.train.seed, weights, given, rows)
     write_atomic(mark, file_sha256(weights).encode())
 
 

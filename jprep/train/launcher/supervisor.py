@@ -34,6 +34,7 @@ from jprep.train.run.ranks import clear_ranks, signal_ranks
 from jprep.train.run.resume import checkpoint_to_resume, rewind
 from jprep.train.run.status import RunStatus
 from jprep.train.uploads.background import BackgroundUpload, background_uploads
+from jprep.train.uploads.mirror import Mirror
 from jprep.train.worker.out_of_memory import OUT_OF_MEMORY, out_of_memory
 
 _LONGEST_PAUSE = 60.0
@@ -58,7 +59,15 @@ class AttemptResult(NamedTuple):
     out_of_memory: bool = False
 
 
-def supervise(run: Path, plan: Plan, *, resume: str = "auto", say: Say = on_stderr, backoff: float = 1.0) -> int:
+def supervise(
+    run: Path,
+    plan: Plan,
+    *,
+    resume: str = "auto",
+    say: Say = on_stderr,
+    backoff: float = 1.0,
+    mirror: Mirror | None = None,
+) -> int:
     """Train a run to its end, restarting its worker as needed.
 
     On the first SIGTERM, SIGINT or SIGHUP the worker saves and stops; on the second it is killed.
@@ -70,6 +79,7 @@ def supervise(run: Path, plan: Plan, *, resume: str = "auto", say: Say = on_stde
             checkpoints are set aside.
         say: called with a message for the user.
         backoff: seconds before the first restart; doubled for each further one without progress, up to a minute.
+        mirror: copies the run elsewhere meanwhile.
 
     Returns:
         0, the run is finished; 130, it was stopped, and the same call resumes it; 2, 3 or 4, the worker met an error
@@ -92,7 +102,11 @@ def supervise(run: Path, plan: Plan, *, resume: str = "auto", say: Say = on_stde
         checkpoints.clean()
         if resume != "auto":
             rewind(run, checkpoints, 0 if resume == "never" else int(resume))
-        with _StopRequests() as requests, contextlib.closing(Trackers(run, job, say)) as trackers:
+        with (
+            _StopRequests() as requests,
+            _mirroring(mirror, requests, rewound=resume != "auto"),
+            contextlib.closing(Trackers(run, job, say)) as trackers,
+        ):
             uploads = background_uploads(run, job, say)
             code = _Supervisor(run, job, plan, say, backoff, requests, trackers, uploads).supervise()
             for upload in uploads:
@@ -117,6 +131,20 @@ class _StopRequests:
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _mirroring(mirror: Mirror | None, requests: _StopRequests, *, rewound: bool) -> Iterator[None]:
+    """Copy the run for the time of the block, and what is left after it, until a further stop signal."""
+    if mirror is None:
+        yield
+        return
+    mirror.start(rewound=rewound)
+    try:
+        yield
+    finally:
+        before = requests.count
+        mirror.close(lambda: requests.count > before)
 
 
 class _Supervisor:
