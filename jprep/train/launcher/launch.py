@@ -25,8 +25,17 @@ from jprep.train.launcher.import_probe import NotInstalledError
 from jprep.train.launcher.supervisor import supervise
 from jprep.train.models.initial_weights import write_initial_weights
 from jprep.train.planning.host import this_host
-from jprep.train.run.directory import INIT, INIT_HASH, open_run, output_directory, sample_lists_folder
+from jprep.train.run.directory import (
+    INIT,
+    INIT_HASH,
+    checkpoints_of,
+    open_run,
+    output_directory,
+    sample_lists_folder,
+)
 from jprep.train.run.log import Say, on_stderr
+from jprep.train.run.profile import PROFILE, ProfileSteps, check_profile
+from jprep.train.trackers.check import check_trackers
 
 DEFAULT_BACKEND = "torch"
 
@@ -159,22 +168,37 @@ def create_run(prepared: PreparedRun, say: Say = on_stderr) -> None:
         _ensure_initial_weights(run, job, say)
 
 
-def train(prepared: PreparedRun, *, resume: str = "auto", say: Say = on_stderr) -> int:
+def train(
+    prepared: PreparedRun, *, resume: str = "auto", say: Say = on_stderr, profile: ProfileSteps | None = None
+) -> int:
     """Create or resume a run, and train it until it is finished or stopped.
 
     Args:
         prepared: from `prepare_run`.
         resume: `auto` resumes from the newest valid checkpoint, a step from that one, `never` starts at step 0.
         say: called with a message for the user.
+        profile: the steps to profile (`jprep.train.run.profile`); None for none.
 
     Returns:
         The exit code, see `jprep.train.launcher.supervisor.supervise`.
 
     Raises:
-        JprepError: see `create_run` and `supervise`.
+        JprepError: see `create_run`, `supervise` and `check_trackers`; or the run will not compute the profiled steps.
     """
+    plan = prepared.plan
+    if profile:
+        check_profile(profile, prepared.job.steps, _steps_done(prepared, resume))
+        plan = msgspec.structs.replace(plan, env=plan.env | {PROFILE: str(profile)})
+    check_trackers(prepared.run, prepared.job, say)
     create_run(prepared, say)
-    return supervise(prepared.run, prepared.plan, resume=resume, say=say)
+    return supervise(prepared.run, plan, resume=resume, say=say)
+
+
+def _steps_done(prepared: PreparedRun, resume: str) -> int:
+    """Return the step that a run resumes from."""
+    if resume != "auto":
+        return 0 if resume == "never" else int(resume)
+    return max((one.step for one in checkpoints_of(prepared.run, prepared.job).committed()), default=0)
 
 
 @contextlib.contextmanager

@@ -20,6 +20,7 @@ from jprep.train.worker.session import Session
 from jprep_torch.models.model_with_loss import ModelInputs, ModelWithLoss
 from jprep_torch.worker.data import count_labels, micro_batches
 from jprep_torch.worker.distributed import DistributedContext
+from jprep_torch.worker.profiling import XLA_NOTE, make_tracer
 from jprep_torch.worker.throughput import ThroughputMeter
 
 
@@ -78,7 +79,9 @@ class Trainer:
 
     def __init__(self, session: Session, context: DistributedContext, state: AnyTrainState, micro_batch: int) -> None:
         self._session, self._context, self._state, self._micro_batch = session, context, state, micro_batch
-        self._job = session.job
+        self._job, self._profiler = session.job, session.profiler
+        self._profiler.tracer = make_tracer(context.kind)
+        self._profiler.notes += [XLA_NOTE] * (context.kind == "xla")
 
     def train(self) -> None:
         """Train on all batches of the session."""
@@ -86,7 +89,8 @@ class Trainer:
         for step, batch in session.batches():
             result = self._step(step, batch)
             meter.tokens += int(batch.lengths.sum()) * self._context.world
-            due = session.due(step)
+            with self._profiler.phase("waiting"):
+                due = session.due(step)
             if due.log:
                 self._log(step, result, meter)
             if due.validate:
@@ -107,9 +111,12 @@ class Trainer:
         self._state.model.train()
         self._context.seed(int(key(self._job.train.seed, "dropout", step - 1, self._context.rank)[0]))
         own = torch.tensor(count_labels(batch), device=self._context.device)
-        labels = int(self._context.sum_over_processes(own))
+        with self._profiler.phase("waiting"):
+            labels = int(self._context.sum_over_processes(own))
         check = partial(self._session.check, step, name="gradient's norm")
-        return self._state.update(list(self._inputs(batch)), labels, self._learning_rate(step), check)
+        with self._profiler.phase("input"):
+            inputs = list(self._inputs(batch))
+        return self._state.update(inputs, labels, self._learning_rate(step), check)
 
     @torch.no_grad()
     def _validate(self, step: int) -> None:
