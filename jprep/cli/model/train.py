@@ -151,7 +151,7 @@ def run_training(prepared: PreparedRun, resume: str = "auto", profile: ProfileSt
     except KeyboardInterrupt:  # before the supervisor listens
         code = _INTERRUPTED
     if code == _INTERRUPTED:
-        on_stderr(f"to resume:  {current_command(without='--resume')}")
+        on_stderr(f"to resume:  {current_command(without=['--resume', '--profile'])}")
     return code
 
 

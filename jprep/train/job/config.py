@@ -13,6 +13,7 @@ from jprep.dataset.sampling.masking import MaskingConfig
 from jprep.dataset.sampling.sample_index import Packing
 from jprep.dataset.sampling.special_ids import SpecialIds
 from jprep.errors import ConfigError
+from jprep.train.job.tracking import Trackers, check_tracker_configs
 
 Task = Literal["clm", "mlm", "classify", "regress"]
 Precision = Literal["fp32", "bf16", "fp16"]
@@ -130,7 +131,7 @@ class TrainConfig(_Config, frozen=True):
         checkpoint: when checkpoints are saved.
         validation: when the validation split is measured.
         log_every: steps between two logged steps.
-        trackers: trackers besides events.jsonl: `tensorboard`, `wandb`; an empty list for none.
+        trackers: trackers besides events.jsonl: names, or tables with options; an empty list for none.
         max_restarts: how often a dead or hung worker is restarted without progress before the run fails.
         silent_minutes: a worker without a sign of life for so long is taken to hang, and restarted.
         backend: backend → its own options, checked by the backend.
@@ -155,7 +156,7 @@ class TrainConfig(_Config, frozen=True):
     checkpoint: CheckpointConfig = CheckpointConfig()
     validation: ValidationConfig = ValidationConfig()
     log_every: int = 10
-    trackers: list[Literal["tensorboard", "wandb"]] = msgspec.field(default_factory=lambda: ["tensorboard"])
+    trackers: Trackers = msgspec.field(default_factory=lambda: ["tensorboard"])
     max_restarts: int = 10
     silent_minutes: float = 30.0
     backend: dict[str, dict[str, Any]] = {}
@@ -234,6 +235,7 @@ def check_train_config(config: TrainConfig, where: str) -> None:
     _check_end(config, where)
     _check_data(config, where)
     _check_fold(config, where)
+    check_tracker_configs(config.trackers)
 
 
 def _check_end(config: TrainConfig, where: str) -> None:

@@ -28,7 +28,9 @@ def runner_command(arguments: list[str], variables: Mapping[str, str], python: s
     separator = arguments.index("--")
     before, (module, *rest) = arguments[:separator], arguments[separator + 1 :]
     options = 2 * sum(part.startswith("--") for part in before)
-    forwarded = [f"{name}={variables[name]}" for name in (*before[options:], ATTEMPT, RESUME, PROFILE) if name in variables]
+    forwarded = [
+        f"{name}={variables[name]}" for name in (*before[options:], ATTEMPT, RESUME, PROFILE) if name in variables
+    ]
     worker = ["env", *(quote_argument(part) for part in [*forwarded, python, "-m", module, *rest])]
     return [python, "-m", "deepspeed.launcher.runner", *before[:options], "--force_multi", "--no_local_rank",
             "--no_python", *worker]  # fmt: skip
