@@ -8,9 +8,19 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
+from jprep.train.models.next_sentence import has_next_sentence_head
 from jprep.train.models.weights import BASE_PREFIXES
 from jprep_flax.models import build_base_model
-from jprep_flax.models.heads import CAUSAL, LMHead, add_classifier, add_lm_head, build_lm_head, classify
+from jprep_flax.models.heads import (
+    CAUSAL,
+    LMHead,
+    add_classifier,
+    add_lm_head,
+    add_next_sentence_head,
+    build_lm_head,
+    classify,
+    next_sentence_logits,
+)
 from jprep_flax.models.layers import LayerFactory
 from jprep_flax.worker.loss import NO_LABEL, class_loss, score_loss, token_loss
 
@@ -24,6 +34,7 @@ class ModelInputs(NamedTuple):
         lengths: int32, (rows,).
         types: token types, int32, (rows, length); None if the model has none.
         weight: float32, (rows,): 1 for a row that counts, 0 for one that only fills the shape.
+        next_sentence: classes of sentence pairs, int32, (rows,); None for other rows.
     """
 
     ids: Array
@@ -31,6 +42,7 @@ class ModelInputs(NamedTuple):
     lengths: Array
     types: Array | None
     weight: Array
+    next_sentence: Array | None = None
 
 
 class ModelWithLoss(nnx.Module):
@@ -53,11 +65,16 @@ class ModelWithLoss(nnx.Module):
         self.base_name = BASE_PREFIXES[self.model_type].rstrip(".")
         setattr(self, self.base_name, build_base_model(config, make, remat))
         (add_lm_head if task in ("clm", "mlm") else add_classifier)(self, config, make)
+        if has_next_sentence_head(config):
+            add_next_sentence_head(self, config, make)
         self.activation, rate = config.get("hidden_act", ""), config.get("classifier_dropout")
         self.dropout_rate = config.get("hidden_dropout_prob", 0.0) if rate is None else rate
 
     def __call__(self, inputs: ModelInputs, key: Array | None = None) -> tuple[Array, Array]:
-        """Return the sum of the losses and, for `classify` and `regress`, the outputs, (rows, labels); both fp32.
+        """Return the sum of the losses and the outputs of rows, (rows, labels); both fp32.
+
+        Outputs are those of `classify` and `regress`, and of the next-sentence head, whose loss is not in the sum: it
+        is divided by the number of rows, not of labels.
 
         Args:
             inputs: the rows.
@@ -65,7 +82,9 @@ class ModelWithLoss(nnx.Module):
         """
         hidden = self.base_model(inputs.ids, inputs.lengths, inputs.types, key)
         if self.task in ("clm", "mlm"):
-            return self._token_loss(hidden, inputs), jnp.zeros(0)
+            pairs = inputs.next_sentence is not None
+            outputs = next_sentence_logits(self, hidden[:, 0]).astype(jnp.float32) if pairs else jnp.zeros(0)
+            return self._token_loss(hidden, inputs), outputs
         outputs = self.classify(hidden, inputs.lengths, key)
         loss = class_loss if self.task == "classify" else score_loss
         return loss(outputs, inputs.labels, inputs.weight), outputs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +27,9 @@ class ModelInputs(NamedTuple):
         lengths: int64, (rows,).
         full: whether no row has padding.
         types: token types, (rows, length); None if the model has none.
+        next_sentence: classes of sentence pairs, int64, (rows,); None for other rows.
+        pair_weights: factor of each row's next-sentence loss, (rows,): labels per row in training, 0 in validation and
+            for rows that only fill the shape; None for other rows.
     """
 
     ids: Tensor
@@ -34,6 +37,8 @@ class ModelInputs(NamedTuple):
     lengths: Tensor
     full: bool
     types: Tensor | None
+    next_sentence: Tensor | None = None
+    pair_weights: Tensor | None = None
 
     @property
     def mask(self) -> Tensor | None:
@@ -58,9 +63,14 @@ class ModelWithLoss(nn.Module):
         self._head = HEADS[self._model_type]
 
     def forward(self, inputs: ModelInputs) -> tuple[Tensor, Tensor]:
-        """Return the summed loss in fp32, and the outputs, (rows, classes or 1), of `classify` and `regress`."""
+        """Return the summed loss in fp32, and the outputs of rows, (rows, classes or 1).
+
+        Outputs are those of `classify` and `regress`, and of the next-sentence head.
+        """
+        if inputs.next_sentence is not None:
+            return self._pair_loss(inputs, inputs.next_sentence)
         if self._task in ("clm", "mlm"):
-            return self._token_loss(inputs), inputs.ids.new_empty(0)
+            return self._token_loss(inputs, self._encoded(inputs).last_hidden_state), inputs.ids.new_empty(0)
         outputs = self._outputs(inputs)[: len(inputs.labels)]
         return (class_loss if self._task == "classify" else score_loss)(outputs, inputs.labels), outputs
 
@@ -69,9 +79,16 @@ class ModelWithLoss(nn.Module):
         """The part that all tasks share."""
         return self.model.base_model  # type: ignore[return-value, unused-ignore]
 
-    def _token_loss(self, inputs: ModelInputs) -> Tensor:
+    def _pair_loss(self, inputs: ModelInputs, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the loss of tokens plus the weighted loss of pairs, and the logits of pairs."""
+        encoded = self._encoded(inputs)
+        outputs: Tensor = self.model.cls.seq_relationship(encoded.pooler_output)  # type: ignore[operator, union-attr]
+        losses = nn.functional.cross_entropy(outputs.float(), labels, reduction="none")
+        return self._token_loss(inputs, encoded.last_hidden_state) + (losses * inputs.pair_weights).sum(), outputs
+
+    def _token_loss(self, inputs: ModelInputs, hidden: Tensor) -> Tensor:
         """Apply the head to tokens that have a label: with masked language models about one in seven."""
-        hidden, labels = self._hidden(inputs), inputs.labels
+        labels = inputs.labels
         if self._task == "clm":
             hidden, labels = hidden[:, :-1], labels[:, 1:]
         labels = labels.reshape(-1)
@@ -85,18 +102,17 @@ class ModelWithLoss(nn.Module):
         vectors, last = self._head(self.model, hidden)
         return token_loss(vectors, last.weight, last.bias, labels)
 
-    def _hidden(self, inputs: ModelInputs) -> Tensor:
-        """Return the hidden states of the last layer, (rows, length, width)."""
+    def _encoded(self, inputs: ModelInputs) -> Any:
+        """Return the outputs of the base model: hidden states of the last layer, (rows, length, width), among them."""
         types = {} if inputs.types is None else {"token_type_ids": inputs.types}
         # Causal attention ignores padding at the end of a row. XLA would have to read the mask's values, which
         # transformers branches on, in the middle of its program.
         mask = None if self._task == "clm" and inputs.ids.device.type in XLA_DEVICES else inputs.mask
-        found: Tensor = self.base_model(input_ids=inputs.ids, attention_mask=mask, **types).last_hidden_state
-        return found
+        return self.base_model(input_ids=inputs.ids, attention_mask=mask, **types)
 
     def _outputs(self, inputs: ModelInputs) -> Tensor:
         if self._model_type in _CAUSAL:  # transformers would look for the last token by the id of the padding
-            hidden = self._hidden(inputs)
+            hidden = self._encoded(inputs).last_hidden_state
             last = hidden[torch.arange(len(hidden), device=hidden.device), (inputs.lengths - 1).clamp_min(0)]
             found: Tensor = self.model.score(last)  # type: ignore[operator]
             return found

@@ -11,7 +11,7 @@ import transformers
 from torch import Tensor, nn
 
 from jprep.io.safetensors_file import Floats
-from jprep.train.models import FAMILIES, parameters
+from jprep.train.models import parameters
 
 PutTensor = Callable[[Tensor, Tensor], Tensor]
 """Moves a tensor that was read to the place of the model's empty one."""
@@ -24,10 +24,10 @@ def build_model(config: dict[str, Any], task: str) -> nn.Module:
         config: transformers' config.
         task: the job's task.
     """
-    model_type = config["model_type"]
+    [name] = config["architectures"]
     settings = transformers.AutoConfig.for_model(**{**config, "use_cache": False})
     with _weights_on_meta():
-        model: nn.Module = getattr(transformers, FAMILIES[model_type].classes[task])(settings)
+        model: nn.Module = getattr(transformers, name)(settings)
     _fuse_gelu(model)
     for name, tensor in parameters(config, task).items():
         model.get_parameter(name).requires_grad_(tensor.trained)
