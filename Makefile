@@ -72,7 +72,7 @@ smoke: $(VENV)/.test $(QUICK)
 $(SUITES): suite-%: $(VENV)/.%-test
 	$(call SUITE,$*)
 
-core-with-backends: $(VENV)/.test $(VENV)/.transformers $(QUICK)
+core-with-backends: $(VENV)/.test $(VENV)/.trackers $(VENV)/.transformers $(QUICK)
 	$(LOADERS) $(WITH_BACKENDS) $(BIN)/python $(PYTEST) $(TIMED) -m "backends and not soak"
 
 release: $(VENV)/.release  ## Build the wheels and source distributions of jprep and its backends into dist/
@@ -106,6 +106,11 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml $(PACKAGES:%=backends/%/py
 
 $(VENV)/.test: $(VENV)/.installed
 	$(BIN)/python $(INSTALL) --editable '.[test,sudachi,pyknp]'
+	@touch $@
+
+# Trackers run in jprep's own process: their libraries are installed beside it, after the tests that do without them.
+$(VENV)/.trackers: $(VENV)/.test
+	$(BIN)/python $(INSTALL) --editable '.[trackers]' tensorboard
 	@touch $@
 
 $(VENV)/.torch $(VENV)/.deepspeed $(VENV)/.flax: $(VENV)/.%: $(VENV)/.installed
