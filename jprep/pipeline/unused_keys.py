@@ -70,7 +70,8 @@ def _unused_in_labelled(train: TrainConfig) -> dict[str, str]:
 
 
 def _unused_in_validation(train: TrainConfig) -> dict[str, str]:
-    return {} if train.validation.every_steps else {"batches": "validation.every_steps is 0, so validation never runs"}
+    reason = "validation.every_steps and every_epochs are 0, so validation never runs"
+    return {} if train.validation.enabled else {"batches": reason}
 
 
 def _unused_in_schedule(train: TrainConfig) -> dict[str, str]:
@@ -80,4 +81,4 @@ def _unused_in_schedule(train: TrainConfig) -> dict[str, str]:
 
 def _unused_in_checkpoint(train: TrainConfig) -> dict[str, str]:
     reason = "it needs the validation loss, and validation.every_steps is 0"
-    return {} if train.validation.every_steps else {"keep_best": reason}
+    return {} if train.validation.enabled else {"keep_best": reason}

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jprep.dataset.manifest import DatasetManifest
 from jprep.tokenizer.card import TokenizerCard
-from jprep.tokenizer.model_card import source_list, table
+from jprep.tokenizer.model_card import licence_identifiers, source_list, table
 from jprep.train.exporting.loss_plot import Curve
 from jprep.train.exporting.manifest import ModelExportManifest
 from jprep.train.job.config import Job
@@ -25,9 +24,6 @@ _TASKS = {
     "classify": ("text-classification", "AutoModelForSequenceClassification", "tells classes of texts"),
     "regress": ("text-classification", "AutoModelForSequenceClassification", "gives texts a score"),
 }
-_HUB = re.compile(r"(apache|mit|cc0|cc-by|cc-by-sa|cc-by-nc|cc-by-nc-sa|odc-by|odbl)(-\d\.\d)?")
-"""Licences with an identifier on model hubs."""
-
 _SHOWN = 20  # files of a source, or labels
 
 
@@ -83,17 +79,10 @@ def _lines(content: CardContent) -> Iterator[str]:
 def _head(content: CardContent) -> Iterator[str]:
     job, pipeline = content.job, _TASKS[content.exported.task][0]
     yield from ("---", "language: ja", "library_name: transformers")
-    yield f"license: {_licences(_sources(content))}"
+    yield f"license: {licence_identifiers(_sources(content))}"
     yield f"pipeline_tag: {pipeline}"
     yield f"tags: [japanese, jprep, {job.model['model_type']}]"
     yield from ("---", "", f"# {job.name}", "")
-
-
-def _licences(sources: Iterable[Mapping[str, Any]]) -> str:
-    """Return the licences of the sources by their identifiers on model hubs."""
-    slugs = {re.sub(r"[^a-z0-9.]+", "-", source["licence"].lower()).strip("-") for source in sources}
-    named = sorted({slug if _HUB.fullmatch(slug) else "other" if slug else "unknown" for slug in slugs})
-    return (named[0] if len(named) == 1 else f"[{', '.join(named)}]") if named else "unknown"
 
 
 def _sources(content: CardContent) -> Sequence[Mapping[str, Any]]:

@@ -47,7 +47,7 @@ def summarize_labelled(train: TrainConfig, tokenizer: Tokenizer) -> DataSummary:
     if train.task == "classify" and len(names) < 2:
         fix = f"labels are read from the column {train.labelled.label!r}: set train.labelled.label to another one"
         raise ConfigError(f"all rows have the same label: {', '.join(names)}", where=files, fix=fix)
-    if train.validation.every_steps and not len(found.validation_rows):
+    if train.validation.enabled and not len(found.validation_rows):
         fix = "validation.every_steps = 0, or validation_data, or labelled.folds = 5"
         raise ConfigError("there is nothing to validate on", where=files, fix=fix)
     return DataSummary(len(found.rows), names, {"data": [file_sha256(Path(path)) for path in train.data]})
@@ -77,7 +77,7 @@ def summarize_dataset(
     dataset = read_dataset(folder)
     _check_tokenizer(dataset, folder, tokenizer)
     masking = _masking(train, dataset, folder, special) if train.task == "mlm" else None
-    if train.validation.every_steps and not any(one.tokens for one in dataset.splits if one.name == VALIDATION):
+    if train.validation.enabled and not any(one.tokens for one in dataset.splits if one.name == VALIDATION):
         fix = "validation.every_steps = 0, or pack the dataset with [dataset] validation = 0.005"
         raise ConfigError("there is nothing to validate on", where=str(folder), fix=fix)
     sampler = text_sampler(train, open_split_data(folder, TRAIN, lists), TRAIN, special, masking)

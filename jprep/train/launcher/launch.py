@@ -19,6 +19,7 @@ from jprep.plugins import plugins
 from jprep.train.backend import Backend, Host, Plan
 from jprep.train.job.build import build_job
 from jprep.train.job.config import Job, TrainConfig, parse_train_config
+from jprep.train.job.mirror_url import check_mirror
 from jprep.train.launcher.backend_packages import install_command
 from jprep.train.launcher.environments import environment_path, interpreter, worker_python
 from jprep.train.launcher.import_probe import NotInstalledError
@@ -36,6 +37,8 @@ from jprep.train.run.directory import (
 from jprep.train.run.log import Say, on_stderr
 from jprep.train.run.profile import PROFILE, ProfileSteps, check_profile
 from jprep.train.trackers.check import check_trackers
+from jprep.train.uploads.mirror import open_mirror
+from jprep.train.uploads.push import check_destination
 
 DEFAULT_BACKEND = "torch"
 
@@ -143,6 +146,8 @@ def prepare_run(
     train, planner = parse_train_config(section, _WHERE), load_backend(backend)
     options = backend_options(train, planner)
     output_directory(run).check()
+    if train.checkpoint.mirror and not dry:
+        check_mirror(train.checkpoint.mirror)
     with _lists_folder(dataset, run, dry=dry) as lists:
         computed, own = planner.result_options(options), msgspec.to_builtins(options)
         job = build_job(train, name, backend, own, tokenizer, dataset, run=run, lists=lists, computed=computed)
@@ -173,6 +178,8 @@ def train(
 ) -> int:
     """Create or resume a run, and train it until it is finished or stopped.
 
+    A run with a mirror that is ahead of the run directory, which may not exist, is downloaded first.
+
     Args:
         prepared: from `prepare_run`.
         resume: `auto` resumes from the newest valid checkpoint, a step from that one, `never` starts at step 0.
@@ -183,21 +190,26 @@ def train(
         The exit code, see `jprep.train.launcher.supervisor.supervise`.
 
     Raises:
-        JprepError: see `create_run`, `supervise` and `check_trackers`; or the run will not compute the profiled steps.
+        JprepError: see `create_run`, `supervise`, `jprep.train.trackers.check.check_trackers`,
+            `jprep.train.uploads.push.check_destination` and `jprep.train.uploads.mirror.open_mirror`; or the run will
+            not compute the profiled steps.
     """
-    plan = prepared.plan
-    if profile:
-        check_profile(profile, prepared.job.steps, _steps_done(prepared, resume))
-        plan = msgspec.structs.replace(plan, env=plan.env | {PROFILE: str(profile)})
+    check_destination(prepared.job.train.push, say)
     check_trackers(prepared.run, prepared.job, say)
-    create_run(prepared, say)
-    return supervise(prepared.run, plan, resume=resume, say=say)
+    with open_mirror(prepared.run, prepared.job, say) as mirror:
+        plan = _profiled_plan(prepared, resume, profile) if profile else prepared.plan
+        create_run(prepared, say)
+        return supervise(prepared.run, plan, resume=resume, say=say, mirror=mirror)
 
 
-def _steps_done(prepared: PreparedRun, resume: str) -> int:
-    """Return the step that a run resumes from."""
-    if resume != "auto":
-        return 0 if resume == "never" else int(resume)
+def _profiled_plan(prepared: PreparedRun, resume: str, profile: ProfileSteps) -> Plan:
+    """Return the plan with the steps to profile, if the run will compute them."""
+    done = 0 if resume == "never" else int(resume) if resume != "auto" else _saved_step(prepared)
+    check_profile(profile, prepared.job.steps, done)
+    return msgspec.structs.replace(prepared.plan, env=prepared.plan.env | {PROFILE: str(profile)})
+
+
+def _saved_step(prepared: PreparedRun) -> int:
     return max((one.step for one in checkpoints_of(prepared.run, prepared.job).committed()), default=0)
 
 
