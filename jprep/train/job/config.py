@@ -15,9 +15,10 @@ from jprep.dataset.sampling.special_ids import SpecialIds
 from jprep.errors import ConfigError
 from jprep.train.job.mirror_url import check_mirror_url
 from jprep.train.job.push import PushConfig, check_push
+from jprep.train.job.rtd import RtdConfig, check_rtd
 from jprep.train.job.tracking import Trackers, check_tracker_configs
 
-Task = Literal["clm", "mlm", "classify", "regress"]
+Task = Literal["clm", "mlm", "rtd", "classify", "regress"]
 Precision = Literal["fp32", "bf16", "fp16"]
 
 FORMAT = 1
@@ -37,12 +38,17 @@ class ModelConfig(_Config, frozen=True):
     Attributes:
         preset: a name in `jprep.train.models.PRESETS`; "" if `config` defines the model.
         config: values of transformers' config that override the preset's, `model_type` among them.
-        init: a safetensors file with initial weights under transformers' names; "" initializes from the seed.
+        init: the initial weights: a safetensors file under transformers' names; a folder in Hugging Face form, or its
+            name on the Hub (`org/name`, `org/name@revision`), whose config.json then defines the model; "" initializes
+            from the seed.
+        vocabulary: `same`: the job's tokenizer has the ids of the given weights; `transfer`: it has others, and each
+            row of the embeddings begins as the mean of the rows of its pieces in the tokenizer beside the weights.
     """
 
     preset: str = ""
     config: dict[str, Any] = {}
     init: str = ""
+    vocabulary: Literal["same", "transfer"] = "same"
 
 
 class OptimizerConfig(_Config, frozen=True):
@@ -132,14 +138,15 @@ class TrainConfig(_Config, frozen=True):
     """The `[train]` section.
 
     Attributes:
-        task: `clm`, `mlm`, `classify` or `regress`.
+        task: `clm`, `mlm`, `rtd`, `classify` or `regress`.
         model: the model.
         batch: rows in a global batch, independent of the number of devices.
         length: tokens per row.
-        packing: how documents become rows (`clm`, `mlm`).
-        masking: how tokens are masked (`mlm`).
+        packing: how documents become rows (`clm`, `mlm`, `rtd`).
+        masking: how tokens are masked (`mlm`, `rtd`).
         next_sentence: whether rows are pairs of segments, and BERT also learns whether the second one follows the first
             (`mlm`).
+        rtd: replaced-token detection (`rtd`).
         data: files with labelled rows (`classify`, `regress`).
         validation_data: files with labelled rows to validate on; empty uses a fold, if there are folds.
         labelled: the columns of these files.
@@ -167,6 +174,7 @@ class TrainConfig(_Config, frozen=True):
     packing: Packing = "stream"
     masking: MaskingConfig = MaskingConfig()
     next_sentence: bool = False
+    rtd: RtdConfig = RtdConfig()
     data: list[str] = []
     validation_data: list[str] = []
     labelled: LabelledConfig = LabelledConfig()
@@ -263,6 +271,8 @@ def check_train_config(config: TrainConfig, where: str) -> None:
     check_mirror_url(config.checkpoint.mirror, where)
     check_tracker_configs(config.trackers)
     _check_next_sentence(config, where)
+    if config.task == "rtd":
+        check_rtd(config.rtd, config.masking.rate, where)
     check_push(config.push)
 
 
