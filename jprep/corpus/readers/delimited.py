@@ -200,7 +200,7 @@ class CsvReader(TsvReader):
         csv.field_size_limit(_LONGEST_FIELD)
         quoting = {"quotechar": self.quote} if self.quote else {"quoting": csv.QUOTE_NONE, "quotechar": None}
         try:
-            rows = list(csv.reader([record], delimiter=self.separator, strict=True, **quoting))  # type: ignore[arg-type]
+            rows = list(csv.reader([record], delimiter=self.separator, strict=True, **quoting))
         except csv.Error as error:
             raise ValueError(str(error)) from error
         if len(rows) != 1:
