@@ -13,6 +13,7 @@ from jprep.dataset.sampling.masking import MaskingConfig
 from jprep.dataset.sampling.sample_index import Packing
 from jprep.dataset.sampling.special_ids import SpecialIds
 from jprep.errors import ConfigError
+from jprep.train.job.hooks import HooksConfig
 
 Task = Literal["clm", "mlm", "classify", "regress"]
 Precision = Literal["fp32", "bf16", "fp16"]
@@ -129,6 +130,7 @@ class TrainConfig(_Config, frozen=True):
         schedule: the learning rate schedule.
         checkpoint: when checkpoints are saved.
         validation: when the validation split is measured.
+        hooks: your own loss, head and metrics.
         log_every: steps between two logged steps.
         trackers: trackers besides events.jsonl: `tensorboard`, `wandb`; an empty list for none.
         max_restarts: how often a dead or hung worker is restarted without progress before the run fails.
@@ -154,6 +156,7 @@ class TrainConfig(_Config, frozen=True):
     schedule: ScheduleConfig = ScheduleConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
     validation: ValidationConfig = ValidationConfig()
+    hooks: HooksConfig = HooksConfig()
     log_every: int = 10
     trackers: list[Literal["tensorboard", "wandb"]] = msgspec.field(default_factory=lambda: ["tensorboard"])
     max_restarts: int = 10

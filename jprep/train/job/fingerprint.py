@@ -11,7 +11,7 @@ from jprep.errors import MismatchError
 from jprep.train.job.config import FORMAT, UNFINGERPRINTED_KEYS, Job, ScheduleConfig, TrainConfig
 from jprep.train.job.schedule import gives_same_rates
 
-_ELSEWHERE = ("model", "data", "validation_data", "backend", "steps", "epochs", *UNFINGERPRINTED_KEYS)
+_ELSEWHERE = ("model", "data", "validation_data", "backend", "steps", "epochs", "hooks", *UNFINGERPRINTED_KEYS)
 
 
 def job_fingerprint(

@@ -14,7 +14,7 @@ from jprep.io.atomic import atomic_path
 from jprep.io.safetensors_file import DTYPE_BYTES, Floats, TensorEntry, read_blocks, read_header, write_tensors
 from jprep.random.counter_bits import UInt64Array, bits, key
 from jprep.train.models.presets import FAMILIES, TransformersConfig
-from jprep.train.models.weights import BASE_PREFIXES, TensorSpec, parameters
+from jprep.train.models.weights import BASE_PREFIXES, HEAD_PARAMETERS, TensorSpec, parameters
 
 MEAN = 12 * 65535 // 2
 """The mean of the sum of twelve 16-bit integers. Its variance is 2**32 - 1, so 65,536 is one standard deviation."""
@@ -137,6 +137,7 @@ def _initial(seed: int, name: str, tensor: TensorSpec) -> Iterator[Floats]:
 
 def _refuse_strangers(config: TransformersConfig, left: set[str], where: str) -> None:
     base, whole = BASE_PREFIXES[config["model_type"]], {"id2label": ("",)}
+    config = {key: value for key, value in config.items() if key != HEAD_PARAMETERS}
     known = {name for task in FAMILIES[config["model_type"]].classes for name in parameters(config | whole, task)}
     known |= {name.removeprefix(base) for name in known} | set(_TIED)
     for name in sorted(left - known):

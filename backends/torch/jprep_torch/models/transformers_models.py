@@ -11,27 +11,36 @@ import transformers
 from torch import Tensor, nn
 
 from jprep.io.safetensors_file import Floats
+from jprep.train.hooks.loading import Hook
 from jprep.train.models import FAMILIES, parameters
+from jprep.train.models.weights import HEAD_PARAMETERS
+from jprep_torch.models.custom_head import ModelWithHead
 
 PutTensor = Callable[[Tensor, Tensor], Tensor]
 """Moves a tensor that was read to the place of the model's empty one."""
 
 
-def build_model(config: dict[str, Any], task: str) -> nn.Module:
+def build_model(config: dict[str, Any], task: str, head: Hook | None = None) -> nn.Module:
     """Return transformers' model for a task; its weights are on the device `meta`, its buffers are initialized.
 
     Args:
         config: transformers' config.
         task: the job's task.
+        head: the class of a user's head; None for transformers' own.
     """
     model_type = config["model_type"]
-    settings = transformers.AutoConfig.for_model(**{**config, "use_cache": False})
+    settings = transformers.AutoConfig.for_model(**{**_plain_config(config), "use_cache": False})
     with _weights_on_meta():
         model: nn.Module = getattr(transformers, FAMILIES[model_type].classes[task])(settings)
+        model = ModelWithHead(model, head) if head else model
     _fuse_gelu(model)
     for name, tensor in parameters(config, task).items():
         model.get_parameter(name).requires_grad_(tensor.trained)
     return model
+
+
+def _plain_config(config: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in config.items() if key != HEAD_PARAMETERS}
 
 
 def load_weights(

@@ -9,12 +9,14 @@ import torch
 from torch import Tensor
 
 from jprep.io.safetensors_file import TensorFiles
+from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.config import Job
 from jprep.train.run.checkpoint_files import CheckpointReader, TrainProgress
 from jprep_torch.models.model_with_loss import ModelInputs, ModelWithLoss
 from jprep_torch.options import Options
 from jprep_torch.worker.checkpoint import restore, save
 from jprep_torch.worker.distributed import DistributedContext
+from jprep_torch.worker.loss_count import add_count, labels_or_count, rescale_gradients
 from jprep_torch.worker.optimizer import LossScale, adamw, global_norm, unscale_and_clip
 from jprep_torch.worker.parallel import ParallelModel, compile_model, enable_gradient_checkpointing
 from jprep_torch.worker.trainer import StepResult
@@ -31,6 +33,7 @@ class TrainState:
         context: this process's device and rank.
         options: the backend's options.
         shard: whether the model is sharded among the processes.
+        hooks: the job's hooks.
     """
 
     def __init__(
@@ -42,11 +45,12 @@ class TrainState:
         options: Options,
         *,
         shard: bool,
+        hooks: LoadedHooks = NO_HOOKS,
     ) -> None:
         self._job, self._context = job, context
         saved = CheckpointReader(resume) if resume else None
         weights = saved.weights if saved else TensorFiles([initial_weights])
-        self._parallel = ParallelModel(job, weights, context, shard=shard)
+        self._parallel = ParallelModel(job, weights, context, shard=shard, hooks=hooks)
         self._optimizer = adamw(self._parallel.weights, self._parallel.shapes, job.train.optimizer, context.kind)
         self._scale, self._updates = LossScale(job.train.precision), 0
         if saved:
@@ -65,10 +69,10 @@ class TrainState:
         """The model and its loss."""
         return self._parallel.model
 
-    def loss(self, inputs: ModelInputs) -> tuple[Tensor, Tensor]:
-        """Return the summed loss of some rows, and their outputs."""
+    def loss(self, inputs: ModelInputs) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return the summed loss of some rows, their outputs, and the count of a loss hook."""
         with self._context.autocast(self._job.train.precision):
-            found: tuple[Tensor, Tensor] = self.model(self._sharded(inputs))
+            found: tuple[Tensor, Tensor, Tensor | None] = self.model(self._sharded(inputs))
         self._context.sync()
         return found
 
@@ -76,8 +80,11 @@ class TrainState:
         self, micro_batches: Sequence[ModelInputs], labels: int, rate: float, check: Callable[[float], None]
     ) -> StepResult:
         """Update the weights, unless the gradient overflowed because fp16's loss scale was too large."""
-        loss = self._accumulate_gradients(micro_batches, labels)
+        loss, count = self._accumulate_gradients(micro_batches, labels)
         weights = self._parallel.weights.values()
+        divisor = labels_or_count(labels, count, self._context)
+        if count is not None:
+            rescale_gradients(weights, max(labels, 1) / divisor)
         norm = global_norm(weights)
         if self._scale.accepts(norm):
             check(norm)
@@ -85,7 +92,7 @@ class TrainState:
             norm = unscale_and_clip(weights, norm, clip, self._scale.factor, self._context.number)
             self._step(rate)
         self._optimizer.zero_grad()
-        loss = loss / self._context.number(max(labels, 1))
+        loss = loss / (divisor if isinstance(divisor, Tensor) else self._context.number(divisor))
         self._context.sync()
         return StepResult(loss, norm, self._scale.factor)
 
@@ -106,22 +113,23 @@ class TrainState:
         self._updates += 1
         self._scale.grow()
 
-    def _accumulate_gradients(self, micro_batches: Sequence[ModelInputs], labels: int) -> Tensor:
+    def _accumulate_gradients(self, micro_batches: Sequence[ModelInputs], labels: int) -> tuple[Tensor, Tensor | None]:
         """Accumulate the gradient of the global batch's loss.
 
         Returns:
-            This process's part of the loss, not yet divided by the number of labels.
+            This process's part of the loss, not yet divided by the number of labels, and of a loss hook's count.
         """
-        loss = torch.zeros((), device=self._context.device)
+        loss, total = torch.zeros((), device=self._context.device), None
         # PyTorch averages gradients over processes; docs/training.md needs their sum.
         factor = self._context.number(self._scale.factor * self._context.world / max(labels, 1))
         for number, inputs in enumerate(micro_batches, 1):
             with self._parallel.delay_reduction(number < len(micro_batches)):
                 with self._context.autocast(self._job.train.precision):
-                    part, _ = self._parallel(self._sharded(inputs))
+                    part, _, count = self._parallel(self._sharded(inputs))
                 (part * factor).backward()  # type: ignore[no-untyped-call]
             loss += part.detach()
-        return loss
+            total = add_count(total, count)
+        return loss, total
 
     def _sharded(self, inputs: ModelInputs) -> ModelInputs:
         """Divide rows among the XLA devices of this process."""

@@ -14,6 +14,7 @@ from torch import Tensor
 from jprep.dataset.labelled.dataset import LabelledBatch
 from jprep.dataset.sampling.sampler import Batch
 from jprep.random.counter_bits import key
+from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.schedule import learning_rate
 from jprep.train.worker.metrics import Metrics
 from jprep.train.worker.session import Session
@@ -44,8 +45,8 @@ class AnyTrainState(Protocol):
     def model(self) -> ModelWithLoss:
         """The model and its loss."""
 
-    def loss(self, inputs: ModelInputs) -> tuple[Tensor, Tensor]:
-        """Return the summed loss of some rows in the job's precision, and their outputs: see `ModelWithLoss`.
+    def loss(self, inputs: ModelInputs) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return the summed loss of some rows in the job's precision, outputs and a count: see `ModelWithLoss`.
 
         Each process must call it the same number of times.
         """
@@ -74,9 +75,18 @@ class Trainer:
         context: this process's device and rank.
         state: the model and its optimizer.
         micro_batch: rows that pass through the model at a time.
+        hooks: the job's hooks.
     """
 
-    def __init__(self, session: Session, context: DistributedContext, state: AnyTrainState, micro_batch: int) -> None:
+    def __init__(
+        self,
+        session: Session,
+        context: DistributedContext,
+        state: AnyTrainState,
+        micro_batch: int,
+        hooks: LoadedHooks = NO_HOOKS,
+    ) -> None:
+        self._hooks = hooks
         self._session, self._context, self._state, self._micro_batch = session, context, state, micro_batch
         self._job = session.job
 
@@ -115,7 +125,7 @@ class Trainer:
     def _validate(self, step: int) -> None:
         self._state.model.eval()
         sums = torch.zeros(2, dtype=torch.float64, device=self._context.device)  # loss, labels
-        metrics = Metrics(self._job, self._context.world)
+        metrics = Metrics(self._job, self._context.world, self._hooks.metrics)
         for batch in self._session.validation():
             self._add_losses(batch, sums, metrics)
         total, count = self._context.sum_over_processes(sums).tolist()
@@ -128,10 +138,11 @@ class Trainer:
         """Add the losses and the number of labels of a batch to `sums`, and its outputs to the metrics."""
         outputs = []
         for inputs in self._inputs(batch):
-            loss, found = self._state.loss(inputs)
+            loss, found, count = self._state.loss(inputs)
             sums[0] += loss
+            sums[1] += 0 if count is None else count
             outputs.append(found.float().cpu().numpy())
-        sums[1] += count_labels(batch)
+        sums[1] += count_labels(batch) if self._hooks.loss is None else 0
         if isinstance(batch, LabelledBatch):
             metrics.add(np.concatenate(outputs), batch.labels)
 
