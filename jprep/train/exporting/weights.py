@@ -10,6 +10,7 @@ from jprep.errors import InputError, JprepError, MachineError
 from jprep.io.atomic import remove_tree
 from jprep.io.safetensors_file import DTYPE_BYTES, Floats, Shape, TensorEntry, read_blocks, read_header, write_tensors
 from jprep.plugins import plugins
+from jprep.train.exporting.custom_head import split_head
 from jprep.train.exporting.manifest import Dtype
 from jprep.train.job.config import Job
 from jprep.train.launcher.environments import worker_command
@@ -26,7 +27,8 @@ _TAIL = 1500  # characters of the worker's stderr to show
 def write_weights(run: Path, job: Job, checkpoint: Path, folder: Path, dtype: Dtype) -> None:
     """Extract the weights from a checkpoint with the job's backend, and write `model.safetensors`.
 
-    The tensors are sorted by name, so the file does not depend on the backend's own layout.
+    The tensors are sorted by name, so the file does not depend on the backend's own layout. The weights of a user's
+    head go to a file of their own.
 
     Args:
         run: the run directory.
@@ -52,7 +54,9 @@ def write_weights(run: Path, job: Job, checkpoint: Path, folder: Path, dtype: Dt
     def blocks(name: str) -> Iterator[Floats]:
         return read_blocks(source, name, entries[name])
 
-    write_tensors(folder / WEIGHTS, {name: tensors[name].shape for name in sorted(tensors)}, blocks, _DTYPES[dtype])
+    for file, names in split_head(tensors).items():
+        shapes = {name: tensors[stored].shape for name, stored in names.items()}
+        write_tensors(folder / file, shapes, lambda name, names=names: blocks(names[name]), _DTYPES[dtype])
     remove_tree(raw)
 
 

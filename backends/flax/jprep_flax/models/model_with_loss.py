@@ -8,8 +8,11 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
+from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.models.weights import BASE_PREFIXES
 from jprep_flax.models import build_base_model
+from jprep_flax.models.custom_head import build_head, call_head
+from jprep_flax.models.custom_loss import LossBatch, call_loss
 from jprep_flax.models.heads import CAUSAL, LMHead, add_classifier, add_lm_head, build_lm_head, classify
 from jprep_flax.models.layers import LayerFactory
 from jprep_flax.worker.loss import NO_LABEL, class_loss, score_loss, token_loss
@@ -42,22 +45,37 @@ class ModelWithLoss(nnx.Module):
         dtype: type of the arithmetic.
         remat: whether to recompute the activations of each layer in the backward pass.
         vocab: rows of the token embedding, where there are more than ids; the others take no part in the softmax.
-        rngs: not used: weights are zeros until they are loaded. Build it under `nnx.eval_shape`.
+        hooks: the job's hooks.
+        rngs: only for a user's head: weights are zeros until they are loaded. Build it under `nnx.eval_shape`.
     """
 
     def __init__(
-        self, config: dict[str, Any], task: str, *, dtype: Any, remat: bool = False, vocab: int = 0, rngs: nnx.Rngs
+        self,
+        config: dict[str, Any],
+        task: str,
+        *,
+        dtype: Any,
+        remat: bool = False,
+        vocab: int = 0,
+        hooks: LoadedHooks = NO_HOOKS,
+        rngs: nnx.Rngs,
     ) -> None:
+        self._loss_hook, self._head_hook = hooks.loss, hooks.head
         make, self.task, self.model_type, self.dtype = LayerFactory(dtype), task, config["model_type"], dtype
         self.vocab_size, config = config["vocab_size"], config | {"vocab_size": vocab or config["vocab_size"]}
         self.base_name = BASE_PREFIXES[self.model_type].rstrip(".")
         setattr(self, self.base_name, build_base_model(config, make, remat))
-        (add_lm_head if task in ("clm", "mlm") else add_classifier)(self, config, make)
+        if hooks.head:
+            self.head, self.labels = build_head(hooks.head, config, rngs), len(config["id2label"])
+        else:
+            (add_lm_head if task in ("clm", "mlm") else add_classifier)(self, config, make)
         self.activation, rate = config.get("hidden_act", ""), config.get("classifier_dropout")
         self.dropout_rate = config.get("hidden_dropout_prob", 0.0) if rate is None else rate
 
-    def __call__(self, inputs: ModelInputs, key: Array | None = None) -> tuple[Array, Array]:
-        """Return the sum of the losses and, for `classify` and `regress`, the outputs, (rows, labels); both fp32.
+    def __call__(self, inputs: ModelInputs, key: Array | None = None) -> tuple[Array, Array, Array | None]:
+        """Return the sum of the losses, the outputs of `classify` and `regress`, and the count of a loss hook; all fp32.
+
+        The outputs are (rows, labels). The count is a number; None without a hook: labels are counted.
 
         Args:
             inputs: the rows.
@@ -65,10 +83,15 @@ class ModelWithLoss(nnx.Module):
         """
         hidden = self.base_model(inputs.ids, inputs.lengths, inputs.types, key)
         if self.task in ("clm", "mlm"):
-            return self._token_loss(hidden, inputs), jnp.zeros(0)
+            loss, count = self._token_loss(hidden, inputs)
+            return loss, jnp.zeros(0), count
         outputs = self.classify(hidden, inputs.lengths, key)
-        loss = class_loss if self.task == "classify" else score_loss
-        return loss(outputs, inputs.labels, inputs.weight), outputs
+        if self._loss_hook:
+            known = inputs.weight > 0
+            loss, count = call_loss(self._loss_hook, outputs, inputs.labels, _loss_batch(inputs, known))
+            return loss, outputs, count
+        builtin = class_loss if self.task == "classify" else score_loss
+        return builtin(outputs, inputs.labels, inputs.weight), outputs, None
 
     @property
     def base_model(self) -> Any:
@@ -85,13 +108,28 @@ class ModelWithLoss(nnx.Module):
 
         The first token of a row decides; for causal models, which see only earlier tokens, the last one.
         """
+        if self._head_hook:
+            mask = _token_mask(hidden.shape[1], lengths)
+            return call_head(self._head_hook, self.head, hidden, mask, self.labels, key)
         position = jnp.maximum(lengths - 1, 0) if self.model_type in CAUSAL else jnp.zeros_like(lengths)
         chosen = jnp.take_along_axis(hidden, position[:, None, None], axis=1)[:, 0]
         return classify(self, self.model_type, chosen, self.dropout_rate, key).astype(jnp.float32)
 
-    def _token_loss(self, hidden: Array, inputs: ModelInputs) -> Array:
+    def _token_loss(self, hidden: Array, inputs: ModelInputs) -> tuple[Array, Array | None]:
         labels = jnp.where(inputs.weight[:, None] > 0, inputs.labels, NO_LABEL)
         if self.task == "clm":  # the label of a token is the next token
             labels = jnp.pad(labels[:, 1:], ((0, 0), (0, 1)), constant_values=NO_LABEL)
+        if self._loss_hook:
+            known, logits = labels != NO_LABEL, self.lm_logits(hidden)[..., : self.vocab_size].astype(jnp.float32)
+            return call_loss(self._loss_hook, logits, jnp.where(known, labels, 0), _loss_batch(inputs, known))
         graph, weights = nnx.split(self.lm_logits)
-        return token_loss(lambda weights, x: nnx.merge(graph, weights)(x), weights, hidden, labels)
+        return token_loss(lambda weights, x: nnx.merge(graph, weights)(x), weights, hidden, labels), None
+
+
+def _loss_batch(inputs: ModelInputs, known: Array) -> LossBatch:
+    return LossBatch(inputs.ids, _token_mask(inputs.ids.shape[1], inputs.lengths), inputs.types, known)
+
+
+def _token_mask(length: int, lengths: Array) -> Array:
+    """Return 1 for tokens and 0 for padding, int32, (rows, length)."""
+    return (jnp.arange(length) < lengths[:, None]).astype(jnp.int32)

@@ -15,6 +15,7 @@ from jax import Array, lax
 
 from jprep.io.safetensors_file import TensorFiles
 from jprep.random.counter_bits import key
+from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.config import Job
 from jprep.train.run.checkpoint_files import CheckpointReader, TrainProgress
 from jprep_flax.models import weights
@@ -45,6 +46,27 @@ class StepResult(NamedTuple):
     scale: Array
 
 
+class _Sums(NamedTuple):
+    """Sums over micro-batches.
+
+    Attributes:
+        loss: the loss, divided by the number of labels.
+        gradient: its gradient, times the loss scale.
+        counted: the count of a loss hook; None without one.
+    """
+
+    loss: Array
+    gradient: nnx.State
+    counted: Array | None
+
+    def divided_by_count(self, labels: Array) -> tuple[Array, nnx.State]:
+        """Return loss and gradient, divided by the hook's count in place of the number of labels."""
+        if self.counted is None:
+            return self.loss, self.gradient
+        factor = labels / jnp.where(self.counted == 0, 1, self.counted)
+        return self.loss * factor, jax.tree.map(lambda one: one * factor, self.gradient)
+
+
 class TrainState:
     """A job's weights and AdamW's averages, with the compiled functions that use them.
 
@@ -55,6 +77,7 @@ class TrainState:
         context: the devices.
         layout: the layout of the plan.
         gradient_checkpointing: whether to recompute the activations of each layer in the backward pass.
+        hooks: the job's hooks.
     """
 
     def __init__(
@@ -66,12 +89,13 @@ class TrainState:
         layout: Layout,
         *,
         gradient_checkpointing: bool,
+        hooks: LoadedHooks = NO_HOOKS,
     ) -> None:
-        self._job, self._context, self._layout = job, context, layout
+        self._job, self._context, self._layout, self._hooks = job, context, layout, hooks
 
         def build() -> ModelWithLoss:
             dtype = _DTYPES[job.train.precision]
-            how = {"dtype": dtype, "remat": gradient_checkpointing, "vocab": layout.vocabulary}
+            how = {"dtype": dtype, "remat": gradient_checkpointing, "vocab": layout.vocabulary, "hooks": hooks}
             return ModelWithLoss(job.model, job.train.task, **how, rngs=nnx.Rngs(0))
 
         self._graph, self._abstract = nnx.split(nnx.eval_shape(build))
@@ -91,10 +115,13 @@ class TrainState:
             self.arrays, result = self._update(self.arrays, inputs, seed, np.float32(rate))
         return result
 
-    def loss(self, inputs: ModelInputs) -> tuple[Array, Array]:
-        """Return the sum of a batch's losses without dropout, and its outputs, (micro-batches, rows, labels)."""
+    def loss(self, inputs: ModelInputs) -> tuple[Array, Array, Array | None]:
+        """Return the sum of a batch's losses without dropout, its outputs, and the count of a loss hook.
+
+        The outputs are (micro-batches, rows, labels).
+        """
         with jax.set_mesh(self._context.mesh):
-            result: tuple[Array, Array] = self._loss(self.arrays.weights, inputs)
+            result: tuple[Array, Array, Array | None] = self._loss(self.arrays.weights, inputs)
         return result
 
     def snapshot(self) -> Snapshot:
@@ -123,13 +150,13 @@ class TrainState:
 
     @cached_property
     def _loss(self) -> Any:
-        def loss(weights: nnx.State, inputs: ModelInputs) -> tuple[Array, Array]:
-            total, outputs = lax.map(lambda part: nnx.merge(self._graph, weights)(part), inputs)
-            return total.sum(), outputs
+        def loss(weights: nnx.State, inputs: ModelInputs) -> tuple[Array, Array, Array | None]:
+            total, outputs, count = lax.map(lambda part: nnx.merge(self._graph, weights)(part), inputs)
+            return total.sum(), outputs, None if count is None else count.sum()
 
         context = self._context
         outputs = context.sharding(None, BATCH_AXES) if self._job.train.data else context.sharding()
-        return jax.jit(loss, out_shardings=(context.sharding(), outputs))
+        return jax.jit(loss, out_shardings=(context.sharding(), outputs, context.sharding()))
 
     def _gradient(self, weights: nnx.State, inputs: ModelInputs, seed: Array, scale: Array) -> tuple[Array, nnx.State]:
         """Return the global batch's loss, and its gradient times the scale, accumulated over micro-batches."""
@@ -137,22 +164,24 @@ class TrainState:
         factor = 1 / jnp.maximum(labels, 1).astype(jnp.float32)
         dropout_key = jax.random.wrap_key_data(seed, impl="threefry2x32")
 
-        def loss_of(weights: nnx.State, part: ModelInputs, number: Array) -> tuple[Array, Array]:
-            loss, _ = nnx.merge(self._graph, weights)(part, jax.random.fold_in(dropout_key, number))
-            return loss * factor * scale, loss * factor
+        def loss_of(weights: nnx.State, part: ModelInputs, number: Array) -> tuple[Array, tuple[Array, Array | None]]:
+            loss, _, count = nnx.merge(self._graph, weights)(part, jax.random.fold_in(dropout_key, number))
+            return loss * factor * scale, (loss * factor, count)
 
-        def micro_batch_gradient(part: ModelInputs, number: Array) -> tuple[Array, nnx.State]:
-            (_, loss), gradient = jax.value_and_grad(loss_of, has_aux=True)(weights, part, number)
-            return loss, lax.with_sharding_constraint(gradient, self._weight_shardings)
+        def micro_batch_gradient(part: ModelInputs, number: Array) -> _Sums:
+            (_, (loss, count)), gradient = jax.value_and_grad(loss_of, has_aux=True)(weights, part, number)
+            return _Sums(loss, lax.with_sharding_constraint(gradient, self._weight_shardings), count)
 
-        def add(sums: tuple[Array, nnx.State], given: tuple[ModelInputs, Array]) -> tuple[Any, None]:
+        def add(sums: _Sums, given: tuple[ModelInputs, Array]) -> tuple[Any, None]:
             return jax.tree.map(jnp.add, sums, micro_batch_gradient(*given)), None
 
         micro_batches = self._layout.accumulate
         if micro_batches == 1:  # nothing to accumulate
-            return micro_batch_gradient(jax.tree.map(lambda field: field[0], inputs), jnp.int32(0))
-        zeros = jnp.float32(0), jax.tree.map(jnp.zeros_like, weights)
-        return lax.scan(add, zeros, (inputs, jnp.arange(micro_batches)))[0]
+            sums = micro_batch_gradient(jax.tree.map(lambda field: field[0], inputs), jnp.int32(0))
+        else:
+            zeros = jnp.float32(0), jax.tree.map(jnp.zeros_like, weights), jnp.float32(0) if self._hooks.loss else None
+            sums = lax.scan(add, _Sums(*zeros), (inputs, jnp.arange(micro_batches)))[0]
+        return sums.divided_by_count(jnp.maximum(labels, 1))
 
     @cached_property
     def _weight_shardings(self) -> nnx.State:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 from jax import Array
 
 from jprep.dataset.labelled.dataset import LabelledBatch
+from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.schedule import learning_rate
 from jprep.train.worker.metrics import Metrics
 from jprep.train.worker.session import Session
@@ -26,9 +27,18 @@ class Trainer:
         context: the devices.
         state: the model and its optimizer.
         loader: loads batches onto the devices.
+        hooks: the job's hooks.
     """
 
-    def __init__(self, session: Session, context: DistributedContext, state: TrainState, loader: BatchLoader) -> None:
+    def __init__(
+        self,
+        session: Session,
+        context: DistributedContext,
+        state: TrainState,
+        loader: BatchLoader,
+        hooks: LoadedHooks = NO_HOOKS,
+    ) -> None:
+        self._hooks = hooks
         self._session, self._context, self._state, self._loader = session, context, state, loader
         self._job = session.job
         self._pending: list[tuple[int, StepResult]] = []
@@ -71,15 +81,17 @@ class Trainer:
         self._session.log(step, loss=float(last.loss), **figures)
 
     def _validate(self, step: int) -> None:
-        metrics, loss, labels = Metrics(self._job, self._context.world), 0.0, 0
+        metrics, loss = Metrics(self._job, self._context.world, self._hooks.metrics), 0.0
+        labels, counted = 0, 0.0  # of this process; of a loss hook, on all devices
         for batch in self._session.validation():
             loaded = self._loader(batch)
-            total, outputs = self._state.loss(loaded.inputs)
+            total, outputs, count = self._state.loss(loaded.inputs)
             loss, labels = loss + float(total), labels + loaded.labels
+            counted += 0.0 if count is None else float(count)
             if isinstance(batch, LabelledBatch):
                 metrics.add(self._local_outputs(outputs, batch), batch.labels)
         all_labels = self._context.all_gather(np.array([[labels]], np.float64)).sum()
-        loss /= max(all_labels, 1)
+        loss /= (counted or 1) if self._hooks.loss else max(all_labels, 1)
         self._session.check(step, loss)  # metrics are defined for finite outputs only
         figures = metrics.figures(self._context.all_gather(metrics.part)) if self._job.train.data else {}
         self._session.validated(step, loss, **figures)

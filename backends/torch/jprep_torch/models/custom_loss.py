@@ -17,7 +17,8 @@ class LossBatch(NamedTuple):
         input_ids: int64, (rows, length).
         attention_mask: int64, (rows, length): 0 for padding.
         token_type_ids: int64, (rows, length); None if the model has none.
-        label_mask: bool, of the labels' shape: whether a label counts.
+        label_mask: bool, of the labels' shape: False for labels that do not count, which are 0. XLA's programs, whose
+            shapes are fixed, have such labels.
     """
 
     input_ids: Tensor

@@ -108,8 +108,9 @@ class ModelWithLoss(nn.Module):
 
     def _hook_loss(self, logits: Tensor, labels: Tensor, inputs: ModelInputs) -> tuple[Tensor, Tensor]:
         assert self._loss_hook
-        batch = _loss_batch(inputs)._replace(label_mask=labels != NO_LABEL)
-        return call_loss(self._loss_hook, logits.float(), labels, batch)
+        known = labels != NO_LABEL
+        batch = _loss_batch(inputs)._replace(label_mask=known)
+        return call_loss(self._loss_hook, logits.float(), labels.where(known, 0), batch)
 
     def _hidden(self, inputs: ModelInputs) -> Tensor:
         """Return the hidden states of the last layer, (rows, length, width)."""
