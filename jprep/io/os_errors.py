@@ -90,15 +90,12 @@ def translate_read_errors(path: str) -> Iterator[None]:
 
     Raises:
         ConfigError: there is no such file, or the path is not valid.
-        MachineError: it cannot be read, or its kind of URI needs a package that is not installed.
+        MachineError: it cannot be read.
     """
     try:
         yield
     except JprepError:
         raise
-    except ImportError as error:
-        fix = "pip install 'jprep[remote]', or the package that the message names"
-        raise MachineError(f"this kind of URI needs another package: {error}", where=path, fix=fix) from error
     except ValueError as error:
         raise ConfigError(f"this is not a valid path: {error}", where=path, fix="check the path") from error
     except OSError as error:

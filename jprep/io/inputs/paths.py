@@ -7,10 +7,11 @@ import os
 import stat
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from jprep.errors import ConfigError
 from jprep.io.os_errors import translate_read_errors
+from jprep.io.remote.objects import is_url, open_filesystem
+from jprep.io.remote.retry import retry_remote
 
 STDIN = "-"
 SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
@@ -18,7 +19,7 @@ SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 
 def is_local(path: str) -> bool:
     """Return whether this is a path of the local file system, not a URI or standard input."""
-    return path != STDIN and "://" not in path
+    return path != STDIN and not is_url(path)
 
 
 def size_of(path: str) -> int | None:
@@ -35,7 +36,7 @@ def size_of(path: str) -> int | None:
             status = Path(path).stat()
             return status.st_size if stat.S_ISREG(status.st_mode) else None
         files, inside = open_filesystem(path)
-        size: int | None = files.size(inside)
+        size: int | None = retry_remote(lambda: files.size(inside), path, "read")
         return size
 
 
@@ -119,12 +120,5 @@ def _remote_matches(pattern: str) -> list[str]:
     if pattern.startswith(("http://", "https://")) or not glob.has_magic(pattern):  # a web address may hold a "?"
         return [pattern]
     files, inside = open_filesystem(pattern)
-    return [str(files.unstrip_protocol(p)) for p in files.glob(inside)]
-
-
-def open_filesystem(path: str) -> tuple[Any, str]:
-    """Return the fsspec file system of a URI, and the path inside it."""
-    import fsspec
-
-    files, inside = fsspec.core.url_to_fs(path)
-    return files, str(inside)
+    found = retry_remote(lambda: files.glob(inside), pattern, "read")
+    return [str(files.unstrip_protocol(p)) for p in found]

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, BinaryIO
 from jprep.io.inputs import codecs
 from jprep.io.inputs.content_check import compare_on_read
 from jprep.io.inputs.limits import BombGuard, corrupt_error, truncated_error
-from jprep.io.inputs.paths import STDIN, is_local, open_filesystem
+from jprep.io.inputs.paths import STDIN, is_local
 from jprep.io.os_errors import translate_read_errors
+from jprep.io.remote.objects import open_filesystem
+from jprep.io.remote.retry import RetriedFile, retry_remote
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -44,14 +46,13 @@ class RawInput(io.RawIOBase):
         if start:
             self.seek(start)
 
-    def _open(self) -> BinaryIO:
+    def _open(self) -> BinaryIO | RetriedFile:
         if self.path == STDIN:
             return sys.stdin.buffer
         if is_local(self.path):
             return Path(self.path).open("rb", buffering=0)
         files, inside = open_filesystem(self.path)
-        file: BinaryIO = files.open(inside, "rb")
-        return file
+        return RetriedFile(retry_remote(lambda: files.open(inside, "rb"), self.path, "read"), self.path)
 
     def head(self) -> bytes:
         """Return the first bytes without consuming them."""
