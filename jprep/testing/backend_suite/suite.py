@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from jprep.testing.backend_suite.runner import FinishedRun, SuiteRunner, partial
 from jprep.train.launcher.environments import worker_python
 from jprep.train.launcher.launch import load_backend
 from jprep.train.models import parameters
+from jprep.train.models.weights import HEAD_PARAMETERS, HEAD_PREFIX
 from jprep.train.run.directory import read_job
 from jprep.train.run.ranks import signal_ranks
 
@@ -33,6 +35,13 @@ DIVIDED = "roberta-mlm"
 
 LABELLED = "bert-classify"
 """A case whose last validation batch is so short that one of two processes has no row of it."""
+
+HOOK_NAMES = ("token_loss", "class_loss", "weighted_loss", "MeanPoolingHead", "margin")
+"""What a file of hooks has: copies of the losses of `mlm` and `classify`, the latter with weights of classes and their
+sum as its count, a head with more than one parameter, and a metric."""
+
+BROKEN_LOSSES = ("mean_loss", "raises", "not_a_number")
+"""Losses in that file that are refused: one returns a mean only, one raises an exception, one returns NaN."""
 
 _ENDLESS = 1_000_000  # steps
 _BAD_OPTION, _BAD_INPUT, _STOPPED = 2, 4, 130
@@ -54,6 +63,7 @@ class BackendSuite:
         equivalent_options: name → options that must give the same steps, such as sharding and gradient checkpointing.
         precisions: the precisions besides fp32 that are supported on this machine.
         resumes_from: the backends whose runs are resumed, if they are installed.
+        hooks: a file with hooks for the framework, named as in `HOOK_NAMES`; None if the backend supports none.
     """
 
     backend: ClassVar[str]
@@ -64,6 +74,7 @@ class BackendSuite:
     equivalent_options: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     precisions: ClassVar[tuple[str, ...]] = ()
     resumes_from: ClassVar[tuple[str, ...]] = ()
+    hooks: ClassVar[Path | None] = None
 
     _bench: ClassVar[SuiteRunner]
 
@@ -230,6 +241,59 @@ class BackendSuite:
         _ended_well(trained)
         assert [event.step for event in trained.events() if event.kind == "start"] == [0, SAVED]
         _agrees(trained.losses(), _golden(DIVIDED), PARITY)
+
+    @pytest.mark.parametrize("name", [DIVIDED, LABELLED])
+    def test_a_loss_hook_equal_to_the_task_s_loss_makes_the_same_steps(self, bench: SuiteRunner, name: str) -> None:
+        """The hook `token_loss` or `class_loss`, a copy of the task's loss, gives its curve.
+
+        The batch of tokens is divided into micro-batches that differ in their number of labels.
+        """
+        self._requires_case(name)
+        hook = "token_loss" if name == DIVIDED else "class_loss"
+        options = self.micro_batch_of_two if name == DIVIDED else {}
+        _takes_the_same_steps(bench, name, bench.train(bench.prepare(name, options, hooks=self._hooks(loss=hook))))
+
+    def test_hooks_do_not_depend_on_processes_and_interruptions(self, bench: SuiteRunner) -> None:
+        """A head, a loss with a count of its own and a metric: two processes, one of them killed, give the same steps.
+
+        Without several processes a single one is killed.
+        """
+        self._requires_case(LABELLED)
+        hooks = self._hooks(loss="weighted_loss", head="MeanPoolingHead", metrics=["margin"])
+        whole = bench.trained(LABELLED, hooks=hooks)
+        _falls(whole.losses(), 0.95)
+        prepared = bench.prepare(LABELLED, self.two_processes, hooks=hooks)
+        divided = bench.train(prepared, JPREP_FAILPOINT="run.committed@2")
+        _ended_well(divided)
+        assert [event.step for event in divided.events() if event.kind == "start"] == [0, SAVED]
+        for figure in ("loss", "metrics/margin"):
+            _agrees(divided.figures(figure), whole.figures(figure), PARITY)
+        early = {step: loss for step, loss in whole.losses().items() if step <= EARLY}
+        _agrees({step: divided.losses()[step] for step in early}, early, SAME)
+        names = {name for name in read_header(bench.exported(divided)) if name.startswith(HEAD_PREFIX)}
+        job = read_job(divided.run)
+        assert names == {HEAD_PREFIX + name for name in job.model[HEAD_PARAMETERS]} and len(names) > 1
+
+    def test_a_loss_hook_that_fails_is_refused_before_training(self, bench: SuiteRunner) -> None:
+        """A hook that raises an exception, or returns something else than a sum and a count, is named."""
+        for hook in BROKEN_LOSSES:
+            with pytest.raises(ConfigError) as error:
+                bench.prepare(LABELLED, hooks=self._hooks(loss=hook))
+            assert hook in str(error.value)
+
+    def test_unsupported_hooks_are_refused(self, bench: SuiteRunner) -> None:
+        """The error of a backend that calls no hooks has the reason."""
+        if self.hooks:
+            pytest.skip(f"{self.backend} supports hooks")
+        with pytest.raises(ConfigError, match=f"{self.backend} does not support hooks: "):
+            bench.prepare(self.cases[0], hooks={"loss": "losses:loss"})
+
+    def _hooks(self, **names: Any) -> dict[str, Any]:
+        """Return the section with hooks of the suite's file."""
+        if not self.hooks:
+            pytest.skip(f"{self.backend} supports no hooks")
+        path = f"{self.hooks}:"
+        return {key: [path + one for one in name] if key == "metrics" else path + name for key, name in names.items()}
 
     def _requires_options(self, options: Mapping[str, Any], what: str) -> None:
         if not options:

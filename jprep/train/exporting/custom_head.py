@@ -12,6 +12,8 @@ from jprep.train.models import FAMILIES, TensorSpec
 from jprep.train.models.presets import TransformersConfig
 from jprep.train.models.weights import HEAD_PARAMETERS, HEAD_PREFIX
 
+_TORCH = ("torch", "deepspeed")
+
 HEAD = "head.safetensors"
 """The file with the weights of a user's head, under the names that its class has for them."""
 
@@ -58,11 +60,14 @@ def hook_lines(job: Job) -> Iterator[str]:
     if hooks.head:
         yield f"`model.safetensors` holds the base model only. The weights of the head are in `{HEAD}`, under the names"
         yield "of its class:"
-        yield from ("", "```python", *_snippet(hooks.head).splitlines(), "```", "")
+        yield from ("", "```python", *_snippet(hooks.head, job.backend).splitlines(), "```", "")
 
 
-def _snippet(head: str) -> str:
+def _snippet(head: str, backend: str) -> str:
+    """Return how to load the head; of frameworks without transformers' models only its arrays."""
     module, _, name = head.rpartition(":")
+    if backend not in _TORCH:
+        return f'from safetensors.numpy import load_file\n\nweights = load_file("{HEAD}")  # the parameters of {name}'
     return f"""from safetensors.torch import load_file
 from transformers import AutoModel, AutoTokenizer
 from {module.removesuffix(".py")} import {name}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 from jprep.errors import InputError, JprepError, MachineError
@@ -51,12 +52,12 @@ def write_weights(run: Path, job: Job, checkpoint: Path, folder: Path, dtype: Dt
     entries = read_header(source)
     _check(entries, {name: tensor.shape for name, tensor in tensors.items()}, job.backend)
 
-    def blocks(name: str) -> Iterator[Floats]:
-        return read_blocks(source, name, entries[name])
+    def blocks(names: Mapping[str, str], name: str) -> Iterator[Floats]:
+        return read_blocks(source, names[name], entries[names[name]])
 
     for file, names in split_head(tensors).items():
         shapes = {name: tensors[stored].shape for name, stored in names.items()}
-        write_tensors(folder / file, shapes, lambda name, names=names: blocks(names[name]), _DTYPES[dtype])
+        write_tensors(folder / file, shapes, partial(blocks, names), _DTYPES[dtype])
     remove_tree(raw)
 
 

@@ -102,7 +102,8 @@ class TrainState:
             This process's part of the loss, not yet divided by the number of labels, and of a loss hook's count.
         """
         engine, stage = self._parallel.engine, self._parallel.stage
-        if stage and self._job.train.precision == "fp16":
+        hooked = self._hooks.loss and hasattr(engine.optimizer, "override_loss_scale")
+        if stage and (hooked or self._job.train.precision == "fp16"):
             engine.optimizer.override_loss_scale(self._scale.factor)
         loss, total = torch.zeros((), device=self._context.device), None
         # DeepSpeed averages gradients over processes; docs/training.md needs their sum.
@@ -116,16 +117,19 @@ class TrainState:
         return loss, total
 
     def _rescale(self, factor: float) -> None:
-        """Multiply gradients by labels / count of a loss hook.
+        """Multiply gradients by labels / count of a loss hook; DeepSpeed's stages divide by their loss scale.
 
         Raises:
-            ConfigError: the factor is not 1, and DeepSpeed has already sharded the gradients.
+            ConfigError: the factor is not 1, and DeepSpeed's optimizer has no loss scale: stage 1 in bf16.
         """
-        if factor != 1.0 and self._parallel.stage and self._hooks.loss:
-            what = "returned a count other than the number of labels, which DeepSpeed supports in stage 0 only"
-            fix = "return (sum of the losses, len(labels)), set stage = 0, or use the backend torch"
-            raise self._hooks.loss.error(what, fix=fix)
-        rescale_gradients(self._parallel.trained.values() if not self._parallel.stage else (), factor)
+        zero = self._parallel.engine.optimizer
+        if not self._parallel.stage:
+            rescale_gradients(self._parallel.trained.values(), factor)
+        elif hasattr(zero, "override_loss_scale"):
+            zero.override_loss_scale(self._scale.factor / factor)
+        elif factor != 1.0 and self._hooks.loss:
+            what = "returned a count other than the number of labels, which DeepSpeed cannot use in stage 1 with bf16"
+            raise self._hooks.loss.error(what, fix="use another stage, or return (sum of the losses, len(labels))")
 
     def _engine_step(self, check: Callable[[float], None]) -> float:
         """Update by DeepSpeed, which skips gradients that are not finite; `check` then ends the run before a save."""

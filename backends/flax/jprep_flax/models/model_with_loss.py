@@ -73,7 +73,7 @@ class ModelWithLoss(nnx.Module):
         self.dropout_rate = config.get("hidden_dropout_prob", 0.0) if rate is None else rate
 
     def __call__(self, inputs: ModelInputs, key: Array | None = None) -> tuple[Array, Array, Array | None]:
-        """Return the sum of the losses, the outputs of `classify` and `regress`, and the count of a loss hook; all fp32.
+        """Return the sum of the losses, the outputs of `classify` and `regress`, and a loss hook's count; all fp32.
 
         The outputs are (rows, labels). The count is a number; None without a hook: labels are counted.
 
