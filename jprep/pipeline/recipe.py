@@ -111,7 +111,7 @@ def check_recipe(recipe: Recipe, where: str) -> None:
         check_train_config(train, f"{where}, [train]")
         for name, options in train.backend.items():
             _check_backend(name, options, where)
-        check_model(train.model, train.task)
+        check_model(train.model, train.task, next_sentence=train.next_sentence)
     for warning in find_unused_keys(recipe.corpus, tokenizer, train):
         _log.warning("%s: %s", where, warning)
 

@@ -123,6 +123,6 @@ def test_unsupported_requests_and_models_are_refused(tmp_path: Path) -> None:
     (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 4}))
     with pytest.raises(InputError, match="lacks the tensor"):
         load_model(folder)
-    (folder / "config.json").write_text(json.dumps(config | {"architectures": ["BertForPreTraining"]}))
-    with pytest.raises(InputError, match="does not support a BertForPreTraining"):
+    (folder / "config.json").write_text(json.dumps(config | {"architectures": ["BertForNextSentencePrediction"]}))
+    with pytest.raises(InputError, match="does not support a BertForNextSentencePrediction"):
         load_model(folder)

@@ -105,6 +105,6 @@ def test_a_model_without_all_weights_is_refused(tmp_path: Path) -> None:
     (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 4}))
     with pytest.raises(InputError, match="lacks the tensor"):
         InferenceModel(folder)
-    (folder / "config.json").write_text(json.dumps(config | {"architectures": ["BertForPreTraining"]}))
+    (folder / "config.json").write_text(json.dumps(config | {"architectures": ["BertForNextSentencePrediction"]}))
     with pytest.raises(InputError, match="is not supported"):
         InferenceModel(folder)

@@ -9,7 +9,7 @@ import math
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import torch
@@ -44,20 +44,51 @@ def trained_weights(model: Any) -> dict[str, torch.nn.Parameter]:
     return {name: p for name, p in model.named_parameters() if not (alone and "token_type_embeddings" in name)}
 
 
-def summed_loss(model: Any, task: str, batch: Any) -> tuple[torch.Tensor, int]:
-    """Return the summed loss of a batch and its number of labels."""
+class Losses(NamedTuple):
+    """The summed losses of a batch, and what they are divided by.
+
+    Attributes:
+        loss: of tokens, classes or scores.
+        labels: their number.
+        pairs: of the next-sentence head; 0 without one.
+        rows: number of sentence pairs.
+    """
+
+    loss: Any
+    labels: int
+    pairs: Any = 0.0
+    rows: int = 0
+
+    @property
+    def mean(self) -> Any:
+        """The loss of the batch: the mean over labels, plus that over sentence pairs."""
+        return self.loss / max(self.labels, 1) + self.pairs / max(self.rows, 1)
+
+
+def summed_loss(model: Any, task: str, batch: Any) -> Losses:
+    """Return the summed losses of a batch."""
     ids, labels = (torch.from_numpy(array).long() for array in (batch.input_ids, batch.labels))
     inputs = {"input_ids": ids, "attention_mask": torch.from_numpy(batch.attention_mask).long()}
     if getattr(model.config, "type_vocab_size", 0) > 1:
-        inputs["token_type_ids"] = torch.from_numpy(getattr(batch, "token_types", batch.input_ids * 0)).long()
-    logits = model(**inputs).logits
+        types = getattr(batch, "token_types", getattr(batch, "segments", None))
+        inputs["token_type_ids"] = torch.from_numpy(batch.input_ids * 0 if types is None else types).long()
+    outputs = model(**inputs)
+    if getattr(batch, "next_sentence", None) is not None:
+        classes = torch.from_numpy(batch.next_sentence).long()
+        chosen = torch.log_softmax(outputs.seq_relationship_logits, -1).gather(-1, classes[:, None])
+        return _token_losses(outputs.prediction_logits, labels)._replace(pairs=-chosen.sum(), rows=len(ids))
+    logits = outputs.logits
     if task == "regress":
-        return ((logits[:, 0] - torch.from_numpy(batch.labels).to(logits)) ** 2).sum(), len(ids)
+        return Losses(((logits[:, 0] - torch.from_numpy(batch.labels).to(logits)) ** 2).sum(), len(ids))
     if task == "clm":
         logits, labels = logits[:, :-1], labels[:, 1:]
+    return _token_losses(logits, labels)
+
+
+def _token_losses(logits: torch.Tensor, labels: torch.Tensor) -> Losses:
     labelled = labels != -100
     logarithms = torch.log_softmax(logits[labelled], -1)
-    return -logarithms.gather(-1, labels[labelled][:, None]).sum(), int(labelled.sum())
+    return Losses(-logarithms.gather(-1, labels[labelled][:, None]).sum(), int(labelled.sum()))
 
 
 def rate(step: int, steps: int, peak: float, schedule: ScheduleConfig) -> float:
@@ -99,7 +130,7 @@ class AdamW:
 def validation_loss(model: Any, task: str, batches: Batches) -> float:
     """Return the validation loss of the whole split."""
     found = [summed_loss(model, task, batch) for batch in batches.validating(0, 1) if len(batch.input_ids)]
-    return float(sum(loss for loss, _ in found)) / sum(count for _, count in found)
+    return float(Losses(*map(sum, zip(*found, strict=True))).mean)
 
 
 def train(run: Path, dtype: torch.dtype = torch.float64) -> tuple[GoldenCurve, list[float]]:
@@ -110,8 +141,7 @@ def train(run: Path, dtype: torch.dtype = torch.float64) -> tuple[GoldenCurve, l
     optimizer = AdamW(trained_weights(model), section.optimizer)
     losses, norms, validation = [], [], {}
     for step in range(job.steps):
-        loss, count = summed_loss(model, section.task, batches.train.batch(step))
-        mean = loss / max(count, 1)
+        mean = summed_loss(model, section.task, batches.train.batch(step)).mean
         mean.backward()
         norms.append(optimizer.step(rate(step, job.steps, section.optimizer.lr, section.schedule)))
         losses.append(mean.item())
@@ -127,13 +157,17 @@ def rounded(curve: GoldenCurve) -> GoldenCurve:
 
 
 def main() -> None:
-    """Write the golden curves."""
+    """Write the golden curves of the named cases, by default of all; other curves stay."""
+    path = Path(backend_suite.__file__).parent / GOLDEN
+    chosen = sys.argv[1:] or list(CASES)
+    before = msgspec.json.decode(path.read_bytes(), type=GoldenFile).curves if sys.argv[1:] else {}
     with tempfile.TemporaryDirectory() as folder:
         bench = SuiteRunner(Path(folder), "torch", {})
-        curves = {name: rounded(train(bench.prepare(name).run)[0]) for name in CASES}
+        curves = {name: rounded(train(bench.prepare(name).run)[0]) for name in chosen}
+    curves = {name: (before | curves)[name] for name in CASES if name in before or name in curves}
     made_with = {"torch": torch.__version__.partition("+")[0], "transformers": transformers.__version__}
     data = msgspec.json.format(msgspec.json.encode(GoldenFile(made_with, curves)), indent=1)
-    (Path(backend_suite.__file__).parent / GOLDEN).write_bytes(data + b"\n")
+    path.write_bytes(data + b"\n")
 
 
 if __name__ == "__main__":

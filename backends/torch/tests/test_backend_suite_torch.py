@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+import reference
 import torch
-from reference import CASES, Batches, model_of, read_job, train, validation_loss
+from reference import CASES, Batches, Losses, model_of, read_job, summed_loss, train, validation_loss
 
 from jprep.testing.backend_suite import BackendSuite
 from jprep.testing.backend_suite.cases import STEPS, GoldenCurve, golden_curve
 from jprep.testing.backend_suite.runner import SuiteRunner
+from jprep.testing.backend_suite.suite import PARITY
 
 
 class TestTorch(BackendSuite):
@@ -55,6 +58,45 @@ def test_the_reference_computes_the_golden_curve(computed: Computed, case: str):
     _, curve, _ = computed(case)
     assert curve.train == pytest.approx(golden_curve(case).train, rel=1e-9)
     assert curve.validation == pytest.approx(golden_curve(case).validation, rel=1e-9)
+
+
+def _without_pair_loss(losses: Losses, batch: Any) -> Losses:
+    return losses._replace(pairs=0.0)
+
+
+def _summed_pair_loss(losses: Losses, batch: Any) -> Losses:
+    return losses._replace(rows=1)
+
+
+@pytest.mark.parametrize("change", [_without_pair_loss, _summed_pair_loss])
+def test_a_wrong_next_sentence_loss_is_seen(
+    change: Callable[[Losses, Any], Losses], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(reference, "summed_loss", lambda *given: change(summed_loss(*given), given[2]))
+    assert not _agrees_with_golden_curve(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "agrees"),
+    [
+        (lambda batch: batch, True),
+        (lambda batch: batch._replace(segments=0 * batch.segments), False),
+        (lambda batch: batch._replace(next_sentence=1 - batch.next_sentence), False),
+    ],
+    ids=["none", "segments", "labels"],
+)
+def test_wrong_segments_and_labels_are_seen(
+    change: Callable[[Any], Any], agrees: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(reference, "summed_loss", lambda *given: summed_loss(*given[:2], change(given[2])))
+    assert _agrees_with_golden_curve(tmp_path) == agrees
+
+
+def _agrees_with_golden_curve(folder: Path) -> bool:
+    """Return whether the first five steps of the case `bert-nsp` have the golden losses."""
+    run = SuiteRunner(folder, "torch", {}).prepare("bert-nsp", steps=6, validation={"every_steps": 7}).run
+    found, golden = train(run)[0].train[:5], golden_curve("bert-nsp").train[:5]
+    return all(abs(one / other - 1) <= PARITY for one, other in zip(found, golden, strict=True))
 
 
 def test_some_gradients_are_clipped_and_others_are_not(computed: Computed):

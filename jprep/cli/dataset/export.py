@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from jprep.cli.common.execution import limit_blas_threads
-from jprep.cli.common.options import FOLDER
+from jprep.cli.common.execution import limit_blas_threads, open_executor
+from jprep.cli.common.options import FOLDER, WORKERS
 from jprep.cli.common.output import echo, note
 from jprep.cli.common.output_path import OUTPUT_PATH
 
@@ -16,7 +16,9 @@ from jprep.cli.common.output_path import OUTPUT_PATH
 @FOLDER
 @click.option("--format", "--as", "form", type=click.Choice(["fairseq", "tfrecord", "arrow"]), required=True)
 @click.option("-o", "--output", type=OUTPUT_PATH, required=True, help="Output directory.")
-@click.option("--tokenizer", type=click.Path(path_type=Path), help="fairseq: the tokenizer. Default: ../tokenizer.")
+@click.option(
+    "--tokenizer", type=click.Path(path_type=Path), help="The tokenizer (fairseq, --features). Default: ../tokenizer."
+)
 @click.option(
     "--unit",
     type=click.Choice(["document", "paragraph", "sentence"]),
@@ -24,22 +26,57 @@ from jprep.cli.common.output_path import OUTPUT_PATH
 )
 @click.option("--length", type=int, metavar="N", help="Tokens per row; fairseq: maximum tokens per sequence.")
 @click.option("--shard-mb", type=int, metavar="N", help="Megabytes per file. Default: 100 (tfrecord), 500 (arrow).")
-def export(folder: Path, form: str, output: Path, tokenizer: Path | None, **options: str | int | None) -> None:
+@click.option(
+    "--features",
+    type=click.Choice(["bert", "electra", "transformers"]),
+    help="tfrecord: write rows for training with the features of this program.",
+)
+@click.option(
+    "--packing",
+    type=click.Choice(["stream", "complete", "line"]),
+    help="--features: how documents become rows. Default: stream.",
+)
+@click.option(
+    "--next-sentence", is_flag=True, default=None, help="--features: write pairs for BERT's next-sentence task."
+)
+@click.option(
+    "--masks",
+    type=click.Choice(["static", "dynamic"]),
+    help="--features: write masked rows, or leave masking to the input pipeline. Default: static; electra: dynamic.",
+)
+@click.option("--mask-rate", type=float, metavar="SHARE", help="--features: share of masked tokens. Default: 0.15.")
+@click.option("--whole-word", is_flag=True, default=None, help="--features: mask all tokens of a word together.")
+@click.option(
+    "--dupe-factor", type=int, metavar="N", help="--features: write each row N times, with other masks and pairs."
+)
+@click.option(
+    "--max-predictions",
+    type=int,
+    metavar="N",
+    help="--features bert: maximum masked tokens per row. Default: length times mask rate.",
+)
+@click.option("--rows-per-shard", type=int, metavar="N", help="--features: rows per file. Default: 25,600.")
+@click.option("--seed", type=int, metavar="N", help="--features: seed of order, pairs and masks. Default: 1.")
+@WORKERS
+def export(
+    folder: Path, form: str, output: Path, tokenizer: Path | None, workers: int | None, **options: str | int | None
+) -> None:
     """Write a dataset in the format of another program.
 
     \b
     fairseq   a data-bin directory: dict.txt, train and valid as .bin and .idx
-    tfrecord  shards of tf.train.Example with the feature input_ids
+    tfrecord  shards of tf.train.Example with the feature input_ids, or with --features those of google-research/bert,
+              google-research/electra, or transformers and Keras
     arrow     a dataset for datasets.load_from_disk with the column input_ids
     """
     limit_blas_threads()
-    from jprep.cli.common.progress import show_progress
     from jprep.dataset.exports import export_dataset as write
     from jprep.dataset.exports import read_export_manifest
     from jprep.dataset.exports.base import ExportOptions
 
-    with show_progress() as progress:
-        paths = write(folder, tokenizer, form, output, ExportOptions(**options), progress)  # type: ignore[arg-type]
+    chosen = ExportOptions(**options)  # type: ignore[arg-type]
+    with open_executor(workers if chosen.features else 1) as (executor, progress):
+        paths = write(folder, tokenizer, form, output, chosen, progress, executor)
     for path in paths:
         echo(str(path))
     for split in read_export_manifest(output).splits:

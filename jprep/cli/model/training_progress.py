@@ -142,5 +142,6 @@ def _figures(status: RunStatus, job: Job) -> list[str]:
 
 def format_throughput(rate: float, job: Job) -> str:
     """Return the throughput in tokens per second, or in rows per second where rows are not all full."""
-    rows, full = rate * job.train.batch, job.train.packing == "stream" and not job.train.data
+    train = job.train
+    rows, full = rate * train.batch, train.packing == "stream" and not (train.data or train.next_sentence)
     return f"{rows * job.train.length:,.0f} tokens/s" if full else f"{rows:,.1f} rows/s"

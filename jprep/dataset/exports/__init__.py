@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from jprep.dataset.exports.base import (
     EXPORT,
@@ -17,9 +19,10 @@ from jprep.dataset.exports.base import (
 )
 from jprep.dataset.manifest import DatasetManifest, read_dataset
 from jprep.engine.checksummed_json import decode_checksummed
+from jprep.engine.local import Local
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import DATASET_EXPORT
-from jprep.engine.runner import ProgressReporter, SilentProgress
+from jprep.engine.runner import Executor, ProgressReporter, SilentProgress
 from jprep.engine.stage import Output
 from jprep.errors import ConfigError
 
@@ -33,6 +36,7 @@ def export_dataset(
     out: Path,
     options: ExportOptions | None = None,
     progress: ProgressReporter | None = None,
+    executor: Executor | None = None,
 ) -> list[Path]:
     """Write a finished dataset in another program's format. The output is deterministic; memory use is constant.
 
@@ -44,6 +48,7 @@ def export_dataset(
             added stay.
         options: options of the format.
         progress: progress callback.
+        executor: runs the tasks of TFRecord exports with features, which resume; by default in this process.
 
     Returns:
         The files written, `export.json` last.
@@ -55,20 +60,31 @@ def export_dataset(
     """
     dataset, chosen, writer = read_dataset(folder), options or ExportOptions(), _load_format(format)
     sibling = folder.absolute().parent / "tokenizer"
-    job = ExportJob(folder, dataset, tokenizer or sibling, out, chosen, progress or SilentProgress())
-    _reject_options(format, writer, chosen)
     directory = OutputDirectory(out, DATASET_EXPORT, files=FILES[format])
+    job = ExportJob(
+        folder,
+        dataset,
+        tokenizer or sibling,
+        out,
+        chosen,
+        progress or SilentProgress(),
+        directory,
+        executor or Local(),
+    )
+    _reject_options(format, writer, chosen)
     directory.check()
     _reject_other_format(format, out)
     writer.check(job)
     with directory.claim():
         directory.remove_manifest()
-        job.begin()
         splits, others = writer.write(job)
         written = [out / file.path for split in splits for file in split.files] + others
         other_files = [job.output(path, 0) for path in others]
-        manifest = _manifest(dataset, format, chosen, splits, other_files)
+        manifest = _manifest(dataset, format, chosen, splits, other_files, job.about)
         directory.seal(manifest, keep={path.relative_to(out).as_posix() for path in written})
+        directory.clean()
+        with contextlib.suppress(OSError):  # there is none, or it is not empty
+            directory.state.rmdir()
     return [*written, out / EXPORT]
 
 
@@ -98,7 +114,7 @@ def _reject_options(format: str, writer: ExportFormat, options: ExportOptions) -
         if name not in writer.takes:
             takes = ", ".join(writer.takes)
             raise ConfigError(f"{format} has no option {name}", where=f"{name} = {value}", fix=f"its options: {takes}")
-        if isinstance(value, int) and value < 1:
+        if isinstance(value, int) and value < 1 and name != "seed":
             raise ConfigError(f"{name} must be at least 1", where=f"{name} = {value}", fix="remove it or increase it")
 
 
@@ -118,6 +134,7 @@ def _manifest(
     options: ExportOptions,
     splits: list[ExportedSplit],
     other_files: list[Output],
+    about: dict[str, Any],
 ) -> DatasetExportManifest:
     return DatasetExportManifest(
         jprep=version("jprep"),
@@ -130,4 +147,5 @@ def _manifest(
         newline=dataset.newline,
         splits=splits,
         further=other_files,
+        **about,
     )

@@ -11,8 +11,11 @@ import numpy as np
 
 from jprep.dataset.exports.row_reader import Block, RowReader
 from jprep.dataset.manifest import SPLITS, DatasetManifest
-from jprep.engine.runner import ProgressReporter
-from jprep.engine.stage import Output, Receipt
+from jprep.dataset.sampling.sample_index import Packing
+from jprep.engine.fingerprint import plain
+from jprep.engine.output_directory import OutputDirectory
+from jprep.engine.runner import Executor, ProgressReporter, read_claim
+from jprep.engine.stage import Output, Receipt, Stage
 from jprep.io.atomic import file_sha256
 
 SequenceUnit = Literal["document", "paragraph", "sentence"]
@@ -38,11 +41,31 @@ class ExportOptions(msgspec.Struct, frozen=True, kw_only=True):
         unit: fairseq: what a sequence is.
         length: tfrecord, arrow: tokens per row; without it, rows are documents. fairseq: maximum tokens per sequence.
         shard_mb: tfrecord, arrow: file size in millions of bytes.
+        features: tfrecord: write rows for training with the features of this program; without it, token rows.
+        packing: tfrecord with features: how documents become rows, as in `[train]`.
+        next_sentence: tfrecord with features: whether rows are sentence pairs, as in `[train]`.
+        masks: tfrecord with features: `static` writes masked rows, `dynamic` leaves masking to the input pipeline.
+        mask_rate: tfrecord with features: share of tokens to predict.
+        whole_word: tfrecord with features: whether all tokens of a word are masked together.
+        dupe_factor: tfrecord with features: how often each sample is written, with masks and pairs of its own.
+        max_predictions: tfrecord with features = "bert": maximum masked tokens of a row.
+        rows_per_shard: tfrecord with features: rows of a file.
+        seed: tfrecord with features: seed of order, pairs and masks.
     """
 
     unit: SequenceUnit | None = None
     length: int | None = None
     shard_mb: int | None = None
+    features: Literal["bert", "electra", "transformers"] | None = None
+    packing: Packing | None = None
+    next_sentence: bool | None = None
+    masks: Literal["static", "dynamic"] | None = None
+    mask_rate: float | None = None
+    whole_word: bool | None = None
+    dupe_factor: int | None = None
+    max_predictions: int | None = None
+    rows_per_shard: int | None = None
+    seed: int | None = None
 
     def given(self) -> dict[str, Any]:
         """Return the options that are set."""
@@ -78,6 +101,8 @@ class DatasetExportManifest(msgspec.Struct, frozen=True, kw_only=True):
         dtype, vocab_size, end, newline: from the dataset's manifest.
         splits: each split that has documents, as it was written.
         further: other files.
+        features: tfrecord with features: type and number of the values of each feature.
+        counts: tfrecord with features: rows, tokens, labels (masked tokens), and labels that `max_predictions` dropped.
     """
 
     jprep: str
@@ -90,6 +115,8 @@ class DatasetExportManifest(msgspec.Struct, frozen=True, kw_only=True):
     newline: int
     splits: list[ExportedSplit]
     further: list[Output]
+    features: dict[str, tuple[str, int]] | msgspec.UnsetType = msgspec.UNSET
+    counts: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
 
 
 class ExportJob:
@@ -102,6 +129,11 @@ class ExportJob:
         out: output directory.
         options: options of the format.
         progress: progress callback.
+        directory: the output directory, for unfinished work.
+        executor: runs the tasks of formats that have a stage.
+
+    Attributes:
+        about: fields of the manifest that only some formats have; set by the format.
     """
 
     def __init__(
@@ -112,9 +144,13 @@ class ExportJob:
         out: Path,
         options: ExportOptions,
         progress: ProgressReporter,
+        directory: OutputDirectory,
+        executor: Executor,
     ) -> None:
         self.folder, self.dataset, self.tokenizer, self.out = folder, dataset, tokenizer, out
         self.options, self._progress = options, progress
+        self._directory, self._executor = directory, executor
+        self.about: dict[str, Any] = {}
 
     def splits(self, length: int = 0) -> list[RowReader]:
         """Return the splits that have documents: most readers reject empty ones."""
@@ -124,6 +160,20 @@ class ExportJob:
         """Start reporting progress."""
         size = np.dtype(self.dataset.dtype).itemsize
         self._progress.begin("export", size * sum(split.tokens for split in self.dataset.splits))
+
+    def run_stage(self, stage: Stage) -> list[Receipt]:
+        """Run a stage, or what an interrupted export of the same dataset with the same options has left of it."""
+        state = self._directory.state
+        begun = read_claim(state / stage.name / "stage.json")
+        if begun and begun != plain(stage.fields()):
+            self._directory.clean()
+        return self._directory.run_stage(stage, self._executor, self._progress)
+
+    def work_folder(self) -> Path:
+        """Return a directory for files that are deleted when the export is finished."""
+        folder = self._directory.state / "lists"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
 
     def done(self, block: Block) -> None:
         """Report a written block."""
@@ -165,6 +215,7 @@ def write_shards(job: ExportJob, name: str, shard_tokens: int, write: ShardWrite
         shard_tokens: maximum tokens per shard.
         write: writes one shard.
     """
+    job.begin()
     return [_write_split(job, rows, name, shard_tokens, write) for rows in job.splits(job.options.length or 0)]
 
 

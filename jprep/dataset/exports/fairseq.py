@@ -33,6 +33,7 @@ def write(job: ExportJob) -> tuple[list[ExportedSplit], list[Path]]:
     """Write `dict.txt` and both splits; see `ExportFormat.write`."""
     from jprep.tokenizer.export import write_format
 
+    job.begin()
     dictionary = write_format(job.tokenizer, "fairseq", job.out)
     return [_split(job, rows, job.options.unit or "document") for rows in job.splits()], dictionary
 

@@ -98,6 +98,28 @@ class Masking:
         masked[row, column] = self._replaced(original, keys[row], column.astype(np.uint64))
         return MaskedRows(masked, labels)
 
+    def limit(self, rows: MaskedRows, keys: UInt64Array, most: int, starts: Flags | None = None) -> MaskedRows:
+        """Unmask tokens of rows with more than a number of labels, as formats with a fixed number of them need.
+
+        Masked tokens, or words, stay masked in the order of their random bits, as long as there is room.
+
+        Args:
+            rows: the result of a call.
+            keys: as in that call.
+            most: maximum number of labels of a row.
+            starts: as in that call.
+        """
+        labelled = rows.labels != IGNORE_INDEX
+        originals = np.where(labelled, rows.labels, rows.ids)
+        firsts = np.broadcast_to(np.arange(labelled.shape[1]), labelled.shape)
+        if self.whole_word and starts is not None:
+            firsts = self._firsts(originals, self._is_ordinary[originals], starts)
+        kept = labelled.copy()
+        for row in (labelled.sum(axis=1) > most).nonzero()[0]:
+            kept[row] = _first_groups(labelled[row], firsts[row], keys[row : row + 1], most)
+        labels = np.where(kept, rows.labels, np.int32(IGNORE_INDEX))
+        return MaskedRows(np.where(kept, rows.ids, originals), labels)
+
     def _firsts(self, ids: Ids, ordinary: Flags, starts: Flags) -> npt.NDArray[np.int64]:
         """Return the column of the first token of each token's word."""
         starts = starts | (ids == self._newline)
@@ -112,6 +134,17 @@ class Masking:
         token = self._ordinary[below(len(self._ordinary), bits(keys, columns + np.uint64(TOKEN)))]
         kept = np.where(kind < np.uint64(self._changed), token, original)
         return np.where(kind < np.uint64(self._masked), np.int32(self._mask), kept)
+
+
+def _first_groups(labelled: Flags, firsts: npt.NDArray[np.int64], row_key: UInt64Array, most: int) -> Flags:
+    """Return which labels of a row to keep: groups with the same first column, in the order of its random bits."""
+    kept, room = np.zeros_like(labelled), most
+    groups, sizes = np.unique(firsts[labelled], return_counts=True)
+    for group in np.argsort(bits(row_key, groups.astype(np.uint64)), kind="stable"):
+        if sizes[group] <= room:
+            kept |= labelled & (firsts == groups[group])
+            room -= int(sizes[group])
+    return kept
 
 
 def threshold(share: float) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, Protocol
@@ -138,14 +138,27 @@ def open_sample_index(
     Raises:
         MachineError: the disk is full or not writable.
     """
+    find = (lambda: _complete(split, length)) if packing == "complete" else (lambda: _lines(split, length, separators))
+    return write_sample_index(path, find)
+
+
+def write_sample_index(path: Path, find: Callable[[], Iterator[Integers]]) -> SampleIndex:
+    """Open a sample index; write it if it is missing or damaged.
+
+    Args:
+        path: the index file.
+        find: yields the entries of all samples in blocks.
+
+    Raises:
+        MachineError: the disk is full or not writable.
+    """
     try:
         return SampleIndex(path)
     except (OSError, ValueError) as error:
         if not isinstance(error, FileNotFoundError):
             _log.warning("%s is damaged and will be rewritten", path)
-        found = _complete(split, length) if packing == "complete" else _lines(split, length, separators)
         with atomic_path(path) as temporary, temporary.open("wb") as file:
-            _write(file, found)
+            _write(file, find())
         return SampleIndex(path)
 
 

@@ -23,7 +23,7 @@ from jprep.dataset.sampling.sample_index import (
 )
 from jprep.dataset.sampling.special_ids import SpecialIds
 from jprep.errors import ConfigError
-from jprep.random.counter_bits import key
+from jprep.random.counter_bits import UInt64Array, key
 from jprep.random.permutation import permuted
 
 SAMPLE_INDEX_SUFFIX = ".samples"
@@ -62,6 +62,10 @@ class Batch(NamedTuple):
         word_starts: where words start, (rows, length); None unless requested.
         epochs: epoch of each row, (rows,), from 0. A batch may span two epochs.
         indices: sample of each row, (rows,).
+        segments: of sentence pairs, int32, (rows, length): 0 for the first segment with the tokens around it, and for
+            padding; 1 for the second segment and the token after it. None for other rows.
+        next_sentence: of sentence pairs, int32, (rows,): 0 if the second segment follows the first one in its document,
+            1 if it is from another document. None for other rows.
     """
 
     input_ids: Ids
@@ -70,6 +74,8 @@ class Batch(NamedTuple):
     word_starts: Flags | None
     epochs: Integers
     indices: Integers
+    segments: Ids | None = None
+    next_sentence: Ids | None = None
 
     @property
     def attention_mask(self) -> Flags:
@@ -124,9 +130,17 @@ class SampleOrder(NamedTuple):
         if not 0 <= rank < world or step < 0:
             raise ConfigError(f"step {step}, rank {rank} of {world} does not exist", fix="both are counted from 0")
         share = self.batch // world
-        places = np.arange(rank * share, (rank + 1) * share) + step * self.batch
-        epochs, positions = np.divmod(places, self.samples)
+        return self.places(step * self.batch + rank * share, step * self.batch + (rank + 1) * share)
+
+    def places(self, start: int, stop: int) -> tuple[Integers, Integers]:
+        """Return epoch and sample of rows `start` to before `stop`, counted from the first row of step 0."""
+        epochs, positions = np.divmod(np.arange(start, stop), self.samples)
         return epochs, permuted(positions, self.samples, key(self.seed, self.split, epochs, "order"))
+
+
+def mask_keys(config: SamplerConfig, epochs: Integers, indices: Integers) -> UInt64Array:
+    """Return the keys of the masks of some rows, (rows,)."""
+    return key(config.seed, config.split, epochs, indices, "mask")
 
 
 class SplitData(NamedTuple):
@@ -218,7 +232,13 @@ class Sampler:
         Raises:
             ConfigError: the batch is not divisible by `world`, or there is no such rank or step.
         """
-        epochs, indices = self.order.rows(step, rank, world)
+        return self._rows(*self.order.rows(step, rank, world))
+
+    def rows(self, start: int, stop: int) -> Batch:
+        """Return rows `start` to before `stop`, counted from the first row of step 0."""
+        return self._rows(*self.order.places(start, stop))
+
+    def _rows(self, epochs: Integers, indices: Integers) -> Batch:
         starts, sizes = self._samples.spans(indices)
         ids, words = self._build_rows(starts, sizes)
         lengths = (sizes + self._special.around).astype(np.int32)
@@ -226,7 +246,7 @@ class Sampler:
             labels = np.where(length_mask(lengths, ids.shape[1]), ids, np.int32(IGNORE_INDEX))
             labels[:, 0] = IGNORE_INDEX
             return Batch(ids, labels, lengths, words, epochs, indices)
-        keys = key(self._config.seed, self._config.split, epochs, indices, "mask")
+        keys = mask_keys(self._config, epochs, indices)
         masked = self._masking(ids, lengths, keys, words)
         return Batch(masked.ids, masked.labels, lengths, words, epochs, indices)
 

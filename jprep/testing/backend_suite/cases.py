@@ -97,6 +97,14 @@ CASES = {
             "schedule": {"kind": "constant", "warmup": 5}, "optimizer": _OPTIMIZER | {"lr": 0.004, "clip": 0.0},
         },
     ),
+    "bert-nsp": Case(
+        "bert",
+        {
+            "task": "mlm", "next_sentence": True, "length": 40, "masking": {"whole_word": True},
+            "model": _encoder("bert"), "schedule": {"kind": "linear", "warmup": 5},
+            "optimizer": _OPTIMIZER | {"lr": 0.004},
+        },
+    ),
     "electra-mlm": Case(
         "bert",
         {

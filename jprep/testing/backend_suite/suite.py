@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from jprep.errors import ConfigError, JprepError
-from jprep.io.safetensors_file import read_header
+from jprep.io.safetensors_file import TensorFiles, read_header
 from jprep.testing.backend_suite.cases import CASES, NO_DROPOUT, SAVED, STEPS, WITH_DROPOUT, case_of, golden_curve
 from jprep.testing.backend_suite.runner import FinishedRun, SuiteRunner, partial_folders, wait_until
 from jprep.train.launcher.environments import worker_python
@@ -179,6 +179,16 @@ class BackendSuite:
         good = max(event.step for event in events if event.kind == "log" and event.figures.get("loss") is not None)
         assert ended.checkpoint().name == f"step-{good:08d}", "the last valid checkpoint must be kept"
         assert partial_folders(ended.run) == []
+
+    def test_weight_decay_of_all_tensors_includes_norms(self, bench: SuiteRunner) -> None:
+        """With `optimizer.decay = "all"`, one step shrinks the weights of norms by the rate times the decay."""
+        optimizer = {"lr": 1e-4, "weight_decay": 1000.0, "decay": "all", "clip": 0.0}
+        trained = bench.trained(self.cases[0], optimizer=optimizer, steps=1, schedule={}, validation={})
+        job, weights = read_job(trained.run), TensorFiles([bench.exported(trained)])
+        norms = [name for name, tensor in parameters(job.model, job.train.task).items() if tensor.kind == "ones"]
+        assert norms
+        for name in norms:  # 1 - 1e-4 * (1000 + at most 1)
+            np.testing.assert_allclose(weights[name], 0.9, atol=2e-4)
 
     def test_an_unknown_option_is_refused(self, bench: SuiteRunner) -> None:
         """The error names the closest option."""

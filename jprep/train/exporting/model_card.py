@@ -17,6 +17,7 @@ from jprep.train.job.config import Job
 from jprep.train.models.weights import HEAD_PARAMETERS
 from jprep.train.run.data_lock import DataFile
 from jprep.train.run.events import Event, metric_curve
+from jprep.train.worker.next_sentence import NEXT_SENTENCE_LOSS
 
 CURVE = "loss.svg"
 
@@ -180,7 +181,7 @@ def _training(job: Job) -> dict[str, object]:
         "length": f"{train.labelled.length if train.data else train.length:,} tokens",
     }
     if not train.data:
-        rows["packing"] = train.packing
+        rows["packing"] = "sentence pairs" if train.next_sentence else train.packing
     if train.task == "mlm":
         rows["masking"] = ", ".join(f"{key} {getattr(train.masking, key)}" for key in train.masking.__struct_fields__)
     return rows | {
@@ -207,7 +208,7 @@ def _figures(content: CardContent) -> dict[str, object]:
     rows |= {f"validation {name}": value for name, value in figures.items() if name != "loss" and value is not None}
     loss = figures.get("loss")
     if content.exported.task in ("clm", "mlm") and loss is not None and loss < 100:
-        rows["validation perplexity"] = math.exp(loss)
+        rows["validation perplexity"] = math.exp(loss - (figures.get(NEXT_SENTENCE_LOSS) or 0.0))
     return rows
 
 

@@ -69,7 +69,8 @@ def build_job(
     data = (
         summarize_labelled(train, loaded) if train.data else summarize_dataset(train, loaded, special, dataset, lists)
     )
-    model = model_config(train.model, train.task, _tokenizer_info(train, loaded, data.labels))
+    about = _tokenizer_info(train, loaded, data.labels)
+    model = model_config(train.model, train.task, about, next_sentence=train.next_sentence)
     made_from = {"tokenizer": loaded.card.fingerprint, "init": _hash_of_init(train, model), **data.made_from}
     made_from |= {} if special == special_ids(loaded) else {"around": "nothing"}
     if inspect_hooks:

@@ -44,7 +44,7 @@ class ModelConfig(_Config, frozen=True):
 
 
 class OptimizerConfig(_Config, frozen=True):
-    """AdamW as in docs/training.md: ε after bias correction, decay of tensors with two or more dimensions only.
+    """AdamW as in docs/training.md: ε after bias correction, decoupled weight decay.
 
     Attributes:
         lr: the peak learning rate.
@@ -52,6 +52,7 @@ class OptimizerConfig(_Config, frozen=True):
         beta2: the decay rate of the average of squared gradients.
         eps: added to the denominator.
         weight_decay: decoupled weight decay, multiplied by the learning rate.
+        decay: what decays: `matrices` are tensors with two or more dimensions, `all` includes biases and norms.
         clip: the maximum global norm of the gradient; 0 disables clipping.
     """
 
@@ -60,7 +61,12 @@ class OptimizerConfig(_Config, frozen=True):
     beta2: float = 0.999
     eps: float = 1e-8
     weight_decay: float = 0.01
+    decay: Literal["matrices", "all"] = "matrices"
     clip: float = 1.0
+
+    def decay_of(self, dimensions: int) -> float:
+        """Return the weight decay of a tensor with a number of dimensions."""
+        return self.weight_decay if self.decay == "all" or dimensions >= 2 else 0.0
 
 
 class ScheduleConfig(_Config, frozen=True):
@@ -118,6 +124,8 @@ class TrainConfig(_Config, frozen=True):
         length: tokens per row.
         packing: how documents become rows (`clm`, `mlm`).
         masking: how tokens are masked (`mlm`).
+        next_sentence: whether rows are pairs of segments, and BERT also learns whether the second one follows the first
+            (`mlm`).
         data: files with labelled rows (`classify`, `regress`).
         validation_data: files with labelled rows to validate on; empty uses a fold, if there are folds.
         labelled: the columns of these files.
@@ -144,6 +152,7 @@ class TrainConfig(_Config, frozen=True):
     length: int = 512
     packing: Packing = "stream"
     masking: MaskingConfig = MaskingConfig()
+    next_sentence: bool = False
     data: list[str] = []
     validation_data: list[str] = []
     labelled: LabelledConfig = LabelledConfig()
@@ -237,6 +246,7 @@ def check_train_config(config: TrainConfig, where: str) -> None:
     _check_end(config, where)
     _check_data(config, where)
     _check_fold(config, where)
+    _check_next_sentence(config, where)
 
 
 def _check_end(config: TrainConfig, where: str) -> None:
@@ -264,3 +274,16 @@ def _check_fold(config: TrainConfig, where: str) -> None:
         raise ConfigError("train.fold needs folds", where=where, fix=fix)
     if not 0 <= fold < max(1, folds):
         raise ConfigError(f"there is no fold {fold}", where=where, fix=f"train.fold = 0 to {max(1, folds) - 1}")
+
+
+def _check_next_sentence(config: TrainConfig, where: str) -> None:
+    if not config.next_sentence:
+        return
+    if config.task != "mlm":
+        fix = 'set task = "mlm", or remove next_sentence'
+        raise ConfigError(f"train.next_sentence is for the task mlm, not {config.task}", where=where, fix=fix)
+    if config.packing != "stream":
+        what = (
+            f"train.packing = {config.packing!r} cannot be combined with next_sentence, whose rows are sentence pairs"
+        )
+        raise ConfigError(what, where=where, fix="remove packing, or next_sentence")

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jprep.dataset.manifest import TRAIN, VALIDATION, DatasetManifest, read_dataset
-from jprep.dataset.sampling.sampler import Sampler, SamplerConfig, open_split_data
+from jprep.dataset.sampling.sampler import open_split_data
 from jprep.dataset.sampling.special_ids import SpecialIds
 from jprep.errors import ConfigError
 from jprep.io.atomic import file_sha256
 from jprep.train.job.config import TrainConfig
 from jprep.train.job.labelled_data import read_labelled_splits
+from jprep.train.job.text_sampler import text_sampler
 
 if TYPE_CHECKING:
     from jprep.tokenizer.tokenizer import Tokenizer
@@ -79,8 +80,9 @@ def summarize_dataset(
     if train.validation.every_steps and not any(one.tokens for one in dataset.splits if one.name == VALIDATION):
         fix = "validation.every_steps = 0, or pack the dataset with [dataset] validation = 0.005"
         raise ConfigError("there is nothing to validate on", where=str(folder), fix=fix)
-    config = SamplerConfig(batch=train.batch, length=train.length, packing=train.packing, seed=train.seed)
-    sampler = Sampler(open_split_data(folder, TRAIN, lists), config, special, masking)
+    sampler = text_sampler(train, open_split_data(folder, TRAIN, lists), TRAIN, special, masking)
+    if train.next_sentence and train.validation.every_steps:  # it may have no sentence pairs
+        text_sampler(train, open_split_data(folder, VALIDATION, lists), VALIDATION, special, masking)
     return DataSummary(sampler.samples, (), {"dataset": dataset.fingerprint})
 
 

@@ -11,6 +11,9 @@ from jprep.errors import MismatchError
 from jprep.train.job.config import FORMAT, UNFINGERPRINTED_KEYS, Job, ScheduleConfig, TrainConfig
 from jprep.train.job.schedule import gives_same_rates
 
+_LATER_KEYS = (("schedule", "steps", 0), ("optimizer", "decay", "matrices"), ("", "next_sentence", False))
+"""Keys that earlier versions did not have, with their tables and defaults: jobs without them keep their fingerprint."""
+
 _ELSEWHERE = ("model", "data", "validation_data", "backend", "steps", "epochs", "hooks", *UNFINGERPRINTED_KEYS)
 
 
@@ -27,8 +30,10 @@ def job_fingerprint(
         computed: the backend options that change the result.
     """
     section = {key: value for key, value in plain(msgspec.structs.asdict(train)).items() if key not in _ELSEWHERE}
-    if not section["schedule"]["steps"]:
-        del section["schedule"]["steps"]  # so that jobs of earlier versions keep their fingerprint
+    for table, key, default in _LATER_KEYS:
+        owner = section[table] if table else section
+        if owner[key] == default:
+            del owner[key]
     options = {"options": computed} if computed else {}
     fields = {"format": FORMAT, "train": section, "model": model, "steps": steps, **made_from, **options}
     return fingerprint(plain(fields))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from jprep.config import suggest_name
 from jprep.errors import ConfigError
 from jprep.train.job.config import ModelConfig, Task
+from jprep.train.models.next_sentence import PRETRAINING_CLASS, check_next_sentence_model
 from jprep.train.models.presets import FAMILIES, PRESETS, ModelFamily, TransformersConfig
 
 WHERE = "train.model"
@@ -44,13 +45,16 @@ class TokenizerInfo(NamedTuple):
     labels: Sequence[str] = ()
 
 
-def model_config(section: ModelConfig, task: Task, about: TokenizerInfo) -> TransformersConfig:
+def model_config(
+    section: ModelConfig, task: Task, about: TokenizerInfo, *, next_sentence: bool = False
+) -> TransformersConfig:
     """Return the complete config of a model: the section's values override the preset's, and these the defaults.
 
     Args:
         section: the recipe's section.
         task: the task of the model.
         about: the values that the tokenizer and the job determine.
+        next_sentence: whether the model has a next-sentence head, too.
 
     Raises:
         ConfigError: an unknown preset, model type or key, an invalid value, or a model that does not fit the job.
@@ -65,16 +69,20 @@ def model_config(section: ModelConfig, task: Task, about: TokenizerInfo) -> Tran
     needed = about.length + (pad + 1 if kind == "roberta" and pad is not None else 0)
     _fill_positions(config, family, needed, fixed=family.positions in section.config)
     ids = {"bos_token_id": about.bos, "eos_token_id": about.eos, "pad_token_id": pad}
-    head = {"model_type": kind, "architectures": [family.classes[task]], "vocab_size": about.vocab_size}
+    if next_sentence:
+        check_next_sentence_model(kind, config["type_vocab_size"], WHERE)
+    served = PRETRAINING_CLASS if next_sentence else family.classes[task]
+    head = {"model_type": kind, "architectures": [served], "vocab_size": about.vocab_size}
     return head | ids | config | _labels(task, about.labels)
 
 
-def check_model(section: ModelConfig, task: Task) -> None:
+def check_model(section: ModelConfig, task: Task, *, next_sentence: bool = False) -> None:
     """Check the section as far as possible without a tokenizer: the model type, its keys and their values.
 
     Args:
         section: the recipe's section.
         task: the task of the model.
+        next_sentence: whether the model has a next-sentence head, too.
 
     Raises:
         ConfigError: an unknown preset, model type or key, or an invalid value.
@@ -83,7 +91,10 @@ def check_model(section: ModelConfig, task: Task) -> None:
     if "model_type" in chosen:
         _, family = _family(chosen, task)
         _check_keys(section.config, family)
-        _check_values(family.defaults | {key: chosen[key] for key in chosen if key != "model_type"}, family)
+        config = family.defaults | {key: chosen[key] for key in chosen if key != "model_type"}
+        _check_values(config, family)
+        if next_sentence:
+            check_next_sentence_model(chosen["model_type"], config.get("type_vocab_size", 0), WHERE)
 
 
 def max_positions(config: TransformersConfig) -> int:

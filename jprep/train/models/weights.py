@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
+from jprep.train.models.next_sentence import NEXT_SENTENCE_LABELS, has_next_sentence_head
 from jprep.train.models.presets import FAMILIES, TransformersConfig
 
 InitKind = Literal["normal", "zeros", "ones"]
@@ -71,6 +72,8 @@ def parameters(config: TransformersConfig, task: str) -> TensorSpecs:
         head = {name: tensor._replace(head=True) for name, tensor in _SEQUENCES[kind](config, labels).items()}
     else:
         head = _PREDICTIONS[kind](config)
+    if has_next_sentence_head(config) and task == "mlm":
+        head |= {name: tensor._replace(head=True) for name, tensor in _next_sentence(config).items()}
     return {BASE_PREFIXES[kind] + name: tensor for name, tensor in base.items()} | head
 
 
@@ -206,6 +209,12 @@ def _scores(config: TransformersConfig, labels: int) -> TensorSpecs:
 def _pooled(config: TransformersConfig, labels: int) -> TensorSpecs:
     width = config["hidden_size"]
     return _linear("bert.pooler.dense", width, width, config) | _linear("classifier", width, labels, config)
+
+
+def _next_sentence(config: TransformersConfig) -> TensorSpecs:
+    width = config["hidden_size"]
+    pooler = _linear("bert.pooler.dense", width, width, config)
+    return pooler | _linear("cls.seq_relationship", width, NEXT_SENTENCE_LABELS, config)
 
 
 def _classifier(config: TransformersConfig, labels: int) -> TensorSpecs:

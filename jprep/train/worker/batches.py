@@ -9,10 +9,11 @@ from typing import Any
 from jprep.dataset.labelled.dataset import LabelledBatch, LabelledSampler
 from jprep.dataset.manifest import TRAIN, VALIDATION
 from jprep.dataset.sampling.masking import Masking
-from jprep.dataset.sampling.sampler import Batch, Sampler, SamplerConfig, open_split_data
+from jprep.dataset.sampling.sampler import Batch, open_split_data
 from jprep.errors import ConfigError, MismatchError
 from jprep.train.job.config import Job
 from jprep.train.job.labelled_data import LabelledSplits, read_labelled_splits
+from jprep.train.job.text_sampler import TextSampler, text_sampler
 from jprep.train.run.directory import sample_lists_folder
 
 
@@ -35,13 +36,13 @@ class Batches:
         self._run, self._job = run, job
         self._rows = _read(run, job) if job.train.data else None
         self.train = self._split(TRAIN)
-        self._validation: Sampler | LabelledSampler | None = None
+        self._validation: TextSampler | LabelledSampler | None = None
         if self.train.samples != job.samples:
             what = f"an epoch has {self.train.samples} samples, but the job was built for {job.samples}"
             raise MismatchError(what, where=str(run), fix="give `jprep train` another output directory")
 
     @property
-    def validation(self) -> Sampler | LabelledSampler:
+    def validation(self) -> TextSampler | LabelledSampler:
         """The sampler of the validation split.
 
         Raises:
@@ -62,18 +63,15 @@ class Batches:
             batch = sampler.batch(step, rank, world)
             yield _first_epoch(batch) if batch.epochs.any() else batch
 
-    def _split(self, split: str) -> Sampler | LabelledSampler:
+    def _split(self, split: str) -> TextSampler | LabelledSampler:
         return self._labelled(split, self._rows) if self._rows else self._text(split)
 
-    def _text(self, split: str) -> Sampler:
+    def _text(self, split: str) -> TextSampler:
         job, section = self._job, self._job.train
         folder = self._run / job.dataset
         source = open_split_data(folder, split, sample_lists_folder(folder, self._run))
         masking = Masking(section.masking, job.special, source.separators.newline) if section.task == "mlm" else None
-        config = SamplerConfig(
-            batch=section.batch, length=section.length, packing=section.packing, seed=section.seed, split=split
-        )
-        return Sampler(source, config, job.special, masking)
+        return text_sampler(section, source, split, job.special, masking)
 
     def _labelled(self, split: str, found: LabelledSplits) -> LabelledSampler:
         data, rows = (found.data, found.rows) if split == TRAIN else (found.validation, found.validation_rows)

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jprep.dataset.exports import export_dataset, read_export_manifest, row_reader, tfrecord
+from jprep.dataset.exports import export_dataset, read_export_manifest, row_reader
 from jprep.dataset.exports.base import ExportOptions
+from jprep.dataset.exports.tfrecord.wire import varints
 from jprep.dataset.manifest import DatasetManifest
 from jprep.io.crc32c import crc32c, mask_checksums
 from tests.fakes.small_dataset import SPLITS, flat, lay_out, shards, tokenizer
@@ -53,7 +54,7 @@ def test_crc32c_of_any_records(data: bytes, cuts: list[int]) -> None:
 
 @given(numbers=st.lists(st.integers(0, 2**31 - 1), max_size=20))
 def test_varints_match_protobuf(numbers: list[int]) -> None:
-    data, edges = tfrecord.varints(np.array(numbers, np.int32), np.arange(len(numbers) + 1))
+    data, edges = varints(np.array(numbers, np.int32), np.arange(len(numbers) + 1))
     parts = [data[start:stop] for start, stop in pairwise(edges.tolist())]
     assert [read_varint(part, 0) for part in parts] == [
         (number, max(1, -(-number.bit_length() // 7))) for number in numbers

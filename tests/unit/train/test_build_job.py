@@ -153,6 +153,7 @@ def test_scores_need_no_names(parts, tmp_path):
         {"model": {"preset": "roberta-tiny"}},
         {"masking": {"rate": 0.2}},
         {"optimizer": {"lr": 0.1}},
+        {"optimizer": {"decay": "all"}},
         {"schedule": {"warmup": 3}},
     ],
 )

@@ -112,6 +112,10 @@ def check_model(job: Job) -> None:
         what = f"fairseq-xla cannot train a {model_type} for {job.train.task}"
         fix = "use roberta or bert with mlm, gpt2 with clm, or another backend"
         raise ConfigError(what, where="train.model", fix=fix)
+    if job.train.next_sentence:
+        what = "fairseq-xla cannot train the next-sentence task: fairseq's sentence head has no bias, unlike BERT's"
+        fix = "use the backend torch, deepspeed or flax, or remove next_sentence"
+        raise ConfigError(what, where="train.next_sentence", fix=fix)
     if job.train.precision == "fp16":
         fix = 'precision = "bf16", which TPUs compute in, or "fp32"'
         raise ConfigError("fairseq-xla does not support fp16", where="train.precision", fix=fix)
@@ -199,6 +203,7 @@ def _optimizer(job: Job, accumulate: int) -> FairseqOptions:
         "adam_betas": f"({optimizer.beta1}, {optimizer.beta2})",
         "adam_eps": optimizer.eps,
         "weight_decay": optimizer.weight_decay,
+        "decay": optimizer.decay,
         "clip_norm": optimizer.clip,
         "lr": optimizer.lr,
         "lr_scheduler": "jprep",

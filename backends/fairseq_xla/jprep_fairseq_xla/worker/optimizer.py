@@ -16,12 +16,19 @@ from fairseq.optim.lr_scheduler import FairseqLRScheduler, register_lr_scheduler
 from omegaconf import II
 from torch import Tensor, nn
 
-from jprep.train.job.config import ScheduleConfig
+from jprep.train.job.config import OptimizerConfig, ScheduleConfig
 from jprep.train.job.schedule import learning_rate
 from jprep_torch.worker.xla_adamw import XlaAdamW, clip
 
 
-@register_optimizer("jprep_adamw", dataclass=FairseqAdamConfig)
+@dataclass
+class JprepAdamWConfig(FairseqAdamConfig):
+    """Options of AdamW: fairseq's, and what decays."""
+
+    decay: str = field(default="matrices", metadata={"help": "what decays: matrices, or all"})
+
+
+@register_optimizer("jprep_adamw", dataclass=JprepAdamWConfig)
 class JprepAdamW(FairseqOptimizer):
     """AdamW and clipping as `docs/training.md` defines them.
 
@@ -32,10 +39,10 @@ class JprepAdamW(FairseqOptimizer):
     def __init__(self, cfg: Any, params: Iterable[nn.Parameter]) -> None:
         super().__init__(cfg)
         betas = utils.eval_str_list(cfg.adam_betas) if isinstance(cfg.adam_betas, str) else list(cfg.adam_betas)
-        weights = list(params)
+        weights, section = list(params), OptimizerConfig(weight_decay=cfg.weight_decay, decay=cfg.decay)
         groups = [
-            {"params": [weight for weight in weights if weight.dim() >= 2], "weight_decay": cfg.weight_decay},
-            {"params": [weight for weight in weights if weight.dim() < 2], "weight_decay": 0.0},
+            {"params": [weight for weight in weights if weight.dim() >= 2], "weight_decay": section.decay_of(2)},
+            {"params": [weight for weight in weights if weight.dim() < 2], "weight_decay": section.decay_of(1)},
         ]
         self._optimizer = XlaAdamW(groups, float(cfg.lr[0]), tuple(betas), cfg.adam_eps)
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
+from jprep.train.models.next_sentence import NEXT_SENTENCE_LABELS
 from jprep_flax.models.layers import (
     ACTIVATIONS,
     HEAD_DROPOUT,
@@ -119,6 +120,19 @@ def add_classifier(model: nnx.Module, config: dict[str, Any], make: LayerFactory
     if head.dense:
         set_submodule(model, head.dense, Linear(make, (width, "embed"), (width, None)))
     set_submodule(model, head.out, Linear(make, (width, "embed"), (outputs, None), bias=bias))
+
+
+def add_next_sentence_head(model: nnx.Module, config: dict[str, Any], make: LayerFactory) -> None:
+    """Add the weights of BERT's next-sentence head."""
+    width = config["hidden_size"]
+    set_submodule(model, "bert.pooler.dense", Linear(make, (width, "embed"), (width, None)))
+    set_submodule(model, "cls.seq_relationship", Linear(make, (width, "embed"), (NEXT_SENTENCE_LABELS, None)))
+
+
+def next_sentence_logits(model: Any, x: Array) -> Array:
+    """Return the logits of both classes, (rows, 2), from the hidden state of each row's first token, (rows, width)."""
+    logits: Array = model.cls.seq_relationship(jnp.tanh(model.bert.pooler.dense(x)))
+    return logits
 
 
 def classify(model: nnx.Module, model_type: str, x: Array, dropout_rate: float, key: Array | None) -> Array:

@@ -9,11 +9,21 @@ from flax import nnx
 from jax import Array
 
 from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
+from jprep.train.models.next_sentence import has_next_sentence_head
 from jprep.train.models.weights import BASE_PREFIXES
 from jprep_flax.models import build_base_model
 from jprep_flax.models.custom_head import build_head, call_head
 from jprep_flax.models.custom_loss import LossBatch, call_loss
-from jprep_flax.models.heads import CAUSAL, LMHead, add_classifier, add_lm_head, build_lm_head, classify
+from jprep_flax.models.heads import (
+    CAUSAL,
+    LMHead,
+    add_classifier,
+    add_lm_head,
+    add_next_sentence_head,
+    build_lm_head,
+    classify,
+    next_sentence_logits,
+)
 from jprep_flax.models.layers import LayerFactory
 from jprep_flax.worker.loss import NO_LABEL, class_loss, score_loss, token_loss
 
@@ -27,6 +37,7 @@ class ModelInputs(NamedTuple):
         lengths: int32, (rows,).
         types: token types, int32, (rows, length); None if the model has none.
         weight: float32, (rows,): 1 for a row that counts, 0 for one that only fills the shape.
+        next_sentence: classes of sentence pairs, int32, (rows,); None for other rows.
     """
 
     ids: Array
@@ -34,6 +45,7 @@ class ModelInputs(NamedTuple):
     lengths: Array
     types: Array | None
     weight: Array
+    next_sentence: Array | None = None
 
 
 class ModelWithLoss(nnx.Module):
@@ -69,13 +81,16 @@ class ModelWithLoss(nnx.Module):
             self.head, self.labels = build_head(hooks.head, config, rngs), len(config["id2label"])
         else:
             (add_lm_head if task in ("clm", "mlm") else add_classifier)(self, config, make)
+        if has_next_sentence_head(config):
+            add_next_sentence_head(self, config, make)
         self.activation, rate = config.get("hidden_act", ""), config.get("classifier_dropout")
         self.dropout_rate = config.get("hidden_dropout_prob", 0.0) if rate is None else rate
 
     def __call__(self, inputs: ModelInputs, key: Array | None = None) -> tuple[Array, Array, Array | None]:
-        """Return the sum of the losses, the outputs of `classify` and `regress`, and a loss hook's count; all fp32.
+        """Return the sum of the losses, the outputs of rows, (rows, labels), and a loss hook's count; all fp32.
 
-        The outputs are (rows, labels). The count is a number; None without a hook: labels are counted.
+        Outputs are those of `classify` and `regress`, and of the next-sentence head, whose loss is not in the sum: it
+        is divided by the number of rows, not of labels. The count is a number; None without a hook: labels are counted.
 
         Args:
             inputs: the rows.
@@ -83,8 +98,10 @@ class ModelWithLoss(nnx.Module):
         """
         hidden = self.base_model(inputs.ids, inputs.lengths, inputs.types, key)
         if self.task in ("clm", "mlm"):
+            pairs = inputs.next_sentence is not None
+            outputs = next_sentence_logits(self, hidden[:, 0]).astype(jnp.float32) if pairs else jnp.zeros(0)
             loss, count = self._token_loss(hidden, inputs)
-            return loss, jnp.zeros(0), count
+            return loss, outputs, count
         outputs = self.classify(hidden, inputs.lengths, key)
         if self._loss_hook:
             known = inputs.weight > 0

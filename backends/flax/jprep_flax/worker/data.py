@@ -47,13 +47,15 @@ class BatchLoader:
         """Load this process's rows of a batch; the last batch of a split may have fewer rows, or none."""
         labelled, count = isinstance(batch, LabelledBatch), len(batch.lengths)
         width = batch.input_ids.shape[1]
-        types = batch.token_types if self._has_types and isinstance(batch, LabelledBatch) else None
+        types = batch.token_types if isinstance(batch, LabelledBatch) else batch.segments
+        pairs = None if isinstance(batch, LabelledBatch) else batch.next_sentence
         inputs = ModelInputs(
             ids=self._put(batch.input_ids, np.int32, 0),
             labels=self._put(batch.labels, _label_type(batch.labels), 0 if labelled else NO_LABEL),
             lengths=self._put(batch.lengths, np.int32, width),
-            types=None if types is None else self._put(types, np.int32, 0),
+            types=None if types is None or not self._has_types else self._put(types, np.int32, 0),
             weight=self._put(np.ones(count), np.float32, 0),
+            next_sentence=None if pairs is None else self._put(pairs, np.int32, 0),
         )
         labels = count if labelled else int((batch.labels != NO_LABEL).sum())
         return DeviceBatch(inputs, int(batch.lengths.sum()), labels)

@@ -20,6 +20,7 @@ from jprep.train.inference.decoding import next_token
 from jprep.train.inference.protocol import Classify, FillMask, Generate, Request, Response, TokenProbability
 from jprep.train.inference.server import check_request, serve
 from jprep.train.models import FAMILIES, max_positions, parameters
+from jprep.train.models.next_sentence import has_next_sentence_head
 from jprep_flax.models.layer_scan import KVCache
 from jprep_flax.models.model_with_loss import ModelWithLoss
 from jprep_flax.models.weights import load_weights
@@ -136,6 +137,8 @@ def _continue(graph: Any, weights: Any, ids: Array, position: Array, cache: KVCa
 def _task(config: dict[str, Any], folder: Path) -> str:
     """Return the task of a config's class."""
     [name], kind = config["architectures"], config.get("problem_type")
+    if has_next_sentence_head(config):
+        return "mlm"
     classes = FAMILIES[config["model_type"]].classes if config["model_type"] in FAMILIES else {}
     tasks = [task for task, cls in classes.items() if cls == name and (task == "regress") == (kind == "regression")]
     if not tasks:

@@ -23,7 +23,7 @@ from jprep_flax.models.model_with_loss import ModelInputs, ModelWithLoss
 from jprep_flax.planning.layout import Layout
 from jprep_flax.worker.checkpoint import Snapshot, snapshot
 from jprep_flax.worker.distributed import DistributedContext
-from jprep_flax.worker.loss import NO_LABEL
+from jprep_flax.worker.loss import NO_LABEL, class_loss
 from jprep_flax.worker.optimizer import INITIAL_LOSS_SCALE, StateArrays, UpdateKind, apply_update
 from jprep_flax.worker.sharding import BATCH_AXES
 
@@ -155,18 +155,24 @@ class TrainState:
             return total.sum(), outputs, None if count is None else count.sum()
 
         context = self._context
-        outputs = context.sharding(None, BATCH_AXES) if self._job.train.data else context.sharding()
+        has_outputs = bool(self._job.train.data) or self._job.train.next_sentence
+        outputs = context.sharding(None, BATCH_AXES) if has_outputs else context.sharding()
         return jax.jit(loss, out_shardings=(context.sharding(), outputs, context.sharding()))
 
     def _gradient(self, weights: nnx.State, inputs: ModelInputs, seed: Array, scale: Array) -> tuple[Array, nnx.State]:
         """Return the global batch's loss, and its gradient times the scale, accumulated over micro-batches."""
         labels = jnp.sum(inputs.weight) if self._job.train.data else jnp.sum(inputs.labels != NO_LABEL)
         factor = 1 / jnp.maximum(labels, 1).astype(jnp.float32)
+        rows = jnp.maximum(jnp.sum(inputs.weight), 1)
         dropout_key = jax.random.wrap_key_data(seed, impl="threefry2x32")
 
         def loss_of(weights: nnx.State, part: ModelInputs, number: Array) -> tuple[Array, tuple[Array, Array | None]]:
-            loss, _, count = nnx.merge(self._graph, weights)(part, jax.random.fold_in(dropout_key, number))
-            return loss * factor * scale, (loss * factor, count)
+            model = nnx.merge(self._graph, weights)
+            loss, outputs, count = model(part, jax.random.fold_in(dropout_key, number))
+            mean = loss * factor
+            if part.next_sentence is not None:
+                mean += class_loss(outputs, part.next_sentence, part.weight) / rows
+            return mean * scale, (mean, count)
 
         def micro_batch_gradient(part: ModelInputs, number: Array) -> _Sums:
             (_, (loss, count)), gradient = jax.value_and_grad(loss_of, has_aux=True)(weights, part, number)
@@ -195,7 +201,7 @@ class TrainState:
         """Return the kind of update of each weight, in the order of the leaves."""
         found: dict[weights.Path, UpdateKind] = {}
         for where in weights.tensor_locations(self._job.model, self._job.train.task).values():
-            decayed = len(where.tensor.shape) >= 2
+            decayed = self._job.train.optimizer.decay_of(len(where.tensor.shape)) > 0
             found[where.path] = "frozen" if not where.tensor.trained else "decayed" if decayed else "not decayed"
         kinds: list[UpdateKind] = jax.tree.leaves(self._map_weights(lambda path, variable: found[path]))
         return kinds

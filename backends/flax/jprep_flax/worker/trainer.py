@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 from jax import Array
 
-from jprep.dataset.labelled.dataset import LabelledBatch
 from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.schedule import learning_rate
-from jprep.train.worker.metrics import Metrics
+from jprep.train.worker.next_sentence import NEXT_SENTENCE_LOSS
 from jprep.train.worker.session import Session
+from jprep.train.worker.validation_metrics import row_labels, validation_metrics
 from jprep_flax.worker.data import BatchLoader, DeviceBatch
 from jprep_flax.worker.distributed import DistributedContext
 from jprep_flax.worker.throughput import ThroughputMeter
@@ -81,25 +81,26 @@ class Trainer:
         self._session.log(step, loss=float(last.loss), **figures)
 
     def _validate(self, step: int) -> None:
-        metrics, loss = Metrics(self._job, self._context.world, self._hooks.metrics), 0.0
+        metrics, loss = validation_metrics(self._job, self._context.world, self._hooks.metrics), 0.0
         labels, counted = 0, 0.0  # of this process; of a loss hook, on all devices
         for batch in self._session.validation():
             loaded = self._loader(batch)
             total, outputs, count = self._state.loss(loaded.inputs)
             loss, labels = loss + float(total), labels + loaded.labels
             counted += 0.0 if count is None else float(count)
-            if isinstance(batch, LabelledBatch):
-                metrics.add(self._local_outputs(outputs, batch), batch.labels)
+            if metrics:
+                expected = row_labels(batch)
+                metrics.add(self._local_outputs(outputs, len(expected)), expected)
         all_labels = self._context.all_gather(np.array([[labels]], np.float64)).sum()
         loss /= (counted or 1) if self._hooks.loss else max(all_labels, 1)
         self._session.check(step, loss)  # metrics are defined for finite outputs only
-        figures = metrics.figures(self._context.all_gather(metrics.part)) if self._job.train.data else {}
-        self._session.validated(step, loss, **figures)
+        figures = metrics.figures(self._context.all_gather(metrics.part)) if metrics else {}
+        self._session.validated(step, loss + figures.get(NEXT_SENTENCE_LOSS, 0.0), **figures)
 
-    def _local_outputs(self, outputs: Array, batch: LabelledBatch) -> npt.NDArray[np.float32]:
+    def _local_outputs(self, outputs: Array, rows: int) -> npt.NDArray[np.float32]:
         """Return the outputs of this process's rows, without those that only fill the shape."""
         local = self._context.local_rows(outputs)
-        return local.reshape(-1, local.shape[-1])[: len(batch.labels)]
+        return local.reshape(-1, local.shape[-1])[:rows]
 
     def _rate(self, step: int) -> float:
         section = self._job.train

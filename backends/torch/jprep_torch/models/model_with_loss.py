@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +30,9 @@ class ModelInputs(NamedTuple):
         lengths: int64, (rows,).
         full: whether no row has padding.
         types: token types, (rows, length); None if the model has none.
+        next_sentence: classes of sentence pairs, int64, (rows,); None for other rows.
+        pair_weights: factor of each row's next-sentence loss, (rows,): labels per row in training, 0 in validation and
+            for rows that only fill the shape; None for other rows.
     """
 
     ids: Tensor
@@ -37,6 +40,8 @@ class ModelInputs(NamedTuple):
     lengths: Tensor
     full: bool
     types: Tensor | None
+    next_sentence: Tensor | None = None
+    pair_weights: Tensor | None = None
 
     @property
     def mask(self) -> Tensor | None:
@@ -68,12 +73,15 @@ class ModelWithLoss(nn.Module):
         self._head = HEADS[self._model_type]
 
     def forward(self, inputs: ModelInputs) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return the summed loss in fp32, the outputs of `classify` and `regress`, and the count of a loss hook.
+        """Return the summed loss in fp32, the outputs of rows, (rows, classes or 1), and the count of a loss hook.
 
-        The outputs are (rows, classes or 1). The count is a number in fp32; None without a hook: labels are counted.
+        Outputs are those of `classify` and `regress`, and of the next-sentence head. The count is a number in fp32;
+        None without a hook: labels are counted.
         """
+        if inputs.next_sentence is not None:
+            return *self._pair_loss(inputs, inputs.next_sentence), None
         if self._task in ("clm", "mlm"):
-            loss, count = self._token_loss(inputs)
+            loss, count = self._token_loss(inputs, self._encoded(inputs).last_hidden_state)
             return loss, inputs.ids.new_empty(0), count
         outputs, labels = self._outputs(inputs)[: len(inputs.labels)], inputs.labels
         if self._loss_hook:
@@ -86,9 +94,17 @@ class ModelWithLoss(nn.Module):
         """The part that all tasks share."""
         return self.model.base_model  # type: ignore[return-value, unused-ignore]
 
-    def _token_loss(self, inputs: ModelInputs) -> tuple[Tensor, Tensor | None]:
+    def _pair_loss(self, inputs: ModelInputs, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the loss of tokens plus the weighted loss of pairs, and the logits of pairs."""
+        encoded = self._encoded(inputs)
+        outputs: Tensor = self.model.cls.seq_relationship(encoded.pooler_output)  # type: ignore[operator, union-attr]
+        losses = nn.functional.cross_entropy(outputs.float(), labels, reduction="none")
+        loss, _ = self._token_loss(inputs, encoded.last_hidden_state)
+        return loss + (losses * inputs.pair_weights).sum(), outputs
+
+    def _token_loss(self, inputs: ModelInputs, hidden: Tensor) -> tuple[Tensor, Tensor | None]:
         """Apply the head to tokens that have a label: with masked language models about one in seven."""
-        hidden, labels = self._hidden(inputs), inputs.labels
+        labels = inputs.labels
         if self._task == "clm":
             hidden, labels = hidden[:, :-1], labels[:, 1:]
         labels = labels.reshape(-1)
@@ -112,20 +128,19 @@ class ModelWithLoss(nn.Module):
         batch = _loss_batch(inputs)._replace(label_mask=known)
         return call_loss(self._loss_hook, logits.float(), labels.where(known, 0), batch)
 
-    def _hidden(self, inputs: ModelInputs) -> Tensor:
-        """Return the hidden states of the last layer, (rows, length, width)."""
+    def _encoded(self, inputs: ModelInputs) -> Any:
+        """Return the outputs of the base model: hidden states of the last layer, (rows, length, width), among them."""
         types = {} if inputs.types is None else {"token_type_ids": inputs.types}
         # Causal attention ignores padding at the end of a row. XLA would have to read the mask's values, which
         # transformers branches on, in the middle of its program.
         mask = None if self._task == "clm" and inputs.ids.device.type in XLA_DEVICES else inputs.mask
-        found: Tensor = self.base_model(input_ids=inputs.ids, attention_mask=mask, **types).last_hidden_state
-        return found
+        return self.base_model(input_ids=inputs.ids, attention_mask=mask, **types)
 
     def _outputs(self, inputs: ModelInputs) -> Tensor:
         if isinstance(self.model, ModelWithHead):
-            return self.model.outputs(self._hidden(inputs), inputs.token_mask)
+            return self.model.outputs(self._encoded(inputs).last_hidden_state, inputs.token_mask)
         if self._model_type in _CAUSAL:  # transformers would look for the last token by the id of the padding
-            hidden = self._hidden(inputs)
+            hidden = self._encoded(inputs).last_hidden_state
             last = hidden[torch.arange(len(hidden), device=hidden.device), (inputs.lengths - 1).clamp_min(0)]
             found: Tensor = self.model.score(last)  # type: ignore[operator]
             return found

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from jprep.io.safetensors_file import Floats
 from jprep.train.hooks.loading import Hook
-from jprep.train.models import FAMILIES, parameters
+from jprep.train.models import parameters
 from jprep.train.models.weights import HEAD_PARAMETERS
 from jprep_torch.models.custom_head import ModelWithHead
 
@@ -28,10 +28,10 @@ def build_model(config: dict[str, Any], task: str, head: Hook | None = None) -> 
         task: the job's task.
         head: the class of a user's head; None for transformers' own.
     """
-    model_type = config["model_type"]
+    [name] = config["architectures"]
     settings = transformers.AutoConfig.for_model(**{**_plain_config(config), "use_cache": False})
     with _weights_on_meta():
-        model: nn.Module = getattr(transformers, FAMILIES[model_type].classes[task])(settings)
+        model: nn.Module = getattr(transformers, name)(settings)
         model = ModelWithHead(model, head) if head else model
     _fuse_gelu(model)
     for name, tensor in parameters(config, task).items():

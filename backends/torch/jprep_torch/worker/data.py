@@ -24,7 +24,13 @@ def count_labels(batch: Batch | LabelledBatch) -> int:
 
 
 def micro_batches(
-    batch: Batch | LabelledBatch, rows: int, micro_batch: int, device: torch.device, *, types: bool
+    batch: Batch | LabelledBatch,
+    rows: int,
+    micro_batch: int,
+    device: torch.device,
+    *,
+    types: bool,
+    pair_weight: float = 0.0,
 ) -> Iterator[ModelInputs]:
     """Yield this process's rows of a batch, one micro-batch at a time.
 
@@ -34,10 +40,27 @@ def micro_batches(
         micro_batch: rows of a micro-batch.
         device: the device.
         types: whether the model has token types.
+        pair_weight: factor of the next-sentence loss of each row of sentence pairs.
     """
     for start in range(0, rows, micro_batch):
         part = slice(start, start + micro_batch)
-        yield _inputs(batch, part, device, types=types) if start < len(batch.lengths) else _no_rows(batch, device)
+        if start < len(batch.lengths):
+            yield _with_pairs(_inputs(batch, part, device, types=types), batch, part, pair_weight)
+        else:
+            yield _with_pairs(_no_rows(batch, device), batch, slice(0), 0.0)
+
+
+def _with_pairs(inputs: ModelInputs, batch: Batch | LabelledBatch, part: slice, weight: float) -> ModelInputs:
+    """Add what rows of sentence pairs have besides tokens; rows that only fill the shape have weight 0."""
+    if isinstance(batch, LabelledBatch) or batch.next_sentence is None or batch.segments is None:
+        return inputs
+    device, segments, classes = inputs.ids.device, batch.segments[part], batch.next_sentence[part]
+    filled = max(len(inputs.ids) - len(classes), 0)
+    return inputs._replace(
+        types=_tensor(np.pad(segments, ((0, filled), (0, 0))), device),
+        next_sentence=_tensor(np.pad(classes, (0, filled)), device),
+        pair_weights=_tensor(np.pad(np.full(len(classes), weight, np.float32), (0, filled)), device),
+    )
 
 
 def _inputs(batch: Batch | LabelledBatch, part: slice, device: torch.device, *, types: bool) -> ModelInputs:

@@ -19,6 +19,7 @@ _LOADERS = {
     "LMHeadModel": transformers.AutoModelForCausalLM,
     "ForCausalLM": transformers.AutoModelForCausalLM,
     "ForMaskedLM": transformers.AutoModelForMaskedLM,
+    "BertForPreTraining": transformers.AutoModelForMaskedLM,
     "ForSequenceClassification": transformers.AutoModelForSequenceClassification,
 }
 """Suffix of a model's class → the class that loads it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +24,7 @@ INITIAL_LOSS_SCALE, LOSS_SCALE_GROWTH_INTERVAL = 2.0**16, 2000
 def adamw(
     weights: Mapping[str, nn.Parameter], shapes: Mapping[str, Shape], section: OptimizerConfig, kind: str = "cpu"
 ) -> torch.optim.Optimizer:
-    """Return AdamW with ε added after bias correction, and weight decay on tensors of two or more dimensions.
+    """Return AdamW with ε added after bias correction, and the weight decay of the job.
 
     Args:
         weights: trained weights by name; sharded weights may have lost their shape.
@@ -31,13 +32,13 @@ def adamw(
         section: the job's optimizer section.
         kind: kind of the device.
     """
-    decayed = [weight for name, weight in weights.items() if len(shapes[name]) >= 2]
-    others = [weight for name, weight in weights.items() if len(shapes[name]) < 2]
-    groups = [
-        {"params": decayed, "weight_decay": section.weight_decay},
-        {"params": others, "weight_decay": 0.0},
-    ]
-    groups, betas = [group for group in groups if group["params"]], (section.beta1, section.beta2)
+
+    def group(*, matrices: bool) -> dict[str, Any]:
+        chosen = [weight for name, weight in weights.items() if (len(shapes[name]) >= 2) == matrices]
+        return {"params": chosen, "weight_decay": section.decay_of(2 if matrices else 1)}
+
+    groups = [each for each in (group(matrices=True), group(matrices=False)) if each["params"]]
+    betas = (section.beta1, section.beta2)
     if kind in XLA_DEVICES:
         return XlaAdamW(groups, section.lr, betas, section.eps)
     return torch.optim.AdamW(groups, section.lr, betas, section.eps, fused=True)

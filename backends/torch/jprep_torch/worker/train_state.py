@@ -134,4 +134,5 @@ class TrainState:
     def _sharded(self, inputs: ModelInputs) -> ModelInputs:
         """Divide rows among the XLA devices of this process."""
         shard = self._context.shard_rows
-        return inputs._replace(ids=shard(inputs.ids), labels=shard(inputs.labels), lengths=shard(inputs.lengths))
+        fields = {name: field for name, field in inputs._asdict().items() if isinstance(field, Tensor)}
+        return inputs._replace(**{name: shard(field) for name, field in fields.items()})

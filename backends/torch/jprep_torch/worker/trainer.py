@@ -16,8 +16,9 @@ from jprep.dataset.sampling.sampler import Batch
 from jprep.random.counter_bits import key
 from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.schedule import learning_rate
-from jprep.train.worker.metrics import Metrics
+from jprep.train.worker.next_sentence import NEXT_SENTENCE_LOSS
 from jprep.train.worker.session import Session
+from jprep.train.worker.validation_metrics import AnyMetrics, row_labels, validation_metrics
 from jprep_torch.models.model_with_loss import ModelInputs, ModelWithLoss
 from jprep_torch.worker.data import count_labels, micro_batches
 from jprep_torch.worker.distributed import DistributedContext
@@ -119,22 +120,23 @@ class Trainer:
         own = torch.tensor(count_labels(batch), device=self._context.device)
         labels = int(self._context.sum_over_processes(own))
         check = partial(self._session.check, step, name="gradient's norm")
-        return self._state.update(list(self._inputs(batch)), labels, self._learning_rate(step), check)
+        inputs = self._inputs(batch, max(labels, 1) / self._job.train.batch)
+        return self._state.update(list(inputs), labels, self._learning_rate(step), check)
 
     @torch.no_grad()
     def _validate(self, step: int) -> None:
         self._state.model.eval()
         sums = torch.zeros(2, dtype=torch.float64, device=self._context.device)  # loss, labels
-        metrics = Metrics(self._job, self._context.world, self._hooks.metrics)
+        metrics = validation_metrics(self._job, self._context.world, self._hooks.metrics)
         for batch in self._session.validation():
             self._add_losses(batch, sums, metrics)
         total, count = self._context.sum_over_processes(sums).tolist()
         loss = total / max(count, 1)
         self._session.check(step, loss)  # before metrics, which need finite outputs
-        figures = metrics.figures(self._context.gather(metrics.part)) if self._job.train.data else {}
-        self._session.validated(step, loss, **figures)
+        figures = metrics.figures(self._context.gather(metrics.part)) if metrics else {}
+        self._session.validated(step, loss + figures.get(NEXT_SENTENCE_LOSS, 0.0), **figures)
 
-    def _add_losses(self, batch: Batch | LabelledBatch, sums: Tensor, metrics: Metrics) -> None:
+    def _add_losses(self, batch: Batch | LabelledBatch, sums: Tensor, metrics: AnyMetrics | None) -> None:
         """Add the losses and the number of labels of a batch to `sums`, and its outputs to the metrics."""
         outputs = []
         for inputs in self._inputs(batch):
@@ -143,14 +145,16 @@ class Trainer:
             sums[1] += 0 if count is None else count
             outputs.append(found.float().cpu().numpy())
         sums[1] += count_labels(batch) if self._hooks.loss is None else 0
-        if isinstance(batch, LabelledBatch):
-            metrics.add(np.concatenate(outputs), batch.labels)
+        if metrics:
+            labels = row_labels(batch)
+            metrics.add(np.concatenate(outputs)[: len(labels)], labels)
 
-    def _inputs(self, batch: Batch | LabelledBatch) -> Iterator[ModelInputs]:
+    def _inputs(self, batch: Batch | LabelledBatch, pair_weight: float = 0.0) -> Iterator[ModelInputs]:
         """Yield a batch in micro-batches: the same number on each process, as a sharded model needs it."""
         types = self._job.model.get("type_vocab_size", 0) > 1
         rows = self._job.train.batch // self._context.world
-        return micro_batches(batch, rows, self._micro_batch, self._context.device, types=types)
+        device = self._context.device
+        return micro_batches(batch, rows, self._micro_batch, device, types=types, pair_weight=pair_weight)
 
     def _learning_rate(self, step: int) -> float:
         section = self._job.train

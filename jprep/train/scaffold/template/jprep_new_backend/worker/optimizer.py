@@ -50,5 +50,5 @@ class AdamW:
         m += (1 - config.beta1) * (gradient - m)
         v += (1 - config.beta2) * (np.square(gradient) - v)
         corrected_m, corrected_v = m / (1 - config.beta1**self.updates), v / (1 - config.beta2**self.updates)
-        decay = config.weight_decay if weight.ndim >= 2 else 0.0
+        decay = config.decay_of(weight.ndim)
         weight -= rate * (corrected_m / (np.sqrt(corrected_v) + config.eps) + decay * weight)
