@@ -26,6 +26,9 @@ QUICK    := $(filter-out $(VENV)/.fairseq-xla-test,$(READY))
 # Environments in which a tokenizer is loaded as users of transformers do: the last transformers 4, and a transformers 5.
 LOADERS := $(foreach n,4 5,JPREP_TRANSFORMERS$(n)=$(abspath $(VENV))/transformers$(n)/bin/python)
 
+# Servers of S3 and Google Cloud Storage that tests start on this machine.
+SERVERS := JPREP_SERVERS=$(abspath $(VENV))/servers/bin/python
+
 # Programs that read what jprep writes.
 CLIENTS := $(abspath $(VENV))/clients
 
@@ -53,7 +56,7 @@ test:            ## Lint, types, the core, the backend torch, and three steps of
 	$(MAKE) core suite-torch smoke
 
 test-backends:   ## The whole suites of the other backends, tests with installed programs, the release, the site
-	$(MAKE) --jobs 2 --output-sync=target $(READY) $(VENV)/.transformers $(VENV)/.release $(VENV)/.docs
+	$(MAKE) --jobs 2 --output-sync=target $(READY) $(VENV)/.transformers $(VENV)/.remote $(VENV)/.servers $(VENV)/.release $(VENV)/.docs
 	$(MAKE) core-with-backends $(filter-out suite-torch,$(SUITES)) try-release docs
 
 lint: $(VENV)/.test
@@ -72,8 +75,8 @@ smoke: $(VENV)/.test $(QUICK)
 $(SUITES): suite-%: $(VENV)/.%-test
 	$(call SUITE,$*)
 
-core-with-backends: $(VENV)/.test $(VENV)/.transformers $(QUICK)
-	$(LOADERS) $(WITH_BACKENDS) $(BIN)/python $(PYTEST) $(TIMED) -m "backends and not soak"
+core-with-backends: $(VENV)/.remote $(VENV)/.servers $(VENV)/.transformers $(QUICK)
+	$(LOADERS) $(SERVERS) $(WITH_BACKENDS) $(BIN)/python $(PYTEST) $(TIMED) -m "backends and not soak"
 
 release: $(VENV)/.release  ## Build the wheels and source distributions of jprep and its backends into dist/
 	$(VENV)/release/bin/python .ci/build_release.py dist
@@ -106,6 +109,16 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml $(PACKAGES:%=backends/%/py
 
 $(VENV)/.test: $(VENV)/.installed
 	$(BIN)/python $(INSTALL) --editable '.[test,sudachi,pyknp]'
+	@touch $@
+
+# The libraries for s3://, gs:// and the Hugging Face Hub, without which `make test` runs.
+$(VENV)/.remote: $(VENV)/.test
+	$(BIN)/python $(INSTALL) --editable '.[remote,hub]'
+	@touch $@
+
+$(VENV)/.servers: .ci/servers.txt
+	$(PYTHON) -m venv $(VENV)/servers
+	$(VENV)/servers/bin/python -m pip install --quiet --disable-pip-version-check -r .ci/servers.txt
 	@touch $@
 
 $(VENV)/.torch $(VENV)/.deepspeed $(VENV)/.flax: $(VENV)/.%: $(VENV)/.installed

@@ -6,9 +6,10 @@ import contextlib
 import importlib
 import os
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from jprep.errors import ConfigError, JprepError, MachineError
 
@@ -18,8 +19,28 @@ _NETWORK_FIX = "check the network, HF_ENDPOINT and proxies; then run the same co
 _RETRYABLE = {408, 425, 429, 500, 502, 503, 504}
 
 
+PAUSES = (1.0, 4.0, 15.0, 60.0)
+"""Seconds between attempts after transient errors."""
+
+T = TypeVar("T")
+
+
 class UnavailableError(MachineError):
     """The Hub cannot be reached, or answers with a transient error: another attempt may succeed."""
+
+
+def retry_unavailable(call: Callable[[], T], pauses: Sequence[float] = PAUSES) -> T:
+    """Call a function, and again after each pause while the Hub is unavailable; return its result.
+
+    Raises:
+        UnavailableError: the last attempt failed too.
+    """
+    for pause in pauses:
+        try:
+            return call()
+        except UnavailableError:
+            time.sleep(pause)
+    return call()
 
 
 def library() -> Any:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from jprep.errors import ConfigError, MachineError
 from jprep.hub.client import (
-    UnavailableError,
+    PAUSES,
     api,
     endpoint,
     hide_progress,
@@ -17,11 +16,9 @@ from jprep.hub.client import (
     is_offline,
     library,
     require_token,
+    retry_unavailable,
 )
 from jprep.hub.names import Kind, check_name
-
-PAUSES = (1.0, 4.0, 15.0, 60.0)
-"""Seconds between attempts after transient errors."""
 
 
 class Uploaded(NamedTuple):
@@ -111,15 +108,12 @@ def upload(
     if not progress:
         library()
         hide_progress()
-    for pause in (*pauses, None):
-        try:
-            check_access(name, kind=kind, token=token, private=private, create=True)
-            return _commit(folder, name, kind, require_token(token, name), message, chosen, obsolete)
-        except UnavailableError:
-            if pause is None:
-                raise
-            time.sleep(pause)
-    raise AssertionError("unreachable")
+
+    def attempt() -> Uploaded:
+        check_access(name, kind=kind, token=token, private=private, create=True)
+        return _commit(folder, name, kind, require_token(token, name), message, chosen, obsolete)
+
+    return retry_unavailable(attempt, pauses)
 
 
 def _commit(

@@ -32,7 +32,7 @@ from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.train import train as train_tokenizer
 from jprep.tokenizer.training_data import CorpusTrainingData
 from jprep.train.exporting import export, newest_export
-from jprep.train.launcher.cross_validation import fold_count, fold_directories, train_folds
+from jprep.train.launcher.cross_validation import check_destinations, fold_count, fold_directories, train_folds
 from jprep.train.launcher.launch import PreparedRun, backend_name, prepare_run
 from jprep.train.launcher.launch import train as train_model
 from jprep.train.run.directory import EXPORT
@@ -270,6 +270,8 @@ def plan_run(
 def execute_plan(plan: RunPlan, reporter: RunReporter) -> RunResult:
     """Do the steps of a plan, one after another, until one fails; see `run`."""
     check_steps(plan.recipe, plan.steps, plan.backend, corpus=plan.corpus_given)
+    if plan.recipe.train and "train" in plan.steps:
+        check_destinations(plan.recipe.train, reporter.note)
     if plan.scale and "corpus" in plan.steps and not plan.corpus_given:
         plan = plan._replace(recipe=with_tiny_inputs(plan.recipe, plan.downloads, reporter.note))
     code = next((code for step in plan.steps if (code := run_step(plan, step, reporter))), 0)

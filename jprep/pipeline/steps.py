@@ -14,6 +14,7 @@ from jprep.errors import ConfigError
 from jprep.io.inputs.paths import all_exist
 from jprep.pipeline.recipe import Recipe
 from jprep.tokenizer.config import TokenizerConfig
+from jprep.train.job.mirror_url import check_mirror
 from jprep.train.job.schedule import check_schedule
 from jprep.train.launcher.cross_validation import fold_count
 from jprep.train.launcher.environments import worker_python
@@ -74,8 +75,8 @@ def check_steps(recipe: Recipe, steps: list[Step], backend: str, *, corpus: bool
         corpus: whether a finished corpus is given.
 
     Raises:
-        ConfigError: there is no such step or backend, or a schedule does not fit the steps.
-        MachineError: a segmenter or the backend is not installed.
+        ConfigError: there is no such step or backend, a schedule does not fit the steps, or there is no such bucket.
+        MachineError: a segmenter or the backend is not installed, or the mirror cannot be written to.
     """
     if "corpus" in steps and not corpus:
         CorpusSteps(recipe.corpus, recipe.corpus.segmenter).close()
@@ -85,6 +86,8 @@ def check_steps(recipe: Recipe, steps: list[Step], backend: str, *, corpus: bool
         fold_count(train)
         planner = load_backend(backend)
         worker_python(planner, backend_options(train, planner))
+        if train.checkpoint.mirror:
+            check_mirror(train.checkpoint.mirror)
 
 
 def pending_downloads(recipe: Recipe, folder: Path) -> dict[str, RemoteFile]:

@@ -15,6 +15,7 @@ from jprep.pipeline.steps import wanted_steps
 from jprep.plugins import plugins
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.train.job.config import CheckpointConfig, ModelConfig, TrainConfig, ValidationConfig
+from jprep.train.job.push import PushConfig
 from jprep.train.models import FAMILIES, PRESETS
 from jprep.train.models.config import INTEGER_KEYS
 
@@ -103,6 +104,7 @@ def _train(train: TrainConfig) -> TrainConfig:
         checkpoint=_checkpoint(train.checkpoint, train.steps),
         validation=_validation(train.validation, train.steps),
         log_every=_interval(train.log_every, train.steps),
+        push=PushConfig(),  # a trial is not published
         labelled=_labelled(train.labelled) if train.data else train.labelled,
         backend={name: _without(options, *_MICRO_BATCH) for name, options in train.backend.items()},
     )
@@ -143,12 +145,14 @@ def _warmup(train: TrainConfig) -> int:
 
 
 def _checkpoint(checkpoint: CheckpointConfig, steps: int) -> CheckpointConfig:
-    return msgspec.structs.replace(checkpoint, every_steps=_interval(checkpoint.every_steps, steps))
+    every = _interval(checkpoint.every_steps, steps) or (_MAX_INTERVAL if checkpoint.every_epochs else 0)
+    return msgspec.structs.replace(checkpoint, every_steps=every, every_epochs=0.0)
 
 
 def _validation(validation: ValidationConfig, steps: int) -> ValidationConfig:
     batches = min(validation.batches or _VALIDATION_BATCHES, _VALIDATION_BATCHES)
-    return msgspec.structs.replace(validation, every_steps=_interval(validation.every_steps, steps), batches=batches)
+    every = _interval(validation.every_steps, steps) or (_MAX_INTERVAL if validation.every_epochs else 0)
+    return msgspec.structs.replace(validation, every_steps=every, every_epochs=0.0, batches=batches)
 
 
 def _interval(every: int, steps: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -9,6 +10,9 @@ from jprep.tokenizer.card import TokenizerCard
 from jprep.tokenizer.special_tokens import special_tokens
 
 README = "README.md"
+
+_HUB = re.compile(r"(apache|mit|cc0|cc-by|cc-by-sa|cc-by-nc|cc-by-nc-sa|odc-by|odbl)(-\d\.\d)?")
+"""Licences with an identifier on model hubs."""
 
 _SHOWN = 8  # special tokens
 
@@ -87,6 +91,13 @@ def source_list(sources: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     for source in sources:
         where = f" ({source['homepage']})" if source["homepage"] else ""
         yield f"- {source['name']}{where}: {source['licence'] or 'its licence is not stated in the recipe'}"
+
+
+def licence_identifiers(sources: Iterable[Mapping[str, Any]]) -> str:
+    """Return the licences of sources by their identifiers on model hubs, as YAML."""
+    slugs = {re.sub(r"[^a-z0-9.]+", "-", source["licence"].lower()).strip("-") for source in sources}
+    named = sorted({slug if _HUB.fullmatch(slug) else "other" if slug else "unknown" for slug in slugs})
+    return (named[0] if len(named) == 1 else f"[{', '.join(named)}]") if named else "unknown"
 
 
 def _sources(card: TokenizerCard) -> Iterator[str]:

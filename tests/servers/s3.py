@@ -33,9 +33,3 @@ def put(url: str, data: bytes = b"") -> None:
     headers = {"Authorization": "AWS4-HMAC-SHA256 Credential=tests/20260101/us-east-1/s3/aws4_request"}
     with urllib.request.urlopen(urllib.request.Request(url, data, headers, method="PUT")) as answer:
         assert answer.status == 200
-
-
-def get(url: str) -> bytes:
-    """Read an object without a client's library."""
-    with urllib.request.urlopen(url) as answer:
-        return bytes(answer.read())

@@ -60,6 +60,7 @@ def show_findings(findings: list[Finding]) -> None:
 def _lines(prepared: PreparedRun, fit: MemoryFit, time: Duration) -> dict[str, str]:
     job, plan, keep = prepared.job, prepared.plan, prepared.job.train.checkpoint
     every = [f"every {keep.every_steps:,} steps"] if keep.every_steps else []
+    every += [f"every {keep.every_epochs:g} epochs"] if keep.every_epochs else []
     every += [f"every {keep.every_minutes:g} minutes"] if keep.every_minutes else []
     kept = f"the last {keep.keep_last}" + (f" and the best {keep.keep_best}" if keep.keep_best else "")
     processes = "process" if plan.processes == 1 else "processes"

@@ -8,6 +8,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from jprep.dataset.exports.base import (
     EXPORT,
     FILES,
@@ -17,6 +19,7 @@ from jprep.dataset.exports.base import (
     ExportJob,
     ExportOptions,
 )
+from jprep.dataset.exports.card import write_card
 from jprep.dataset.manifest import DatasetManifest, read_dataset
 from jprep.engine.checksummed_json import decode_checksummed
 from jprep.engine.local import Local
@@ -79,8 +82,10 @@ def export_dataset(
         directory.remove_manifest()
         splits, others = writer.write(job)
         written = [out / file.path for split in splits for file in split.files] + others
-        other_files = [job.output(path, 0) for path in others]
-        manifest = _manifest(dataset, format, chosen, splits, other_files, job.about)
+        manifest = _manifest(dataset, format, chosen, splits, [], job.about)
+        if card := write_card(out, dataset, manifest):
+            written, others = [*written, card], [*others, card]
+        manifest = msgspec.structs.replace(manifest, further=[job.output(path, 0) for path in others])
         directory.seal(manifest, keep={path.relative_to(out).as_posix() for path in written})
         directory.clean()
         with contextlib.suppress(OSError):  # there is none, or it is not empty

@@ -39,6 +39,7 @@ def upload_folder(
     last: str = "",
     *,
     replaced: Mapping[str, str] = {},
+    before_last: Callable[[], None] | None = None,
     progress: Progress | None = None,
 ) -> None:
     """Upload the files of a folder, and the manifest last. Objects that have arrived are not sent again.
@@ -50,6 +51,7 @@ def upload_folder(
         last: the manifest; "" if there is none.
         replaced: the SHA-256 of the objects of a finished upload that this one replaces; those that are no part of the
             new one are deleted.
+        before_last: called when everything but the manifest has arrived.
         progress: progress callback.
 
     Raises:
@@ -68,6 +70,8 @@ def upload_folder(
             upload.add(name, sha256)
         if progress:
             progress(name, size, fresh)
+    if before_last:
+        before_last()
     if last:
         upload_file(folder / last, join_url(url, last))
     upload.finish(files)

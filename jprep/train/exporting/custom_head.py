@@ -8,7 +8,7 @@ from pathlib import Path
 from jprep.errors import ConfigError
 from jprep.train.job.config import Job
 from jprep.train.job.hooks import job_hooks
-from jprep.train.models import FAMILIES, TensorSpec
+from jprep.train.models import FAMILIES
 from jprep.train.models.presets import TransformersConfig
 from jprep.train.models.weights import HEAD_PARAMETERS, HEAD_PREFIX
 
@@ -18,14 +18,14 @@ HEAD = "head.safetensors"
 """The file with the weights of a user's head, under the names that its class has for them."""
 
 
-def split_head(tensors: Mapping[str, TensorSpec]) -> dict[str, dict[str, str]]:
+def split_head(names: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Return the files of an exported model's weights: file → name in the file → name in checkpoints.
 
     Args:
-        tensors: the tensors of the model.
+        names: the name of each tensor in transformers → its name in checkpoints.
     """
-    head = {name.removeprefix(HEAD_PREFIX): name for name in sorted(tensors) if name.startswith(HEAD_PREFIX)}
-    model = {name: name for name in sorted(tensors) if not name.startswith(HEAD_PREFIX)}
+    head = {name.removeprefix(HEAD_PREFIX): names[name] for name in sorted(names) if name.startswith(HEAD_PREFIX)}
+    model = {name: names[name] for name in sorted(names) if not name.startswith(HEAD_PREFIX)}
     return {"model.safetensors": model} | ({HEAD: head} if head else {})
 
 

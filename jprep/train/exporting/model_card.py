@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jprep.dataset.manifest import DatasetManifest
 from jprep.tokenizer.card import TokenizerCard
-from jprep.tokenizer.model_card import source_list, table
+from jprep.tokenizer.model_card import licence_identifiers, source_list, table
 from jprep.train.exporting.custom_head import exported_config, hook_lines
 from jprep.train.exporting.loss_plot import Curve
 from jprep.train.exporting.manifest import ModelExportManifest
@@ -24,12 +23,10 @@ CURVE = "loss.svg"
 _TASKS = {
     "clm": ("text-generation", "AutoModelForCausalLM", "predicts the next token"),
     "mlm": ("fill-mask", "AutoModelForMaskedLM", "predicts hidden tokens"),
+    "rtd": ("feature-extraction", "AutoModelForPreTraining", "tells original tokens from replaced ones"),
     "classify": ("text-classification", "AutoModelForSequenceClassification", "tells classes of texts"),
     "regress": ("text-classification", "AutoModelForSequenceClassification", "gives texts a score"),
 }
-_HUB = re.compile(r"(apache|mit|cc0|cc-by|cc-by-sa|cc-by-nc|cc-by-nc-sa|odc-by|odbl)(-\d\.\d)?")
-"""Licences with an identifier on model hubs."""
-
 _SHOWN = 20  # files of a source, or labels
 
 
@@ -86,17 +83,10 @@ def _lines(content: CardContent) -> Iterator[str]:
 def _head(content: CardContent) -> Iterator[str]:
     job, pipeline = content.job, _TASKS[content.exported.task][0]
     yield from ("---", "language: ja", "library_name: transformers")
-    yield f"license: {_licences(_sources(content))}"
+    yield f"license: {licence_identifiers(_sources(content))}"
     yield f"pipeline_tag: {pipeline}"
     yield f"tags: [japanese, jprep, {job.model['model_type']}]"
     yield from ("---", "", f"# {job.name}", "")
-
-
-def _licences(sources: Iterable[Mapping[str, Any]]) -> str:
-    """Return the licences of the sources by their identifiers on model hubs."""
-    slugs = {re.sub(r"[^a-z0-9.]+", "-", source["licence"].lower()).strip("-") for source in sources}
-    named = sorted({slug if _HUB.fullmatch(slug) else "other" if slug else "unknown" for slug in slugs})
-    return (named[0] if len(named) == 1 else f"[{', '.join(named)}]") if named else "unknown"
 
 
 def _sources(content: CardContent) -> Sequence[Mapping[str, Any]]:
@@ -114,6 +104,12 @@ print(tokenizer.decode(model.generate(**prompt, max_new_tokens=20)[0]))""",
 
 fill = pipeline("fill-mask", model=".")  # this folder
 print(fill(f"日本の{fill.tokenizer.mask_token}である。"))""",
+    "rtd": """from transformers import AutoModelForPreTraining, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained(".")  # this folder
+model = AutoModelForPreTraining.from_pretrained(".")
+text = tokenizer("日本の文章", return_tensors="pt")
+print(model(**text).logits.sigmoid())  # for each token, the probability that it was replaced""",
     "classify": """from transformers import pipeline
 
 classify = pipeline("text-classification", model=".")  # this folder
@@ -133,6 +129,9 @@ def _loading(content: CardContent) -> Iterator[str]:
     elif content.tokenizer.config.boundaries == "hard":
         yield "Its tokenizer takes words separated by U+001F; `jprep infer` and `jprep.load_tokenizer` find them in raw"
         yield from ("text by themselves.", "")
+    elif content.exported.task == "rtd":
+        yield 'It is a discriminator, made to be fine-tuned: a recipe with `task = "classify"` and its'
+        yield from ("`model.safetensors` as `model.init` does so, and so do `AutoModelFor…` classes.", "")
     elif HEAD_PARAMETERS not in content.job.model:
         yield from ("Raw text is all it needs. `jprep infer .` asks it from the command line.", "")
 
@@ -182,8 +181,10 @@ def _training(job: Job) -> dict[str, object]:
     }
     if not train.data:
         rows["packing"] = "sentence pairs" if train.next_sentence else train.packing
-    if train.task == "mlm":
+    if train.task in ("mlm", "rtd"):
         rows["masking"] = ", ".join(f"{key} {getattr(train.masking, key)}" for key in train.masking.__struct_fields__)
+    if train.task == "rtd":
+        rows["weight of the discriminator's loss"] = train.rtd.discriminator_weight
     return rows | {
         "samples in an epoch": job.samples,
         "seed": str(train.seed),
@@ -206,7 +207,7 @@ def _figures(content: CardContent) -> dict[str, object]:
     validated = [event for event in content.events if event.kind == "validation"]
     figures = validated[-1].figures if validated else {}
     rows |= {f"validation {name}": value for name, value in figures.items() if name != "loss" and value is not None}
-    loss = figures.get("loss")
+    loss = figures.get("generator_loss" if content.job.train.task == "rtd" else "loss")
     if content.exported.task in ("clm", "mlm") and loss is not None and loss < 100:
         rows["validation perplexity"] = math.exp(loss - (figures.get(NEXT_SENTENCE_LOSS) or 0.0))
     return rows

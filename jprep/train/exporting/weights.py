@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -25,7 +26,9 @@ _KINDS = {kind.exit_code: kind for kind in (MachineError, InputError)}
 _TAIL = 1500  # characters of the worker's stderr to show
 
 
-def write_weights(run: Path, job: Job, checkpoint: Path, folder: Path, dtype: Dtype) -> None:
+def write_weights(
+    run: Path, job: Job, checkpoint: Path, folder: Path, dtype: Dtype, names: Mapping[str, str] | None = None
+) -> int:
     """Extract the weights from a checkpoint with the job's backend, and write `model.safetensors`.
 
     The tensors are sorted by name, so the file does not depend on the backend's own layout. The weights of a user's
@@ -37,6 +40,10 @@ def write_weights(run: Path, job: Job, checkpoint: Path, folder: Path, dtype: Dt
         checkpoint: the checkpoint's folder.
         folder: the exported directory.
         dtype: the dtype to write.
+        names: the names of the tensors to write → their names in the checkpoint; by default all of them.
+
+    Returns:
+        The number of weights written.
 
     Raises:
         MachineError: the backend is not installed.
@@ -52,13 +59,16 @@ def write_weights(run: Path, job: Job, checkpoint: Path, folder: Path, dtype: Dt
     entries = read_header(source)
     _check(entries, {name: tensor.shape for name, tensor in tensors.items()}, job.backend)
 
+    sources = names or {name: name for name in tensors}
+
     def blocks(names: Mapping[str, str], name: str) -> Iterator[Floats]:
         return read_blocks(source, names[name], entries[names[name]])
 
-    for file, names in split_head(tensors).items():
-        shapes = {name: tensors[stored].shape for name, stored in names.items()}
-        write_tensors(folder / file, shapes, partial(blocks, names), _DTYPES[dtype])
+    for file, stored in split_head(sources).items():
+        shapes = {name: entries[stored[name]].shape for name in stored}
+        write_tensors(folder / file, shapes, partial(blocks, stored), _DTYPES[dtype])
     remove_tree(raw)
+    return sum(math.prod(entries[name].shape) for name in sources.values())
 
 
 def _run_worker(job: Job, run: Path, checkpoint: Path, folder: Path) -> None:

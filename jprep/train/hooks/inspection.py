@@ -57,8 +57,8 @@ def find_hooks(train: TrainConfig, backend: Backend) -> HookSources | None:
         if value and train.task not in _LABELLED:
             what = f"train.hooks.{key} is for classify and regress, and the task is {train.task}"
             raise ConfigError(what, where=f"train.hooks.{key}", fix="remove it; a loss works with every task")
-    if train.next_sentence:
-        what = "train.hooks.loss replaces the only loss of a task, and next_sentence adds a second one"
+    if train.next_sentence or train.task == "rtd":
+        what = "train.hooks.loss replaces the loss of a task that has one, and rtd and next_sentence have two"
         raise ConfigError(what, where="train.hooks.loss", fix="remove one of them")
     return read_hook_sources(train.hooks)
 

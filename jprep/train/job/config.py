@@ -14,14 +14,17 @@ from jprep.dataset.sampling.sample_index import Packing
 from jprep.dataset.sampling.special_ids import SpecialIds
 from jprep.errors import ConfigError
 from jprep.train.job.hooks import HooksConfig
+from jprep.train.job.mirror_url import check_mirror_url
+from jprep.train.job.push import PushConfig, check_push
+from jprep.train.job.rtd import RtdConfig, check_rtd
 
-Task = Literal["clm", "mlm", "classify", "regress"]
+Task = Literal["clm", "mlm", "rtd", "classify", "regress"]
 Precision = Literal["fp32", "bf16", "fp16"]
 
 FORMAT = 1
 """The version of the run directory's layout: raised when earlier runs can no longer be resumed."""
 
-UNFINGERPRINTED_KEYS = ("log_every", "trackers", "max_restarts", "silent_minutes", "checkpoint", "validation")
+UNFINGERPRINTED_KEYS = ("log_every", "trackers", "max_restarts", "silent_minutes", "checkpoint", "validation", "push")
 """Keys of `[train]` that no weight depends on: a run may be resumed with other values."""
 
 
@@ -90,16 +93,21 @@ class CheckpointConfig(_Config, frozen=True):
 
     Attributes:
         every_steps: save every so many steps; 0 is never.
+        every_epochs: save also at the end of every so many epochs, e.g. 0.5; 0 is never.
         every_minutes: save every so many minutes; 0 is never.
         keep_last: how many of the newest checkpoints to keep.
         keep_best: how many others to keep, those with the lowest validation loss. They are saved right after their
             validation, independent of `every_steps`.
+        mirror: a URL such as `s3://BUCKET/RUN` to which checkpoints, events and the log are copied in the background,
+            and from which another machine resumes the run; "" for none.
     """
 
     every_steps: int = 1000
+    every_epochs: float = 0.0
     every_minutes: float = 0.0
     keep_last: int = 2
     keep_best: int = 0
+    mirror: str = ""
 
 
 class ValidationConfig(_Config, frozen=True):
@@ -107,25 +115,33 @@ class ValidationConfig(_Config, frozen=True):
 
     Attributes:
         every_steps: validate every so many steps, and at the end; 0 is never.
+        every_epochs: validate also at the end of every so many epochs, e.g. 0.5, and of the run; 0 is never.
         batches: the number of batches; 0 is the whole split.
     """
 
     every_steps: int = 0
+    every_epochs: float = 0.0
     batches: int = 0
+
+    @property
+    def enabled(self) -> bool:
+        """Whether anything is validated."""
+        return bool(self.every_steps or self.every_epochs)
 
 
 class TrainConfig(_Config, frozen=True):
     """The `[train]` section.
 
     Attributes:
-        task: `clm`, `mlm`, `classify` or `regress`.
+        task: `clm`, `mlm`, `rtd`, `classify` or `regress`.
         model: the model.
         batch: rows in a global batch, independent of the number of devices.
         length: tokens per row.
-        packing: how documents become rows (`clm`, `mlm`).
-        masking: how tokens are masked (`mlm`).
+        packing: how documents become rows (`clm`, `mlm`, `rtd`).
+        masking: how tokens are masked (`mlm`, `rtd`).
         next_sentence: whether rows are pairs of segments, and BERT also learns whether the second one follows the first
             (`mlm`).
+        rtd: replaced-token detection (`rtd`).
         data: files with labelled rows (`classify`, `regress`).
         validation_data: files with labelled rows to validate on; empty uses a fold, if there are folds.
         labelled: the columns of these files.
@@ -143,6 +159,7 @@ class TrainConfig(_Config, frozen=True):
         trackers: trackers besides events.jsonl: `tensorboard`, `wandb`; an empty list for none.
         max_restarts: how often a dead or hung worker is restarted without progress before the run fails.
         silent_minutes: a worker without a sign of life for so long is taken to hang, and restarted.
+        push: uploads of the model to the Hugging Face Hub.
         backend: backend → its own options, checked by the backend.
     """
 
@@ -153,6 +170,7 @@ class TrainConfig(_Config, frozen=True):
     packing: Packing = "stream"
     masking: MaskingConfig = MaskingConfig()
     next_sentence: bool = False
+    rtd: RtdConfig = RtdConfig()
     data: list[str] = []
     validation_data: list[str] = []
     labelled: LabelledConfig = LabelledConfig()
@@ -170,6 +188,7 @@ class TrainConfig(_Config, frozen=True):
     trackers: list[Literal["tensorboard", "wandb"]] = msgspec.field(default_factory=lambda: ["tensorboard"])
     max_restarts: int = 10
     silent_minutes: float = 30.0
+    push: PushConfig = PushConfig()
     backend: dict[str, dict[str, Any]] = {}
 
 
@@ -246,7 +265,11 @@ def check_train_config(config: TrainConfig, where: str) -> None:
     _check_end(config, where)
     _check_data(config, where)
     _check_fold(config, where)
+    check_mirror_url(config.checkpoint.mirror, where)
     _check_next_sentence(config, where)
+    if config.task == "rtd":
+        check_rtd(config.rtd, config.masking.rate, where)
+    check_push(config.push)
 
 
 def _check_end(config: TrainConfig, where: str) -> None:

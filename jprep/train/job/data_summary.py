@@ -47,7 +47,7 @@ def summarize_labelled(train: TrainConfig, tokenizer: Tokenizer) -> DataSummary:
     if train.task == "classify" and len(names) < 2:
         fix = f"labels are read from the column {train.labelled.label!r}: set train.labelled.label to another one"
         raise ConfigError(f"all rows have the same label: {', '.join(names)}", where=files, fix=fix)
-    if train.validation.every_steps and not len(found.validation_rows):
+    if train.validation.enabled and not len(found.validation_rows):
         fix = "validation.every_steps = 0, or validation_data, or labelled.folds = 5"
         raise ConfigError("there is nothing to validate on", where=files, fix=fix)
     return DataSummary(len(found.rows), names, {"data": [file_sha256(Path(path)) for path in train.data]})
@@ -76,8 +76,8 @@ def summarize_dataset(
         raise ConfigError(f"{train.task} needs a dataset", where="train.task", fix=fix)
     dataset = read_dataset(folder)
     _check_tokenizer(dataset, folder, tokenizer)
-    masking = _masking(train, dataset, folder, special) if train.task == "mlm" else None
-    if train.validation.every_steps and not any(one.tokens for one in dataset.splits if one.name == VALIDATION):
+    masking = _masking(train, dataset, folder, special) if train.task in ("mlm", "rtd") else None
+    if train.validation.enabled and not any(one.tokens for one in dataset.splits if one.name == VALIDATION):
         fix = "validation.every_steps = 0, or pack the dataset with [dataset] validation = 0.005"
         raise ConfigError("there is nothing to validate on", where=str(folder), fix=fix)
     sampler = text_sampler(train, open_split_data(folder, TRAIN, lists), TRAIN, special, masking)
@@ -100,7 +100,7 @@ def _masking(train: TrainConfig, dataset: DatasetManifest, folder: Path, special
 
     if special.mask is None:
         fix = 'train a tokenizer with special = ["roberta"] or ["bert"], or use task = "clm"'
-        raise ConfigError("mlm needs a mask token, and the tokenizer has none", where="train.task", fix=fix)
+        raise ConfigError(f"{train.task} needs a mask token, and the tokenizer has none", where="train.task", fix=fix)
     if train.masking.whole_word and not dataset.made_from.get("segmenter"):
         fix = "masking.whole_word = false, or build the corpus with a segmenter"
         raise ConfigError("whole_word needs words, but the corpus is not segmented", where=str(folder), fix=fix)

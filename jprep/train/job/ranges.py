@@ -28,10 +28,13 @@ def check_ranges(train: TrainConfig) -> None:
         ("optimizer.weight_decay", 0 <= optimizer.weight_decay < math.inf, _NOT_NEGATIVE),
         ("optimizer.clip", 0 <= optimizer.clip < math.inf, _NOT_NEGATIVE),
         ("checkpoint.every_steps", checkpoint.every_steps >= 0, _NOT_NEGATIVE),
+        ("checkpoint.every_epochs", 0 <= checkpoint.every_epochs < math.inf, _NOT_NEGATIVE),
         ("checkpoint.every_minutes", checkpoint.every_minutes >= 0, _NOT_NEGATIVE),
         ("checkpoint.keep_last", checkpoint.keep_last >= 1, "1 or more: a run resumes from the newest one"),
         ("checkpoint.keep_best", checkpoint.keep_best >= 0, _NOT_NEGATIVE),
         ("validation.every_steps", validation.every_steps >= 0, _NOT_NEGATIVE),
+        ("push.every", train.push.every >= 0, _NOT_NEGATIVE),
+        ("validation.every_epochs", 0 <= validation.every_epochs < math.inf, _NOT_NEGATIVE),
         ("validation.batches", validation.batches >= 0, _NOT_NEGATIVE),
     ):
         if not is_valid:

@@ -15,9 +15,13 @@ from jprep.engine.output_kinds import FOLDS as KIND
 from jprep.errors import ConfigError
 from jprep.io.atomic import write_atomic
 from jprep.train.job.config import TrainConfig, parse_train_config
+from jprep.train.job.mirror_url import fold_mirror
+from jprep.train.job.push import PushConfig
 from jprep.train.launcher.launch import PreparedRun, prepare_run, train
 from jprep.train.run.directory import read_job
 from jprep.train.run.events import read_events
+from jprep.train.run.log import Say
+from jprep.train.uploads.push import check_destination
 
 FOLDS = "folds.json"
 
@@ -62,8 +66,8 @@ def fold_count(section: TrainConfig | Mapping[str, Any]) -> int:
     train = parse_train_config(section, "[train]")
     if train.fold is not None or train.validation_data or not train.labelled.folds:
         return 0
-    if not train.validation.every_steps:
-        fix = "set train.validation.every_steps, e.g. to 100; the last step is measured in any case"
+    if not train.validation.enabled:
+        fix = "set train.validation.every_steps, e.g. to 100, or every_epochs; the last step is measured in any case"
         raise ConfigError("the folds would not be validated", where="train.validation.every_steps", fix=fix)
     return train.labelled.folds
 
@@ -105,11 +109,30 @@ def train_folds(
     folders = fold_directories(run, _number(train_config))
     OutputDirectory(run, KIND).check()
     for fold, folder in enumerate(folders):
-        fold_config = msgspec.structs.replace(train_config, fold=fold)
+        kept = msgspec.structs.replace(
+            train_config.checkpoint, mirror=fold_mirror(train_config.checkpoint.mirror, folder.name)
+        )
+        push = _push_of(train_config.push, folder.name)
+        fold_config = msgspec.structs.replace(train_config, fold=fold, push=push, checkpoint=kept)
         if code := through(prepare_run(fold_config, f"{name}/{folder.name}", backend, folder, tokenizer, None)):
             return code
     write_atomic(run / FOLDS, encode_checksummed(summarize_folds(name, folders), indent=1))
     return 0
+
+
+def check_destinations(train: TrainConfig, say: Say) -> None:
+    """Check the repositories that a recipe's models are uploaded to: one, or one for each fold.
+
+    Args:
+        train: the section.
+        say: called with a message for the user.
+
+    Raises:
+        JprepError: see `jprep.train.uploads.push.check_destination`.
+    """
+    names = [folder.name for folder in fold_directories(Path(), fold_count(train))]
+    for push in [_push_of(train.push, name) for name in names] or [train.push]:
+        check_destination(push, say)
 
 
 def read_folds(run: Path) -> FoldsSummary:
@@ -135,6 +158,11 @@ def summarize_folds(name: str, runs: Iterable[Path]) -> FoldsSummary:
         figures.append(measured[-1].figures if measured else {})
     names = dict.fromkeys(name for one in figures for name in one)
     return FoldsSummary(name, jobs, {name: _figure([one.get(name) for one in figures]) for name in names})
+
+
+def _push_of(push: PushConfig, fold: str) -> PushConfig:
+    """Return the uploads of a fold: to a repository of its own."""
+    return msgspec.structs.replace(push, to=f"{push.to}-{fold}") if push.to else push
 
 
 def _figure(each: list[float | None]) -> MetricSummary:

@@ -21,6 +21,7 @@ from jprep.train.hooks.inspection import InspectHooks, find_hooks, inspector
 from jprep.train.hooks.sources import HookSources, copy_hook_files
 from jprep.train.job.build import build_job
 from jprep.train.job.config import Job, TrainConfig, parse_train_config
+from jprep.train.job.mirror_url import check_mirror
 from jprep.train.launcher.backend_packages import install_command
 from jprep.train.launcher.environments import environment_path, interpreter, worker_python
 from jprep.train.launcher.import_probe import NotInstalledError
@@ -29,6 +30,8 @@ from jprep.train.models.initial_weights import write_initial_weights
 from jprep.train.planning.host import this_host
 from jprep.train.run.directory import INIT, INIT_HASH, open_run, output_directory, sample_lists_folder
 from jprep.train.run.log import Say, on_stderr
+from jprep.train.uploads.mirror import open_mirror
+from jprep.train.uploads.push import check_destination
 
 DEFAULT_BACKEND = "torch"
 
@@ -139,6 +142,8 @@ def prepare_run(
     options = backend_options(train, planner)
     output_directory(run).check()
     sources = find_hooks(train, planner)
+    if train.checkpoint.mirror and not dry:
+        check_mirror(train.checkpoint.mirror)
     with _lists_folder(dataset, run, dry=dry) as lists:
         computed, own = planner.result_options(options), msgspec.to_builtins(options)
         more: dict[str, Any] = {"computed": computed, "inspect_hooks": _inspect_hooks(sources, train, planner, options)}
@@ -170,6 +175,8 @@ def create_run(prepared: PreparedRun, say: Say = on_stderr) -> None:
 def train(prepared: PreparedRun, *, resume: str = "auto", say: Say = on_stderr) -> int:
     """Create or resume a run, and train it until it is finished or stopped.
 
+    A run with a mirror that is ahead of the run directory, which may not exist, is downloaded first.
+
     Args:
         prepared: from `prepare_run`.
         resume: `auto` resumes from the newest valid checkpoint, a step from that one, `never` starts at step 0.
@@ -179,10 +186,13 @@ def train(prepared: PreparedRun, *, resume: str = "auto", say: Say = on_stderr) 
         The exit code, see `jprep.train.launcher.supervisor.supervise`.
 
     Raises:
-        JprepError: see `create_run` and `supervise`.
+        JprepError: see `create_run`, `supervise`, `jprep.train.uploads.push.check_destination` and
+            `jprep.train.uploads.mirror.open_mirror`.
     """
-    create_run(prepared, say)
-    return supervise(prepared.run, prepared.plan, resume=resume, say=say)
+    check_destination(prepared.job.train.push, say)
+    with open_mirror(prepared.run, prepared.job, say) as mirror:
+        create_run(prepared, say)
+        return supervise(prepared.run, prepared.plan, resume=resume, say=say, mirror=mirror)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
@@ -33,6 +33,8 @@ from jprep.train.run.log import LOG, Say, cut_log, last_log_line, log_tail, on_s
 from jprep.train.run.ranks import clear_ranks, signal_ranks
 from jprep.train.run.resume import checkpoint_to_resume, rewind
 from jprep.train.run.status import RunStatus
+from jprep.train.uploads.background import BackgroundUpload, background_uploads
+from jprep.train.uploads.mirror import Mirror
 from jprep.train.worker.out_of_memory import OUT_OF_MEMORY, out_of_memory
 
 _LONGEST_PAUSE = 60.0
@@ -57,7 +59,15 @@ class AttemptResult(NamedTuple):
     out_of_memory: bool = False
 
 
-def supervise(run: Path, plan: Plan, *, resume: str = "auto", say: Say = on_stderr, backoff: float = 1.0) -> int:
+def supervise(
+    run: Path,
+    plan: Plan,
+    *,
+    resume: str = "auto",
+    say: Say = on_stderr,
+    backoff: float = 1.0,
+    mirror: Mirror | None = None,
+) -> int:
     """Train a run to its end, restarting its worker as needed.
 
     On the first SIGTERM, SIGINT or SIGHUP the worker saves and stops; on the second it is killed.
@@ -69,6 +79,7 @@ def supervise(run: Path, plan: Plan, *, resume: str = "auto", say: Say = on_stde
             checkpoints are set aside.
         say: called with a message for the user.
         backoff: seconds before the first restart; doubled for each further one without progress, up to a minute.
+        mirror: copies the run elsewhere meanwhile.
 
     Returns:
         0, the run is finished; 130, it was stopped, and the same call resumes it; 2, 3 or 4, the worker met an error
@@ -91,8 +102,16 @@ def supervise(run: Path, plan: Plan, *, resume: str = "auto", say: Say = on_stde
         checkpoints.clean()
         if resume != "auto":
             rewind(run, checkpoints, 0 if resume == "never" else int(resume))
-        with _StopRequests() as requests, contextlib.closing(Trackers(run, job, say)) as trackers:
-            return _Supervisor(run, job, plan, say, backoff, requests, trackers).supervise()
+        with (
+            _StopRequests() as requests,
+            _mirroring(mirror, requests, rewound=resume != "auto"),
+            contextlib.closing(Trackers(run, job, say)) as trackers,
+        ):
+            uploads = background_uploads(run, job, say)
+            code = _Supervisor(run, job, plan, say, backoff, requests, trackers, uploads).supervise()
+            for upload in uploads:
+                upload.finish(complete=code == 0, stopped=lambda: requests.count > 0)
+            return code
 
 
 class _StopRequests:
@@ -114,12 +133,34 @@ class _StopRequests:
             signal.signal(number, handler)
 
 
+@contextlib.contextmanager
+def _mirroring(mirror: Mirror | None, requests: _StopRequests, *, rewound: bool) -> Iterator[None]:
+    """Copy the run for the time of the block, and what is left after it, until a further stop signal."""
+    if mirror is None:
+        yield
+        return
+    mirror.start(rewound=rewound)
+    try:
+        yield
+    finally:
+        before = requests.count
+        mirror.close(lambda: requests.count > before)
+
+
 class _Supervisor:
     def __init__(
-        self, run: Path, job: Job, plan: Plan, say: Say, backoff: float, requests: _StopRequests, trackers: Trackers
+        self,
+        run: Path,
+        job: Job,
+        plan: Plan,
+        say: Say,
+        backoff: float,
+        requests: _StopRequests,
+        trackers: Trackers,
+        uploads: Sequence[BackgroundUpload],
     ) -> None:
         self._run, self._job, self._plan, self._say, self._backoff = run, job, plan, say, backoff
-        self._requests, self._trackers = requests, trackers
+        self._requests, self._trackers, self._uploads = requests, trackers, uploads
         self._checkpoints = checkpoints_of(run, job)
         self._name = secrets.token_hex(8)
         self._events = EventReader(run)
@@ -255,6 +296,8 @@ class _Supervisor:
             if now - tracked > _TRACKER_SECONDS:
                 tracked = now
                 self._trackers.update()
+                for upload in self._uploads:
+                    upload.update()
                 cut_log(self._run)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(0.05)

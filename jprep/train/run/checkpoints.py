@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -247,11 +247,32 @@ class CheckpointStore:
         fsync_path(self._folder)
         failpoint("run.renamed")
 
+    def kept_steps(self, commits: Sequence[Commit]) -> set[int]:
+        """Return the steps of the checkpoints that are kept, of these, which are ordered by step."""
+        return {commit.step for commit in commits[-self._keep_last :]} | self.best_steps(commits)
+
+    def best_steps(self, commits: Iterable[Commit]) -> set[int]:
+        """Return the steps of the checkpoints that `keep_best` keeps, of these."""
+        measured = [one for one in commits if one.loss is not None and math.isfinite(one.loss)]
+        return {one.step for one in sorted(measured, key=lambda one: (one.loss, -one.step))[: self._keep_best]}
+
+    def add(self, partial: Path, step: int) -> None:
+        """Take a complete folder, downloaded with its `COMMIT.json`, as a step's checkpoint. Requires the run's lock.
+
+        Args:
+            partial: a folder in the directory of checkpoints.
+            step: the number of updates done.
+        """
+        final = self._folder / checkpoint_name(step)
+        if final.exists():
+            self._set_aside(final, DAMAGED)
+        partial.rename(final)
+        fsync_path(self._folder)
+
     def _prune(self) -> None:
         """Delete the checkpoints that are no longer kept. Each is renamed first, so that no half of one looks valid."""
         found = self.committed()
-        best = sorted(_measured(found), key=lambda one: (one.commit.loss, -one.step))[: self._keep_best]
-        kept = {checkpoint.step for checkpoint in [*found[-self._keep_last :], *best]}
+        kept = self.kept_steps([checkpoint.commit for checkpoint in found])
         for one in found:
             if one.step not in kept:
                 gone = self._folder / f"{PARTIAL}{one.folder.name}"

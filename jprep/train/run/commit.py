@@ -78,12 +78,18 @@ def read_commit(folder: Path) -> Commit | str:
     """
     try:
         data = retry_transient((folder / COMMIT).read_bytes, folder / COMMIT, _unreadable(folder))
-        commit = msgspec.json.decode(data, type=Commit)
     except OSError:
         return "it has no COMMIT.json"
+    return decode_commit(data, step_of(folder))
+
+
+def decode_commit(data: bytes, step: int) -> Commit | str:
+    """Return the content of a step's `COMMIT.json`, or the reason why it is invalid."""
+    try:
+        commit = msgspec.json.decode(data, type=Commit)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         return f"its COMMIT.json is damaged: {error}"
-    if commit != commit.sealed() or commit.step != step_of(folder):
+    if commit != commit.sealed() or commit.step != step:
         return "its COMMIT.json was changed"
     return commit
 

@@ -36,6 +36,8 @@ LISTS = "lists"
 """The folder for lists of samples, if the dataset's own folder is not writable."""
 
 CHECKPOINTS, EXPORT, INIT, INIT_HASH = "checkpoints", "export", "init.safetensors", "init.sha256"
+GENERATOR = "generator"
+"""The folder for the export of an ELECTRA's generator."""
 
 _COMPARED_FIELDS = ("format", "model", "steps", "samples", "special", "labels")
 _PATH_KEYS = ("data", "validation_data", "backend", "hooks")
@@ -83,16 +85,27 @@ def read_job(run: Path) -> Job:
         MismatchError: another version of jprep wrote it.
     """
     try:
-        fix = "repair the file system, then try again"
-        job = decode_checksummed(retry_transient((run / JOB).read_bytes, run / JOB, fix), Job)
+        data = retry_transient((run / JOB).read_bytes, run / JOB, "repair the file system, then try again")
     except OSError as error:
         raise ConfigError("there is no run here", where=str(run), fix="`jprep train` creates one") from error
+    return decode_job(data, str(run))
+
+
+def decode_job(data: bytes, where: str) -> Job:
+    """Decode a `job.json`; see `read_job`.
+
+    Args:
+        data: its content.
+        where: the run, for errors.
+    """
+    try:
+        job = decode_checksummed(data, Job)
     except ValueError as error:
         fix = "restore job.json from a backup, or give `jprep train` another output directory"
-        raise ConfigError(f"job.json is damaged: {error}", where=str(run), fix=fix) from error
+        raise ConfigError(f"job.json is damaged: {error}", where=where, fix=fix) from error
     if job.format != FORMAT:
         fix = "use the version of jprep that began it, or another output directory"
-        raise MismatchError(f"the run has format {job.format}; this jprep reads {FORMAT}", where=str(run), fix=fix)
+        raise MismatchError(f"the run has format {job.format}; this jprep reads {FORMAT}", where=where, fix=fix)
     return rename_job_options(job)
 
 
@@ -157,14 +170,20 @@ def _resumed_job(job: Job, run: Path, say: Say) -> Job:
         check_data(run, job, say)
         say(f"{JOB} is damaged and is written again: the newest checkpoint belongs to this job")
         return job
-    job = _same_or_longer(job, before, run, say)
+    job = same_or_longer_job(job, before, run, say)
     if before.backend != job.backend:
         say(f"this run began on the backend {before.backend} and resumes on {job.backend}")
     return job
 
 
-def _same_or_longer(job: Job, before: Job, run: Path, say: Say) -> Job:
-    """Return the job that the run resumes with. Data is compared before fingerprints, which name no difference.
+def same_or_longer_job(job: Job, before: Job, run: Path, say: Say) -> Job:
+    """Return the job that a run resumes with. Data is compared before fingerprints, which name no difference.
+
+    Args:
+        job: the new job.
+        before: the job that the run had.
+        run: the run directory.
+        say: called with a message for the user.
 
     Raises:
         MismatchError: the run belongs to another job.

@@ -18,6 +18,7 @@ from jprep.dataset.sampling.sampler import Batch
 from jprep.errors import ConfigError, InputError, JprepError, MachineError
 from jprep.io.os_errors import write_error
 from jprep.train.job.config import Job
+from jprep.train.job.intervals import is_interval_end
 from jprep.train.run.attempt import ATTEMPT, RESUME, AttemptWatch, is_current_attempt
 from jprep.train.run.checkpoints import Rank
 from jprep.train.run.commit import step_of
@@ -116,7 +117,7 @@ class Session:
             check_data(self.run, self.job)
             write_environment(self.run)
         self._batches = Batches(self.run, self.job)
-        if self.job.train.validation.every_steps:
+        if self.job.train.validation.enabled:
             _ = self._batches.validation  # so that its errors are raised now
 
     def _handle_signals(self) -> None:
@@ -210,8 +211,8 @@ class Session:
             save = 0 < keep.every_minutes <= self._saver.minutes_since_last
             decision = self._sync.decide(str(step), Decision(save, self._signalled))
         self._stop = self._stop or decision.stop
-        save = last or decision.save or self._stop or _every(keep.every_steps, step)
-        validate = bool(config.validation.every_steps) and (last or _every(config.validation.every_steps, step))
+        save = last or decision.save or self._stop or is_interval_end(keep, step, self.job)
+        validate = config.validation.enabled and (last or is_interval_end(config.validation, step, self.job))
         self._due = DueActions(save or validate or not step % config.log_every, validate, save, self._stop)
         return self._due
 
@@ -388,7 +389,3 @@ def _takes_part(run: Path, session: Session | None) -> bool:
     """Return whether this process may end the run; not if its supervisor is dead, as another one may have started."""
     attempt = os.environ.get(ATTEMPT, "")
     return is_current_attempt(run, attempt) if attempt else session is not None
-
-
-def _every(steps: int, step: int) -> bool:
-    return steps > 0 and not step % steps

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from jprep.cli.main import cli
 from jprep.dataset.exports import export_dataset, fairseq, read_export_manifest, row_reader
 from jprep.dataset.exports.base import ExportOptions
+from jprep.dataset.manifest import read_dataset
 from jprep.errors import ConfigError, MismatchError
 from tests.conftest import digests
 from tests.fakes.small_dataset import SPLITS, VOCAB, Document, as_lines, flat, lay_out, shards, tokenizer
@@ -237,6 +238,27 @@ def test_the_command(spelling: str, dataset: Path, tmp_path: Path) -> None:
     options = [spelling, "tfrecord", "-o", str(out), "--length", "16"]
     done = CliRunner().invoke(cli, ["dataset", "export", str(dataset), *options], catch_exceptions=False)
     assert done.exit_code == 0
-    names = ["train-00000-of-00001.tfrecord", "validation-00000-of-00001.tfrecord", "export.json"]
+    names = ["train-00000-of-00001.tfrecord", "validation-00000-of-00001.tfrecord", "README.md", "export.json"]
     assert done.stdout.splitlines() == [str(out / name) for name in names]
     assert "do not fill a row" in done.stderr
+
+
+@pytest.mark.parametrize("form", ["fairseq", "tfrecord", "arrow"])
+def test_export_has_a_card_with_its_licences(form: str, dataset: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    export_dataset(dataset, None, form, out)
+    card, about = (out / "README.md").read_text(encoding="utf-8"), read_export_manifest(out)
+    assert card.startswith("---\nlanguage: ja\nlicense: ")
+    assert about.dataset["fingerprint"] in card
+    assert all(f"- {source['name']}" in card for source in read_dataset(dataset).sources)
+    assert "README.md" in {file.path for file in about.further}
+    assert ("config_name: default" in card) == (form == "arrow")
+
+
+def test_a_readme_of_the_user_stays(dataset: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    export_dataset(dataset, None, "arrow", out)
+    (out / "README.md").write_text("my own text")
+    export_dataset(dataset, None, "arrow", out)
+    assert (out / "README.md").read_text() == "my own text"
+    assert "README.md" not in {file.path for file in read_export_manifest(out).further}

@@ -104,7 +104,7 @@ def test_tfrecord_export_contains_documents(dataset: Path, tmp_path: Path, monke
     out = tmp_path / "out"
     written = export_dataset(dataset, None, "tfrecord", out)
     assert [path.name for path in written] == [
-        "train-00000-of-00001.tfrecord", "validation-00000-of-00001.tfrecord", "export.json"
+        "train-00000-of-00001.tfrecord", "validation-00000-of-00001.tfrecord", "README.md", "export.json"
     ]  # fmt: skip
     for split, documents in SPLITS.items():
         assert list(read_examples(shards(out, f"{split}-*"))) == [flat(document) for document in documents]

@@ -14,6 +14,7 @@ from jprep.io.safetensors_file import TensorFiles
 from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.config import Job
 from jprep.train.run.checkpoint_files import CheckpointReader, TrainProgress
+from jprep.train.worker.rtd_figures import SUMS
 from jprep_deepspeed.worker.checkpoint import restore, save
 from jprep_deepspeed.worker.parallel import Config, parallelize
 from jprep_torch.models.model_with_loss import ModelInputs, ModelWithLoss
@@ -77,12 +78,12 @@ class TrainState:
         """Update the weights, unless the gradient overflowed because fp16's loss scale was too large."""
         for group in self._parallel.optimizer.param_groups:
             group["lr"] = rate
-        loss, count = self._accumulate_gradients(micro_batches, labels)
+        loss, sums, count = self._accumulate_gradients(micro_batches, labels)
         divisor = labels_or_count(labels, count, self._context)
         if count is not None:
             self._rescale(max(labels, 1) / float(divisor))
         norm = self._engine_step(check) if self._parallel.stage else self._unsharded_step(check)
-        return StepResult(loss / divisor, norm, self._scale.factor)
+        return StepResult(loss / divisor, norm, self._scale.factor, sums)
 
     def save(self, folder: Path) -> None:
         """Write a checkpoint; each process writes some of the tensors."""
@@ -95,26 +96,31 @@ class TrainState:
             found: tuple[Tensor, Tensor, Tensor | None] = model(inputs)
             return found
 
-    def _accumulate_gradients(self, micro_batches: Sequence[ModelInputs], labels: int) -> tuple[Tensor, Tensor | None]:
+    def _accumulate_gradients(
+        self, micro_batches: Sequence[ModelInputs], labels: int
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Accumulate the gradient of the global batch's loss.
 
         Returns:
-            This process's part of the loss, not yet divided by the number of labels, and of a loss hook's count.
+            This process's part of the loss, not yet divided by the number of labels; of the sums of `rtd`; and of the
+            count of a loss hook.
         """
         engine, stage = self._parallel.engine, self._parallel.stage
         hooked = self._hooks.loss and hasattr(engine.optimizer, "override_loss_scale")
         if stage and (hooked or self._job.train.precision == "fp16"):
             engine.optimizer.override_loss_scale(self._scale.factor)
-        loss, total = torch.zeros((), device=self._context.device), None
+        loss, sums = (torch.zeros(size, device=self._context.device) for size in ((), len(SUMS)))
+        total = None
         # DeepSpeed averages gradients over processes; docs/training.md needs their sum.
         factor = (1.0 if stage else self._scale.factor) * self._context.world / max(labels, 1)
         for number, inputs in enumerate(micro_batches, 1):
             engine.set_gradient_accumulation_boundary(number == len(micro_batches))
-            part, _, count = self._forward(engine, inputs)
+            part, outputs, count = self._forward(engine, inputs)
             engine.backward(part * factor, scale_wrt_gas=False)
             loss += part.detach()
+            sums += outputs if inputs.rtd else 0
             total = add_count(total, count)
-        return loss, total
+        return loss, sums, total
 
     def _rescale(self, factor: float) -> None:
         """Multiply gradients by labels / count of a loss hook; DeepSpeed's stages divide by their loss scale.

@@ -12,6 +12,7 @@ from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.models.next_sentence import has_next_sentence_head
 from jprep.train.models.weights import BASE_PREFIXES
 from jprep_flax.models import build_base_model
+from jprep_flax.models.attention import padding_mask
 from jprep_flax.models.custom_head import build_head, call_head
 from jprep_flax.models.custom_loss import LossBatch, call_loss
 from jprep_flax.models.heads import (
@@ -25,6 +26,7 @@ from jprep_flax.models.heads import (
     next_sentence_logits,
 )
 from jprep_flax.models.layers import LayerFactory
+from jprep_flax.models.replaced_tokens import MaskedRows, add_rtd, rtd_loss
 from jprep_flax.worker.loss import NO_LABEL, class_loss, score_loss, token_loss
 
 
@@ -37,6 +39,7 @@ class ModelInputs(NamedTuple):
         lengths: int32, (rows,).
         types: token types, int32, (rows, length); None if the model has none.
         weight: float32, (rows,): 1 for a row that counts, 0 for one that only fills the shape.
+        noise_keys: random bits of each token, uint32, (rows, length), for `rtd`; else None.
         next_sentence: classes of sentence pairs, int32, (rows,); None for other rows.
     """
 
@@ -45,6 +48,7 @@ class ModelInputs(NamedTuple):
     lengths: Array
     types: Array | None
     weight: Array
+    noise_keys: Array | None = None
     next_sentence: Array | None = None
 
 
@@ -53,7 +57,7 @@ class ModelWithLoss(nnx.Module):
 
     Args:
         config: the whole config of transformers.
-        task: `clm`, `mlm`, `classify` or `regress`.
+        task: `clm`, `mlm`, `rtd`, `classify` or `regress`.
         dtype: type of the arithmetic.
         remat: whether to recompute the activations of each layer in the backward pass.
         vocab: rows of the token embedding, where there are more than ids; the others take no part in the softmax.
@@ -79,6 +83,8 @@ class ModelWithLoss(nnx.Module):
         setattr(self, self.base_name, build_base_model(config, make, remat))
         if hooks.head:
             self.head, self.labels = build_head(hooks.head, config, rngs), len(config["id2label"])
+        elif task == "rtd":
+            add_rtd(self, config, make, remat)
         else:
             (add_lm_head if task in ("clm", "mlm") else add_classifier)(self, config, make)
         if has_next_sentence_head(config):
@@ -86,16 +92,24 @@ class ModelWithLoss(nnx.Module):
         self.activation, rate = config.get("hidden_act", ""), config.get("classifier_dropout")
         self.dropout_rate = config.get("hidden_dropout_prob", 0.0) if rate is None else rate
 
-    def __call__(self, inputs: ModelInputs, key: Array | None = None) -> tuple[Array, Array, Array | None]:
+    def __call__(
+        self, inputs: ModelInputs, key: Array | None = None, discriminator_factor: Array | float = 1.0
+    ) -> tuple[Array, Array, Array | None]:
         """Return the sum of the losses, the outputs of rows, (rows, labels), and a loss hook's count; all fp32.
 
         Outputs are those of `classify` and `regress`, and of the next-sentence head, whose loss is not in the sum: it
         is divided by the number of rows, not of labels. The count is a number; None without a hook: labels are counted.
 
+        The outputs of `rtd` are the sums named by `jprep.train.worker.rtd_figures.SUMS`, (sums,).
+
         Args:
             inputs: the rows.
             key: random key of dropout; None drops nothing.
+            discriminator_factor: factor of the discriminator's summed loss, for `rtd`.
         """
+        if self.task == "rtd":
+            found: tuple[Array, Array] = rtd_loss(self, self.activation, masked_rows(inputs), discriminator_factor, key)
+            return *found, None
         hidden = self.base_model(inputs.ids, inputs.lengths, inputs.types, key)
         if self.task in ("clm", "mlm"):
             pairs = inputs.next_sentence is not None
@@ -133,7 +147,7 @@ class ModelWithLoss(nnx.Module):
         return classify(self, self.model_type, chosen, self.dropout_rate, key).astype(jnp.float32)
 
     def _token_loss(self, hidden: Array, inputs: ModelInputs) -> tuple[Array, Array | None]:
-        labels = jnp.where(inputs.weight[:, None] > 0, inputs.labels, NO_LABEL)
+        labels = counted_labels(inputs)
         if self.task == "clm":  # the label of a token is the next token
             labels = jnp.pad(labels[:, 1:], ((0, 0), (0, 1)), constant_values=NO_LABEL)
         if self._loss_hook:
@@ -150,3 +164,15 @@ def _loss_batch(inputs: ModelInputs, known: Array) -> LossBatch:
 def _token_mask(length: int, lengths: Array) -> Array:
     """Return 1 for tokens and 0 for padding, int32, (rows, length)."""
     return (jnp.arange(length) < lengths[:, None]).astype(jnp.int32)
+
+
+def counted_labels(inputs: ModelInputs) -> Array:
+    """Return the labels of tokens, without those of rows that only fill the shape."""
+    return jnp.where(inputs.weight[:, None] > 0, inputs.labels, NO_LABEL)
+
+
+def masked_rows(inputs: ModelInputs) -> MaskedRows:
+    """Return rows for replaced-token detection."""
+    assert inputs.noise_keys is not None
+    real = padding_mask(inputs.lengths, inputs.ids.shape[1])[:, 0] & (inputs.weight[:, None] > 0)
+    return MaskedRows(inputs.ids, counted_labels(inputs), inputs.lengths, real, inputs.noise_keys)

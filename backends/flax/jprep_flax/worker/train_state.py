@@ -18,6 +18,7 @@ from jprep.random.counter_bits import key
 from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.config import Job
 from jprep.train.run.checkpoint_files import CheckpointReader, TrainProgress
+from jprep.train.worker.rtd_figures import SUMS
 from jprep_flax.models import weights
 from jprep_flax.models.model_with_loss import ModelInputs, ModelWithLoss
 from jprep_flax.planning.layout import Layout
@@ -38,33 +39,28 @@ class StepResult(NamedTuple):
         norm: norm of the gradient, before clipping.
         taken: whether the step was taken; fp16 skips steps whose loss scale was too large.
         scale: the loss scale.
+        sums: for `rtd`, the sums named by `jprep.train.worker.rtd_figures.SUMS`; else empty.
     """
 
     loss: Array
     norm: Array
     taken: Array
     scale: Array
+    sums: Array
 
 
-class _Sums(NamedTuple):
+class _Figures(NamedTuple):
     """Sums over micro-batches.
 
     Attributes:
         loss: the loss, divided by the number of labels.
-        gradient: its gradient, times the loss scale.
+        sums: the sums of `rtd`; else empty.
         counted: the count of a loss hook; None without one.
     """
 
     loss: Array
-    gradient: nnx.State
+    sums: Array
     counted: Array | None
-
-    def divided_by_count(self, labels: Array) -> tuple[Array, nnx.State]:
-        """Return loss and gradient, divided by the hook's count in place of the number of labels."""
-        if self.counted is None:
-            return self.loss, self.gradient
-        factor = labels / jnp.where(self.counted == 0, 1, self.counted)
-        return self.loss * factor, jax.tree.map(lambda one: one * factor, self.gradient)
 
 
 class TrainState:
@@ -141,9 +137,9 @@ class TrainState:
 
         def update(state: StateArrays, inputs: ModelInputs, seed: Array, rate: Array) -> tuple[StateArrays, StepResult]:
             scale = state.scale if dynamic_scale else jnp.float32(1)
-            loss, gradient = self._gradient(state.weights, inputs, seed, scale)
+            (loss, sums), gradient = self._gradient(state.weights, inputs, seed, scale)
             after, norm, taken = apply_update(state, gradient, rate, section, kinds, dynamic_scale=dynamic_scale)
-            return after, StepResult(loss, norm, taken, state.scale)
+            return after, StepResult(loss, norm, taken, state.scale, sums)
 
         shardings = self._state_shardings()
         return jax.jit(update, donate_argnums=0, out_shardings=(shardings, self._context.sharding()))
@@ -159,35 +155,46 @@ class TrainState:
         outputs = context.sharding(None, BATCH_AXES) if has_outputs else context.sharding()
         return jax.jit(loss, out_shardings=(context.sharding(), outputs, context.sharding()))
 
-    def _gradient(self, weights: nnx.State, inputs: ModelInputs, seed: Array, scale: Array) -> tuple[Array, nnx.State]:
-        """Return the global batch's loss, and its gradient times the scale, accumulated over micro-batches."""
+    def _gradient(self, weights: nnx.State, inputs: ModelInputs, seed: Array, scale: Array) -> tuple[Any, nnx.State]:
+        """Return the global batch's loss with the sums of `rtd`, and the gradient of the loss times the scale.
+
+        All are accumulated over micro-batches.
+        """
         labels = jnp.sum(inputs.weight) if self._job.train.data else jnp.sum(inputs.labels != NO_LABEL)
         factor = 1 / jnp.maximum(labels, 1).astype(jnp.float32)
         rows = jnp.maximum(jnp.sum(inputs.weight), 1)
+        task, no_sums = self._job.train.task, jnp.zeros(len(SUMS) if self._job.train.task == "rtd" else 0)
+        discriminator_factor = self._discriminator_weight(inputs) / factor
         dropout_key = jax.random.wrap_key_data(seed, impl="threefry2x32")
 
-        def loss_of(weights: nnx.State, part: ModelInputs, number: Array) -> tuple[Array, tuple[Array, Array | None]]:
-            model = nnx.merge(self._graph, weights)
-            loss, outputs, count = model(part, jax.random.fold_in(dropout_key, number))
+        def loss_of(weights: nnx.State, part: ModelInputs, number: Array) -> tuple[Array, _Figures]:
+            model, own_key = nnx.merge(self._graph, weights), jax.random.fold_in(dropout_key, number)
+            loss, outputs, count = model(part, own_key, discriminator_factor)
             mean = loss * factor
             if part.next_sentence is not None:
                 mean += class_loss(outputs, part.next_sentence, part.weight) / rows
-            return mean * scale, (mean, count)
+            return mean * scale, _Figures(mean, outputs if task == "rtd" else no_sums, count)
 
-        def micro_batch_gradient(part: ModelInputs, number: Array) -> _Sums:
-            (_, (loss, count)), gradient = jax.value_and_grad(loss_of, has_aux=True)(weights, part, number)
-            return _Sums(loss, lax.with_sharding_constraint(gradient, self._weight_shardings), count)
+        def micro_batch_gradient(part: ModelInputs, number: Array) -> tuple[_Figures, nnx.State]:
+            (_, figures), gradient = jax.value_and_grad(loss_of, has_aux=True)(weights, part, number)
+            return figures, lax.with_sharding_constraint(gradient, self._weight_shardings)
 
-        def add(sums: _Sums, given: tuple[ModelInputs, Array]) -> tuple[Any, None]:
+        def add(sums: tuple[_Figures, nnx.State], given: tuple[ModelInputs, Array]) -> tuple[Any, None]:
             return jax.tree.map(jnp.add, sums, micro_batch_gradient(*given)), None
 
         micro_batches = self._layout.accumulate
         if micro_batches == 1:  # nothing to accumulate
-            sums = micro_batch_gradient(jax.tree.map(lambda field: field[0], inputs), jnp.int32(0))
+            figures, gradient = micro_batch_gradient(jax.tree.map(lambda field: field[0], inputs), jnp.int32(0))
         else:
-            zeros = jnp.float32(0), jax.tree.map(jnp.zeros_like, weights), jnp.float32(0) if self._hooks.loss else None
-            sums = lax.scan(add, _Sums(*zeros), (inputs, jnp.arange(micro_batches)))[0]
-        return sums.divided_by_count(jnp.maximum(labels, 1))
+            zeros = _Figures(jnp.float32(0), no_sums, jnp.float32(0) if self._hooks.loss else None)
+            start = zeros, jax.tree.map(jnp.zeros_like, weights)
+            figures, gradient = lax.scan(add, start, (inputs, jnp.arange(micro_batches)))[0]
+        return _divided_by_count(figures, gradient, jnp.maximum(labels, 1))
+
+    def _discriminator_weight(self, inputs: ModelInputs) -> Array:
+        """Return the weight of the discriminator's loss, divided by the number of tokens of the global batch."""
+        tokens = jnp.maximum(jnp.sum(inputs.lengths * inputs.weight), 1)
+        return self._job.train.rtd.discriminator_weight / tokens
 
     @cached_property
     def _weight_shardings(self) -> nnx.State:
@@ -232,3 +239,11 @@ class TrainState:
 
     def _load(self, read: Any) -> nnx.State:
         return weights.load_weights(self._abstract, self._job.model, self._job.train.task, read, self._context.put)
+
+
+def _divided_by_count(figures: _Figures, gradient: nnx.State, labels: Array) -> tuple[Any, nnx.State]:
+    """Return loss, sums and gradient, divided by a hook's count in place of the number of labels."""
+    if figures.counted is None:
+        return (figures.loss, figures.sums), gradient
+    factor = labels / jnp.where(figures.counted == 0, 1, figures.counted)
+    return (figures.loss * factor, figures.sums), jax.tree.map(lambda one: one * factor, gradient)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from jprep.io.safetensors_file import Floats
 from jprep.train.hooks.loading import Hook
 from jprep.train.models import parameters
+from jprep.train.models.electra import half_config
 from jprep.train.models.weights import HEAD_PARAMETERS
 from jprep_torch.models.custom_head import ModelWithHead
 
@@ -25,13 +26,11 @@ def build_model(config: dict[str, Any], task: str, head: Hook | None = None) -> 
 
     Args:
         config: transformers' config.
-        task: the job's task.
+        task: the job's task. For `rtd` the model is the discriminator, with the generator as its `generator`.
         head: the class of a user's head; None for transformers' own.
     """
-    [name] = config["architectures"]
-    settings = transformers.AutoConfig.for_model(**{**_plain_config(config), "use_cache": False})
     with _weights_on_meta():
-        model: nn.Module = getattr(transformers, name)(settings)
+        model = _electra(config) if task == "rtd" else _empty_model(config)
         model = ModelWithHead(model, head) if head else model
     _fuse_gelu(model)
     for name, tensor in parameters(config, task).items():
@@ -39,8 +38,21 @@ def build_model(config: dict[str, Any], task: str, head: Hook | None = None) -> 
     return model
 
 
-def _plain_config(config: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in config.items() if key != HEAD_PARAMETERS}
+def _empty_model(config: dict[str, Any]) -> nn.Module:
+    [name] = config["architectures"]
+    plain = {key: value for key, value in config.items() if key != HEAD_PARAMETERS}
+    settings = transformers.AutoConfig.for_model(**{**plain, "use_cache": False})
+    model: nn.Module = getattr(transformers, name)(settings)
+    return model
+
+
+def _electra(config: dict[str, Any]) -> nn.Module:
+    """Return a discriminator and its generator, which share the module of the embeddings."""
+    model, generator = (_empty_model(half_config(config, half)) for half in ("discriminator", "generator"))
+    generator.electra.embeddings = model.electra.embeddings
+    generator.generator_lm_head.weight = model.electra.embeddings.word_embeddings.weight
+    model.generator = generator
+    return model
 
 
 def load_weights(

@@ -1,0 +1,1 @@
+"""Copies of a run's outputs elsewhere, made in the background while it trains."""

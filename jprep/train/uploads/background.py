@@ -1,0 +1,37 @@
+"""The background uploads of a run, which its supervisor starts and watches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from jprep.train.job.config import Job
+from jprep.train.run.log import Say
+from jprep.train.uploads.push import Pusher
+
+
+class BackgroundUpload(Protocol):
+    """Copies outputs of a run elsewhere. Its work happens in a thread, and its failures never end the run."""
+
+    def update(self) -> None:
+        """Start what is due. Called every few seconds while a worker runs; returns at once."""
+
+    def finish(self, *, complete: bool, stopped: Callable[[], bool]) -> None:
+        """Do the rest, and wait for it.
+
+        Args:
+            complete: whether the run has reached its last step; otherwise it was stopped, or has failed.
+            stopped: whether the user wants to stop now.
+        """
+
+
+def background_uploads(run: Path, job: Job, say: Say) -> list[BackgroundUpload]:
+    """Return the uploads that a job asks for.
+
+    Args:
+        run: the run directory.
+        job: its job.
+        say: called with a message for the user.
+    """
+    return [Pusher(run, job, say)] if job.train.push.to else []

@@ -1,0 +1,1 @@
+"""Tests against servers of S3 and Google Cloud Storage on this machine."""
