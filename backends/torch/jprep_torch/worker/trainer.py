@@ -154,7 +154,7 @@ class Trainer:
         for batch in self._session.validation():
             self._add_losses(batch, sums, metrics)
         total, count = self._context.sum_over_processes(sums).tolist()
-        loss = total / max(count, 1)
+        loss = total / (count or 1)  # a hook's count can be below 1
         self._session.check(step, loss)  # before metrics, which need finite outputs
         figures = metrics.figures(self._context.gather(metrics.part)) if metrics else {}
         self._session.validated(step, loss + figures.get(NEXT_SENTENCE_LOSS, 0.0), **figures)
