@@ -52,7 +52,7 @@ def find_hooks(train: TrainConfig, backend: Backend) -> HookSources | None:
         return None
     if not backend.hooks:
         what = f"the backend {backend.name} does not support hooks: {backend.no_hooks_reason}"
-        raise ConfigError(what, where="train.hooks", fix="use the backend torch, deepspeed, flax or keras")
+        raise ConfigError(what, where="train.hooks", fix="use the backend torch, deepspeed or flax")
     for key, value in (("head", train.hooks.head), ("metrics", train.hooks.metrics)):
         if value and train.task not in _LABELLED:
             what = f"train.hooks.{key} is for classify and regress, and the task is {train.task}"
