@@ -37,7 +37,7 @@ def _train(given: argparse.Namespace) -> int:
         deterministic = DeepSpeed().read_options(job.options).deterministic
         timeout = process_timeout(job)
         with join_processes(given.device, deterministic=deterministic, timeout=timeout, alone=True) as context:
-            how = {"gradient_checkpointing": given.gradient_checkpointing, "hooks": hooks}
+            how = {"gradient_checkpointing": given.gradient_checkpointing, "hooks": hooks, "profiler": session.profiler}
             state = TrainState(job, session.initial_weights, session.resume, context, config, **how)
             Trainer(session, context, state, config["train_micro_batch_size_per_gpu"], hooks).train()
 

@@ -14,6 +14,7 @@ from jprep.io.safetensors_file import TensorFiles
 from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.config import Job
 from jprep.train.run.checkpoint_files import CheckpointReader, TrainProgress
+from jprep.train.worker.profiling import Profiler
 from jprep.train.worker.rtd_figures import SUMS
 from jprep_deepspeed.worker.checkpoint import restore, save
 from jprep_deepspeed.worker.parallel import Config, parallelize
@@ -39,6 +40,7 @@ class TrainState:
         config: DeepSpeed's configuration.
         gradient_checkpointing: whether only the layers' inputs are kept for the backward pass.
         hooks: the job's hooks.
+        profiler: measures the phases of a step; by default one that does nothing.
     """
 
     def __init__(
@@ -51,8 +53,10 @@ class TrainState:
         *,
         gradient_checkpointing: bool,
         hooks: LoadedHooks = NO_HOOKS,
+        profiler: Profiler | None = None,
     ) -> None:
         self._job, self._context, self._hooks = job, context, hooks
+        self._profiler = profiler or Profiler(Path())
         saved = CheckpointReader(resume) if resume else None
         weights = saved.weights if saved else TensorFiles([initial_weights])
         how: dict[str, Any] = {"gradient_checkpointing": gradient_checkpointing, "hooks": hooks}
@@ -80,9 +84,10 @@ class TrainState:
             group["lr"] = rate
         loss, sums, count = self._accumulate_gradients(micro_batches, labels)
         divisor = labels_or_count(labels, count, self._context)
-        if count is not None:
-            self._rescale(max(labels, 1) / float(divisor))
-        norm = self._engine_step(check) if self._parallel.stage else self._unsharded_step(check)
+        with self._profiler.phase("optimizer"):
+            if count is not None:
+                self._rescale(max(labels, 1) / float(divisor))
+            norm = self._engine_step(check) if self._parallel.stage else self._unsharded_step(check)
         return StepResult(loss / divisor, norm, self._scale.factor, sums)
 
     def save(self, folder: Path) -> None:
@@ -115,8 +120,10 @@ class TrainState:
         factor = (1.0 if stage else self._scale.factor) * self._context.world / max(labels, 1)
         for number, inputs in enumerate(micro_batches, 1):
             engine.set_gradient_accumulation_boundary(number == len(micro_batches))
-            part, outputs, count = self._forward(engine, inputs)
-            engine.backward(part * factor, scale_wrt_gas=False)
+            with self._profiler.phase("forward"):
+                part, outputs, count = self._forward(engine, inputs)
+            with self._profiler.phase("backward"):
+                engine.backward(part * factor, scale_wrt_gas=False)
             loss += part.detach()
             sums += outputs if inputs.rtd else 0
             total = add_count(total, count)

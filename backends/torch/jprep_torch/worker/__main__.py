@@ -33,7 +33,7 @@ def _train(given: argparse.Namespace) -> int:
         xla = {"devices": given.devices, "host": given.process}
         timeout = process_timeout(job)
         with join_processes(given.device, deterministic=options.deterministic, timeout=timeout, **xla) as context:
-            how = {"shard": given.shard, "hooks": hooks}
+            how = {"shard": given.shard, "hooks": hooks, "profiler": session.profiler}
             state = TrainState(job, session.initial_weights, session.resume, context, options, **how)
             Trainer(session, context, state, given.micro_batch, hooks).train()
 

@@ -12,6 +12,7 @@ from jprep.io.safetensors_file import TensorFiles
 from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.config import Job
 from jprep.train.run.checkpoint_files import CheckpointReader, TrainProgress
+from jprep.train.worker.profiling import Profiler
 from jprep.train.worker.rtd_figures import SUMS
 from jprep_torch.models.model_with_loss import ModelInputs, ModelWithLoss
 from jprep_torch.options import Options
@@ -35,6 +36,7 @@ class TrainState:
         options: the backend's options.
         shard: whether the model is sharded among the processes.
         hooks: the job's hooks.
+        profiler: measures the phases of a step; by default one that does nothing.
     """
 
     def __init__(
@@ -47,8 +49,10 @@ class TrainState:
         *,
         shard: bool,
         hooks: LoadedHooks = NO_HOOKS,
+        profiler: Profiler | None = None,
     ) -> None:
         self._job, self._context = job, context
+        self._profiler = profiler or Profiler(Path())
         saved = CheckpointReader(resume) if resume else None
         weights = saved.weights if saved else TensorFiles([initial_weights])
         self._parallel = ParallelModel(job, weights, context, shard=shard, hooks=hooks)
@@ -82,17 +86,11 @@ class TrainState:
     ) -> StepResult:
         """Update the weights, unless the gradient overflowed because fp16's loss scale was too large."""
         loss, sums, count = self._accumulate_gradients(micro_batches, labels)
-        weights = self._parallel.weights.values()
         divisor = labels_or_count(labels, count, self._context)
-        if count is not None:
-            rescale_gradients(weights, max(labels, 1) / divisor)
-        norm = global_norm(weights)
-        if self._scale.accepts(norm):
-            check(norm)
-            clip = self._job.train.optimizer.clip
-            norm = unscale_and_clip(weights, norm, clip, self._scale.factor, self._context.number)
-            self._step(rate)
-        self._optimizer.zero_grad()
+        with self._profiler.phase("optimizer"):
+            if count is not None:
+                rescale_gradients(self._parallel.weights.values(), max(labels, 1) / divisor)
+            norm = self._apply_gradients(rate, check)
         loss = loss / (divisor if isinstance(divisor, Tensor) else self._context.number(divisor))
         self._context.sync()
         return StepResult(loss, norm, self._scale.factor, sums)
@@ -106,6 +104,18 @@ class TrainState:
         restore(saved, self._parallel, self._optimizer)
         self._scale.restore(saved.progress)
         self._updates = saved.progress.updates
+
+    def _apply_gradients(self, rate: float, check: Callable[[float], None]) -> float:
+        """Clip the gradients and update the weights; return the norm before clipping."""
+        weights = self._parallel.weights.values()
+        norm = global_norm(weights)
+        if self._scale.accepts(norm):
+            check(norm)
+            clip = self._job.train.optimizer.clip
+            norm = unscale_and_clip(weights, norm, clip, self._scale.factor, self._context.number)
+            self._step(rate)
+        self._optimizer.zero_grad()
+        return norm
 
     def _step(self, rate: float) -> None:
         for group in self._optimizer.param_groups:
@@ -129,9 +139,10 @@ class TrainState:
         factor = self._context.number(self._scale.factor * self._context.world / max(labels, 1))
         for number, inputs in enumerate(micro_batches, 1):
             with self._parallel.delay_reduction(number < len(micro_batches)):
-                with self._context.autocast(self._job.train.precision):
+                with self._profiler.phase("forward"), self._context.autocast(self._job.train.precision):
                     part, outputs, count = self._parallel(self._sharded(inputs))
-                (part * factor).backward()  # type: ignore[no-untyped-call]
+                with self._profiler.phase("backward"):
+                    (part * factor).backward()  # type: ignore[no-untyped-call]
             loss += part.detach()
             sums += outputs if inputs.rtd else 0
             total = add_count(total, count)
