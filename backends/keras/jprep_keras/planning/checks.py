@@ -30,6 +30,9 @@ def check_options(job: Job, options: Options) -> None:
         ConfigError: an option is out of its range, or KerasHub has no such model.
     """
     check_ranges(options, SECTION, not_negative=("devices", "micro_batch", "memory"))
+    if options.records and job.train.data:
+        fix = f"remove {SECTION}.records"
+        raise ConfigError(f"records are for clm and mlm, not {job.train.task}", where=f"{SECTION}.records", fix=fix)
     model_type = job.model["model_type"]
     if model_type not in MODEL_TYPES:
         fix = f"use one of {', '.join(MODEL_TYPES)}, or another backend"

@@ -8,6 +8,7 @@ from jprep_keras.engines import create_engine
 from jprep_keras.engines.base import EngineSettings
 from jprep_keras.planning.layout import Layout
 from jprep_keras.worker.data import BatchLoader
+from jprep_keras.worker.records import record_batches
 from jprep_keras.worker.train_state import TrainState
 from jprep_keras.worker.trainer import Trainer
 
@@ -33,4 +34,5 @@ def train_session(session: Session, layout: Layout) -> None:
         )
     )
     state = TrainState(job, session.initial_weights, session.resume, engine, layout)
-    Trainer(session, state, BatchLoader(job, layout)).train()
+    records = record_batches(job, options.records, session.start) if options.records else None
+    Trainer(session, state, BatchLoader(job, layout), records).train()
