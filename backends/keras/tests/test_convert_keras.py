@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from jprep_keras.convert.__main__ import main
-from jprep_keras.convert.from_tensorflow1 import ConversionOptions, from_tensorflow1
 
 from jprep.errors import ConfigError, InputError
+from jprep_keras.convert.__main__ import main
+from jprep_keras.convert.from_tensorflow1 import ConversionOptions, from_tensorflow1
 
 Arrays = dict[str, np.ndarray]
 
@@ -30,7 +30,8 @@ name = json.load(open(folder + "/config.json"))["architectures"][0]
 model, about = getattr(transformers, name).from_pretrained(folder, output_loading_info=True)
 assert not about["missing_keys"] and not about["unexpected_keys"], about
 found = model.eval()(input_ids=ids, token_type_ids=segments)
-heads = [found.prediction_logits, found.seq_relationship_logits] if "PreTraining" in name and "Bert" in name else [found.logits]
+both = name == "BertForPreTraining"
+heads = [found.prediction_logits, found.seq_relationship_logits] if both else [found.logits]
 print(json.dumps([name, *(one.tolist() for one in heads)]))
 """
 

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from jprep_keras.convert.configs import make_config, read_stated_config
-from jprep_keras.convert.names import Part, TensorSource, model_type, tensor_sources, unknown_variables, weight_names
 
 from jprep.errors import ConfigError, InputError
 from jprep.io.safetensors_file import Floats, write_tensors
 from jprep.train.exporting.output_folder import atomic_folder
+from jprep_keras.convert.configs import make_config, read_stated_config
+from jprep_keras.convert.names import Part, TensorSource, model_type, tensor_sources, unknown_variables, weight_names
 
 WEIGHTS, CONFIG, VOCABULARY, TOKENIZER_CONFIG = "model.safetensors", "config.json", "vocab.txt", "tokenizer_config.json"
 
