@@ -149,8 +149,8 @@ class InferencePipeline:
         except InputError as error:
             return Prediction(text, error=error.what)
         responses = [self._client.send(one) for one in _sequences(request, config)]
-        if error := next((response.error for response in responses if response.error), ""):
-            return Prediction(text, note=note, error=error)
+        if problem := next((response.error for response in responses if response.error), ""):
+            return Prediction(text, note=note, error=problem)
         found = self._prediction(text, responses[0])
         if len(responses) > 1:
             decoded = [self._tokenizer.decode(response.ids) for response in responses]
