@@ -165,12 +165,15 @@ class Backend(ABC):
         module: the package that contains the module or package `worker`.
         distribution: the distribution that contains the package. Its extra `worker` lists what the worker needs.
         Options: the type of `[train.backend.NAME]`: a msgspec Struct that forbids unknown fields.
+        tasks: the tasks that it may train; `plan` may refuse some of them. A task that it does not name, such as one
+            that a later version of jprep added, is refused.
     """
 
     name: ClassVar[str]
     module: ClassVar[str]
     distribution: ClassVar[str]
     Options: ClassVar[type[Any]]
+    tasks: ClassVar[tuple[str, ...]] = ("clm", "mlm", "classify", "regress")
 
     @abstractmethod
     def check(self, options: Any) -> list[Finding]:

@@ -143,7 +143,15 @@ def prepare_run(
         computed, own = planner.result_options(options), msgspec.to_builtins(options)
         job = build_job(train, name, backend, own, tokenizer, dataset, run=run, lists=lists, computed=computed)
     host = this_host(_python(planner, options, dry=dry))
-    return PreparedRun(planner, job, run, planner.plan(job, run.absolute(), host), host)
+    plan = planner.plan(job, run.absolute(), host)  # its errors say why
+    _check_task(planner, train.task)
+    return PreparedRun(planner, job, run, plan, host)
+
+
+def _check_task(backend: Backend, task: str) -> None:
+    if task not in backend.tasks:
+        fix = "use another backend, e.g. --backend torch"
+        raise ConfigError(f"the backend {backend.name} does not train the task {task!r}", where="train.task", fix=fix)
 
 
 def create_run(prepared: PreparedRun, say: Say = on_stderr) -> None:
