@@ -22,7 +22,7 @@ from jprep.testing.backend_suite.suite import PARITY
 from jprep.train.exporting import export
 from jprep.train.run.directory import read_job
 from jprep_torch.models.transformers_models import build_model, load_weights, weight_names
-from jprep_torch.worker.token_sampling import sample_tokens, word_tensor
+from jprep_torch.worker.token_sampling import sample_tokens
 
 IDS = [2, 70, 71, 4, 80, 81, 82, 3]
 SCRIPT = """
@@ -44,7 +44,8 @@ def test_samples_are_those_of_the_noise_in_double_precision() -> None:
     words = id_words(1000)
     logits = np.random.default_rng(3).normal(size=(len(keys), 1000)).astype(np.float32)
     expected = (logits + gumbel_noise(keys, words)).argmax(1)
-    found = sample_tokens(torch.from_numpy(logits), word_tensor(keys), word_tensor(words))
+    numbers = (torch.from_numpy(array.astype(np.int64)) for array in (keys, words))
+    found = sample_tokens(torch.from_numpy(logits), *numbers)
     assert found.tolist() == expected.tolist()
 
 

@@ -24,7 +24,7 @@ class RtdInputs(NamedTuple):
     """What replaced-token detection needs of some rows.
 
     Attributes:
-        noise_keys: random bits of each token, int32, (rows, length).
+        noise_keys: random bits of each token, int64 from 0 to below 2³², (rows, length).
         tokens: tokens of each row that count: its length, or 0 if it only fills the batch; int64, (rows,).
         factor: factor of the discriminator's summed loss, fp32, ().
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -12,7 +13,6 @@ from jprep.dataset.sampling.token_noise import id_words
 from jprep_torch.models.heads import HEADS
 from jprep_torch.planning.xla import XLA_DEVICES
 from jprep_torch.worker.loss import Noise, replaced_loss, token_loss_and_samples, token_loss_and_samples_xla
-from jprep_torch.worker.token_sampling import word_tensor
 
 if TYPE_CHECKING:
     from jprep_torch.models.model_with_loss import ModelInputs
@@ -27,7 +27,7 @@ class ReplacedTokenLoss:
 
     def __init__(self, config: dict[str, Any]) -> None:
         self._head = HEADS[config["model_type"]]
-        self._words = word_tensor(id_words(config["vocab_size"]))
+        self._words = torch.from_numpy(id_words(config["vocab_size"]).astype(np.int64))
 
     def __call__(self, model: Any, inputs: ModelInputs) -> tuple[Tensor, Tensor]:
         """Return the generator's summed loss plus the discriminator's times its factor, and the sums for figures.

@@ -13,7 +13,6 @@ from jprep.dataset.labelled.dataset import LabelledBatch
 from jprep.dataset.sampling.sampler import Batch
 from jprep_torch.models.model_with_loss import NO_LABEL, ModelInputs, RtdInputs
 from jprep_torch.planning.xla import XLA_DEVICES
-from jprep_torch.worker.token_sampling import word_tensor
 
 
 def count_labels(batch: Batch | LabelledBatch) -> int:
@@ -83,11 +82,10 @@ def _rtd_inputs(batch: Batch | LabelledBatch, part: slice, ids: Tensor, factor: 
     """
     if not isinstance(batch, Batch) or batch.noise_keys is None:
         return None
-    keys, tokens = np.zeros(ids.shape, np.uint32), np.zeros(len(ids), np.int64)
+    keys, tokens = np.zeros(ids.shape, np.int64), np.zeros(len(ids), np.int64)
     own = len(batch.lengths[part])
     keys[:own], tokens[:own] = batch.noise_keys[part], batch.lengths[part]
-    words = word_tensor(keys).to(ids.device)
-    return RtdInputs(words, _tensor(tokens, ids.device), torch.tensor(factor).to(ids.device))
+    return RtdInputs(_tensor(keys, ids.device), _tensor(tokens, ids.device), torch.tensor(factor).to(ids.device))
 
 
 def _inputs(batch: Batch | LabelledBatch, part: slice, device: torch.device, *, types: bool) -> ModelInputs:

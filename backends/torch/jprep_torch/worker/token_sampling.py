@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from jprep.dataset.sampling.token_noise import FIRST, SECOND, SHIFTS, STEP, UInt32Array
+from jprep.dataset.sampling.token_noise import FIRST, SECOND, SHIFTS, STEP
 
-_CPU_BLOCK = 1 << 18
-"""Logits that are processed at a time on a CPU: intermediate results stay in its cache, which is ten times faster."""
-
-
-def word_tensor(words: UInt32Array) -> Tensor:
-    """Return words of 32 bits as signed integers, which PyTorch can multiply and shift."""
-    return torch.from_numpy(np.ascontiguousarray(words, np.uint32).view(np.int32))
+_LOW = 0xFFFFFFFF
+_CPU_BLOCK = 1 << 16
+"""Logits that are processed at a time on a CPU: intermediate results stay in its cache."""
 
 
 def sample_tokens(logits: Tensor, keys: Tensor, words: Tensor) -> Tensor:
@@ -22,37 +17,28 @@ def sample_tokens(logits: Tensor, keys: Tensor, words: Tensor) -> Tensor:
 
     Args:
         logits: fp32, (tokens, ids).
-        keys: random bits of each token, int32, (tokens,).
-        words: words of the ids, int32, (ids,).
+        keys: random bits of each token, int64 from 0 to below 2³², (tokens,).
+        words: words of the ids, int64 from 0 to below 2³², (ids,).
 
     Returns:
         int64, (tokens,).
     """
-    rows = len(logits)
-    if logits.device.type == "cpu":
-        rows = max(1, _CPU_BLOCK // logits.shape[1])
-    starts = range(0, len(logits), max(1, rows))
-    parts = [_sample(logits[start : start + rows], keys[start : start + rows], words) for start in starts]
-    return torch.cat(parts) if parts else keys.long()
+    if logits.device.type != "cpu":
+        return _sample(logits, keys, words)
+    rows = max(1, _CPU_BLOCK // logits.shape[1])
+    parts = [_sample(*part, words) for part in zip(logits.split(rows), keys.split(rows), strict=True)]
+    return torch.cat(parts) if len(keys) else keys
 
 
 def _sample(logits: Tensor, keys: Tensor, words: Tensor) -> Tensor:
-    share = (_mix32(words ^ keys.unsqueeze(1)).float() + 0.5) * STEP
-    uniform = share - share.floor()  # the bits are signed; may round to 1: a noise of minus infinity
+    bits = _mix32(words ^ keys.unsqueeze(1))
+    uniform = (bits.float() + 0.5) * STEP  # may round to 1: a noise of minus infinity
     return (logits - uniform.neg_().log1p_().neg_().log_()).argmax(1)
 
 
 def _mix32(words: Tensor) -> Tensor:
-    """Scramble words of 32 bits. Products are modulo 2³²; masks make right shifts those of unsigned integers."""
+    """Scramble words of 32 bits; PyTorch has no shifts of unsigned integers, so they are in int64."""
     before, between, after = SHIFTS
-    words = (words ^ _shift(words, before)) * _signed(FIRST)
-    words = (words ^ _shift(words, between)) * _signed(SECOND)
-    return words ^ _shift(words, after)
-
-
-def _shift(words: Tensor, count: int) -> Tensor:
-    return (words >> count) & ((1 << (32 - count)) - 1)
-
-
-def _signed(word: int) -> int:
-    return word - (1 << 32) if word >> 31 else word
+    words = (words ^ (words >> before)).mul_(FIRST).bitwise_and_(_LOW)
+    words = (words ^ (words >> between)).mul_(SECOND).bitwise_and_(_LOW)
+    return words ^ (words >> after)
