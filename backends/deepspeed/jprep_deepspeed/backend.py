@@ -21,6 +21,7 @@ class DeepSpeed(Backend):
     distribution: ClassVar[str] = "jprep-deepspeed"
     Options: ClassVar[type[Any]] = Options
     tasks: ClassVar[tuple[str, ...]] = (*Backend.tasks, "rtd")
+    hooks: ClassVar[str] = "jprep_torch.worker.hooks"
 
     def check(self, options: Any) -> list[Finding]:
         """Return the versions in the environment, and what would make a run with these options fail here."""

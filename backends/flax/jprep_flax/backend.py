@@ -23,6 +23,7 @@ class Flax(Backend):
     distribution: ClassVar[str] = "jprep-flax"
     Options: ClassVar[type[Any]] = Options
     tasks: ClassVar[tuple[str, ...]] = (*Backend.tasks, "rtd")
+    hooks: ClassVar[str] = "jprep_flax.worker.hooks"
 
     def check(self, options: Any) -> list[Finding]:
         """Return the versions in the environment, and whether it has the device of the options."""
