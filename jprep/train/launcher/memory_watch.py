@@ -21,7 +21,7 @@ _COUNTERS = (Path("/sys/fs/cgroup/memory.events"), Path("/proc/vmstat"))
 _COUNT = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
 
 _PEAK = re.compile(r"^VmHWM:\s+(\d+) kB$", re.MULTILINE)
-_MEASURE_SECONDS = 1.0
+_MEASURE_SECONDS = 0.25
 
 _HARMLESS = "caller indicates that this is not a failure"  # XLA's allocator, before it retries with a smaller block
 _KILLED = re.compile(r"SIGKILL|return code = -9\b|: Killed\b")

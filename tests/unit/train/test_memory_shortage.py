@@ -21,8 +21,8 @@ CUDA = (
 )
 HBM = "RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm. Used 20.00G of 15.48G hbm. Exceeded it by 4.52G."
 BUFFER = (
-    "RESOURCE_EXHAUSTED: Error allocating device buffer: Attempting to allocate 1.50G. That was not possible. There are "
-    "1.00G free.; (0x0x0_HBM0)"
+    "RESOURCE_EXHAUSTED: Error allocating device buffer: Attempting to allocate 1.50G. That was not possible. "
+    "There are 1.00G free.; (0x0x0_HBM0)"
 )
 XLA = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 1099511627776 bytes."
 TENSORFLOW = (
