@@ -58,11 +58,13 @@ def _unused_in_tokenizer(config: TokenizerConfig) -> dict[str, str]:
 def _unused_in_train(train: TrainConfig) -> dict[str, str]:
     if train.data:
         reason = "labelled rows do not use it"
-        return {"length": "labelled rows use labelled.length", "packing": reason, "masking": reason}
+        return {"length": "labelled rows use labelled.length", "packing": reason, "masking": reason, "rtd": reason}
     reason = f"the task {train.task} reads the dataset, not labelled rows"
     found = {"validation_data": reason, "labelled": reason, "fold": reason}
-    masking = {"masking": f"it is for the task mlm, and the task is {train.task}"}
-    return found if train.task == "mlm" else found | masking
+    for key, tasks in (("masking", ("mlm", "rtd")), ("rtd", ("rtd",))):
+        if train.task not in tasks:
+            found[key] = f"it is for the task {' or '.join(tasks)}, and the task is {train.task}"
+    return found
 
 
 def _unused_in_labelled(train: TrainConfig) -> dict[str, str]:

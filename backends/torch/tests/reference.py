@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 import torch
 import transformers
 from safetensors.torch import load_file
@@ -27,15 +28,44 @@ DIGITS = 12
 
 
 def model_of(job: Job, weights: Path, dtype: torch.dtype = torch.float64) -> Any:
-    """Return the job's model with the weights of a file."""
-    config = transformers.AutoConfig.for_model(**job.model, attn_implementation="eager")
-    model = getattr(transformers, job.model["architectures"][0])(config)
-    loaded = model.load_state_dict(load_file(weights), strict=False)
+    """Return the job's model with the weights of a file; for `rtd` both halves of ELECTRA."""
+    if job.train.task == "rtd":
+        return electra_of(job, weights, dtype)
+    return single_model(job.model, load_file(weights), dtype)
+
+
+def single_model(fields: dict[str, Any], tensors: dict[str, torch.Tensor], dtype: torch.dtype) -> Any:
+    """Return a model of transformers with given weights."""
+    config = transformers.AutoConfig.for_model(**fields, attn_implementation="eager")
+    model = getattr(transformers, fields["architectures"][0])(config)
+    loaded = model.load_state_dict(tensors, strict=False)
     assert not loaded.unexpected_keys, loaded.unexpected_keys
     model.tie_weights()
     names = {name for name, _ in model.named_parameters()}  # tied weights once
     assert not names & set(loaded.missing_keys), names & set(loaded.missing_keys)
     return model.to(dtype).eval()
+
+
+class Electra(torch.nn.Module):
+    """A generator and a discriminator with the same embeddings."""
+
+    def __init__(self, generator: Any, discriminator: Any, weight: float) -> None:
+        super().__init__()
+        generator.electra.embeddings = discriminator.electra.embeddings
+        generator.generator_lm_head.weight = discriminator.electra.embeddings.word_embeddings.weight
+        self.generator, self.discriminator, self.weight = generator, discriminator, weight
+        self.config = discriminator.config
+
+
+def electra_of(job: Job, weights: Path, dtype: torch.dtype) -> Any:
+    """Return both halves with the weights of a file."""
+    tensors, fields = load_file(weights), dict(job.model)
+    small = fields.pop("generator")
+    shared = {name: one for name, one in tensors.items() if name.startswith("electra.embeddings.")}
+    own = {name.removeprefix("generator."): one for name, one in tensors.items() if name.startswith("generator.")}
+    others = {name: one for name, one in tensors.items() if not name.startswith("generator.")}
+    halves = [single_model(small, own | shared, dtype), single_model(fields, others, dtype)]
+    return Electra(*halves, job.train.rtd.discriminator_weight)
 
 
 def trained_weights(model: Any) -> dict[str, torch.nn.Parameter]:
@@ -50,8 +80,8 @@ class Losses(NamedTuple):
     Attributes:
         loss: of tokens, classes or scores.
         labels: their number.
-        pairs: of the next-sentence head; 0 without one.
-        rows: number of sentence pairs.
+        pairs: of the next-sentence head, or of the discriminator times its weight; 0 without one.
+        rows: number of sentence pairs, or of tokens.
     """
 
     loss: Any
@@ -61,12 +91,14 @@ class Losses(NamedTuple):
 
     @property
     def mean(self) -> Any:
-        """The loss of the batch: the mean over labels, plus that over sentence pairs."""
+        """The loss of the batch: the mean over labels, plus that over sentence pairs or tokens."""
         return self.loss / max(self.labels, 1) + self.pairs / max(self.rows, 1)
 
 
 def summed_loss(model: Any, task: str, batch: Any) -> Losses:
     """Return the summed losses of a batch."""
+    if task == "rtd":
+        return rtd_losses(model, batch)
     ids, labels = (torch.from_numpy(array).long() for array in (batch.input_ids, batch.labels))
     inputs = {"input_ids": ids, "attention_mask": torch.from_numpy(batch.attention_mask).long()}
     if getattr(model.config, "type_vocab_size", 0) > 1:
@@ -89,6 +121,37 @@ def _token_losses(logits: torch.Tensor, labels: torch.Tensor) -> Losses:
     labelled = labels != -100
     logarithms = torch.log_softmax(logits[labelled], -1)
     return Losses(-logarithms.gather(-1, labels[labelled][:, None]).sum(), int(labelled.sum()))
+
+
+def rtd_losses(model: Electra, batch: Any) -> Losses:
+    """Return the generator's loss, and the discriminator's on rows with tokens that the generator chose."""
+    ids, labels = (torch.from_numpy(array).long() for array in (batch.input_ids, batch.labels))
+    masked, real = labels != -100, torch.from_numpy(batch.attention_mask)
+    logits = model.generator(input_ids=ids, attention_mask=real.long()).logits[masked]
+    generator = -torch.log_softmax(logits, -1).gather(-1, labels[masked][:, None]).sum()
+    original = torch.where(masked, labels, ids)
+    replaced = original.clone()
+    noise = torch.from_numpy(gumbel(batch.noise_keys[masked.numpy()], logits.shape[-1]))
+    replaced[masked] = (logits.detach() + noise.to(logits)).argmax(-1)
+    outputs = model.discriminator(input_ids=replaced, attention_mask=real.long()).logits
+    chance = torch.sigmoid(torch.where(replaced != original, outputs, -outputs))
+    return Losses(generator, int(masked.sum()), -model.weight * torch.log(chance)[real].sum(), int(real.sum()))
+
+
+def mix(words: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the 32-bit mixer of docs/sampling.md, in 64 bits."""
+    words = words ^ words >> 16
+    words = words * 0x85EBCA6B % 2**32
+    words = words ^ words >> 13
+    words = words * 0xC2B2AE35 % 2**32
+    return words ^ words >> 16
+
+
+def gumbel(keys: np.ndarray[Any, Any], ids: int) -> np.ndarray[Any, Any]:
+    """Return the noise of docs/sampling.md, (tokens, ids)."""
+    words = mix(np.arange(1, ids + 1, dtype=np.uint64) * 0x9E3779B9 % 2**32)
+    share = (mix(keys[:, None].astype(np.uint64) ^ words) + 0.5) / 2**32
+    return -np.log(-np.log1p(-share))
 
 
 def rate(step: int, steps: int, peak: float, schedule: ScheduleConfig) -> float:

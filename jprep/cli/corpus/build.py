@@ -78,9 +78,12 @@ def build(
         _show_plan(loaded, folder, workers or cpu_count())
         return
     reduce_gc()
-    with local_output(output, CORPUS, own, replace=restart):
-        with explain_reader_options(loaded, recipe), open_executor(workers, executor) as (running, progress):
-            manifest = build_corpus(loaded, folder, running, progress, restart=restart)
+    with (
+        local_output(output, CORPUS, own, replace=restart),
+        explain_reader_options(loaded, recipe),
+        open_executor(workers, executor) as (running, progress),
+    ):
+        manifest = build_corpus(loaded, folder, running, progress, restart=restart)
     show(manifest, folder, as_json=as_json)
     if not as_json and manifest.totals:
         context = CommandContext(recipe, loaded.name, overrides, work)

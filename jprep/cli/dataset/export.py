@@ -16,9 +16,7 @@ from jprep.cli.common.remote_output import FINISHED_OUTPUT, OUTPUT_PATH_OR_URL, 
 @FOLDER
 @click.option("--format", "--as", "form", type=click.Choice(["fairseq", "tfrecord", "arrow"]), required=True)
 @click.option("-o", "--output", type=OUTPUT_PATH_OR_URL, required=True, help="Output directory or URL.")
-@click.option(
-    "--tokenizer", type=click.Path(path_type=Path), help="The tokenizer (fairseq, --features). Default: ../tokenizer."
-)
+@click.option("--tokenizer", type=FINISHED_OUTPUT, help="The tokenizer (fairseq, --features). Default: ../tokenizer.")
 @click.option(
     "--unit",
     type=click.Choice(["document", "paragraph", "sentence"]),
@@ -59,7 +57,12 @@ from jprep.cli.common.remote_output import FINISHED_OUTPUT, OUTPUT_PATH_OR_URL, 
 @click.option("--seed", type=int, metavar="N", help="--features: seed of order, pairs and masks. Default: 1.")
 @WORKERS
 def export(
-    folder: Path, form: str, output: Path | Url, tokenizer: Path | None, workers: int | None, **options: str | int | None
+    folder: Path,
+    form: str,
+    output: Path | Url,
+    tokenizer: Path | None,
+    workers: int | None,
+    **options: str | int | None,
 ) -> None:
     """Write a dataset in the format of another program.
 

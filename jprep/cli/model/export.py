@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,16 +11,22 @@ from jprep.cli.common.output import echo, echo_json, next_steps
 from jprep.cli.common.remote_output import OUTPUT_PATH_OR_URL, Url, local_output
 from jprep.cli.common.shell_command import shell_command
 
+if TYPE_CHECKING:
+    from jprep.train.exporting.manifest import ModelExportManifest
+
 _EXAMPLES = {"clm": "日本の首都は", "mlm": "日本の首都は<mask>である。"}
 
 
 @click.command()
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=OUTPUT_PATH_OR_URL, help="Output directory or URL. Default: RUN/export.")
+@click.option(
+    "-o", "--output", type=OUTPUT_PATH_OR_URL, help="Output directory or URL. Default: RUN/export, or RUN/generator."
+)
 @click.option("--which", default="last", show_default=True, metavar="last|best|STEP", help="The checkpoint to export.")
 @click.option("--dtype", type=click.Choice(["fp32", "bf16", "fp16"]), default="fp32", show_default=True)
+@click.option("--generator", is_flag=True, help="For the task rtd: export the generator, not the discriminator.")
 @click.option("--json", "as_json", is_flag=True, help="Output JSON.")
-def export(run: Path, output: Path | Url | None, which: str, dtype: str, as_json: bool) -> None:
+def export(run: Path, output: Path | Url | None, which: str, dtype: str, generator: bool, as_json: bool) -> None:
     """Export a checkpoint of a run as a directory that AutoModel and AutoTokenizer of transformers load.
 
     `best` is the checkpoint with the lowest validation loss. The run may still be training.
@@ -33,10 +40,11 @@ def export(run: Path, output: Path | Url | None, which: str, dtype: str, as_json
     from jprep.pipeline.remote.manifests import MODEL_EXPORT
     from jprep.train.exporting import export as write
     from jprep.train.exporting.manifest import Dtype, read_export
-    from jprep.train.run.directory import EXPORT
+    from jprep.train.run.directory import EXPORT, GENERATOR
 
-    with local_output(output, MODEL_EXPORT, None if output else run / EXPORT) as folder:
-        write(run, folder, which=which, dtype=cast(Dtype, dtype))
+    default = None if output else run / (GENERATOR if generator else EXPORT)
+    with local_output(output, MODEL_EXPORT, default) as folder:
+        write(run, folder, which=which, dtype=cast(Dtype, dtype), generator=generator)
         exported = read_export(folder)
     shown: Path | str = output if isinstance(output, Url) else folder
     if as_json:
@@ -54,6 +62,8 @@ def example_infer_command(run: Path, folder: Path | str, exported: ModelExportMa
     from jprep.train.run.directory import read_job
 
     backend = read_job(run).backend
+    if exported.task == "rtd":  # its generator fills masks
+        return shell_command("infer", run, _EXAMPLES["mlm"])
     pair = ["--pair", "雨が降った。"] if exported.pair else []
     other = [] if backend == "torch" else ["--backend", backend]  # torch is the default for a directory
     return shell_command("infer", folder, _EXAMPLES.get(exported.task, "雨が降る。"), *pair, *other)

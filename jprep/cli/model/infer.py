@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jprep.cli.common.output import echo, echo_json, error, note
+from jprep.cli.common.remote_output import FINISHED_OUTPUT
 from jprep.cli.common.shell_command import shell_command
 from jprep.io.escaping import one_line
 
@@ -27,7 +28,7 @@ def _finite(context: click.Context, option: click.Parameter, value: float) -> fl
 
 
 @click.command()
-@click.argument("model", metavar="RUN|DIR", type=click.Path(path_type=Path))
+@click.argument("model", metavar="RUN|DIR", type=FINISHED_OUTPUT)
 @click.argument("texts", metavar="[TEXT]...", nargs=-1)
 @click.option("--pair", metavar="TEXT", help="The second text, for a model of text pairs.")
 @click.option("--top", type=click.IntRange(1), default=5, show_default=True, help="Candidates for each mask.")
@@ -53,6 +54,7 @@ def infer(
 
     Without TEXTs, or with `-`, the lines of standard input are used. A mask is <mask> or [MASK].
     The model of a RUN is read from RUN/export, and exported to there first if necessary; a DIR is an exported model.
+    Of a RUN of the task rtd the generator is used, in RUN/generator.
 
     \b
     jprep infer work/jawiki/runs/torch "日本の首都は<mask>である。"
@@ -78,21 +80,22 @@ def _exported(model: Path, backend: str | None) -> tuple[Path, str]:
     from jprep.errors import ConfigError
     from jprep.train.exporting import export, export_of, newest_export
     from jprep.train.exporting.manifest import MANIFEST
-    from jprep.train.run.directory import EXPORT, JOB, read_job
+    from jprep.train.run.directory import EXPORT, GENERATOR, JOB, read_job
 
     if (model / MANIFEST).exists():
         return model, backend or "torch"
     if not (model / JOB).exists():
         fix = "`jprep train` makes a run, `jprep export RUN` exports its model"
         raise ConfigError("expected a run or an exported model", where=str(model), fix=fix)
-    chosen = backend or read_job(model).backend
-    if folder := export_of(model):
-        if folder != newest_export(model):
-            newer = shell_command("export", model)
+    job = read_job(model)
+    chosen, generator = backend or job.backend, job.train.task == "rtd"
+    if folder := export_of(model, generator=generator):
+        if folder != newest_export(model, generator=generator):
+            newer = shell_command("export", model, *(["--generator"] if generator else []))
             note(f"jprep: using {folder}, which is not the newest checkpoint; to export that:  {newer}")
         return folder, chosen
-    note(f"jprep: exporting the newest checkpoint to {model / EXPORT}")
-    return export(model), chosen
+    note(f"jprep: exporting the newest checkpoint to {model / (GENERATOR if generator else EXPORT)}")
+    return export(model, generator=generator), chosen
 
 
 def _check_options(task: str, wants_pair: bool, pair: str | None) -> None:

@@ -73,12 +73,15 @@ def train(
     own = work / recipe.name / "tokenizer"
     folder = output if isinstance(output, Path) else own
     file = Path(inputs[0]) if _is_recipe(inputs) else None
-    with local_output(output, TOKENIZER, own, replace=restart):
-        with explain_reader_options(recipe, file), open_executor(workers, executor) as (running, progress):
-            data = _training_data(inputs, recipe, options, folder, work)
-            with _options_explained():
-                config = recipe.tokenizer or TokenizerConfig()
-                card = train_tokenizer(data, config, folder, running, progress, restart=restart)
+    with (
+        local_output(output, TOKENIZER, own, replace=restart),
+        explain_reader_options(recipe, file),
+        open_executor(workers, executor) as (running, progress),
+    ):
+        data = _training_data(inputs, recipe, options, folder, work)
+        with _options_explained():
+            config = recipe.tokenizer or TokenizerConfig()
+            card = train_tokenizer(data, config, folder, running, progress, restart=restart)
     show(card, folder, as_json=as_json)
     if data.corpus and not as_json:
         context = CommandContext(file, recipe.name, options["overrides"], work)

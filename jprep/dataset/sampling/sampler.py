@@ -22,6 +22,7 @@ from jprep.dataset.sampling.sample_index import (
     open_sample_index,
 )
 from jprep.dataset.sampling.special_ids import SpecialIds
+from jprep.dataset.sampling.token_noise import UInt32Array, noise_keys
 from jprep.errors import ConfigError
 from jprep.random.counter_bits import UInt64Array, key
 from jprep.random.permutation import permuted
@@ -40,6 +41,7 @@ class SamplerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         seed: seed of order and masks.
         split: `train` or `validation`.
         word_starts: whether batches include where words start.
+        noise_keys: whether batches include random bits for tokens sampled from a model.
     """
 
     batch: int
@@ -48,6 +50,7 @@ class SamplerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     seed: int = 1
     split: str = TRAIN
     word_starts: bool = False
+    noise_keys: bool = False
 
 
 class Batch(NamedTuple):
@@ -66,6 +69,8 @@ class Batch(NamedTuple):
             padding; 1 for the second segment and the token after it. None for other rows.
         next_sentence: of sentence pairs, int32, (rows,): 0 if the second segment follows the first one in its document,
             1 if it is from another document. None for other rows.
+        noise_keys: random bits for a token sampled at each position (`jprep.dataset.sampling.token_noise`), uint32,
+            (rows, length); None unless requested.
     """
 
     input_ids: Ids
@@ -76,6 +81,7 @@ class Batch(NamedTuple):
     indices: Integers
     segments: Ids | None = None
     next_sentence: Ids | None = None
+    noise_keys: UInt32Array | None = None
 
     @property
     def attention_mask(self) -> Flags:
@@ -248,7 +254,12 @@ class Sampler:
             return Batch(ids, labels, lengths, words, epochs, indices)
         keys = mask_keys(self._config, epochs, indices)
         masked = self._masking(ids, lengths, keys, words)
-        return Batch(masked.ids, masked.labels, lengths, words, epochs, indices)
+        noise = self._noise_keys(epochs, indices, ids.shape[1])
+        return Batch(masked.ids, masked.labels, lengths, words, epochs, indices, noise_keys=noise)
+
+    def _noise_keys(self, epochs: Integers, indices: Integers, columns: int) -> UInt32Array | None:
+        config = self._config
+        return noise_keys(config.seed, config.split, epochs, indices, columns) if config.noise_keys else None
 
     def _text_length(self) -> int:
         """Return the tokens of text in a full row."""

@@ -112,6 +112,14 @@ CASES = {
             "masking": {"masked": 0.7, "random": 0.2}, "schedule": {"kind": "cosine"},
         },
     ),
+    "electra-rtd": Case(
+        "bert",
+        {
+            "task": "rtd", "packing": "line", "model": _encoder("electra", embedding_size=16), "seed": 48,
+            "masking": {"rate": 0.2, "masked": 0.85, "random": 0.0}, "schedule": {"kind": "linear", "warmup": 10},
+            "rtd": {"generator_size": 0.5}, "optimizer": _OPTIMIZER | {"lr": 0.004},
+        },
+    ),
     "bert-classify": Case(
         "bert",
         {

@@ -169,7 +169,7 @@ class SuiteRunner:
 
     def _data(self, chosen: Case) -> Section:
         task = chosen.section["task"]
-        return {} if task in ("clm", "mlm") else self._shared("rows", task, write_suite_rows)
+        return {} if task in ("clm", "mlm", "rtd") else self._shared("rows", task, write_suite_rows)
 
     def _shared(self, kind: str, of: str, write: Callable[[Path, str], Any]) -> Any:
         """Write data that runs share, once."""

@@ -34,6 +34,9 @@ DIVIDED = "roberta-mlm"
 LABELLED = "bert-classify"
 """A case whose last validation batch is so short that one of two processes has no row of it."""
 
+SAMPLED = "electra-rtd"
+"""A case with tokens sampled from a model."""
+
 _ENDLESS = 1_000_000  # steps
 _BAD_OPTION, _BAD_INPUT, _STOPPED = 2, 4, 130
 _PATIENCE = 120.0  # seconds for a worker to start
@@ -215,6 +218,15 @@ class BackendSuite:
         starts = [event.step for event in trained.events() if event.kind == "start"]
         assert starts == ([0, SAVED] if kill else [0]), trained.messages
         _takes_the_same_steps(bench, name, trained)
+
+    def test_replaced_tokens_do_not_depend_on_the_division(self, bench: SuiteRunner) -> None:
+        """Two processes with smaller micro-batches sample the same tokens as one, also when one of them is killed."""
+        self._requires_options(self.two_processes, "several processes")
+        self._requires_case(SAMPLED)
+        prepared = bench.prepare(SAMPLED, {**self.two_processes, **self.micro_batch_of_two})
+        trained = bench.train(prepared, JPREP_FAILPOINT="run.committed@2")
+        assert [event.step for event in trained.events() if event.kind == "start"] == [0, SAVED], trained.messages
+        _takes_the_same_steps(bench, SAMPLED, trained)
 
     def test_equivalent_options_make_the_same_steps(self, bench: SuiteRunner, variant: str) -> None:
         """Options that save memory or time do not change the steps."""

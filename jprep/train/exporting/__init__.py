@@ -17,17 +17,20 @@ from jprep.train.exporting.loss_plot import plot_losses
 from jprep.train.exporting.manifest import FORMAT, Dtype, ModelExportManifest, read_export, write_export
 from jprep.train.exporting.model_card import CURVE, CardContent, model_card
 from jprep.train.exporting.output_folder import atomic_export, file_hashes
+from jprep.train.exporting.parts import export_part
 from jprep.train.exporting.weights import write_weights
 from jprep.train.job.config import Job
 from jprep.train.run.checkpoints import Checkpoint
 from jprep.train.run.data_lock import read_data_lock
-from jprep.train.run.directory import EXPORT, read_job
+from jprep.train.run.directory import EXPORT, GENERATOR, read_job
 from jprep.train.run.events import read_events
 
 README = "README.md"
 
 
-def export(run: Path, folder: Path | None = None, *, which: str = "last", dtype: Dtype = "fp32") -> Path:
+def export(
+    run: Path, folder: Path | None = None, *, which: str = "last", dtype: Dtype = "fp32", generator: bool = False
+) -> Path:
     """Export a checkpoint as a directory that transformers loads: weights, config, tokenizer and model card.
 
     The directory is replaced atomically, and the same checkpoint gives the same bytes. The run may be training
@@ -35,64 +38,77 @@ def export(run: Path, folder: Path | None = None, *, which: str = "last", dtype:
 
     Args:
         run: the run directory.
-        folder: the directory to write; by default `export/` in the run directory.
+        folder: the directory to write; by default `export/` in the run directory, or `generator/` for a generator.
         which: `last`; `best`, with the lowest validation loss; or a step.
         dtype: the dtype of the weights.
+        generator: whether to export the generator of an ELECTRA, as a model for `mlm`, and not its discriminator.
 
     Returns:
         The exported directory.
 
     Raises:
-        ConfigError: there is no run or no such checkpoint, or the directory holds something else.
+        ConfigError: there is no run, no such checkpoint or no generator, or the directory holds something else.
         MismatchError: the dataset or the tokenizer differs from that of the run.
         InputError: the checkpoint is damaged, or its weights do not fit the job's model.
         MachineError: the backend is not installed, or the disk is full or not writable.
     """
     job = read_job(run)
+    part = export_part(job, generator=generator)
     checkpoint = select_checkpoint(run, job, which)
-    folder = folder or run / EXPORT
+    folder = folder or run / (GENERATOR if generator else EXPORT)
     with atomic_export(folder) as partial:
         try:
-            write_weights(run, job, checkpoint.folder, partial, dtype)
+            count = write_weights(run, job, checkpoint.folder, partial, dtype, part.names)
         except BaseException as error:
             if checkpoint.folder.exists():
                 raise
             what, fix = "the checkpoint was deleted during the export", "run the same command again"
             raise MachineError(what, where=str(checkpoint.folder), fix=fix) from error
-        _write_other_files(run, job, checkpoint, partial, dtype)
+        exported = msgspec.structs.replace(
+            _manifest_of(run, job, checkpoint.step, dtype), task=part.task, parameters=count
+        )
+        _write_other_files(run, msgspec.structs.replace(job, model=part.config), checkpoint, partial, exported)
     return folder
 
 
-def export_of(run: Path, step: int | None = None) -> Path | None:
+def export_of(run: Path, step: int | None = None, *, generator: bool = False) -> Path | None:
     """Return `export/` of a run, if it holds an export of this run.
 
     Args:
         run: the run directory.
         step: the step that it has to be of; None for any.
+        generator: whether to look for the generator of an ELECTRA, in `generator/`.
 
     Raises:
         ConfigError: there is no run.
     """
-    job, folder = read_job(run), run / EXPORT
+    job, folder = read_job(run), run / (GENERATOR if generator else EXPORT)
     with contextlib.suppress(ConfigError):
         found = read_export(folder)
         return folder if found.job == job.fingerprint and step in (None, found.step) else None
     return None
 
 
-def newest_export(run: Path) -> Path | None:
-    """Return `export/` of a run, if it holds an export of its newest checkpoint.
+def newest_export(run: Path, *, generator: bool = False) -> Path | None:
+    """Return `export/` of a run, or `generator/`, if it holds an export of its newest checkpoint.
 
     Raises:
         ConfigError: there is no run, or no checkpoint.
     """
-    return export_of(run, newest_checkpoint(run, read_job(run)).step)
+    return export_of(run, newest_checkpoint(run, read_job(run)).step, generator=generator)
 
 
-def _write_other_files(run: Path, job: Job, checkpoint: Checkpoint, folder: Path, dtype: Dtype) -> None:
-    """Write everything except the weights, the manifest last."""
+def _write_other_files(run: Path, job: Job, checkpoint: Checkpoint, folder: Path, about: ModelExportManifest) -> None:
+    """Write everything except the weights, the manifest last.
+
+    Args:
+        run: the run directory.
+        job: the job, with the config of the exported model.
+        checkpoint: the checkpoint.
+        folder: the exported directory.
+        about: the manifest, without tokenizer and files.
+    """
     dataset, lock = _dataset_of(run, job), read_data_lock(run)
-    about = _manifest_of(job, checkpoint.step, dataset, dtype)
     exported, card = write_config_files(folder, about, job.model, run / job.tokenizer if job.tokenizer else None)
     marks = {"dataset": exported.dataset, "tokenizer": exported.tokenizer}
     fix = "restore the dataset and the tokenizer that the run began with"
@@ -104,9 +120,9 @@ def _write_other_files(run: Path, job: Job, checkpoint: Checkpoint, folder: Path
     write_export(folder, msgspec.structs.replace(exported, files=dict(sorted(every.items()))))
 
 
-def _manifest_of(job: Job, step: int, dataset: DatasetManifest | None, dtype: Dtype) -> ModelExportManifest:
+def _manifest_of(run: Path, job: Job, step: int, dtype: Dtype) -> ModelExportManifest:
     """Return the manifest, without tokenizer and files."""
-    labelled = job.train.labelled
+    labelled, dataset = job.train.labelled, _dataset_of(run, job)
     return ModelExportManifest(
         jprep=version("jprep"),
         format=FORMAT,

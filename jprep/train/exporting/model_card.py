@@ -21,6 +21,7 @@ CURVE = "loss.svg"
 _TASKS = {
     "clm": ("text-generation", "AutoModelForCausalLM", "predicts the next token"),
     "mlm": ("fill-mask", "AutoModelForMaskedLM", "predicts hidden tokens"),
+    "rtd": ("feature-extraction", "AutoModelForPreTraining", "tells original tokens from replaced ones"),
     "classify": ("text-classification", "AutoModelForSequenceClassification", "tells classes of texts"),
     "regress": ("text-classification", "AutoModelForSequenceClassification", "gives texts a score"),
 }
@@ -100,6 +101,12 @@ print(tokenizer.decode(model.generate(**prompt, max_new_tokens=20)[0]))""",
 
 fill = pipeline("fill-mask", model=".")  # this folder
 print(fill(f"日本の{fill.tokenizer.mask_token}である。"))""",
+    "rtd": """from transformers import AutoModelForPreTraining, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained(".")  # this folder
+model = AutoModelForPreTraining.from_pretrained(".")
+text = tokenizer("日本の文章", return_tensors="pt")
+print(model(**text).logits.sigmoid())  # for each token, the probability that it was replaced""",
     "classify": """from transformers import pipeline
 
 classify = pipeline("text-classification", model=".")  # this folder
@@ -119,6 +126,9 @@ def _loading(content: CardContent) -> Iterator[str]:
     elif content.tokenizer.config.boundaries == "hard":
         yield "Its tokenizer takes words separated by U+001F; `jprep infer` and `jprep.load_tokenizer` find them in raw"
         yield from ("text by themselves.", "")
+    elif content.exported.task == "rtd":
+        yield 'It is a discriminator, made to be fine-tuned: a recipe with `task = "classify"` and its'
+        yield from ("`model.safetensors` as `model.init` does so, and so do `AutoModelFor…` classes.", "")
     else:
         yield from ("Raw text is all it needs. `jprep infer .` asks it from the command line.", "")
 
@@ -166,8 +176,10 @@ def _training(job: Job) -> dict[str, object]:
     }
     if not train.data:
         rows["packing"] = "sentence pairs" if train.next_sentence else train.packing
-    if train.task == "mlm":
+    if train.task in ("mlm", "rtd"):
         rows["masking"] = ", ".join(f"{key} {getattr(train.masking, key)}" for key in train.masking.__struct_fields__)
+    if train.task == "rtd":
+        rows["weight of the discriminator's loss"] = train.rtd.discriminator_weight
     return rows | {
         "samples in an epoch": job.samples,
         "seed": str(train.seed),
@@ -190,7 +202,7 @@ def _figures(content: CardContent) -> dict[str, object]:
     validated = [event for event in content.events if event.kind == "validation"]
     figures = validated[-1].figures if validated else {}
     rows |= {f"validation {name}": value for name, value in figures.items() if name != "loss" and value is not None}
-    loss = figures.get("loss")
+    loss = figures.get("generator_loss" if content.job.train.task == "rtd" else "loss")
     if content.exported.task in ("clm", "mlm") and loss is not None and loss < 100:
         rows["validation perplexity"] = math.exp(loss - (figures.get(NEXT_SENTENCE_LOSS) or 0.0))
     return rows

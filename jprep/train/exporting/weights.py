@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -23,7 +24,9 @@ _KINDS = {kind.exit_code: kind for kind in (MachineError, InputError)}
 _TAIL = 1500  # characters of the worker's stderr to show
 
 
-def write_weights(run: Path, job: Job, checkpoint: Path, folder: Path, dtype: Dtype) -> None:
+def write_weights(
+    run: Path, job: Job, checkpoint: Path, folder: Path, dtype: Dtype, names: Mapping[str, str] | None = None
+) -> int:
     """Extract the weights from a checkpoint with the job's backend, and write `model.safetensors`.
 
     The tensors are sorted by name, so the file does not depend on the backend's own layout.
@@ -34,6 +37,10 @@ def write_weights(run: Path, job: Job, checkpoint: Path, folder: Path, dtype: Dt
         checkpoint: the checkpoint's folder.
         folder: the exported directory.
         dtype: the dtype to write.
+        names: the names of the tensors to write → their names in the checkpoint; by default all of them.
+
+    Returns:
+        The number of weights written.
 
     Raises:
         MachineError: the backend is not installed.
@@ -49,11 +56,15 @@ def write_weights(run: Path, job: Job, checkpoint: Path, folder: Path, dtype: Dt
     entries = read_header(source)
     _check(entries, {name: tensor.shape for name, tensor in tensors.items()}, job.backend)
 
-    def blocks(name: str) -> Iterator[Floats]:
-        return read_blocks(source, name, entries[name])
+    sources = names or {name: name for name in tensors}
 
-    write_tensors(folder / WEIGHTS, {name: tensors[name].shape for name in sorted(tensors)}, blocks, _DTYPES[dtype])
+    def blocks(name: str) -> Iterator[Floats]:
+        return read_blocks(source, sources[name], entries[sources[name]])
+
+    shapes = {name: entries[sources[name]].shape for name in sorted(sources)}
+    write_tensors(folder / WEIGHTS, shapes, blocks, _DTYPES[dtype])
     remove_tree(raw)
+    return sum(map(math.prod, shapes.values()))
 
 
 def _run_worker(job: Job, run: Path, checkpoint: Path, folder: Path) -> None:

@@ -97,13 +97,16 @@ class InferencePipeline:
         exported: the manifest of the exported model.
 
     Raises:
-        ConfigError: there is no exported model, it has no tokenizer, or there is no such backend.
+        ConfigError: there is no exported model, it is a discriminator or has no tokenizer, or there is no such backend.
         MismatchError: a file differs from what was exported.
         MachineError: the backend is not installed.
     """
 
     def __init__(self, folder: Path, backend: str = "torch") -> None:
         self.exported: ModelExportManifest = read_export(folder)
+        if self.exported.task == "rtd":
+            fix = "use the generator of its run (`jprep export RUN --generator`), or fine-tune this model"
+            raise ConfigError("a discriminator makes no predictions for texts", where=str(folder), fix=fix)
         if TOKENIZER_JSON not in self.exported.files:
             fix = "load it with AutoModel, which takes token ids"
             raise ConfigError("this model was exported without a tokenizer", where=str(folder), fix=fix)

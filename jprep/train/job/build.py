@@ -49,7 +49,7 @@ def build_job(
         backend: the backend's name.
         options: the backend's own options, checked by it.
         tokenizer: the tokenizer's folder.
-        dataset: the dataset's folder, for `clm` and `mlm`.
+        dataset: the dataset's folder, for `clm`, `mlm` and `rtd`.
         run: the run directory, which the job's paths are made relative to; None makes them absolute.
         lists: where lists of samples are stored; None stores them in the dataset.
         computed: those backend options that change the result.
@@ -66,7 +66,7 @@ def build_job(
         summarize_labelled(train, loaded) if train.data else summarize_dataset(train, loaded, special, dataset, lists)
     )
     about = _tokenizer_info(train, loaded, data.labels)
-    model = model_config(train.model, train.task, about, next_sentence=train.next_sentence)
+    model = model_config(train.model, train.task, about, next_sentence=train.next_sentence, rtd=train.rtd)
     made_from = {"tokenizer": loaded.card.fingerprint, "init": _hash_of_init(train, model), **data.made_from}
     made_from |= {} if special == special_ids(loaded) else {"around": "nothing"}
     steps = _count_steps(train, data)

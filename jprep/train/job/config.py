@@ -15,8 +15,9 @@ from jprep.dataset.sampling.special_ids import SpecialIds
 from jprep.errors import ConfigError
 from jprep.train.job.mirror_url import check_mirror_url
 from jprep.train.job.push import PushConfig, check_push
+from jprep.train.job.rtd import RtdConfig, check_rtd
 
-Task = Literal["clm", "mlm", "classify", "regress"]
+Task = Literal["clm", "mlm", "rtd", "classify", "regress"]
 Precision = Literal["fp32", "bf16", "fp16"]
 
 FORMAT = 1
@@ -131,14 +132,15 @@ class TrainConfig(_Config, frozen=True):
     """The `[train]` section.
 
     Attributes:
-        task: `clm`, `mlm`, `classify` or `regress`.
+        task: `clm`, `mlm`, `rtd`, `classify` or `regress`.
         model: the model.
         batch: rows in a global batch, independent of the number of devices.
         length: tokens per row.
-        packing: how documents become rows (`clm`, `mlm`).
-        masking: how tokens are masked (`mlm`).
+        packing: how documents become rows (`clm`, `mlm`, `rtd`).
+        masking: how tokens are masked (`mlm`, `rtd`).
         next_sentence: whether rows are pairs of segments, and BERT also learns whether the second one follows the first
             (`mlm`).
+        rtd: replaced-token detection (`rtd`).
         data: files with labelled rows (`classify`, `regress`).
         validation_data: files with labelled rows to validate on; empty uses a fold, if there are folds.
         labelled: the columns of these files.
@@ -166,6 +168,7 @@ class TrainConfig(_Config, frozen=True):
     packing: Packing = "stream"
     masking: MaskingConfig = MaskingConfig()
     next_sentence: bool = False
+    rtd: RtdConfig = RtdConfig()
     data: list[str] = []
     validation_data: list[str] = []
     labelled: LabelledConfig = LabelledConfig()
@@ -261,6 +264,8 @@ def check_train_config(config: TrainConfig, where: str) -> None:
     _check_fold(config, where)
     check_mirror_url(config.checkpoint.mirror, where)
     _check_next_sentence(config, where)
+    if config.task == "rtd":
+        check_rtd(config.rtd, config.masking.rate, where)
     check_push(config.push)
 
 

@@ -76,7 +76,7 @@ def summarize_dataset(
         raise ConfigError(f"{train.task} needs a dataset", where="train.task", fix=fix)
     dataset = read_dataset(folder)
     _check_tokenizer(dataset, folder, tokenizer)
-    masking = _masking(train, dataset, folder, special) if train.task == "mlm" else None
+    masking = _masking(train, dataset, folder, special) if train.task in ("mlm", "rtd") else None
     if train.validation.enabled and not any(one.tokens for one in dataset.splits if one.name == VALIDATION):
         fix = "validation.every_steps = 0, or pack the dataset with [dataset] validation = 0.005"
         raise ConfigError("there is nothing to validate on", where=str(folder), fix=fix)
@@ -100,7 +100,7 @@ def _masking(train: TrainConfig, dataset: DatasetManifest, folder: Path, special
 
     if special.mask is None:
         fix = 'train a tokenizer with special = ["roberta"] or ["bert"], or use task = "clm"'
-        raise ConfigError("mlm needs a mask token, and the tokenizer has none", where="train.task", fix=fix)
+        raise ConfigError(f"{train.task} needs a mask token, and the tokenizer has none", where="train.task", fix=fix)
     if train.masking.whole_word and not dataset.made_from.get("segmenter"):
         fix = "masking.whole_word = false, or build the corpus with a segmenter"
         raise ConfigError("whole_word needs words, but the corpus is not segmented", where=str(folder), fix=fix)

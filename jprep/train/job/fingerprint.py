@@ -14,6 +14,10 @@ from jprep.train.job.schedule import gives_same_rates
 _LATER_KEYS = (("schedule", "steps", 0), ("optimizer", "decay", "matrices"), ("", "next_sentence", False))
 """Keys that earlier versions did not have, with their tables and defaults: jobs without them keep their fingerprint."""
 
+_LATER_TABLES = ("rtd",)
+"""Tables that earlier versions did not have: jobs in which they have their default values keep their fingerprint."""
+
+_DEFAULTS = TrainConfig()
 _ELSEWHERE = ("model", "data", "validation_data", "backend", "steps", "epochs", *UNFINGERPRINTED_KEYS)
 
 
@@ -29,7 +33,8 @@ def job_fingerprint(
         made_from: hashes of the inputs.
         computed: the backend options that change the result.
     """
-    section = {key: value for key, value in plain(msgspec.structs.asdict(train)).items() if key not in _ELSEWHERE}
+    unused = {*_ELSEWHERE, *(key for key in _LATER_TABLES if getattr(train, key) == getattr(_DEFAULTS, key))}
+    section = {key: value for key, value in plain(msgspec.structs.asdict(train)).items() if key not in unused}
     for table, key, default in _LATER_KEYS:
         owner = section[table] if table else section
         if owner[key] == default:

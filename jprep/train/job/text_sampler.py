@@ -28,7 +28,14 @@ def text_sampler(
         ConfigError: the split has no sample, or no sentence pairs.
         MachineError: the sample index cannot be written.
     """
-    config = SamplerConfig(batch=train.batch, length=train.length, packing=train.packing, seed=train.seed, split=split)
+    config = SamplerConfig(
+        batch=train.batch,
+        length=train.length,
+        packing=train.packing,
+        seed=train.seed,
+        split=split,
+        noise_keys=train.task == "rtd",
+    )
     if masking and train.next_sentence:
         return PairSampler(source, config, special, masking)
     return Sampler(source, config, special, masking)

@@ -3,7 +3,7 @@
 from jprep.train.models.config import TokenizerInfo, check_model, max_positions, model_config
 from jprep.train.models.memory import training_memory
 from jprep.train.models.presets import FAMILIES, PRESETS
-from jprep.train.models.weights import TensorSpec, parameter_count, parameters
+from jprep.train.models.weights import TensorSpec, half_names, parameter_count, parameters
 
 __all__ = [
     "FAMILIES",
@@ -11,6 +11,7 @@ __all__ = [
     "TensorSpec",
     "TokenizerInfo",
     "check_model",
+    "half_names",
     "max_positions",
     "model_config",
     "parameter_count",

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 from jprep.config import suggest_name
 from jprep.errors import ConfigError
 from jprep.train.job.config import ModelConfig, Task
+from jprep.train.job.rtd import RtdConfig
+from jprep.train.models.electra import GENERATOR, generator_config
 from jprep.train.models.next_sentence import PRETRAINING_CLASS, check_next_sentence_model
 from jprep.train.models.presets import FAMILIES, PRESETS, ModelFamily, TransformersConfig
 
@@ -21,6 +23,7 @@ INTEGER_KEYS = {"hidden_size", "num_hidden_layers", "num_attention_heads", "inte
             "n_positions", "max_position_embeddings"}  # fmt: skip
 """Keys with integer values."""
 
+_DEFAULT_RTD = RtdConfig()
 _DERIVED_KEYS = {"vocab_size", "pad_token_id", "bos_token_id", "eos_token_id", "num_labels", "id2label", "label2id",
          "problem_type", "architectures"}  # fmt: skip
 
@@ -46,15 +49,23 @@ class TokenizerInfo(NamedTuple):
 
 
 def model_config(
-    section: ModelConfig, task: Task, about: TokenizerInfo, *, next_sentence: bool = False
+    section: ModelConfig,
+    task: Task,
+    about: TokenizerInfo,
+    *,
+    next_sentence: bool = False,
+    rtd: RtdConfig = _DEFAULT_RTD,
 ) -> TransformersConfig:
     """Return the complete config of a model: the section's values override the preset's, and these the defaults.
+
+    That of `rtd` is the discriminator's; its key `generator` holds the generator's.
 
     Args:
         section: the recipe's section.
         task: the task of the model.
         about: the values that the tokenizer and the job determine.
         next_sentence: whether the model has a next-sentence head, too.
+        rtd: the sizes of the generator, for `rtd`.
 
     Raises:
         ConfigError: an unknown preset, model type or key, an invalid value, or a model that does not fit the job.
@@ -73,7 +84,15 @@ def model_config(
         check_next_sentence_model(kind, config["type_vocab_size"], WHERE)
     served = PRETRAINING_CLASS if next_sentence else family.classes[task]
     head = {"model_type": kind, "architectures": [served], "vocab_size": about.vocab_size}
-    return head | ids | config | _labels(task, about.labels)
+    complete = head | ids | config | _labels(task, about.labels)
+    return complete | (_generator(complete, section, rtd) if task == "rtd" else {})
+
+
+def _generator(config: TransformersConfig, section: ModelConfig, rtd: RtdConfig) -> TransformersConfig:
+    """Return the key for the generator's config."""
+    found, family = generator_config(config, section.preset, rtd), FAMILIES[config["model_type"]]
+    _check_values({key: found[key] for key in family.defaults}, family, "train.rtd.generator")
+    return {GENERATOR: found}
 
 
 def check_model(section: ModelConfig, task: Task, *, next_sentence: bool = False) -> None:
@@ -147,14 +166,14 @@ def _check_keys(given: TransformersConfig, family: ModelFamily) -> None:
             raise ConfigError(f"unknown key {key!r}", where=where, fix=suggest_name(key, known))
 
 
-def _check_values(config: TransformersConfig, family: ModelFamily) -> None:
+def _check_values(config: TransformersConfig, family: ModelFamily, section: str = f"{WHERE}.config") -> None:
     for key, value in config.items():
         if (wanted := _wrong(key, value, family.defaults[key])) is not None:
-            raise ConfigError(f"{key} cannot be {value!r}", where=f"{WHERE}.config.{key}", fix=f"give {wanted}")
+            raise ConfigError(f"{key} cannot be {value!r}", where=f"{section}.{key}", fix=f"give {wanted}")
     width, heads = config[family.width], config[family.heads]
     if width % heads and config.get("head_dim") is None:
         fix = f"make {family.width} a multiple of {family.heads}"
-        raise ConfigError(f"{width} cannot be divided among {heads} heads", where=f"{WHERE}.config", fix=fix)
+        raise ConfigError(f"{width} cannot be divided among {heads} heads", where=section, fix=fix)
     shared = config.get("num_key_value_heads") or heads
     if heads % shared:
         fix = "make num_attention_heads a multiple of num_key_value_heads"

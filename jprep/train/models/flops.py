@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from jprep.train.models.electra import GENERATOR
 from jprep.train.models.presets import FAMILIES
 
 # Dense TFLOP/s as published by NVIDIA: in bf16 with fp32 accumulation, and in fp32.
@@ -37,12 +38,18 @@ def flops_per_token(model: Mapping[str, Any], parameters: int, length: int) -> i
     """Return 6 · parameters + 12 · layers · width · length.
 
     Each weight is used once in the forward pass and twice in the backward pass. The two matrix products of attention
-    count in full, although a causal model needs half of them. Gradient checkpointing is not included.
+    count in full, although a causal model needs half of them. Both halves of an ELECTRA count. Gradient checkpointing
+    is not included.
 
     Args:
         model: transformers' config.
         parameters: the number of weights, tied ones counted once.
         length: tokens per row.
     """
-    layers: int = model.get("n_layer") or model["num_hidden_layers"]
-    return 6 * parameters + 12 * layers * int(model[FAMILIES[model["model_type"]].width]) * length
+    halves = [model, *([model[GENERATOR]] if GENERATOR in model else [])]
+    attention = sum(_layers(half) * int(half[FAMILIES[half["model_type"]].width]) for half in halves)
+    return 6 * parameters + 12 * attention * length
+
+
+def _layers(model: Mapping[str, Any]) -> int:
+    return int(model.get("n_layer") or model["num_hidden_layers"])

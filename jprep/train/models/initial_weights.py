@@ -13,6 +13,7 @@ from jprep.errors import ConfigError
 from jprep.io.atomic import atomic_path
 from jprep.io.safetensors_file import DTYPE_BYTES, Floats, TensorEntry, read_blocks, read_header, write_tensors
 from jprep.random.counter_bits import UInt64Array, bits, key
+from jprep.train.models.electra import GENERATOR
 from jprep.train.models.presets import FAMILIES, TransformersConfig
 from jprep.train.models.weights import BASE_PREFIXES, TensorSpec, parameters
 
@@ -27,7 +28,7 @@ _TIED = ("lm_head.weight", "lm_head.decoder.weight", "lm_head.decoder.bias", "cl
          "cls.predictions.decoder.bias", "generator_lm_head.weight")  # fmt: skip
 _OTHERS = re.compile(
     r"(.*\.)?(attn\.(masked_)?bias|position_ids|rotary_emb\.inv_freq)"  # constants in older files
-    r"|cls\.seq_relationship\..*|discriminator_predictions\..*"  # heads of tasks that jprep does not support
+    r"|cls\.seq_relationship\..*|discriminator_predictions\..*|generator\..*"  # heads of other tasks
 )
 
 
@@ -137,7 +138,8 @@ def _initial(seed: int, name: str, tensor: TensorSpec) -> Iterator[Floats]:
 
 def _refuse_strangers(config: TransformersConfig, left: set[str], where: str) -> None:
     base, whole = BASE_PREFIXES[config["model_type"]], {"id2label": ("",)}
-    known = {name for task in FAMILIES[config["model_type"]].classes for name in parameters(config | whole, task)}
+    tasks = [task for task in FAMILIES[config["model_type"]].classes if task != "rtd" or GENERATOR in config]
+    known = {name for task in tasks for name in parameters(config | whole, task)}
     known |= {name.removeprefix(base) for name in known} | set(_TIED)
     for name in sorted(left - known):
         if not _OTHERS.fullmatch(name):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jprep.train.job.config import Precision
+from jprep.train.models.electra import GENERATOR
 from jprep.train.models.presets import FAMILIES, TransformersConfig
 from jprep.train.models.weights import parameter_count
 
@@ -34,7 +35,18 @@ def training_memory(
         attention: whether attention matrices are stored, as with dropout and without a fused kernel.
         lean: whether the backend never stores the logits of all tokens, and has `gelu_new` in one kernel.
     """
-    family, number = FAMILIES[config["model_type"]], 4 if precision == "fp32" else 2
+    number, tokens = 4 if precision == "fp32" else 2, rows * length
+    halves = [config, *([config[GENERATOR]] if task == "rtd" else [])]
+    numbers = sum(_layer_values(half, length, attention=attention, lean=lean) for half in halves)
+    tables = task in ("clm", "mlm", "rtd") and not lean
+    outputs: int = tokens * config["vocab_size"] * (8 + number) if tables else 0
+    state = parameter_count(config, task) * (STATE + (0 if precision == "fp32" else number))
+    return state + tokens * numbers * number + outputs
+
+
+def _layer_values(config: TransformersConfig, length: int, *, attention: bool, lean: bool) -> int:
+    """Return the number of values that the layers of a model store for each token."""
+    family = FAMILIES[config["model_type"]]
     layers: int = config.get("n_layer") or config["num_hidden_layers"]
     width: int = config[family.width]
     numbers = _LAYER * width + (_GATED * width if config["model_type"] == "llama" else 0)
@@ -43,8 +55,4 @@ def training_memory(
         numbers += _TANH * width
     if attention:
         numbers += _DROPPED * width + _ATTENTION * config[family.heads] * length
-    tokens = rows * length
-    tables = task in ("clm", "mlm") and not lean
-    outputs: int = tokens * config["vocab_size"] * (8 + number) if tables else 0
-    state = parameter_count(config, task) * (STATE + (0 if precision == "fp32" else number))
-    return state + tokens * layers * numbers * number + outputs
+    return layers * numbers

@@ -74,7 +74,7 @@ FAMILIES = {
         _BERT | {"type_vocab_size": 1, "layer_norm_eps": 1e-5, "max_position_embeddings": 514},
     ),
     "electra": ModelFamily(
-        _classes("Electra", "mlm", "ForMaskedLM"),
+        {"rtd": "ElectraForPreTraining"} | _classes("Electra", "mlm", "ForMaskedLM"),
         _BERT | {"embedding_size": 128, "hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024},
     ),
     "llama": ModelFamily(
@@ -131,6 +131,7 @@ PRESETS: dict[str, TransformersConfig] = {
     "electra-tiny": _encoder("electra", 128, 2, 2, embedding_size=64),
     "electra-small": _encoder("electra", 256, 12, 4, embedding_size=128),
     "electra-base": _encoder("electra", 768, 12, 12, embedding_size=768),
+    "electra-large": _encoder("electra", 1024, 24, 16, embedding_size=1024),
     "llama-tiny": _llama(128, 2, 4, 2, 352, tie_word_embeddings=True),
     "llama-160m": _llama(768, 12, 12, 12, 2048),
     "llama-1b": _llama(2048, 22, 32, 4, 5632),

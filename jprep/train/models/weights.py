@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
+from jprep.train.models.electra import GENERATOR, Half, half_config, is_shared, name_in_checkpoint
 from jprep.train.models.next_sentence import NEXT_SENTENCE_LABELS, has_next_sentence_head
 from jprep.train.models.presets import FAMILIES, TransformersConfig
 
@@ -55,18 +56,32 @@ def parameters(config: TransformersConfig, task: str) -> TensorSpecs:
 
     Args:
         config: from `model_config`.
-        task: `clm`, `mlm`, `classify` or `regress`.
+        task: `clm`, `mlm`, `rtd`, `classify` or `regress`. For `rtd` both halves of ELECTRA, the embeddings once.
     """
     kind = config["model_type"]
     base = {"gpt2": _gpt2, "llama": _llama}.get(kind, _encoder)(config)
     labels = len(config.get("id2label", ()))
     if task in ("classify", "regress"):
         head = {name: tensor._replace(head=True) for name, tensor in _SEQUENCES[kind](config, labels).items()}
+    elif task == "rtd":
+        head = _discriminator(config) | _generator(config)
     else:
         head = _PREDICTIONS[kind](config)
     if has_next_sentence_head(config) and task == "mlm":
         head |= {name: tensor._replace(head=True) for name, tensor in _next_sentence(config).items()}
     return {BASE_PREFIXES[kind] + name: tensor for name, tensor in base.items()} | head
+
+
+def half_names(config: TransformersConfig, half: Half) -> dict[str, str]:
+    """Return the tensors of one half of an ELECTRA: its name in transformers → its name in a checkpoint.
+
+    Args:
+        config: the config of a job for `rtd`.
+        half: which half.
+    """
+    if half == GENERATOR:
+        return {name: name_in_checkpoint(name) for name in parameters(half_config(config, half), "mlm")}
+    return {name: name for name in parameters(config, "rtd") if not name.startswith(f"{GENERATOR}.")}
 
 
 def parameter_count(config: TransformersConfig, task: str) -> int:
@@ -178,6 +193,17 @@ def _predictions(dense: str, norm: str, bias: str) -> Head:
         return tensors | {bias: TensorSpec((config["vocab_size"],), "zeros")}
 
     return head
+
+
+def _discriminator(config: TransformersConfig) -> TensorSpecs:
+    width = config["hidden_size"]
+    tensors = _linear("discriminator_predictions.dense", width, width, config)
+    return tensors | _linear("discriminator_predictions.dense_prediction", width, 1, config)
+
+
+def _generator(config: TransformersConfig) -> TensorSpecs:
+    tensors = parameters(config[GENERATOR], "mlm")
+    return {name_in_checkpoint(name): tensor for name, tensor in tensors.items() if not is_shared(name)}
 
 
 def _scores(config: TransformersConfig, labels: int) -> TensorSpecs:

@@ -34,6 +34,8 @@ LISTS = "lists"
 """The folder for lists of samples, if the dataset's own folder is not writable."""
 
 CHECKPOINTS, EXPORT, INIT, INIT_HASH = "checkpoints", "export", "init.safetensors", "init.sha256"
+GENERATOR = "generator"
+"""The folder for the export of an ELECTRA's generator."""
 
 _COMPARED_FIELDS = ("format", "model", "steps", "samples", "special", "labels")
 _PATH_KEYS = ("data", "validation_data", "backend")

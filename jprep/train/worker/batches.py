@@ -70,7 +70,8 @@ class Batches:
         job, section = self._job, self._job.train
         folder = self._run / job.dataset
         source = open_split_data(folder, split, sample_lists_folder(folder, self._run))
-        masking = Masking(section.masking, job.special, source.separators.newline) if section.task == "mlm" else None
+        masked = section.task in ("mlm", "rtd")
+        masking = Masking(section.masking, job.special, source.separators.newline) if masked else None
         return text_sampler(section, source, split, job.special, masking)
 
     def _labelled(self, split: str, found: LabelledSplits) -> LabelledSampler:

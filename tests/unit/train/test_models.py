@@ -15,6 +15,7 @@ from jprep.train.models import (
     FAMILIES,
     PRESETS,
     TokenizerInfo,
+    half_names,
     model_config,
     parameter_count,
     parameters,
@@ -220,8 +221,10 @@ def test_weights_are_those_of_transformers(number, transformers_says):
     kind, more, task = CASES[number]
     config = config_of(kind, task, **more)
     ours, [theirs, total, changed] = parameters(config, task), transformers_says[number]
+    if task == "rtd":  # its generator is an ElectraForMaskedLM of another size, which is another case
+        ours = {name: ours[name] for name in half_names(config, "discriminator")}
     assert {name: list(tensor.shape) for name, tensor in ours.items()} == {name: one[0] for name, one in theirs.items()}
-    assert parameter_count(config, task) == total
+    assert sum(tensor.size for tensor in ours.values()) == total
     assert changed == []
     for name, tensor in ours.items():
         _, started, rows = theirs[name]

@@ -13,6 +13,7 @@ from torch import Tensor
 from jprep.io.safetensors_file import TensorFiles
 from jprep.train.job.config import Job
 from jprep.train.run.checkpoint_files import CheckpointReader, TrainProgress
+from jprep.train.worker.rtd_figures import SUMS
 from jprep_deepspeed.worker.checkpoint import restore, save
 from jprep_deepspeed.worker.parallel import Config, parallelize
 from jprep_torch.models.model_with_loss import ModelInputs, ModelWithLoss
@@ -72,9 +73,9 @@ class TrainState:
         """Update the weights, unless the gradient overflowed because fp16's loss scale was too large."""
         for group in self._parallel.optimizer.param_groups:
             group["lr"] = rate
-        loss = self._accumulate_gradients(micro_batches, labels)
+        loss, sums = self._accumulate_gradients(micro_batches, labels)
         norm = self._engine_step(check) if self._parallel.stage else self._unsharded_step(check)
-        return StepResult(loss / max(labels, 1), norm, self._scale.factor)
+        return StepResult(loss / max(labels, 1), norm, self._scale.factor, sums)
 
     def save(self, folder: Path) -> None:
         """Write a checkpoint; each process writes some of the tensors."""
@@ -87,24 +88,25 @@ class TrainState:
             found: tuple[Tensor, Tensor] = model(inputs)
             return found
 
-    def _accumulate_gradients(self, micro_batches: Sequence[ModelInputs], labels: int) -> Tensor:
+    def _accumulate_gradients(self, micro_batches: Sequence[ModelInputs], labels: int) -> tuple[Tensor, Tensor]:
         """Accumulate the gradient of the global batch's loss.
 
         Returns:
-            This process's part of the loss, not yet divided by the number of labels.
+            This process's part of the loss, not yet divided by the number of labels; and of the sums of `rtd`.
         """
         engine, stage = self._parallel.engine, self._parallel.stage
         if stage and self._job.train.precision == "fp16":
             engine.optimizer.override_loss_scale(self._scale.factor)
-        loss = torch.zeros((), device=self._context.device)
+        loss, sums = (torch.zeros(size, device=self._context.device) for size in ((), len(SUMS)))
         # DeepSpeed averages gradients over processes; docs/training.md needs their sum.
         factor = (1.0 if stage else self._scale.factor) * self._context.world / max(labels, 1)
         for number, inputs in enumerate(micro_batches, 1):
             engine.set_gradient_accumulation_boundary(number == len(micro_batches))
-            part, _ = self._forward(engine, inputs)
+            part, outputs = self._forward(engine, inputs)
             engine.backward(part * factor, scale_wrt_gas=False)
             loss += part.detach()
-        return loss
+            sums += outputs if inputs.rtd else 0
+        return loss, sums
 
     def _engine_step(self, check: Callable[[float], None]) -> float:
         """Update by DeepSpeed, which skips gradients that are not finite; `check` then ends the run before a save."""

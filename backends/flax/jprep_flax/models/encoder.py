@@ -78,12 +78,22 @@ class Embeddings(nnx.Module):
 
 
 class BertEncoder(nnx.Module):
-    """BERT, RoBERTa or ELECTRA without a head: maps ids to hidden states."""
+    """BERT, RoBERTa or ELECTRA without a head: maps ids to hidden states.
 
-    def __init__(self, config: dict[str, Any], make: LayerFactory, remat: bool) -> None:
+    Args:
+        config: transformers' config.
+        make: creates the weights.
+        remat: whether to recompute the activations of each layer in the backward pass.
+        shares_embeddings: whether the embeddings are another model's, given with each call.
+    """
+
+    def __init__(
+        self, config: dict[str, Any], make: LayerFactory, remat: bool, *, shares_embeddings: bool = False
+    ) -> None:
         width = config["hidden_size"]
         embedding_width = config.get("embedding_size", width)
-        self.embeddings = Embeddings(config, make, embedding_width)
+        if not shares_embeddings:
+            self.embeddings = Embeddings(config, make, embedding_width)
         if embedding_width != width:
             self.embeddings_project = Linear(make, (embedding_width, None), (width, "embed"))
         self.encoder = ModuleGroup(layer=EncoderLayer(config, make.stacked(config["num_hidden_layers"])))
@@ -95,10 +105,18 @@ class BertEncoder(nnx.Module):
         """The token embedding."""
         return self.embeddings.word_embeddings  # type: ignore[no-any-return]
 
-    def __call__(self, ids: Array, lengths: Array, types: Array | None, key: Array | None) -> Array:
+    def __call__(
+        self,
+        ids: Array,
+        lengths: Array,
+        types: Array | None,
+        key: Array | None,
+        embeddings: Embeddings | None = None,
+    ) -> Array:
         """Return the hidden states of ids, (rows, length, width). Tokens attend to all positions but padding."""
+        embed: Embeddings = self.embeddings if embeddings is None else embeddings
         embedding_key = None if key is None else jax.random.fold_in(key, EMBEDDING_DROPOUT)
-        x = dropout(self.embeddings(ids, types), self.dropout_rate, embedding_key, 0)
+        x = dropout(embed(ids, types), self.dropout_rate, embedding_key, 0)
         x = self.embeddings_project(x) if self.projects else x
         mask = padding_mask(lengths, ids.shape[1])
         return scan_layers(self.encoder.layer, x, key, lambda layer, x, key: layer(x, mask, key), self.remat)

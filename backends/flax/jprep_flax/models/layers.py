@@ -16,7 +16,7 @@ from jprep_flax.worker.sharding import replicate_vectors
 
 AxisNames = tuple[str | None, ...]
 
-EMBEDDING_DROPOUT, HEAD_DROPOUT = 1 << 20, 1 << 21
+EMBEDDING_DROPOUT, HEAD_DROPOUT, GENERATOR_DROPOUT = 1 << 20, 1 << 21, 1 << 22
 """Numbers folded into the dropout key outside the layers, which are numbered from 0."""
 
 GELU_SLOPE, GELU_CUBE = math.sqrt(2 / math.pi), 0.044715

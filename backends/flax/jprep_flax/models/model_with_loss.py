@@ -11,6 +11,7 @@ from jax import Array
 from jprep.train.models.next_sentence import has_next_sentence_head
 from jprep.train.models.weights import BASE_PREFIXES
 from jprep_flax.models import build_base_model
+from jprep_flax.models.attention import padding_mask
 from jprep_flax.models.heads import (
     CAUSAL,
     LMHead,
@@ -22,6 +23,7 @@ from jprep_flax.models.heads import (
     next_sentence_logits,
 )
 from jprep_flax.models.layers import LayerFactory
+from jprep_flax.models.replaced_tokens import MaskedRows, add_rtd, rtd_loss
 from jprep_flax.worker.loss import NO_LABEL, class_loss, score_loss, token_loss
 
 
@@ -34,6 +36,7 @@ class ModelInputs(NamedTuple):
         lengths: int32, (rows,).
         types: token types, int32, (rows, length); None if the model has none.
         weight: float32, (rows,): 1 for a row that counts, 0 for one that only fills the shape.
+        noise_keys: random bits of each token, uint32, (rows, length), for `rtd`; else None.
         next_sentence: classes of sentence pairs, int32, (rows,); None for other rows.
     """
 
@@ -42,6 +45,7 @@ class ModelInputs(NamedTuple):
     lengths: Array
     types: Array | None
     weight: Array
+    noise_keys: Array | None = None
     next_sentence: Array | None = None
 
 
@@ -50,7 +54,7 @@ class ModelWithLoss(nnx.Module):
 
     Args:
         config: the whole config of transformers.
-        task: `clm`, `mlm`, `classify` or `regress`.
+        task: `clm`, `mlm`, `rtd`, `classify` or `regress`.
         dtype: type of the arithmetic.
         remat: whether to recompute the activations of each layer in the backward pass.
         vocab: rows of the token embedding, where there are more than ids; the others take no part in the softmax.
@@ -64,22 +68,33 @@ class ModelWithLoss(nnx.Module):
         self.vocab_size, config = config["vocab_size"], config | {"vocab_size": vocab or config["vocab_size"]}
         self.base_name = BASE_PREFIXES[self.model_type].rstrip(".")
         setattr(self, self.base_name, build_base_model(config, make, remat))
-        (add_lm_head if task in ("clm", "mlm") else add_classifier)(self, config, make)
+        if task == "rtd":
+            add_rtd(self, config, make, remat)
+        else:
+            (add_lm_head if task in ("clm", "mlm") else add_classifier)(self, config, make)
         if has_next_sentence_head(config):
             add_next_sentence_head(self, config, make)
         self.activation, rate = config.get("hidden_act", ""), config.get("classifier_dropout")
         self.dropout_rate = config.get("hidden_dropout_prob", 0.0) if rate is None else rate
 
-    def __call__(self, inputs: ModelInputs, key: Array | None = None) -> tuple[Array, Array]:
+    def __call__(
+        self, inputs: ModelInputs, key: Array | None = None, discriminator_factor: Array | float = 1.0
+    ) -> tuple[Array, Array]:
         """Return the sum of the losses and the outputs of rows, (rows, labels); both fp32.
 
         Outputs are those of `classify` and `regress`, and of the next-sentence head, whose loss is not in the sum: it
         is divided by the number of rows, not of labels.
 
+        The outputs of `rtd` are the sums named by `jprep.train.worker.rtd_figures.SUMS`, (sums,).
+
         Args:
             inputs: the rows.
             key: random key of dropout; None drops nothing.
+            discriminator_factor: factor of the discriminator's summed loss, for `rtd`.
         """
+        if self.task == "rtd":
+            found: tuple[Array, Array] = rtd_loss(self, self.activation, masked_rows(inputs), discriminator_factor, key)
+            return found
         hidden = self.base_model(inputs.ids, inputs.lengths, inputs.types, key)
         if self.task in ("clm", "mlm"):
             pairs = inputs.next_sentence is not None
@@ -109,8 +124,20 @@ class ModelWithLoss(nnx.Module):
         return classify(self, self.model_type, chosen, self.dropout_rate, key).astype(jnp.float32)
 
     def _token_loss(self, hidden: Array, inputs: ModelInputs) -> Array:
-        labels = jnp.where(inputs.weight[:, None] > 0, inputs.labels, NO_LABEL)
+        labels = counted_labels(inputs)
         if self.task == "clm":  # the label of a token is the next token
             labels = jnp.pad(labels[:, 1:], ((0, 0), (0, 1)), constant_values=NO_LABEL)
         graph, weights = nnx.split(self.lm_logits)
         return token_loss(lambda weights, x: nnx.merge(graph, weights)(x), weights, hidden, labels)
+
+
+def counted_labels(inputs: ModelInputs) -> Array:
+    """Return the labels of tokens, without those of rows that only fill the shape."""
+    return jnp.where(inputs.weight[:, None] > 0, inputs.labels, NO_LABEL)
+
+
+def masked_rows(inputs: ModelInputs) -> MaskedRows:
+    """Return rows for replaced-token detection."""
+    assert inputs.noise_keys is not None
+    real = padding_mask(inputs.lengths, inputs.ids.shape[1])[:, 0] & (inputs.weight[:, None] > 0)
+    return MaskedRows(inputs.ids, counted_labels(inputs), inputs.lengths, real, inputs.noise_keys)

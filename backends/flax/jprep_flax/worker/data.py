@@ -55,10 +55,15 @@ class BatchLoader:
             lengths=self._put(batch.lengths, np.int32, width),
             types=None if types is None or not self._has_types else self._put(types, np.int32, 0),
             weight=self._put(np.ones(count), np.float32, 0),
+            noise_keys=self._noise_keys(batch),
             next_sentence=None if pairs is None else self._put(pairs, np.int32, 0),
         )
         labels = count if labelled else int((batch.labels != NO_LABEL).sum())
         return DeviceBatch(inputs, int(batch.lengths.sum()), labels)
+
+    def _noise_keys(self, batch: Batch | LabelledBatch) -> Any:
+        keys = batch.noise_keys if isinstance(batch, Batch) else None
+        return None if keys is None else self._put(keys, np.uint32, 0)
 
     def _put(self, values: npt.NDArray[Any], dtype: type[np.generic], fill: int) -> Any:
         """Pad a field to the shape that all batches have, and shard it; missing rows have weight 0."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -35,21 +35,59 @@ def token_loss(logits: Logits, weights: Any, hidden: Array, labels: Array) -> Ar
     Returns:
         The sum, in fp32.
     """
+    arranged = labelled_first(logits, weights, hidden, labels)
+
+    def shard_loss(given: tuple[Any, Array], hidden: Array, labels: Array) -> Array:
+        return _chunked_loss(logits, arranged.size, *given, hidden, labels)
+
+    chunks = chunks_with_labels(arranged.labels, arranged.size)
+    return sum_over_batch(shard_loss, (weights, chunks), arranged.hidden, arranged.labels)
+
+
+class LabelledFirst(NamedTuple):
+    """Hidden states and labels of rows, those with a label first, padded to whole chunks.
+
+    Attributes:
+        hidden: (rows, padded length, width).
+        labels: (rows, padded length).
+        order: the positions in their new order, (rows, length).
+        size: tokens of a chunk.
+        ids: number of logits of each token.
+    """
+
+    hidden: Array
+    labels: Array
+    order: Array
+    size: int
+    ids: int
+
+    def arrange(self, values: Array, fill: int) -> Array:
+        """Return values of the tokens, (rows, length), in the same order, padded with `fill`."""
+        return _arrange(values, self.order, self.size, fill)
+
+
+def labelled_first(logits: Logits, weights: Any, hidden: Array, labels: Array) -> LabelledFirst:
+    """Arrange rows in chunks whose logits are in memory at a time; the arguments are those of `token_loss`."""
     rows, length = labels.shape
     ids = jax.eval_shape(logits, weights, hidden).shape[-1]
     chunks = -(-rows * length * ids // (LOGITS_PER_CHUNK * batch_shards()))
     size = -(-length // chunks)
-    padding = -(-length // size) * size - length
     order = jnp.argsort(labels == NO_LABEL, axis=1, stable=True)
-    hidden = jnp.take_along_axis(hidden, order[..., None], axis=1)
-    labels = jnp.take_along_axis(labels, order, axis=1)
-    hidden = jnp.pad(hidden, ((0, 0), (0, padding), (0, 0)))
-    labels = jnp.pad(labels, ((0, 0), (0, padding)), constant_values=NO_LABEL)
+    hidden, labels = _arrange(hidden, order, size, 0), _arrange(labels, order, size, NO_LABEL)
+    return LabelledFirst(hidden, labels, order, size, ids)
 
-    def shard_loss(given: tuple[Any, Array], hidden: Array, labels: Array) -> Array:
-        return _chunked_loss(logits, size, *given, hidden, labels)
 
-    return sum_over_batch(shard_loss, (weights, _chunks_with_labels(labels, size)), hidden, labels)
+def _arrange(values: Array, order: Array, size: int, fill: int) -> Array:
+    """Return the values of tokens in another order, padded with `fill` to a multiple of `size` tokens."""
+    length, more = values.shape[1], values.ndim - 2
+    values = jnp.take_along_axis(values, order.reshape(*order.shape, *(1,) * more), axis=1)
+    padding = ((0, 0), (0, -length % size), *((0, 0),) * more)
+    return jnp.pad(values, padding, constant_values=fill)
+
+
+def replaced_loss(outputs: Array, replaced: Array) -> Array:
+    """Return the binary cross-entropy of each token: - ln σ(output) if it was replaced, - ln (1 - σ(output)) if not."""
+    return -jax.nn.log_sigmoid(jnp.where(replaced, outputs, -outputs))
 
 
 def class_loss(outputs: Array, labels: Array, weight: Array) -> Array:
@@ -94,7 +132,7 @@ def _backward(logits: Logits, size: int, gradients: Any, factor: Array) -> tuple
 _chunked_loss.defvjp(_forward, _backward)
 
 
-def _chunks_with_labels(labels: Array, size: int) -> Array:
+def chunks_with_labels(labels: Array, size: int) -> Array:
     """Return how many chunks have labels, which come first in each row; the same on all devices, so none waits."""
     most = jnp.max(jnp.sum(labels != NO_LABEL, axis=1))
     return (most + size - 1) // size

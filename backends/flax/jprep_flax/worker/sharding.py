@@ -52,13 +52,34 @@ def sum_over_batch(function: Callable[..., Array], weights: Any, *rows: Array) -
     """
     if batch_shards() == 1:
         return function(weights, *rows)
+    # the sum outside reduces gradients
+    return _shard_rows(lambda *arguments: function(*arguments)[None], len(rows))(weights, *rows).sum()
 
+
+def map_batch(function: Callable[..., Array], weights: Any, *rows: Array) -> Array:
+    """Return a function of each device's rows for all rows.
+
+    Args:
+        function: maps all weights and a shard of the rows to an array with as many rows.
+        weights: a tree of arrays; each device gets them whole, but for what is sharded along `tensor`.
+        rows: arrays whose first axis is the rows.
+    """
+    return function(weights, *rows) if batch_shards() == 1 else _shard_rows(function, len(rows))(weights, *rows)
+
+
+def _shard_rows(function: Callable[..., Array], count: int) -> Callable[..., Array]:
+    """Return a function that each device applies to its own rows.
+
+    Args:
+        function: its arguments are weights, and `count` arrays of rows.
+        count: number of arrays of rows.
+    """
     spec = PartitionSpec(BATCH_AXES)
-    per_shard = jax.shard_map(
-        lambda *arguments: function(*arguments)[None],
-        in_specs=(PartitionSpec(), *(spec for _ in rows)),
+    mapped: Callable[..., Array] = jax.shard_map(
+        function,
+        in_specs=(PartitionSpec(), *(spec for _ in range(count))),
         out_specs=spec,
         axis_names=set(BATCH_AXES),
-        check_vma=False,  # the sum outside reduces gradients
+        check_vma=False,
     )
-    return per_shard(weights, *rows).sum()
+    return mapped

@@ -17,6 +17,7 @@ from jprep.io.safetensors_file import TensorFiles
 from jprep.random.counter_bits import key
 from jprep.train.job.config import Job
 from jprep.train.run.checkpoint_files import CheckpointReader, TrainProgress
+from jprep.train.worker.rtd_figures import SUMS
 from jprep_flax.models import weights
 from jprep_flax.models.model_with_loss import ModelInputs, ModelWithLoss
 from jprep_flax.planning.layout import Layout
@@ -37,12 +38,14 @@ class StepResult(NamedTuple):
         norm: norm of the gradient, before clipping.
         taken: whether the step was taken; fp16 skips steps whose loss scale was too large.
         scale: the loss scale.
+        sums: for `rtd`, the sums named by `jprep.train.worker.rtd_figures.SUMS`; else empty.
     """
 
     loss: Array
     norm: Array
     taken: Array
     scale: Array
+    sums: Array
 
 
 class TrainState:
@@ -114,9 +117,9 @@ class TrainState:
 
         def update(state: StateArrays, inputs: ModelInputs, seed: Array, rate: Array) -> tuple[StateArrays, StepResult]:
             scale = state.scale if dynamic_scale else jnp.float32(1)
-            loss, gradient = self._gradient(state.weights, inputs, seed, scale)
+            (loss, sums), gradient = self._gradient(state.weights, inputs, seed, scale)
             after, norm, taken = apply_update(state, gradient, rate, section, kinds, dynamic_scale=dynamic_scale)
-            return after, StepResult(loss, norm, taken, state.scale)
+            return after, StepResult(loss, norm, taken, state.scale, sums)
 
         shardings = self._state_shardings()
         return jax.jit(update, donate_argnums=0, out_shardings=(shardings, self._context.sharding()))
@@ -132,32 +135,43 @@ class TrainState:
         outputs = context.sharding(None, BATCH_AXES) if has_outputs else context.sharding()
         return jax.jit(loss, out_shardings=(context.sharding(), outputs))
 
-    def _gradient(self, weights: nnx.State, inputs: ModelInputs, seed: Array, scale: Array) -> tuple[Array, nnx.State]:
-        """Return the global batch's loss, and its gradient times the scale, accumulated over micro-batches."""
+    def _gradient(self, weights: nnx.State, inputs: ModelInputs, seed: Array, scale: Array) -> tuple[Any, nnx.State]:
+        """Return the global batch's loss with the sums of `rtd`, and the gradient of the loss times the scale.
+
+        All are accumulated over micro-batches.
+        """
         labels = jnp.sum(inputs.weight) if self._job.train.data else jnp.sum(inputs.labels != NO_LABEL)
         factor = 1 / jnp.maximum(labels, 1).astype(jnp.float32)
         rows = jnp.maximum(jnp.sum(inputs.weight), 1)
+        task, no_sums = self._job.train.task, jnp.zeros(len(SUMS) if self._job.train.task == "rtd" else 0)
+        discriminator_factor = self._discriminator_weight(inputs) / factor
         dropout_key = jax.random.wrap_key_data(seed, impl="threefry2x32")
 
-        def loss_of(weights: nnx.State, part: ModelInputs, number: Array) -> tuple[Array, Array]:
-            loss, outputs = nnx.merge(self._graph, weights)(part, jax.random.fold_in(dropout_key, number))
+        def loss_of(weights: nnx.State, part: ModelInputs, number: Array) -> tuple[Array, Any]:
+            model, own_key = nnx.merge(self._graph, weights), jax.random.fold_in(dropout_key, number)
+            loss, outputs = model(part, own_key, discriminator_factor)
             mean = loss * factor
             if part.next_sentence is not None:
                 mean += class_loss(outputs, part.next_sentence, part.weight) / rows
-            return mean * scale, mean
+            return mean * scale, (mean, outputs if task == "rtd" else no_sums)
 
-        def micro_batch_gradient(part: ModelInputs, number: Array) -> tuple[Array, nnx.State]:
-            (_, loss), gradient = jax.value_and_grad(loss_of, has_aux=True)(weights, part, number)
-            return loss, lax.with_sharding_constraint(gradient, self._weight_shardings)
+        def micro_batch_gradient(part: ModelInputs, number: Array) -> tuple[Any, nnx.State]:
+            (_, figures), gradient = jax.value_and_grad(loss_of, has_aux=True)(weights, part, number)
+            return figures, lax.with_sharding_constraint(gradient, self._weight_shardings)
 
-        def add(sums: tuple[Array, nnx.State], given: tuple[ModelInputs, Array]) -> tuple[Any, None]:
+        def add(sums: tuple[Any, nnx.State], given: tuple[ModelInputs, Array]) -> tuple[Any, None]:
             return jax.tree.map(jnp.add, sums, micro_batch_gradient(*given)), None
 
         micro_batches = self._layout.accumulate
         if micro_batches == 1:  # nothing to accumulate
             return micro_batch_gradient(jax.tree.map(lambda field: field[0], inputs), jnp.int32(0))
-        zeros = jnp.float32(0), jax.tree.map(jnp.zeros_like, weights)
+        zeros = (jnp.float32(0), no_sums), jax.tree.map(jnp.zeros_like, weights)
         return lax.scan(add, zeros, (inputs, jnp.arange(micro_batches)))[0]
+
+    def _discriminator_weight(self, inputs: ModelInputs) -> Array:
+        """Return the weight of the discriminator's loss, divided by the number of tokens of the global batch."""
+        tokens = jnp.maximum(jnp.sum(inputs.lengths * inputs.weight), 1)
+        return self._job.train.rtd.discriminator_weight / tokens
 
     @cached_property
     def _weight_shardings(self) -> nnx.State:

@@ -10,6 +10,7 @@ from jax import Array
 
 from jprep.train.job.schedule import learning_rate
 from jprep.train.worker.next_sentence import NEXT_SENTENCE_LOSS
+from jprep.train.worker.rtd_figures import SUMS, rtd_figures
 from jprep.train.worker.session import Session
 from jprep.train.worker.validation_metrics import row_labels, validation_metrics
 from jprep_flax.worker.data import BatchLoader, DeviceBatch
@@ -68,9 +69,23 @@ class Trainer:
         self._pending.clear()
         scale = {"scale": float(last.scale)} if self._job.train.precision == "fp16" else {}
         figures = {"lr": self._rate(step), "norm": float(last.norm), **meter.figures(), **scale}
-        self._session.log(step, loss=float(last.loss), **figures)
+        if self._job.train.task == "rtd":
+            figures |= self._rtd_figures(last.sums)
+        self._session.log(step, **figures | {"loss": float(last.loss)})
+
+    def _rtd_figures(self, sums: npt.ArrayLike) -> dict[str, float]:
+        return rtd_figures(np.asarray(sums, np.float64).tolist(), self._job.train.rtd.discriminator_weight)
+
+    def _validate_rtd(self, step: int) -> None:
+        sums = np.zeros(len(SUMS))
+        for batch in self._session.validation():
+            sums += np.asarray(self._state.loss(self._loader(batch).inputs)[1], np.float64).sum(0)
+        self._session.validated(step, **self._rtd_figures(sums))
 
     def _validate(self, step: int) -> None:
+        if self._job.train.task == "rtd":
+            self._validate_rtd(step)
+            return
         metrics, loss, labels = validation_metrics(self._job, self._context.world), 0.0, 0
         for batch in self._session.validation():
             loaded = self._loader(batch)

@@ -8,7 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from jprep.train.job.config import Job
+from jprep.train.models.electra import GENERATOR
 from jprep_torch.models.heads import HEADS
+from jprep_torch.models.replaced_tokens import ReplacedTokenLoss
 from jprep_torch.planning.xla import XLA_DEVICES
 from jprep_torch.worker.loss import class_loss, score_loss, token_loss, token_loss_xla
 
@@ -16,6 +18,20 @@ NO_LABEL = -100
 """The label of tokens that have none."""
 
 _CAUSAL = ("gpt2", "llama")
+
+
+class RtdInputs(NamedTuple):
+    """What replaced-token detection needs of some rows.
+
+    Attributes:
+        noise_keys: random bits of each token, int64 from 0 to below 2³², (rows, length).
+        tokens: tokens of each row that count: its length, or 0 if it only fills the batch; int64, (rows,).
+        factor: factor of the discriminator's summed loss, fp32, ().
+    """
+
+    noise_keys: Tensor
+    tokens: Tensor
+    factor: Tensor
 
 
 class ModelInputs(NamedTuple):
@@ -27,6 +43,7 @@ class ModelInputs(NamedTuple):
         lengths: int64, (rows,).
         full: whether no row has padding.
         types: token types, (rows, length); None if the model has none.
+        rtd: what replaced-token detection needs besides; None for other tasks.
         next_sentence: classes of sentence pairs, int64, (rows,); None for other rows.
         pair_weights: factor of each row's next-sentence loss, (rows,): labels per row in training, 0 in validation and
             for rows that only fill the shape; None for other rows.
@@ -37,6 +54,7 @@ class ModelInputs(NamedTuple):
     lengths: Tensor
     full: bool
     types: Tensor | None
+    rtd: RtdInputs | None = None
     next_sentence: Tensor | None = None
     pair_weights: Tensor | None = None
 
@@ -61,12 +79,16 @@ class ModelWithLoss(nn.Module):
         self.model = model
         self._task, self._model_type = job.train.task, job.model["model_type"]
         self._head = HEADS[self._model_type]
+        self._rtd = ReplacedTokenLoss(job.model) if self._task == "rtd" else None
 
     def forward(self, inputs: ModelInputs) -> tuple[Tensor, Tensor]:
         """Return the summed loss in fp32, and the outputs of rows, (rows, classes or 1).
 
-        Outputs are those of `classify` and `regress`, and of the next-sentence head.
+        Outputs are those of `classify` and `regress`, and of the next-sentence head. For `rtd` they are the sums named
+        by `jprep.train.worker.rtd_figures.SUMS`, (sums,).
         """
+        if self._rtd is not None:
+            return self._rtd(self.model, inputs)
         if inputs.next_sentence is not None:
             return self._pair_loss(inputs, inputs.next_sentence)
         if self._task in ("clm", "mlm"):
@@ -78,6 +100,12 @@ class ModelWithLoss(nn.Module):
     def base_model(self) -> nn.Module:
         """The part that all tasks share."""
         return self.model.base_model  # type: ignore[return-value, unused-ignore]
+
+    @property
+    def base_models(self) -> tuple[nn.Module, ...]:
+        """The base models: one, or with `rtd` those of discriminator and generator."""
+        generator: Any = getattr(self.model, GENERATOR, None)
+        return (self.base_model,) if generator is None else (self.base_model, generator.base_model)
 
     def _pair_loss(self, inputs: ModelInputs, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Return the loss of tokens plus the weighted loss of pairs, and the logits of pairs."""

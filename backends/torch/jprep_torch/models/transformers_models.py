@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from jprep.io.safetensors_file import Floats
 from jprep.train.models import parameters
+from jprep.train.models.electra import half_config
 
 PutTensor = Callable[[Tensor, Tensor], Tensor]
 """Moves a tensor that was read to the place of the model's empty one."""
@@ -22,15 +23,29 @@ def build_model(config: dict[str, Any], task: str) -> nn.Module:
 
     Args:
         config: transformers' config.
-        task: the job's task.
+        task: the job's task. For `rtd` the model is the discriminator, with the generator as its `generator`.
     """
-    [name] = config["architectures"]
-    settings = transformers.AutoConfig.for_model(**{**config, "use_cache": False})
     with _weights_on_meta():
-        model: nn.Module = getattr(transformers, name)(settings)
+        model = _electra(config) if task == "rtd" else _empty_model(config)
     _fuse_gelu(model)
     for name, tensor in parameters(config, task).items():
         model.get_parameter(name).requires_grad_(tensor.trained)
+    return model
+
+
+def _empty_model(config: dict[str, Any]) -> nn.Module:
+    [name] = config["architectures"]
+    settings = transformers.AutoConfig.for_model(**{**config, "use_cache": False})
+    model: nn.Module = getattr(transformers, name)(settings)
+    return model
+
+
+def _electra(config: dict[str, Any]) -> nn.Module:
+    """Return a discriminator and its generator, which share the module of the embeddings."""
+    model, generator = (_empty_model(half_config(config, half)) for half in ("discriminator", "generator"))
+    generator.electra.embeddings = model.electra.embeddings
+    generator.generator_lm_head.weight = model.electra.embeddings.word_embeddings.weight
+    model.generator = generator
     return model
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from jprep.dataset.labelled.dataset import LabelledBatch
 from jprep.dataset.sampling.sampler import Batch
-from jprep_torch.models.model_with_loss import NO_LABEL, ModelInputs
+from jprep_torch.models.model_with_loss import NO_LABEL, ModelInputs, RtdInputs
 from jprep_torch.planning.xla import XLA_DEVICES
 
 
@@ -23,6 +23,11 @@ def count_labels(batch: Batch | LabelledBatch) -> int:
     return int(labelled.sum())
 
 
+def count_tokens(batch: Batch | LabelledBatch) -> int:
+    """Return the number of tokens of this process's rows, without padding."""
+    return int(batch.lengths.sum())
+
+
 def micro_batches(
     batch: Batch | LabelledBatch,
     rows: int,
@@ -31,6 +36,7 @@ def micro_batches(
     *,
     types: bool,
     pair_weight: float = 0.0,
+    discriminator_factor: float = 1.0,
 ) -> Iterator[ModelInputs]:
     """Yield this process's rows of a batch, one micro-batch at a time.
 
@@ -41,13 +47,15 @@ def micro_batches(
         device: the device.
         types: whether the model has token types.
         pair_weight: factor of the next-sentence loss of each row of sentence pairs.
+        discriminator_factor: factor of the discriminator's summed loss, for `rtd`.
     """
     for start in range(0, rows, micro_batch):
         part = slice(start, start + micro_batch)
         if start < len(batch.lengths):
-            yield _with_pairs(_inputs(batch, part, device, types=types), batch, part, pair_weight)
+            inputs = _with_pairs(_inputs(batch, part, device, types=types), batch, part, pair_weight)
         else:
-            yield _with_pairs(_no_rows(batch, device), batch, slice(0), 0.0)
+            inputs = _with_pairs(_no_rows(batch, device), batch, slice(0), 0.0)
+        yield inputs._replace(rtd=_rtd_inputs(batch, part, inputs.ids, discriminator_factor))
 
 
 def _with_pairs(inputs: ModelInputs, batch: Batch | LabelledBatch, part: slice, weight: float) -> ModelInputs:
@@ -61,6 +69,23 @@ def _with_pairs(inputs: ModelInputs, batch: Batch | LabelledBatch, part: slice, 
         next_sentence=_tensor(np.pad(classes, (0, filled)), device),
         pair_weights=_tensor(np.pad(np.full(len(classes), weight, np.float32), (0, filled)), device),
     )
+
+
+def _rtd_inputs(batch: Batch | LabelledBatch, part: slice, ids: Tensor, factor: float) -> RtdInputs | None:
+    """Return what replaced-token detection needs of a micro-batch; None for other tasks.
+
+    Args:
+        batch: this process's rows.
+        part: those of the micro-batch.
+        ids: the micro-batch on the device, which may have more rows.
+        factor: factor of the discriminator's summed loss.
+    """
+    if not isinstance(batch, Batch) or batch.noise_keys is None:
+        return None
+    keys, tokens = np.zeros(ids.shape, np.int64), np.zeros(len(ids), np.int64)
+    own = len(batch.lengths[part])
+    keys[:own], tokens[:own] = batch.noise_keys[part], batch.lengths[part]
+    return RtdInputs(_tensor(keys, ids.device), _tensor(tokens, ids.device), torch.tensor(factor).to(ids.device))
 
 
 def _inputs(batch: Batch | LabelledBatch, part: slice, device: torch.device, *, types: bool) -> ModelInputs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -13,20 +14,21 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 _LAYERS = {"gpt2": "h", "llama": "layers"}
 
 
-def shard_model(model: nn.Module, base_model: Any, kind: str, world: int) -> None:
+def shard_model(model: nn.Module, base_models: Iterable[Any], kind: str, world: int) -> None:
     """Shard a model layer by layer, so that one layer is whole at a time; all other weights form one group.
 
     Args:
         model: the whole model.
-        base_model: transformers' base model in it.
+        base_models: transformers' base models in it.
         kind: kind of the devices.
         world: number of devices.
     """
     mesh = init_device_mesh(kind, (world,))
-    model_type = base_model.config.model_type
-    layers = getattr(base_model, _LAYERS[model_type]) if model_type in _LAYERS else base_model.encoder.layer
-    for layer in layers:
-        fully_shard(layer, mesh=mesh)
+    for base_model in base_models:
+        model_type = base_model.config.model_type
+        layers = getattr(base_model, _LAYERS[model_type]) if model_type in _LAYERS else base_model.encoder.layer
+        for layer in layers:
+            fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
 
 

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from jprep_torch.worker.token_sampling import sample_tokens
+
 LOGITS_PER_CHUNK = 1 << 23
 """Number of logits that are in memory at a time."""
+
+
+class Noise(NamedTuple):
+    """Random bits for sampling tokens: see `sample_tokens`.
+
+    Attributes:
+        keys: one word for each token, (tokens,).
+        words: one word for each id, (ids,).
+    """
+
+    keys: Tensor
+    words: Tensor
 
 
 def token_loss(hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor) -> Tensor:
@@ -26,8 +40,16 @@ def token_loss(hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tens
     Returns:
         The sum, in fp32.
     """
-    loss: Tensor = _TokenLoss.apply(hidden, weight, bias, labels, torch.is_grad_enabled())
+    loss, _ = token_loss_and_samples(hidden, weight, bias, labels, None)
     return loss
+
+
+def token_loss_and_samples(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, noise: Noise | None
+) -> tuple[Tensor, Tensor]:
+    """Return `token_loss`, and a token sampled from each softmax, (tokens,); none without noise."""
+    found: tuple[Tensor, Tensor] = _TokenLoss.apply(hidden, weight, bias, labels, noise, torch.is_grad_enabled())
+    return found
 
 
 def token_loss_xla(hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, ignored: int) -> Tensor:
@@ -35,8 +57,27 @@ def token_loss_xla(hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: 
 
     XLA compiles a program for each number of tokens, so that tokens without a label are not left out before.
     """
+    loss, _ = token_loss_and_samples_xla(hidden, weight, bias, labels, ignored, None)
+    return loss
+
+
+def token_loss_and_samples_xla(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, ignored: int, noise: Noise | None
+) -> tuple[Tensor, Tensor]:
+    """Return `token_loss_xla`, and a token sampled for each, (tokens,); none without noise."""
     logits = functional.linear(hidden, weight, bias).float()
-    return functional.cross_entropy(logits, labels, ignore_index=ignored, reduction="sum")
+    loss = functional.cross_entropy(logits, labels, ignore_index=ignored, reduction="sum")
+    return loss, labels.new_empty(0) if noise is None else sample_tokens(logits.detach(), *noise)
+
+
+def replaced_loss(outputs: Tensor, replaced: Tensor) -> Tensor:
+    """Return the binary cross-entropy of each token: - ln σ(output) if it was replaced, - ln (1 - σ(output)) if not.
+
+    Args:
+        outputs: any shape.
+        replaced: 1 or 0, of the same shape.
+    """
+    return functional.binary_cross_entropy_with_logits(outputs.float(), replaced.float(), reduction="none")
 
 
 def class_loss(outputs: Tensor, labels: Tensor) -> Tensor:
@@ -64,11 +105,18 @@ class _TokenLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, needs_grad: bool
-    ) -> Tensor:
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        labels: Tensor,
+        noise: Noise | None,
+        needs_grad: bool,
+    ) -> tuple[Tensor, Tensor]:
         dtype = torch.get_autocast_dtype(hidden.device.type) if _autocasting(hidden) else weight.dtype
         inputs, table = hidden.to(dtype), weight.to(dtype)
         total = hidden.new_zeros((), dtype=torch.float32)
+        samples = torch.empty_like(labels if noise else labels[:0])
         d_hidden = torch.empty_like(hidden) if needs_grad else None
         # Chunks are summed in fp32, whatever the dtype of the weights.
         d_weight = torch.zeros_like(weight, dtype=torch.float32) if needs_grad else None
@@ -77,6 +125,10 @@ class _TokenLoss(torch.autograd.Function):
         for start in range(0, len(labels), tokens):
             chunk, ids = inputs[start : start + tokens], labels[start : start + tokens].unsqueeze(1)
             logits = chunk @ table.t() if bias is None else torch.addmm(bias.to(dtype), chunk, table.t())
+            if noise:
+                samples[start : start + tokens] = sample_tokens(
+                    logits.float(), noise.keys[start : start + tokens], noise.words
+                )
             p = torch.log_softmax(logits.float(), 1)  # twice as fast as logsumexp, for a second table of the chunk
             total -= p.gather(1, ids).sum()
             if d_hidden is None or d_weight is None:
@@ -89,12 +141,13 @@ class _TokenLoss(torch.autograd.Function):
             d_hidden[start : start + tokens] = p @ table
             _add_product(d_weight, p, chunk)
         ctx.save_for_backward(d_hidden, d_weight, d_bias)
-        return total
+        ctx.mark_non_differentiable(samples)
+        return total, samples
 
     @staticmethod
-    def backward(ctx: Any, factor: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, factor: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         d_hidden, d_weight, d_bias = (None if grad is None else grad.mul_(factor) for grad in ctx.saved_tensors)
-        return d_hidden, d_weight, d_bias, None, None
+        return d_hidden, d_weight, d_bias, None, None, None
 
 
 def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:

@@ -41,7 +41,7 @@ class ParallelModel:
         if shard:
             from jprep_torch.worker.fsdp import shard_model
 
-            shard_model(self.model, self.model.base_model, context.kind, context.world)
+            shard_model(self.model, self.model.base_models, context.kind, context.world)
         load_weights(model, names, weights, self._put)
         model.to(context.device)  # buffers; the weights are there
         self._all = {name: model.get_parameter(name) for name in own}
@@ -108,5 +108,6 @@ def enable_gradient_checkpointing(model: Any) -> None:
 
 
 def compile_model(model: ModelWithLoss) -> None:
-    """Compile the base model with torch.compile. Heads see another number of tokens in each batch."""
-    model.base_model.compile(dynamic=False)
+    """Compile the base models with torch.compile. Heads see another number of tokens in each batch."""
+    for part in model.base_models:
+        part.compile(dynamic=False)

@@ -11,6 +11,7 @@ from torch import Tensor
 from jprep.io.safetensors_file import TensorFiles
 from jprep.train.job.config import Job
 from jprep.train.run.checkpoint_files import CheckpointReader, TrainProgress
+from jprep.train.worker.rtd_figures import SUMS
 from jprep_torch.models.model_with_loss import ModelInputs, ModelWithLoss
 from jprep_torch.options import Options
 from jprep_torch.worker.checkpoint import restore, save
@@ -76,7 +77,7 @@ class TrainState:
         self, micro_batches: Sequence[ModelInputs], labels: int, rate: float, check: Callable[[float], None]
     ) -> StepResult:
         """Update the weights, unless the gradient overflowed because fp16's loss scale was too large."""
-        loss = self._accumulate_gradients(micro_batches, labels)
+        loss, sums = self._accumulate_gradients(micro_batches, labels)
         weights = self._parallel.weights.values()
         norm = global_norm(weights)
         if self._scale.accepts(norm):
@@ -87,7 +88,7 @@ class TrainState:
         self._optimizer.zero_grad()
         loss = loss / self._context.number(max(labels, 1))
         self._context.sync()
-        return StepResult(loss, norm, self._scale.factor)
+        return StepResult(loss, norm, self._scale.factor, sums)
 
     def save(self, folder: Path) -> None:
         """Write a checkpoint."""
@@ -106,25 +107,29 @@ class TrainState:
         self._updates += 1
         self._scale.grow()
 
-    def _accumulate_gradients(self, micro_batches: Sequence[ModelInputs], labels: int) -> Tensor:
+    def _accumulate_gradients(self, micro_batches: Sequence[ModelInputs], labels: int) -> tuple[Tensor, Tensor]:
         """Accumulate the gradient of the global batch's loss.
 
         Returns:
-            This process's part of the loss, not yet divided by the number of labels.
+            This process's part of the loss, not yet divided by the number of labels; and of the sums of `rtd`.
         """
-        loss = torch.zeros((), device=self._context.device)
+        loss, sums = (torch.zeros(size, device=self._context.device) for size in ((), len(SUMS)))
         # PyTorch averages gradients over processes; docs/training.md needs their sum.
         factor = self._context.number(self._scale.factor * self._context.world / max(labels, 1))
         for number, inputs in enumerate(micro_batches, 1):
             with self._parallel.delay_reduction(number < len(micro_batches)):
                 with self._context.autocast(self._job.train.precision):
-                    part, _ = self._parallel(self._sharded(inputs))
+                    part, outputs = self._parallel(self._sharded(inputs))
                 (part * factor).backward()  # type: ignore[no-untyped-call]
             loss += part.detach()
-        return loss
+            sums += outputs if inputs.rtd else 0
+        return loss, sums
 
     def _sharded(self, inputs: ModelInputs) -> ModelInputs:
         """Divide rows among the XLA devices of this process."""
         shard = self._context.shard_rows
         fields = {name: field for name, field in inputs._asdict().items() if isinstance(field, Tensor)}
-        return inputs._replace(**{name: shard(field) for name, field in fields.items()})
+        sharded = inputs._replace(**{name: shard(field) for name, field in fields.items()})
+        if rtd := inputs.rtd:
+            rtd = rtd._replace(noise_keys=shard(rtd.noise_keys), tokens=shard(rtd.tokens))
+        return sharded._replace(rtd=rtd)

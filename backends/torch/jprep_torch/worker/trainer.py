@@ -16,10 +16,11 @@ from jprep.dataset.sampling.sampler import Batch
 from jprep.random.counter_bits import key
 from jprep.train.job.schedule import learning_rate
 from jprep.train.worker.next_sentence import NEXT_SENTENCE_LOSS
+from jprep.train.worker.rtd_figures import SUMS, rtd_figures
 from jprep.train.worker.session import Session
 from jprep.train.worker.validation_metrics import AnyMetrics, row_labels, validation_metrics
 from jprep_torch.models.model_with_loss import ModelInputs, ModelWithLoss
-from jprep_torch.worker.data import count_labels, micro_batches
+from jprep_torch.worker.data import count_labels, count_tokens, micro_batches
 from jprep_torch.worker.distributed import DistributedContext
 from jprep_torch.worker.throughput import ThroughputMeter
 
@@ -31,11 +32,13 @@ class StepResult(NamedTuple):
         loss: this process's part of the loss before the update.
         norm: norm of the gradient of the global batch, before clipping.
         scale: loss scale of the next step; 1 except in fp16.
+        sums: for `rtd`, this process's part of `jprep.train.worker.rtd_figures.SUMS`; else zeros or None.
     """
 
     loss: Tensor
     norm: float
     scale: float
+    sums: Tensor | None = None
 
 
 class AnyTrainState(Protocol):
@@ -102,19 +105,39 @@ class Trainer:
         loss = float(self._context.sum_over_processes(result.loss))
         figures = {"scale": result.scale} if self._job.train.precision == "fp16" else {}
         figures |= meter.figures()
+        if self._job.train.task == "rtd" and result.sums is not None:
+            figures |= self._rtd_figures(result.sums)
+            del figures["loss"]
         self._session.log(step, loss=loss, lr=self._learning_rate(step), norm=result.norm, **figures)
 
     def _step(self, step: int, batch: Batch | LabelledBatch) -> StepResult:
         self._state.model.train()
         self._context.seed(int(key(self._job.train.seed, "dropout", step - 1, self._context.rank)[0]))
-        own = torch.tensor(count_labels(batch), device=self._context.device)
-        labels = int(self._context.sum_over_processes(own))
+        own = torch.tensor([count_labels(batch), count_tokens(batch)], device=self._context.device)
+        labels, tokens = map(int, self._context.sum_over_processes(own).tolist())
         check = partial(self._session.check, step, name="gradient's norm")
-        inputs = self._inputs(batch, max(labels, 1) / self._job.train.batch)
+        inputs = self._inputs(batch, max(labels, 1) / self._job.train.batch, max(labels, 1) / max(tokens, 1))
         return self._state.update(list(inputs), labels, self._learning_rate(step), check)
+
+    def _rtd_figures(self, sums: Tensor) -> dict[str, float]:
+        """Return the figures of replaced-token detection from this process's sums."""
+        whole = self._context.sum_over_processes(sums.clone()).tolist()
+        return rtd_figures(whole, self._job.train.rtd.discriminator_weight)
+
+    @torch.no_grad()
+    def _validate_rtd(self, step: int) -> None:
+        self._state.model.eval()
+        sums = torch.zeros(len(SUMS), dtype=torch.float64)
+        for batch in self._session.validation():
+            for inputs in self._inputs(batch):
+                sums += self._state.loss(inputs)[1].double().cpu()
+        self._session.validated(step, **self._rtd_figures(sums.to(self._context.device)))
 
     @torch.no_grad()
     def _validate(self, step: int) -> None:
+        if self._job.train.task == "rtd":
+            self._validate_rtd(step)
+            return
         self._state.model.eval()
         sums = torch.zeros(2, dtype=torch.float64, device=self._context.device)  # loss, labels
         metrics = validation_metrics(self._job, self._context.world)
@@ -138,12 +161,17 @@ class Trainer:
             labels = row_labels(batch)
             metrics.add(np.concatenate(outputs)[: len(labels)], labels)
 
-    def _inputs(self, batch: Batch | LabelledBatch, pair_weight: float = 0.0) -> Iterator[ModelInputs]:
+    def _inputs(
+        self, batch: Batch | LabelledBatch, pair_weight: float = 0.0, labels_per_token: float = 1.0
+    ) -> Iterator[ModelInputs]:
         """Yield a batch in micro-batches: the same number on each process, as a sharded model needs it."""
         types = self._job.model.get("type_vocab_size", 0) > 1
         rows = self._job.train.batch // self._context.world
         device = self._context.device
-        return micro_batches(batch, rows, self._micro_batch, device, types=types, pair_weight=pair_weight)
+        # All sums are divided by the number of labels, but the discriminator's has to be by that of tokens.
+        weights = {"pair_weight": pair_weight}
+        weights["discriminator_factor"] = self._job.train.rtd.discriminator_weight * labels_per_token
+        return micro_batches(batch, rows, self._micro_batch, device, types=types, **weights)
 
     def _learning_rate(self, step: int) -> float:
         section = self._job.train

@@ -1,0 +1,82 @@
+"""Replaced-token detection: the generator's loss, tokens sampled from it, and the discriminator's loss."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from jprep.dataset.sampling.masking import IGNORE_INDEX
+from jprep.dataset.sampling.token_noise import id_words
+from jprep_torch.models.heads import HEADS
+from jprep_torch.planning.xla import XLA_DEVICES
+from jprep_torch.worker.loss import Noise, replaced_loss, token_loss_and_samples, token_loss_and_samples_xla
+
+if TYPE_CHECKING:
+    from jprep_torch.models.model_with_loss import ModelInputs
+
+
+class ReplacedTokenLoss:
+    """The loss of an ELECTRA with both halves.
+
+    Args:
+        config: the discriminator's config, with the generator's.
+    """
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self._head = HEADS[config["model_type"]]
+        self._words = torch.from_numpy(id_words(config["vocab_size"]).astype(np.int64))
+
+    def __call__(self, model: Any, inputs: ModelInputs) -> tuple[Tensor, Tensor]:
+        """Return the generator's summed loss plus the discriminator's times its factor, and the sums for figures.
+
+        Args:
+            model: transformers' discriminator with the generator as its `generator`.
+            inputs: masked rows.
+        """
+        labelled = inputs.labels != IGNORE_INDEX
+        original = torch.where(labelled, inputs.labels, inputs.ids)
+        generator_loss, ids = self._replace(model.generator, inputs, original, labelled)
+        replaced, real = ids != original, self._real(inputs)
+        outputs = model.discriminator_predictions(_hidden(model, ids, inputs))
+        discriminator_loss = (replaced_loss(outputs, replaced) * real).sum()
+        assert inputs.rtd is not None
+        loss = generator_loss + inputs.rtd.factor * discriminator_loss
+        flagged, replaced = (outputs > 0) & real, replaced & real
+        kept = labelled & ~replaced
+        sums = (generator_loss, labelled, kept, discriminator_loss, real, replaced, flagged, flagged & replaced)
+        return loss, torch.stack([part.detach().sum().float() for part in sums])
+
+    def _replace(
+        self, generator: Any, inputs: ModelInputs, original: Tensor, labelled: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return the generator's summed loss, and the rows with masked tokens replaced by samples."""
+        assert inputs.rtd is not None
+        hidden, labels = _hidden(generator, inputs.ids, inputs), inputs.labels.reshape(-1)
+        hidden, keys = hidden.reshape(-1, hidden.shape[-1]), inputs.rtd.noise_keys.reshape(-1)
+        self._words = self._words.to(labels.device)
+        if labels.device.type in XLA_DEVICES:
+            vectors, last = self._head(generator, hidden)
+            noise = Noise(keys, self._words)
+            loss, samples = token_loss_and_samples_xla(vectors, last.weight, last.bias, labels, IGNORE_INDEX, noise)
+            return loss, torch.where(labelled, samples.view_as(labelled), original)
+        chosen = labelled.reshape(-1).nonzero().squeeze(1)
+        vectors, last = self._head(generator, hidden.index_select(0, chosen))
+        noise = Noise(keys.index_select(0, chosen), self._words)
+        loss, samples = token_loss_and_samples(vectors, last.weight, last.bias, labels.index_select(0, chosen), noise)
+        return loss, original.reshape(-1).index_copy(0, chosen, samples).view_as(original)
+
+    @staticmethod
+    def _real(inputs: ModelInputs) -> Tensor:
+        """Return which tokens count: all but padding and the tokens of rows that only fill the batch."""
+        assert inputs.rtd is not None
+        columns = torch.arange(inputs.ids.shape[1], device=inputs.ids.device)
+        return columns < inputs.rtd.tokens.unsqueeze(1)
+
+
+def _hidden(model: Any, ids: Tensor, inputs: ModelInputs) -> Tensor:
+    types = {} if inputs.types is None else {"token_type_ids": inputs.types}
+    hidden: Tensor = model.base_model(input_ids=ids, attention_mask=inputs.mask, **types).last_hidden_state
+    return hidden
