@@ -8,15 +8,17 @@ import click
 
 from jprep.cli.common.options import FOLDER
 from jprep.cli.common.output import content_stream, note
-from jprep.cli.common.output_path import OUTPUT_PATH
+from jprep.cli.common.remote_output import OUTPUT_PATH_OR_URL, Url, local_file
 
 
 @click.command()
 @FOLDER
 @click.option("--format", "form", type=click.Choice(["text", "words", "jsonl"]), default="text", show_default=True)
-@click.option("-o", "--output", type=OUTPUT_PATH, help="Output file, which is replaced. Default: standard output.")
+@click.option(
+    "-o", "--output", type=OUTPUT_PATH_OR_URL, help="Output file or URL, which is replaced. Default: standard output."
+)
 @click.option("--limit", type=click.IntRange(1), help="Stop after this number of documents.")
-def export(folder: Path, form: str, output: Path | None, limit: int | None) -> None:
+def export(folder: Path, form: str, output: Path | Url | None, limit: int | None) -> None:
     """Write a corpus as text.
 
     \b
@@ -28,12 +30,16 @@ def export(folder: Path, form: str, output: Path | None, limit: int | None) -> N
     from jprep.engine.output_directory import check_output_file
     from jprep.io.atomic import atomic_path
 
-    if output is not None:
+    if isinstance(output, Path):
         check_output_file(output)
     corpus = Corpus(folder)
     if output is None:
         corpus.export(content_stream(), form, limit=limit)
         return
-    with atomic_path(output.resolve()) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as out:
+    with (
+        local_file(output) as path,
+        atomic_path(path.resolve()) as temporary,
+        temporary.open("w", encoding="utf-8", newline="\n") as out,
+    ):
         written = corpus.export(out, form, limit=limit)
     note(f"wrote {written:,} documents to {output}")

@@ -65,7 +65,7 @@ def refuse_read_only(url: str) -> None:
     if not is_url(url):
         raise ConfigError("expected a URL", where=url, fix="use a URL such as s3://BUCKET/FOLDER")
     if fix := _READ_ONLY.get(url.partition("://")[0].lower()):
-        raise ConfigError("jprep cannot write to this kind of URL", where=url, fix=fix)
+        raise ConfigError("jprep cannot write to a URL of this kind", where=url, fix=fix)
 
 
 def write_bytes(data: bytes, url: str) -> None:
