@@ -11,13 +11,13 @@ export PIP_NO_COMPILE := 0
 
 # Each backend has an environment of its own, $(VENV)/backends/NAME, where `jprep backends install` makes it. Backends'
 # tests run inside them. torch_xla exists for one system only, and has its own constraints.
-PACKAGES := torch deepspeed flax fairseq_xla
+PACKAGES := torch deepspeed flax fairseq_xla keras
 XLA      := $(if $(findstring Linux x86_64,$(shell uname -sm)),fairseq-xla)
-TRAINERS := torch deepspeed flax fairseq-cpu $(XLA)
+TRAINERS := torch deepspeed flax fairseq-cpu keras $(XLA)
 BACKENDS := $(abspath $(VENV))/backends
 TORCH    := $(BACKENDS)/torch/bin/python
 WITH_BACKENDS := JPREP_BACKENDS=$(BACKENDS) JPREP_TORCH=$(TORCH) JPREP_DEEPSPEED=$(BACKENDS)/deepspeed/bin/python \
-  JPREP_FAIRSEQ=$(BACKENDS)/fairseq-cpu/bin/python
+  JPREP_FAIRSEQ=$(BACKENDS)/fairseq-cpu/bin/python JPREP_KERAS=$(BACKENDS)/keras/bin/python
 WITHOUT_BACKENDS := JPREP_BACKENDS=$(abspath $(VENV))/no-backends
 READY    := $(TRAINERS:%=$(VENV)/.%-test)
 SUITES   := $(TRAINERS:%=suite-%)
@@ -121,7 +121,7 @@ $(VENV)/.servers: .ci/servers.txt
 	$(VENV)/servers/bin/python -m pip install --quiet --disable-pip-version-check -r .ci/servers.txt
 	@touch $@
 
-$(VENV)/.torch $(VENV)/.deepspeed $(VENV)/.flax: $(VENV)/.%: $(VENV)/.installed
+$(VENV)/.torch $(VENV)/.deepspeed $(VENV)/.flax $(VENV)/.keras: $(VENV)/.%: $(VENV)/.installed
 	$(BIN)/jprep backends install $* --constraint .ci/constraints.txt
 	@touch $@
 

@@ -100,7 +100,10 @@ def check(environment: Environment, *, train: bool) -> None:
     expect(str(environment.folder) in home, f"jprep in the environment, got {home}")
     expect("jawiki" in environment.run("jprep", "recipes"), "the shipped recipes")
     listed = environment.run("jprep", "backends", "list")
-    expect(all(name in listed for name in ("torch", "deepspeed", "flax", "fairseq-xla")), "every backend in the list")
+    expect(
+        all(name in listed for name in ("torch", "deepspeed", "flax", "fairseq-xla", "keras")),
+        "every backend in the list",
+    )
     environment.run("jprep", "backends", "new", "sketch")
     expect((environment.folder / "jprep-sketch/pyproject.toml").exists(), "the package of a new backend")
     if train:

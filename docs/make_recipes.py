@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 import types
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -24,6 +26,7 @@ from jprep.train.job.config import TrainConfig
 
 TEMPLATE = Path(__file__).parent / "templates" / "recipes.md"
 PAGE = Path(__file__).with_name("recipes.md")
+BACKENDS = Path(__file__).parents[1] / "backends"
 
 SECTIONS = {"recipe": Recipe, "tokenizer": TokenizerConfig, "dataset": DatasetConfig, "train": TrainConfig}
 """Where the path of a section begins; any other path begins at the recipe."""
@@ -56,8 +59,10 @@ def _inner(section: type, name: str) -> type[msgspec.Struct]:
 
 
 def backend(name: str) -> str:
-    """Return the table of a backend's options."""
-    return table(plugins().get("backend", name).Options)
+    """Return the table of a backend's options. Its package need not be installed."""
+    module = name.replace("-", "_")
+    sys.path.append(str(BACKENDS / module))
+    return table(import_module(f"jprep_{module}.options").Options)
 
 
 def steps(kind: str) -> str:

@@ -21,6 +21,7 @@ from jprep.cli.dataset import dataset
 from jprep.cli.environment.backends import backends
 from jprep.cli.environment.doctor import doctor
 from jprep.cli.environment.plugins import list_plugins
+from jprep.cli.model.convert import convert
 from jprep.cli.model.export import export
 from jprep.cli.model.infer import infer
 from jprep.cli.model.push import push
@@ -60,7 +61,7 @@ def cli() -> None:
 
 _MAX_ARGUMENT = 200  # characters of an argument that an error shows
 
-_DATA, _MODELS = (corpus, tokenizer, dataset, text), (train, export, infer, push, backends)
+_DATA, _MODELS = (corpus, tokenizer, dataset, text), (train, export, infer, convert, push, backends)
 
 for command in (run, recipes, *_DATA, *_MODELS, list_plugins, quickstart, doctor):
     cli.add_command(command)

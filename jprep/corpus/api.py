@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, TextIO
 
 import msgspec
 
-from jprep.corpus.document import SENTENCE, UNMARK, WORD, Document, Reject
+from jprep.corpus.document import UNMARK, Document, Reject
+from jprep.corpus.exporting.formats import TextFormat
 from jprep.corpus.store import DOCUMENTS, MANIFEST, REJECTS, Manifest, read_manifest, read_rows
 from jprep.engine.fingerprint import fingerprint
 from jprep.errors import ConfigError
@@ -18,6 +19,7 @@ from jprep.io.verified_files import find_damage
 
 if TYPE_CHECKING:  # imported when a corpus is built, to keep `import jprep` fast
     from jprep.corpus.config import CorpusRecipe
+    from jprep.corpus.exporting.text_files import CorpusExportManifest
     from jprep.engine.runner import ProgressReporter
     from jprep.engine.stage import Output
 
@@ -123,31 +125,90 @@ class Corpus:
         for part in self.manifest.reject_parts:
             yield from read_rows(self.folder, part, Reject)
 
-    def export(self, out: TextIO, form: str = "text", *, limit: int | None = None) -> int:
+    def export(
+        self,
+        out: TextIO,
+        form: str = "text",
+        *,
+        limit: int | None = None,
+        unit: str = "sentence",
+        blank_lines: bool = True,
+    ) -> int:
         """Write the corpus as text.
 
         Args:
             out: text file to write to.
-            form: output format. `text`: one sentence per line, a blank line between documents. `words`: the same with
-                spaces between words; white space of the text is lost, as in published recipes. `jsonl`: one document
-                per line, lossless.
+            form: output format. `text`: one sentence per line. `words`: the same with spaces between words; white space
+                of the text is lost, as in published recipes. `jsonl`: one document per line, lossless.
             limit: maximum number of documents.
+            unit: what a line of `text` and `words` is: `sentence` or `paragraph`.
+            blank_lines: whether a blank line follows each document in `text` and `words`.
 
         Returns:
             The number of documents written.
 
         Raises:
-            ConfigError: unknown format, or the format `words` for a corpus without words.
+            ConfigError: unknown format or unit, or the format `words` for a corpus without words.
         """
-        if form not in _FORMS:
-            raise ConfigError(f"unknown export format {form!r}", fix=f"choose one of: {', '.join(_FORMS)}")
-        if form == "words" and not self.manifest.totals.get("words"):
-            raise ConfigError("this corpus has no words", where=str(self.folder), fix="build it with a segmenter")
-        written = 0
+        chosen, written = self.text_format(form, unit, blank_lines), 0
         for doc in islice(self.documents(), limit):
-            out.write(_FORMS[form](doc))
+            out.write(chosen.lines(doc))
             written += 1
         return written
+
+    def export_files(
+        self,
+        folder: str | Path,
+        lines_per_file: int,
+        form: str = "text",
+        *,
+        unit: str = "sentence",
+        blank_lines: bool = True,
+        workers: int = 1,
+        progress: ProgressReporter | None = None,
+    ) -> CorpusExportManifest:
+        """Write the corpus as files with a number of lines each, or resume an interrupted export.
+
+        The files joined together are the output of `export`.
+
+        Args:
+            folder: output directory; an earlier export in it is replaced.
+            lines_per_file: lines of each file but the last.
+            form: output format, see `export`.
+            unit: see `export`.
+            blank_lines: see `export`.
+            workers: number of processes; it does not change the output.
+            progress: progress callbacks.
+
+        Raises:
+            ConfigError: as for `export`, or an output directory with other content.
+        """
+        from jprep.corpus.exporting.text_files import export_text_files
+        from jprep.engine.local import Local
+        from jprep.engine.runner import SilentProgress
+
+        chosen = self.text_format(form, unit, blank_lines)
+        with closing(Local(workers)) as executor:
+            return export_text_files(
+                self.folder,
+                self.manifest,
+                Path(folder),
+                lines_per_file,
+                chosen,
+                executor,
+                progress or SilentProgress(),
+            )
+
+    def text_format(self, form: str, unit: str, blank_lines: bool) -> TextFormat:
+        """Return how documents become lines; see `export`.
+
+        Raises:
+            ConfigError: unknown format or unit, or the format `words` for a corpus without words.
+        """
+        chosen = TextFormat(form, unit, blank_lines)  # type: ignore[arg-type]
+        if form == "words" and not self.manifest.totals.get("words"):
+            raise ConfigError("this corpus has no words", where=str(self.folder), fix="build it with a segmenter")
+        return chosen
 
     def why(self, query: str) -> Iterator[Document | Reject]:
         """Yield the documents and rejects with this id, page number or title."""
@@ -188,24 +249,3 @@ class Corpus:
         for doc in read_rows(self.folder, part, Document, ["id", "text", "words"]):
             if doc.words.translate(UNMARK) != doc.text:
                 yield Damage(part.path, f"{doc.id}: its words do not match its text")
-
-
-def _sentence_lines(doc: Document, form: Callable[[str], str]) -> str:
-    """Return the sentences of a document, each formatted and on its own line."""
-    lines = doc.words.replace(SENTENCE, "\n").split("\n")
-    return "".join(f"{line}\n" for line in map(form, lines) if line) + "\n"
-
-
-def _as_text(doc: Document) -> str:
-    return _sentence_lines(doc, lambda sentence: sentence.replace(WORD, "").strip())
-
-
-def _as_words(doc: Document) -> str:
-    return _sentence_lines(doc, lambda sentence: " ".join(sentence.replace(WORD, " ").split()))
-
-
-def _as_json(doc: Document) -> str:
-    return msgspec.json.encode(doc).decode() + "\n"
-
-
-_FORMS: dict[str, Callable[[Document], str]] = {"text": _as_text, "words": _as_words, "jsonl": _as_json}

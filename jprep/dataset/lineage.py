@@ -17,8 +17,8 @@ from jprep.dataset.manifest import DatasetManifest, ShardRange, read_dataset, ve
 from jprep.dataset.preprocessing.validation_split import ValidationSplit
 from jprep.engine.stage import Output
 from jprep.errors import ConfigError, MismatchError
+from jprep.tokenizer import load_tokenizer
 from jprep.tokenizer.card import CARD_JSON, read_card
-from jprep.tokenizer.tokenizer import Tokenizer
 
 AROUND = 20
 """Tokens of context shown on each side of a token."""
@@ -178,7 +178,7 @@ def text_around(
         ConfigError: the directory holds no tokenizer.
         MismatchError: it is another tokenizer.
     """
-    loaded = Tokenizer(tokenizer)
+    loaded = load_tokenizer(tokenizer)
     if loaded.card.fingerprint != dataset.made_from["tokenizer"]["fingerprint"]:
         fix = "pass the dataset's tokenizer with --tokenizer"
         raise MismatchError("this dataset was packed with another tokenizer", where=str(tokenizer), fix=fix)

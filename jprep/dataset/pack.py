@@ -32,6 +32,7 @@ from jprep.engine.output_kinds import STATE
 from jprep.engine.runner import Executor, ProgressReporter, sum_counts
 from jprep.engine.stage import Output, Receipt, Stage
 from jprep.errors import ConfigError
+from jprep.tokenizer import load_tokenizer
 from jprep.tokenizer.formats.tokenizer_json import SENTENCEPIECE_MODEL, TOKENIZER_JSON
 from jprep.tokenizer.tokenizer import Tokenizer
 
@@ -56,7 +57,7 @@ def pack(
 
     Args:
         corpus: the corpus to pack.
-        tokenizer_folder: directory of a finished tokenizer.
+        tokenizer_folder: directory of a finished tokenizer, or one from elsewhere; see `load_tokenizer`.
         config: share of the documents for validation.
         folder: output directory; new, empty, or with this very dataset.
         executor: runs the encoding.
@@ -105,7 +106,7 @@ class PackPlan:
 
     def __init__(self, corpus: Corpus, tokenizer_folder: Path, config: DatasetConfig) -> None:
         self.corpus, self.config = corpus, config
-        self.tokenizer = Tokenizer(tokenizer_folder)
+        self.tokenizer = load_tokenizer(tokenizer_folder)
         self.encoder = DocumentEncoder(self.tokenizer)
         self.splits = [TRAIN, VALIDATION] if config.validation else [TRAIN]
         _check_normalizers(corpus, self.tokenizer)
@@ -132,11 +133,15 @@ class PackPlan:
 
 def _model_files(tokenizer: Tokenizer) -> dict[str, str]:
     files = tokenizer.card.files
+    if tokenizer.card.external:
+        return files
     return {name: files[name] for name in (TOKENIZER_JSON, SENTENCEPIECE_MODEL) if name in files}
 
 
 def _check_normalizers(corpus: Corpus, tokenizer: Tokenizer) -> None:
-    """Reject a tokenizer that expects text of other normalisers."""
+    """Reject a tokenizer that expects text of other normalisers. One from elsewhere takes any text."""
+    if tokenizer.card.external:
+        return
     normalizers = corpus.manifest.made_from["documents"]["normalizers"]
     if found := describe_mismatch({"normalizers": normalizers}, {"normalizers": tokenizer.card.normalizers}):
         what = f"the tokenizer was trained on text that was normalised differently from this corpus ({found[0]})"

@@ -8,11 +8,12 @@ from typing import Any
 
 from jprep.doctor.time_limit import run_with_limit
 from jprep.errors import JprepError
+from jprep.io.environments import read_stamp
 from jprep.plugins import plugins
 from jprep.plugins.manager import PluginInfo
 from jprep.train.backend import Backend, Finding
 from jprep.train.launcher.backend_packages import install_command
-from jprep.train.launcher.environments import environment_path, read_stamp, worker_python
+from jprep.train.launcher.environments import environment_path, worker_python
 from jprep.train.launcher.import_probe import NotInstalledError
 from jprep.train.launcher.launch import load_backend, load_backend_and_options
 

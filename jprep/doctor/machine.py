@@ -12,9 +12,9 @@ from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
+from jprep.io.environments import ENVIRONMENTS_VARIABLE, default_environment_folder
 from jprep.io.machine import cpu_count, memory
 from jprep.train.backend import Finding
-from jprep.train.launcher.environments import ENVIRONMENTS_VARIABLE, default_environment_folder
 from jprep.train.planning import host
 
 _GIB = 1 << 30

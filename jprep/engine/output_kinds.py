@@ -49,6 +49,13 @@ CORPUS = OutputKind(
     manifest="corpus.json",
     unfinished=(f"{STATE}/documents/*", f"{STATE}/dedup/*", f"{STATE}/words/*"),
 )
+CORPUS_EXPORT = OutputKind(
+    name="corpus export",
+    manifest="export.json",
+    field="lines_per_file",
+    claim="exporting.json",
+    unfinished=(f"{STATE}/exporting.json", f"{STATE}/lines/*"),
+)
 TOKENIZER = OutputKind(
     name="tokenizer", manifest="card.json", claim="training.json", unfinished=(f"{STATE}/training.json",)
 )
@@ -88,6 +95,7 @@ DOWNLOADS = OutputKind(
 
 KINDS = (
     CORPUS,
+    CORPUS_EXPORT,
     TOKENIZER,
     DATASET,
     DATASET_EXPORT,

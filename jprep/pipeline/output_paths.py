@@ -12,6 +12,7 @@ from jprep.errors import ConfigError
 from jprep.io.safe_names import check_name
 from jprep.pipeline.recipe import Recipe
 from jprep.tokenizer.card import CARD_JSON
+from jprep.tokenizer.external.files import is_external, resolve_tokenizer
 
 WORK = Path("work")
 """The directory of all recipes' outputs unless `--work` names another."""
@@ -75,6 +76,10 @@ def find_finished(step: MadeStep, recipe: Recipe, path: Path, work: Path, given:
         ConfigError: the output does not exist or is not finished; the fix is the command that makes it.
     """
     manifest, command = _MADE[step]
+    if step == "tokenizer" and given:
+        given = resolve_tokenizer(given)
+        if is_external(given):
+            return given
     output: Path = given or getattr(output_paths(work, recipe.name), step)
     if (output / manifest).exists():
         return output

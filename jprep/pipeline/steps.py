@@ -19,6 +19,7 @@ from jprep.train.job.schedule import check_schedule
 from jprep.train.launcher.cross_validation import fold_count
 from jprep.train.launcher.environments import worker_python
 from jprep.train.launcher.launch import backend_options, load_backend
+from jprep.train.pretrained.location import check_init
 
 Step = Literal["corpus", "tokenizer", "dataset", "train", "export"]
 
@@ -75,7 +76,7 @@ def check_steps(recipe: Recipe, steps: list[Step], backend: str, *, corpus: bool
         corpus: whether a finished corpus is given.
 
     Raises:
-        ConfigError: there is no such step or backend, a schedule does not fit the steps, or there is no such bucket.
+        ConfigError: there is no such step, backend, pretrained model or bucket, or a schedule does not fit the steps.
         MachineError: a segmenter or the backend is not installed, or the mirror cannot be written to.
     """
     if "corpus" in steps and not corpus:
@@ -84,6 +85,8 @@ def check_steps(recipe: Recipe, steps: list[Step], backend: str, *, corpus: bool
         if train.steps:
             check_schedule(train.schedule, train.steps)
         fold_count(train)
+        if train.model.init:
+            check_init(train)
         planner = load_backend(backend)
         worker_python(planner, backend_options(train, planner))
         if train.checkpoint.mirror:
@@ -107,7 +110,7 @@ def summarize_steps(recipe: Recipe, steps: list[Step], backend: str) -> Iterator
         "export": "for transformers",
     }
     if "train" in steps and (train := recipe.train):
-        model = train.model.preset or train.model.config.get("model_type", "")
+        model = train.model.preset or train.model.config.get("model_type", "") or train.model.init
         length = f"{train.steps:,} steps" if train.steps else f"{train.epochs:g} epochs"
         lines["train"] = f"{model} for {train.task}, {length} of {train.batch:,} rows, with {backend}"
         if folds := fold_count(train):

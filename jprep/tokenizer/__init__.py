@@ -10,14 +10,21 @@ if TYPE_CHECKING:
 
 
 def load_tokenizer(folder: str | Path) -> Tokenizer:
-    """Load a finished tokenizer.
+    """Load a finished tokenizer, or one from elsewhere.
 
     Args:
-        folder: output directory of `jprep tokenizer train`.
+        folder: output directory of `jprep tokenizer train`; any other folder that `AutoTokenizer` loads; or a name on
+            the Hub: `org/name`, `org/name@revision`.
 
     Raises:
-        ConfigError: the directory holds no finished tokenizer.
+        ConfigError: the directory holds no finished tokenizer, or there is no such name.
     """
+    from jprep.tokenizer.external.files import is_external, resolve_tokenizer
     from jprep.tokenizer.tokenizer import Tokenizer  # imports numpy, which `import jprep` avoids
 
-    return Tokenizer(folder)
+    found = resolve_tokenizer(folder)
+    if is_external(found):
+        from jprep.tokenizer.external.tokenizer import ExternalTokenizer
+
+        return ExternalTokenizer(found)
+    return Tokenizer(found)

@@ -13,6 +13,7 @@ from jprep.errors import ConfigError
 from jprep.io.safe_names import inner_path
 from jprep.io.verified_files import verify_file
 from jprep.tokenizer.config import TokenizerConfig
+from jprep.tokenizer.external.files import external_card, is_external
 
 CARD_JSON = "card.json"
 
@@ -27,7 +28,7 @@ class TokenizerCard(msgspec.Struct, frozen=True, kw_only=True):
     """`card.json`. It is written last: a directory without it is unfinished.
 
     Attributes:
-        jprep: version of jprep that wrote it.
+        jprep: version of jprep that wrote it; "" for a tokenizer from elsewhere, which has no `card.json`.
         format: version of the directory format, see `FORMAT`.
         name: name of the recipe or corpus.
         signature: one line to cite.
@@ -58,6 +59,11 @@ class TokenizerCard(msgspec.Struct, frozen=True, kw_only=True):
     figures: dict[str, int | float]
     files: dict[str, str]
 
+    @property
+    def external(self) -> bool:
+        """Whether jprep did not write the tokenizer."""
+        return not self.jprep
+
     def __post_init__(self) -> None:
         """Reject files outside the directory."""
         for name in self.files:
@@ -65,11 +71,13 @@ class TokenizerCard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_card(folder: Path) -> TokenizerCard:
-    """Read a tokenizer's card.
+    """Read a tokenizer's card; make one for a tokenizer from elsewhere.
 
     Raises:
         ConfigError: the directory holds no finished tokenizer, or one of a later jprep.
     """
+    if is_external(folder):
+        return external_card(folder)
     card = read_manifest(
         folder / CARD_JSON, TokenizerCard, what="tokenizer", command="jprep tokenizer train", work="training"
     )

@@ -21,6 +21,7 @@ class SpecialTokens(msgspec.Struct, frozen=True, kw_only=True):
         between: tokens added between two texts.
         pair_after: tokens added after the second of two texts.
         max_length: usual maximum tokens per input of such models.
+        types: whether the second text has token type 1; None if the roles tell it, see `uses_token_types`.
     """
 
     head: tuple[str, ...] = ()
@@ -37,6 +38,7 @@ class SpecialTokens(msgspec.Struct, frozen=True, kw_only=True):
     between: tuple[str, ...] = ()
     pair_after: tuple[str, ...] = ()
     max_length: int = 1024
+    types: bool | None = None
 
     @property
     def tokens(self) -> tuple[str, ...]:

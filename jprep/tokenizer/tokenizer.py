@@ -154,7 +154,7 @@ class Tokenizer:
         """
         if isinstance(texts, str):
             raise TypeError("encode_batch expects a list of texts; use encode for one text")
-        texts = _without_surrogates(texts)
+        texts = without_surrogates(texts)
         if self.card.config.boundaries == "hard":
             texts = self._marked(texts, normalized)
         elif not normalized and self._normalizers:
@@ -275,7 +275,7 @@ def _versions(provenance: dict[str, str]) -> str:
     return " ".join(f"{name}=={value}" for name, value in provenance.items() if not value.startswith("sha256:"))
 
 
-def _without_surrogates(texts: Sequence[str]) -> list[str]:
+def without_surrogates(texts: Sequence[str]) -> list[str]:
     """Return the texts with lone surrogates, which have no encoding, replaced as in the corpus."""
     try:
         "".join(texts).encode()

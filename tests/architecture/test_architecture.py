@@ -21,6 +21,7 @@ HEAVY = (
     "jax",
     "flax",
     "tensorflow",
+    "keras",
     "transformers",
     "fugashi",
     "neologdn",

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from jprep.train.launcher.environments import STAMP, InstalledEnvironment, pip_requirements
+from jprep.io.environments import STAMP, InstalledEnvironment
+from jprep.train.launcher.environments import pip_requirements
 from jprep.train.run.events import read_events
 from tests.conftest import COMMAND, ROOT, Distribution, Run, digests, environment
 from tests.fakes.numpy_backend import offer

@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "corpus": ("corpus", "build", "{in}/corpus.toml", "--workers", "1", "-o"),
     "tokenizer": ("tokenizer", "train", "{in}/counts.tsv", "--counts", "--vocab-size", "270", "--workers", "1", "-o"),
     "dataset": (*PACK, "--workers", "1", "-o"),
+    "corpus export": ("corpus", "export", "{in}/made/corpus", "--lines-per-file", "2", "--workers", "1", "-o"),
     "dataset export": ("dataset", "export", "{in}/dataset", "--format", "tfrecord", "-o"),
     "tokenizer export": ("tokenizer", "export", "{in}/tokenizer", "--format", "fairseq", "-o"),
     "training run": ("train", "{in}/small.toml", "--backend", "numpy", "--work", "{in}/work", "-o"),
@@ -92,6 +93,7 @@ IMPOSSIBLE: dict[str, tuple[Make, str]] = {
 OUTPUTS: dict[str, tuple[Make, str]] = {
     "unfinished corpus": (made_of(".state/LOCK", ".state/documents/stage.json", content=""), "an unfinished corpus"),
     "marked corpus": (made_of(".state/LOCK", ".state/other", content="corpus\n"), "an unfinished corpus"),
+    "unfinished corpus export": (made_of(".state/exporting.json", ".state/lines/1"), "an unfinished corpus export"),
     "unfinished tokenizer": (made_of(".state/training.json", ".state/counting/1"), "an unfinished tokenizer"),
     "unfinished dataset": (made_of(".state/encoding/stage.json"), "an unfinished dataset"),
     "unfinished run": (made_of("data.lock.json"), "an unfinished training run"),
@@ -100,6 +102,9 @@ OUTPUTS: dict[str, tuple[Make, str]] = {
         made_of(".export-lock", "dict.txt", content="tokenizer export\n"), "an unfinished tokenizer export",
     ),
     "finished corpus": (made_of("corpus.json", "documents/0000-a-000000.parquet"), "a finished corpus"),
+    "finished corpus export": (
+        made_of("export.json", content='{"lines_per_file": 9}'), "a finished corpus export",
+    ),
     "finished tokenizer": (made_of("card.json", "tokenizer.json"), "a finished tokenizer"),
     "finished dataset": (made_of("dataset.json", "train.bin"), "a finished dataset"),
     "run": (made_of("job.json", "LOCK"), "a training run (job.json)"),

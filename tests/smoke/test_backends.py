@@ -36,7 +36,7 @@ max_position_embeddings = 40
 [train.backend.{backend}]
 device = "cpu"
 """
-ENVIRONMENTS = {"deepspeed": "deepspeed", "flax": "flax", "fairseq-xla": "fairseq-cpu"}
+ENVIRONMENTS = {"deepspeed": "deepspeed", "flax": "flax", "fairseq-xla": "fairseq-cpu", "keras": "keras"}
 """Backend → its environment below `JPREP_BACKENDS`."""
 
 

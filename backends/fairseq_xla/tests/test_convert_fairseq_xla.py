@@ -22,7 +22,7 @@ from jprep.train.exporting import export, weights
 from jprep.train.exporting.manifest import read_config, read_export
 from jprep.train.inference import pipeline
 from jprep.train.inference.protocol import Request, Response
-from jprep.train.models.initial_weights import check_init_file, write_initial_weights
+from jprep.train.models.initial_weights import check_init_weights, write_initial_weights
 from jprep.train.run.checkpoint_files import CheckpointReader
 from jprep.train.run.directory import read_job
 from jprep_fairseq_xla.convert.__main__ import main
@@ -112,7 +112,7 @@ def test_a_checkpoint_of_fairseq_converts_to_transformers(
     )
     assert (seen(found, ROWS_OF[kind]) - seen(wanted, ROWS_OF[kind])).abs().max() < 1e-4
     assert read_export(folder).step == 8 and read_export(folder).special.mask == 408
-    check_init_file(read_config(folder), TASKS[kind], folder / "model.safetensors")
+    check_init_weights(read_config(folder), TASKS[kind], folder / "model.safetensors")
 
 
 @pytest.mark.parametrize(

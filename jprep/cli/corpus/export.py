@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from jprep.cli.common.options import FOLDER
+from jprep.cli.common.execution import open_executor
+from jprep.cli.common.options import FOLDER, WORKERS
 from jprep.cli.common.output import content_stream, note
-from jprep.cli.common.remote_output import OUTPUT_PATH_OR_URL, Url, local_file
+from jprep.cli.common.remote_output import OUTPUT_PATH_OR_URL, Url, local_file, local_output
+
+if TYPE_CHECKING:
+    from jprep.corpus.api import Corpus
 
 
 @click.command()
@@ -18,7 +23,31 @@ from jprep.cli.common.remote_output import OUTPUT_PATH_OR_URL, Url, local_file
     "-o", "--output", type=OUTPUT_PATH_OR_URL, help="Output file or URL, which is replaced. Default: standard output."
 )
 @click.option("--limit", type=click.IntRange(1), help="Stop after this number of documents.")
-def export(folder: Path, form: str, output: Path | Url | None, limit: int | None) -> None:
+@click.option(
+    "--unit",
+    type=click.Choice(["sentence", "paragraph"]),
+    default="sentence",
+    show_default=True,
+    help="What a line of text and words is.",
+)
+@click.option("--no-blank-lines", is_flag=True, help="Write no blank line after each document.")
+@click.option(
+    "--lines-per-file",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Write files of N lines into the directory -o. Interrupt at any time and rerun to resume.",
+)
+@WORKERS
+def export(
+    folder: Path,
+    form: str,
+    output: Path | Url | None,
+    limit: int | None,
+    unit: str,
+    no_blank_lines: bool,
+    lines_per_file: int | None,
+    workers: int | None,
+) -> None:
     """Write a corpus as text.
 
     \b
@@ -26,20 +55,47 @@ def export(folder: Path, form: str, output: Path | Url | None, limit: int | None
     words  the same with spaces between words, the form of published recipes; loses the text's own spaces
     jsonl  whole documents, lossless
     """
+    from jprep.cli.common.unused_options import refuse_unused
     from jprep.corpus.api import Corpus
+
+    if lines_per_file:
+        refuse_unused("--lines-per-file writes the whole corpus", "limit")
+        if output is None:
+            raise click.UsageError("--lines-per-file needs the output directory -o")
+        _write_files(Corpus(folder), output, lines_per_file, (form, unit, not no_blank_lines), workers)
+        return
+    refuse_unused("one file is written by one process", "workers")
+    _write_file(Corpus(folder), output, (form, unit, not no_blank_lines), limit)
+
+
+def _write_file(corpus: Corpus, output: Path | Url | None, form: tuple[str, str, bool], limit: int | None) -> None:
     from jprep.engine.output_directory import check_output_file
     from jprep.io.atomic import atomic_path
 
+    name, unit, blank_lines = form
+    if output is None:
+        corpus.export(content_stream(), name, limit=limit, unit=unit, blank_lines=blank_lines)
+        return
     if isinstance(output, Path):
         check_output_file(output)
-    corpus = Corpus(folder)
-    if output is None:
-        corpus.export(content_stream(), form, limit=limit)
-        return
     with (
         local_file(output) as path,
         atomic_path(path.resolve()) as temporary,
         temporary.open("w", encoding="utf-8", newline="\n") as out,
     ):
-        written = corpus.export(out, form, limit=limit)
+        written = corpus.export(out, name, limit=limit, unit=unit, blank_lines=blank_lines)
     note(f"wrote {written:,} documents to {output}")
+
+
+def _write_files(
+    corpus: Corpus, output: Path | Url, lines_per_file: int, form: tuple[str, str, bool], workers: int | None
+) -> None:
+    from jprep.corpus.exporting.text_files import export_text_files
+    from jprep.pipeline.remote.manifests import TEXT_EXPORT
+
+    chosen = corpus.text_format(*form)
+    with local_output(output, TEXT_EXPORT) as out, open_executor(workers) as (executor, progress):
+        exported = export_text_files(corpus.folder, corpus.manifest, out, lines_per_file, chosen, executor, progress)
+    counts = exported.counts
+    documents, lines = counts.get("documents", 0), counts.get("lines", 0)
+    note(f"wrote {documents:,} documents as {lines:,} lines in {len(exported.files):,} files to {output}")

@@ -39,8 +39,8 @@ def evaluate(
     CORPUS is a corpus directory, a text file with one paragraph per line, or `-` for standard input. Text of a file is
     normalized as the tokenizer's card says; word figures need a --segmenter.
 
-    --against takes tokenizer directories of jprep, a Hugging Face tokenizer.json or its directory, and sentencepiece
-    .model files. Nothing is downloaded.
+    DIR and --against take tokenizer directories of jprep, a Hugging Face tokenizer.json, any directory that
+    AutoTokenizer loads or its name on the Hub, and sentencepiece .model files.
 
     \b
     jprep tokenizer evaluate work/jawiki/tokenizer --against gpt2/tokenizer.json work/jawiki/corpus

@@ -12,7 +12,9 @@ from jprep.corpus.document import UNMARK, WORD
 from jprep.dataset.indexed.bit_packing import Marks
 from jprep.dataset.indexed.split import dtype_of, stored_dtype
 from jprep.dataset.preprocessing.marked_text import Integers, MarkedTexts, parse_documents
+from jprep.dataset.preprocessing.span_marks import span_marks
 from jprep.errors import ConfigError, JprepError
+from jprep.tokenizer.external.tokenizer import ExternalTokenizer
 from jprep.tokenizer.formats.pieces import piece_bytes
 from jprep.tokenizer.tokenizer import Tokenizer
 from jprep.tokenizer.vocabulary import CONTINUATION_PREFIX
@@ -60,6 +62,9 @@ class DocumentEncoder:
         self._tokenizer, self._config = tokenizer, tokenizer.card.config
         self.dtype = dtype_of(tokenizer.vocab_size)
         self.end, self.newline = end_of_document_id(tokenizer), _newline(tokenizer)
+        self._spans = tokenizer.encode_with_spans if isinstance(tokenizer, ExternalTokenizer) else None
+        if self._spans:  # tells itself where its tokens are
+            return
         pieces = [tokenizer.piece_of(number) for number in range(tokenizer.vocab_size)]
         self._by_unit = self._config.boundaries == "hard" and self._config.model == "wordpiece"
         if self._by_unit:  # the unknown token covers a whole unit of any length
@@ -78,6 +83,9 @@ class DocumentEncoder:
             JprepError: the tokens do not cover each character of the text exactly once.
         """
         texts = parse_documents(documents, self._config)
+        if self._spans:
+            found = self._spans(texts.texts)
+            return self._join(texts, found.ids, span_marks(texts, found), found.offsets)
         ids, offsets = self._ids(texts.texts)
         begins, places = (self._by_units if self._by_unit else self._by_characters)(texts, ids, offsets)
         marks = np.zeros(len(ids), np.uint8)
@@ -154,14 +162,18 @@ def end_of_document_id(tokenizer: Tokenizer) -> int:
     if token := special.eos or special.sep:
         return tokenizer.id_of(token)
     fix = "train it with --special roberta, bert, gpt or t5"
+    if tokenizer.card.external:
+        fix = "state its eos_token or sep_token in tokenizer_config.json"
     raise ConfigError("this tokenizer has no token that could end a document", where=str(tokenizer.folder), fix=fix)
 
 
 def _newline(tokenizer: Tokenizer) -> int:
     """Return the id of a newline: the unknown token's if the vocabulary has no newline."""
+    newline = tokenizer.newline_id
+    if tokenizer.card.external:
+        return -1 if newline is None else newline
     if tokenizer.card.config.newline == "space":
         return -1
-    newline = tokenizer.newline_id
     return tokenizer.id_of(tokenizer.special.unk) if newline is None else newline
 
 

@@ -21,7 +21,7 @@ from jprep.engine.stage import Output, Result, Stage, Task
 from jprep.errors import InputError, JprepError
 from jprep.io.atomic import atomic_path, file_sha256
 from jprep.io.verified_files import verify_file
-from jprep.tokenizer.tokenizer import Tokenizer
+from jprep.tokenizer import load_tokenizer
 
 TOKENS, MARKS, LENGTHS = "tokens", "marks", "lengths"
 KINDS = (TOKENS, MARKS, LENGTHS)
@@ -61,7 +61,7 @@ class EncodeStage(Stage):
 
     @cached_property
     def _encoder(self) -> DocumentEncoder:
-        return DocumentEncoder(Tokenizer(self._tokenizer))
+        return DocumentEncoder(load_tokenizer(self._tokenizer))
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the tokenizer, which each process loads itself."""

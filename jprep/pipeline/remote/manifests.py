@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from jprep.corpus import store
+from jprep.corpus.exporting.text_files import CorpusExportManifest
 from jprep.dataset.exports.base import EXPORT, DatasetExportManifest
 from jprep.dataset.manifest import DATASET_JSON, DatasetManifest
 from jprep.engine.checksummed_json import decode_checksummed
+from jprep.engine.output_kinds import CORPUS_EXPORT
 from jprep.engine.stage import Output
 from jprep.errors import ConfigError, DamagedError
 from jprep.io.remote import join_url, read_bytes
@@ -70,6 +72,10 @@ def _dataset_export(data: bytes) -> Files:
     return _hashes([file for split in export.splits for file in split.files] + export.further)
 
 
+def _text_export(data: bytes) -> Files:
+    return _hashes(decode_checksummed(data, CorpusExportManifest).files)
+
+
 def _model_export(data: bytes) -> Files:
     return dict(decode_checksummed(data, ModelExportManifest).files)
 
@@ -78,9 +84,10 @@ CORPUS = ManifestKind("corpus", store.MANIFEST, _corpus)
 TOKENIZER = ManifestKind("tokenizer", CARD_JSON, _tokenizer)
 DATASET = ManifestKind("dataset", DATASET_JSON, _dataset)
 DATASET_EXPORT = ManifestKind("dataset export", EXPORT, _dataset_export)
+TEXT_EXPORT = ManifestKind("corpus export", CORPUS_EXPORT.manifest, _text_export)
 MODEL_EXPORT = ManifestKind("model export", MODEL_JSON, _model_export)
 
-KINDS = (MODEL_EXPORT, DATASET_EXPORT, DATASET, CORPUS, TOKENIZER)
+KINDS = (MODEL_EXPORT, DATASET_EXPORT, TEXT_EXPORT, DATASET, CORPUS, TOKENIZER)
 """A model export, which holds a tokenizer's card, comes before a tokenizer."""
 
 

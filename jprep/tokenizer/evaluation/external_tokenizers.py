@@ -14,6 +14,7 @@ import numpy as np
 from jprep.errors import ConfigError
 from jprep.tokenizer.batch_encoding import cumulative_offsets
 from jprep.tokenizer.evaluation.adapter import EncodingWithOffsets, Integers, TokenizerAdapter, partial_character_ids
+from jprep.tokenizer.external.tokenizer import ExternalTokenizer
 
 
 class HuggingFaceAdapter(TokenizerAdapter):
@@ -109,6 +110,37 @@ class SentencePieceAdapter(TokenizerAdapter):
     def encode_only(self, texts: Sequence[str]) -> None:
         """See `TokenizerAdapter`."""
         self._model.encode(list(texts), return_type="numpy", num_threads=1)
+
+
+class TransformersAdapter(TokenizerAdapter):
+    """A tokenizer that transformers reads in a backend's environment. Text is encoded unchanged.
+
+    Args:
+        tokenizer: the tokenizer.
+        name: display name.
+    """
+
+    def __init__(self, tokenizer: ExternalTokenizer, name: str) -> None:
+        self._tokenizer = tokenizer
+        self.name, self.identity, self.model = name, tokenizer.card.fingerprint[:12], "transformers"
+        self.size = tokenizer.vocab_size
+        self.unknown = -1 if tokenizer.unk is None else tokenizer.unk
+        special = set(tokenizer.special.tokens)
+        pieces = {tokenizer.piece_of(number): number for number in range(self.size)}
+        ordinary = {piece: number for piece, number in pieces.items() if piece not in special}
+        self.parts = partial_character_ids(ordinary, self.size, byte_level=False)
+
+    def encode(self, texts: Sequence[str]) -> EncodingWithOffsets:
+        """See `TokenizerAdapter`."""
+        return EncodingWithOffsets(*self._tokenizer.encode_with_spans(texts))
+
+    def decode(self, encoded: EncodingWithOffsets) -> list[str]:
+        """See `TokenizerAdapter`."""
+        return self._tokenizer.decode_batch(encoded.ids, encoded.offsets)
+
+    def encode_only(self, texts: Sequence[str]) -> None:
+        """See `TokenizerAdapter`."""
+        self._tokenizer.encode_batch(texts)
 
 
 def _encoded(ids: Sequence[Sequence[int]], spans: Sequence[Sequence[tuple[int, int]]]) -> EncodingWithOffsets:

@@ -9,16 +9,20 @@ from jprep.errors import ConfigError
 from jprep.io.inputs.paths import short_names
 from jprep.tokenizer.card import CARD_JSON, read_card
 from jprep.tokenizer.evaluation.adapter import TokenizerAdapter
+from jprep.tokenizer.external.files import is_external, resolve_tokenizer
 
 _JSON = "tokenizer.json"
 
 
 def load_adapters(paths: Sequence[Path]) -> list[TokenizerAdapter]:
-    """Load tokenizers: directories of jprep, a `tokenizer.json` or its directory, `.model` files of sentencepiece.
+    """Load tokenizers: directories of jprep, a `tokenizer.json`, `.model` files of sentencepiece, any other directory
+    that `AutoTokenizer` loads, or its name on the Hub.
 
     Raises:
-        ConfigError: a path is not a tokenizer, or is given twice. Nothing is downloaded.
+        ConfigError: a path is not a tokenizer, or is given twice.
+        MachineError: what the tokenizer or the Hub needs is not installed.
     """
+    paths = [resolve_tokenizer(path) for path in paths]
     resolved = [path.resolve() for path in paths]
     for number, path in enumerate(resolved):
         if path in resolved[:number]:
@@ -52,15 +56,17 @@ def _open(path: Path, name: str) -> TokenizerAdapter:
     models = sorted(path.glob("*.model")) if path.is_dir() else []
     if len(models) == 1:
         return SentencePieceAdapter(models[0], name)
+    if is_external(path):
+        from jprep.tokenizer.evaluation.external_tokenizers import TransformersAdapter
+        from jprep.tokenizer.external.tokenizer import ExternalTokenizer
+
+        return TransformersAdapter(ExternalTokenizer(path), name)
     raise _not_found(path)
 
 
 def _not_found(path: Path) -> ConfigError:
     if not path.exists():
-        fix = "check the path; tokenizers are not downloaded, so download a model's tokenizer.json first"
+        fix = "check the path; a name on the Hub has the form org/name"
         return ConfigError("no such tokenizer", where=str(path), fix=fix)
-    if (path / "vocab.txt").exists() or (path / "vocab.json").exists():
-        fix = "create it with AutoTokenizer.from_pretrained(FOLDER, use_fast=True).save_pretrained(FOLDER)"
-        return ConfigError(f"this directory has no {_JSON}", where=str(path), fix=fix)
     fix = f"use a directory of `jprep tokenizer train`, a {_JSON} or its directory, or a sentencepiece .model"
     return ConfigError("no tokenizer at this path", where=str(path), fix=fix)

@@ -163,7 +163,7 @@ def post_processor(special: SpecialTokens, ids: Mapping[str, int]) -> Component 
 
 def uses_token_types(special: SpecialTokens) -> bool:
     """Return whether models with these tokens mark the second text by token types, as BERT does."""
-    return bool(special.cls) and not special.bos
+    return bool(special.cls) and not special.bos if special.types is None else special.types
 
 
 def _tokens(tokens: Sequence[str], kind: int) -> list[Component]:

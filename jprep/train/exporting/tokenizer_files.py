@@ -24,7 +24,7 @@ Json = dict[str, Any]
 def write_tokenizer(
     tokenizer: Path, folder: Path, about: ModelExportManifest, model: TransformersConfig
 ) -> TokenizerCard:
-    """Write a tokenizer's files without its README, and a card that lists them.
+    """Write a tokenizer's files without its README, and a card that lists them; one from elsewhere unchanged.
 
     Args:
         tokenizer: the tokenizer's folder.
@@ -40,6 +40,11 @@ def write_tokenizer(
         MismatchError: a file of the tokenizer has changed.
     """
     card = read_card(tokenizer)
+    if card.external:
+        for name in card.files:
+            if name != "config.json":
+                (folder / name).write_bytes((tokenizer / name).read_bytes())
+        return card
     verify_files(tokenizer, card, FILES)
     names = [name for name in FILES if (tokenizer / name).exists()]
     for name in names:

@@ -107,7 +107,7 @@ class InferencePipeline:
         if self.exported.task == "rtd":
             fix = "use the generator of its run (`jprep export RUN --generator`), or fine-tune this model"
             raise ConfigError("a discriminator makes no predictions for texts", where=str(folder), fix=fix)
-        if TOKENIZER_JSON not in self.exported.files:
+        if not (self.exported.tokenizer or TOKENIZER_JSON in self.exported.files):
             fix = "load it with AutoModel, which takes token ids"
             raise ConfigError("this model was exported without a tokenizer", where=str(folder), fix=fix)
         verify_export(folder, self.exported)

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from jprep.dataset.sampling.special_ids import SpecialIds, special_ids, special_ids_for_task
-from jprep.errors import ConfigError, InputError
-from jprep.io.atomic import file_sha256
+from jprep.errors import ConfigError
 from jprep.tokenizer import load_tokenizer
 from jprep.train.job.config import FORMAT, Job, TrainConfig
 from jprep.train.job.data_summary import DataSummary, summarize_dataset, summarize_labelled
@@ -22,7 +21,8 @@ from jprep.train.job.fingerprint import job_fingerprint
 from jprep.train.job.ranges import check_ranges
 from jprep.train.job.schedule import check_schedule
 from jprep.train.models import TokenizerInfo, model_config, parameter_count
-from jprep.train.models.initial_weights import check_init_file
+from jprep.train.pretrained.init import hash_init, pretrained_config
+from jprep.train.pretrained.location import resolve_init
 from jprep.train.run.directory import JOB, read_job
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def build_job(
         name: the run's name.
         backend: the backend's name.
         options: the backend's own options, checked by it.
-        tokenizer: the tokenizer's folder.
+        tokenizer: the tokenizer's folder, or its name on the Hub.
         dataset: the dataset's folder, for `clm`, `mlm` and `rtd`.
         run: the run directory, which the job's paths are made relative to; None makes them absolute.
         lists: where lists of samples are stored; None stores them in the dataset.
@@ -60,14 +60,16 @@ def build_job(
     """
     train = msgspec.structs.replace(train, fold=train.fold or 0)
     check_ranges(train)
+    train = resolve_init(train)
+    given = pretrained_config(train)
     loaded = load_tokenizer(tokenizer)
     special = _special_ids(train, loaded, run)
     data = (
         summarize_labelled(train, loaded) if train.data else summarize_dataset(train, loaded, special, dataset, lists)
     )
     about = _tokenizer_info(train, loaded, data.labels)
-    model = model_config(train.model, train.task, about, next_sentence=train.next_sentence, rtd=train.rtd)
-    made_from = {"tokenizer": loaded.card.fingerprint, "init": _hash_of_init(train, model), **data.made_from}
+    model = model_config(train.model, train.task, about, given, next_sentence=train.next_sentence, rtd=train.rtd)
+    made_from = {"tokenizer": loaded.card.fingerprint, **hash_init(train, model, loaded), **data.made_from}
     made_from |= {} if special == special_ids(loaded) else {"around": "nothing"}
     steps = _count_steps(train, data)
     return Job(
@@ -83,7 +85,7 @@ def build_job(
         steps=steps,
         samples=data.samples,
         dataset="" if train.data or dataset is None else _path_from(dataset, run),
-        tokenizer=_path_from(tokenizer, run),
+        tokenizer=_path_from(loaded.folder, run),
         special=special,
         labels=list(data.labels),
         computed=computed or {},
@@ -114,26 +116,6 @@ def _count_steps(train: TrainConfig, data: DataSummary) -> int:
     steps = train.steps or math.ceil(Fraction(repr(train.epochs)) * data.samples / train.batch)
     check_schedule(train.schedule, steps)
     return steps
-
-
-def _hash_of_init(train: TrainConfig, model: dict[str, Any]) -> str:
-    """Check the file of initial weights, and return its SHA-256; "" if none is given."""
-    if not train.model.init:
-        return ""
-    path = Path(train.model.init)
-    check_init_file(model, train.task, path)
-    sha256 = file_sha256(path)
-    _refuse_damaged_export(path, sha256)
-    return sha256
-
-
-def _refuse_damaged_export(path: Path, sha256: str) -> None:
-    """Raise InputError if the file is part of an exported model and differs from what was exported."""
-    from jprep.train.exporting.manifest import MANIFEST, read_export
-
-    if (path.parent / MANIFEST).exists() and read_export(path.parent).files.get(path.name, sha256) != sha256:
-        fix = "run `jprep export` again; or, if it was changed on purpose, copy it out of this folder"
-        raise InputError("this file differs from what was exported", where=str(path), fix=fix)
 
 
 def _with_paths_from(train: TrainConfig, run: Path | None) -> TrainConfig:

@@ -37,12 +37,17 @@ class ModelConfig(_Config, frozen=True):
     Attributes:
         preset: a name in `jprep.train.models.PRESETS`; "" if `config` defines the model.
         config: values of transformers' config that override the preset's, `model_type` among them.
-        init: a safetensors file with initial weights under transformers' names; "" initializes from the seed.
+        init: the initial weights: a safetensors file under transformers' names; a folder in Hugging Face form, or its
+            name on the Hub (`org/name`, `org/name@revision`), whose config.json then defines the model; "" initializes
+            from the seed.
+        vocabulary: `same`: the job's tokenizer has the ids of the given weights; `transfer`: it has others, and each
+            row of the embeddings begins as the mean of the rows of its pieces in the tokenizer beside the weights.
     """
 
     preset: str = ""
     config: dict[str, Any] = {}
     init: str = ""
+    vocabulary: Literal["same", "transfer"] = "same"
 
 
 class OptimizerConfig(_Config, frozen=True):

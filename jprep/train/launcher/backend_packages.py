@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-FIRST_PARTY_BACKENDS = ("torch", "deepspeed", "flax", "fairseq_xla")
+FIRST_PARTY_BACKENDS = ("torch", "deepspeed", "flax", "fairseq_xla", "keras")
 """Backends developed in jprep's repository, by the names of their folders."""
 
 

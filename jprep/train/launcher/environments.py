@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
-import os
 import re
 import subprocess
 import sys
@@ -18,6 +17,14 @@ import msgspec
 
 from jprep.errors import ConfigError, MachineError
 from jprep.io.atomic import remove_tree, write_atomic
+from jprep.io.environments import (
+    ENVIRONMENTS_VARIABLE,
+    STAMP,
+    InstalledEnvironment,
+    environment_folders,
+    interpreter,
+    read_stamp,
+)
 from jprep.io.lock import hold_lock
 from jprep.io.os_errors import write_error
 from jprep.io.safe_names import check_name
@@ -26,61 +33,10 @@ from jprep.train.backend import Backend, Environment
 from jprep.train.launcher.import_probe import NotInstalledError, check_importable
 from jprep.train.launcher.package_installer import install_packages
 
-ENVIRONMENTS_VARIABLE = "JPREP_BACKENDS"
-STAMP = "jprep-backend.json"
-
-_CACHE = ("XDG_CACHE_HOME", ".cache", "Library/Caches")
-"""Where earlier versions of jprep created environments."""
 _NO_DEPS = "-no-deps"
 _EXTRA, _NAME = re.compile(r";.*\bextra\b"), re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _ORIGIN = "direct_url.json"
 _ALWAYS = 'python_version > "3"'
-
-
-class InstalledEnvironment(msgspec.Struct, frozen=True, kw_only=True):
-    """`jprep-backend.json`, written last: without it, an environment is incomplete.
-
-    Attributes:
-        name: the environment's name.
-        requires: the requirements given to pip.
-        python: the version of Python.
-        packages: the version of every installed distribution.
-        constraints: the constraints given to pip.
-        bare: the requirements that were installed with `--no-deps`.
-    """
-
-    name: str
-    requires: list[str]
-    python: str
-    packages: dict[str, str]
-    constraints: list[str] = []
-    bare: list[str] = []
-
-
-def default_environment_folder() -> Path:
-    """Return the folder in which environments are created.
-
-    It is `JPREP_BACKENDS` if set; else `backends` in the virtual environment that jprep runs in, so that every shell
-    finds them; else, without a writable virtual environment, the user's data folder.
-    """
-    return environment_folders()[0]
-
-
-def environment_folders() -> list[Path]:
-    """Return the folders in which environments are searched, the one for new environments first."""
-    if given := os.environ.get(ENVIRONMENTS_VARIABLE):
-        return [Path(given).expanduser()]
-    own = Path(sys.prefix)
-    virtual = [own / "backends"] if sys.prefix != sys.base_prefix else []
-    users = [_user_folder("XDG_DATA_HOME", ".local/share", "Library/Application Support"), _user_folder(*_CACHE)]
-    return [*virtual, *users] if os.access(own, os.W_OK) else [*users, *virtual]
-
-
-def _user_folder(variable: str, linux: str, macos: str) -> Path:
-    given = os.environ.get(variable)
-    if sys.platform == "darwin":
-        return Path.home() / macos / "jprep" / "backends"
-    return (Path(given) if given else Path.home() / linux) / "jprep" / "backends"
 
 
 def install_environment(
@@ -241,19 +197,6 @@ def installed_environments(folder: Path | None = None) -> list[InstalledEnvironm
     """Return the complete environments, sorted by name."""
     found = [path.parent for parent in _search_path(folder) for path in parent.glob(f"*/{STAMP}")]
     return sorted((stamp for path in found if (stamp := read_stamp(path))), key=lambda stamp: stamp.name)
-
-
-def read_stamp(path: Path) -> InstalledEnvironment | None:
-    """Return what is installed in an environment; None if it is incomplete."""
-    try:
-        return msgspec.json.decode((path / STAMP).read_bytes(), type=InstalledEnvironment)
-    except (OSError, ValueError):
-        return None
-
-
-def interpreter(path: Path) -> Path:
-    """Return the path of an environment's Python."""
-    return path / "bin" / "python"
 
 
 def pip_requirements(distribution: str) -> list[str]:

@@ -15,17 +15,19 @@ import msgspec
 from jprep.config import apply_overrides
 from jprep.errors import ConfigError
 from jprep.io.atomic import file_sha256, write_atomic
+from jprep.io.environments import interpreter
 from jprep.plugins import plugins
 from jprep.train.backend import Backend, Host, Plan
 from jprep.train.job.build import build_job
 from jprep.train.job.config import Job, TrainConfig, parse_train_config
 from jprep.train.job.mirror_url import check_mirror
 from jprep.train.launcher.backend_packages import install_command
-from jprep.train.launcher.environments import environment_path, interpreter, worker_python
+from jprep.train.launcher.environments import environment_path, worker_python
 from jprep.train.launcher.import_probe import NotInstalledError
 from jprep.train.launcher.supervisor import supervise
 from jprep.train.models.initial_weights import write_initial_weights
 from jprep.train.planning.host import this_host
+from jprep.train.pretrained.init import transferred_rows
 from jprep.train.run.directory import INIT, INIT_HASH, open_run, output_directory, sample_lists_folder
 from jprep.train.run.log import Say, on_stderr
 from jprep.train.uploads.mirror import open_mirror
@@ -205,7 +207,8 @@ def _ensure_initial_weights(run: Path, job: Job, say: Say) -> None:
             return
         say(f"{INIT} is damaged and is written again")
     given = run / job.train.model.init if job.train.model.init else None
-    write_initial_weights(job.model, job.train.task, job.train.seed, weights, given)
+    rows = transferred_rows(job.train, given, run / job.tokenizer) if given else None
+    write_initial_weights(job.model, job.train.task, job.train.seed, weights, given, rows)
     write_atomic(mark, file_sha256(weights).encode())
 
 

@@ -12,6 +12,7 @@ from jprep.train.job.rtd import RtdConfig
 from jprep.train.models.electra import GENERATOR, generator_config
 from jprep.train.models.next_sentence import PRETRAINING_CLASS, check_next_sentence_model
 from jprep.train.models.presets import FAMILIES, PRESETS, ModelFamily, TransformersConfig
+from jprep.train.pretrained.config import PretrainedConfig, fitting_vocab_size, with_pretrained_config
 
 WHERE = "train.model"
 
@@ -52,6 +53,7 @@ def model_config(
     section: ModelConfig,
     task: Task,
     about: TokenizerInfo,
+    given: PretrainedConfig | None = None,
     *,
     next_sentence: bool = False,
     rtd: RtdConfig = _DEFAULT_RTD,
@@ -64,12 +66,16 @@ def model_config(
         section: the recipe's section.
         task: the task of the model.
         about: the values that the tokenizer and the job determine.
+        given: the config of the pretrained model to start from; None to build the model from the section alone.
         next_sentence: whether the model has a next-sentence head, too.
         rtd: the sizes of the generator, for `rtd`.
 
     Raises:
         ConfigError: an unknown preset, model type or key, an invalid value, or a model that does not fit the job.
     """
+    if given:
+        about = about._replace(vocab_size=fitting_vocab_size(section, given, about.vocab_size, about.pad))
+        section = with_pretrained_config(section, given, task)
     chosen = _preset(section.preset) | section.config
     kind, family = _family(chosen, task)
     _check_keys(section.config, family)

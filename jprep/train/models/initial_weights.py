@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from jprep.config import suggest_name
 from jprep.errors import ConfigError
 from jprep.io.atomic import atomic_path
-from jprep.io.safetensors_file import DTYPE_BYTES, Floats, TensorEntry, read_blocks, read_header, write_tensors
+from jprep.io.safetensors_file import DTYPE_BYTES, Floats, write_tensors
 from jprep.random.counter_bits import UInt64Array, bits, key
-from jprep.train.models.electra import GENERATOR
-from jprep.train.models.presets import FAMILIES, TransformersConfig
-from jprep.train.models.weights import BASE_PREFIXES, TensorSpec, parameters
+from jprep.train.models.presets import TransformersConfig
+from jprep.train.models.weights import TensorSpec, parameters
+from jprep.train.pretrained.config import has_same_labels, read_pretrained_config
+from jprep.train.pretrained.names import head_tensors, match_tensors
+from jprep.train.pretrained.stored_tensors import StoredTensor
+from jprep.train.pretrained.vocabulary import RowSources, is_by_token, transfer_rows
+from jprep.train.pretrained.weights import open_weights
 
 MEAN = 12 * 65535 // 2
 """The mean of the sum of twelve 16-bit integers. Its variance is 2**32 - 1, so 65,536 is one standard deviation."""
@@ -24,16 +26,14 @@ _BLOCK = 1 << 14  # numbers generated at a time, so that intermediate arrays sta
 _LANES = np.uint64(0x0000FFFF0000FFFF)
 _S16, _S32, _LOW = np.uint64(16), np.uint64(32), np.uint64(0xFFFFFFFF)
 
-_TIED = ("lm_head.weight", "lm_head.decoder.weight", "lm_head.decoder.bias", "cls.predictions.decoder.weight",
-         "cls.predictions.decoder.bias", "generator_lm_head.weight")  # fmt: skip
-_OTHERS = re.compile(
-    r"(.*\.)?(attn\.(masked_)?bias|position_ids|rotary_emb\.inv_freq)"  # constants in older files
-    r"|cls\.seq_relationship\..*|discriminator_predictions\..*|generator\..*"  # heads of other tasks
-)
-
 
 def write_initial_weights(
-    config: TransformersConfig, task: str, seed: int, path: Path, given: Path | None = None
+    config: TransformersConfig,
+    task: str,
+    seed: int,
+    path: Path,
+    given: Path | None = None,
+    rows: RowSources | None = None,
 ) -> None:
     """Write the initial weights of a run atomically, as safetensors in fp32. Memory use does not grow with the model.
 
@@ -42,8 +42,10 @@ def write_initial_weights(
         task: the task of the job.
         seed: the seed of the job.
         path: the file to write.
-        given: a safetensors file with weights to start from. A head of `classify` or `regress` that it lacks is
-            initialized from the seed; heads of other tasks in it are ignored.
+        given: a file with weights to start from, or a folder in Hugging Face form. A head that it lacks is initialized
+            from the seed; heads of other tasks in it are ignored.
+        rows: for each id of the job's tokenizer, the rows of the given embeddings whose mean it begins with; None if
+            the ids are those of the given model.
 
     Raises:
         ConfigError: there is no such file, or it is of another model.
@@ -51,49 +53,52 @@ def write_initial_weights(
         MachineError: the disk is full or not writable.
     """
     tensors = parameters(config, task)
-    sources = check_init_file(config, task, given) if given else {}
+    sources = check_init_weights(config, task, given, rows) if given else {}
 
     def blocks(name: str) -> Iterator[Floats]:
-        if given and name in sources:
-            return read_blocks(given, name, sources[name])
-        return _initial(seed, name, tensors[name])
+        fresh = initial_values(seed, name, tensors[name])
+        if name not in sources:
+            return fresh
+        if rows is not None and is_by_token(name):
+            return transfer_rows(name, sources[name], rows, fresh)
+        return sources[name].blocks(name)
 
     with atomic_path(path) as temporary:
         write_tensors(temporary, {name: tensors[name].shape for name in sorted(tensors)}, blocks)
 
 
-def check_init_file(config: TransformersConfig, task: str, path: Path) -> dict[str, TensorEntry]:
-    """Check that a file has the weights of a model. Only its header is read.
+def check_init_weights(
+    config: TransformersConfig, task: str, path: Path, rows: RowSources | None = None
+) -> dict[str, StoredTensor]:
+    """Check that a file or a folder has the weights of a model. Only headers are read.
 
     Args:
         config: from `model_config`.
         task: the task of the job.
-        path: the safetensors file.
+        path: the file, or a folder in Hugging Face form.
+        rows: see `write_initial_weights`; the embeddings may then have any number of rows.
 
     Returns:
-        The model's tensor names and their entries in the file, without those to be initialized from the seed.
+        The model's tensors in the files, without those to be initialized from the seed.
 
     Raises:
-        ConfigError: there is no such file, or a tensor is missing, unknown or of another shape; the message names it.
-        InputError: the file is damaged.
+        ConfigError: there are no weights, or a tensor is missing, unknown or of another shape; the message names it.
+        InputError: a file is damaged.
     """
-    found, tensors, where = read_header(path), parameters(config, task), str(path)
-    base = BASE_PREFIXES[config["model_type"]]
-    names = {name: name if name in found else name.removeprefix(base) for name in tensors}
-    for name, tensor in tensors.items():
-        if names[name] not in found and not tensor.head:
-            raise ConfigError(f"there is no tensor {name!r}", where=where, fix=suggest_name(name, found))
-        entry = found.get(names[name])
-        if entry and entry.shape != tensor.shape:
-            shapes = _format_shape(entry.shape), _format_shape(tensor.shape)
-            what = f"the tensor {name!r} has the shape {shapes[0]}; the model needs {shapes[1]}"
-            fix = "set train.model.config to the config.json beside the file; remove a head for other labels from it"
-            raise ConfigError(what, where=where, fix=fix)
-        if entry and entry.dtype not in DTYPE_BYTES:
-            what = f"the tensor {name!r} has the dtype {entry.dtype}"
+    tensors, where = parameters(config, task), str(path)
+    sources = match_tensors(config, task, open_weights(path), where)
+    if config.get("id2label") and path.is_dir() and not has_same_labels(read_pretrained_config(path), config):
+        sources = {name: source for name, source in sources.items() if name not in head_tensors(config, tensors)}
+    for name, source in sources.items():
+        found, needed = source.entry.shape, tensors[name].shape
+        if rows is not None and is_by_token(name):
+            found, needed = found[1:], needed[1:]
+        if found != needed:
+            raise _another_shape(name, source.entry.shape, tensors[name].shape, path)
+        if source.entry.dtype not in DTYPE_BYTES:
+            what = f"the tensor {name!r} has the dtype {source.entry.dtype}"
             raise ConfigError(what, where=where, fix=f"save it as one of {', '.join(DTYPE_BYTES)}")
-    _refuse_strangers(config, found.keys() - set(names.values()), where)
-    return {name: found[other] for name, other in names.items() if other in found}
+    return sources
 
 
 def normal_values(keys: UInt64Array, start: int, stop: int, std: float) -> Floats:
@@ -121,7 +126,8 @@ def normal_values(keys: UInt64Array, start: int, stop: int, std: float) -> Float
     return numbers
 
 
-def _initial(seed: int, name: str, tensor: TensorSpec) -> Iterator[Floats]:
+def initial_values(seed: int, name: str, tensor: TensorSpec) -> Iterator[Floats]:
+    """Yield the values of a tensor that is initialized from the seed, a block at a time."""
     keys = key(seed, name)
     for start in range(0, tensor.size, _BLOCK):
         stop = min(start + _BLOCK, tensor.size)
@@ -136,14 +142,12 @@ def _initial(seed: int, name: str, tensor: TensorSpec) -> Iterator[Floats]:
         yield block
 
 
-def _refuse_strangers(config: TransformersConfig, left: set[str], where: str) -> None:
-    base, whole = BASE_PREFIXES[config["model_type"]], {"id2label": ("",)}
-    tasks = [task for task in FAMILIES[config["model_type"]].classes if task != "rtd" or GENERATOR in config]
-    known = {name for task in tasks for name in parameters(config | whole, task)}
-    known |= {name.removeprefix(base) for name in known} | set(_TIED)
-    for name in sorted(left - known):
-        if not _OTHERS.fullmatch(name):
-            raise ConfigError(f"the model has no tensor {name!r}", where=where, fix=suggest_name(name, known))
+def _another_shape(name: str, found: tuple[int, ...], needed: tuple[int, ...], path: Path) -> ConfigError:
+    what = f"the tensor {name!r} has the shape {_format_shape(found)}; the model needs {_format_shape(needed)}"
+    fix = "set train.model.config to the config.json beside the file; remove a head for other labels from it"
+    if path.is_dir():
+        fix = "its config.json does not describe these weights: download the model again"
+    return ConfigError(what, where=str(path), fix=fix)
 
 
 def _format_shape(shape: tuple[int, ...]) -> str:

@@ -149,7 +149,7 @@ def _sources(run: Path, job: Job) -> _Sources:
         folder = (run / job.dataset).resolve()
         about = read_dataset(folder)
         fingerprints["dataset"] = about.fingerprint
-        if job.model.get("vocab_size", about.vocab_size) != about.vocab_size:
+        if job.model.get("vocab_size", about.vocab_size) < about.vocab_size:
             what = f"the model has {job.model['vocab_size']} ids, and the dataset {about.vocab_size}"
             raise MismatchError(what, where=str(folder), fix="use another output directory")
         files[f"dataset/{DATASET_JSON}"] = _Source(folder / DATASET_JSON)
@@ -160,7 +160,8 @@ def _sources(run: Path, job: Job) -> _Sources:
         folder = (run / job.tokenizer).resolve()
         card = read_card(folder)
         fingerprints["tokenizer"] = card.fingerprint
-        files[f"tokenizer/{CARD_JSON}"] = _Source(folder / CARD_JSON)
+        if not card.external:
+            files[f"tokenizer/{CARD_JSON}"] = _Source(folder / CARD_JSON)
         files |= {f"tokenizer/{name}": _Source(folder / name, card.files[name]) for name in sorted(card.files)}
     for key in ("data", "validation_data"):
         files |= {

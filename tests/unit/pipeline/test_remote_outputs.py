@@ -74,10 +74,22 @@ def test_the_outputs_of_all_steps_go_through_a_store(
     call(*train, "memory://bucket/tokenizer")
     tokenizer = download_output("memory://bucket/tokenizer")
     assert set(list_objects("memory://bucket/tokenizer")) == set(visible(tokenizer))
-    call("dataset", "pack", URL, "--tokenizer", "memory://bucket/tokenizer", *options, "memory://bucket/dataset")
+    call(
+        "dataset",
+        "pack",
+        URL,
+        "--tokenizer",
+        "memory://bucket/tokenizer",
+        "--set",
+        "dataset.validation=0",
+        *options,
+        "memory://bucket/dataset",
+    )
     call("dataset", "export", "memory://bucket/dataset", "--format", "tfrecord", "-o", "memory://bucket/records")
     call("tokenizer", "export", "memory://bucket/tokenizer", "--format", "sentencepiece", "-o", "memory://bucket/spm")
     call("corpus", "export", URL, "-o", "memory://bucket/corpus.txt")
+    call("corpus", "export", URL, "--lines-per-file", 7, *options, "memory://bucket/lines")
+    assert read_remote_output("memory://bucket/lines").kind.name == "corpus export"
     found = set(list_objects("memory://bucket"))
     assert {"dataset/dataset.json", "records/export.json", "spm/spm.model", "spm/spm.vocab", "corpus.txt"} <= found
     assert not [name for name in found if "probe" in name or "upload" in name]
@@ -87,6 +99,7 @@ def test_the_outputs_of_all_steps_go_through_a_store(
     assert manifest.kind.name == "dataset export" and all(f"records/{name}" in found for name in manifest.files)
 
 
+@pytest.mark.backends
 def test_a_model_export_goes_to_a_store(tmp_path: Path) -> None:
     run = trained_run(tmp_path)
     call("export", run, "-o", "memory://bucket/model")

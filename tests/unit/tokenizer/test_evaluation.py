@@ -206,7 +206,6 @@ def test_hugging_face_tokenizer_is_evaluated(tmp_path):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"vocab.txt": "[UNK]"}, "no tokenizer.json"),
         ({}, "no tokenizer at this path"),
         ({"tokenizer.json": "{}"}, "not a tokenizer"),
         ({"x.model": "nonsense"}, "not a sentencepiece model"),
@@ -219,10 +218,12 @@ def test_files_that_are_not_tokenizers_are_rejected(tmp_path, files, message):
         load_adapters([tmp_path])
 
 
-def test_tokenizers_are_not_downloaded():
-    with pytest.raises(ConfigError, match="no such tokenizer") as caught:
+def test_what_is_no_folder_is_a_name_on_the_hub(monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(JprepError, match="there is no folder 'someone/some-model', and as a name on the Hub"):
         load_adapters([Path("someone/some-model")])
-    assert "tokenizers are not downloaded" in caught.value.fix
+    with pytest.raises(ConfigError, match="no such tokenizer"):
+        load_adapters([Path("some/where/else")])
 
 
 def test_words_of_a_text_file_require_a_segmenter(tmp_path):

@@ -210,7 +210,7 @@ def test_the_fingerprint_depends_on_file_contents_not_paths(parts, rows, tmp_pat
         ({"seed": -1}, "seed"),
         ({"steps": 0, "epochs": -1.0}, "epochs"),
         ({"length": 2}, "special tokens"),
-        ({"model": {**TINY, "init": "nowhere.safetensors"}}, "cannot be read"),
+        ({"model": {**TINY, "init": "nowhere.safetensors"}}, "no file or folder"),
     ],
 )
 def test_mismatched_inputs_are_refused(section, says, parts):

@@ -16,18 +16,16 @@ import msgspec
 import pytest
 
 from jprep.errors import ConfigError, MachineError
-from jprep.train.backend import Environment
-from jprep.train.launcher import environments, import_probe
-from jprep.train.launcher.environments import (
+from jprep.io.environments import (
     STAMP,
     default_environment_folder,
     environment_folders,
-    install_environment,
-    installed_environments,
     interpreter,
     read_stamp,
-    worker_python,
 )
+from jprep.train.backend import Environment
+from jprep.train.launcher import environments, import_probe
+from jprep.train.launcher.environments import install_environment, installed_environments, worker_python
 from jprep.train.launcher.import_probe import ImportTimeoutError, NotInstalledError
 
 OFFLINE = ("--no-index", "--no-deps")

@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jprep.errors import ConfigError, InputError, MachineError
+from jprep.io.safetensors_file import read_header
 from jprep.random.counter_bits import key
 from jprep.train.job.config import ModelConfig
 from jprep.train.models import TokenizerInfo, model_config, parameters
-from jprep.train.models.initial_weights import check_init_file, normal_values, read_header, write_initial_weights
+from jprep.train.models.initial_weights import check_init_weights, normal_values, write_initial_weights
 from tests.unit.test_counter_bits import bits_of, key_of
 
 ABOUT = TokenizerInfo(vocab_size=300, length=16, bos=0, eos=2, pad=1, labels=("a", "b"))
@@ -142,7 +143,7 @@ def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
     def full(*arguments):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("jprep.train.models.initial_weights._initial", full)
+    monkeypatch.setattr("jprep.train.models.initial_weights.initial_values", full)
     with pytest.raises(MachineError, match="full"):
         write_initial_weights(config_of("gpt2-tiny", "clm"), "clm", 1, tmp_path / "init.safetensors")
     assert not list(tmp_path.iterdir())
@@ -211,14 +212,14 @@ def test_another_models_weights_are_refused(change, says, given_mlm, tmp_path):
     changed = {name: values for name, values in (given_mlm | change).items() if values is not None}
     path = save(tmp_path / "model.safetensors", changed)
     with pytest.raises(ConfigError, match=says):
-        check_init_file(config_of("bert-tiny", "mlm"), "mlm", path)
+        check_init_weights(config_of("bert-tiny", "mlm"), "mlm", path)
 
 
 def test_numbers_of_another_type_are_refused(given_mlm, tmp_path):
     name = "cls.predictions.bias"
     path = save(tmp_path / "model.safetensors", given_mlm, {name: "I32"})
     with pytest.raises(ConfigError, match=f"{name!r} has the dtype I32"):
-        check_init_file(config_of("bert-tiny", "mlm"), "mlm", path)
+        check_init_weights(config_of("bert-tiny", "mlm"), "mlm", path)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

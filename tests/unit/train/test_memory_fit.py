@@ -53,6 +53,10 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
         {"gradient_checkpointing": True},
         {"device": "tpu"}, {"device": "tpu", "memory": 16, "devices": 4}, {"processes": 2, "device": "cpu"},
     ],
+    "keras": [
+        {}, {"device": "cpu"}, {"device": "cpu", "devices": 2}, {"engine": "jax"}, {"memory": 24}, {"device": "gpu"},
+        {"device": "tpu"}, {"device": "tpu", "memory": 16, "devices": 4}, {"micro_batch": 1},
+    ],
     "fairseq-xla": [
         {"device": "cpu"}, {"device": "cpu", "processes": 2}, {"device": "xla", "devices": 2}, {"memory": 24},
     ],
@@ -65,6 +69,7 @@ def planner(name: str) -> Any:
         "torch": ("jprep_torch.backend", "Torch"),
         "deepspeed": ("jprep_deepspeed.backend", "DeepSpeed"),
         "flax": ("jprep_flax.backend", "Flax"),
+        "keras": ("jprep_keras.backend", "Keras"),
         "fairseq-xla": ("jprep_fairseq_xla.backend", "FairseqXla"),
     }[name]
     return getattr(pytest.importorskip(module), kind)()
@@ -146,7 +151,7 @@ def test_a_plan_for_another_gpu_does_not_depend_on_this_machine(
 
 
 @pytest.mark.parametrize("options", [{"memory": 40}, {"memory": 1}])
-@pytest.mark.parametrize("name", ["torch", "flax", "fairseq-xla"])
+@pytest.mark.parametrize("name", ["torch", "flax", "fairseq-xla", "keras"])
 def test_a_memory_that_is_given_is_the_one_that_counts(
     name: str, options: dict[str, Any], base: tuple[Path, Job]
 ) -> None:

@@ -29,7 +29,7 @@ from jprep.train.models import (
 )
 from jprep.train.models.electra import half_config
 from jprep.train.models.flops import flops_per_token
-from jprep.train.models.initial_weights import check_init_file, write_initial_weights
+from jprep.train.models.initial_weights import check_init_weights, write_initial_weights
 from jprep.train.run.directory import read_job
 from jprep.train.worker.rtd_figures import SUMS, rtd_figures
 from tests.fakes.trained_run import model_of, trained_run
@@ -108,7 +108,7 @@ def test_memory_and_operations_count_both_halves() -> None:
 def test_a_discriminator_is_the_start_of_a_classifier(tmp_path: Path) -> None:
     config, path = config_of("electra-tiny"), tmp_path / "model.safetensors"
     write_initial_weights(config, "rtd", 3, path)
-    found = check_init_file(config_of("electra-tiny", "classify"), "classify", path)
+    found = check_init_weights(config_of("electra-tiny", "classify"), "classify", path)
     assert set(found) == {name for name in parameters(config, "rtd") if name.startswith("electra.")}
 
 

@@ -1,0 +1,65 @@
+"""The planner: checks the options, and plans how a job runs on the devices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+from jprep.train.backend import Backend, Finding, Host, Plan
+from jprep.train.job.config import Job
+from jprep.train.planning.checks import inspect_environment
+from jprep_keras.options import Options
+from jprep_keras.planning.checks import environment_findings
+from jprep_keras.planning.launch import worker_command, worker_environment, worker_settings
+from jprep_keras.planning.layout import Layout, choose_layout
+
+
+class Keras(Backend):
+    """Keras 3 on TensorFlow or JAX, with KerasHub's models: one process drives all devices of a machine."""
+
+    name: ClassVar[str] = "keras"
+    module: ClassVar[str] = "jprep_keras"
+    distribution: ClassVar[str] = "jprep-keras"
+    Options: ClassVar[type[Any]] = Options
+
+    def check(self, options: Any) -> list[Finding]:
+        """Return the versions in the environment, and whether it has the device of the options."""
+        return inspect_environment(self, options, lambda python: environment_findings(python, options))
+
+    def plan(self, job: Job, run: Path, host: Host) -> Plan:
+        """Plan one process for all devices.
+
+        Raises:
+            ConfigError: the batch cannot be divided, an option is out of its range, or KerasHub has no such model.
+        """
+        layout = choose_layout(job, self.read_options(job.options), host)
+        return Plan(
+            argv=(host.python, "-m", *worker_command(layout, run)),
+            env=worker_environment(layout),
+            processes=1,
+            micro_batch=layout.micro_batch,
+            accumulate=layout.accumulate,
+            memory=layout.memory,
+            target=layout.target,
+            smaller=layout.smaller,
+            notes=(_describe(layout),),
+            settings=worker_settings(layout),
+        )
+
+
+def _describe(layout: Layout) -> str:
+    """Return a sentence about the engine and the devices."""
+    engine = {"tensorflow": "TensorFlow", "jax": "JAX"}[layout.engine]
+    devices = (
+        f"one {layout.device.upper()} device"
+        if layout.devices == 1
+        else f"{layout.devices} {layout.device.upper()} devices"
+    )
+    untested = "; not yet tested on a TPU" if layout.device == "tpu" else ""
+    return f"Keras on {engine}, {devices}{_strategy(layout)}{untested}"
+
+
+def _strategy(layout: Layout) -> str:
+    if layout.engine == "jax":
+        return ""
+    return " (TPUStrategy)" if layout.device == "tpu" else " (MirroredStrategy)" if layout.devices > 1 else ""

@@ -1,0 +1,1 @@
+"""KerasHub's models with transformers' weights and mathematics."""

@@ -1,0 +1,1 @@
+"""Plan a job for Keras without importing it."""

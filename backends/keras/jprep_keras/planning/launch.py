@@ -1,0 +1,32 @@
+"""The worker's command and environment variables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from jprep.train.backend import WORKER_VARIABLES
+from jprep_keras.planning.layout import Layout
+
+_JAX_PLATFORMS = {"cpu": "cpu", "gpu": "cuda", "tpu": "tpu"}
+
+
+def worker_settings(layout: Layout) -> dict[str, Any]:
+    """Return the part of a layout that a worker needs."""
+    return msgspec.to_builtins(msgspec.structs.replace(layout, target=None, smaller=()))  # type: ignore[no-any-return]
+
+
+def worker_command(layout: Layout, run: Path) -> list[str]:
+    """Return the module to run and its arguments."""
+    settings = msgspec.json.encode(worker_settings(layout)).decode()
+    return ["jprep_keras.worker", "train", str(run), "--layout", settings]
+
+
+def worker_environment(layout: Layout) -> dict[str, str]:
+    """Return the worker's environment variables. TensorFlow logs errors only, and leaves GPUs of a CPU job alone."""
+    variables = {"KERAS_BACKEND": layout.engine, "TF_CPP_MIN_LOG_LEVEL": "2"}
+    variables |= {"JAX_PLATFORMS": _JAX_PLATFORMS[layout.device]} if layout.engine == "jax" else {}
+    hidden = {"CUDA_VISIBLE_DEVICES": "-1"} if layout.device == "cpu" else {}
+    return WORKER_VARIABLES | variables | hidden

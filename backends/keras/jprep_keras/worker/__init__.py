@@ -1,0 +1,1 @@
+"""The worker: train, export and serve models with Keras."""

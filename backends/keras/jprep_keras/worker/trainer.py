@@ -1,0 +1,80 @@
+"""Train: a session's batches become updates, logged figures and checkpoints."""
+
+from __future__ import annotations
+
+import time
+
+from jprep.train.job.schedule import learning_rate
+from jprep.train.worker.next_sentence import NEXT_SENTENCE_LOSS
+from jprep.train.worker.session import Session
+from jprep.train.worker.validation_metrics import row_labels, validation_metrics
+from jprep_keras.worker.data import BatchLoader, LoadedBatch
+from jprep_keras.worker.optimizer import StepResult
+from jprep_keras.worker.throughput import ThroughputMeter
+from jprep_keras.worker.train_state import TrainState
+
+
+class Trainer:
+    """Train a job. Figures are read from the devices only when they are logged.
+
+    Args:
+        session: the session.
+        state: the model and its optimizer.
+        loader: makes model inputs of batches.
+    """
+
+    def __init__(self, session: Session, state: TrainState, loader: BatchLoader) -> None:
+        self._session, self._state, self._loader, self._job = session, state, loader, session.job
+        self._pending: list[tuple[int, StepResult]] = []
+        self._meter = ThroughputMeter()
+
+    def train(self) -> None:
+        """Train until the session has no more batches."""
+        session = self._session
+        for step, batch in session.batches_ahead(self._loader):
+            self._update(step, batch)
+            due = session.due(step)
+            if due.log:
+                self._log(step)
+            if due.validate:
+                self._validate(step)
+            if due.checkpoint:
+                session.save(step, self._state.snapshot().write)
+            if due.validate or due.checkpoint:  # neither counts as training time
+                self._meter.restart()
+
+    def _update(self, step: int, batch: LoadedBatch) -> None:
+        compiled, start = self._state.compiled, time.monotonic()
+        self._pending.append((step, self._state.update(step, batch, self._rate(step))))
+        if self._state.compiled > compiled:
+            self._meter.exclude_compilation(time.monotonic() - start)
+        self._meter.count(batch.tokens)
+
+    def _log(self, step: int) -> None:
+        """Check the figures of all steps since the last call, and log those of this step."""
+        for number, result in self._pending:
+            if bool(result.taken):
+                self._session.check(number, float(result.loss))
+                self._session.check(number, float(result.norm), "gradient's norm")
+        last = self._pending[-1][1]
+        self._pending.clear()
+        scale = {"scale": float(last.scale)} if self._job.train.precision == "fp16" else {}
+        figures = {"lr": self._rate(step), "norm": float(last.norm), **self._meter.figures(), **scale}
+        self._session.log(step, loss=float(last.loss), **figures)
+
+    def _validate(self, step: int) -> None:
+        metrics, loss, labels = validation_metrics(self._job), 0.0, 0
+        for batch in self._session.validation():
+            loaded = self._loader(batch)
+            total, outputs = self._state.loss(loaded)
+            loss, labels = loss + total, labels + loaded.labels
+            if metrics:
+                metrics.add(outputs, row_labels(batch))
+        loss /= max(labels, 1)
+        self._session.check(step, loss)  # metrics are defined for finite outputs only
+        figures = metrics.figures() if metrics else {}
+        self._session.validated(step, loss + figures.get(NEXT_SENTENCE_LOSS, 0.0), **figures)
+
+    def _rate(self, step: int) -> float:
+        section = self._job.train
+        return learning_rate(step - 1, self._job.steps, section.optimizer.lr, section.schedule)

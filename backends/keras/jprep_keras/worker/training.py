@@ -1,0 +1,36 @@
+"""Train a session with Keras: imported after the engine is chosen, since Keras reads `KERAS_BACKEND` once."""
+
+from __future__ import annotations
+
+from jprep.train.worker.session import Session
+from jprep_keras.backend import Keras
+from jprep_keras.engines import create_engine
+from jprep_keras.engines.base import EngineSettings
+from jprep_keras.planning.layout import Layout
+from jprep_keras.worker.data import BatchLoader
+from jprep_keras.worker.train_state import TrainState
+from jprep_keras.worker.trainer import Trainer
+
+
+def train_session(session: Session, layout: Layout) -> None:
+    """Train a session's job to its end.
+
+    Args:
+        session: the session.
+        layout: the layout of the plan.
+
+    Raises:
+        MachineError: the devices of the layout are not available.
+    """
+    job, options = session.job, Keras().read_options(session.job.options)
+    engine = create_engine(
+        EngineSettings(
+            layout=layout,
+            optimizer=job.train.optimizer,
+            precision=job.train.precision,
+            deterministic=options.deterministic,
+            jit_compile=options.jit_compile,
+        )
+    )
+    state = TrainState(job, session.initial_weights, session.resume, engine, layout)
+    Trainer(session, state, BatchLoader(job, layout)).train()

@@ -1,0 +1,123 @@
+"""KerasHub's models have the outputs, losses and gradients of transformers, and answer requests as it does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+import tensorflow as tf
+from safetensors.numpy import load_file
+from small_models import CASES, config_of, exported, inputs_of, rows_of, transformers_outputs
+
+from jprep.errors import InputError, MachineError
+from jprep.train.inference.protocol import Classify, FillMask, Generate
+from jprep.train.models import parameters
+from jprep_keras.models import variables
+from jprep_keras.models.model_with_loss import ModelInputs, ModelWithLoss, _pair
+from jprep_keras.worker.inference import InferenceModel
+
+ROW = [9, 30, 31, 32, 8, 70, 71]
+
+
+@pytest.fixture(scope="session")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return transformers_outputs(tmp_path_factory.mktemp("models"))
+
+
+def weights_of(folder: Path) -> dict[str, Any]:
+    return {name: tf.constant(array) for name, array in load_file(folder / "model.safetensors").items()}
+
+
+def tensors(inputs: ModelInputs) -> ModelInputs:
+    return ModelInputs(*map(tf.constant, inputs))
+
+
+@pytest.mark.parametrize(("kind", "task"), CASES)
+def test_losses_outputs_and_gradients_are_those_of_transformers(kind: str, task: str, theirs: Path) -> None:
+    folder, config = theirs / f"{kind}-{task}", config_of(kind, task)
+    weights, expected = weights_of(folder), np.load(folder / "outputs.npz")
+    model, inputs = ModelWithLoss(config, task), tensors(inputs_of(rows_of(config, task), task))
+
+    @tf.function
+    def measured() -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(weights)
+            loss, outputs = model(weights, inputs)
+        return loss, outputs, tape.gradient(loss, weights, unconnected_gradients="zero")
+
+    loss, outputs, gradient = measured()
+    assert float(loss) == pytest.approx(float(expected["loss"]), rel=2e-6)
+    if task in ("classify", "regress"):
+        assert np.abs(outputs.numpy() - expected["logits"]).max() < 1e-5
+    for name, spec in parameters(config, task).items():
+        if spec.trained:
+            given, ours = expected[f"gradient {name}"], tf.convert_to_tensor(gradient[name]).numpy()
+            assert np.abs(ours - given).max() <= 1e-5 * max(1.0, float(np.abs(given).max())), name
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+def test_generated_text_is_that_of_transformers(kind: str, theirs: Path) -> None:
+    folder = theirs / f"{kind}-clm"
+    ids = rows_of(config_of(kind, "clm"), "clm")["ids"][0].tolist()
+    expected = np.load(folder / "outputs.npz")["next"][0].tolist()
+    model = InferenceModel(folder)
+    assert model.predict(Generate(ids=ids, tokens=len(expected))).ids == expected
+    again = model.predict(Generate(ids=ids + expected[:5], tokens=len(expected) - 5))
+    assert again.ids == expected[5:]  # the cache gives the result of a whole row
+
+
+def test_sampling_depends_on_the_seed_only(tmp_path: Path) -> None:
+    model = InferenceModel(exported(tmp_path, "gpt2", "clm"))
+    request = Generate(ids=ROW, tokens=20, temperature=1.0, top_k=50, top_p=0.9)
+    first = model.predict(request)
+    other = model.predict(msgspec.structs.replace(request, seed=2))
+    assert model.predict(request) == first != other
+
+
+def test_masks_are_filled_by_probability(theirs: Path) -> None:
+    folder = theirs / "roberta-mlm"
+    ids, place = rows_of(config_of("roberta", "mlm"), "mlm")["ids"][0].tolist(), 2
+    answer = InferenceModel(folder).predict(FillMask(ids=ids, mask=ids[place], top=4))
+    logits = np.load(folder / "outputs.npz")["logits"][0, place].astype(np.float64)
+    shares = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
+    best = np.argsort(-shares)[:4]
+    assert [guess.id for guess in answer.masks[0]] == best.tolist()
+    assert [guess.probability for guess in answer.masks[0]] == pytest.approx(shares[best].tolist(), rel=1e-4)
+
+
+def test_classes_are_those_of_transformers(theirs: Path) -> None:
+    rows = rows_of(config_of("bert", "classify"), "classify")
+    length = int(rows["lengths"][2])
+    ids, types = rows["ids"][2, :length].tolist(), rows["types"][2, :length].tolist()
+    logits = np.load(theirs / "bert-classify" / "outputs.npz")["logits"][2]
+    shares = np.exp(logits) / np.exp(logits).sum()
+    model = InferenceModel(theirs / "bert-classify")
+    assert model.predict(Classify(ids=ids, token_types=types)).scores == pytest.approx(shares.tolist(), rel=1e-4)
+
+
+def test_a_model_without_all_weights_is_refused(tmp_path: Path) -> None:
+    folder = exported(tmp_path, "bert", "mlm")
+    config = json.loads((folder / "config.json").read_bytes())
+    (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 4}))
+    with pytest.raises(InputError, match="lacks the tensor"):
+        InferenceModel(folder)
+
+
+def test_a_model_of_another_version_of_keras_hub_is_refused() -> None:
+    values = {"token_embedding/embeddings": variables._same("a")}
+    with pytest.raises(MachineError, match="another model: token_embedding/embeddings"):
+        _pair([], values)
+
+
+def test_dropout_depends_on_the_seeds(tmp_path: Path) -> None:
+    config = config_of("bert", "mlm")
+    weights, model = weights_of(exported(tmp_path, "bert", "mlm")), ModelWithLoss(config, "mlm")
+    inputs = tensors(inputs_of(rows_of(config, "mlm"), "mlm"))
+    assert model.seeds == 1 + 3 * config["num_hidden_layers"]
+    one, two = (np.arange(2 * model.seeds).reshape(-1, 2) + start for start in (0, 100))
+    losses = [float(model(weights, inputs, tf.constant(seeds))[0]) for seeds in (one, one, two)]
+    assert losses[0] == losses[1] != losses[2]

@@ -1,0 +1,42 @@
+"""`jprep tokenizer extend`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from jprep.cli.common.options import FOLDER
+from jprep.cli.common.output import echo, hint
+from jprep.cli.common.output_path import OUTPUT_PATH
+
+
+@click.command()
+@FOLDER
+@click.option("--add", "tokens", multiple=True, metavar="TOKEN", help="A token to add.")
+@click.option("--tokens", "file", type=click.Path(path_type=Path), help="A file with a token in each line.")
+@click.option("-o", "--output", type=OUTPUT_PATH, required=True, help="Output directory.")
+def extend(folder: Path, tokens: tuple[str, ...], file: Path | None, output: Path) -> None:
+    """Add tokens to a tokenizer from elsewhere: FOLDER has a tokenizer.json, or is a name on the Hub.
+
+    To train a model with it, set train.model.vocabulary = "transfer": the new rows of its embeddings begin as means of
+    those of the tokens' old pieces.
+
+    \b
+    jprep tokenizer extend org/bert --add 令和 --add 琵琶湖 -o bert-tokenizer
+    jprep tokenizer extend bert --tokens terms.txt -o bert-tokenizer
+    """
+    from jprep.errors import ConfigError
+    from jprep.tokenizer.external.extension import extend_tokenizer
+
+    if not tokens and not file:
+        raise click.UsageError("give --add TOKEN or --tokens FILE")
+    listed = list(tokens)
+    if file:
+        try:
+            listed += [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"cannot read the tokens: {error}", where=str(file), fix="give a text file") from error
+    added = extend_tokenizer(folder, listed, output)
+    echo(f"{output}: {len(added):,} tokens added")
+    hint(f"{len(listed) - len(added):,} were there already")

@@ -1,0 +1,1 @@
+"""Write a corpus as plain text or JSON Lines, into one file or into files with a number of lines."""

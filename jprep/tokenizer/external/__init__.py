@@ -1,0 +1,1 @@
+"""Tokenizers from elsewhere: any folder that `AutoTokenizer` loads. `docs/pretrained.md` describes them."""

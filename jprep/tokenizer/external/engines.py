@@ -1,0 +1,124 @@
+"""What encodes with a tokenizer from elsewhere: the library tokenizers here, or transformers in another environment."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jprep.errors import ConfigError
+from jprep.tokenizer.batch_encoding import EncodedBatch, Offsets, cumulative_offsets
+from jprep.tokenizer.external.files import TOKENIZER_JSON
+from jprep.tokenizer.external.roles import WithSpecialTokens, make_special_tokens, read_additional, read_roles
+from jprep.tokenizer.special_tokens import SpecialTokens
+
+
+class TokenSpans(NamedTuple):
+    """Encoded texts, with the characters of its text that each token covers.
+
+    Attributes:
+        ids: ids of all texts, concatenated, int32, (tokens,).
+        offsets: text i is `ids[offsets[i]:offsets[i + 1]]`, (texts + 1,).
+        starts: index of a token's first character in its text, (tokens,).
+        ends: index after its last character, (tokens,).
+    """
+
+    ids: Any
+    offsets: Offsets
+    starts: Offsets
+    ends: Offsets
+
+
+class Engine(ABC):
+    """Encodes and decodes with the vocabulary of a folder.
+
+    Attributes:
+        pieces: the token of each id; "" for an id without one.
+        special: the special tokens.
+    """
+
+    pieces: list[str]
+    special: SpecialTokens
+
+    @abstractmethod
+    def encode(self, texts: Sequence[str]) -> EncodedBatch:
+        """Return the ids of texts, without special tokens around them; those spelt in a text are text."""
+
+    @abstractmethod
+    def encode_with_spans(self, texts: Sequence[str]) -> TokenSpans:
+        """Return the ids of texts, and the characters that each token covers."""
+
+    @abstractmethod
+    def decode(self, texts: Sequence[Sequence[int]]) -> list[str]:
+        """Return the texts of ids, special tokens included."""
+
+
+class FastEngine(Engine):
+    """A `tokenizer.json`, loaded with the library tokenizers; no code of a model is run.
+
+    Args:
+        folder: the tokenizer's folder.
+
+    Raises:
+        ConfigError: the file is not a tokenizer.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._tokenizer = load_tokenizer_json(folder / TOKENIZER_JSON)
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+        vocabulary = self._tokenizer.get_vocab(with_added_tokens=True)
+        self.pieces = [""] * (max(vocabulary.values(), default=-1) + 1)
+        for piece, number in vocabulary.items():
+            self.pieces[number] = piece
+        added = self._tokenizer.get_added_tokens_decoder().values()
+        tokens = [*(token.content for token in added if token.special), *read_additional(folder)]
+        listed = [token for token in tokens if token in vocabulary]
+        roles = read_roles(folder, vocabulary)
+        self.special = make_special_tokens(roles, listed, self.pieces.__getitem__, self._probe, str(folder))
+        self._tokenizer.encode_special_tokens = True
+
+    def _probe(self, text: str, pair: str | None) -> tuple[Sequence[int], WithSpecialTokens]:
+        whole = self._tokenizer.encode(text, pair)
+        plain = self._tokenizer.encode(text, add_special_tokens=False).ids
+        return plain, WithSpecialTokens(whole.ids, whole.type_ids)
+
+    def encode(self, texts: Sequence[str]) -> EncodedBatch:
+        """See `Engine`."""
+        return _batch([each.ids for each in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)])
+
+    def encode_with_spans(self, texts: Sequence[str]) -> TokenSpans:
+        """See `Engine`."""
+        found = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        ids, offsets = _batch([each.ids for each in found])
+        flat = chain.from_iterable(chain.from_iterable(each.offsets for each in found))
+        spans = np.fromiter(flat, np.int64, 2 * len(ids)).reshape(-1, 2)
+        return TokenSpans(ids, offsets, spans[:, 0], spans[:, 1])
+
+    def decode(self, texts: Sequence[Sequence[int]]) -> list[str]:
+        """See `Engine`."""
+        return list(self._tokenizer.decode_batch([list(ids) for ids in texts], skip_special_tokens=False))
+
+
+def load_tokenizer_json(path: Path) -> Any:
+    """Load a `tokenizer.json` with the library tokenizers.
+
+    Raises:
+        ConfigError: the file is not a tokenizer.
+    """
+    import tokenizers
+
+    try:
+        return tokenizers.Tokenizer.from_buffer(path.read_bytes())
+    except Exception as error:  # the library raises no narrower class
+        fix = "save it again with AutoTokenizer….save_pretrained, or download it again"
+        raise ConfigError(f"not a tokenizer: {error}", where=str(path), fix=fix) from error
+
+
+def _batch(parts: Sequence[Sequence[int]]) -> EncodedBatch:
+    offsets = cumulative_offsets(map(len, parts))
+    return EncodedBatch(np.fromiter(chain.from_iterable(parts), np.int32, int(offsets[-1])), offsets)

@@ -1,0 +1,63 @@
+"""Find a pretrained model: a file, a folder, or a name on the Hub."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from jprep.errors import ConfigError
+from jprep.hub.download import commit_of
+from jprep.hub.location import is_hub_name, resolve_location
+from jprep.train.job.config import TrainConfig
+from jprep.train.pretrained.config import CONFIG
+
+_SMALL_FILES = ("*.json", "*.txt", "*.model", "*.jinja")
+"""Patterns of config and tokenizer."""
+
+WHERE = "train.model.init"
+
+
+def resolve_init(train: TrainConfig) -> TrainConfig:
+    """Return the section with `model.init` as a local path; a name on the Hub is downloaded.
+
+    Raises:
+        ConfigError: there is no such file, folder or name on the Hub; the message says which.
+        MachineError: huggingface_hub is not installed, or the Hub cannot be reached.
+    """
+    init = train.model.init
+    if not init:
+        return train
+    found = _download(init) if is_hub_name(init) else resolve_location(init)
+    return msgspec.structs.replace(train, model=msgspec.structs.replace(train.model, init=str(found)))
+
+
+def check_init(train: TrainConfig) -> None:
+    """Check `model.init` before any work: of a model on the Hub, only `config.json` is downloaded.
+
+    Raises:
+        ConfigError: there is no such file, folder or name on the Hub, or its config does not fit.
+        MachineError: huggingface_hub is not installed, or the Hub cannot be reached.
+    """
+    from jprep.train.pretrained.config import read_pretrained_config, with_pretrained_config
+
+    found = resolve_location(train.model.init, (CONFIG,))
+    if not found.exists():
+        raise missing_init(train.model.init)
+    if found.is_dir():
+        with_pretrained_config(train.model, read_pretrained_config(found), train.task)
+
+
+def missing_init(init: str) -> ConfigError:
+    """Return the error for an `init` that is neither a path nor a name on the Hub."""
+    fix = "give a safetensors file, a folder with config.json and weights, or a name on the Hub: org/name"
+    return ConfigError(f"there is no file or folder {init!r}", where=WHERE, fix=fix)
+
+
+def _download(init: str) -> Path:
+    """Download config, tokenizer and weights; `pytorch_model.bin` only if there is no safetensors file."""
+    found = resolve_location(init, (*_SMALL_FILES, "model*.safetensors"))
+    if not any(found.glob("model*.safetensors")):
+        name = init.partition("@")[0]
+        resolve_location(f"{name}@{commit_of(found)}", ("pytorch_model*.bin",))
+    return found

@@ -1,0 +1,99 @@
+"""Match the tensor names of a file to those of a model: prefixes, old names, tied tensors, heads of other tasks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from jprep.config import suggest_name
+from jprep.errors import ConfigError
+from jprep.train.models.electra import GENERATOR
+from jprep.train.models.presets import FAMILIES, TransformersConfig
+from jprep.train.models.weights import BASE_PREFIXES, TensorSpecs, parameters
+from jprep.train.pretrained.stored_tensors import StoredTensor
+
+_WRAPPERS = ("module.", "_orig_mod.")
+"""Prefixes that PyTorch's wrappers of a model add."""
+
+_OLD_ENDINGS = {".gamma": ".weight", ".beta": ".bias"}
+"""Names of a norm's tensors in TensorFlow and the first releases of transformers."""
+
+_SAME = {
+    "cls.predictions.bias": ("cls.predictions.decoder.bias",),
+    "lm_head.bias": ("lm_head.decoder.bias",),
+    "generator_lm_head.bias": ("generator_lm_head.decoder.bias",),
+    "bert.embeddings.word_embeddings.weight": ("cls.predictions.decoder.weight",),
+    "roberta.embeddings.word_embeddings.weight": ("lm_head.decoder.weight",),
+    "electra.embeddings.word_embeddings.weight": ("generator_lm_head.weight",),
+    "transformer.wte.weight": ("lm_head.weight",),
+    "model.embed_tokens.weight": ("lm_head.weight",),
+}
+"""Other names of tensors that are tied to these."""
+
+_OTHERS = re.compile(
+    r"(.*\.)?(attn\.(masked_)?bias|position_ids|token_type_ids|rotary_emb\.inv_freq)"  # constants in older files
+    r"|(.*\.)?pooler\.dense\.(weight|bias)"
+)
+
+
+def match_tensors(
+    config: TransformersConfig, task: str, found: Mapping[str, StoredTensor], where: str
+) -> dict[str, StoredTensor]:
+    """Return the tensors of a model that a file has, by the model's names.
+
+    A head that the file lacks entirely is left out, as files of pretrained models lack those of other tasks.
+
+    Args:
+        config: from `model_config`.
+        task: the task of the job.
+        found: the tensors of the file by its names.
+        where: the file or folder, for errors.
+
+    Raises:
+        ConfigError: a tensor of the model is missing, or the file has one that the architecture lacks.
+    """
+    base = BASE_PREFIXES[config["model_type"]]
+    plain, tensors = {_modern(name): name for name in found}, parameters(config, task)
+    names = {name: _find(name, plain, base) for name in tensors}
+    headless = not any(names[name] for name in tensors if not name.startswith(base))
+    for name, tensor in tensors.items():
+        optional = tensor.head or (headless and task == "mlm" and not name.startswith(base))
+        if not names[name] and not optional:
+            raise ConfigError(f"there is no tensor {name!r}", where=where, fix=suggest_name(name, plain))
+    used = {plain[one] for one in names.values() if one}
+    _refuse_strangers(config, (name for name, other in plain.items() if other not in used), plain, where)
+    return {name: found[plain[one]] for name, one in names.items() if one}
+
+
+def head_tensors(config: TransformersConfig, tensors: TensorSpecs) -> set[str]:
+    """Return the names of a classification head's tensors that depend on the labels."""
+    base = BASE_PREFIXES[config["model_type"]]
+    return {name for name, tensor in tensors.items() if tensor.head and not name.startswith(base)}
+
+
+def _modern(name: str) -> str:
+    for wrapper in _WRAPPERS:
+        name = name.removeprefix(wrapper)
+    for old, new in _OLD_ENDINGS.items():
+        if name.endswith(old):
+            return name.removesuffix(old) + new
+    return name
+
+
+def _find(name: str, plain: Mapping[str, str], base: str) -> str:
+    """Return the name of a tensor in the file, or ""."""
+    candidates = (name, name.removeprefix(base), *_SAME.get(name, ()))
+    return next((one for one in candidates if one in plain), "")
+
+
+def _refuse_strangers(config: TransformersConfig, left: Iterable[str], plain: Mapping[str, str], where: str) -> None:
+    """Refuse tensors that the architecture lacks. Heads of other tasks, outside of the base model, are ignored."""
+    base, whole = BASE_PREFIXES[config["model_type"]], {"id2label": ("",)}
+    tasks = [task for task in FAMILIES[config["model_type"]].classes if task != "rtd" or GENERATOR in config]
+    known = {name for task in tasks for name in parameters(config | whole, task)}
+    known |= {name.removeprefix(base) for name in known} | {other for others in _SAME.values() for other in others}
+    prefixed = any(name.startswith(base) for name in plain)
+    for name in sorted(left):
+        inside = name.startswith(base) or not prefixed
+        if inside and name not in known and not _OTHERS.fullmatch(name):
+            raise ConfigError(f"the model has no tensor {name!r}", where=where, fix=suggest_name(name, known))

@@ -1,0 +1,118 @@
+"""A model and a tokenizer made by transformers: fine-tuned by jprep as by plain transformers on the same batches."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from jprep.io.safetensors_file import TensorFiles
+from jprep.train.exporting import export
+from jprep.train.inference.pipeline import InferencePipeline
+from jprep.train.job.schedule import learning_rate
+from jprep.train.launcher.launch import PreparedRun, create_run, prepare_run
+from jprep.train.launcher.supervisor import supervise
+from jprep.train.run.events import metric_curve, read_events
+from jprep.train.worker.batches import Batches
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.backends
+
+SCRIPT = ROOT / "tests" / "fakes" / "transformers_models.py"
+BACKENDS = ["torch", "flax", *(["keras"] if os.environ.get("JPREP_KERAS") else [])]
+STEPS, LENGTH, TOLERANCE = 20, 16, 1e-4
+FIRST = ["吾輩は猫である。", "名前はまだない。", "どこ", "the cats run", "犬と走る。", "名前   犬と　ABC"]
+SECOND = ["good", "bad cats", "吾輩は犬と猫である。名前はまだない。どこ どれ", ""]
+
+
+class Made(NamedTuple):
+    """What transformers made, and the rows to fine-tune on.
+
+    Attributes:
+        model: the folder of model and tokenizer.
+        rows: the labelled rows, also in `data`.
+        data: the file.
+    """
+
+    model: Path
+    rows: list[dict[str, Any]]
+    data: Path
+
+
+def transformers(*arguments: object) -> str:
+    """Run the script with PyTorch and transformers, and return its output."""
+    if "JPREP_TORCH" not in os.environ:
+        pytest.skip("JPREP_TORCH names no Python that has PyTorch")
+    command = [os.environ["JPREP_TORCH"], str(SCRIPT), *map(str, arguments)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=os.environ | {"HF_HUB_OFFLINE": "1"}, timeout=600
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    folder = tmp_path_factory.mktemp("made")
+    transformers("make", folder / "bert")
+    rows = [
+        {"text": first, "pair": second, "label": "good" if first in FIRST[::2] else "bad"}
+        for at, (first, second) in enumerate((first, second) for first in FIRST for second in SECOND)
+    ]
+    data = folder / "rows.jsonl"
+    data.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    return Made(folder / "bert", rows, data)
+
+
+def prepare(made: Made, run: Path, backend: str) -> PreparedRun:
+    section = {
+        "task": "classify", "model": {"init": str(made.model)}, "batch": 4, "steps": STEPS, "data": [str(made.data)],
+        "labelled": {"pair": "pair", "length": LENGTH}, "log_every": 1, "trackers": [],
+        "optimizer": {"lr": 0.005}, "schedule": {"warmup": 3}, "backend": {backend: {"device": "cpu"}},
+    }  # fmt: skip
+    prepared = prepare_run(section, "finetune", backend, run, made.model, None)
+    create_run(prepared)
+    return prepared
+
+
+@pytest.fixture(scope="module")
+def expected(made: Made, tmp_path_factory: pytest.TempPathFactory) -> list[float]:
+    """The losses of a plain transformers loop."""
+    folder = tmp_path_factory.mktemp("plain")
+    job = prepare(made, folder / "run", "torch").job
+    sampler = Batches(folder / "run", job).train
+    rows = [[made.rows[index] for index in sampler.batch(step).indices.tolist()] for step in range(STEPS)]  # type: ignore[union-attr]
+    section = job.train
+    plan = {
+        "folder": str(made.model), "length": LENGTH, "weight_decay": section.optimizer.weight_decay,
+        "rates": [learning_rate(step, STEPS, section.optimizer.lr, section.schedule) for step in range(STEPS)],
+        "texts": [[row["text"] for row in batch] for batch in rows],
+        "pairs": [[row["pair"] for row in batch] for batch in rows],
+        "labels": [[job.labels.index(row["label"]) for row in batch] for batch in rows],
+    }  # fmt: skip
+    (folder / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
+    return [json.loads(line) for line in transformers("finetune", folder / "plan.json").splitlines()]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_finetuning_equals_a_plain_loop(backend: str, made: Made, expected: list[float], tmp_path: Path) -> None:
+    prepared = prepare(made, tmp_path / "run", backend)
+    assert supervise(prepared.run, prepared.plan, say=lambda message: None) == 0
+    _, losses = metric_curve(read_events(prepared.run))
+    assert np.mean(expected[-4:]) < np.mean(expected[:4]) - 0.1, "nothing is learnt: the comparison proves little"
+    np.testing.assert_allclose(losses, expected, atol=TOLERANCE)
+    exported = export(prepared.run)
+    for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
+        assert (exported / name).read_bytes() == (made.model / name).read_bytes()
+    before, after = (TensorFiles([folder / "model.safetensors"]) for folder in (made.model, exported))
+    assert (
+        before["bert.embeddings.word_embeddings.weight"].shape == after["bert.embeddings.word_embeddings.weight"].shape
+    )
+    with InferencePipeline(exported, "torch") as pipeline:
+        found = pipeline.predict(FIRST[0], pair=SECOND[0])
+    assert set(found.probabilities) == {"good", "bad"}, found.error
