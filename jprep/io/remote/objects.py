@@ -161,7 +161,6 @@ def list_objects(url: str) -> dict[str, int]:
     """
 
     def find(files: Any, inside: str) -> dict[str, int]:
-        files.invalidate_cache()
         below = inside.rstrip("/") + "/"
         try:
             found = files.find(inside, detail=True)
@@ -194,4 +193,9 @@ def delete_object(url: str) -> None:
 
 def _call(url: str, access: Access, function: Callable[[Any, str], T]) -> T:
     files, inside = open_filesystem(url)
-    return retry_remote(lambda: function(files, inside), url, access)
+
+    def call() -> T:
+        files.invalidate_cache()  # it would hide what other processes have written since the last listing
+        return function(files, inside)
+
+    return retry_remote(call, url, access)
