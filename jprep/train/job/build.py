@@ -20,6 +20,7 @@ from jprep.train.job.data_summary import DataSummary, summarize_dataset, summari
 from jprep.train.job.fingerprint import job_fingerprint
 from jprep.train.job.ranges import check_ranges
 from jprep.train.job.schedule import check_schedule
+from jprep.train.job.tracking import TrackerConfig, TrackerName
 from jprep.train.models import TokenizerInfo, model_config, parameter_count
 from jprep.train.pretrained.init import hash_init, pretrained_config
 from jprep.train.pretrained.location import resolve_init
@@ -124,7 +125,15 @@ def _with_paths_from(train: TrainConfig, run: Path | None) -> TrainConfig:
     if model.init:
         model = msgspec.structs.replace(model, init=_path_from(Path(model.init), run))
     data, validation = ([_path_from(Path(one), run) for one in paths] for paths in (train.data, train.validation_data))
-    return msgspec.structs.replace(train, model=model, data=data, validation_data=validation)
+    trackers = [_tracker_with_path_from(one, run) for one in train.trackers]
+    return msgspec.structs.replace(train, model=model, data=data, validation_data=validation, trackers=trackers)
+
+
+def _tracker_with_path_from(tracker: TrackerName | TrackerConfig, run: Path | None) -> TrackerName | TrackerConfig:
+    """Return a tracker with its folder relative to the run directory."""
+    if isinstance(tracker, str) or not tracker.log_dir or ":" in tracker.log_dir:
+        return tracker
+    return msgspec.structs.replace(tracker, log_dir=_path_from(Path(tracker.log_dir), run))
 
 
 def _path_from(path: Path, run: Path | None) -> str:

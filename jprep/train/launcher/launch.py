@@ -28,8 +28,17 @@ from jprep.train.launcher.supervisor import supervise
 from jprep.train.models.initial_weights import write_initial_weights
 from jprep.train.planning.host import this_host
 from jprep.train.pretrained.init import transferred_rows
-from jprep.train.run.directory import INIT, INIT_HASH, open_run, output_directory, sample_lists_folder
+from jprep.train.run.directory import (
+    INIT,
+    INIT_HASH,
+    checkpoints_of,
+    open_run,
+    output_directory,
+    sample_lists_folder,
+)
 from jprep.train.run.log import Say, on_stderr
+from jprep.train.run.profile import PROFILE, ProfileSteps, check_profile
+from jprep.train.trackers.check import check_trackers
 from jprep.train.uploads.mirror import open_mirror
 from jprep.train.uploads.push import check_destination
 
@@ -166,7 +175,9 @@ def create_run(prepared: PreparedRun, say: Say = on_stderr) -> None:
         _ensure_initial_weights(run, job, say)
 
 
-def train(prepared: PreparedRun, *, resume: str = "auto", say: Say = on_stderr) -> int:
+def train(
+    prepared: PreparedRun, *, resume: str = "auto", say: Say = on_stderr, profile: ProfileSteps | None = None
+) -> int:
     """Create or resume a run, and train it until it is finished or stopped.
 
     A run with a mirror that is ahead of the run directory, which may not exist, is downloaded first.
@@ -175,18 +186,33 @@ def train(prepared: PreparedRun, *, resume: str = "auto", say: Say = on_stderr) 
         prepared: from `prepare_run`.
         resume: `auto` resumes from the newest valid checkpoint, a step from that one, `never` starts at step 0.
         say: called with a message for the user.
+        profile: the steps to profile (`jprep.train.run.profile`); None for none.
 
     Returns:
         The exit code, see `jprep.train.launcher.supervisor.supervise`.
 
     Raises:
-        JprepError: see `create_run`, `supervise`, `jprep.train.uploads.push.check_destination` and
-            `jprep.train.uploads.mirror.open_mirror`.
+        JprepError: see `create_run`, `supervise`, `jprep.train.trackers.check.check_trackers`,
+            `jprep.train.uploads.push.check_destination` and `jprep.train.uploads.mirror.open_mirror`; or the run will
+            not compute the profiled steps.
     """
     check_destination(prepared.job.train.push, say)
+    check_trackers(prepared.run, prepared.job, say)
     with open_mirror(prepared.run, prepared.job, say) as mirror:
+        plan = _profiled_plan(prepared, resume, profile) if profile else prepared.plan
         create_run(prepared, say)
-        return supervise(prepared.run, prepared.plan, resume=resume, say=say, mirror=mirror)
+        return supervise(prepared.run, plan, resume=resume, say=say, mirror=mirror)
+
+
+def _profiled_plan(prepared: PreparedRun, resume: str, profile: ProfileSteps) -> Plan:
+    """Return the plan with the steps to profile, if the run will compute them."""
+    done = 0 if resume == "never" else int(resume) if resume != "auto" else _saved_step(prepared)
+    check_profile(profile, prepared.job.steps, done)
+    return msgspec.structs.replace(prepared.plan, env=prepared.plan.env | {PROFILE: str(profile)})
+
+
+def _saved_step(prepared: PreparedRun) -> int:
+    return max((one.step for one in checkpoints_of(prepared.run, prepared.job).committed()), default=0)
 
 
 @contextlib.contextmanager

@@ -35,10 +35,8 @@ def _train(given: argparse.Namespace) -> int:
         deterministic = DeepSpeed().read_options(job.options).deterministic
         timeout = process_timeout(job)
         with join_processes(given.device, deterministic=deterministic, timeout=timeout, alone=True) as context:
-            checkpointing = given.gradient_checkpointing
-            state = TrainState(
-                job, session.initial_weights, session.resume, context, config, gradient_checkpointing=checkpointing
-            )
+            how = {"gradient_checkpointing": given.gradient_checkpointing, "profiler": session.profiler}
+            state = TrainState(job, session.initial_weights, session.resume, context, config, **how)
             Trainer(session, context, state, config["train_micro_batch_size_per_gpu"]).train()
 
     _use_slurm_ranks()

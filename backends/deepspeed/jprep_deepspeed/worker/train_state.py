@@ -13,6 +13,7 @@ from torch import Tensor
 from jprep.io.safetensors_file import TensorFiles
 from jprep.train.job.config import Job
 from jprep.train.run.checkpoint_files import CheckpointReader, TrainProgress
+from jprep.train.worker.profiling import Profiler
 from jprep.train.worker.rtd_figures import SUMS
 from jprep_deepspeed.worker.checkpoint import restore, save
 from jprep_deepspeed.worker.parallel import Config, parallelize
@@ -36,6 +37,7 @@ class TrainState:
         context: this process's device and rank.
         config: DeepSpeed's configuration.
         gradient_checkpointing: whether only the layers' inputs are kept for the backward pass.
+        profiler: measures the phases of a step; by default one that does nothing.
     """
 
     def __init__(
@@ -47,8 +49,10 @@ class TrainState:
         config: Config,
         *,
         gradient_checkpointing: bool,
+        profiler: Profiler | None = None,
     ) -> None:
         self._job, self._context = job, context
+        self._profiler = profiler or Profiler(Path())
         saved = CheckpointReader(resume) if resume else None
         weights = saved.weights if saved else TensorFiles([initial_weights])
         self._parallel = parallelize(job, weights, config, context, gradient_checkpointing=gradient_checkpointing)
@@ -74,7 +78,8 @@ class TrainState:
         for group in self._parallel.optimizer.param_groups:
             group["lr"] = rate
         loss, sums = self._accumulate_gradients(micro_batches, labels)
-        norm = self._engine_step(check) if self._parallel.stage else self._unsharded_step(check)
+        with self._profiler.phase("optimizer"):
+            norm = self._engine_step(check) if self._parallel.stage else self._unsharded_step(check)
         return StepResult(loss / max(labels, 1), norm, self._scale.factor, sums)
 
     def save(self, folder: Path) -> None:
@@ -102,8 +107,10 @@ class TrainState:
         factor = (1.0 if stage else self._scale.factor) * self._context.world / max(labels, 1)
         for number, inputs in enumerate(micro_batches, 1):
             engine.set_gradient_accumulation_boundary(number == len(micro_batches))
-            part, outputs = self._forward(engine, inputs)
-            engine.backward(part * factor, scale_wrt_gas=False)
+            with self._profiler.phase("forward"):
+                part, outputs = self._forward(engine, inputs)
+            with self._profiler.phase("backward"):
+                engine.backward(part * factor, scale_wrt_gas=False)
             loss += part.detach()
             sums += outputs if inputs.rtd else 0
         return loss, sums

@@ -25,6 +25,7 @@ from jprep_flax.worker.checkpoint import Snapshot, snapshot
 from jprep_flax.worker.distributed import DistributedContext
 from jprep_flax.worker.loss import NO_LABEL, class_loss
 from jprep_flax.worker.optimizer import INITIAL_LOSS_SCALE, StateArrays, UpdateKind, apply_update
+from jprep_flax.worker.profiling import OPTIMIZER_SCOPE
 from jprep_flax.worker.sharding import BATCH_AXES
 
 _DTYPES = {"fp32": jnp.float32, "bf16": jnp.bfloat16, "fp16": jnp.float16}
@@ -90,6 +91,7 @@ class TrainState:
             rate: the learning rate.
         """
         seed = key(self._job.train.seed, "dropout", step - 1).view(np.uint32)
+        self._inputs = inputs
         with jax.set_mesh(self._context.mesh):
             self.arrays, result = self._update(self.arrays, inputs, seed, np.float32(rate))
         return result
@@ -99,6 +101,12 @@ class TrainState:
         with jax.set_mesh(self._context.mesh):
             result: tuple[Array, Array] = self._loss(self.arrays.weights, inputs)
         return result
+
+    def program(self) -> str:
+        """Compile the step for the last batch's shape once more, and return the program as text."""
+        with jax.set_mesh(self._context.mesh):
+            lowered = self._update.lower(self.arrays, self._inputs, np.zeros(2, np.uint32), np.float32(0))
+            return str(lowered.compile().as_text())
 
     def snapshot(self) -> Snapshot:
         """Copy all that a checkpoint holds to this process's memory."""
@@ -118,7 +126,8 @@ class TrainState:
         def update(state: StateArrays, inputs: ModelInputs, seed: Array, rate: Array) -> tuple[StateArrays, StepResult]:
             scale = state.scale if dynamic_scale else jnp.float32(1)
             (loss, sums), gradient = self._gradient(state.weights, inputs, seed, scale)
-            after, norm, taken = apply_update(state, gradient, rate, section, kinds, dynamic_scale=dynamic_scale)
+            with jax.named_scope(OPTIMIZER_SCOPE):
+                after, norm, taken = apply_update(state, gradient, rate, section, kinds, dynamic_scale=dynamic_scale)
             return after, StepResult(loss, norm, taken, state.scale, sums)
 
         shardings = self._state_shardings()

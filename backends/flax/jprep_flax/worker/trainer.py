@@ -15,6 +15,7 @@ from jprep.train.worker.session import Session
 from jprep.train.worker.validation_metrics import row_labels, validation_metrics
 from jprep_flax.worker.data import BatchLoader, DeviceBatch
 from jprep_flax.worker.distributed import DistributedContext
+from jprep_flax.worker.profiling import JaxTracer
 from jprep_flax.worker.throughput import ThroughputMeter
 from jprep_flax.worker.train_state import StepResult, TrainState
 
@@ -31,7 +32,8 @@ class Trainer:
 
     def __init__(self, session: Session, context: DistributedContext, state: TrainState, loader: BatchLoader) -> None:
         self._session, self._context, self._state, self._loader = session, context, state, loader
-        self._job = session.job
+        self._job, self._profiler = session.job, session.profiler
+        self._profiler.tracer = JaxTracer(lambda: state.arrays, state.program)
         self._pending: list[tuple[int, StepResult]] = []
 
     def train(self) -> None:
@@ -40,7 +42,8 @@ class Trainer:
         with ThroughputMeter(self._job.samples / self._job.train.batch) as meter:
             for step, batch in session.batches_ahead(self._loader):
                 self._dispatch(step, batch, meter)
-                due = session.due(step)
+                with self._profiler.phase("waiting"):
+                    due = session.due(step)
                 if due.log:
                     self._log(step, meter)
                 if due.validate:
@@ -53,7 +56,8 @@ class Trainer:
     def _dispatch(self, step: int, batch: DeviceBatch, meter: ThroughputMeter) -> None:
         """Dispatch a step to the devices."""
         compiled, start = self._state.compiled, time.monotonic()
-        result = self._state.update(step, batch.inputs, self._rate(step))
+        with self._profiler.phase("device"):
+            result = self._state.update(step, batch.inputs, self._rate(step))
         if self._state.compiled > compiled:
             meter.exclude_compilation(time.monotonic() - start)
         self._pending.append((step, result))

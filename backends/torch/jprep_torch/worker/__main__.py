@@ -32,7 +32,8 @@ def _train(given: argparse.Namespace) -> int:
         xla = {"devices": given.devices, "host": given.process}
         timeout = process_timeout(job)
         with join_processes(given.device, deterministic=options.deterministic, timeout=timeout, **xla) as context:
-            state = TrainState(job, session.initial_weights, session.resume, context, options, shard=given.shard)
+            how = {"shard": given.shard, "profiler": session.profiler}
+            state = TrainState(job, session.initial_weights, session.resume, context, options, **how)
             Trainer(session, context, state, given.micro_batch).train()
 
     ranks = rank_and_world_size(given.process, given.hosts)

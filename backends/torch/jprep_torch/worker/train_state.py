@@ -11,6 +11,7 @@ from torch import Tensor
 from jprep.io.safetensors_file import TensorFiles
 from jprep.train.job.config import Job
 from jprep.train.run.checkpoint_files import CheckpointReader, TrainProgress
+from jprep.train.worker.profiling import Profiler
 from jprep.train.worker.rtd_figures import SUMS
 from jprep_torch.models.model_with_loss import ModelInputs, ModelWithLoss
 from jprep_torch.options import Options
@@ -32,6 +33,7 @@ class TrainState:
         context: this process's device and rank.
         options: the backend's options.
         shard: whether the model is sharded among the processes.
+        profiler: measures the phases of a step; by default one that does nothing.
     """
 
     def __init__(
@@ -43,8 +45,10 @@ class TrainState:
         options: Options,
         *,
         shard: bool,
+        profiler: Profiler | None = None,
     ) -> None:
         self._job, self._context = job, context
+        self._profiler = profiler or Profiler(Path())
         saved = CheckpointReader(resume) if resume else None
         weights = saved.weights if saved else TensorFiles([initial_weights])
         self._parallel = ParallelModel(job, weights, context, shard=shard)
@@ -78,14 +82,8 @@ class TrainState:
     ) -> StepResult:
         """Update the weights, unless the gradient overflowed because fp16's loss scale was too large."""
         loss, sums = self._accumulate_gradients(micro_batches, labels)
-        weights = self._parallel.weights.values()
-        norm = global_norm(weights)
-        if self._scale.accepts(norm):
-            check(norm)
-            clip = self._job.train.optimizer.clip
-            norm = unscale_and_clip(weights, norm, clip, self._scale.factor, self._context.number)
-            self._step(rate)
-        self._optimizer.zero_grad()
+        with self._profiler.phase("optimizer"):
+            norm = self._apply_gradients(rate, check)
         loss = loss / self._context.number(max(labels, 1))
         self._context.sync()
         return StepResult(loss, norm, self._scale.factor, sums)
@@ -99,6 +97,18 @@ class TrainState:
         restore(saved, self._parallel, self._optimizer)
         self._scale.restore(saved.progress)
         self._updates = saved.progress.updates
+
+    def _apply_gradients(self, rate: float, check: Callable[[float], None]) -> float:
+        """Clip the gradients and update the weights; return the norm before clipping."""
+        weights = self._parallel.weights.values()
+        norm = global_norm(weights)
+        if self._scale.accepts(norm):
+            check(norm)
+            clip = self._job.train.optimizer.clip
+            norm = unscale_and_clip(weights, norm, clip, self._scale.factor, self._context.number)
+            self._step(rate)
+        self._optimizer.zero_grad()
+        return norm
 
     def _step(self, rate: float) -> None:
         for group in self._optimizer.param_groups:
@@ -118,9 +128,10 @@ class TrainState:
         factor = self._context.number(self._scale.factor * self._context.world / max(labels, 1))
         for number, inputs in enumerate(micro_batches, 1):
             with self._parallel.delay_reduction(number < len(micro_batches)):
-                with self._context.autocast(self._job.train.precision):
+                with self._profiler.phase("forward"), self._context.autocast(self._job.train.precision):
                     part, outputs = self._parallel(self._sharded(inputs))
-                (part * factor).backward()  # type: ignore[no-untyped-call]
+                with self._profiler.phase("backward"):
+                    (part * factor).backward()  # type: ignore[no-untyped-call]
             loss += part.detach()
             sums += outputs if inputs.rtd else 0
         return loss, sums

@@ -22,6 +22,7 @@ from jprep.train.worker.validation_metrics import AnyMetrics, row_labels, valida
 from jprep_torch.models.model_with_loss import ModelInputs, ModelWithLoss
 from jprep_torch.worker.data import count_labels, count_tokens, micro_batches
 from jprep_torch.worker.distributed import DistributedContext
+from jprep_torch.worker.profiling import XLA_NOTE, make_tracer
 from jprep_torch.worker.throughput import ThroughputMeter
 
 
@@ -82,7 +83,9 @@ class Trainer:
 
     def __init__(self, session: Session, context: DistributedContext, state: AnyTrainState, micro_batch: int) -> None:
         self._session, self._context, self._state, self._micro_batch = session, context, state, micro_batch
-        self._job = session.job
+        self._job, self._profiler = session.job, session.profiler
+        self._profiler.tracer = make_tracer(context.kind)
+        self._profiler.notes += [XLA_NOTE] * (context.kind == "xla")
 
     def train(self) -> None:
         """Train on all batches of the session."""
@@ -90,7 +93,8 @@ class Trainer:
         for step, batch in session.batches():
             result = self._step(step, batch)
             meter.tokens += int(batch.lengths.sum()) * self._context.world
-            due = session.due(step)
+            with self._profiler.phase("waiting"):
+                due = session.due(step)
             if due.log:
                 self._log(step, result, meter)
             if due.validate:
@@ -114,10 +118,13 @@ class Trainer:
         self._state.model.train()
         self._context.seed(int(key(self._job.train.seed, "dropout", step - 1, self._context.rank)[0]))
         own = torch.tensor([count_labels(batch), count_tokens(batch)], device=self._context.device)
-        labels, tokens = map(int, self._context.sum_over_processes(own).tolist())
+        with self._profiler.phase("waiting"):
+            labels, tokens = map(int, self._context.sum_over_processes(own).tolist())
         check = partial(self._session.check, step, name="gradient's norm")
-        inputs = self._inputs(batch, max(labels, 1) / self._job.train.batch, max(labels, 1) / max(tokens, 1))
-        return self._state.update(list(inputs), labels, self._learning_rate(step), check)
+        with self._profiler.phase("input"):
+            shares = max(labels, 1) / self._job.train.batch, max(labels, 1) / max(tokens, 1)
+            inputs = list(self._inputs(batch, *shares))
+        return self._state.update(inputs, labels, self._learning_rate(step), check)
 
     def _rtd_figures(self, sums: Tensor) -> dict[str, float]:
         """Return the figures of replaced-token detection from this process's sums."""
