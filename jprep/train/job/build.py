@@ -18,6 +18,7 @@ from jprep.tokenizer import load_tokenizer
 from jprep.train.job.config import FORMAT, Job, TrainConfig
 from jprep.train.job.data_summary import DataSummary, summarize_dataset, summarize_labelled
 from jprep.train.job.fingerprint import job_fingerprint
+from jprep.train.job.hooks import HOOKS
 from jprep.train.job.ranges import check_ranges
 from jprep.train.job.schedule import check_schedule
 from jprep.train.job.tracking import TrackerConfig, TrackerName
@@ -28,6 +29,7 @@ from jprep.train.run.directory import JOB, read_job
 
 if TYPE_CHECKING:
     from jprep.tokenizer.tokenizer import Tokenizer
+    from jprep.train.hooks.inspection import InspectHooks
 
 
 def build_job(
@@ -41,6 +43,7 @@ def build_job(
     run: Path | None = None,
     lists: Path | None = None,
     computed: dict[str, Any] | None = None,
+    inspect_hooks: InspectHooks | None = None,
 ) -> Job:
     """Build the job of a run.
 
@@ -54,6 +57,7 @@ def build_job(
         run: the run directory, which the job's paths are made relative to; None makes them absolute.
         lists: where lists of samples are stored; None stores them in the dataset.
         computed: those backend options that change the result.
+        inspect_hooks: checks the hooks of the section; None if it has none.
 
     Raises:
         ConfigError: a number is out of its range, or tokenizer, dataset, model and section do not fit together.
@@ -72,6 +76,9 @@ def build_job(
     model = model_config(train.model, train.task, about, given, next_sentence=train.next_sentence, rtd=train.rtd)
     made_from = {"tokenizer": loaded.card.fingerprint, **hash_init(train, model, loaded), **data.made_from}
     made_from |= {} if special == special_ids(loaded) else {"around": "nothing"}
+    if inspect_hooks:
+        hooks, additions = inspect_hooks(model)
+        model, made_from = model | additions, made_from | {HOOKS: msgspec.to_builtins(hooks)}
     steps = _count_steps(train, data)
     return Job(
         jprep=version("jprep"),

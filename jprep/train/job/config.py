@@ -13,6 +13,7 @@ from jprep.dataset.sampling.masking import MaskingConfig
 from jprep.dataset.sampling.sample_index import Packing
 from jprep.dataset.sampling.special_ids import SpecialIds
 from jprep.errors import ConfigError
+from jprep.train.job.hooks import HooksConfig
 from jprep.train.job.mirror_url import check_mirror_url
 from jprep.train.job.push import PushConfig, check_push
 from jprep.train.job.rtd import RtdConfig, check_rtd
@@ -159,6 +160,7 @@ class TrainConfig(_Config, frozen=True):
         schedule: the learning rate schedule.
         checkpoint: when checkpoints are saved.
         validation: when the validation split is measured.
+        hooks: your own loss, head and metrics.
         log_every: steps between two logged steps.
         trackers: trackers besides events.jsonl: names, or tables with options; an empty list for none.
         max_restarts: how often a dead or hung worker is restarted without progress before the run fails.
@@ -187,6 +189,7 @@ class TrainConfig(_Config, frozen=True):
     schedule: ScheduleConfig = ScheduleConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
     validation: ValidationConfig = ValidationConfig()
+    hooks: HooksConfig = HooksConfig()
     log_every: int = 10
     trackers: Trackers = msgspec.field(default_factory=lambda: ["tensorboard"])
     max_restarts: int = 10

@@ -18,6 +18,8 @@ from jprep.io.atomic import file_sha256, write_atomic
 from jprep.io.environments import interpreter
 from jprep.plugins import plugins
 from jprep.train.backend import Backend, Host, Plan
+from jprep.train.hooks.inspection import InspectHooks, find_hooks, inspector
+from jprep.train.hooks.sources import HookSources, copy_hook_files
 from jprep.train.job.build import build_job
 from jprep.train.job.config import Job, TrainConfig, parse_train_config
 from jprep.train.job.mirror_url import check_mirror
@@ -56,6 +58,7 @@ class PreparedRun(NamedTuple):
         run: the run directory, which need not exist yet.
         plan: how the job is run on this host.
         host: this host.
+        hook_files: the content of the files of the job's hooks, by name.
     """
 
     backend: Backend
@@ -63,6 +66,7 @@ class PreparedRun(NamedTuple):
     run: Path
     plan: Plan
     host: Host
+    hook_files: Mapping[str, bytes] = {}
 
 
 def backend_name(train: TrainConfig | None) -> str:
@@ -148,13 +152,16 @@ def prepare_run(
     train, planner = parse_train_config(section, _WHERE), load_backend(backend)
     options = backend_options(train, planner)
     output_directory(run).check()
+    sources = find_hooks(train, planner)
     if train.checkpoint.mirror and not dry:
         check_mirror(train.checkpoint.mirror)
     with _lists_folder(dataset, run, dry=dry) as lists:
         computed, own = planner.result_options(options), msgspec.to_builtins(options)
-        job = build_job(train, name, backend, own, tokenizer, dataset, run=run, lists=lists, computed=computed)
+        more: dict[str, Any] = {"computed": computed, "inspect_hooks": _inspect_hooks(sources, train, planner, options)}
+        job = build_job(train, name, backend, own, tokenizer, dataset, run=run, lists=lists, **more)
     host = this_host(_python(planner, options, dry=dry))
-    return PreparedRun(planner, job, run, planner.plan(job, run.absolute(), host), host)
+    files = sources.files if sources else {}
+    return PreparedRun(planner, job, run, planner.plan(job, run.absolute(), host), host, files)
 
 
 def create_run(prepared: PreparedRun, say: Say = on_stderr) -> None:
@@ -172,6 +179,7 @@ def create_run(prepared: PreparedRun, say: Say = on_stderr) -> None:
     job, run = prepared.job, prepared.run
     open_run(run, job, say)
     with output_directory(run).claim():  # whoever holds the lock deletes unfinished files
+        copy_hook_files(run, prepared.hook_files)
         _ensure_initial_weights(run, job, say)
 
 
@@ -236,6 +244,12 @@ def _ensure_initial_weights(run: Path, job: Job, say: Say) -> None:
     rows = transferred_rows(job.train, given, run / job.tokenizer) if given else None
     write_initial_weights(job.model, job.train.task, job.train.seed, weights, given, rows)
     write_atomic(mark, file_sha256(weights).encode())
+
+
+def _inspect_hooks(
+    sources: HookSources | None, train: TrainConfig, planner: Backend, options: Any
+) -> InspectHooks | None:
+    return inspector(sources, train, planner, worker_python(planner, options)) if sources else None
 
 
 def _python(backend: Backend, options: Any, *, dry: bool) -> Path:

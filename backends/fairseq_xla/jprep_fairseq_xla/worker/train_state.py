@@ -64,12 +64,12 @@ class TrainState:
         """fairseq's model."""
         return self._trainer.model
 
-    def loss(self, inputs: ModelInputs) -> tuple[Tensor, Tensor]:
+    def loss(self, inputs: ModelInputs) -> tuple[Tensor, Tensor, None]:
         """Return the sum of the losses, and no outputs: the task has no metrics besides the loss."""
         model, criterion = self._trainer.model, self._trainer.criterion
         loss, _, _ = self._built.task.valid_step(self._sample(inputs), model, criterion)
         self._context.sync()
-        return loss, torch.empty(0)
+        return loss, torch.empty(0), None
 
     def update(
         self, micro_batches: Sequence[ModelInputs], labels: int, rate: float, check: Callable[[float], None]

@@ -14,6 +14,7 @@ from torch import Tensor
 from jprep.dataset.labelled.dataset import LabelledBatch
 from jprep.dataset.sampling.sampler import Batch
 from jprep.random.counter_bits import key
+from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.schedule import learning_rate
 from jprep.train.worker.next_sentence import NEXT_SENTENCE_LOSS
 from jprep.train.worker.rtd_figures import SUMS, rtd_figures
@@ -49,8 +50,8 @@ class AnyTrainState(Protocol):
     def model(self) -> ModelWithLoss:
         """The model and its loss."""
 
-    def loss(self, inputs: ModelInputs) -> tuple[Tensor, Tensor]:
-        """Return the summed loss of some rows in the job's precision, and their outputs: see `ModelWithLoss`.
+    def loss(self, inputs: ModelInputs) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return the summed loss of some rows in the job's precision, outputs and a count: see `ModelWithLoss`.
 
         Each process must call it the same number of times.
         """
@@ -79,9 +80,18 @@ class Trainer:
         context: this process's device and rank.
         state: the model and its optimizer.
         micro_batch: rows that pass through the model at a time.
+        hooks: the job's hooks.
     """
 
-    def __init__(self, session: Session, context: DistributedContext, state: AnyTrainState, micro_batch: int) -> None:
+    def __init__(
+        self,
+        session: Session,
+        context: DistributedContext,
+        state: AnyTrainState,
+        micro_batch: int,
+        hooks: LoadedHooks = NO_HOOKS,
+    ) -> None:
+        self._hooks = hooks
         self._session, self._context, self._state, self._micro_batch = session, context, state, micro_batch
         self._job, self._profiler = session.job, session.profiler
         self._profiler.tracer = make_tracer(context.kind)
@@ -147,11 +157,11 @@ class Trainer:
             return
         self._state.model.eval()
         sums = torch.zeros(2, dtype=torch.float64, device=self._context.device)  # loss, labels
-        metrics = validation_metrics(self._job, self._context.world)
+        metrics = validation_metrics(self._job, self._context.world, self._hooks.metrics)
         for batch in self._session.validation():
             self._add_losses(batch, sums, metrics)
         total, count = self._context.sum_over_processes(sums).tolist()
-        loss = total / max(count, 1)
+        loss = total / (count or 1)  # a hook's count can be below 1
         self._session.check(step, loss)  # before metrics, which need finite outputs
         figures = metrics.figures(self._context.gather(metrics.part)) if metrics else {}
         self._session.validated(step, loss + figures.get(NEXT_SENTENCE_LOSS, 0.0), **figures)
@@ -160,10 +170,11 @@ class Trainer:
         """Add the losses and the number of labels of a batch to `sums`, and its outputs to the metrics."""
         outputs = []
         for inputs in self._inputs(batch):
-            loss, found = self._state.loss(inputs)
+            loss, found, count = self._state.loss(inputs)
             sums[0] += loss
+            sums[1] += 0 if count is None else count
             outputs.append(found.float().cpu().numpy())
-        sums[1] += count_labels(batch)
+        sums[1] += count_labels(batch) if self._hooks.loss is None else 0
         if metrics:
             labels = row_labels(batch)
             metrics.add(np.concatenate(outputs)[: len(labels)], labels)
