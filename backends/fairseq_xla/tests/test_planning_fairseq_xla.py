@@ -148,6 +148,12 @@ def test_models_that_fairseq_does_not_support_are_refused(run: Path) -> None:
         plan(run, precision="fp16")
 
 
+def test_replaced_token_detection_is_refused_with_the_reason(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="fairseq has no ELECTRA") as caught:
+        plan(trained_run(tmp_path, "rtd", "electra", backend="fairseq-xla"))
+    assert "flax" in caught.value.fix
+
+
 def test_check_reports_problems_with_a_fix(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_checks, "worker_python", lambda backend, options: Path(sys.executable))
     monkeypatch.setattr(

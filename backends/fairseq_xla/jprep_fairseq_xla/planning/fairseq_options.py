@@ -108,6 +108,9 @@ def check_model(job: Job) -> None:
         ConfigError: it cannot.
     """
     model_type = job.model["model_type"]
+    if job.train.task == "rtd":
+        what = "fairseq-xla cannot train for rtd: fairseq has no ELECTRA, with a generator beside the discriminator"
+        raise ConfigError(what, where="train.task", fix="use the backend torch, deepspeed or flax")
     if TASKS.get(model_type) != job.train.task:
         what = f"fairseq-xla cannot train a {model_type} for {job.train.task}"
         fix = "use roberta or bert with mlm, gpt2 with clm, or another backend"
