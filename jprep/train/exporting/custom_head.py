@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from jprep.errors import ConfigError
+from jprep.train.hooks.config import job_hooks
 from jprep.train.job.config import Job
-from jprep.train.job.hooks import job_hooks
 from jprep.train.models import FAMILIES
 from jprep.train.models.presets import TransformersConfig
 from jprep.train.models.weights import HEAD_PARAMETERS, HEAD_PREFIX

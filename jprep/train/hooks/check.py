@@ -16,10 +16,10 @@ import msgspec
 import numpy as np
 
 from jprep.errors import ConfigError, JprepError
+from jprep.train.hooks.config import HOOKS, JobHooks
 from jprep.train.hooks.loading import LoadedHooks, load_hooks, module_hash
 from jprep.train.hooks.metrics import hook_metrics
 from jprep.train.hooks.references import SUFFIX
-from jprep.train.job.hooks import HOOKS, JobHooks
 
 REQUEST, ANSWER = "request.json", "answer.json"
 ROWS = 6

@@ -12,9 +12,9 @@ import msgspec
 from jprep.errors import ConfigError, MachineError
 from jprep.train.backend import Backend
 from jprep.train.hooks.check import ANSWER, REQUEST, CheckRequest, read_answer
+from jprep.train.hooks.config import HOOKS, HooksConfig, JobHooks
 from jprep.train.hooks.sources import HookSources, copy_hook_files, read_hook_sources
 from jprep.train.job.config import TrainConfig
-from jprep.train.job.hooks import HOOKS, HooksConfig, JobHooks
 from jprep.train.launcher.import_probe import run_probe
 from jprep.train.models.weights import HEAD_PARAMETERS
 

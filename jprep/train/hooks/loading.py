@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 from jprep.config import suggest_name
 from jprep.errors import ConfigError, JprepError, MismatchError
+from jprep.train.hooks.config import HOOKS, JobHooks, job_hooks
 from jprep.train.hooks.references import SUFFIX, parse_reference
 from jprep.train.job.config import Job
-from jprep.train.job.hooks import HOOKS, JobHooks, job_hooks
 from jprep.train.worker.out_of_memory import is_out_of_memory
 
 _PACKAGE = "jprep_hooks"

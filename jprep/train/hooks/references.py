@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jprep.errors import ConfigError
-from jprep.train.job.hooks import HooksConfig
+from jprep.train.hooks.config import HooksConfig
 
 SUFFIX = ".py"
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from jprep.errors import ConfigError, MismatchError
 from jprep.io.atomic import write_atomic
+from jprep.train.hooks.config import HOOKS, HooksConfig, JobHooks, job_hooks
 from jprep.train.hooks.references import SUFFIX, map_references, parse_reference
 from jprep.train.job.config import Job
-from jprep.train.job.hooks import HOOKS, HooksConfig, JobHooks, job_hooks
 
 
 class HookSources(NamedTuple):

@@ -15,10 +15,10 @@ import msgspec
 from jprep.dataset.sampling.special_ids import SpecialIds, special_ids, special_ids_for_task
 from jprep.errors import ConfigError
 from jprep.tokenizer import load_tokenizer
+from jprep.train.hooks.config import HOOKS
 from jprep.train.job.config import FORMAT, Job, TrainConfig
 from jprep.train.job.data_summary import DataSummary, summarize_dataset, summarize_labelled
 from jprep.train.job.fingerprint import job_fingerprint
-from jprep.train.job.hooks import HOOKS
 from jprep.train.job.ranges import check_ranges
 from jprep.train.job.schedule import check_schedule
 from jprep.train.job.tracking import TrackerConfig, TrackerName

@@ -19,10 +19,10 @@ from jprep.errors import ConfigError, MismatchError
 from jprep.io.atomic import write_atomic
 from jprep.io.retry import retry_transient
 from jprep.train.backend import Plan
+from jprep.train.hooks.config import HOOKS
 from jprep.train.hooks.sources import refuse_changed_hooks
 from jprep.train.job.config import FORMAT, UNFINGERPRINTED_KEYS, Job
 from jprep.train.job.fingerprint import extend_job
-from jprep.train.job.hooks import HOOKS
 from jprep.train.job.renamed import rename_job_options
 from jprep.train.run.checkpoints import CheckpointStore
 from jprep.train.run.data_lock import check_data, write_data_lock

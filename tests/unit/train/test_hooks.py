@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from jprep.errors import ConfigError, MismatchError
 from jprep.pipeline.recipe import load_recipe
+from jprep.train.hooks.config import HooksConfig, JobHooks, job_hooks
 from jprep.train.hooks.loading import Hook, load_hooks, load_run_hooks
 from jprep.train.hooks.metrics import hook_metrics
 from jprep.train.hooks.references import parse_reference
 from jprep.train.hooks.sources import read_hook_sources
 from jprep.train.job.config import Job, TrainConfig
-from jprep.train.job.hooks import HooksConfig, JobHooks, job_hooks
 from jprep.train.launcher import launch
 from jprep.train.launcher.launch import PreparedRun, create_run, prepare_run
 from jprep.train.run.directory import read_job
