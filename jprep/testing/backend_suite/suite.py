@@ -20,6 +20,7 @@ from jprep.train.launcher.launch import load_backend
 from jprep.train.models import parameters
 from jprep.train.run.directory import read_job
 from jprep.train.run.ranks import signal_ranks
+from jprep.train.worker.next_sentence import NEXT_SENTENCE_ACCURACY
 
 PARITY = 1e-4
 """Relative tolerance between a backend's loss curve and the golden one, over all steps."""
@@ -36,6 +37,9 @@ LABELLED = "bert-classify"
 
 SAMPLED = "electra-rtd"
 """A case with tokens sampled from a model."""
+
+PAIRS = "bert-nsp"
+"""A case with sentence pairs, whose losses have another denominator than those of tokens."""
 
 _ENDLESS = 1_000_000  # steps
 _BAD_OPTION, _BAD_INPUT, _STOPPED = 2, 4, 130
@@ -228,6 +232,16 @@ class BackendSuite:
         assert [event.step for event in trained.events() if event.kind == "start"] == [0, SAVED], trained.messages
         _takes_the_same_steps(bench, SAMPLED, trained)
 
+    def test_sentence_pairs_do_not_depend_on_the_division(self, bench: SuiteRunner) -> None:
+        """Two processes with smaller micro-batches give the losses and the accuracy of one with whole batches."""
+        self._requires_options(self.two_processes, "several processes")
+        self._requires_case(PAIRS)
+        trained = bench.train(bench.prepare(PAIRS, {**self.two_processes, **self.micro_batch_of_two}))
+        _takes_the_same_steps(bench, PAIRS, trained)
+        found, whole = (_accuracies(run) for run in (trained, bench.trained(PAIRS)))
+        assert list(found) == [STEPS // 2, STEPS], "next_sentence_accuracy must be logged with each validation"
+        assert found == pytest.approx(whole, abs=0.1), "at most one row may be decided by rounding"
+
     def test_equivalent_options_make_the_same_steps(self, bench: SuiteRunner, variant: str) -> None:
         """Options that save memory or time do not change the steps."""
         self._requires_case(DIVIDED)
@@ -270,6 +284,12 @@ def _takes_the_same_steps(bench: SuiteRunner, name: str, trained: FinishedRun) -
     early = {step: loss for step, loss in bench.trained(name).losses().items() if step <= EARLY}
     _agrees({step: losses[step] for step in early}, early, SAME)
     _agrees(trained.losses("validation"), golden_curve(name).validation, PARITY)
+
+
+def _accuracies(run: FinishedRun) -> dict[int, float]:
+    """Return the accuracy of the next-sentence head at each validation."""
+    events = (event for event in run.events() if event.kind == "validation")
+    return {event.step: event.figures[NEXT_SENTENCE_ACCURACY] or 0.0 for event in events}
 
 
 def _cases_from(request: pytest.FixtureRequest) -> list[str]:
