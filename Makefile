@@ -75,7 +75,7 @@ smoke: $(VENV)/.test $(QUICK)
 $(SUITES): suite-%: $(VENV)/.%-test
 	$(call SUITE,$*)
 
-core-with-backends: $(VENV)/.remote $(VENV)/.servers $(VENV)/.transformers $(QUICK)
+core-with-backends: $(VENV)/.remote $(VENV)/.trackers $(VENV)/.servers $(VENV)/.transformers $(QUICK)
 	$(LOADERS) $(SERVERS) $(WITH_BACKENDS) $(BIN)/python $(PYTEST) $(TIMED) -m "backends and not soak"
 
 release: $(VENV)/.release  ## Build the wheels and source distributions of jprep and its backends into dist/
@@ -109,6 +109,11 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml $(PACKAGES:%=backends/%/py
 
 $(VENV)/.test: $(VENV)/.installed
 	$(BIN)/python $(INSTALL) --editable '.[test,sudachi,pyknp]'
+	@touch $@
+
+# Trackers run in jprep's own process: their libraries are installed beside it, after the tests that do without them.
+$(VENV)/.trackers: $(VENV)/.test
+	$(BIN)/python $(INSTALL) --editable '.[trackers]' tensorboard
 	@touch $@
 
 # The libraries for s3://, gs:// and the Hugging Face Hub, without which `make test` runs.

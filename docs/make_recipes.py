@@ -54,8 +54,14 @@ def keys(path: str) -> str:
 
 def _inner(section: type, name: str) -> type[msgspec.Struct]:
     """Return the type of a key that holds a table, or a list of tables."""
-    hint = get_type_hints(section)[name]
-    return next(each for each in (hint, *get_args(hint)) if isinstance(each, type(msgspec.Struct)))
+    return next(each for each in _parts(get_type_hints(section)[name]) if isinstance(each, type(msgspec.Struct)))
+
+
+def _parts(hint: Any) -> Iterator[Any]:
+    """Yield a type and those that it consists of."""
+    yield hint
+    for part in get_args(hint):
+        yield from _parts(part)
 
 
 def backend(name: str) -> str:

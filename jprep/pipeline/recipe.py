@@ -20,6 +20,7 @@ from jprep.errors import ConfigError, JprepError
 from jprep.pipeline.unused_keys import find_unused_keys
 from jprep.plugins import plugins
 from jprep.tokenizer.config import TokenizerConfig, check_tokenizer_config
+from jprep.train.hooks.references import locate_files
 from jprep.train.job.config import TrainConfig, check_train_config
 from jprep.train.job.renamed import parse_options
 from jprep.train.models import check_model
@@ -70,7 +71,7 @@ def load_recipe(
             section; the message names the key.
     """
     path = Path(path)
-    raw = apply_overrides(_resolve_paths(_read_toml(path), path.parent), overrides)
+    raw = locate_files(apply_overrides(_resolve_paths(_read_toml(path), path.parent), overrides), path.parent)
     if tokenizer:
         raw["tokenizer"] = {**raw.get("tokenizer", {}), **tokenizer}
     recipe = decode_recipe(raw, where=str(path))

@@ -165,12 +165,17 @@ class Backend(ABC):
         module: the package that contains the module or package `worker`.
         distribution: the distribution that contains the package. Its extra `worker` lists what the worker needs.
         Options: the type of `[train.backend.NAME]`: a msgspec Struct that forbids unknown fields.
+        hooks: the module of the worker whose `check_hooks` tries a user's loss and head
+            (`jprep.train.hooks.check.FrameworkCheck`); "" if the worker calls no hooks.
+        no_hooks_reason: why it calls none.
     """
 
     name: ClassVar[str]
     module: ClassVar[str]
     distribution: ClassVar[str]
     Options: ClassVar[type[Any]]
+    hooks: ClassVar[str] = ""
+    no_hooks_reason: ClassVar[str] = "its worker has no place for them"
 
     @abstractmethod
     def check(self, options: Any) -> list[Finding]:

@@ -50,7 +50,7 @@ def test_the_new_package_passes_its_own_tests(package: Path, installed: dict[str
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(package)]
     done = subprocess.run(command, env=installed, cwd=package, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
-    assert "2 xfailed" in done.stdout, "only the golden curves are expected to fail"
+    assert "3 xfailed" in done.stdout, "only golden curves and the decay of norms are expected to fail"
 
 
 @pytest.mark.backends

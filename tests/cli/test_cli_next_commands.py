@@ -120,4 +120,4 @@ def test_only_commands_are_rewritten(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_command_is_printed_without_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shell_command.sys, "argv", ["jprep", "train", "a b.toml", "--resume", "7", "--resume=8", "-q"])
-    assert shell_command.current_command(without="--resume") == "jprep train 'a b.toml' -q"
+    assert shell_command.current_command(without=["--resume"]) == "jprep train 'a b.toml' -q"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,12 +12,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from jprep.corpus.document import SENTENCE, WORD
+from jprep.dataset.manifest import SENTENCE_START
+from jprep.dataset.preprocessing.document_encoder import DocumentEncoder
+from jprep.dataset.sampling.special_ids import special_ids
+from jprep.errors import ConfigError
 from jprep.io.safetensors_file import TensorFiles
+from jprep.tokenizer import load_tokenizer
 from jprep.train.exporting import export
 from jprep.train.inference.pipeline import InferencePipeline
 from jprep.train.job.schedule import learning_rate
 from jprep.train.launcher.launch import PreparedRun, create_run, prepare_run
 from jprep.train.launcher.supervisor import supervise
+from jprep.train.pretrained.weights import open_weights
 from jprep.train.run.events import metric_curve, read_events
 from jprep.train.worker.batches import Batches
 from tests.conftest import ROOT
@@ -97,6 +105,44 @@ def expected(made: Made, tmp_path_factory: pytest.TempPathFactory) -> list[float
     }  # fmt: skip
     (folder / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
     return [json.loads(line) for line in transformers("finetune", folder / "plan.json").splitlines()]
+
+
+def test_pickles_of_pytorch_give_the_same_weights(made: Made, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(made.model, tmp_path / "bert"))
+    expected = open_weights(folder)
+    values = {name: tensor.rows(name) for name, tensor in expected.items()}
+    transformers("pickle", folder)
+    for path in (folder, folder / "legacy.bin"):
+        found = open_weights(path)
+        assert found.keys() == values.keys()
+        for name, tensor in found.items():
+            np.testing.assert_array_equal(tensor.rows(name), values[name], name)
+
+
+def test_a_tokenizer_that_only_transformers_reads(tmp_path: Path) -> None:
+    transformers("japanese", tmp_path / "bert")
+    texts = ["吾輩は猫である。", "the cats  run", "", "どこ ABC"]
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"folder": str(tmp_path / "bert"), "texts": texts}), encoding="utf-8")
+    expected = [json.loads(line) for line in transformers("encode", plan).splitlines()]
+    loaded = load_tokenizer(tmp_path / "bert")
+    special = special_ids(loaded)
+    assert loaded.unk is not None and special.types and special.mask is not None
+    for text, (plain, pair) in zip(texts, expected, strict=True):
+        ids = loaded.encode(text)
+        assert ids == plain
+        assert [*special.before, *ids, *special.between, *ids, *special.pair_after] == pair
+    assert loaded.decode(loaded.encode(texts[0])).replace(" ", "") == texts[0]
+    document = f"吾輩{WORD}は{WORD}猫{WORD}である{WORD}。{SENTENCE}どこ"
+    found = DocumentEncoder(loaded).encode([document.encode()])
+    pieces = [loaded.piece_of(number) for number in found.tokens.tolist()]
+    assert pieces[-1] == "[SEP]" and "".join(pieces[:-1]).replace("##", "") == "吾輩は猫である。どこ"
+    sentences = [piece for piece, mark in zip(pieces, found.marks, strict=True) if mark & SENTENCE_START]
+    assert sentences == [pieces[0], "ど"]
+    with pytest.raises(ConfigError, match="transformers cannot load this tokenizer"):
+        (tmp_path / "wrong").mkdir()
+        (tmp_path / "wrong" / "vocab.json").write_text("{}")
+        load_tokenizer(tmp_path / "wrong")
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -59,5 +59,42 @@ def finetune(plan: Path) -> None:
         print(json.dumps(loss.item()))
 
 
+def japanese(folder: Path) -> None:
+    """Write a tokenizer with MeCab's words, and WordPiece inside of them."""
+    import jumandic
+    from transformers import BertJapaneseTokenizer
+
+    folder.mkdir(parents=True)
+    vocabulary = [*SPECIAL, *WORDS, *sorted({f"##{word}" for word in WORDS if "#" not in word})]
+    (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in vocabulary), encoding="utf-8")
+    mecab = {"mecab_dic": None, "mecab_option": f"-d {jumandic.DICDIR} -r /dev/null"}
+    words = {"word_tokenizer_type": "mecab", "subword_tokenizer_type": "wordpiece", "mecab_kwargs": mecab}
+    BertJapaneseTokenizer(str(folder / "vocab.txt"), **words).save_pretrained(folder)
+
+
+def encode(plan: Path) -> None:
+    """Print, for each text, its ids without special tokens, and those of the text and itself with them."""
+    from transformers import AutoTokenizer
+
+    given = json.loads(plan.read_text(encoding="utf-8"))
+    tokenizer = AutoTokenizer.from_pretrained(given["folder"])
+    for text in given["texts"]:
+        pair = tokenizer(text, text)
+        print(json.dumps([tokenizer(text, add_special_tokens=False)["input_ids"], pair["input_ids"]]))
+
+
+def pickle(folder: Path) -> None:
+    """Save the weights as PyTorch pickles them, one of them transposed, in both of its layouts."""
+    import torch
+    from safetensors.torch import load_file
+
+    weights = load_file(folder / "model.safetensors")
+    weights["bert.pooler.dense.weight"] = weights["bert.pooler.dense.weight"].t().contiguous().t()
+    torch.save(weights, folder / "pytorch_model.bin")
+    torch.save(weights, folder / "legacy.bin", _use_new_zipfile_serialization=False)
+    (folder / "model.safetensors").unlink()
+
+
 if __name__ == "__main__":
-    {"make": make, "finetune": finetune}[sys.argv[1]](Path(sys.argv[2]))
+    modes = {"make": make, "finetune": finetune, "japanese": japanese, "encode": encode, "pickle": pickle}
+    modes[sys.argv[1]](Path(sys.argv[2]))

@@ -20,6 +20,7 @@ class DeepSpeed(Backend):
     module: ClassVar[str] = "jprep_deepspeed"
     distribution: ClassVar[str] = "jprep-deepspeed"
     Options: ClassVar[type[Any]] = Options
+    hooks: ClassVar[str] = "jprep_torch.worker.hooks"
 
     def check(self, options: Any) -> list[Finding]:
         """Return the versions in the environment, and what would make a run with these options fail here."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from deepspeed.accelerator import get_accelerator
@@ -13,6 +14,7 @@ TWO: dict[str, Any] = {"processes": 2}
 
 class TestDeepSpeed(BackendSuite):
     backend = "deepspeed"
+    hooks = Path(__file__).parents[2] / "torch" / "tests" / "hooks" / "suite_hooks.py"
     options = {"device": "cpu", "threads": 1, "stage": 2}
     micro_batch_of_two = {"micro_batch": 2}
     two_processes = TWO

@@ -23,6 +23,7 @@ class FairseqXla(Backend):
     module: ClassVar[str] = "jprep_fairseq_xla"
     distribution: ClassVar[str] = "jprep-fairseq-xla"
     Options: ClassVar[type[Any]] = Options
+    no_hooks_reason: ClassVar[str] = "fairseq's own criterion computes the loss, inside its trainer"
 
     def environment(self, options: Any) -> Environment:
         """Return the environment of a device: plain fairseq accepts any PyTorch, torch_xla only its own."""

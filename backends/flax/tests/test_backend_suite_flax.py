@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from jprep.testing.backend_suite import BackendSuite
 
 EIGHT = {"devices": 8}
@@ -9,6 +11,7 @@ EIGHT = {"devices": 8}
 
 class TestFlax(BackendSuite):
     backend = "flax"
+    hooks = Path(__file__).parent / "hooks" / "suite_hooks.py"
     options = {"device": "cpu"}
     two_processes = {"processes": 2}
     micro_batch_of_two = {"micro_batch": 2}

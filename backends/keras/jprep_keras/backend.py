@@ -46,6 +46,10 @@ class Keras(Backend):
             settings=worker_settings(layout),
         )
 
+    def result_options(self, options: Any) -> dict[str, Any]:
+        """Return the shards, whose rows need not be those of the dataset."""
+        return {"records": options.records} if options.records else {}
+
 
 def _describe(layout: Layout) -> str:
     """Return a sentence about the engine and the devices."""

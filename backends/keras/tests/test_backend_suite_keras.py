@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from jprep.testing.backend_suite import BackendSuite
+from jprep.testing.backend_suite.cases import CASES
 
 
 class TestKeras(BackendSuite):
     backend = "keras"
     options = {"device": "cpu"}
+    cases = tuple(name for name in CASES if name != "electra-rtd")
     micro_batch_of_two = {"micro_batch": 2}
     equivalent_options = {
         "two replicas": {"devices": 2, "micro_batch": 2},

@@ -73,6 +73,11 @@ def test_the_micro_batch_is_that_of_each_device(run: Path) -> None:
     assert (found.micro_batch, found.accumulate) == (4, 3)
 
 
+def test_replaced_token_detection_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot train for rtd"):
+        plan(trained_run(tmp_path, "rtd", "electra", backend="keras"))
+
+
 @pytest.mark.parametrize(
     ("options", "words", "fix"),
     [

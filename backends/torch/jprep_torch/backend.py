@@ -23,6 +23,7 @@ class Torch(Backend):
     module: ClassVar[str] = "jprep_torch"
     distribution: ClassVar[str] = "jprep-torch"
     Options: ClassVar[type[Any]] = Options
+    hooks: ClassVar[str] = "jprep_torch.worker.hooks"
 
     def environment(self, options: Any) -> Environment:
         """Return the environment for the device: torch_xla and torch_tpu need other versions of PyTorch."""

@@ -20,6 +20,7 @@ from jprep.testing.backend_suite.suite import PARITY
 
 class TestTorch(BackendSuite):
     backend = "torch"
+    hooks = Path(__file__).parent / "hooks" / "suite_hooks.py"
     options = {"device": "cpu", "threads": 1}
     micro_batch_of_two = {"micro_batch": 2}
     two_processes = {"processes": 2}

@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from jprep.io.escaping import one_line
@@ -44,13 +45,15 @@ def shell_command(*words: object) -> str:
     return " ".join([program_name(), *map(shell_quote, words)])
 
 
-def current_command(without: str | None = None) -> str:
-    """Return the command line of this process, without an option and its value."""
+def current_command(*, without: Sequence[str] = ()) -> str:
+    """Return the command line of this process, without some options and their values."""
     words = sys.argv[1:]
-    while without in words:
-        index = words.index(without)
-        del words[index : index + 2]
-    return shell_command(*(word for word in words if not word.startswith(f"{without}=")))
+    for option in without:
+        while option in words:
+            index = words.index(option)
+            del words[index : index + 2]
+        words = [word for word in words if not word.startswith(f"{option}=")]
+    return shell_command(*words)
 
 
 def make_runnable(text: str) -> str:

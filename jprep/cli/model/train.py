@@ -17,6 +17,7 @@ from jprep.cli.common.shell_command import shell_command, shell_quote
 if TYPE_CHECKING:
     from jprep.pipeline.recipe import Recipe
     from jprep.train.launcher.launch import PreparedRun
+    from jprep.train.run.profile import ProfileSteps
     from jprep.train.run.status import RunStatus
 
 _INTERRUPTED = 130
@@ -26,6 +27,12 @@ def _resume(context: click.Context, option: click.Parameter, value: str) -> str:
     if value not in ("auto", "never") and not value.isdecimal():
         raise click.BadParameter("give auto, never, or the step of a checkpoint", context, option)
     return value
+
+
+def _profile(context: click.Context, option: click.Parameter, value: str | None) -> ProfileSteps | None:
+    from jprep.train.run.profile import parse_profile
+
+    return parse_profile(value) if value else None
 
 
 @click.command()
@@ -42,6 +49,10 @@ def _resume(context: click.Context, option: click.Parameter, value: str) -> str:
 @click.option("--name", help="Name of the run. Default: the backend's.")
 @WORK_FOLDER
 @click.option("--dry-run", is_flag=True, help="Print the plan and estimates, do nothing. Exit code 3: out of memory.")
+@click.option(
+    "--profile", metavar="steps=FIRST:LAST", callback=_profile,
+    help="Trace these steps for TensorBoard or Perfetto, and print where their time goes.",
+)  # fmt: skip
 @click.option("--all-folds", is_flag=True, help="Train once for each fold of labelled data and print the means.")
 @AS_JSON
 def train(
@@ -55,6 +66,7 @@ def train(
     name: str | None,
     work: Path,
     dry_run: bool,
+    profile: ProfileSteps | None,
     all_folds: bool,
     as_json: bool,
 ) -> int:
@@ -75,6 +87,8 @@ def train(
     from jprep.train.launcher.launch import backend_name, prepare_run
 
     _check_options(name, output, resume, all_folds=all_folds, dry_run=dry_run)
+    if profile and all_folds:
+        raise click.UsageError("--profile is for one run, and --all-folds trains several")
     loaded = load_recipe(recipe, overrides)
     if loaded.train and loaded.train.data:
         refuse_unused("the recipe trains on labelled data", "dataset")
@@ -92,7 +106,7 @@ def train(
     prepared = prepare_run(loaded.train, run_name, chosen, run, tokenizer, dataset, dry=dry_run)
     if dry_run:
         return show_plan(prepared, as_json=as_json)
-    code = run_training(prepared, resume)
+    code = run_training(prepared, resume, profile)
     if as_json or not code:
         show(prepared, code, as_json=as_json)
     return code
@@ -110,7 +124,7 @@ def _check_options(name: str | None, output: Path | None, resume: str, *, all_fo
     if all_folds and resume != "auto":
         raise click.UsageError("--resume is for one run, and --all-folds trains several")
     if dry_run:
-        refuse_unused("--dry-run trains nothing", "resume")
+        refuse_unused("--dry-run trains nothing", "resume", "profile")
 
 
 def _inputs(
@@ -124,7 +138,7 @@ def _inputs(
     return tokenizer, None if labelled else find_finished("dataset", loaded, recipe, work, dataset)
 
 
-def run_training(prepared: PreparedRun, resume: str = "auto") -> int:
+def run_training(prepared: PreparedRun, resume: str = "auto", profile: ProfileSteps | None = None) -> int:
     """Train with a progress bar; return the exit code. After an interruption print the command that resumes."""
     from jprep.cli.common.shell_command import current_command
     from jprep.cli.model.training_progress import show_training_progress
@@ -133,11 +147,11 @@ def run_training(prepared: PreparedRun, resume: str = "auto") -> int:
 
     try:
         with show_training_progress(prepared.run, prepared.job) as note:
-            code = start(prepared, resume=resume, say=note)
+            code = start(prepared, resume=resume, say=note, profile=profile)
     except KeyboardInterrupt:  # before the supervisor listens
         code = _INTERRUPTED
     if code == _INTERRUPTED:
-        on_stderr(f"to resume:  {current_command(without='--resume')}")
+        on_stderr(f"to resume:  {current_command(without=['--resume', '--profile'])}")
     return code
 
 

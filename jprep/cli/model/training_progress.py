@@ -69,19 +69,20 @@ def _bar(run: Path, job: Job) -> Iterator[Callable[[str], None]]:
 
     progress.start()
     try:
-        with _following(run, _by_bar(job, progress)):
+        with _following(run, _by_bar(job, progress, note)):
             yield note
     finally:
         with contextlib.suppress(OSError):
             progress.stop()
 
 
-def _by_bar(job: Job, progress: Any) -> Callable[[list[Event]], None]:
+def _by_bar(job: Job, progress: Any, note: Callable[[str], None]) -> Callable[[list[Event]], None]:
     from jprep.train.run.status import RunStatus
 
     status, bar = RunStatus(), progress.add_task(one_line(job.name), total=job.steps, figures="starting")
 
     def show(events: list[Event]) -> None:
+        _note_profiles(events, note)
         status.add(events)
         progress.update(bar, completed=status.step, figures="  ".join(_figures(status, job)) or "starting")
 
@@ -94,6 +95,7 @@ def _by_lines(job: Job, note: Callable[[str], None]) -> Callable[[list[Event]], 
     status = RunStatus()
 
     def show(events: list[Event]) -> None:
+        _note_profiles(events, note)
         for event in events:
             status.add([event])
             if message := _MESSAGES.get(event.kind):
@@ -101,6 +103,12 @@ def _by_lines(job: Job, note: Callable[[str], None]) -> Callable[[list[Event]], 
                 note("  ".join([f"{job.name}: {message} step {event.step:,} of {job.steps:,}", *figures]))
 
     return show
+
+
+def _note_profiles(events: list[Event], note: Callable[[str], None]) -> None:
+    for event in events:
+        if event.kind == "profile":
+            note(event.note)
 
 
 @contextlib.contextmanager

@@ -45,6 +45,10 @@ class FinishedRun(NamedTuple):
         """Return the losses by step."""
         return dict(zip(*metric_curve(self.events(), kind), strict=True))
 
+    def figures(self, name: str, kind: EventKind = "validation") -> dict[int, float]:
+        """Return a metric by step."""
+        return dict(zip(*metric_curve(self.events(), kind, name), strict=True))
+
     def checkpoint(self) -> Path:
         """Return the folder of the newest checkpoint.
 

@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from jprep.testing.backend_suite.runner import FinishedRun, SuiteRunner, partial
 from jprep.train.launcher.environments import worker_python
 from jprep.train.launcher.launch import load_backend
 from jprep.train.models import parameters
+from jprep.train.models.weights import HEAD_PARAMETERS, HEAD_PREFIX
 from jprep.train.run.directory import read_job
 from jprep.train.run.ranks import signal_ranks
 from jprep.train.worker.next_sentence import NEXT_SENTENCE_ACCURACY
@@ -41,6 +43,10 @@ SAMPLED = "electra-rtd"
 PAIRS = "bert-nsp"
 """A case with sentence pairs, whose losses have another denominator than those of tokens."""
 
+HOOK_NAMES = ("token_loss", "weighted_loss", "raises", "MeanPoolingHead", "margin")
+"""What a file of hooks has: the loss of `mlm`; that of `classify` with weights of its three classes, and their sum as
+the count; a loss that calls a method which does not exist; a head with several parameters; a metric."""
+
 _ENDLESS = 1_000_000  # steps
 _BAD_OPTION, _BAD_INPUT, _STOPPED = 2, 4, 130
 _PATIENCE = 120.0  # seconds for a worker to start
@@ -61,6 +67,7 @@ class BackendSuite:
         equivalent_options: name → options that must give the same steps, such as sharding and gradient checkpointing.
         precisions: the precisions besides fp32 that are supported on this machine.
         resumes_from: the backends whose runs are resumed, if they are installed.
+        hooks: a file with hooks for the framework, named as in `HOOK_NAMES`; None if the backend supports none.
     """
 
     backend: ClassVar[str]
@@ -71,6 +78,7 @@ class BackendSuite:
     equivalent_options: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     precisions: ClassVar[tuple[str, ...]] = ()
     resumes_from: ClassVar[tuple[str, ...]] = ()
+    hooks: ClassVar[Path | None] = None
 
     _bench: ClassVar[SuiteRunner]
 
@@ -266,6 +274,53 @@ class BackendSuite:
         _ended_well(trained)
         assert [event.step for event in trained.events() if event.kind == "start"] == [0, SAVED]
         _agrees(trained.losses(), _golden(DIVIDED), PARITY)
+
+    def test_a_loss_hook_equal_to_the_task_s_loss_makes_the_same_steps(self, bench: SuiteRunner) -> None:
+        """The hook `token_loss`, a copy of the task's loss, gives its curve: also in micro-batches, which differ in
+        their number of labels."""
+        self._requires_case(DIVIDED)
+        hooks = self._hooks(loss="token_loss")
+        _takes_the_same_steps(bench, DIVIDED, bench.train(bench.prepare(DIVIDED, self.micro_batch_of_two, hooks=hooks)))
+
+    def test_hooks_do_not_depend_on_processes_and_interruptions(self, bench: SuiteRunner) -> None:
+        """A head, a loss with a count of its own and a metric: two processes, one of them killed, give the same steps.
+
+        Without several processes a single one is killed.
+        """
+        self._requires_case(LABELLED)
+        hooks = self._hooks(loss="weighted_loss", head="MeanPoolingHead", metrics=["margin"])
+        whole = bench.trained(LABELLED, hooks=hooks)
+        _falls(whole.losses(), 0.95)
+        prepared = bench.prepare(LABELLED, self.two_processes, hooks=hooks)
+        divided = bench.train(prepared, JPREP_FAILPOINT="run.committed@2")
+        _ended_well(divided)
+        assert [event.step for event in divided.events() if event.kind == "start"] == [0, SAVED]
+        for figure in ("loss", "metrics/margin"):
+            _agrees(divided.figures(figure), whole.figures(figure), PARITY)
+        early = {step: loss for step, loss in whole.losses().items() if step <= EARLY}
+        _agrees({step: divided.losses()[step] for step in early}, early, SAME)
+        names = {name for name in read_header(bench.exported(divided)) if name.startswith(HEAD_PREFIX)}
+        job = read_job(divided.run)
+        assert names == {HEAD_PREFIX + name for name in job.model[HEAD_PARAMETERS]} and len(names) > 1
+
+    def test_a_loss_hook_that_fails_is_refused_before_training(self, bench: SuiteRunner) -> None:
+        """A hook that raises an exception is named."""
+        with pytest.raises(ConfigError, match="raises raised AttributeError"):
+            bench.prepare(LABELLED, hooks=self._hooks(loss="raises"))
+
+    def test_unsupported_hooks_are_refused(self, bench: SuiteRunner) -> None:
+        """The error of a backend that calls no hooks has the reason."""
+        if self.hooks:
+            pytest.skip(f"{self.backend} supports hooks")
+        with pytest.raises(ConfigError, match=f"{self.backend} does not support hooks: "):
+            bench.prepare(self.cases[0], hooks={"loss": "losses:loss"})
+
+    def _hooks(self, **names: Any) -> dict[str, Any]:
+        """Return the section with hooks of the suite's file."""
+        if not self.hooks:
+            pytest.skip(f"{self.backend} supports no hooks")
+        path = f"{self.hooks}:"
+        return {key: [path + one for one in name] if key == "metrics" else path + name for key, name in names.items()}
 
     def _requires_options(self, options: Mapping[str, Any], what: str) -> None:
         if not options:

@@ -13,6 +13,7 @@ from jprep.engine.runner import refuse_mismatch
 from jprep.errors import ConfigError, MachineError
 from jprep.train.exporting.checkpoint_selection import newest_checkpoint, select_checkpoint
 from jprep.train.exporting.config_files import write_config_files
+from jprep.train.exporting.custom_head import exported_config
 from jprep.train.exporting.loss_plot import plot_losses
 from jprep.train.exporting.manifest import FORMAT, Dtype, ModelExportManifest, read_export, write_export
 from jprep.train.exporting.model_card import CURVE, CardContent, model_card
@@ -109,7 +110,8 @@ def _write_other_files(run: Path, job: Job, checkpoint: Checkpoint, folder: Path
         about: the manifest, without tokenizer and files.
     """
     dataset, lock = _dataset_of(run, job), read_data_lock(run)
-    exported, card = write_config_files(folder, about, job.model, run / job.tokenizer if job.tokenizer else None)
+    tokenizer = run / job.tokenizer if job.tokenizer else None
+    exported, card = write_config_files(folder, about, exported_config(job.model), tokenizer)
     marks = {"dataset": exported.dataset, "tokenizer": exported.tokenizer}
     fix = "restore the dataset and the tokenizer that the run began with"
     refuse_mismatch(marks, {name: getattr(lock, name) for name in marks}, run, fix)

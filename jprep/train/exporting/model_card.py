@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 from jprep.dataset.manifest import DatasetManifest
 from jprep.tokenizer.card import TokenizerCard
 from jprep.tokenizer.model_card import licence_identifiers, source_list, table
+from jprep.train.exporting.custom_head import exported_config, hook_lines
 from jprep.train.exporting.loss_plot import Curve
 from jprep.train.exporting.manifest import ModelExportManifest
 from jprep.train.job.config import Job
+from jprep.train.models.weights import HEAD_PARAMETERS
 from jprep.train.run.data_lock import DataFile
 from jprep.train.run.events import Event, metric_curve
 from jprep.train.worker.next_sentence import NEXT_SENTENCE_LOSS
@@ -61,11 +63,12 @@ def model_card(content: CardContent) -> str:
 def _lines(content: CardContent) -> Iterator[str]:
     job, exported = content.job, content.exported
     yield from _head(content)
-    about = f"{job.model['architectures'][0]}, {exported.parameters:,} parameters in {exported.dtype}"
+    about = f"{exported_config(job.model)['architectures'][0]}, {exported.parameters:,} parameters in {exported.dtype}"
     start = "from given weights" if job.train.model.init else "from scratch"
     yield f"A Japanese model that {_TASKS[exported.task][2]}: {about}, trained {start} with jprep {exported.jprep}"
     yield from (f"({exported.backend}) for {exported.step:,} of {job.steps:,} steps.", "")
     yield from _loading(content)
+    yield from hook_lines(job)
     yield from _data(content)
     yield from table("Training", _training(job))
     yield from table("Figures", _figures(content))
@@ -129,13 +132,15 @@ def _loading(content: CardContent) -> Iterator[str]:
     elif content.exported.task == "rtd":
         yield 'It is a discriminator, made to be fine-tuned: a recipe with `task = "classify"` and its'
         yield from ("`model.safetensors` as `model.init` does so, and so do `AutoModelFor…` classes.", "")
-    else:
+    elif HEAD_PARAMETERS not in content.job.model:
         yield from ("Raw text is all it needs. `jprep infer .` asks it from the command line.", "")
 
 
 def _snippet(content: CardContent) -> str:
     task, kind = content.exported.task, _TASKS[content.exported.task][1]
-    if not content.tokenizer:
+    if HEAD_PARAMETERS in content.job.model:
+        kind = "AutoModel"
+    if not content.tokenizer or kind == "AutoModel":
         return f'from transformers import {kind}\n\nmodel = {kind}.from_pretrained(".")  # this folder'
     if task in ("classify", "regress"):
         return _SNIPPETS["pair" if content.exported.pair else "classify"]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import subprocess
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 from jprep.errors import InputError, JprepError, MachineError
 from jprep.io.atomic import remove_tree
 from jprep.io.safetensors_file import DTYPE_BYTES, Floats, Shape, TensorEntry, read_blocks, read_header, write_tensors
 from jprep.plugins import plugins
+from jprep.train.exporting.custom_head import split_head
 from jprep.train.exporting.manifest import Dtype
 from jprep.train.job.config import Job
 from jprep.train.launcher.environments import worker_command
@@ -29,7 +31,8 @@ def write_weights(
 ) -> int:
     """Extract the weights from a checkpoint with the job's backend, and write `model.safetensors`.
 
-    The tensors are sorted by name, so the file does not depend on the backend's own layout.
+    The tensors are sorted by name, so the file does not depend on the backend's own layout. The weights of a user's
+    head go to a file of their own.
 
     Args:
         run: the run directory.
@@ -58,13 +61,14 @@ def write_weights(
 
     sources = names or {name: name for name in tensors}
 
-    def blocks(name: str) -> Iterator[Floats]:
-        return read_blocks(source, sources[name], entries[sources[name]])
+    def blocks(names: Mapping[str, str], name: str) -> Iterator[Floats]:
+        return read_blocks(source, names[name], entries[names[name]])
 
-    shapes = {name: entries[sources[name]].shape for name in sorted(sources)}
-    write_tensors(folder / WEIGHTS, shapes, blocks, _DTYPES[dtype])
+    for file, stored in split_head(sources).items():
+        shapes = {name: entries[stored[name]].shape for name in stored}
+        write_tensors(folder / file, shapes, partial(blocks, stored), _DTYPES[dtype])
     remove_tree(raw)
-    return sum(map(math.prod, shapes.values()))
+    return sum(math.prod(entries[name].shape) for name in sources.values())
 
 
 def _run_worker(job: Job, run: Path, checkpoint: Path, folder: Path) -> None:

@@ -15,6 +15,7 @@ from jprep.errors import ConfigError, InputError
 from jprep.tokenizer import load_tokenizer
 from jprep.tokenizer.formats.tokenizer_json import TOKENIZER_JSON
 from jprep.tokenizer.tokenizer import Tokenizer
+from jprep.train.exporting.custom_head import refuse_custom_head
 from jprep.train.exporting.manifest import ModelExportManifest, read_config, read_export, verify_export
 from jprep.train.inference.client import InferenceClient
 from jprep.train.inference.protocol import Classify, FillMask, Generate, Request, Response, TokenProbability
@@ -104,6 +105,7 @@ class InferencePipeline:
 
     def __init__(self, folder: Path, backend: str = "torch") -> None:
         self.exported: ModelExportManifest = read_export(folder)
+        refuse_custom_head(folder)
         if self.exported.task == "rtd":
             fix = "use the generator of its run (`jprep export RUN --generator`), or fine-tune this model"
             raise ConfigError("a discriminator makes no predictions for texts", where=str(folder), fix=fix)

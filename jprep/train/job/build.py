@@ -15,11 +15,13 @@ import msgspec
 from jprep.dataset.sampling.special_ids import SpecialIds, special_ids, special_ids_for_task
 from jprep.errors import ConfigError
 from jprep.tokenizer import load_tokenizer
+from jprep.train.hooks.config import HOOKS
 from jprep.train.job.config import FORMAT, Job, TrainConfig
 from jprep.train.job.data_summary import DataSummary, summarize_dataset, summarize_labelled
 from jprep.train.job.fingerprint import job_fingerprint
 from jprep.train.job.ranges import check_ranges
 from jprep.train.job.schedule import check_schedule
+from jprep.train.job.tracking import TrackerConfig, TrackerName
 from jprep.train.models import TokenizerInfo, model_config, parameter_count
 from jprep.train.pretrained.init import hash_init, pretrained_config
 from jprep.train.pretrained.location import resolve_init
@@ -27,6 +29,7 @@ from jprep.train.run.directory import JOB, read_job
 
 if TYPE_CHECKING:
     from jprep.tokenizer.tokenizer import Tokenizer
+    from jprep.train.hooks.inspection import InspectHooks
 
 
 def build_job(
@@ -40,6 +43,7 @@ def build_job(
     run: Path | None = None,
     lists: Path | None = None,
     computed: dict[str, Any] | None = None,
+    inspect_hooks: InspectHooks | None = None,
 ) -> Job:
     """Build the job of a run.
 
@@ -53,6 +57,7 @@ def build_job(
         run: the run directory, which the job's paths are made relative to; None makes them absolute.
         lists: where lists of samples are stored; None stores them in the dataset.
         computed: those backend options that change the result.
+        inspect_hooks: checks the hooks of the section; None if it has none.
 
     Raises:
         ConfigError: a number is out of its range, or tokenizer, dataset, model and section do not fit together.
@@ -71,6 +76,9 @@ def build_job(
     model = model_config(train.model, train.task, about, given, next_sentence=train.next_sentence, rtd=train.rtd)
     made_from = {"tokenizer": loaded.card.fingerprint, **hash_init(train, model, loaded), **data.made_from}
     made_from |= {} if special == special_ids(loaded) else {"around": "nothing"}
+    if inspect_hooks:
+        hooks, additions = inspect_hooks(model)
+        model, made_from = model | additions, made_from | {HOOKS: msgspec.to_builtins(hooks)}
     steps = _count_steps(train, data)
     return Job(
         jprep=version("jprep"),
@@ -124,7 +132,15 @@ def _with_paths_from(train: TrainConfig, run: Path | None) -> TrainConfig:
     if model.init:
         model = msgspec.structs.replace(model, init=_path_from(Path(model.init), run))
     data, validation = ([_path_from(Path(one), run) for one in paths] for paths in (train.data, train.validation_data))
-    return msgspec.structs.replace(train, model=model, data=data, validation_data=validation)
+    trackers = [_tracker_with_path_from(one, run) for one in train.trackers]
+    return msgspec.structs.replace(train, model=model, data=data, validation_data=validation, trackers=trackers)
+
+
+def _tracker_with_path_from(tracker: TrackerName | TrackerConfig, run: Path | None) -> TrackerName | TrackerConfig:
+    """Return a tracker with its folder relative to the run directory."""
+    if isinstance(tracker, str) or not tracker.log_dir or ":" in tracker.log_dir:
+        return tracker
+    return msgspec.structs.replace(tracker, log_dir=_path_from(Path(tracker.log_dir), run))
 
 
 def _path_from(path: Path, run: Path | None) -> str:

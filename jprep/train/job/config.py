@@ -13,9 +13,11 @@ from jprep.dataset.sampling.masking import MaskingConfig
 from jprep.dataset.sampling.sample_index import Packing
 from jprep.dataset.sampling.special_ids import SpecialIds
 from jprep.errors import ConfigError
+from jprep.train.hooks.config import HooksConfig
 from jprep.train.job.mirror_url import check_mirror_url
 from jprep.train.job.push import PushConfig, check_push
 from jprep.train.job.rtd import RtdConfig, check_rtd
+from jprep.train.job.tracking import Trackers, check_tracker_configs
 
 Task = Literal["clm", "mlm", "rtd", "classify", "regress"]
 Precision = Literal["fp32", "bf16", "fp16"]
@@ -158,8 +160,9 @@ class TrainConfig(_Config, frozen=True):
         schedule: the learning rate schedule.
         checkpoint: when checkpoints are saved.
         validation: when the validation split is measured.
+        hooks: your own loss, head and metrics.
         log_every: steps between two logged steps.
-        trackers: trackers besides events.jsonl: `tensorboard`, `wandb`; an empty list for none.
+        trackers: trackers besides events.jsonl: names, or tables with options; an empty list for none.
         max_restarts: how often a dead or hung worker is restarted without progress before the run fails.
         silent_minutes: a worker without a sign of life for so long is taken to hang, and restarted.
         push: uploads of the model to the Hugging Face Hub.
@@ -186,8 +189,9 @@ class TrainConfig(_Config, frozen=True):
     schedule: ScheduleConfig = ScheduleConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
     validation: ValidationConfig = ValidationConfig()
+    hooks: HooksConfig = HooksConfig()
     log_every: int = 10
-    trackers: list[Literal["tensorboard", "wandb"]] = msgspec.field(default_factory=lambda: ["tensorboard"])
+    trackers: Trackers = msgspec.field(default_factory=lambda: ["tensorboard"])
     max_restarts: int = 10
     silent_minutes: float = 30.0
     push: PushConfig = PushConfig()
@@ -268,6 +272,7 @@ def check_train_config(config: TrainConfig, where: str) -> None:
     _check_data(config, where)
     _check_fold(config, where)
     check_mirror_url(config.checkpoint.mirror, where)
+    check_tracker_configs(config.trackers)
     _check_next_sentence(config, where)
     if config.task == "rtd":
         check_rtd(config.rtd, config.masking.rate, where)

@@ -18,7 +18,7 @@ _LATER_TABLES = ("rtd",)
 """Tables that earlier versions did not have: jobs in which they have their default values keep their fingerprint."""
 
 _DEFAULTS = TrainConfig()
-_ELSEWHERE = ("model", "data", "validation_data", "backend", "steps", "epochs", *UNFINGERPRINTED_KEYS)
+_ELSEWHERE = ("model", "data", "validation_data", "backend", "steps", "epochs", "hooks", *UNFINGERPRINTED_KEYS)
 
 
 def job_fingerprint(

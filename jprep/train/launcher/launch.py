@@ -18,6 +18,8 @@ from jprep.io.atomic import file_sha256, write_atomic
 from jprep.io.environments import interpreter
 from jprep.plugins import plugins
 from jprep.train.backend import Backend, Host, Plan
+from jprep.train.hooks.inspection import InspectHooks, find_hooks, inspector
+from jprep.train.hooks.sources import HookSources, copy_hook_files
 from jprep.train.job.build import build_job
 from jprep.train.job.config import Job, TrainConfig, parse_train_config
 from jprep.train.job.mirror_url import check_mirror
@@ -28,8 +30,17 @@ from jprep.train.launcher.supervisor import supervise
 from jprep.train.models.initial_weights import write_initial_weights
 from jprep.train.planning.host import this_host
 from jprep.train.pretrained.init import transferred_rows
-from jprep.train.run.directory import INIT, INIT_HASH, open_run, output_directory, sample_lists_folder
+from jprep.train.run.directory import (
+    INIT,
+    INIT_HASH,
+    checkpoints_of,
+    open_run,
+    output_directory,
+    sample_lists_folder,
+)
 from jprep.train.run.log import Say, on_stderr
+from jprep.train.run.profile import PROFILE, ProfileSteps, check_profile
+from jprep.train.trackers.check import check_trackers
 from jprep.train.uploads.mirror import open_mirror
 from jprep.train.uploads.push import check_destination
 
@@ -47,6 +58,7 @@ class PreparedRun(NamedTuple):
         run: the run directory, which need not exist yet.
         plan: how the job is run on this host.
         host: this host.
+        hook_files: the content of the files of the job's hooks, by name.
     """
 
     backend: Backend
@@ -54,6 +66,7 @@ class PreparedRun(NamedTuple):
     run: Path
     plan: Plan
     host: Host
+    hook_files: Mapping[str, bytes] = {}
 
 
 def backend_name(train: TrainConfig | None) -> str:
@@ -139,13 +152,16 @@ def prepare_run(
     train, planner = parse_train_config(section, _WHERE), load_backend(backend)
     options = backend_options(train, planner)
     output_directory(run).check()
+    sources = find_hooks(train, planner)
     if train.checkpoint.mirror and not dry:
         check_mirror(train.checkpoint.mirror)
     with _lists_folder(dataset, run, dry=dry) as lists:
         computed, own = planner.result_options(options), msgspec.to_builtins(options)
-        job = build_job(train, name, backend, own, tokenizer, dataset, run=run, lists=lists, computed=computed)
+        more: dict[str, Any] = {"computed": computed, "inspect_hooks": _inspect_hooks(sources, train, planner, options)}
+        job = build_job(train, name, backend, own, tokenizer, dataset, run=run, lists=lists, **more)
     host = this_host(_python(planner, options, dry=dry))
-    return PreparedRun(planner, job, run, planner.plan(job, run.absolute(), host), host)
+    files = sources.files if sources else {}
+    return PreparedRun(planner, job, run, planner.plan(job, run.absolute(), host), host, files)
 
 
 def create_run(prepared: PreparedRun, say: Say = on_stderr) -> None:
@@ -163,10 +179,13 @@ def create_run(prepared: PreparedRun, say: Say = on_stderr) -> None:
     job, run = prepared.job, prepared.run
     open_run(run, job, say)
     with output_directory(run).claim():  # whoever holds the lock deletes unfinished files
+        copy_hook_files(run, prepared.hook_files)
         _ensure_initial_weights(run, job, say)
 
 
-def train(prepared: PreparedRun, *, resume: str = "auto", say: Say = on_stderr) -> int:
+def train(
+    prepared: PreparedRun, *, resume: str = "auto", say: Say = on_stderr, profile: ProfileSteps | None = None
+) -> int:
     """Create or resume a run, and train it until it is finished or stopped.
 
     A run with a mirror that is ahead of the run directory, which may not exist, is downloaded first.
@@ -175,18 +194,33 @@ def train(prepared: PreparedRun, *, resume: str = "auto", say: Say = on_stderr) 
         prepared: from `prepare_run`.
         resume: `auto` resumes from the newest valid checkpoint, a step from that one, `never` starts at step 0.
         say: called with a message for the user.
+        profile: the steps to profile (`jprep.train.run.profile`); None for none.
 
     Returns:
         The exit code, see `jprep.train.launcher.supervisor.supervise`.
 
     Raises:
-        JprepError: see `create_run`, `supervise`, `jprep.train.uploads.push.check_destination` and
-            `jprep.train.uploads.mirror.open_mirror`.
+        JprepError: see `create_run`, `supervise`, `jprep.train.trackers.check.check_trackers`,
+            `jprep.train.uploads.push.check_destination` and `jprep.train.uploads.mirror.open_mirror`; or the run will
+            not compute the profiled steps.
     """
     check_destination(prepared.job.train.push, say)
+    check_trackers(prepared.run, prepared.job, say)
     with open_mirror(prepared.run, prepared.job, say) as mirror:
+        plan = _profiled_plan(prepared, resume, profile) if profile else prepared.plan
         create_run(prepared, say)
-        return supervise(prepared.run, prepared.plan, resume=resume, say=say, mirror=mirror)
+        return supervise(prepared.run, plan, resume=resume, say=say, mirror=mirror)
+
+
+def _profiled_plan(prepared: PreparedRun, resume: str, profile: ProfileSteps) -> Plan:
+    """Return the plan with the steps to profile, if the run will compute them."""
+    done = 0 if resume == "never" else int(resume) if resume != "auto" else _saved_step(prepared)
+    check_profile(profile, prepared.job.steps, done)
+    return msgspec.structs.replace(prepared.plan, env=prepared.plan.env | {PROFILE: str(profile)})
+
+
+def _saved_step(prepared: PreparedRun) -> int:
+    return max((one.step for one in checkpoints_of(prepared.run, prepared.job).committed()), default=0)
 
 
 @contextlib.contextmanager
@@ -210,6 +244,12 @@ def _ensure_initial_weights(run: Path, job: Job, say: Say) -> None:
     rows = transferred_rows(job.train, given, run / job.tokenizer) if given else None
     write_initial_weights(job.model, job.train.task, job.train.seed, weights, given, rows)
     write_atomic(mark, file_sha256(weights).encode())
+
+
+def _inspect_hooks(
+    sources: HookSources | None, train: TrainConfig, planner: Backend, options: Any
+) -> InspectHooks | None:
+    return inspector(sources, train, planner, worker_python(planner, options)) if sources else None
 
 
 def _python(backend: Backend, options: Any, *, dry: bool) -> Path:

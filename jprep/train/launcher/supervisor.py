@@ -23,7 +23,6 @@ from jprep.train.backend import Plan
 from jprep.train.job.config import Job
 from jprep.train.launcher.memory_watch import MemoryWatch
 from jprep.train.launcher.signals import signal_name, stop_signals
-from jprep.train.launcher.trackers import Trackers
 from jprep.train.run.attempt import ATTEMPT, FATAL_EXIT_CODES, NO_ATTEMPT, RESUME, announce_attempt
 from jprep.train.run.checkpoints import Checkpoint, disk_full_error
 from jprep.train.run.data_lock import check_data
@@ -33,13 +32,14 @@ from jprep.train.run.log import LOG, Say, cut_log, last_log_line, log_tail, on_s
 from jprep.train.run.ranks import clear_ranks, signal_ranks
 from jprep.train.run.resume import checkpoint_to_resume, rewind
 from jprep.train.run.status import RunStatus
+from jprep.train.trackers.follow import track_run
 from jprep.train.uploads.background import BackgroundUpload, background_uploads
 from jprep.train.uploads.mirror import Mirror
 from jprep.train.worker.out_of_memory import OUT_OF_MEMORY, out_of_memory
 
 _LONGEST_PAUSE = 60.0
 _STOPPED = 130
-_TRACKER_SECONDS = 2.0
+_LOOK_SECONDS = 2.0  # between two looks at uploads, and at the size of the log
 _GRACE = 10.0  # seconds for process 0 to exit by itself after a fatal error on another host
 
 
@@ -105,10 +105,10 @@ def supervise(
         with (
             _StopRequests() as requests,
             _mirroring(mirror, requests, rewound=resume != "auto"),
-            contextlib.closing(Trackers(run, job, say)) as trackers,
+            track_run(run, job, say),
         ):
             uploads = background_uploads(run, job, say)
-            code = _Supervisor(run, job, plan, say, backoff, requests, trackers, uploads).supervise()
+            code = _Supervisor(run, job, plan, say, backoff, requests, uploads).supervise()
             for upload in uploads:
                 upload.finish(complete=code == 0, stopped=lambda: requests.count > 0)
             return code
@@ -156,11 +156,10 @@ class _Supervisor:
         say: Say,
         backoff: float,
         requests: _StopRequests,
-        trackers: Trackers,
         uploads: Sequence[BackgroundUpload],
     ) -> None:
         self._run, self._job, self._plan, self._say, self._backoff = run, job, plan, say, backoff
-        self._requests, self._trackers, self._uploads = requests, trackers, uploads
+        self._requests, self._uploads = requests, uploads
         self._checkpoints = checkpoints_of(run, job)
         self._name = secrets.token_hex(8)
         self._events = EventReader(run)
@@ -278,7 +277,7 @@ class _Supervisor:
 
     def _watch(self, process: subprocess.Popen[bytes], memory: MemoryWatch) -> bool:
         """Wait for the worker's end, and return whether it hangs."""
-        signs, changed, tracked, passed_on, failed = self._signs_of_life(), time.monotonic(), 0.0, 0, 0.0
+        signs, changed, looked, passed_on, failed = self._signs_of_life(), time.monotonic(), 0.0, 0, 0.0
         timeout = 60 * self._job.train.silent_minutes
         while process.poll() is None:
             now = time.monotonic()
@@ -293,9 +292,8 @@ class _Supervisor:
                 return True
             if failed and now - failed > _GRACE:
                 return False
-            if now - tracked > _TRACKER_SECONDS:
-                tracked = now
-                self._trackers.update()
+            if now - looked > _LOOK_SECONDS:
+                looked = now
                 for upload in self._uploads:
                     upload.update()
                 cut_log(self._run)

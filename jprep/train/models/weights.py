@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 from jprep.train.models.electra import GENERATOR, Half, half_config, is_shared, name_in_checkpoint
@@ -41,6 +41,12 @@ class TensorSpec(NamedTuple):
 TensorSpecs = dict[str, TensorSpec]
 Head = Callable[[TransformersConfig], TensorSpecs]
 
+HEAD_PARAMETERS = "head_parameters"
+"""The key of a job's model with the shapes of the parameters of a user's head, by name. No exported config has it."""
+
+HEAD_PREFIX = "head."
+"""The prefix of these parameters in checkpoints."""
+
 BASE_PREFIXES = {
     "gpt2": "transformer.",
     "bert": "bert.",
@@ -61,7 +67,9 @@ def parameters(config: TransformersConfig, task: str) -> TensorSpecs:
     kind = config["model_type"]
     base = {"gpt2": _gpt2, "llama": _llama}.get(kind, _encoder)(config)
     labels = len(config.get("id2label", ()))
-    if task in ("classify", "regress"):
+    if HEAD_PARAMETERS in config:
+        head = _hook_head(config)
+    elif task in ("classify", "regress"):
         head = {name: tensor._replace(head=True) for name, tensor in _SEQUENCES[kind](config, labels).items()}
     elif task == "rtd":
         head = _discriminator(config) | _generator(config)
@@ -70,6 +78,20 @@ def parameters(config: TransformersConfig, task: str) -> TensorSpecs:
     if has_next_sentence_head(config) and task == "mlm":
         head |= {name: tensor._replace(head=True) for name, tensor in _next_sentence(config).items()}
     return {BASE_PREFIXES[kind] + name: tensor for name, tensor in base.items()} | head
+
+
+def _hook_head(config: TransformersConfig) -> TensorSpecs:
+    """Return the tensors of a user's head: matrices normal, scales of norms one, the rest zero."""
+    return {
+        HEAD_PREFIX + name: TensorSpec(tuple(shape), _hook_init(name, shape), config["initializer_range"], head=True)
+        for name, shape in config[HEAD_PARAMETERS].items()
+    }
+
+
+def _hook_init(name: str, shape: Sequence[int]) -> InitKind:
+    if len(shape) >= 2:
+        return "normal"
+    return "ones" if name.rpartition(".")[2] in ("weight", "scale", "gamma") else "zeros"
 
 
 def half_names(config: TransformersConfig, half: Half) -> dict[str, str]:

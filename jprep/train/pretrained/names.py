@@ -9,7 +9,7 @@ from jprep.config import suggest_name
 from jprep.errors import ConfigError
 from jprep.train.models.electra import GENERATOR
 from jprep.train.models.presets import FAMILIES, TransformersConfig
-from jprep.train.models.weights import BASE_PREFIXES, TensorSpecs, parameters
+from jprep.train.models.weights import BASE_PREFIXES, HEAD_PARAMETERS, TensorSpecs, parameters
 from jprep.train.pretrained.stored_tensors import StoredTensor
 
 _WRAPPERS = ("module.", "_orig_mod.")
@@ -89,6 +89,7 @@ def _find(name: str, plain: Mapping[str, str], base: str) -> str:
 def _refuse_strangers(config: TransformersConfig, left: Iterable[str], plain: Mapping[str, str], where: str) -> None:
     """Refuse tensors that the architecture lacks. Heads of other tasks, outside of the base model, are ignored."""
     base, whole = BASE_PREFIXES[config["model_type"]], {"id2label": ("",)}
+    config = {key: value for key, value in config.items() if key != HEAD_PARAMETERS}
     tasks = [task for task in FAMILIES[config["model_type"]].classes if task != "rtd" or GENERATOR in config]
     known = {name for task in tasks for name in parameters(config | whole, task)}
     known |= {name.removeprefix(base) for name in known} | {other for others in _SAME.values() for other in others}

@@ -19,6 +19,8 @@ from jprep.errors import ConfigError, MismatchError
 from jprep.io.atomic import write_atomic
 from jprep.io.retry import retry_transient
 from jprep.train.backend import Plan
+from jprep.train.hooks.config import HOOKS
+from jprep.train.hooks.sources import refuse_changed_hooks
 from jprep.train.job.config import FORMAT, UNFINGERPRINTED_KEYS, Job
 from jprep.train.job.fingerprint import extend_job
 from jprep.train.job.renamed import rename_job_options
@@ -38,13 +40,13 @@ GENERATOR = "generator"
 """The folder for the export of an ELECTRA's generator."""
 
 _COMPARED_FIELDS = ("format", "model", "steps", "samples", "special", "labels")
-_PATH_KEYS = ("data", "validation_data", "backend")
+_PATH_KEYS = ("data", "validation_data", "backend", "hooks")
 _OTHER_JOB = "use the options of the first command again, or another output directory"
 
 
 def output_directory(run: Path) -> OutputDirectory:
     """Return the run directory as an `OutputDirectory` that knows the names of a run's files."""
-    folders = tuple(f"{folder}/*" for folder in (CHECKPOINTS, LISTS, RANKS))
+    folders = tuple(f"{folder}/*" for folder in (CHECKPOINTS, LISTS, RANKS, HOOKS))
     return OutputDirectory(run, RUN, files=("*.json", INIT, INIT_HASH, *folders))
 
 
@@ -190,6 +192,7 @@ def same_or_longer_job(job: Job, before: Job, run: Path, say: Say) -> Job:
         check_data(run, longer, say)
         say(f"this run had {before.steps:,} steps and is extended to {job.steps:,}")
         return longer
+    refuse_changed_hooks(job, before, run)
     refuse_mismatch(_compared(job), _compared(before), run, _OTHER_JOB)
     check_data(run, job, say)
     refuse_mismatch({"fingerprint": job.fingerprint}, {"fingerprint": before.fingerprint}, run, _OTHER_JOB)

@@ -18,7 +18,9 @@ from jprep.io.os_errors import write_error
 
 EVENTS = "events.jsonl"
 
-EventKind = Literal["start", "log", "validation", "checkpoint", "restart", "signal", "damaged", "rewind", "end"]
+EventKind = Literal[
+    "start", "log", "validation", "checkpoint", "profile", "restart", "signal", "damaged", "rewind", "end"
+]
 
 _BLOCK = 1 << 20
 
@@ -30,9 +32,10 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
         time: seconds since 1970.
         step: the number of updates done.
         kind: `start`, a worker starts after that step; `log`, training metrics; `validation`, validation metrics;
-            `checkpoint`, one was committed; `restart`, the worker died or hung and is restarted; `signal`, it was
-            stopped by a signal; `damaged`, a checkpoint was set aside; `rewind`, the user had all later checkpoints
-            set aside; `end`, the run is over, with the metric `code`: 0, or the exit code of the error in `note`.
+            `checkpoint`, one was committed; `profile`, steps were profiled, with the seconds of each phase; `restart`,
+            the worker died or hung and is restarted; `signal`, it was stopped by a signal; `damaged`, a checkpoint was
+            set aside; `rewind`, the user had all later checkpoints set aside; `end`, the run is over, with the metric
+            `code`: 0, or the exit code of the error in `note`.
         figures: metrics by name; null if not finite.
         note: a message.
     """

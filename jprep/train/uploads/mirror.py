@@ -16,13 +16,13 @@ from pathlib import Path
 
 from jprep.io.atomic import remove_tree
 from jprep.train.job.config import Job
-from jprep.train.launcher.trackers import TENSORBOARD
 from jprep.train.run.checkpoints import Checkpoint
 from jprep.train.run.commit import COMMIT, Commit
 from jprep.train.run.data_lock import DATA_LOCK
 from jprep.train.run.directory import ENVIRONMENT, JOB, checkpoints_of, output_directory
 from jprep.train.run.events import EVENTS
 from jprep.train.run.log import LOG, Say, on_stderr
+from jprep.train.trackers.tensorboard import TENSORBOARD
 from jprep.train.uploads.mirrored_run import MirroredRun
 from jprep.train.uploads.ownership import Ownership
 from jprep.train.uploads.restore import restore_run

@@ -1,13 +1,15 @@
-"""Validation metrics of `classify` and `regress`. `docs/training.md` has the definitions."""
+"""Validation metrics of `classify` and `regress`, and a user's own. `docs/training.md` has the definitions."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from jprep.train.hooks.loading import Hook
+from jprep.train.hooks.metrics import hook_metrics
 from jprep.train.job.config import Job
 
 Doubles = npt.NDArray[np.float64]
@@ -21,11 +23,14 @@ class Metrics:
     Args:
         job: the job; `clm` and `mlm` have no metrics.
         world: the number of ranks.
+        hooks: a user's own metrics.
     """
 
-    def __init__(self, job: Job, world: int = 1) -> None:
-        self._classes, self._labels = job.train.task == "classify", job.labels
-        self._rows, self._parts = job.train.batch // world, [np.zeros((0, 2))]
+    def __init__(self, job: Job, world: int = 1, hooks: Sequence[Hook] = ()) -> None:
+        self._classes, self._labels, self._hooks = job.train.task == "classify", job.labels, hooks
+        self._keeps_logits = self._classes and bool(hooks)  # hooks get all of them
+        self._columns = len(job.labels) if self._keeps_logits else 1
+        self._rows, self._parts = job.train.batch // world, [np.zeros((0, self._columns + 1))]
 
     def add(self, outputs: npt.ArrayLike, labels: npt.ArrayLike) -> None:
         """Add this rank's rows of a batch. Call it once for every batch, even if the rank has no row of it.
@@ -36,14 +41,17 @@ class Metrics:
         """
         expected = np.asarray(labels, np.float64)
         found = np.asarray(outputs, np.float64).reshape(len(expected), len(self._labels) if self._classes else 1)
-        part = np.full((self._rows, 2), np.nan)
-        part[: len(expected), 0] = found.argmax(axis=1) if self._classes else found[:, 0]
-        part[: len(expected), 1] = expected
+        part = np.full((self._rows, self._columns + 1), np.nan)
+        keeps = self._keeps_logits or not self._classes
+        part[: len(expected), :-1] = found if keeps else found.argmax(axis=1, keepdims=True)
+        part[: len(expected), -1] = expected
         self._parts.append(part)
 
     @property
     def part(self) -> Doubles:
-        """This rank's predictions and labels, (rows, 2), of the same shape on all ranks, as an all-gather needs.
+        """This rank's predictions and labels, of the same shape on all ranks, as an all-gather needs.
+
+        (rows, 2); with hooks of `classify` (rows, classes + 1), the logits before the label.
 
         Rows missing in the last batch have the label NaN.
         """
@@ -55,15 +63,25 @@ class Metrics:
         Args:
             parts: `part` of every rank; by default only this rank's.
         """
-        seen = np.concatenate(list(parts) if parts is not None else [self.part])
-        found, expected = seen[~np.isnan(seen[:, 1])].T
-        if not len(found):
+        seen = self._in_order(list(parts) if parts is not None else [self.part])
+        if not len(seen):
             return {}
-        return (
-            classification_metrics(found, expected, self._labels)
-            if self._classes
-            else regression_metrics(found, expected)
-        )
+        outputs, expected = seen[:, :-1], seen[:, -1]
+        found = outputs.argmax(axis=1) if self._keeps_logits else outputs[:, 0]
+        if not self._classes:
+            return regression_metrics(found, expected) | self._hook_metrics(found, expected)
+        return classification_metrics(found, expected, self._labels) | self._hook_metrics(outputs, expected)
+
+    def _in_order(self, parts: Sequence[Doubles]) -> Doubles:
+        """Return the rows of all ranks in the order of the batches, without those that are missing."""
+        ranks = np.stack(parts)
+        ordered = ranks.reshape(len(ranks), -1, self._rows, self._columns + 1).swapaxes(0, 1)
+        rows: Doubles = ordered.reshape(-1, self._columns + 1)
+        return rows[~np.isnan(rows[:, -1])]
+
+    def _hook_metrics(self, outputs: Doubles, expected: Doubles) -> dict[str, float]:
+        labels = expected.astype(np.int64 if self._classes else np.float32)
+        return hook_metrics(self._hooks, outputs.astype(np.float32), labels)
 
 
 def classification_metrics(

@@ -31,6 +31,7 @@ from jprep.train.worker.batches import Batches
 from jprep.train.worker.checkpoint_saver import CheckpointSaver
 from jprep.train.worker.out_of_memory import end_figures, memory_errors
 from jprep.train.worker.prefetch import Item, prefetch
+from jprep.train.worker.profiling import open_profiler
 from jprep.train.worker.rank_sync import Decision, RankSync
 from jprep.train.worker.unsupervised import RunStart, await_start, lead_start
 
@@ -71,6 +72,7 @@ class Session:
         initial_weights: the safetensors file with the weights of step 0.
         start: the number of updates already done.
         resume: the folder of the checkpoint to resume from; None at step 0.
+        profiler: measures the phases of the steps that `jprep train --profile` names.
 
     Raises:
         ConfigError: there is no run, or its batch cannot be divided among the ranks.
@@ -109,6 +111,7 @@ class Session:
         self._stop, self._loss = False, (0, math.nan)
         self._due, self._best = DueActions(False, False, False, False), self._checkpoints.best()
         self._open_data()
+        self.profiler = open_profiler(self.run, self._rank, self._world)
         self._record("start", self.start)
         self._beat()
 
@@ -154,7 +157,7 @@ class Session:
         self._step = self.start if from_step is None else from_step
         while self._step < self.job.steps and not self._stop:
             self._beat()
-            batch = self._batch(self._step)
+            batch = self.profiler.input(self._step + 1, lambda: self._batch(self._step))
             self._step += 1
             yield self._step, batch
 
@@ -169,7 +172,7 @@ class Session:
         with contextlib.closing(items):
             while self._step < self.job.steps and not self._stop:
                 self._beat()
-                item = next(items)
+                item = self.profiler.input(self._step + 1, lambda: next(items))
                 self._step += 1
                 yield self._step, item
 
@@ -309,6 +312,7 @@ class Session:
         Raises:
             JprepError: steps are left although the run was not stopped; or the last checkpoint could not be saved.
         """
+        self.profiler.close()
         self.settle()
         if self._step < self.job.steps and not self.stopping:
             what = f"the worker ended after {self._step} of {self.job.steps} steps"

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from jprep.errors import ConfigError, MachineError, MismatchError
 from jprep.io.lock import hold_lock
 from jprep.train.job.config import CheckpointConfig
-from jprep.train.launcher.trackers import TENSORBOARD, Trackers
 from jprep.train.run.data_lock import check_data
 from jprep.train.run.directory import checkpoints_of, open_run, read_job
 from jprep.train.run.events import EVENTS, Event, EventReader, metric_curve, read_events, record_event
@@ -157,56 +156,3 @@ def test_a_curve_has_the_last_value_of_a_repeated_step() -> None:
     events = [Event(0, 0, "start"), log(5, 3), log(10, 2), log(15, 9), Event(0, 10, "start"), log(15, 1), log(15, 0.5)]
     assert metric_curve(events) == ([5, 10, 15], [3, 2, 0.5])
     assert metric_curve(events[:5]) == ([5, 10], [3, 2])
-
-
-def test_tensorboard_s_file(tmp_path: Path) -> None:
-    """Check the records, and that the file does not depend on restarts. TensorBoard itself was tried by hand."""
-    run = small_run(tmp_path)
-    record_event(run, "start", 0)
-    record_event(run, "log", 5, {"loss": 1.5})
-    trackers = Trackers(run, read_job(run), print)
-    trackers.update()
-    record_event(run, "validation", 5, {"loss": 1e300})
-    trackers.close()
-    data = (run / TENSORBOARD).read_bytes()
-    assert data[:12].hex() == "18000000000000" + "00" + data[8:12].hex() and b"brain.Event:2" in data
-    assert b"train/loss" in data and b"validation/loss" in data
-    again = Trackers(run, read_job(run), print)
-    again.close()
-    assert (run / TENSORBOARD).read_bytes() == data
-    lengths, place = [], 0
-    while place < len(data):
-        lengths.append(int.from_bytes(data[place : place + 8], "little"))
-        place += lengths[-1] + 16
-    assert place == len(data) and len(lengths) == 4
-
-
-@pytest.mark.parametrize("trackers", [[], ["wandb"], ["tensorboard"]])
-def test_tensorboard_s_file_is_written_on_request(trackers: list[str], tmp_path: Path) -> None:
-    run = small_run(tmp_path, trackers=trackers)
-    record_event(run, "log", 5, {"loss": 1.5})
-    Trackers(run, read_job(run), lambda text: None).close()
-    assert (run / TENSORBOARD).exists() == ("tensorboard" in trackers)
-
-
-def test_a_missing_tracker_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    run = small_run(tmp_path, trackers=["wandb"])
-    Trackers(run, read_job(run), said.append).close()
-    assert "wandb is not installed" in said[0]
-
-
-def test_wandb_gets_metrics_if_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "wandb.py").write_text(
-        "calls = []\ndef init(**about):\n    calls.append(about)\n    return __import__('wandb')\n"
-        "def log(figures, step):\n    calls.append((step, figures))\ndef finish():\n    calls.append('finished')\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    run = small_run(tmp_path, trackers=["wandb"])
-    record_event(run, "log", 5, {"loss": 1.5})
-    Trackers(run, read_job(run), print).close()
-    import wandb
-
-    assert wandb.calls[0]["resume"] == "allow"
-    assert wandb.calls[1:] == [(5, {"train/loss": 1.5}), "finished"]

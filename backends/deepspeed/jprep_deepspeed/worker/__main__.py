@@ -8,6 +8,7 @@ import os
 import sys
 from pathlib import Path
 
+from jprep.train.hooks.loading import load_run_hooks
 from jprep.train.worker.cli import run_command, worker_parsers
 from jprep.train.worker.session import Session, run_worker
 from jprep_deepspeed.backend import DeepSpeed
@@ -32,14 +33,13 @@ def _train(given: argparse.Namespace) -> int:
 
     def train(session: Session) -> None:
         job, config = session.job, given.settings
+        hooks = load_run_hooks(session.run, job)
         deterministic = DeepSpeed().read_options(job.options).deterministic
         timeout = process_timeout(job)
         with join_processes(given.device, deterministic=deterministic, timeout=timeout, alone=True) as context:
-            checkpointing = given.gradient_checkpointing
-            state = TrainState(
-                job, session.initial_weights, session.resume, context, config, gradient_checkpointing=checkpointing
-            )
-            Trainer(session, context, state, config["train_micro_batch_size_per_gpu"]).train()
+            how = {"gradient_checkpointing": given.gradient_checkpointing, "hooks": hooks, "profiler": session.profiler}
+            state = TrainState(job, session.initial_weights, session.resume, context, config, **how)
+            Trainer(session, context, state, config["train_micro_batch_size_per_gpu"], hooks).train()
 
     _use_slurm_ranks()
     # Extensions that a configuration needs are compiled by the ninja of this environment.

@@ -1,8 +1,8 @@
 """Start a module on several hosts: `python -m jprep_deepspeed.worker.launcher OPTION… VARIABLE… -- MODULE ARGUMENT…`.
 
 The options are those of DeepSpeed's runner. The shell of each host evaluates the worker's arguments again, and the
-runner forwards few environment variables. So this program quotes the arguments, and forwards the named variables and
-those that identify the worker's supervisor.
+runner forwards few environment variables. So this program quotes the arguments, and forwards the named variables,
+those that identify the worker's supervisor, and the steps to profile.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 from collections.abc import Mapping
 
 from jprep.train.run.attempt import ATTEMPT, RESUME
+from jprep.train.run.profile import PROFILE
 
 
 def runner_command(arguments: list[str], variables: Mapping[str, str], python: str) -> list[str]:
@@ -27,7 +28,9 @@ def runner_command(arguments: list[str], variables: Mapping[str, str], python: s
     separator = arguments.index("--")
     before, (module, *rest) = arguments[:separator], arguments[separator + 1 :]
     options = 2 * sum(part.startswith("--") for part in before)
-    forwarded = [f"{name}={variables[name]}" for name in (*before[options:], ATTEMPT, RESUME) if name in variables]
+    forwarded = [
+        f"{name}={variables[name]}" for name in (*before[options:], ATTEMPT, RESUME, PROFILE) if name in variables
+    ]
     worker = ["env", *(quote_argument(part) for part in [*forwarded, python, "-m", module, *rest])]
     return [python, "-m", "deepspeed.launcher.runner", *before[:options], "--force_multi", "--no_local_rank",
             "--no_python", *worker]  # fmt: skip

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from jprep.errors import ConfigError
 from jprep.io.safetensors_file import Floats, Shape
+from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.config import Job
 from jprep_deepspeed.options import SECTION
 from jprep_torch.models.model_with_loss import ModelWithLoss
@@ -62,6 +63,7 @@ def parallelize(
     context: DistributedContext,
     *,
     gradient_checkpointing: bool,
+    hooks: LoadedHooks = NO_HOOKS,
 ) -> ParallelModel:
     """Return a job's model with the weights of a file, sharded as the configuration says.
 
@@ -73,6 +75,7 @@ def parallelize(
         config: DeepSpeed's configuration.
         context: this process's device and rank.
         gradient_checkpointing: whether only the layers' inputs are kept for the backward pass.
+        hooks: the job's hooks.
 
     Raises:
         ConfigError: the device does not support the precision in this stage, or DeepSpeed refuses a value.
@@ -80,7 +83,7 @@ def parallelize(
     _init_distributed(context)
     stage = _stage(config)
     _check(config, job.train.precision if stage else "fp32")
-    model = build_model(job.model, job.train.task)
+    model = build_model(job.model, job.train.task, hooks.head)
     names = weight_names(model, job.model, job.train.task)
     dtype = HALF_PRECISION.get(job.train.precision) if stage else None
     shapes = {name: tuple(model.get_parameter(name).shape) for name in sorted(set(names.values()))}
@@ -90,7 +93,7 @@ def parallelize(
     fixed = {name: torch.from_numpy(weights[name]).clone() for name in by_name if name not in trained}
     if gradient_checkpointing:
         enable_gradient_checkpointing(model)
-    module, optimizer = ModelWithLoss(model, job), adamw(trained, shapes, job.train.optimizer)
+    module, optimizer = ModelWithLoss(model, job, hooks), adamw(trained, shapes, job.train.optimizer)
     engine, *_ = deepspeed.initialize(model=module, optimizer=optimizer, config=config, dist_init_required=False)
     _clip_exactly(engine.optimizer)
     return ParallelModel(engine, stage, module, optimizer, trained, fixed, shapes)

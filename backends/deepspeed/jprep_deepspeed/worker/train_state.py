@@ -11,13 +11,16 @@ import torch
 from torch import Tensor
 
 from jprep.io.safetensors_file import TensorFiles
+from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.config import Job
 from jprep.train.run.checkpoint_files import CheckpointReader, TrainProgress
+from jprep.train.worker.profiling import Profiler
 from jprep.train.worker.rtd_figures import SUMS
 from jprep_deepspeed.worker.checkpoint import restore, save
 from jprep_deepspeed.worker.parallel import Config, parallelize
 from jprep_torch.models.model_with_loss import ModelInputs, ModelWithLoss
 from jprep_torch.worker.distributed import DistributedContext
+from jprep_torch.worker.loss_count import add_count, labels_or_count, rescale_gradients
 from jprep_torch.worker.optimizer import LossScale, global_norm, unscale_and_clip
 from jprep_torch.worker.trainer import StepResult
 
@@ -36,6 +39,8 @@ class TrainState:
         context: this process's device and rank.
         config: DeepSpeed's configuration.
         gradient_checkpointing: whether only the layers' inputs are kept for the backward pass.
+        hooks: the job's hooks.
+        profiler: measures the phases of a step; by default one that does nothing.
     """
 
     def __init__(
@@ -47,11 +52,15 @@ class TrainState:
         config: Config,
         *,
         gradient_checkpointing: bool,
+        hooks: LoadedHooks = NO_HOOKS,
+        profiler: Profiler | None = None,
     ) -> None:
-        self._job, self._context = job, context
+        self._job, self._context, self._hooks = job, context, hooks
+        self._profiler = profiler or Profiler(Path())
         saved = CheckpointReader(resume) if resume else None
         weights = saved.weights if saved else TensorFiles([initial_weights])
-        self._parallel = parallelize(job, weights, config, context, gradient_checkpointing=gradient_checkpointing)
+        how: dict[str, Any] = {"gradient_checkpointing": gradient_checkpointing, "hooks": hooks}
+        self._parallel = parallelize(job, weights, config, context, **how)
         self._scale, self._updates = LossScale(job.train.precision), 0
         if saved:
             self._scale.restore(saved.progress)
@@ -63,8 +72,8 @@ class TrainState:
         """The model and its loss."""
         return self._parallel.model
 
-    def loss(self, inputs: ModelInputs) -> tuple[Tensor, Tensor]:
-        """Return the summed loss of some rows, and their outputs."""
+    def loss(self, inputs: ModelInputs) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return the summed loss of some rows, their outputs, and the count of a loss hook."""
         return self._forward(self.model, inputs)
 
     def update(
@@ -73,40 +82,67 @@ class TrainState:
         """Update the weights, unless the gradient overflowed because fp16's loss scale was too large."""
         for group in self._parallel.optimizer.param_groups:
             group["lr"] = rate
-        loss, sums = self._accumulate_gradients(micro_batches, labels)
-        norm = self._engine_step(check) if self._parallel.stage else self._unsharded_step(check)
-        return StepResult(loss / max(labels, 1), norm, self._scale.factor, sums)
+        loss, sums, count = self._accumulate_gradients(micro_batches, labels)
+        divisor = labels_or_count(labels, count, self._context)
+        with self._profiler.phase("optimizer"):
+            if count is not None:
+                self._rescale(max(labels, 1) / float(divisor))
+            norm = self._engine_step(check) if self._parallel.stage else self._unsharded_step(check)
+        return StepResult(loss / divisor, norm, self._scale.factor, sums)
 
     def save(self, folder: Path) -> None:
         """Write a checkpoint; each process writes some of the tensors."""
         progress = TrainProgress(self._updates, self._scale.factor, self._scale.good_steps)
         save(folder, self._parallel, progress, self._context)
 
-    def _forward(self, model: Any, inputs: ModelInputs) -> tuple[Tensor, Tensor]:
+    def _forward(self, model: Any, inputs: ModelInputs) -> tuple[Tensor, Tensor, Tensor | None]:
         """Compute the loss, with autocast in stage 0; in other stages weights are in half precision already."""
         with self._context.autocast("fp32" if self._parallel.stage else self._job.train.precision):
-            found: tuple[Tensor, Tensor] = model(inputs)
+            found: tuple[Tensor, Tensor, Tensor | None] = model(inputs)
             return found
 
-    def _accumulate_gradients(self, micro_batches: Sequence[ModelInputs], labels: int) -> tuple[Tensor, Tensor]:
+    def _accumulate_gradients(
+        self, micro_batches: Sequence[ModelInputs], labels: int
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Accumulate the gradient of the global batch's loss.
 
         Returns:
-            This process's part of the loss, not yet divided by the number of labels; and of the sums of `rtd`.
+            This process's part of the loss, not yet divided by the number of labels; of the sums of `rtd`; and of the
+            count of a loss hook.
         """
         engine, stage = self._parallel.engine, self._parallel.stage
-        if stage and self._job.train.precision == "fp16":
+        hooked = self._hooks.loss and hasattr(engine.optimizer, "override_loss_scale")
+        if stage and (hooked or self._job.train.precision == "fp16"):
             engine.optimizer.override_loss_scale(self._scale.factor)
         loss, sums = (torch.zeros(size, device=self._context.device) for size in ((), len(SUMS)))
+        total = None
         # DeepSpeed averages gradients over processes; docs/training.md needs their sum.
         factor = (1.0 if stage else self._scale.factor) * self._context.world / max(labels, 1)
         for number, inputs in enumerate(micro_batches, 1):
             engine.set_gradient_accumulation_boundary(number == len(micro_batches))
-            part, outputs = self._forward(engine, inputs)
-            engine.backward(part * factor, scale_wrt_gas=False)
+            with self._profiler.phase("forward"):
+                part, outputs, count = self._forward(engine, inputs)
+            with self._profiler.phase("backward"):
+                engine.backward(part * factor, scale_wrt_gas=False)
             loss += part.detach()
             sums += outputs if inputs.rtd else 0
-        return loss, sums
+            total = add_count(total, count)
+        return loss, sums, total
+
+    def _rescale(self, factor: float) -> None:
+        """Multiply gradients by labels / count of a loss hook; DeepSpeed's stages divide by their loss scale.
+
+        Raises:
+            ConfigError: the factor is not 1, and DeepSpeed's optimizer has no loss scale: stage 1 in bf16.
+        """
+        zero = self._parallel.engine.optimizer
+        if not self._parallel.stage:
+            rescale_gradients(self._parallel.trained.values(), factor)
+        elif hasattr(zero, "override_loss_scale"):
+            zero.override_loss_scale(self._scale.factor / factor)
+        elif factor != 1.0 and self._hooks.loss:
+            what = "returned a count other than the number of labels, which DeepSpeed cannot use in stage 1 with bf16"
+            raise self._hooks.loss.error(what, fix="use another stage, or return (sum of the losses, len(labels))")
 
     def _engine_step(self, check: Callable[[float], None]) -> float:
         """Update by DeepSpeed, which skips gradients that are not finite; `check` then ends the run before a save."""

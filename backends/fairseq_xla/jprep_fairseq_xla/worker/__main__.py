@@ -39,7 +39,8 @@ def _train(given: argparse.Namespace) -> int:
         with join_processes(
             given.device, deterministic=True, timeout=process_timeout(session.job), **on_xla
         ) as context:
-            state = TrainState(session.job, session.initial_weights, session.resume, context, given.settings)
+            job, weights = session.job, session.initial_weights
+            state = TrainState(job, weights, session.resume, context, given.settings, session.profiler)
             Trainer(session, context, state, given.micro_batch).train()
 
     ranks = rank_and_world_size(given.process, given.hosts)

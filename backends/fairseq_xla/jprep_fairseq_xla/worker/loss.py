@@ -7,6 +7,7 @@ strings, as fairseq builds its command line from them.
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
 from torch import Tensor, nn
 
+from jprep.train.worker.profiling import Profiler
 from jprep_torch.models.model_with_loss import NO_LABEL
 
 
@@ -52,6 +54,7 @@ class JprepTask(FairseqTask):
     Attributes:
         precision: returns the context of the forward pass.
         losses: losses of the micro-batches trained on since they were last cleared: sums, natural logarithms.
+        profiler: measures the phases of a step.
     """
 
     def __init__(self, cfg: Any) -> None:
@@ -59,6 +62,7 @@ class JprepTask(FairseqTask):
         self._dictionary = IdDictionary(cfg.ids, None if cfg.pad < 0 else cfg.pad)
         self.precision: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext
         self.losses: list[Tensor] = []
+        self.profiler = Profiler(Path())
 
     @property
     def source_dictionary(self) -> IdDictionary:
@@ -89,11 +93,17 @@ class JprepTask(FairseqTask):
         self, sample: Any, model: Any, criterion: Any, optimizer: Any, update_num: int, ignore_grad: bool = False
     ) -> tuple[Tensor, Any, dict[str, Any]]:
         """Accumulate the gradient of one micro-batch."""
-        with self.precision():
+        with self.profiler.phase("forward"), self.precision():
             loss, size, figures = criterion(model, sample)
-        optimizer.backward(loss * 0 if ignore_grad else loss)
+        with self.profiler.phase("backward"):
+            optimizer.backward(loss * 0 if ignore_grad else loss)
         self.losses.append(loss.detach())
         return loss, size, figures
+
+    def optimizer_step(self, optimizer: Any, model: Any, update_num: int) -> None:
+        """Update the weights."""
+        with self.profiler.phase("optimizer"):
+            super().optimizer_step(optimizer, model, update_num)
 
     def valid_step(self, sample: Any, model: Any, criterion: Any) -> tuple[Tensor, Any, dict[str, Any]]:
         """Return the loss of one micro-batch."""

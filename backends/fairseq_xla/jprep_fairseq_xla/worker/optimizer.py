@@ -6,6 +6,7 @@ strings, as fairseq builds its command line from them.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from fairseq import utils
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 
 from jprep.train.job.config import OptimizerConfig, ScheduleConfig
 from jprep.train.job.schedule import learning_rate
+from jprep.train.worker.profiling import Profiler
 from jprep_torch.worker.xla_adamw import XlaAdamW, clip
 
 
@@ -34,6 +36,9 @@ class JprepAdamW(FairseqOptimizer):
 
     fairseq's own AdamW adds ε before the bias correction of v, decays biases and norms, and adds 10⁻⁶ to the gradient's
     norm.
+
+    Attributes:
+        profiler: measures the phases of a step.
     """
 
     def __init__(self, cfg: Any, params: Iterable[nn.Parameter]) -> None:
@@ -45,6 +50,12 @@ class JprepAdamW(FairseqOptimizer):
             {"params": [weight for weight in weights if weight.dim() < 2], "weight_decay": section.decay_of(1)},
         ]
         self._optimizer = XlaAdamW(groups, float(cfg.lr[0]), tuple(betas), cfg.adam_eps)
+        self.profiler = Profiler(Path())
+
+    def all_reduce_grads(self, module: nn.Module) -> None:
+        """Sum the gradients of all processes."""
+        with self.profiler.phase("waiting"):
+            super().all_reduce_grads(module)
 
     def clip_grad_norm(self, max_norm: float, aggregate_norm_fn: Any = None) -> Tensor:
         """Clip the gradient, and return its norm before clipping."""

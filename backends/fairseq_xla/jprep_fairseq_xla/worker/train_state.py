@@ -13,6 +13,7 @@ from torch import Tensor
 from jprep.io.safetensors_file import TensorFiles
 from jprep.train.job.config import Job
 from jprep.train.run.checkpoint_files import CheckpointReader
+from jprep.train.worker.profiling import Profiler
 from jprep_fairseq_xla.models.fairseq_models import build_fairseq_model
 from jprep_fairseq_xla.planning.fairseq_options import FairseqOptions
 from jprep_fairseq_xla.worker import checkpoint
@@ -32,18 +33,27 @@ class TrainState:
         resume: the checkpoint to resume from; None to start with the initial weights.
         context: this process's devices.
         options: fairseq's options.
+        profiler: measures the phases of a step; by default one that does nothing.
     """
 
     def __init__(
-        self, job: Job, initial_weights: Path, resume: Path | None, context: DistributedContext, options: FairseqOptions
+        self,
+        job: Job,
+        initial_weights: Path,
+        resume: Path | None,
+        context: DistributedContext,
+        options: FairseqOptions,
+        profiler: Profiler | None = None,
     ) -> None:
         self._job, self._context = job, context
         saved = CheckpointReader(resume) if resume else None
         weights = saved.weights if saved else TensorFiles([initial_weights])
         self._built = build_fairseq_model(job.model, job.train.task, options, weights)
         self._built.task.precision = partial(context.autocast, job.train.precision)
+        self._built.task.profiler = profiler or self._built.task.profiler
         self._trainer = FairseqTrainer(self._built, job, context.rank)
         self._weights = dict(self._trainer.get_model().named_parameters(remove_duplicate=False))
+        self._trainer.optimizer.profiler = self._built.task.profiler
         self._trainer.optimizer.optimizer.create_averages()
         if saved:
             self._restore(saved)
@@ -54,19 +64,20 @@ class TrainState:
         """fairseq's model."""
         return self._trainer.model
 
-    def loss(self, inputs: ModelInputs) -> tuple[Tensor, Tensor]:
+    def loss(self, inputs: ModelInputs) -> tuple[Tensor, Tensor, None]:
         """Return the sum of the losses, and no outputs: the task has no metrics besides the loss."""
         model, criterion = self._trainer.model, self._trainer.criterion
         loss, _, _ = self._built.task.valid_step(self._sample(inputs), model, criterion)
         self._context.sync()
-        return loss, torch.empty(0)
+        return loss, torch.empty(0), None
 
     def update(
         self, micro_batches: Sequence[ModelInputs], labels: int, rate: float, check: Callable[[float], None]
     ) -> StepResult:
         """Take one step; its learning rate is that of the scheduler in fairseq's options."""
         self._trainer.check = check
-        self._trainer.train_step([self._sample(inputs) for inputs in micro_batches])
+        # Without `raise_oom` fairseq skips a batch that does not fit into a GPU's memory.
+        self._trainer.train_step([self._sample(inputs) for inputs in micro_batches], raise_oom=True)
         losses, self._built.task.losses = self._built.task.losses, []
         norm = float(self._trainer.norm)
         check(norm)

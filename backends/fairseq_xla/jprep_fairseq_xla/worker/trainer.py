@@ -36,7 +36,8 @@ class FairseqTrainer(Trainer):
 
     def clip_grad_norm(self, clip_norm: float) -> Tensor:
         """Clip the gradient, and return its norm before clipping."""
-        self.norm = super().clip_grad_norm(clip_norm)
+        with self.task.profiler.phase("optimizer"):
+            self.norm = super().clip_grad_norm(clip_norm)
         if not self.tpu:
             self.check(float(self.norm))
         return self.norm

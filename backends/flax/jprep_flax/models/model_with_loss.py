@@ -8,10 +8,13 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
+from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.models.next_sentence import has_next_sentence_head
 from jprep.train.models.weights import BASE_PREFIXES
 from jprep_flax.models import build_base_model
 from jprep_flax.models.attention import padding_mask
+from jprep_flax.models.custom_head import build_head, call_head
+from jprep_flax.models.custom_loss import LossBatch, call_loss
 from jprep_flax.models.heads import (
     CAUSAL,
     LMHead,
@@ -58,17 +61,29 @@ class ModelWithLoss(nnx.Module):
         dtype: type of the arithmetic.
         remat: whether to recompute the activations of each layer in the backward pass.
         vocab: rows of the token embedding, where there are more than ids; the others take no part in the softmax.
-        rngs: not used: weights are zeros until they are loaded. Build it under `nnx.eval_shape`.
+        hooks: the job's hooks.
+        rngs: only for a user's head: weights are zeros until they are loaded. Build it under `nnx.eval_shape`.
     """
 
     def __init__(
-        self, config: dict[str, Any], task: str, *, dtype: Any, remat: bool = False, vocab: int = 0, rngs: nnx.Rngs
+        self,
+        config: dict[str, Any],
+        task: str,
+        *,
+        dtype: Any,
+        remat: bool = False,
+        vocab: int = 0,
+        hooks: LoadedHooks = NO_HOOKS,
+        rngs: nnx.Rngs,
     ) -> None:
+        self._loss_hook, self._head_hook = hooks.loss, hooks.head
         make, self.task, self.model_type, self.dtype = LayerFactory(dtype), task, config["model_type"], dtype
         self.vocab_size, config = config["vocab_size"], config | {"vocab_size": vocab or config["vocab_size"]}
         self.base_name = BASE_PREFIXES[self.model_type].rstrip(".")
         setattr(self, self.base_name, build_base_model(config, make, remat))
-        if task == "rtd":
+        if hooks.head:
+            self.head, self.labels = build_head(hooks.head, config, rngs), len(config["id2label"])
+        elif task == "rtd":
             add_rtd(self, config, make, remat)
         else:
             (add_lm_head if task in ("clm", "mlm") else add_classifier)(self, config, make)
@@ -79,11 +94,11 @@ class ModelWithLoss(nnx.Module):
 
     def __call__(
         self, inputs: ModelInputs, key: Array | None = None, discriminator_factor: Array | float = 1.0
-    ) -> tuple[Array, Array]:
-        """Return the sum of the losses and the outputs of rows, (rows, labels); both fp32.
+    ) -> tuple[Array, Array, Array | None]:
+        """Return the sum of the losses, the outputs of rows, (rows, labels), and a loss hook's count; all fp32.
 
         Outputs are those of `classify` and `regress`, and of the next-sentence head, whose loss is not in the sum: it
-        is divided by the number of rows, not of labels.
+        is divided by the number of rows, not of labels. The count is a number; None without a hook: labels are counted.
 
         The outputs of `rtd` are the sums named by `jprep.train.worker.rtd_figures.SUMS`, (sums,).
 
@@ -94,15 +109,20 @@ class ModelWithLoss(nnx.Module):
         """
         if self.task == "rtd":
             found: tuple[Array, Array] = rtd_loss(self, self.activation, masked_rows(inputs), discriminator_factor, key)
-            return found
+            return *found, None
         hidden = self.base_model(inputs.ids, inputs.lengths, inputs.types, key)
         if self.task in ("clm", "mlm"):
             pairs = inputs.next_sentence is not None
             outputs = next_sentence_logits(self, hidden[:, 0]).astype(jnp.float32) if pairs else jnp.zeros(0)
-            return self._token_loss(hidden, inputs), outputs
+            loss, count = self._token_loss(hidden, inputs)
+            return loss, outputs, count
         outputs = self.classify(hidden, inputs.lengths, key)
-        loss = class_loss if self.task == "classify" else score_loss
-        return loss(outputs, inputs.labels, inputs.weight), outputs
+        if self._loss_hook:
+            known = inputs.weight > 0
+            loss, count = call_loss(self._loss_hook, outputs, inputs.labels, _loss_batch(inputs, known))
+            return loss, outputs, count
+        builtin = class_loss if self.task == "classify" else score_loss
+        return builtin(outputs, inputs.labels, inputs.weight), outputs, None
 
     @property
     def base_model(self) -> Any:
@@ -119,16 +139,31 @@ class ModelWithLoss(nnx.Module):
 
         The first token of a row decides; for causal models, which see only earlier tokens, the last one.
         """
+        if self._head_hook:
+            mask = _token_mask(hidden.shape[1], lengths)
+            return call_head(self._head_hook, self.head, hidden, mask, self.labels, key)
         position = jnp.maximum(lengths - 1, 0) if self.model_type in CAUSAL else jnp.zeros_like(lengths)
         chosen = jnp.take_along_axis(hidden, position[:, None, None], axis=1)[:, 0]
         return classify(self, self.model_type, chosen, self.dropout_rate, key).astype(jnp.float32)
 
-    def _token_loss(self, hidden: Array, inputs: ModelInputs) -> Array:
+    def _token_loss(self, hidden: Array, inputs: ModelInputs) -> tuple[Array, Array | None]:
         labels = counted_labels(inputs)
         if self.task == "clm":  # the label of a token is the next token
             labels = jnp.pad(labels[:, 1:], ((0, 0), (0, 1)), constant_values=NO_LABEL)
+        if self._loss_hook:
+            known, logits = labels != NO_LABEL, self.lm_logits(hidden)[..., : self.vocab_size].astype(jnp.float32)
+            return call_loss(self._loss_hook, logits, jnp.where(known, labels, 0), _loss_batch(inputs, known))
         graph, weights = nnx.split(self.lm_logits)
-        return token_loss(lambda weights, x: nnx.merge(graph, weights)(x), weights, hidden, labels)
+        return token_loss(lambda weights, x: nnx.merge(graph, weights)(x), weights, hidden, labels), None
+
+
+def _loss_batch(inputs: ModelInputs, known: Array) -> LossBatch:
+    return LossBatch(inputs.ids, _token_mask(inputs.ids.shape[1], inputs.lengths), inputs.types, known)
+
+
+def _token_mask(length: int, lengths: Array) -> Array:
+    """Return 1 for tokens and 0 for padding, int32, (rows, length)."""
+    return (jnp.arange(length) < lengths[:, None]).astype(jnp.int32)
 
 
 def counted_labels(inputs: ModelInputs) -> Array:

@@ -12,9 +12,10 @@ import numpy.typing as npt
 from flax import nnx
 
 from jprep.train.models import TensorSpec, parameters
+from jprep.train.models.weights import HEAD_PREFIX
 
 Floats = npt.NDArray[np.float32]
-Path = tuple[str, ...]
+Path = tuple[str | int, ...]
 
 
 class TensorLocation(NamedTuple):
@@ -78,6 +79,8 @@ def _padded(array: Floats, shape: tuple[int, ...]) -> Floats:
 
 def _location(name: str, tensor: TensorSpec) -> TensorLocation:
     parts = name.split(".")
+    if name.startswith(HEAD_PREFIX):  # a user's own module: numbers are places in its lists
+        return TensorLocation(tuple(int(part) if part.isdigit() else part for part in parts), None, tensor)
     number = next((part for part in parts if part.isdigit()), None)
     path = tuple(part for part in parts if part != number)
     return TensorLocation(path, None if number is None else int(number), tensor)

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from jprep.train.hooks.loading import load_run_hooks
 from jprep.train.worker.cli import run_command, worker_parsers
 from jprep.train.worker.session import Session, run_worker
 from jprep_flax.backend import Flax
@@ -37,17 +38,18 @@ def _train(given: argparse.Namespace) -> int:
         how: dict[str, Any] = {"exact": section.precision == "fp32", "deterministic": options.deterministic}
         how |= {"timeout": 60 * max(_MIN_TIMEOUT, section.silent_minutes)}
         how |= {"rank": given.process, "coordinator": given.coordinator or layout.coordinator}
+        hooks = load_run_hooks(session.run, session.job)
         with join_processes(layout, **how) as context:
-            checkpointing = options.gradient_checkpointing
             state = TrainState(
                 session.job,
                 session.initial_weights,
                 session.resume,
                 context,
                 layout,
-                gradient_checkpointing=checkpointing,
+                gradient_checkpointing=options.gradient_checkpointing,
+                hooks=hooks,
             )
-            Trainer(session, context, state, BatchLoader(session.job, layout, context)).train()
+            Trainer(session, context, state, BatchLoader(session.job, layout, context), hooks).train()
 
     return run_worker(train, given.run, given.process, layout.processes)
 

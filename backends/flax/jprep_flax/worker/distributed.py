@@ -50,7 +50,8 @@ class DistributedContext:
 
     def weight_sharding(self, variable: Any) -> NamedSharding:
         """Return the sharding of a weight, from the names of its axes."""
-        return self.sharding(*(WEIGHT_AXES.get(name) for name in variable.get_metadata("out_sharding")))
+        axes = variable.get_metadata().get("out_sharding") or ()  # a user's head has none
+        return self.sharding(*(WEIGHT_AXES.get(name) for name in axes))
 
     def put(self, array: npt.NDArray[Any], variable: Any) -> jax.Array:
         """Shard an array as a weight is; every process holds it whole, and each device gets its part only."""

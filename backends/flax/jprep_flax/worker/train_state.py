@@ -15,6 +15,7 @@ from jax import Array, lax
 
 from jprep.io.safetensors_file import TensorFiles
 from jprep.random.counter_bits import key
+from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.config import Job
 from jprep.train.run.checkpoint_files import CheckpointReader, TrainProgress
 from jprep.train.worker.rtd_figures import SUMS
@@ -25,6 +26,7 @@ from jprep_flax.worker.checkpoint import Snapshot, snapshot
 from jprep_flax.worker.distributed import DistributedContext
 from jprep_flax.worker.loss import NO_LABEL, class_loss
 from jprep_flax.worker.optimizer import INITIAL_LOSS_SCALE, StateArrays, UpdateKind, apply_update
+from jprep_flax.worker.profiling import OPTIMIZER_SCOPE
 from jprep_flax.worker.sharding import BATCH_AXES
 
 _DTYPES = {"fp32": jnp.float32, "bf16": jnp.bfloat16, "fp16": jnp.float16}
@@ -48,6 +50,20 @@ class StepResult(NamedTuple):
     sums: Array
 
 
+class _Figures(NamedTuple):
+    """Sums over micro-batches.
+
+    Attributes:
+        loss: the loss, divided by the number of labels.
+        sums: the sums of `rtd`; else empty.
+        counted: the count of a loss hook; None without one.
+    """
+
+    loss: Array
+    sums: Array
+    counted: Array | None
+
+
 class TrainState:
     """A job's weights and AdamW's averages, with the compiled functions that use them.
 
@@ -58,6 +74,7 @@ class TrainState:
         context: the devices.
         layout: the layout of the plan.
         gradient_checkpointing: whether to recompute the activations of each layer in the backward pass.
+        hooks: the job's hooks.
     """
 
     def __init__(
@@ -69,12 +86,13 @@ class TrainState:
         layout: Layout,
         *,
         gradient_checkpointing: bool,
+        hooks: LoadedHooks = NO_HOOKS,
     ) -> None:
-        self._job, self._context, self._layout = job, context, layout
+        self._job, self._context, self._layout, self._hooks = job, context, layout, hooks
 
         def build() -> ModelWithLoss:
             dtype = _DTYPES[job.train.precision]
-            how = {"dtype": dtype, "remat": gradient_checkpointing, "vocab": layout.vocabulary}
+            how = {"dtype": dtype, "remat": gradient_checkpointing, "vocab": layout.vocabulary, "hooks": hooks}
             return ModelWithLoss(job.model, job.train.task, **how, rngs=nnx.Rngs(0))
 
         self._graph, self._abstract = nnx.split(nnx.eval_shape(build))
@@ -90,15 +108,25 @@ class TrainState:
             rate: the learning rate.
         """
         seed = key(self._job.train.seed, "dropout", step - 1).view(np.uint32)
+        self._inputs = inputs
         with jax.set_mesh(self._context.mesh):
             self.arrays, result = self._update(self.arrays, inputs, seed, np.float32(rate))
         return result
 
-    def loss(self, inputs: ModelInputs) -> tuple[Array, Array]:
-        """Return the sum of a batch's losses without dropout, and its outputs, (micro-batches, rows, labels)."""
+    def loss(self, inputs: ModelInputs) -> tuple[Array, Array, Array | None]:
+        """Return the sum of a batch's losses without dropout, its outputs, and the count of a loss hook.
+
+        The outputs are (micro-batches, rows, labels).
+        """
         with jax.set_mesh(self._context.mesh):
-            result: tuple[Array, Array] = self._loss(self.arrays.weights, inputs)
+            result: tuple[Array, Array, Array | None] = self._loss(self.arrays.weights, inputs)
         return result
+
+    def program(self) -> str:
+        """Compile the step for the last batch's shape once more, and return the program as text."""
+        with jax.set_mesh(self._context.mesh):
+            lowered = self._update.lower(self.arrays, self._inputs, np.zeros(2, np.uint32), np.float32(0))
+            return str(lowered.compile().as_text())
 
     def snapshot(self) -> Snapshot:
         """Copy all that a checkpoint holds to this process's memory."""
@@ -118,7 +146,8 @@ class TrainState:
         def update(state: StateArrays, inputs: ModelInputs, seed: Array, rate: Array) -> tuple[StateArrays, StepResult]:
             scale = state.scale if dynamic_scale else jnp.float32(1)
             (loss, sums), gradient = self._gradient(state.weights, inputs, seed, scale)
-            after, norm, taken = apply_update(state, gradient, rate, section, kinds, dynamic_scale=dynamic_scale)
+            with jax.named_scope(OPTIMIZER_SCOPE):
+                after, norm, taken = apply_update(state, gradient, rate, section, kinds, dynamic_scale=dynamic_scale)
             return after, StepResult(loss, norm, taken, state.scale, sums)
 
         shardings = self._state_shardings()
@@ -126,14 +155,14 @@ class TrainState:
 
     @cached_property
     def _loss(self) -> Any:
-        def loss(weights: nnx.State, inputs: ModelInputs) -> tuple[Array, Array]:
-            total, outputs = lax.map(lambda part: nnx.merge(self._graph, weights)(part), inputs)
-            return total.sum(), outputs
+        def loss(weights: nnx.State, inputs: ModelInputs) -> tuple[Array, Array, Array | None]:
+            total, outputs, count = lax.map(lambda part: nnx.merge(self._graph, weights)(part), inputs)
+            return total.sum(), outputs, None if count is None else count.sum()
 
         context = self._context
         has_outputs = bool(self._job.train.data) or self._job.train.next_sentence
         outputs = context.sharding(None, BATCH_AXES) if has_outputs else context.sharding()
-        return jax.jit(loss, out_shardings=(context.sharding(), outputs))
+        return jax.jit(loss, out_shardings=(context.sharding(), outputs, context.sharding()))
 
     def _gradient(self, weights: nnx.State, inputs: ModelInputs, seed: Array, scale: Array) -> tuple[Any, nnx.State]:
         """Return the global batch's loss with the sums of `rtd`, and the gradient of the loss times the scale.
@@ -147,26 +176,29 @@ class TrainState:
         discriminator_factor = self._discriminator_weight(inputs) / factor
         dropout_key = jax.random.wrap_key_data(seed, impl="threefry2x32")
 
-        def loss_of(weights: nnx.State, part: ModelInputs, number: Array) -> tuple[Array, Any]:
+        def loss_of(weights: nnx.State, part: ModelInputs, number: Array) -> tuple[Array, _Figures]:
             model, own_key = nnx.merge(self._graph, weights), jax.random.fold_in(dropout_key, number)
-            loss, outputs = model(part, own_key, discriminator_factor)
+            loss, outputs, count = model(part, own_key, discriminator_factor)
             mean = loss * factor
             if part.next_sentence is not None:
                 mean += class_loss(outputs, part.next_sentence, part.weight) / rows
-            return mean * scale, (mean, outputs if task == "rtd" else no_sums)
+            return mean * scale, _Figures(mean, outputs if task == "rtd" else no_sums, count)
 
-        def micro_batch_gradient(part: ModelInputs, number: Array) -> tuple[Any, nnx.State]:
+        def micro_batch_gradient(part: ModelInputs, number: Array) -> tuple[_Figures, nnx.State]:
             (_, figures), gradient = jax.value_and_grad(loss_of, has_aux=True)(weights, part, number)
             return figures, lax.with_sharding_constraint(gradient, self._weight_shardings)
 
-        def add(sums: tuple[Any, nnx.State], given: tuple[ModelInputs, Array]) -> tuple[Any, None]:
+        def add(sums: tuple[_Figures, nnx.State], given: tuple[ModelInputs, Array]) -> tuple[Any, None]:
             return jax.tree.map(jnp.add, sums, micro_batch_gradient(*given)), None
 
         micro_batches = self._layout.accumulate
         if micro_batches == 1:  # nothing to accumulate
-            return micro_batch_gradient(jax.tree.map(lambda field: field[0], inputs), jnp.int32(0))
-        zeros = (jnp.float32(0), no_sums), jax.tree.map(jnp.zeros_like, weights)
-        return lax.scan(add, zeros, (inputs, jnp.arange(micro_batches)))[0]
+            figures, gradient = micro_batch_gradient(jax.tree.map(lambda field: field[0], inputs), jnp.int32(0))
+        else:
+            zeros = _Figures(jnp.float32(0), no_sums, jnp.float32(0) if self._hooks.loss else None)
+            start = zeros, jax.tree.map(jnp.zeros_like, weights)
+            figures, gradient = lax.scan(add, start, (inputs, jnp.arange(micro_batches)))[0]
+        return _divided_by_count(figures, gradient, jnp.maximum(labels, 1))
 
     def _discriminator_weight(self, inputs: ModelInputs) -> Array:
         """Return the weight of the discriminator's loss, divided by the number of tokens of the global batch."""
@@ -216,3 +248,11 @@ class TrainState:
 
     def _load(self, read: Any) -> nnx.State:
         return weights.load_weights(self._abstract, self._job.model, self._job.train.task, read, self._context.put)
+
+
+def _divided_by_count(figures: _Figures, gradient: nnx.State, labels: Array) -> tuple[Any, nnx.State]:
+    """Return loss, sums and gradient, divided by a hook's count in place of the number of labels."""
+    if figures.counted is None:
+        return (figures.loss, figures.sums), gradient
+    factor = labels / jnp.where(figures.counted == 0, 1, figures.counted)
+    return (figures.loss * factor, figures.sums), jax.tree.map(lambda one: one * factor, gradient)

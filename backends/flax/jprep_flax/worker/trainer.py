@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from jax import Array
 
+from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.schedule import learning_rate
 from jprep.train.worker.next_sentence import NEXT_SENTENCE_LOSS
 from jprep.train.worker.rtd_figures import SUMS, rtd_figures
@@ -15,6 +16,7 @@ from jprep.train.worker.session import Session
 from jprep.train.worker.validation_metrics import row_labels, validation_metrics
 from jprep_flax.worker.data import BatchLoader, DeviceBatch
 from jprep_flax.worker.distributed import DistributedContext
+from jprep_flax.worker.profiling import JaxTracer
 from jprep_flax.worker.throughput import ThroughputMeter
 from jprep_flax.worker.train_state import StepResult, TrainState
 
@@ -27,11 +29,21 @@ class Trainer:
         context: the devices.
         state: the model and its optimizer.
         loader: loads batches onto the devices.
+        hooks: the job's hooks.
     """
 
-    def __init__(self, session: Session, context: DistributedContext, state: TrainState, loader: BatchLoader) -> None:
+    def __init__(
+        self,
+        session: Session,
+        context: DistributedContext,
+        state: TrainState,
+        loader: BatchLoader,
+        hooks: LoadedHooks = NO_HOOKS,
+    ) -> None:
+        self._hooks = hooks
         self._session, self._context, self._state, self._loader = session, context, state, loader
-        self._job = session.job
+        self._job, self._profiler = session.job, session.profiler
+        self._profiler.tracer = JaxTracer(lambda: state.arrays, state.program)
         self._pending: list[tuple[int, StepResult]] = []
 
     def train(self) -> None:
@@ -40,7 +52,8 @@ class Trainer:
         with ThroughputMeter(self._job.samples / self._job.train.batch) as meter:
             for step, batch in session.batches_ahead(self._loader):
                 self._dispatch(step, batch, meter)
-                due = session.due(step)
+                with self._profiler.phase("waiting"):
+                    due = session.due(step)
                 if due.log:
                     self._log(step, meter)
                 if due.validate:
@@ -53,7 +66,8 @@ class Trainer:
     def _dispatch(self, step: int, batch: DeviceBatch, meter: ThroughputMeter) -> None:
         """Dispatch a step to the devices."""
         compiled, start = self._state.compiled, time.monotonic()
-        result = self._state.update(step, batch.inputs, self._rate(step))
+        with self._profiler.phase("device"):
+            result = self._state.update(step, batch.inputs, self._rate(step))
         if self._state.compiled > compiled:
             meter.exclude_compilation(time.monotonic() - start)
         self._pending.append((step, result))
@@ -86,16 +100,18 @@ class Trainer:
         if self._job.train.task == "rtd":
             self._validate_rtd(step)
             return
-        metrics, loss, labels = validation_metrics(self._job, self._context.world), 0.0, 0
+        metrics, loss = validation_metrics(self._job, self._context.world, self._hooks.metrics), 0.0
+        labels, counted = 0, 0.0  # of this process; of a loss hook, on all devices
         for batch in self._session.validation():
             loaded = self._loader(batch)
-            total, outputs = self._state.loss(loaded.inputs)
+            total, outputs, count = self._state.loss(loaded.inputs)
             loss, labels = loss + float(total), labels + loaded.labels
+            counted += 0.0 if count is None else float(count)
             if metrics:
                 expected = row_labels(batch)
                 metrics.add(self._local_outputs(outputs, len(expected)), expected)
         all_labels = self._context.all_gather(np.array([[labels]], np.float64)).sum()
-        loss /= max(all_labels, 1)
+        loss /= (counted or 1) if self._hooks.loss else max(all_labels, 1)
         self._session.check(step, loss)  # metrics are defined for finite outputs only
         figures = metrics.figures(self._context.all_gather(metrics.part)) if metrics else {}
         self._session.validated(step, loss + figures.get(NEXT_SENTENCE_LOSS, 0.0), **figures)

@@ -70,6 +70,8 @@ class ModelWithLoss:
     def __init__(self, config: dict[str, Any], task: str, precision: str = "fp32") -> None:
         dtype = POLICIES[precision]
         self.config, self.task, self.model_type = config, task, config["model_type"]
+        if task not in ("clm", "mlm"):
+            config = config | {"tie_word_embeddings": True}  # there is no output embedding
         self.backbone = build_backbone(config, dtype)
         self._lm_head = build_lm_head(self.backbone, config, dtype) if task in ("clm", "mlm") else None
         self._classifier = None if task in ("clm", "mlm") else build_classifier(config, dtype)

@@ -16,6 +16,9 @@ from jprep_keras.options import SECTION, Options
 MODEL_TYPES = ("gpt2", "llama", "bert", "roberta", "electra")
 """The models that KerasHub has."""
 
+TASKS = ("clm", "mlm", "classify", "regress")
+"""The tasks that this backend trains for."""
+
 _VERSIONS = "from importlib.metadata import version; print(*map(version, ('keras', 'keras-hub', '{engine}')), end=' ');"
 _DEVICES = {
     "tensorflow": "import tensorflow as t; print(*(len(t.config.list_physical_devices(d)) for d in ('GPU', 'TPU')))",
@@ -30,6 +33,12 @@ def check_options(job: Job, options: Options) -> None:
         ConfigError: an option is out of its range, or KerasHub has no such model.
     """
     check_ranges(options, SECTION, not_negative=("devices", "micro_batch", "memory"))
+    if job.train.task not in TASKS:
+        fix = f"use one of {', '.join(TASKS)}, or another backend"
+        raise ConfigError(f"keras cannot train for {job.train.task}", where="train.task", fix=fix)
+    if options.records and job.train.data:
+        fix = f"remove {SECTION}.records"
+        raise ConfigError(f"records are for clm and mlm, not {job.train.task}", where=f"{SECTION}.records", fix=fix)
     model_type = job.model["model_type"]
     if model_type not in MODEL_TYPES:
         fix = f"use one of {', '.join(MODEL_TYPES)}, or another backend"

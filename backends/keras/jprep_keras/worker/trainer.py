@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 
+from jprep.dataset.labelled.dataset import LabelledBatch
+from jprep.dataset.sampling.sampler import Batch
 from jprep.train.job.schedule import learning_rate
 from jprep.train.worker.next_sentence import NEXT_SENTENCE_LOSS
 from jprep.train.worker.session import Session
@@ -21,17 +24,21 @@ class Trainer:
         session: the session.
         state: the model and its optimizer.
         loader: makes model inputs of batches.
+        records: batches to train on in place of the session's.
     """
 
-    def __init__(self, session: Session, state: TrainState, loader: BatchLoader) -> None:
+    def __init__(
+        self, session: Session, state: TrainState, loader: BatchLoader, records: Iterator[Batch] | None = None
+    ) -> None:
         self._session, self._state, self._loader, self._job = session, state, loader, session.job
+        self._records = records
         self._pending: list[tuple[int, StepResult]] = []
         self._meter = ThroughputMeter()
 
     def train(self) -> None:
         """Train until the session has no more batches."""
         session = self._session
-        for step, batch in session.batches_ahead(self._loader):
+        for step, batch in session.batches_ahead(self._load):
             self._update(step, batch)
             due = session.due(step)
             if due.log:
@@ -42,6 +49,10 @@ class Trainer:
                 session.save(step, self._state.snapshot().write)
             if due.validate or due.checkpoint:  # neither counts as training time
                 self._meter.restart()
+
+    def _load(self, batch: Batch | LabelledBatch) -> LoadedBatch:
+        """Return the inputs of the next step; steps are asked for in order."""
+        return self._loader(batch if self._records is None else next(self._records))
 
     def _update(self, step: int, batch: LoadedBatch) -> None:
         compiled, start = self._state.compiled, time.monotonic()

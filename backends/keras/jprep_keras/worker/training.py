@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 from jprep.train.worker.session import Session
 from jprep_keras.backend import Keras
 from jprep_keras.engines import create_engine
 from jprep_keras.engines.base import EngineSettings
 from jprep_keras.planning.layout import Layout
 from jprep_keras.worker.data import BatchLoader
+from jprep_keras.worker.records import record_batches
 from jprep_keras.worker.train_state import TrainState
 from jprep_keras.worker.trainer import Trainer
 
@@ -32,5 +36,22 @@ def train_session(session: Session, layout: Layout) -> None:
             jit_compile=options.jit_compile,
         )
     )
-    state = TrainState(job, session.initial_weights, session.resume, engine, layout)
-    Trainer(session, state, BatchLoader(job, layout)).train()
+    with exhausted_memory():
+        state = TrainState(job, session.initial_weights, session.resume, engine, layout)
+        records = record_batches(job, options.records, session.start) if options.records else None
+        Trainer(session, state, BatchLoader(job, layout), records).train()
+
+
+@contextlib.contextmanager
+def exhausted_memory() -> Iterator[None]:
+    """Raise TensorFlow's error about full memory as Python's, which the session explains.
+
+    Raises:
+        MemoryError: the block ran out of memory.
+    """
+    try:
+        yield
+    except Exception as error:
+        if type(error).__name__ == "ResourceExhaustedError":  # TensorFlow may not be imported
+            raise MemoryError(str(error)) from error
+        raise

@@ -7,8 +7,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.config import Job
 from jprep.train.models.electra import GENERATOR
+from jprep_torch.models.custom_head import ModelWithHead
+from jprep_torch.models.custom_loss import LossBatch, call_loss
 from jprep_torch.models.heads import HEADS
 from jprep_torch.models.replaced_tokens import ReplacedTokenLoss
 from jprep_torch.planning.xla import XLA_DEVICES
@@ -63,6 +66,11 @@ class ModelInputs(NamedTuple):
         """The attention mask: 0 for padding. None without padding, for which there are faster kernels."""
         if self.full:
             return None
+        return self.token_mask
+
+    @property
+    def token_mask(self) -> Tensor:
+        """1 for tokens and 0 for padding, int64, (rows, length)."""
         return (torch.arange(self.ids.shape[1], device=self.ids.device) < self.lengths.unsqueeze(1)).long()
 
 
@@ -70,31 +78,38 @@ class ModelWithLoss(nn.Module):
     """A model and its loss.
 
     Args:
-        model: transformers' model for the job's task.
+        model: transformers' model for the job's task, or its base model with a user's head.
         job: the job.
+        hooks: the job's hooks.
     """
 
-    def __init__(self, model: nn.Module, job: Job) -> None:
+    def __init__(self, model: nn.Module, job: Job, hooks: LoadedHooks = NO_HOOKS) -> None:
         super().__init__()
+        self._loss_hook = hooks.loss
         self.model = model
         self._task, self._model_type = job.train.task, job.model["model_type"]
         self._head = HEADS[self._model_type]
         self._rtd = ReplacedTokenLoss(job.model) if self._task == "rtd" else None
 
-    def forward(self, inputs: ModelInputs) -> tuple[Tensor, Tensor]:
-        """Return the summed loss in fp32, and the outputs of rows, (rows, classes or 1).
+    def forward(self, inputs: ModelInputs) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return the summed loss in fp32, the outputs of rows, (rows, classes or 1), and the count of a loss hook.
 
         Outputs are those of `classify` and `regress`, and of the next-sentence head. For `rtd` they are the sums named
-        by `jprep.train.worker.rtd_figures.SUMS`, (sums,).
+        by `jprep.train.worker.rtd_figures.SUMS`, (sums,). The count is a number in fp32; None without a hook: labels
+        are counted.
         """
         if self._rtd is not None:
-            return self._rtd(self.model, inputs)
+            return *self._rtd(self.model, inputs), None
         if inputs.next_sentence is not None:
-            return self._pair_loss(inputs, inputs.next_sentence)
+            return *self._pair_loss(inputs, inputs.next_sentence), None
         if self._task in ("clm", "mlm"):
-            return self._token_loss(inputs, self._encoded(inputs).last_hidden_state), inputs.ids.new_empty(0)
-        outputs = self._outputs(inputs)[: len(inputs.labels)]
-        return (class_loss if self._task == "classify" else score_loss)(outputs, inputs.labels), outputs
+            loss, count = self._token_loss(inputs, self._encoded(inputs).last_hidden_state)
+            return loss, inputs.ids.new_empty(0), count
+        outputs, labels = self._outputs(inputs)[: len(inputs.labels)], inputs.labels
+        if self._loss_hook:
+            loss, count = call_loss(self._loss_hook, outputs.float(), labels, _loss_batch(inputs, len(labels)))
+            return loss, outputs, count
+        return (class_loss if self._task == "classify" else score_loss)(outputs, labels), outputs, None
 
     @property
     def base_model(self) -> nn.Module:
@@ -112,9 +127,10 @@ class ModelWithLoss(nn.Module):
         encoded = self._encoded(inputs)
         outputs: Tensor = self.model.cls.seq_relationship(encoded.pooler_output)  # type: ignore[operator, union-attr]
         losses = nn.functional.cross_entropy(outputs.float(), labels, reduction="none")
-        return self._token_loss(inputs, encoded.last_hidden_state) + (losses * inputs.pair_weights).sum(), outputs
+        loss, _ = self._token_loss(inputs, encoded.last_hidden_state)
+        return loss + (losses * inputs.pair_weights).sum(), outputs
 
-    def _token_loss(self, inputs: ModelInputs, hidden: Tensor) -> Tensor:
+    def _token_loss(self, inputs: ModelInputs, hidden: Tensor) -> tuple[Tensor, Tensor | None]:
         """Apply the head to tokens that have a label: with masked language models about one in seven."""
         labels = inputs.labels
         if self._task == "clm":
@@ -122,13 +138,23 @@ class ModelWithLoss(nn.Module):
         labels = labels.reshape(-1)
         if labels.device.type in XLA_DEVICES:
             vectors, last = self._head(self.model, hidden.reshape(-1, hidden.shape[-1]))
-            return token_loss_xla(vectors, last.weight, last.bias, labels, NO_LABEL)
+            if self._loss_hook:
+                return self._hook_loss(last(vectors), labels, inputs)
+            return token_loss_xla(vectors, last.weight, last.bias, labels, NO_LABEL), None
         labelled = (labels != NO_LABEL).nonzero().squeeze(1)
         hidden = hidden.reshape(-1, hidden.shape[-1])
         if len(labelled) < len(labels):
             hidden, labels = hidden.index_select(0, labelled), labels.index_select(0, labelled)
         vectors, last = self._head(self.model, hidden)
-        return token_loss(vectors, last.weight, last.bias, labels)
+        if self._loss_hook:
+            return self._hook_loss(last(vectors), labels, inputs)
+        return token_loss(vectors, last.weight, last.bias, labels), None
+
+    def _hook_loss(self, logits: Tensor, labels: Tensor, inputs: ModelInputs) -> tuple[Tensor, Tensor]:
+        assert self._loss_hook
+        known = labels != NO_LABEL
+        batch = _loss_batch(inputs)._replace(label_mask=known)
+        return call_loss(self._loss_hook, logits.float(), labels.where(known, 0), batch)
 
     def _encoded(self, inputs: ModelInputs) -> Any:
         """Return the outputs of the base model: hidden states of the last layer, (rows, length, width), among them."""
@@ -139,6 +165,8 @@ class ModelWithLoss(nn.Module):
         return self.base_model(input_ids=inputs.ids, attention_mask=mask, **types)
 
     def _outputs(self, inputs: ModelInputs) -> Tensor:
+        if isinstance(self.model, ModelWithHead):
+            return self.model.outputs(self._encoded(inputs).last_hidden_state, inputs.token_mask)
         if self._model_type in _CAUSAL:  # transformers would look for the last token by the id of the padding
             hidden = self._encoded(inputs).last_hidden_state
             last = hidden[torch.arange(len(hidden), device=hidden.device), (inputs.lengths - 1).clamp_min(0)]
@@ -147,3 +175,15 @@ class ModelWithLoss(nn.Module):
         types = {} if inputs.types is None else {"token_type_ids": inputs.types}
         outputs: Tensor = self.model(input_ids=inputs.ids, attention_mask=inputs.mask, **types).logits
         return outputs
+
+
+def _loss_batch(inputs: ModelInputs, rows: int | None = None) -> LossBatch:
+    """Return what a loss hook gets besides logits and labels.
+
+    Args:
+        inputs: the micro-batch.
+        rows: number of rows, where each has a label; None for all.
+    """
+    types = None if inputs.types is None else inputs.types[:rows]
+    every = torch.ones(len(inputs.labels), dtype=torch.bool, device=inputs.ids.device)
+    return LossBatch(inputs.ids[:rows], inputs.token_mask[:rows], types, every)

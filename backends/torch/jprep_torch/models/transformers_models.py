@@ -11,22 +11,27 @@ import transformers
 from torch import Tensor, nn
 
 from jprep.io.safetensors_file import Floats
+from jprep.train.hooks.loading import Hook
 from jprep.train.models import parameters
 from jprep.train.models.electra import half_config
+from jprep.train.models.weights import HEAD_PARAMETERS
+from jprep_torch.models.custom_head import ModelWithHead
 
 PutTensor = Callable[[Tensor, Tensor], Tensor]
 """Moves a tensor that was read to the place of the model's empty one."""
 
 
-def build_model(config: dict[str, Any], task: str) -> nn.Module:
+def build_model(config: dict[str, Any], task: str, head: Hook | None = None) -> nn.Module:
     """Return transformers' model for a task; its weights are on the device `meta`, its buffers are initialized.
 
     Args:
         config: transformers' config.
         task: the job's task. For `rtd` the model is the discriminator, with the generator as its `generator`.
+        head: the class of a user's head; None for transformers' own.
     """
     with _weights_on_meta():
         model = _electra(config) if task == "rtd" else _empty_model(config)
+        model = ModelWithHead(model, head) if head else model
     _fuse_gelu(model)
     for name, tensor in parameters(config, task).items():
         model.get_parameter(name).requires_grad_(tensor.trained)
@@ -35,7 +40,8 @@ def build_model(config: dict[str, Any], task: str) -> nn.Module:
 
 def _empty_model(config: dict[str, Any]) -> nn.Module:
     [name] = config["architectures"]
-    settings = transformers.AutoConfig.for_model(**{**config, "use_cache": False})
+    plain = {key: value for key, value in config.items() if key != HEAD_PARAMETERS}
+    settings = transformers.AutoConfig.for_model(**{**plain, "use_cache": False})
     model: nn.Module = getattr(transformers, name)(settings)
     return model
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from jprep.train.hooks.loading import load_run_hooks
 from jprep.train.worker.cli import run_command, worker_parsers
 from jprep.train.worker.session import Session, run_worker
 from jprep_torch.backend import Torch
@@ -27,13 +28,14 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _train(given: argparse.Namespace) -> int:
     def train(session: Session) -> None:
-        job = session.job
+        job, hooks = session.job, load_run_hooks(session.run, session.job)
         options = Torch().read_options(job.options)
         xla = {"devices": given.devices, "host": given.process}
         timeout = process_timeout(job)
         with join_processes(given.device, deterministic=options.deterministic, timeout=timeout, **xla) as context:
-            state = TrainState(job, session.initial_weights, session.resume, context, options, shard=given.shard)
-            Trainer(session, context, state, given.micro_batch).train()
+            how = {"shard": given.shard, "hooks": hooks, "profiler": session.profiler}
+            state = TrainState(job, session.initial_weights, session.resume, context, options, **how)
+            Trainer(session, context, state, given.micro_batch, hooks).train()
 
     ranks = rank_and_world_size(given.process, given.hosts)
     return run_worker(train, given.run, *ranks, whole=given.device == "xla")

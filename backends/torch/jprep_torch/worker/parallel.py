@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from jprep.io.safetensors_file import Floats
+from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.config import Job
 from jprep_torch.models.model_with_loss import ModelInputs, ModelWithLoss
 from jprep_torch.models.transformers_models import build_model, load_weights, weight_names
@@ -23,6 +24,7 @@ class ParallelModel:
         weights: initial weights under transformers' names.
         context: this process's device and rank.
         shard: whether the weights are sharded.
+        hooks: the job's hooks.
 
     Attributes:
         model: the model with its loss. With sharded weights each process must call it the same number of times.
@@ -31,13 +33,21 @@ class ParallelModel:
         shapes: shapes of all whole weights, trained or not, sorted by name.
     """
 
-    def __init__(self, job: Job, weights: Mapping[str, Floats], context: DistributedContext, *, shard: bool) -> None:
+    def __init__(
+        self,
+        job: Job,
+        weights: Mapping[str, Floats],
+        context: DistributedContext,
+        *,
+        shard: bool,
+        hooks: LoadedHooks = NO_HOOKS,
+    ) -> None:
         self._context, self.sharded = context, shard
-        model = build_model(job.model, job.train.task)
+        model = build_model(job.model, job.train.task, hooks.head)
         names = weight_names(model, job.model, job.train.task)
         own = sorted(set(names.values()))
         self.shapes = {name: tuple(model.get_parameter(name).shape) for name in own}
-        self.model = ModelWithLoss(model, job)
+        self.model = ModelWithLoss(model, job, hooks)
         if shard:
             from jprep_torch.worker.fsdp import shard_model
 
@@ -48,9 +58,9 @@ class ParallelModel:
         self.weights = {name: weight for name, weight in self._all.items() if weight.requires_grad}
         self._forward: nn.Module = self._replicate() if context.world > 1 and not shard else self.model
 
-    def __call__(self, inputs: ModelInputs) -> tuple[Tensor, Tensor]:
-        """Return the summed loss of some rows, and their outputs: see `ModelWithLoss`."""
-        found: tuple[Tensor, Tensor] = self._forward(inputs)
+    def __call__(self, inputs: ModelInputs) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return the summed loss of some rows, their outputs, and the count of a loss hook: see `ModelWithLoss`."""
+        found: tuple[Tensor, Tensor, Tensor | None] = self._forward(inputs)
         return found
 
     def delay_reduction(self, more: bool) -> contextlib.AbstractContextManager[Any]:

@@ -9,13 +9,16 @@ import torch
 from torch import Tensor
 
 from jprep.io.safetensors_file import TensorFiles
+from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.config import Job
 from jprep.train.run.checkpoint_files import CheckpointReader, TrainProgress
+from jprep.train.worker.profiling import Profiler
 from jprep.train.worker.rtd_figures import SUMS
 from jprep_torch.models.model_with_loss import ModelInputs, ModelWithLoss
 from jprep_torch.options import Options
 from jprep_torch.worker.checkpoint import restore, save
 from jprep_torch.worker.distributed import DistributedContext
+from jprep_torch.worker.loss_count import add_count, labels_or_count, rescale_gradients
 from jprep_torch.worker.optimizer import LossScale, adamw, global_norm, unscale_and_clip
 from jprep_torch.worker.parallel import ParallelModel, compile_model, enable_gradient_checkpointing
 from jprep_torch.worker.trainer import StepResult
@@ -32,6 +35,8 @@ class TrainState:
         context: this process's device and rank.
         options: the backend's options.
         shard: whether the model is sharded among the processes.
+        hooks: the job's hooks.
+        profiler: measures the phases of a step; by default one that does nothing.
     """
 
     def __init__(
@@ -43,11 +48,14 @@ class TrainState:
         options: Options,
         *,
         shard: bool,
+        hooks: LoadedHooks = NO_HOOKS,
+        profiler: Profiler | None = None,
     ) -> None:
         self._job, self._context = job, context
+        self._profiler = profiler or Profiler(Path())
         saved = CheckpointReader(resume) if resume else None
         weights = saved.weights if saved else TensorFiles([initial_weights])
-        self._parallel = ParallelModel(job, weights, context, shard=shard)
+        self._parallel = ParallelModel(job, weights, context, shard=shard, hooks=hooks)
         self._optimizer = adamw(self._parallel.weights, self._parallel.shapes, job.train.optimizer, context.kind)
         self._scale, self._updates = LossScale(job.train.precision), 0
         if saved:
@@ -66,10 +74,10 @@ class TrainState:
         """The model and its loss."""
         return self._parallel.model
 
-    def loss(self, inputs: ModelInputs) -> tuple[Tensor, Tensor]:
-        """Return the summed loss of some rows, and their outputs."""
+    def loss(self, inputs: ModelInputs) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return the summed loss of some rows, their outputs, and the count of a loss hook."""
         with self._context.autocast(self._job.train.precision):
-            found: tuple[Tensor, Tensor] = self.model(self._sharded(inputs))
+            found: tuple[Tensor, Tensor, Tensor | None] = self.model(self._sharded(inputs))
         self._context.sync()
         return found
 
@@ -77,16 +85,13 @@ class TrainState:
         self, micro_batches: Sequence[ModelInputs], labels: int, rate: float, check: Callable[[float], None]
     ) -> StepResult:
         """Update the weights, unless the gradient overflowed because fp16's loss scale was too large."""
-        loss, sums = self._accumulate_gradients(micro_batches, labels)
-        weights = self._parallel.weights.values()
-        norm = global_norm(weights)
-        if self._scale.accepts(norm):
-            check(norm)
-            clip = self._job.train.optimizer.clip
-            norm = unscale_and_clip(weights, norm, clip, self._scale.factor, self._context.number)
-            self._step(rate)
-        self._optimizer.zero_grad()
-        loss = loss / self._context.number(max(labels, 1))
+        loss, sums, count = self._accumulate_gradients(micro_batches, labels)
+        divisor = labels_or_count(labels, count, self._context)
+        with self._profiler.phase("optimizer"):
+            if count is not None:
+                rescale_gradients(self._parallel.weights.values(), max(labels, 1) / divisor)
+            norm = self._apply_gradients(rate, check)
+        loss = loss / (divisor if isinstance(divisor, Tensor) else self._context.number(divisor))
         self._context.sync()
         return StepResult(loss, norm, self._scale.factor, sums)
 
@@ -100,6 +105,18 @@ class TrainState:
         self._scale.restore(saved.progress)
         self._updates = saved.progress.updates
 
+    def _apply_gradients(self, rate: float, check: Callable[[float], None]) -> float:
+        """Clip the gradients and update the weights; return the norm before clipping."""
+        weights = self._parallel.weights.values()
+        norm = global_norm(weights)
+        if self._scale.accepts(norm):
+            check(norm)
+            clip = self._job.train.optimizer.clip
+            norm = unscale_and_clip(weights, norm, clip, self._scale.factor, self._context.number)
+            self._step(rate)
+        self._optimizer.zero_grad()
+        return norm
+
     def _step(self, rate: float) -> None:
         for group in self._optimizer.param_groups:
             group["lr"] = rate
@@ -107,23 +124,29 @@ class TrainState:
         self._updates += 1
         self._scale.grow()
 
-    def _accumulate_gradients(self, micro_batches: Sequence[ModelInputs], labels: int) -> tuple[Tensor, Tensor]:
+    def _accumulate_gradients(
+        self, micro_batches: Sequence[ModelInputs], labels: int
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Accumulate the gradient of the global batch's loss.
 
         Returns:
-            This process's part of the loss, not yet divided by the number of labels; and of the sums of `rtd`.
+            This process's part of the loss, not yet divided by the number of labels; of the sums of `rtd`; and of the
+            count of a loss hook.
         """
         loss, sums = (torch.zeros(size, device=self._context.device) for size in ((), len(SUMS)))
+        total = None
         # PyTorch averages gradients over processes; docs/training.md needs their sum.
         factor = self._context.number(self._scale.factor * self._context.world / max(labels, 1))
         for number, inputs in enumerate(micro_batches, 1):
             with self._parallel.delay_reduction(number < len(micro_batches)):
-                with self._context.autocast(self._job.train.precision):
-                    part, outputs = self._parallel(self._sharded(inputs))
-                (part * factor).backward()  # type: ignore[no-untyped-call]
+                with self._profiler.phase("forward"), self._context.autocast(self._job.train.precision):
+                    part, outputs, count = self._parallel(self._sharded(inputs))
+                with self._profiler.phase("backward"):
+                    (part * factor).backward()  # type: ignore[no-untyped-call]
             loss += part.detach()
             sums += outputs if inputs.rtd else 0
-        return loss, sums
+            total = add_count(total, count)
+        return loss, sums, total
 
     def _sharded(self, inputs: ModelInputs) -> ModelInputs:
         """Divide rows among the XLA devices of this process."""

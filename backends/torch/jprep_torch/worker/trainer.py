@@ -14,6 +14,7 @@ from torch import Tensor
 from jprep.dataset.labelled.dataset import LabelledBatch
 from jprep.dataset.sampling.sampler import Batch
 from jprep.random.counter_bits import key
+from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.schedule import learning_rate
 from jprep.train.worker.next_sentence import NEXT_SENTENCE_LOSS
 from jprep.train.worker.rtd_figures import SUMS, rtd_figures
@@ -22,6 +23,7 @@ from jprep.train.worker.validation_metrics import AnyMetrics, row_labels, valida
 from jprep_torch.models.model_with_loss import ModelInputs, ModelWithLoss
 from jprep_torch.worker.data import count_labels, count_tokens, micro_batches
 from jprep_torch.worker.distributed import DistributedContext
+from jprep_torch.worker.profiling import XLA_NOTE, make_tracer
 from jprep_torch.worker.throughput import ThroughputMeter
 
 
@@ -48,8 +50,8 @@ class AnyTrainState(Protocol):
     def model(self) -> ModelWithLoss:
         """The model and its loss."""
 
-    def loss(self, inputs: ModelInputs) -> tuple[Tensor, Tensor]:
-        """Return the summed loss of some rows in the job's precision, and their outputs: see `ModelWithLoss`.
+    def loss(self, inputs: ModelInputs) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return the summed loss of some rows in the job's precision, outputs and a count: see `ModelWithLoss`.
 
         Each process must call it the same number of times.
         """
@@ -78,11 +80,22 @@ class Trainer:
         context: this process's device and rank.
         state: the model and its optimizer.
         micro_batch: rows that pass through the model at a time.
+        hooks: the job's hooks.
     """
 
-    def __init__(self, session: Session, context: DistributedContext, state: AnyTrainState, micro_batch: int) -> None:
+    def __init__(
+        self,
+        session: Session,
+        context: DistributedContext,
+        state: AnyTrainState,
+        micro_batch: int,
+        hooks: LoadedHooks = NO_HOOKS,
+    ) -> None:
+        self._hooks = hooks
         self._session, self._context, self._state, self._micro_batch = session, context, state, micro_batch
-        self._job = session.job
+        self._job, self._profiler = session.job, session.profiler
+        self._profiler.tracer = make_tracer(context.kind)
+        self._profiler.notes += [XLA_NOTE] * (context.kind == "xla")
 
     def train(self) -> None:
         """Train on all batches of the session."""
@@ -90,7 +103,8 @@ class Trainer:
         for step, batch in session.batches():
             result = self._step(step, batch)
             meter.tokens += int(batch.lengths.sum()) * self._context.world
-            due = session.due(step)
+            with self._profiler.phase("waiting"):
+                due = session.due(step)
             if due.log:
                 self._log(step, result, meter)
             if due.validate:
@@ -114,10 +128,13 @@ class Trainer:
         self._state.model.train()
         self._context.seed(int(key(self._job.train.seed, "dropout", step - 1, self._context.rank)[0]))
         own = torch.tensor([count_labels(batch), count_tokens(batch)], device=self._context.device)
-        labels, tokens = map(int, self._context.sum_over_processes(own).tolist())
+        with self._profiler.phase("waiting"):
+            labels, tokens = map(int, self._context.sum_over_processes(own).tolist())
         check = partial(self._session.check, step, name="gradient's norm")
-        inputs = self._inputs(batch, max(labels, 1) / self._job.train.batch, max(labels, 1) / max(tokens, 1))
-        return self._state.update(list(inputs), labels, self._learning_rate(step), check)
+        with self._profiler.phase("input"):
+            shares = max(labels, 1) / self._job.train.batch, max(labels, 1) / max(tokens, 1)
+            inputs = list(self._inputs(batch, *shares))
+        return self._state.update(inputs, labels, self._learning_rate(step), check)
 
     def _rtd_figures(self, sums: Tensor) -> dict[str, float]:
         """Return the figures of replaced-token detection from this process's sums."""
@@ -140,11 +157,11 @@ class Trainer:
             return
         self._state.model.eval()
         sums = torch.zeros(2, dtype=torch.float64, device=self._context.device)  # loss, labels
-        metrics = validation_metrics(self._job, self._context.world)
+        metrics = validation_metrics(self._job, self._context.world, self._hooks.metrics)
         for batch in self._session.validation():
             self._add_losses(batch, sums, metrics)
         total, count = self._context.sum_over_processes(sums).tolist()
-        loss = total / max(count, 1)
+        loss = total / (count or 1)  # a hook's count can be below 1
         self._session.check(step, loss)  # before metrics, which need finite outputs
         figures = metrics.figures(self._context.gather(metrics.part)) if metrics else {}
         self._session.validated(step, loss + figures.get(NEXT_SENTENCE_LOSS, 0.0), **figures)
@@ -153,10 +170,11 @@ class Trainer:
         """Add the losses and the number of labels of a batch to `sums`, and its outputs to the metrics."""
         outputs = []
         for inputs in self._inputs(batch):
-            loss, found = self._state.loss(inputs)
+            loss, found, count = self._state.loss(inputs)
             sums[0] += loss
+            sums[1] += 0 if count is None else count
             outputs.append(found.float().cpu().numpy())
-        sums[1] += count_labels(batch)
+        sums[1] += count_labels(batch) if self._hooks.loss is None else 0
         if metrics:
             labels = row_labels(batch)
             metrics.add(np.concatenate(outputs)[: len(labels)], labels)

@@ -11,25 +11,30 @@ from jprep.testing.backend_suite.runner import SuiteRunner
 
 OPTIONS = {"threads": 1}
 
-golden = pytest.mark.xfail(strict=True, reason="golden curves need the job's model; remove this mark once it is there")
+needs_model = pytest.mark.xfail(strict=True, reason="this needs the job's model; remove this mark once it is there")
 
 
 class TestNewBackend(BackendSuite):
-    """Every test of the suite that applies; golden curves are expected to fail until the model is the job's."""
+    """Every test of the suite that applies; those marked are expected to fail until the model is the job's."""
 
     backend = "new-backend"
     options = OPTIONS
     cases = ("gpt2-clm",)
 
-    @golden
+    @needs_model
     def test_the_curve_is_the_golden_one(self, bench: SuiteRunner, case: str) -> None:
         """The losses are those of the reference."""
         super().test_the_curve_is_the_golden_one(bench, case)
 
-    @golden
+    @needs_model
     def test_the_validation_loss_is_the_golden_one(self, bench: SuiteRunner, case: str) -> None:
         """The validation losses are those of the reference."""
         super().test_the_validation_loss_is_the_golden_one(bench, case)
+
+    @needs_model
+    def test_weight_decay_of_all_tensors_includes_norms(self, bench: SuiteRunner) -> None:
+        """The weights of norms decay."""
+        super().test_weight_decay_of_all_tensors_includes_norms(bench)
 
 
 def test_gradient_accumulation_takes_the_same_steps(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ def global_norm(gradients: Iterable[npt.NDArray[Any]]) -> float:
 
 
 class AdamW:
-    """AdamW with weight decay on weights of two or more dimensions; it changes weights in place.
+    """AdamW with the weight decay of the job; it changes weights in place.
 
     Args:
         config: its constants.

@@ -1,0 +1,71 @@
+"""Try a user's loss and head on tiny arrays, before anything is trained (`jprep.train.hooks.check`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from jax import Array
+
+from jprep.train.hooks.check import sample_labels
+from jprep.train.hooks.loading import Hook, LoadedHooks
+from jprep_flax.models.custom_head import build_head, call_head
+from jprep_flax.models.custom_loss import LossBatch, call_loss
+
+_LENGTH = 4
+
+
+def check_hooks(hooks: LoadedHooks, model: dict[str, Any], task: str) -> dict[str, tuple[int, ...]] | None:
+    """Call the loss and the head once; see `jprep.train.hooks.check.FrameworkCheck`."""
+    if hooks.loss:
+        _check_loss(hooks.loss, model, task)
+    return _check_head(hooks.head, model) if hooks.head else None
+
+
+def _check_loss(hook: Hook, model: dict[str, Any], task: str) -> None:
+    logits, labels = sample_labels(model, task)
+    rows = len(labels)
+
+    @jax.jit
+    def loss(logits: Array, labels: Array, mask: Array) -> tuple[Array, Array]:
+        ids = jnp.zeros((len(labels), _LENGTH), jnp.int32)
+        return call_loss(hook, logits, labels, LossBatch(ids, jnp.ones_like(ids), None, mask))
+
+    (total, count), gradient = jax.value_and_grad(loss, has_aux=True)(logits, labels, np.ones(rows, bool))
+    if not np.isfinite([total, count]).all() or not np.isfinite(gradient).all():
+        what = f"returned the loss {float(total)} and the count {float(count)} for finite logits"
+        raise hook.error(f"{what}, or has a gradient that is not finite")
+    if not np.any(gradient):
+        raise hook.error("returned a loss that does not depend on the logits", fix="compute it from `logits`")
+    filled = (np.concatenate([values, np.zeros_like(values[:2])]) for values in (logits, labels, np.ones(rows, bool)))
+    if not np.allclose(loss(*filled), (total, count), rtol=1e-5):
+        fix = "multiply the losses by batch.label_mask, and return batch.label_mask.sum() as the count"
+        raise hook.error("counts labels that batch.label_mask leaves out", fix=fix)
+
+
+def _check_head(hook: Hook, model: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    graph, weights = nnx.split(build_head(hook, model, nnx.Rngs(0)))
+    width, labels = model.get("n_embd") or model["hidden_size"], len(model["id2label"])
+    hidden, mask = jnp.ones((2, _LENGTH, width)), jnp.ones((2, _LENGTH), jnp.int32)
+
+    def outputs(weights: nnx.State, hidden: Array) -> Array:
+        return call_head(hook, nnx.merge(graph, weights), hidden, mask, labels, None)
+
+    jax.eval_shape(lambda weights: call_head(hook, nnx.merge(graph, weights), hidden, mask, labels, jax.random.key(0)),
+                   weights)  # fmt: skip
+    used = _used(lambda weights: outputs(weights, hidden).sum(), weights)
+    for name, is_used in used.items():
+        if not is_used:
+            raise hook.error(f"does not use its parameter {name!r}", fix="use it in __call__, or remove it")
+    return {".".join(map(str, path)): tuple(one.shape) for path, one in nnx.to_flat_state(weights)}
+
+
+def _used(function: Any, weights: nnx.State) -> dict[str, bool]:
+    """Return whether a function uses each weight, from the inputs of its traced program."""
+    traced = jax.make_jaxpr(function)(weights).jaxpr
+    read = {id(value) for equation in traced.eqns for value in equation.invars}
+    names = (".".join(map(str, path)) for path, _ in nnx.to_flat_state(weights))
+    return {name: id(value) in read for name, value in zip(names, traced.invars, strict=True)}

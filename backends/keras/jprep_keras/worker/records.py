@@ -1,0 +1,98 @@
+"""Training batches from TFRecord shards that `jprep dataset export --to tfrecord --features …` wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from jprep.dataset.exports.tfrecord.reading import Features, find_shards, read_rows
+from jprep.dataset.sampling.sampler import Batch
+from jprep.errors import InputError
+from jprep.train.job.config import Job
+from jprep_keras.options import SECTION
+from jprep_keras.worker.loss import NO_LABEL
+
+_WHERE = f"{SECTION}.records"
+
+
+def record_batches(job: Job, patterns: Sequence[str], start: int) -> Iterator[Batch]:
+    """Yield the batches of a job from a step on: batch s has the rows s · batch and following.
+
+    Args:
+        job: the job.
+        patterns: paths or URLs of the shards, which may contain `*`.
+        start: number of updates already done.
+
+    Raises:
+        ConfigError: there are no such files.
+        InputError: a shard is damaged, or its rows do not fit the job.
+    """
+    rows = read_rows(find_shards(patterns), start * job.train.batch)
+    while True:
+        yield batch_of(job, list(islice(rows, job.train.batch)))
+
+
+def batch_of(job: Job, rows: Sequence[Features]) -> Batch:
+    """Return rows as the sampler's batch.
+
+    Raises:
+        InputError: the rows lack a feature, or do not fit the job.
+    """
+    names = rows[0].keys()
+    mask = "input_mask" if "input_mask" in names else "attention_mask"
+    if missing := {"input_ids", mask} - names:
+        raise _unsuitable(f"the rows lack the feature {min(missing)}")
+    ids, attention = _stacked(rows, "input_ids"), _stacked(rows, mask)
+    if ids.shape[1] != job.train.length or ids.max(initial=0) >= job.model["vocab_size"]:
+        what = f"rows of {ids.shape[1]} tokens with ids up to {ids.max(initial=0)}"
+        raise _unsuitable(f"{what} do not fit the job's length {job.train.length} and its vocabulary")
+    types = next((name for name in ("segment_ids", "token_type_ids") if name in names), "")
+    pairs = next((name for name in ("next_sentence_labels", "next_sentence_label") if name in names), "")
+    numbers = np.zeros(len(rows), np.int64)
+    return Batch(
+        input_ids=ids,
+        labels=_labels(job, rows, ids, attention),
+        lengths=attention.sum(axis=1).astype(np.int32),
+        word_starts=None,
+        epochs=numbers,
+        indices=numbers,
+        segments=_stacked(rows, types) if types else None,
+        next_sentence=_stacked(rows, pairs)[:, 0] if pairs and job.train.next_sentence else None,
+    )
+
+
+def _labels(job: Job, rows: Sequence[Features], ids: npt.NDArray[Any], mask: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the labels, (rows, length)."""
+    if "labels" in rows[0]:
+        return _stacked(rows, "labels")
+    if job.train.task == "clm":
+        return np.where(mask > 0, ids, NO_LABEL).astype(np.int32)
+    if "masked_lm_positions" not in rows[0]:
+        raise _unsuitable("the rows are not masked", "export them with --masks static")
+    labels = np.full_like(ids, NO_LABEL)
+    weights = _stacked(rows, "masked_lm_weights", np.float32)
+    row, column = weights.nonzero()
+    labels[row, _stacked(rows, "masked_lm_positions")[row, column]] = _stacked(rows, "masked_lm_ids")[row, column]
+    return labels
+
+
+def _stacked(rows: Sequence[Features], name: str, dtype: type[np.generic] = np.int32) -> npt.NDArray[Any]:
+    """Return a feature of all rows.
+
+    Raises:
+        InputError: a row lacks it, or has another number of values.
+    """
+    try:
+        return np.stack([row[name] for row in rows]).astype(dtype)
+    except (KeyError, ValueError) as error:
+        raise _unsuitable(f"the rows differ in the feature {name}") from error
+
+
+def _unsuitable(
+    what: str, fix: str = "export them from the job's dataset and tokenizer, with its length"
+) -> InputError:
+    return InputError(what, where=_WHERE, fix=fix)

@@ -1,0 +1,88 @@
+"""Training from TFRecord shards takes the steps of the session, from a path or a URL, and resumes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+from jprep.dataset.exports import export_dataset
+from jprep.dataset.exports.base import ExportOptions
+from jprep.errors import ConfigError, InputError
+from jprep.testing.backend_suite.cases import golden_curve
+from jprep.testing.backend_suite.data import write_suite_dataset, write_suite_tokenizer
+from jprep.testing.backend_suite.runner import FinishedRun, SuiteRunner
+from jprep.train.run.directory import read_job
+from jprep_keras.worker.records import batch_of
+
+CASE, STEPS = "bert-mlm", 100
+LONGER: dict[str, Any] = {"steps": STEPS, "validation": {"every_steps": 50}, "checkpoint": {"every_steps": 60}}
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> SuiteRunner:
+    return SuiteRunner(tmp_path_factory.mktemp("records"), "keras", {"device": "cpu"})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("data")
+    write_suite_tokenizer(made / "tokenizer", "bert")
+    write_suite_dataset(made / "dataset", "bert")
+    return made
+
+
+@pytest.fixture(scope="module")
+def session(bench: SuiteRunner) -> FinishedRun:
+    return bench.trained(CASE, **LONGER)
+
+
+def exported(folder: Path, features: Literal["bert", "transformers"]) -> list[str]:
+    most = 32 if features == "bert" else None
+    options = ExportOptions(
+        features=features, length=32, packing="line", seed=7, dupe_factor=9, rows_per_shard=300, max_predictions=most
+    )
+    export_dataset(folder / "dataset", folder / "tokenizer", "tfrecord", folder / features, options)
+    return [str(folder / features / "train-*.tfrecord")]
+
+
+@pytest.mark.parametrize("features", ["bert", "transformers"])
+def test_a_hundred_steps_are_those_of_the_session(
+    features: Literal["bert", "transformers"], folder: Path, bench: SuiteRunner, session: FinishedRun
+) -> None:
+    prepared = bench.prepare(CASE, {"records": exported(folder, features)}, **LONGER)
+    kill = {"JPREP_FAILPOINT": "run.committed@2"} if features == "bert" else {}
+    trained = bench.train(prepared, **kill)
+    assert trained.code == 0, trained.messages
+    assert [event.step for event in trained.events() if event.kind == "start"] == ([0, 60] if kill else [0])
+    losses = trained.losses()
+    assert list(losses) == list(range(1, STEPS + 1))
+    golden = golden_curve(CASE).train
+    assert list(losses.values())[: len(golden)] == pytest.approx(golden, rel=1e-4)
+    assert losses == pytest.approx(session.losses(), rel=1e-6)
+    assert trained.losses("validation") == pytest.approx(session.losses("validation"), rel=1e-6)
+
+
+def test_missing_shards_end_the_run_with_a_fix(tmp_path: Path, bench: SuiteRunner) -> None:
+    trained = bench.train(bench.prepare(CASE, {"records": [str(tmp_path / "none-*.tfrecord")]}))
+    assert trained.code == 2 and "there are no such TFRecord files" in trained.messages
+
+
+def test_records_are_for_texts_only(bench: SuiteRunner) -> None:
+    with pytest.raises(ConfigError, match="records are for clm and mlm"):
+        bench.prepare("bert-classify", {"records": ["x"]})
+
+
+def test_rows_that_do_not_fit_are_refused(bench: SuiteRunner) -> None:
+    job = read_job(bench.prepare(CASE).run)
+    row = {"input_ids": np.zeros(16, np.int64), "attention_mask": np.ones(16, np.int64)}
+    with pytest.raises(InputError, match="rows of 16 tokens"):
+        batch_of(job, [row])
+    with pytest.raises(InputError, match="lack the feature attention_mask"):
+        batch_of(job, [{"input_ids": row["input_ids"]}])
+    wide = {name: np.ones(32, np.int64) for name in row}
+    with pytest.raises(InputError, match="not masked") as error:
+        batch_of(job, [wide])
+    assert "--masks static" in error.value.fix

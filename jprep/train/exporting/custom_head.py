@@ -1,0 +1,80 @@
+"""Export a user's own head: no class of transformers holds it, so its weights go to a file of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from jprep.errors import ConfigError
+from jprep.train.hooks.config import job_hooks
+from jprep.train.job.config import Job
+from jprep.train.models import FAMILIES
+from jprep.train.models.presets import TransformersConfig
+from jprep.train.models.weights import HEAD_PARAMETERS, HEAD_PREFIX
+
+_TORCH = ("torch", "deepspeed")
+
+HEAD = "head.safetensors"
+"""The file with the weights of a user's head, under the names that its class has for them."""
+
+
+def split_head(names: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Return the files of an exported model's weights: file → name in the file → name in checkpoints.
+
+    Args:
+        names: the name of each tensor in transformers → its name in checkpoints.
+    """
+    head = {name.removeprefix(HEAD_PREFIX): names[name] for name in sorted(names) if name.startswith(HEAD_PREFIX)}
+    model = {name: names[name] for name in sorted(names) if not name.startswith(HEAD_PREFIX)}
+    return {"model.safetensors": model} | ({HEAD: head} if head else {})
+
+
+def exported_config(model: TransformersConfig) -> TransformersConfig:
+    """Return the config of an exported model: with a user's head, that of transformers' base model."""
+    if HEAD_PARAMETERS not in model:
+        return model
+    name = FAMILIES[model["model_type"]].classes["classify"].removesuffix("ForSequenceClassification")
+    plain = {key: value for key, value in model.items() if key != HEAD_PARAMETERS}
+    return plain | {"architectures": [f"{name}Model"]}
+
+
+def refuse_custom_head(folder: Path) -> None:
+    """Raise ConfigError if an exported model has a user's head: jprep runs no code that an export names."""
+    if (folder / HEAD).exists():
+        fix = "load the base model with AutoModel and the head with its class, as README.md in the folder shows"
+        raise ConfigError(
+            "this model has a head of its own, which `jprep infer` does not run", where=str(folder), fix=fix
+        )
+
+
+def hook_lines(job: Job) -> Iterator[str]:
+    """Yield the lines of a model card about a user's own loss, head and metrics."""
+    hooks = job_hooks(job)
+    if not hooks.named():
+        return
+    yield from ("## Code besides jprep", "")
+    for key, reference in hooks.named().items():
+        module = reference.rpartition(":")[0]
+        yield f"- `{key}`: `{reference}`, sha256 `{hooks.files.get(module, '')}`"
+    yield ""
+    if hooks.head:
+        yield f"`model.safetensors` holds the base model only. The weights of the head are in `{HEAD}`, under the names"
+        yield "of its class:"
+        yield from ("", "```python", *_snippet(hooks.head, job.backend).splitlines(), "```", "")
+
+
+def _snippet(head: str, backend: str) -> str:
+    """Return how to load the head; of frameworks without transformers' models only its arrays."""
+    module, _, name = head.rpartition(":")
+    if backend not in _TORCH:
+        return f'from safetensors.numpy import load_file\n\nweights = load_file("{HEAD}")  # the parameters of {name}'
+    return f"""from safetensors.torch import load_file
+from transformers import AutoModel, AutoTokenizer
+from {module.removesuffix(".py")} import {name}
+
+tokenizer, model = AutoTokenizer.from_pretrained("."), AutoModel.from_pretrained(".")  # this folder
+head = {name}(model.config)
+head.load_state_dict(load_file("{HEAD}"))
+model.eval(), head.eval()
+batch = tokenizer("日本の文章", return_tensors="pt")
+print(head(model(**batch).last_hidden_state, batch["attention_mask"]))"""
