@@ -15,6 +15,8 @@ def jprep_readers() -> dict[str, str]:
         "text": f"{package}.lines:TextReader",
         "jsonl": f"{package}.lines:JsonlReader",
         "parquet": f"{package}.parquet:ParquetReader",
+        "csv": f"{package}.delimited:CsvReader",
+        "tsv": f"{package}.delimited:TsvReader",
     }
 
 
@@ -22,7 +24,11 @@ def jprep_readers() -> dict[str, str]:
 def jprep_normalizers() -> dict[str, str]:
     """Return the built-in normalizers by name."""
     package = "jprep.corpus.normalizers"
-    return {"neologdn": f"{package}.neologdn:NeologdnNormalizer", "nfkc": f"{package}.nfkc:NfkcNormalizer"}
+    return {
+        "neologdn": f"{package}.neologdn:NeologdnNormalizer",
+        "nfkc": f"{package}.nfkc:NfkcNormalizer",
+        "characters": f"{package}.characters:CharactersNormalizer",
+    }
 
 
 @hookimpl

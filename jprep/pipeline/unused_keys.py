@@ -68,7 +68,9 @@ def _unused_in_train(train: TrainConfig) -> dict[str, str]:
 
 
 def _unused_in_labelled(train: TrainConfig) -> dict[str, str]:
-    return {} if train.labelled.folds else {"fold": "labelled.folds is 0"}
+    found = {} if train.labelled.folds else {"fold": "labelled.folds is 0"}
+    binned = train.labelled.stratify in ("quantiles", "width")
+    return found if binned else found | {"bins": "labelled.stratify makes no bins"}
 
 
 def _unused_in_validation(train: TrainConfig) -> dict[str, str]:

@@ -165,6 +165,8 @@ class Backend(ABC):
         module: the package that contains the module or package `worker`.
         distribution: the distribution that contains the package. Its extra `worker` lists what the worker needs.
         Options: the type of `[train.backend.NAME]`: a msgspec Struct that forbids unknown fields.
+        tasks: the tasks that it may train; `plan` may refuse some of them. A task that it does not name, such as one
+            that a later version of jprep added, is refused.
         hooks: the module of the worker whose `check_hooks` tries a user's loss and head
             (`jprep.train.hooks.check.FrameworkCheck`); "" if the worker calls no hooks.
         no_hooks_reason: why it calls none.
@@ -174,6 +176,7 @@ class Backend(ABC):
     module: ClassVar[str]
     distribution: ClassVar[str]
     Options: ClassVar[type[Any]]
+    tasks: ClassVar[tuple[str, ...]] = ("clm", "mlm", "classify", "regress")
     hooks: ClassVar[str] = ""
     no_hooks_reason: ClassVar[str] = "its worker has no place for them"
 

@@ -20,6 +20,7 @@ class DeepSpeed(Backend):
     module: ClassVar[str] = "jprep_deepspeed"
     distribution: ClassVar[str] = "jprep-deepspeed"
     Options: ClassVar[type[Any]] = Options
+    tasks: ClassVar[tuple[str, ...]] = (*Backend.tasks, "rtd")
     hooks: ClassVar[str] = "jprep_torch.worker.hooks"
 
     def check(self, options: Any) -> list[Finding]:

@@ -17,7 +17,7 @@ from jprep_torch.planning.xla import TORCH_XLA_ENVIRONMENT, plan_notes
 
 
 class FairseqXla(Backend):
-    """fairseq on XLA's devices, or on a CPU."""
+    """fairseq on XLA's devices, on GPUs, or on a CPU."""
 
     name: ClassVar[str] = "fairseq-xla"
     module: ClassVar[str] = "jprep_fairseq_xla"
@@ -27,10 +27,12 @@ class FairseqXla(Backend):
 
     def environment(self, options: Any) -> Environment:
         """Return the environment of a device: plain fairseq accepts any PyTorch, torch_xla only its own."""
-        if resolve_device(options) == "xla":
+        device = resolve_device(options)
+        if device == "xla":
             return TORCH_XLA_ENVIRONMENT
-        install, also = f"{self.name} --set device=cpu", (TORCH_XLA_ENVIRONMENT.name,)
-        return Environment(name="fairseq-cpu", distribution=self.distribution, also=also, install=install)
+        install, also = f"{self.name} --set device={device}", ("fairseq-cuda", TORCH_XLA_ENVIRONMENT.name)
+        also = also if device == "cpu" else ()
+        return Environment(name=f"fairseq-{device}", distribution=self.distribution, also=also, install=install)
 
     def check(self, options: Any) -> list[Finding]:
         """Return whether the environment has the versions that the patches are for, and the device of the options."""
@@ -41,7 +43,7 @@ class FairseqXla(Backend):
         return {name: value for name, value in options.options.items() if name in RESULT_OPTIONS and value}
 
     def plan(self, job: Job, run: Path, host: Host) -> Plan:
-        """Plan one process for all XLA devices of a host, or several on a CPU.
+        """Plan one process for all XLA devices of a host, or several on GPUs or on a CPU.
 
         Raises:
             ConfigError: the batch cannot be divided, fairseq has no such model, or an option has no effect.
@@ -67,4 +69,6 @@ class FairseqXla(Backend):
 def _notes(run: Path, layout: Layout) -> tuple[str, ...]:
     if layout.device == "cpu":
         return ("plain fairseq on the CPU",)
+    if layout.device == "cuda":
+        return (f"plain fairseq on {layout.processes} GPU{'s' * (layout.processes > 1)}; not yet run on a GPU",)
     return plan_notes(run, layout.devices, layout.hosts)

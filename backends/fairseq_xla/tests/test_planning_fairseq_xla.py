@@ -41,12 +41,14 @@ def chips(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-def plan(run: Path, model: dict[str, Any] | None = None, precision: str = "fp32", **options: Any) -> Plan:
+def plan(
+    run: Path, model: dict[str, Any] | None = None, precision: str = "fp32", host: Host = HOST, **options: Any
+) -> Plan:
     job = read_job(run)
     train = msgspec.structs.replace(job.train, batch=16, precision=precision)
     chosen = msgspec.to_builtins(Options(**options))
     changed = msgspec.structs.replace(job, train=train, options=chosen, model=job.model | (model or {}))
-    return FairseqXla().plan(changed, run, HOST)
+    return FairseqXla().plan(changed, run, host)
 
 
 def test_one_process_drives_all_tpus_of_a_machine(run: Path, chips: list[int]) -> None:
@@ -63,6 +65,31 @@ def test_without_tpus_the_default_is_plain_fairseq_and_xla_devices_are_virtual(r
     found = plan(run, device="xla", devices=4)
     assert (found.env["PJRT_DEVICE"], found.env["CPU_NUM_DEVICES"]) == ("CPU", "4")
     assert "4 virtual CPU" in found.notes[0]
+
+
+def test_a_process_for_each_gpu(run: Path) -> None:
+    host = Host("python", 4, 8 << 30, ("an NVIDIA A100", "an NVIDIA A100"), 80 << 30)
+    found = plan(run, host=host, device="cuda")
+    assert (found.processes, found.machines, found.micro_batch, found.accumulate) == (2, 1, 8, 1)
+    assert {"torch.distributed.run", "--nproc-per-node", "cuda"} <= set(found.argv)
+    assert found.env["CUBLAS_WORKSPACE_CONFIG"] and "PJRT_DEVICE" not in found.env
+    assert not {"cpu", "tpu"} & set(found.settings) and found.settings["ddp_backend"] == "legacy_ddp"
+    assert found.target and (found.target.kind, found.target.memory) == ("gpu", 80 << 30)
+    assert "not yet run on a GPU" in found.notes[0]
+    one = plan(run, host=host, device="cuda", processes=1, deterministic=False)
+    assert one.processes == 1 and "CUBLAS_WORKSPACE_CONFIG" not in one.env and "ddp_backend" not in one.settings
+    with pytest.raises(ConfigError, match="divided among 3 processes"):
+        plan(run, host=host, device="cuda", processes=3)
+    with pytest.raises(ConfigError, match="not devices"):
+        plan(run, host=host, device="cuda", devices=2)
+
+
+def test_gpus_are_the_default_without_tpus(monkeypatch: pytest.MonkeyPatch, chips: list[int]) -> None:
+    monkeypatch.setattr(checks, "accelerators", lambda: ["a GPU"])
+    assert FairseqXla().environment(Options()).install == "fairseq-xla --set device=cuda"
+    assert FairseqXla().environment(Options(device="cpu")).also == ("fairseq-cuda", "fairseq-xla")
+    chips[0] = 4
+    assert FairseqXla().environment(Options()).name == "fairseq-xla"
 
 
 def test_each_host_of_a_slice_has_a_process_and_the_plan_has_its_command(run: Path, chips: list[int]) -> None:
@@ -146,6 +173,12 @@ def test_models_that_fairseq_does_not_support_are_refused(run: Path) -> None:
             plan(run, model)
     with pytest.raises(ConfigError, match="fp16"):
         plan(run, precision="fp16")
+
+
+def test_replaced_token_detection_is_refused_with_the_reason(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="fairseq has no ELECTRA") as caught:
+        plan(trained_run(tmp_path, "rtd", "electra", backend="fairseq-xla"))
+    assert "flax" in caught.value.fix
 
 
 def test_check_reports_problems_with_a_fix(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ class Flax(Backend):
     module: ClassVar[str] = "jprep_flax"
     distribution: ClassVar[str] = "jprep-flax"
     Options: ClassVar[type[Any]] = Options
+    tasks: ClassVar[tuple[str, ...]] = (*Backend.tasks, "rtd")
     hooks: ClassVar[str] = "jprep_flax.worker.hooks"
 
     def check(self, options: Any) -> list[Finding]:

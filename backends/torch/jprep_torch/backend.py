@@ -23,6 +23,7 @@ class Torch(Backend):
     module: ClassVar[str] = "jprep_torch"
     distribution: ClassVar[str] = "jprep-torch"
     Options: ClassVar[type[Any]] = Options
+    tasks: ClassVar[tuple[str, ...]] = (*Backend.tasks, "rtd")
     hooks: ClassVar[str] = "jprep_torch.worker.hooks"
 
     def environment(self, options: Any) -> Environment:

@@ -15,7 +15,7 @@ from jprep.io.machine import cpu_count
 if TYPE_CHECKING:
     from jprep.pipeline.recipe import Recipe
 
-_READERS = ("wikipedia", "cc100", "text", "jsonl", "parquet")
+_READERS = ("wikipedia", "cc100", "text", "jsonl", "parquet", "csv", "tsv")
 
 
 @click.command()
@@ -25,6 +25,8 @@ _READERS = ("wikipedia", "cc100", "text", "jsonl", "parquet")
 @click.option("--text", multiple=True, metavar="GLOB", help="Text files.")
 @click.option("--jsonl", multiple=True, metavar="GLOB", help="JSON Lines files with a field `text`.")
 @click.option("--parquet", multiple=True, metavar="GLOB", help="Parquet files with a column `text`.")
+@click.option("--csv", multiple=True, metavar="GLOB", help="CSV files with a column `text`.")
+@click.option("--tsv", multiple=True, metavar="GLOB", help="TSV files with a column `text`; no quoting.")
 @click.option("--segmenter", metavar="NAME", help="jumandic (the default), jumanpp, sudachi, unidic or none.")
 @OVERRIDES
 @WORKERS

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from jprep.train.inference.pipeline import GenerationConfig, InferencePipeline, Prediction
 
 _TASK_OF = {"top": "mlm", "tokens": "clm", "temperature": "clm", "top_k": "clm", "top_p": "clm", "seed": "clm"}
+_TASK_OF |= {"num_return_sequences": "clm"}
 
 
 def _finite(context: click.Context, option: click.Parameter, value: float) -> float:
@@ -44,6 +45,10 @@ def _finite(context: click.Context, option: click.Parameter, value: float) -> fl
     help="Sample from the most likely tokens that have this share of the probability.",
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(0, (1 << 63) - 1), default=1, show_default=True, help="Sampling seed.")
+@click.option(
+    "--num-return-sequences", type=click.IntRange(1), default=1, show_default=True, metavar="N",
+    help="Number of continuations, each sampled on its own.",
+)  # fmt: skip
 @click.option("--backend", metavar="NAME", help="Default: the run's backend; torch for a DIR.")
 @click.option("--json", "as_json", is_flag=True, help="Output JSON, one object per text.")
 def infer(
@@ -110,7 +115,9 @@ def _check_options(task: str, wants_pair: bool, pair: str | None) -> None:
             option = "--" + name.replace("_", "-")
             raise click.UsageError(f"{option} is for the task {of}, and the task of this model is {task}")
     if not context.params["temperature"]:
-        refuse_unused("without --temperature the most likely token is taken", "top_k", "top_p", "seed")
+        refuse_unused(
+            "without --temperature the most likely token is taken", "top_k", "top_p", "seed", "num_return_sequences"
+        )
 
 
 def _lines() -> Iterator[str]:
@@ -147,7 +154,8 @@ def _lines_of(prediction: Prediction) -> Iterable[str]:
     if prediction.error:
         return
     if prediction.continuation is not None:
-        yield prediction.text + prediction.continuation
+        for continuation in prediction.continuations or [prediction.continuation]:
+            yield prediction.text + continuation
     elif prediction.masks:
         yield prediction.filled
         for candidates in prediction.masks:

@@ -13,6 +13,7 @@ import xxhash
 
 from jprep.config import suggest_name
 from jprep.dataset.labelled.reader import LabelledConfig, LabelledRow, LabelledTask, read_labelled_rows
+from jprep.dataset.labelled.stratified_folds import assign_stratified_folds, check_stratify, find_strata
 from jprep.dataset.sampling.masking import Flags, Ids
 from jprep.dataset.sampling.sample_index import Integers
 from jprep.dataset.sampling.sampler import SampleOrder, length_mask
@@ -164,6 +165,7 @@ def encode_labelled(
     """
     special = special_ids(tokenizer)
     _check(config, special)
+    check_stratify(config, task)
     rows = [
         row
         for path in paths
@@ -176,7 +178,7 @@ def encode_labelled(
         seconds=np.array([row.second for row in rows], np.int64),
         targets=targets,
         names=tuple(names),
-        folds=np.array([row.fold for row in rows], np.int64),
+        folds=_folds(rows, config, names),
         config=config,
         pad=special.pad,
         counts=_counts(rows),
@@ -187,9 +189,20 @@ def fold_of(row: LabelledRow, config: LabelledConfig) -> int:
     """Return the fold of a row: from its fold column, or else from the XXH3 (64 bits) of its texts."""
     if config.fold:
         return row.number % config.folds
+    return int(below(config.folds, np.array([hash_of_texts(row, config)], np.uint64))[0])
+
+
+def hash_of_texts(row: LabelledRow, config: LabelledConfig) -> int:
+    """Return the XXH3 (64 bits) of a row's text; of two texts, with U+001F between them."""
     texts = row.text + (_BETWEEN + row.pair if config.pair else "")
-    word = np.array([xxhash.xxh3_64_intdigest(texts.encode())], np.uint64)
-    return int(below(config.folds, word)[0])
+    return xxhash.xxh3_64_intdigest(texts.encode())
+
+
+def _folds(rows: Sequence[_EncodedRow], config: LabelledConfig, names: Sequence[str]) -> Integers:
+    if not config.stratify:
+        return np.array([row.fold for row in rows], np.int64)
+    strata = find_strata([row.label for row in rows], config, names)
+    return assign_stratified_folds([row.word for row in rows], strata, config.folds)
 
 
 def sort_labels(labels: Iterable[str]) -> tuple[str, ...]:
@@ -217,6 +230,7 @@ class _EncodedRow(NamedTuple):
     ids: Ids
     second: int
     fold: int
+    word: int
     label: str | float
     location: str
     truncated: bool
@@ -232,8 +246,9 @@ def _encode_rows(
         for row, first, second in zip(block, firsts, seconds, strict=True):
             ids, type_ids = encode_row(first, second, special, config)
             fold = fold_of(row, config) if config.folds else 0
+            word = hash_of_texts(row, config) if config.stratify else 0
             whole = len(first) + (special.around if second is None else special.around_pair + len(second))
-            yield _EncodedRow(ids, type_ids, fold, row.label, row.location, len(ids) < whole, not len(first))
+            yield _EncodedRow(ids, type_ids, fold, word, row.label, row.location, len(ids) < whole, not len(first))
 
 
 def _encode_texts(tokenizer: TokenizerLike, texts: Sequence[str]) -> list[Ids]:
@@ -282,5 +297,9 @@ def _check(config: LabelledConfig, special: SpecialIds) -> None:
     if config.buckets and not 0 < min(config.buckets) <= max(config.buckets) <= config.length:
         fix = f"use lengths from 1 to {config.length}"
         raise ConfigError("a bucket is longer than `length`, or less than 1", fix=fix)
+    if config.columns and config.header:
+        raise ConfigError(
+            "both header and columns name the columns", where="train.labelled.columns", fix="header = false"
+        )
     if config.folds < 0 or config.folds == 1 or (config.fold and not config.folds):
         raise ConfigError("folds must be 2 or more", fix="e.g. folds = 5; 0 for none")

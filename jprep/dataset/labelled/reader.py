@@ -14,6 +14,7 @@ from jprep.config import suggest_name
 from jprep.errors import ConfigError, InputError
 
 LabelledTask = Literal["classify", "regress"]
+Stratify = Literal["", "label", "quantiles", "width"]
 
 _LONGEST_FIELD = 1 << 30
 _BATCH = 1024
@@ -28,7 +29,12 @@ class LabelledConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         label: column of the label or score.
         fold: column of integers; a row's fold is the remainder of its integer. "": the hash of the text decides.
         folds: number of folds; 0 for none.
+        stratify: `label` gives each fold an equal share of each label; `quantiles` and `width` of each bin of the
+            score, with equal numbers of rows or of equal width; "" does not stratify.
+        bins: number of bins of the score; 0 is 1 + log2 of the number of rows, rounded down (Sturges).
         header: whether the first line of CSV and TSV names the columns; otherwise they are named 0, 1, …
+        columns: names of the columns of CSV and TSV without a header, in order.
+        encoding: encoding of CSV and TSV.
         length: maximum tokens per row, including special tokens; longer rows are truncated.
         buckets: shorter lengths that batches of short rows are padded to, instead of `length`.
     """
@@ -38,7 +44,11 @@ class LabelledConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     label: str = "label"
     fold: str = ""
     folds: int = 0
+    stratify: Stratify = ""
+    bins: int = 0
     header: bool = True
+    columns: list[str] = []
+    encoding: Literal["utf-8", "cp932", "shift_jis", "euc_jp"] = "utf-8"
     length: int = 128
     buckets: list[int] = []
 
@@ -68,7 +78,8 @@ Record = tuple[str, Mapping[str, Any]]
 def read_labelled_rows(path: Path, config: LabelledConfig, task: LabelledTask) -> Iterator[LabelledRow]:
     """Read the rows of a file. The suffix decides the format: `.jsonl`, `.csv`, `.tsv`, `.parquet`.
 
-    TSV has no quoting: a field contains no tab and no newline. CSV is quoted as by spreadsheets. All files are UTF-8.
+    TSV has no quoting: a field contains no tab and no newline. CSV is quoted as by spreadsheets. All files are UTF-8,
+    CSV and TSV unless the config names another encoding.
 
     Raises:
         ConfigError: the file does not exist, or its suffix is unknown.
@@ -157,17 +168,18 @@ def _jsonl(path: Path, config: LabelledConfig) -> Iterator[Record]:
 def _csv(path: Path, config: LabelledConfig) -> Iterator[Record]:
     csv.field_size_limit(_LONGEST_FIELD)
     names: list[str] = []
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    encoding = "utf-8-sig" if config.encoding == "utf-8" else config.encoding
+    with path.open(encoding=encoding, newline="") as file:
         options: dict[str, Any] = (
             {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if path.suffix == ".tsv" else {"strict": True}
         )
         reader = csv.reader(file, **options)
-        for line, fields in _numbered(reader, path):
+        for line, fields in _numbered(reader, path, encoding):
             location = f"{path}, line {line}"
             if not names and config.header:
                 names = _distinct(fields, location)
                 continue
-            names = names or [str(number) for number in range(len(fields))]
+            names = names or config.columns or [str(number) for number in range(len(fields))]
             if fields and len(fields) != len(names):
                 what = f"found {len(fields)} fields, expected {len(names)} as in the first line"
                 raise InputError(what, where=location, fix="quote fields that contain separators or newlines (CSV)")
@@ -181,7 +193,7 @@ def _distinct(names: list[str], location: str) -> list[str]:
     return names
 
 
-def _numbered(reader: Any, path: Path) -> Iterator[tuple[int, list[str]]]:
+def _numbered(reader: Any, path: Path, encoding: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows of a table with the number of the line that each begins in."""
     while True:
         line = reader.line_num + 1
@@ -193,17 +205,20 @@ def _numbered(reader: Any, path: Path) -> Iterator[tuple[int, list[str]]]:
             fix = "quote fields that contain separators, quotes or newlines"
             raise InputError(f"invalid CSV: {error}", where=f"{path}, line {line}", fix=fix) from error
         except UnicodeDecodeError as error:  # the reader reads ahead
-            where = f"{path}, line {_undecodable(path)}"
-            raise InputError("invalid UTF-8", where=where, fix="save the file as UTF-8") from error
+            where = f"{path}, line {_undecodable(path, encoding)}"
+            fix = 'save the file as UTF-8, or set labelled.encoding, e.g. to "cp932"'
+            raise InputError(
+                f"invalid {'UTF-8' if encoding == 'utf-8-sig' else encoding}", where=where, fix=fix
+            ) from error
         yield line, fields
 
 
-def _undecodable(path: Path) -> int:
-    """Return the number of the first line that is not UTF-8; 0 if all are."""
+def _undecodable(path: Path, encoding: str) -> int:
+    """Return the number of the first line that cannot be decoded; 0 if all can."""
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             try:
-                line.decode()
+                line.decode(encoding)
             except UnicodeDecodeError:
                 return number
     return 0

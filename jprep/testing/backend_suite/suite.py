@@ -204,6 +204,13 @@ class BackendSuite:
         with pytest.raises(ConfigError, match="divided"):
             bench.prepare(self.cases[0], self.two_processes, batch=7)
 
+    def test_replaced_token_detection_is_refused_if_not_supported(self, bench: SuiteRunner) -> None:
+        """A backend trains the task `rtd` as the golden curve says, or refuses it when the run is planned."""
+        if SAMPLED in self.cases:
+            return
+        with pytest.raises(ConfigError, match="rtd"):
+            bench.prepare(SAMPLED)
+
     def test_a_micro_batch_of_two_makes_the_same_steps(self, bench: SuiteRunner) -> None:
         """Accumulated gradients equal those of the whole batch, although micro-batches differ in number of labels."""
         self._requires_options(self.micro_batch_of_two, "gradient accumulation")

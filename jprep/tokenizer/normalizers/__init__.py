@@ -1,6 +1,6 @@
 """Express the corpus's normalisers as components of a `tokenizer.json`, so that it normalises raw text like the corpus.
 
-The result for a line equals that of `neologdn` and `nfkc`, with these exceptions:
+The result for a line equals that of `neologdn`, `nfkc` and `characters`, with these exceptions:
 
 - Each stretch of text between special tokens is normalised separately. If a stretch begins in the middle of a text, its
   first space is kept where it would be kept after a Latin character; spaces at the end of a stretch are removed.
@@ -18,14 +18,16 @@ from typing import Any
 import msgspec
 
 from jprep.config import parse_config
+from jprep.corpus.normalizers.characters import CharactersNormalizer
 from jprep.corpus.normalizers.neologdn import VERIFIED_VERSIONS, NeologdnNormalizer
 from jprep.corpus.normalizers.neologdn_rules import NormalizedText
 from jprep.corpus.normalizers.neologdn_tables import CharacterTables, probe_text
 from jprep.corpus.normalizers.nfkc import NfkcNormalizer
 from jprep.errors import ConfigError
+from jprep.tokenizer.normalizers.character_replacements import characters
 from jprep.tokenizer.normalizers.neologdn_replacements import BYTE_ORDER_MARK, KEPT, MARK, neologdn, replace
 
-_VERSIONS = {NeologdnNormalizer.name: NeologdnNormalizer.version, NfkcNormalizer.name: NfkcNormalizer.version}
+_VERSIONS = {step.name: step.version for step in (NeologdnNormalizer, NfkcNormalizer, CharactersNormalizer)}
 
 _NFKC = [replace("㋿", "令和"), {"type": "NFKC"}]
 """`NFKC` uses tables older than the character ㋿."""
@@ -59,14 +61,27 @@ def export_normalizers(steps: Sequence[dict[str, Any]], space: str, *, keep_mark
     mark = f"{KEPT}*" if keep_marks else ""
     normalizers = [replace(MARK if keep_marks else f"{MARK}|{KEPT}", "")]
     names = [_check_supported(step)["name"] for step in steps]
-    for step in steps:
-        normalizers += _neologdn(step["config"], mark) if step["name"] == NeologdnNormalizer.name else _NFKC
+    for number, step in enumerate(steps):
+        normalizers += _converted(step, steps[number + 1 :], mark)
     if NeologdnNormalizer.name not in names:
         return ExportedNormalizers(normalizers + _replace_spaces(space), [])
     if names.count(NeologdnNormalizer.name) > 1:
         raise _unsupported("using neologdn twice")
-    restored = [_marked(KEPT)] if names[-1] == NfkcNormalizer.name else []  # NFKC converts other characters to spaces
+    last = names[-1] == NeologdnNormalizer.name
+    restored = [] if last else [_marked(KEPT)]  # another step may have brought a space to the start
     return ExportedNormalizers([*normalizers, *restored, *_replace_spaces(space)], _start_pre_tokenizers(space, mark))
+
+
+def _converted(step: dict[str, Any], later: Sequence[dict[str, Any]], mark: str) -> list[dict[str, Any]]:
+    if step["name"] == NeologdnNormalizer.name:
+        return _neologdn(step["config"], mark)
+    if step["name"] == NfkcNormalizer.name:
+        return _NFKC
+    names = [one["name"] for one in later]
+    removes_spaces = any(one["config"].get("remove_space") for one in later)
+    if removes_spaces and NfkcNormalizer.name in names[: names.index(NeologdnNormalizer.name)]:
+        raise _unsupported("characters before nfkc before neologdn")
+    return characters(step["config"], before_neologdn=removes_spaces)
 
 
 def _check_supported(step: dict[str, Any]) -> dict[str, Any]:
@@ -78,6 +93,8 @@ def _check_supported(step: dict[str, Any]) -> dict[str, Any]:
         raise _unsupported(f"version {version} of the normaliser {name!r}")
     if name == NeologdnNormalizer.name and not _follows_tables(step["provenance"].get("neologdn", "")):
         raise _unsupported("this version of neologdn")
+    if name == CharactersNormalizer.name and step["provenance"] != _made(step).provenance():
+        raise _unsupported("`categories` of another version of Unicode")
     return step
 
 
@@ -88,6 +105,11 @@ def _follows_tables(version: str) -> bool:
     installed, sample = NeologdnNormalizer(), probe_text()
     same = installed.provenance()["neologdn"] == version
     return same and installed.apply(sample) == NormalizedText(sample, CharacterTables("ignore"), True).text()
+
+
+def _made(step: dict[str, Any]) -> CharactersNormalizer:
+    options = parse_config(step["config"], CharactersNormalizer.Config, where="tokenizer.normalizers")
+    return CharactersNormalizer(options)
 
 
 def _neologdn(options: dict[str, Any], mark: str) -> list[dict[str, Any]]:

@@ -14,7 +14,8 @@ _ONE = 2.0**-64
 def next_token(logits: npt.NDArray[np.float64], request: Generate, position: int) -> int:
     """Return the most likely token, or a sampled one.
 
-    Sampling is a pure function of the seed, `position` and the logits: there is no generator state.
+    Sampling is a pure function of the seed, the number of the sequence, `position` and the logits: there is no
+    generator state.
 
     Args:
         logits: the logits of all ids, (vocab_size,).
@@ -33,5 +34,6 @@ def next_token(logits: npt.NDArray[np.float64], request: Generate, position: int
     if request.top_p < 1:
         kept = int(np.searchsorted(shares, request.top_p)) + 1
         shares = shares[:kept] / shares[min(kept, len(shares)) - 1]
-    drawn = float(bits(key(request.seed, "generate"), np.array([position], np.uint64))[0]) * _ONE
+    stream = (request.sequence,) if request.sequence else ()  # the first sequence is that of a single continuation
+    drawn = float(bits(key(request.seed, "generate", *stream), np.array([position], np.uint64))[0]) * _ONE
     return int(order[min(int(np.searchsorted(shares, drawn, side="right")), len(shares) - 1)])

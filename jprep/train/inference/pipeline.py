@@ -37,6 +37,8 @@ class GenerationConfig(NamedTuple):
         top_k: sample among the `top_k` most likely tokens; 0 is all.
         top_p: sample among the most likely tokens whose probabilities add up to `top_p`.
         seed: the seed of sampling.
+        num_return_sequences: the number of continuations, sampled independently of one another; more than one needs a
+            temperature above 0.
     """
 
     top: int = 5
@@ -45,6 +47,7 @@ class GenerationConfig(NamedTuple):
     top_k: int = 0
     top_p: float = 1.0
     seed: int = 1
+    num_return_sequences: int = 1
 
 
 _DEFAULT = GenerationConfig()
@@ -65,7 +68,8 @@ class Prediction(msgspec.Struct, frozen=True, omit_defaults=True):
         text: the input.
         masks: for each mask, the most likely tokens.
         filled: the text with each mask replaced by the most likely token.
-        continuation: the generated continuation of the text.
+        continuation: the generated continuation of the text; the first one of several.
+        continuations: all continuations, if there are several.
         label: the most likely class.
         probabilities: the probability of each class.
         score: the score of a model for `regress`.
@@ -77,6 +81,7 @@ class Prediction(msgspec.Struct, frozen=True, omit_defaults=True):
     masks: list[list[TokenCandidate]] = []
     filled: str = ""
     continuation: str | None = None
+    continuations: list[str] = []
     label: str | None = None
     probabilities: dict[str, float] = {}
     score: float | None = None
@@ -136,16 +141,21 @@ class InferencePipeline:
             pair: the second text, for a model of text pairs.
 
         Raises:
-            MachineError: the worker died.
+            ConfigError: several sequences without sampling.
+        MachineError: the worker died.
         """
         try:
             request, note = self._request(text, config, pair)
         except InputError as error:
             return Prediction(text, error=error.what)
-        response = self._client.send(request)
-        if response.error:
-            return Prediction(text, note=note, error=response.error)
-        return msgspec.structs.replace(self._prediction(text, response), note=note)
+        responses = [self._client.send(one) for one in _sequences(request, config)]
+        if problem := next((response.error for response in responses if response.error), ""):
+            return Prediction(text, note=note, error=problem)
+        found = self._prediction(text, responses[0])
+        if len(responses) > 1:
+            decoded = [self._tokenizer.decode(response.ids) for response in responses]
+            found = msgspec.structs.replace(found, continuations=decoded)
+        return msgspec.structs.replace(found, note=note)
 
     def _request(self, text: str, config: GenerationConfig, pair: str | None) -> tuple[Request, str]:
         if self.exported.task == "clm":
@@ -203,6 +213,21 @@ class InferencePipeline:
         complete = "\ufffd" not in decoded  # otherwise it is one byte of a character
         token = decoded if complete else self._tokenizer.piece_of(found.id)
         return TokenCandidate(token, found.id, found.probability)
+
+
+def _sequences(request: Request, config: GenerationConfig) -> list[Request]:
+    """Return the requests for all continuations of a row; any other request by itself.
+
+    Raises:
+        ConfigError: several sequences without sampling.
+    """
+    count = config.num_return_sequences
+    if not isinstance(request, Generate) or count == 1:
+        return [request]
+    if count < 1 or not config.temperature:
+        what = f"num_return_sequences = {count} needs sampling: without it all continuations are the same"
+        raise ConfigError(what, fix="set temperature, e.g. to 0.8, and num_return_sequences to 1 or more")
+    return [msgspec.structs.replace(request, sequence=number) for number in range(count)]
 
 
 def masked_request(

@@ -35,6 +35,7 @@ class Generate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="gen
         seed: the seed of sampling.
         end: ids that end the generation; they are not part of the response.
         never: ids that are never generated, such as padding.
+        sequence: the number of this continuation among several of the same row, from 0; each is sampled on its own.
     """
 
     ids: list[int]
@@ -45,6 +46,7 @@ class Generate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="gen
     seed: int = 1
     end: list[int] = []
     never: list[int] = []
+    sequence: int = 0
 
 
 class Classify(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="judge", tag_field="task"):

@@ -11,7 +11,11 @@ from jprep.errors import MismatchError
 from jprep.train.job.config import FORMAT, UNFINGERPRINTED_KEYS, Job, ScheduleConfig, TrainConfig
 from jprep.train.job.schedule import gives_same_rates
 
-_LATER_KEYS = (("schedule", "steps", 0), ("optimizer", "decay", "matrices"), ("", "next_sentence", False))
+_LATER_KEYS: tuple[tuple[str, str, Any], ...] = (
+    ("schedule", "steps", 0), ("optimizer", "decay", "matrices"), ("", "next_sentence", False),
+    ("labelled", "stratify", ""), ("labelled", "bins", 0), ("labelled", "columns", []),
+    ("labelled", "encoding", "utf-8"),
+)  # fmt: skip
 """Keys that earlier versions did not have, with their tables and defaults: jobs without them keep their fingerprint."""
 
 _LATER_TABLES = ("rtd",)

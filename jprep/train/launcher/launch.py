@@ -160,8 +160,15 @@ def prepare_run(
         more: dict[str, Any] = {"computed": computed, "inspect_hooks": _inspect_hooks(sources, train, planner, options)}
         job = build_job(train, name, backend, own, tokenizer, dataset, run=run, lists=lists, **more)
     host = this_host(_python(planner, options, dry=dry))
-    files = sources.files if sources else {}
-    return PreparedRun(planner, job, run, planner.plan(job, run.absolute(), host), host, files)
+    plan = planner.plan(job, run.absolute(), host)  # its errors say why
+    _check_task(planner, train.task)
+    return PreparedRun(planner, job, run, plan, host, sources.files if sources else {})
+
+
+def _check_task(backend: Backend, task: str) -> None:
+    if task not in backend.tasks:
+        fix = "use another backend, e.g. --backend torch"
+        raise ConfigError(f"the backend {backend.name} does not train the task {task!r}", where="train.task", fix=fix)
 
 
 def create_run(prepared: PreparedRun, say: Say = on_stderr) -> None:

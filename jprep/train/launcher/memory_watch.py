@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 from signal import SIGKILL
 
+from jprep.io.machine import memory
 from jprep.train.run.events import EVENTS
 from jprep.train.run.log import LOG
+from jprep.train.run.ranks import live_ranks
 from jprep.train.worker.out_of_memory import MESSAGE_LENGTH, MESSAGES
 
 _TAIL = 1 << 16  # bytes of the log to search
@@ -17,9 +20,18 @@ _COUNTERS = (Path("/sys/fs/cgroup/memory.events"), Path("/proc/vmstat"))
 
 _COUNT = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
 
+_PEAK = re.compile(r"^VmHWM:\s+(\d+) kB$", re.MULTILINE)
+_MEASURE_SECONDS = 0.25
+
 _HARMLESS = "caller indicates that this is not a failure"  # XLA's allocator, before it retries with a smaller block
 _KILLED = re.compile(r"SIGKILL|return code = -9\b|: Killed\b")
 """How torchrun, DeepSpeed's launcher and srun report a worker that SIGKILL ended."""
+
+_FATAL = re.compile(
+    r"terminate called|  what\(\):|\[enforce fail at|F\d{4} |F external/|Fatal Python error"
+    r"|[A-Za-z_][\w.]*(?:Error|Exception)\b|RESOURCE_EXHAUSTED|CUDA out of memory|libc\+\+abi"
+)
+"""How lines begin that a dying process prints: of C++, PyTorch, XLA's log, and the last line of a traceback."""
 
 _RANK = re.compile(r"^\[rank\d+\]: ")  # torchrun's prefix; source lines of a traceback are indented after it
 
@@ -35,7 +47,8 @@ class MemoryWatch:
 
     def __init__(self, run: Path) -> None:
         self._log, self._events = run / LOG, run / EVENTS
-        self._killed = kernel_kills()
+        self._run, self._killed = run, kernel_kills()
+        self._held, self._measured = 0, 0.0
         self._start = self._log_size = _size(self._log)
         self._events_size = _size(self._events)
 
@@ -45,6 +58,9 @@ class MemoryWatch:
         if events > self._events_size:
             self._start = self._log_size  # the size at the previous call, so before that event
         self._events_size, self._log_size = events, _size(self._log)
+        if time.monotonic() - self._measured > _MEASURE_SECONDS:
+            self._measured = time.monotonic()
+            self._held = max(self._held, sum(map(_peak, live_ranks(self._run))))
 
     def reason(self, code: int, processes: int) -> str:
         """Return the message that shows that memory was full, or "" if there is none.
@@ -58,7 +74,10 @@ class MemoryWatch:
         written = _read_from(self._log, self._start)
         killed = code in _SIGKILL_CODES or (processes > 1 and _KILLED.search(written))
         if killed and kernel_kills() > self._killed:
-            return "the kernel killed a worker because memory was full (SIGKILL by the OOM killer)"
+            held = (
+                f"; the workers held up to {self._held / 1e9:.2f} GB of {memory() / 1e9:.2f} GB" if self._held else ""
+            )
+            return f"the kernel killed a worker because memory was full (SIGKILL by the OOM killer){held}"
         lines = (_RANK.sub("", line) for line in reversed(written.splitlines()))
         return next((line[:MESSAGE_LENGTH] for line in lines if _is_memory_error(line)), "")
 
@@ -75,8 +94,21 @@ def kernel_kills() -> int:
 
 
 def _is_memory_error(line: str) -> bool:
-    """Return whether a line of a log reports that memory is full; source lines of tracebacks do not count."""
-    return not line[:1].isspace() and _HARMLESS not in line and MESSAGES.search(line) is not None
+    """Return whether a line of a log ends a process because memory is full.
+
+    Workers record the errors that they can catch as events. What is left are messages of the C and C++ libraries, fatal
+    lines of XLA's log, and exceptions outside of a training: other lines, which may quote anything, do not count.
+    """
+    return _FATAL.match(line) is not None and _HARMLESS not in line and MESSAGES.search(line) is not None
+
+
+def _peak(process: int) -> int:
+    """Return the most bytes of main memory that a process has held; 0 if unknown."""
+    try:
+        found = _PEAK.search(Path(f"/proc/{process}/status").read_text())
+    except OSError:
+        return 0
+    return int(found[1]) * 1024 if found else 0
 
 
 def _size(path: Path) -> int:

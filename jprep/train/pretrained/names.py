@@ -35,6 +35,8 @@ _OTHERS = re.compile(
     r"|(.*\.)?pooler\.dense\.(weight|bias)"
 )
 
+_BOTH_HALVES = "rtd starts from both halves of an ELECTRA, such as the model.safetensors of a checkpoint"
+
 
 def match_tensors(
     config: TransformersConfig, task: str, found: Mapping[str, StoredTensor], where: str
@@ -59,7 +61,8 @@ def match_tensors(
     for name, tensor in tensors.items():
         optional = tensor.head or (headless and task == "mlm" and not name.startswith(base))
         if not names[name] and not optional:
-            raise ConfigError(f"there is no tensor {name!r}", where=where, fix=suggest_name(name, plain))
+            fix = _BOTH_HALVES if name.startswith(f"{GENERATOR}.") else suggest_name(name, plain)
+            raise ConfigError(f"there is no tensor {name!r}", where=where, fix=fix)
     used = {plain[one] for one in names.values() if one}
     _refuse_strangers(config, (name for name, other in plain.items() if other not in used), plain, where)
     return {name: found[plain[one]] for name, one in names.items() if one}

@@ -10,6 +10,7 @@ from pathlib import Path
 from jprep.errors import JprepError, MachineError
 from jprep.train.run.checkpoint_files import CheckpointReader
 from jprep.train.run.log import on_stderr
+from jprep.train.worker.memory_shortage import find_shortage
 from jprep.train.worker.out_of_memory import is_out_of_memory
 
 
@@ -54,6 +55,8 @@ def run_command(given: argparse.Namespace, train: Callable[[argparse.Namespace],
     except Exception as error:
         if not is_out_of_memory(error):
             raise
-        full = MachineError(f"out of memory: {error}", where=given.command, fix="use a machine with more memory")
+        shortage = find_shortage(f"{type(error).__name__}: {error}", on_host=True)
+        what = f"out of memory: {shortage}: {error}"
+        full = MachineError(what, where=given.command, fix="use a machine with more memory")
         on_stderr(f"jprep: {full}")
         return full.exit_code

@@ -17,12 +17,16 @@ from jprep.train.backend import MicroBatchEstimate, Plan, Target
 from jprep.train.job.config import Job
 from jprep.train.planning.memory_fit import fits_memory
 from jprep.train.run.directory import read_plan
+from jprep.train.worker.memory_shortage import MemoryShortage, find_shortage, names_memory
 
 if TYPE_CHECKING:
     from jprep.train.worker.session import Session
 
 OUT_OF_MEMORY = "out_of_memory"
 """The metric of an `end` event that marks this error."""
+
+DEVICE_MEMORY = "device_memory"
+"""The metric that tells device memory, 1, from main memory, 0."""
 
 MESSAGE_LENGTH = 160
 """How many characters of a framework's message are shown."""
@@ -47,7 +51,13 @@ _SAVINGS = {
 
 
 class OutOfMemoryError(MachineError):
-    """A worker ran out of memory."""
+    """A worker ran out of memory.
+
+    Attributes:
+        shortage: which memory, and how much was asked for; None if unknown.
+    """
+
+    shortage: MemoryShortage | None = None
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -56,6 +66,7 @@ def is_out_of_memory(error: BaseException) -> bool:
         isinstance(one, MemoryError)
         or (isinstance(one, OSError) and one.errno == errno.ENOMEM)
         or (isinstance(one, RuntimeError) and MESSAGES.search(f"{type(one).__name__}: {one}"))
+        or type(one).__name__ == "ResourceExhaustedError"  # TensorFlow's
         for one in _chain(error)
     )
 
@@ -70,8 +81,14 @@ def out_of_memory(run: Path, job: Job, step: int, reason: str) -> OutOfMemoryErr
         reason: the message of the framework or the kernel.
     """
     first = (reason.strip().splitlines() or ["no message"])[0][:MESSAGE_LENGTH]
-    where = f"train.backend.{job.backend}"
-    return OutOfMemoryError(f"out of memory at step {step}: {first}", where=where, fix=memory_advice(job, _plan(run)))
+    plan = _plan(run)
+    shortage = find_shortage(reason, on_host=bool(plan and plan.target and plan.target.on_host))
+    offloaded = shortage.memory == "host" and plan is not None and plan.target is not None and not plan.target.on_host
+    advice = host_advice(job, plan) if offloaded and plan else memory_advice(job, plan)
+    what = f"out of memory at step {step}: {shortage}: {first}"
+    error = OutOfMemoryError(what, where=f"train.backend.{job.backend}", fix=advice)
+    error.shortage = shortage
+    return error
 
 
 @contextlib.contextmanager
@@ -91,14 +108,19 @@ def memory_errors(session: Session) -> Iterator[None]:
     except Exception as error:
         if not is_out_of_memory(error):
             raise
-        reason = str(error) or type(error).__name__
+        reason = next((str(one) for one in _chain(error) if names_memory(str(one))), str(error)) or type(error).__name__
         raise out_of_memory(session.run, session.job, session.step, reason) from error
 
 
 def end_figures(error: JprepError) -> dict[str, float]:
     """Return the metrics of an `end` event: the exit code, and whether memory was full."""
     found: dict[str, float] = {"code": error.exit_code}
-    return found | ({OUT_OF_MEMORY: 1.0} if isinstance(error, OutOfMemoryError) else {})
+    if not isinstance(error, OutOfMemoryError):
+        return found
+    found[OUT_OF_MEMORY] = 1.0
+    if error.shortage:
+        found |= {DEVICE_MEMORY: float(error.shortage.memory == "device"), "requested": error.shortage.requested}
+    return found
 
 
 def memory_advice(job: Job, plan: Plan | None) -> str:
@@ -121,6 +143,23 @@ def memory_advice(job: Job, plan: Plan | None) -> str:
         return f"{what} of {target.memory / _GB:.2f} GB, estimated; a smaller train.length or model{others}"
     estimate = f"about {chosen.memory / _GB:.2f} GB per process instead of {plan.memory / _GB:.2f} GB, estimated"
     return f"--set {where}={chosen.rows} ({estimate}){others}"
+
+
+def host_advice(job: Job, plan: Plan) -> str:
+    """Name what reduces main memory of a run that computes on devices.
+
+    Args:
+        job: the job.
+        plan: how it was run.
+    """
+    ways = [f"fewer processes on this machine (now {plan.processes})"] if plan.processes > plan.machines else []
+    if plan.host_memory:
+        chosen = next((one for one in plan.smaller if _may_fit(_target_now(plan), one)), None)
+        needed = f"about {plan.host_memory / _GB:.2f} GB of main memory per process, estimated"
+        ways = [f"no offload to main memory, which takes {needed}", *ways]
+        if chosen and chosen.host_memory < plan.host_memory:
+            ways.append(f"--set train.backend.{job.backend}.micro_batch={chosen.rows}")
+    return "; or ".join([*ways, "a machine with more main memory (a smaller micro-batch saves that of devices only)"])
 
 
 def _target_now(plan: Plan) -> Target:

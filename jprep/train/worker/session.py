@@ -18,7 +18,6 @@ from jprep.dataset.sampling.sampler import Batch
 from jprep.errors import ConfigError, InputError, JprepError, MachineError
 from jprep.io.os_errors import write_error
 from jprep.train.job.config import Job
-from jprep.train.job.intervals import is_interval_end
 from jprep.train.run.attempt import ATTEMPT, RESUME, AttemptWatch, is_current_attempt
 from jprep.train.run.checkpoints import Rank
 from jprep.train.run.commit import step_of
@@ -29,6 +28,7 @@ from jprep.train.run.log import on_stderr
 from jprep.train.run.ranks import RankLock
 from jprep.train.worker.batches import Batches
 from jprep.train.worker.checkpoint_saver import CheckpointSaver
+from jprep.train.worker.intervals import is_interval_end
 from jprep.train.worker.out_of_memory import end_figures, memory_errors
 from jprep.train.worker.prefetch import Item, prefetch
 from jprep.train.worker.profiling import open_profiler

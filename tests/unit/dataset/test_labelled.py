@@ -270,3 +270,17 @@ def test_unknown_fold_and_empty_file_are_rejected(tmp_path: Path):
         LabelledSampler(data, 1, 1, "train")
     with pytest.raises(ConfigError, match="fold 0 does not exist"):
         data.split(0)
+
+
+def test_encodings_and_names_of_columns(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_bytes('"ソ表示\n能",1\nb,0\n'.encode("cp932"))
+    config = LabelledConfig(header=False, columns=["text", "label"], encoding="cp932")
+    assert [(row.text, row.label) for row in read_labelled_rows(path, config, "classify")] == [
+        ("ソ表示\n能", "1"),
+        ("b", "0"),
+    ]
+    with pytest.raises(InputError, match=r"(?s)invalid UTF-8.*line 1.*labelled.encoding"):
+        list(read_labelled_rows(path, LabelledConfig(header=False), "classify"))
+    with pytest.raises(ConfigError, match="both header and columns"):
+        encode_labelled([path], BERT, LabelledConfig(columns=["text", "label"]), "classify")

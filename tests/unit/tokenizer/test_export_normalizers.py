@@ -16,10 +16,12 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
+from jprep.corpus.normalizers.characters import CharactersNormalizer
 from jprep.corpus.normalizers.neologdn import NeologdnNormalizer
 from jprep.corpus.normalizers.neologdn_tables import CONVERSIONS, JOINS, TILDES, probe_text
 from jprep.corpus.normalizers.nfkc import NfkcNormalizer
 from jprep.corpus.processing import describe_step
+from jprep.corpus.step import Normalizer
 from jprep.errors import ConfigError
 from jprep.tokenizer.normalizers import export_normalizers
 
@@ -38,15 +40,28 @@ CHAINS: list[list[Any]] = [
     [{"remove_space": False}, "nfkc"],
     ["nfkc"],
     [],
+    ["characters"],
+    ["characters", {}],
+    [{}, "characters"],
+    [{"remove_space": False}, "characters"],
+    ["nfkc", {"tilde": "remove"}, "characters", "nfkc"],
+    ["characters", {"remove_space": False}],
 ]
+CHARACTERS = CharactersNormalizer.Config(
+    delete="\u200d^]*😀", ranges=("U+2010-U+2013",), categories=("So", "Co"), map={"Z": " ", "ー": "-長", "漢": "ｶﾞ"}
+)
 
 texts = st.text(st.sampled_from(DENSE), max_size=40)
 chains = pytest.mark.parametrize("chain", CHAINS, ids=str)
 
 
-def steps_of(chain: Sequence[Any]) -> list[NeologdnNormalizer | NfkcNormalizer]:
+def steps_of(chain: Sequence[Any]) -> list[Normalizer]:
     return [
-        NfkcNormalizer() if options == "nfkc" else NeologdnNormalizer(NeologdnNormalizer.Config(**options))
+        NfkcNormalizer()
+        if options == "nfkc"
+        else CharactersNormalizer(CHARACTERS)
+        if options == "characters"
+        else NeologdnNormalizer(NeologdnNormalizer.Config(**options))
         for options in chain
     ]
 

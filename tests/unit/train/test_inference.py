@@ -18,7 +18,7 @@ from jprep.errors import ConfigError, JprepError, MachineError, MismatchError
 from jprep.tokenizer import load_tokenizer
 from jprep.train.exporting import export, weights
 from jprep.train.exporting.manifest import read_export
-from jprep.train.inference import client
+from jprep.train.inference import client, pipeline
 from jprep.train.inference.client import InferenceClient
 from jprep.train.inference.decoding import next_token
 from jprep.train.inference.pipeline import GenerationConfig, InferencePipeline, masked_request
@@ -196,3 +196,29 @@ def test_sampled_frequencies_match_the_probabilities() -> None:
     assert [next_token(np.log(shares), other, n) for n in range(50)] != [
         next_token(np.log(shares), request, n) for n in range(50)
     ]
+
+
+def test_sequences_are_independent_and_the_first_is_that_of_one(exported: Any) -> None:
+    folder = exported("clm", "gpt2")
+    with InferencePipeline(folder, "oracle") as model:
+        request, _ = model._generate_request("日本", GenerationConfig(temperature=0.9))
+        several = pipeline._sequences(request, GenerationConfig(temperature=0.9, num_return_sequences=3))
+        found = model.predict("東京都は日本", GenerationConfig(tokens=2, temperature=0.9, num_return_sequences=3))
+        with pytest.raises(ConfigError, match="needs sampling"):
+            model.predict("日本", GenerationConfig(num_return_sequences=2))
+    assert several[0] == request
+    assert len(found.continuations) == 3 and found.continuation == found.continuations[0]
+    logits = np.zeros(50)
+    drawn = [[next_token(logits, one, position) for position in range(20)] for one in several]
+    assert drawn[0] == [next_token(logits, request, position) for position in range(20)]
+    assert len(set(map(tuple, drawn))) == 3
+    more = pipeline._sequences(request, GenerationConfig(temperature=0.9, num_return_sequences=9))
+    assert more[:3] == several
+
+
+@given(st.integers(0, 5), st.integers(0, 5))
+def test_draws_of_two_sequences_are_uncorrelated(first: int, second: int) -> None:
+    logits, requests = np.zeros(2), [Generate([1], temperature=1.0, sequence=number) for number in (first, second)]
+    drawn = [[next_token(logits, one, position) for position in range(400)] for one in requests]
+    equal = sum(a == b for a, b in zip(*drawn, strict=True))
+    assert equal == 400 if first == second else 140 < equal < 260

@@ -16,9 +16,9 @@ from jprep.errors import ConfigError
 from jprep.pipeline.recipe import Recipe
 from jprep.pipeline.tiny_scale import scale_down
 from jprep.train.job.config import CheckpointConfig, Job, ValidationConfig, parse_train_config
-from jprep.train.job.intervals import is_interval_end
 from jprep.train.job.ranges import check_ranges
 from jprep.train.run.directory import read_job
+from jprep.train.worker.intervals import is_interval_end
 from jprep.train.worker.session import Session
 from tests.fakes.small_run import small_run
 from tests.fakes.trained_run import trained_run

@@ -112,6 +112,14 @@ def test_a_discriminator_is_the_start_of_a_classifier(tmp_path: Path) -> None:
     assert set(found) == {name for name in parameters(config, "rtd") if name.startswith("electra.")}
 
 
+def test_pretraining_starts_from_both_halves_only(run: Path) -> None:
+    config, checkpoint = read_job(run).model, run / "checkpoints/step-00000010/model.safetensors"
+    assert set(check_init_weights(config, "rtd", checkpoint)) == set(parameters(config, "rtd"))
+    with pytest.raises(ConfigError, match=r"no tensor 'generator\.") as caught:
+        check_init_weights(config, "rtd", export(run) / "model.safetensors")
+    assert "both halves" in caught.value.fix
+
+
 def test_shared_parts_of_the_tasks_begin_with_the_same_weights(tmp_path: Path) -> None:
     for task in ("rtd", "classify"):
         write_initial_weights(config_of("electra-tiny", task), task, 3, tmp_path / task)

@@ -7,8 +7,8 @@ from pathlib import Path
 from jprep.errors import ConfigError
 from jprep.train.backend import Finding
 from jprep.train.launcher.import_probe import run_probe
-from jprep.train.planning.checks import check_ranges
-from jprep.train.planning.host import tpu_count
+from jprep.train.planning.checks import check_ranges, missing_device
+from jprep.train.planning.host import accelerators, tpu_count
 from jprep_fairseq_xla.options import SECTION, Device, Options
 from jprep_torch.planning.xla import check_hosts
 
@@ -21,7 +21,7 @@ sys.exit(print_environment_report({!r}))
 def resolve_device(options: Options) -> Device:
     """Return the device that `auto` means on this machine."""
     if options.device == "auto":
-        return "xla" if tpu_count() else "cpu"
+        return "xla" if tpu_count() else "cuda" if accelerators() else "cpu"
     return options.device
 
 
@@ -31,13 +31,13 @@ def check_options(options: Options, device: Device) -> None:
     Raises:
         ConfigError: an option is out of its range, or has no effect on the device.
     """
-    not_negative = ("devices", "micro_batch", "threads", "memory")
-    check_ranges(options, SECTION, not_negative=not_negative, positive=("processes",))
+    not_negative = ("devices", "processes", "micro_batch", "threads", "memory")
+    check_ranges(options, SECTION, not_negative=not_negative)
     check_hosts(options.hosts, device, SECTION)
     if device == "xla" and options.processes > 1:
         fix = f"set {SECTION}.devices: one process shards the batch among them"
         raise ConfigError("XLA's devices have one process on each host", where=f"{SECTION}.processes", fix=fix)
-    if device == "cpu" and options.devices > 1:
+    if device != "xla" and options.devices > 1:
         fix = f'set {SECTION}.processes, or device = "xla"'
         raise ConfigError("plain fairseq uses processes, not devices", where=f"{SECTION}.devices", fix=fix)
 
@@ -56,6 +56,9 @@ def environment_findings(python: Path, options: Options) -> list[Finding]:
     if options.device == "xla" and not tpu_count():
         what = "this machine has no TPU: XLA runs on the CPU"
         found.append(Finding(what, "note", 'device = "cpu" is faster'))
+    if options.device == "cuda" and not accelerators():
+        fix = 'device = "cpu", or use a machine with NVIDIA GPUs'
+        found.append(missing_device("PyTorch", "GPU", fix, planned_elsewhere=bool(options.memory)))
     return found
 
 

@@ -53,7 +53,7 @@ def training_options(
 
     Args:
         job: the job.
-        device: `cpu` or `xla`.
+        device: `cpu`, `cuda` or `xla`.
         processes: number of processes that share a batch.
         accumulate: number of micro-batches of an update.
         user_options: the user's options.
@@ -64,8 +64,10 @@ def training_options(
     check_model(job)
     check_user_options(job.model["model_type"], user_options)
     options = model_options(job.model) | _optimizer(job, accumulate) | user_options
-    options |= {"tpu" if device == "xla" else "cpu": True, "distributed_world_size": processes}
-    # fairseq passes a GPU's number to PyTorch's DistributedDataParallel, and a CPU has none.
+    options |= {} if device == "cuda" else {"tpu" if device == "xla" else "cpu": True}
+    options |= {"distributed_world_size": processes}
+    # fairseq's own DDP works on all devices (it passes a GPU's number to PyTorch's, and a CPU has none), and sums the
+    # gradients in the same order in each step: a resumed run equals an uninterrupted one.
     return options | ({"ddp_backend": "legacy_ddp"} if processes > 1 else {})
 
 
@@ -108,6 +110,9 @@ def check_model(job: Job) -> None:
         ConfigError: it cannot.
     """
     model_type = job.model["model_type"]
+    if job.train.task == "rtd":
+        what = "fairseq-xla cannot train for rtd: fairseq has no ELECTRA, with a generator beside the discriminator"
+        raise ConfigError(what, where="train.task", fix="use the backend torch, deepspeed or flax")
     if TASKS.get(model_type) != job.train.task:
         what = f"fairseq-xla cannot train a {model_type} for {job.train.task}"
         fix = "use roberta or bert with mlm, gpt2 with clm, or another backend"
@@ -117,7 +122,7 @@ def check_model(job: Job) -> None:
         fix = "use the backend torch, deepspeed or flax, or remove next_sentence"
         raise ConfigError(what, where="train.next_sentence", fix=fix)
     if job.train.precision == "fp16":
-        fix = 'precision = "bf16", which TPUs compute in, or "fp32"'
+        fix = 'precision = "bf16", which TPUs and GPUs since Ampere compute in, or "fp32"'
         raise ConfigError("fairseq-xla does not support fp16", where="train.precision", fix=fix)
 
 

@@ -23,5 +23,6 @@ def worker_command(layout: Layout, run: Path, fairseq_options: FairseqOptions) -
 
 def worker_environment(layout: Layout, options: Options, host: Host) -> dict[str, str]:
     """Return the worker's environment variables."""
-    variables = torch_environment(host, layout.device, layout.processes, options.threads, deterministic=True)
+    exact = options.deterministic
+    variables = torch_environment(host, layout.device, layout.processes, options.threads, deterministic=exact)
     return variables | (environment_variables(layout.devices) if layout.device == "xla" else {})

@@ -19,11 +19,11 @@ class Layout(NamedTuple):
     """The layout of a job.
 
     Attributes:
-        device: `cpu` or `xla`.
-        processes: processes on a CPU; 1 for XLA.
+        device: `cpu`, `cuda` or `xla`.
+        processes: processes on GPUs or on a CPU; 1 for XLA.
         hosts: number of hosts, with a process on each.
         devices: number of devices of all hosts.
-        micro_batch: rows that go through the model at a time, on all devices together, or in each process on a CPU.
+        micro_batch: rows that go through the model at a time, on all XLA devices together, or in each process.
         accumulate: number of micro-batches of an update.
         memory: bytes on one device, estimated.
         target: the devices that the layout is for.
@@ -50,7 +50,8 @@ def choose_layout(job: Job, options: Options, host: Host) -> Layout:
     device = resolve_device(options)
     check_options(options, device)
     devices = xla_device_count(options.devices, options.hosts) if device == "xla" else 1
-    parts = options.processes * devices
+    processes = options.processes or (len(host.devices) if device == "cuda" else 1) or 1
+    parts = processes * devices
     target = _target(options, host, device, parts)
 
     def estimate(rows: int) -> int:
@@ -60,7 +61,7 @@ def choose_layout(job: Job, options: Options, host: Host) -> Layout:
     chosen = choose_micro_batch(rows, options.micro_batch, estimate, target, SECTION)
     return Layout(
         device=device,
-        processes=options.processes,
+        processes=processes,
         hosts=options.hosts,
         devices=devices,
         micro_batch=chosen.rows * devices,
@@ -73,5 +74,5 @@ def choose_layout(job: Job, options: Options, host: Host) -> Layout:
 
 def _target(options: Options, host: Host, device: Device, parts: int) -> Target:
     """Return the devices to plan for; without TPUs, XLA's devices are the CPU and share its memory."""
-    kind: DeviceKind = "tpu" if device == "xla" and tpu_count() else "cpu"
+    kind: DeviceKind = "gpu" if device == "cuda" else "tpu" if device == "xla" and tpu_count() else "cpu"
     return make_target(host, kind, per_host=parts // options.hosts, hosts=options.hosts, given=options.memory)

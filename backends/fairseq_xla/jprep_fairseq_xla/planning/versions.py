@@ -22,7 +22,7 @@ def check_versions(device: str, installed: Callable[[str], str] = version) -> No
     """Check that the installed versions are those that the patches are for, before any of them is imported.
 
     Args:
-        device: `cpu` or `xla`.
+        device: `cpu`, `cuda` or `xla`.
         installed: returns the version of a distribution.
 
     Raises:

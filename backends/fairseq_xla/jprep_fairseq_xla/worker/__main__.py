@@ -9,6 +9,7 @@ from importlib.metadata import version
 
 from jprep.train.worker.cli import run_command, worker_parsers
 from jprep.train.worker.session import Session, run_worker
+from jprep_fairseq_xla.backend import FairseqXla
 from jprep_fairseq_xla.worker.patches import import_fairseq
 from jprep_torch.planning.xla import add_worker_flags
 
@@ -18,7 +19,7 @@ version("fairseq")  # fails if fairseq is not installed: jprep imports this modu
 def main(arguments: list[str] | None = None) -> int:
     """Run the worker, and return its exit code."""
     parser, train = worker_parsers("jprep_fairseq_xla.worker")
-    train.add_argument("--device", choices=["cpu", "xla"], required=True)
+    train.add_argument("--device", choices=["cpu", "cuda", "xla"], required=True)
     train.add_argument("--settings", type=json.loads, required=True, help="fairseq's options, as JSON")
     train.add_argument(
         "--micro-batch", "--rows", type=int, required=True, help="rows that go through the model at a time"
@@ -35,9 +36,10 @@ def _train(given: argparse.Namespace) -> int:
         from jprep_fairseq_xla.worker.train_state import TrainState
         from jprep_torch.worker.trainer import Trainer
 
+        deterministic = FairseqXla().read_options(session.job.options).deterministic
         on_xla = {"devices": given.devices, "host": given.process}
         with join_processes(
-            given.device, deterministic=True, timeout=process_timeout(session.job), **on_xla
+            given.device, deterministic=deterministic, timeout=process_timeout(session.job), **on_xla
         ) as context:
             job, weights = session.job, session.initial_weights
             state = TrainState(job, weights, session.resume, context, given.settings, session.profiler)

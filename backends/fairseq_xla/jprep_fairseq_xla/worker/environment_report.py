@@ -13,7 +13,7 @@ def print_environment_report(device: str) -> int:
     """Import what a worker would, and print the versions; or print the problem, and on the next line its fix.
 
     Args:
-        device: `cpu` or `xla`.
+        device: `cpu`, `cuda` or `xla`.
 
     Returns:
         0, or 1 if there is a problem.

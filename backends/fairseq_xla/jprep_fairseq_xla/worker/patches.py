@@ -24,7 +24,7 @@ def import_fairseq(device: str) -> ModuleType:
     """Import fairseq, patch it, and return it.
 
     Args:
-        device: `cpu` or `xla`; for the latter torch_xla is patched, too.
+        device: `cpu`, `cuda` or `xla`; for the last torch_xla is patched, too.
 
     Raises:
         MachineError: the installed versions are not those that the patches are for.

@@ -8,6 +8,8 @@ from torch import Tensor
 from jprep.dataset.sampling.token_noise import FIRST, SECOND, SHIFTS, STEP
 
 _LOW = 0xFFFFFFFF
+_CPU_BLOCK = 1 << 16
+"""Logits that are processed at a time on a CPU: intermediate results stay in its cache."""
 
 
 def sample_tokens(logits: Tensor, keys: Tensor, words: Tensor) -> Tensor:
@@ -21,14 +23,22 @@ def sample_tokens(logits: Tensor, keys: Tensor, words: Tensor) -> Tensor:
     Returns:
         int64, (tokens,).
     """
+    if logits.device.type != "cpu":
+        return _sample(logits, keys, words)
+    rows = max(1, _CPU_BLOCK // logits.shape[1])
+    parts = [_sample(*part, words) for part in zip(logits.split(rows), keys.split(rows), strict=True)]
+    return torch.cat(parts) if len(keys) else keys
+
+
+def _sample(logits: Tensor, keys: Tensor, words: Tensor) -> Tensor:
     bits = _mix32(words ^ keys.unsqueeze(1))
     uniform = (bits.float() + 0.5) * STEP  # may round to 1: a noise of minus infinity
-    return (logits - torch.log(-torch.log1p(-uniform))).argmax(1)
+    return (logits - uniform.neg_().log1p_().neg_().log_()).argmax(1)
 
 
 def _mix32(words: Tensor) -> Tensor:
     """Scramble words of 32 bits; PyTorch has no shifts of unsigned integers, so they are in int64."""
     before, between, after = SHIFTS
-    words = ((words ^ (words >> before)) * FIRST) & _LOW
-    words = ((words ^ (words >> between)) * SECOND) & _LOW
+    words = (words ^ (words >> before)).mul_(FIRST).bitwise_and_(_LOW)
+    words = (words ^ (words >> between)).mul_(SECOND).bitwise_and_(_LOW)
     return words ^ (words >> after)
