@@ -339,8 +339,9 @@ def refuse_remote(path: Path) -> None:
 
 
 def _remote(text: str) -> ConfigError:
-    fix = "give a local path, and copy the finished output there"
-    return ConfigError("jprep cannot write to a URL", where=text, fix=fix)
+    what = "this command cannot write to a URL: its work in progress needs a file system with locks and renames"
+    fix = "give a local path; `train.checkpoint.mirror` copies a run to a URL, and -o of other commands their outputs"
+    return ConfigError(what, where=text, fix=fix)
 
 
 def _no_directory(path: Path) -> str:

@@ -14,12 +14,12 @@ from jprep.errors import ConfigError
 from jprep.io.inputs.paths import all_exist
 from jprep.pipeline.recipe import Recipe
 from jprep.tokenizer.config import TokenizerConfig
-from jprep.train.job.mirror_url import check_mirror
 from jprep.train.job.schedule import check_schedule
 from jprep.train.launcher.cross_validation import fold_count
 from jprep.train.launcher.environments import worker_python
 from jprep.train.launcher.launch import backend_options, load_backend
 from jprep.train.pretrained.location import check_init
+from jprep.train.uploads.mirror_url import check_mirror
 
 Step = Literal["corpus", "tokenizer", "dataset", "train", "export"]
 

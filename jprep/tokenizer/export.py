@@ -33,6 +33,17 @@ TOKENIZER_CONFIG_JSON, SPECIAL_TOKENS_MAP_JSON = "tokenizer_config.json", "speci
 FILES = (TOKENIZER_JSON, TOKENIZER_CONFIG_JSON, SPECIAL_TOKENS_MAP_JSON, SENTENCEPIECE_MODEL)
 """The files that `write_tokenizer_files` may write."""
 
+EXPORTED_FILES = (
+    "dict.txt",
+    "vocab.txt",
+    TOKENIZER_CONFIG_JSON,
+    "vocab.json",
+    "merges.txt",
+    SENTENCEPIECE_MODEL,
+    "spm.vocab",
+)
+"""The files that `export_tokenizer` may write."""
+
 _ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 
 

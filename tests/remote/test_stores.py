@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,7 +23,7 @@ from jprep.io.remote import (
     upload_folder,
     write_bytes,
 )
-from tests.conftest import Run, digests
+from tests.conftest import Run, digests, environment
 from tests.remote.conftest import Store
 
 pytestmark = pytest.mark.backends
@@ -56,6 +58,17 @@ def test_many_requests_succeed_although_some_fail(
     upload_folder(tmp_path, join_url(store.url, "many"), digests(tmp_path))
     assert list_objects(join_url(store.url, "many")) == {f"{number}": number for number in range(30)}
     assert store.faults.failed > failed
+
+
+def test_what_another_process_has_written_is_seen(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """File systems remember listings."""
+    store.use(monkeypatch)
+    url = join_url(store.url, "others")
+    write_bytes(b"1", join_url(url, "a"))
+    assert list_objects(url) == {"a": 1} and read_bytes(join_url(url, "b")) is None
+    code = f"from jprep.io.remote import write_bytes; write_bytes(b'22', {join_url(url, 'b')!r})"
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment(**store.env))
+    assert read_bytes(join_url(url, "b")) == b"22" and list_objects(url) == {"a": 1, "b": 2}
 
 
 def test_a_missing_bucket_is_named(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,8 +30,8 @@ class FairseqXla(Backend):
         device = resolve_device(options)
         if device == "xla":
             return TORCH_XLA_ENVIRONMENT
-        install, also = f"{self.name} --set device={device}", ("fairseq-cuda", TORCH_XLA_ENVIRONMENT.name)
-        also = also if device == "cpu" else ()
+        install = f"{self.name} --set device={device}"
+        also = ("fairseq-cuda", TORCH_XLA_ENVIRONMENT.name) if device == "cpu" else ()
         return Environment(name=f"fairseq-{device}", distribution=self.distribution, also=also, install=install)
 
     def check(self, options: Any) -> list[Finding]:

@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 
 from jprep.cli.common.output_path import OUTPUT_PATH
+from jprep.cli.common.remote_output import FINISHED_OUTPUT, OUTPUT_PATH_OR_URL
 
-FOLDER = click.argument("folder", type=click.Path(path_type=Path))
+FOLDER = click.argument("folder", type=FINISHED_OUTPUT)
 RECIPE = click.argument("recipe", type=click.Path(path_type=Path))
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Output JSON.")
 OVERRIDES = click.option(
@@ -19,6 +20,9 @@ EXECUTOR = click.option("--executor", default="local", show_default=True, metava
 WORK_FOLDER = click.option(
     "--work", type=OUTPUT_PATH, default=Path("work"), show_default=True, help="Parent directory of a recipe's outputs."
 )
-OUTPUT = click.option("-o", "--output", type=OUTPUT_PATH, help="Output directory. Default: below --work.")
+OUTPUT = click.option(
+    "-o", "--output", type=OUTPUT_PATH_OR_URL,
+    help="Output directory, or the URL to upload it to when it is finished. Default: below --work.",
+)  # fmt: skip
 RESTART = click.option("--restart", is_flag=True, help="Delete earlier work in the output directory and start again.")
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Print the plan and do nothing.")

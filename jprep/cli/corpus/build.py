@@ -10,6 +10,7 @@ import click
 from jprep.cli.common.execution import limit_blas_threads, open_executor
 from jprep.cli.common.options import DRY_RUN, EXECUTOR, OUTPUT, OVERRIDES, RESTART, WORK_FOLDER, WORKERS
 from jprep.cli.common.output import echo, next_steps
+from jprep.cli.common.remote_output import Url, local_output
 from jprep.io.machine import cpu_count
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def build(
     overrides: tuple[str, ...],
     workers: int | None,
     executor: str,
-    output: Path | None,
+    output: Path | Url | None,
     work: Path,
     restart: bool,
     dry_run: bool,
@@ -65,19 +66,25 @@ def build(
     from jprep.corpus.build import build as build_corpus
     from jprep.corpus.build import output_directory
     from jprep.engine.worker import reduce_gc
+    from jprep.pipeline.remote.manifests import CORPUS
 
-    if output:
+    if isinstance(output, Path):
         refuse_unused("-o names the output directory", "work")
     if dry_run:
         refuse_unused("--dry-run builds nothing", "as_json")
     loaded = _recipe(recipe, inputs, segmenter, overrides)
-    folder = output or work / loaded.name / "corpus"
+    own = work / loaded.name / "corpus"
+    folder = output if isinstance(output, Path) else own
     if dry_run:
         output_directory(folder).check()
         _show_plan(loaded, folder, workers or cpu_count())
         return
     reduce_gc()
-    with explain_reader_options(loaded, recipe), open_executor(workers, executor) as (running, progress):
+    with (
+        local_output(output, CORPUS, own, replace=restart),
+        explain_reader_options(loaded, recipe),
+        open_executor(workers, executor) as (running, progress),
+    ):
         manifest = build_corpus(loaded, folder, running, progress, restart=restart)
     show(manifest, folder, as_json=as_json)
     if not as_json and manifest.totals:

@@ -10,7 +10,7 @@ import click
 from jprep.cli.common.execution import open_executor
 from jprep.cli.common.options import FOLDER, WORKERS
 from jprep.cli.common.output import content_stream, note
-from jprep.cli.common.output_path import OUTPUT_PATH
+from jprep.cli.common.remote_output import OUTPUT_PATH_OR_URL, Url, local_file, local_output
 
 if TYPE_CHECKING:
     from jprep.corpus.api import Corpus
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 @click.command()
 @FOLDER
 @click.option("--format", "form", type=click.Choice(["text", "words", "jsonl"]), default="text", show_default=True)
-@click.option("-o", "--output", type=OUTPUT_PATH, help="Output file, which is replaced. Default: standard output.")
+@click.option(
+    "-o", "--output", type=OUTPUT_PATH_OR_URL, help="Output file or URL, which is replaced. Default: standard output."
+)
 @click.option("--limit", type=click.IntRange(1), help="Stop after this number of documents.")
 @click.option(
     "--unit",
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 def export(
     folder: Path,
     form: str,
-    output: Path | None,
+    output: Path | Url | None,
     limit: int | None,
     unit: str,
     no_blank_lines: bool,
@@ -66,7 +68,7 @@ def export(
     _write_file(Corpus(folder), output, (form, unit, not no_blank_lines), limit)
 
 
-def _write_file(corpus: Corpus, output: Path | None, form: tuple[str, str, bool], limit: int | None) -> None:
+def _write_file(corpus: Corpus, output: Path | Url | None, form: tuple[str, str, bool], limit: int | None) -> None:
     from jprep.engine.output_directory import check_output_file
     from jprep.io.atomic import atomic_path
 
@@ -74,20 +76,26 @@ def _write_file(corpus: Corpus, output: Path | None, form: tuple[str, str, bool]
     if output is None:
         corpus.export(content_stream(), name, limit=limit, unit=unit, blank_lines=blank_lines)
         return
-    check_output_file(output)
-    with atomic_path(output.resolve()) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as out:
+    if isinstance(output, Path):
+        check_output_file(output)
+    with (
+        local_file(output) as path,
+        atomic_path(path.resolve()) as temporary,
+        temporary.open("w", encoding="utf-8", newline="\n") as out,
+    ):
         written = corpus.export(out, name, limit=limit, unit=unit, blank_lines=blank_lines)
     note(f"wrote {written:,} documents to {output}")
 
 
 def _write_files(
-    corpus: Corpus, output: Path, lines_per_file: int, form: tuple[str, str, bool], workers: int | None
+    corpus: Corpus, output: Path | Url, lines_per_file: int, form: tuple[str, str, bool], workers: int | None
 ) -> None:
     from jprep.corpus.exporting.text_files import export_text_files
+    from jprep.pipeline.remote.manifests import TEXT_EXPORT
 
     chosen = corpus.text_format(*form)
-    with open_executor(workers) as (executor, progress):
-        exported = export_text_files(corpus.folder, corpus.manifest, output, lines_per_file, chosen, executor, progress)
+    with local_output(output, TEXT_EXPORT) as out, open_executor(workers) as (executor, progress):
+        exported = export_text_files(corpus.folder, corpus.manifest, out, lines_per_file, chosen, executor, progress)
     counts = exported.counts
     documents, lines = counts.get("documents", 0), counts.get("lines", 0)
     note(f"wrote {documents:,} documents as {lines:,} lines in {len(exported.files):,} files to {output}")

@@ -9,16 +9,14 @@ import click
 from jprep.cli.common.execution import limit_blas_threads, open_executor
 from jprep.cli.common.options import FOLDER, WORKERS
 from jprep.cli.common.output import echo, note
-from jprep.cli.common.output_path import OUTPUT_PATH
+from jprep.cli.common.remote_output import FINISHED_OUTPUT, OUTPUT_PATH_OR_URL, Url, local_output, written_to
 
 
 @click.command()
 @FOLDER
 @click.option("--format", "--as", "form", type=click.Choice(["fairseq", "tfrecord", "arrow"]), required=True)
-@click.option("-o", "--output", type=OUTPUT_PATH, required=True, help="Output directory.")
-@click.option(
-    "--tokenizer", type=click.Path(path_type=Path), help="The tokenizer (fairseq, --features). Default: ../tokenizer."
-)
+@click.option("-o", "--output", type=OUTPUT_PATH_OR_URL, required=True, help="Output directory or URL.")
+@click.option("--tokenizer", type=FINISHED_OUTPUT, help="The tokenizer (fairseq, --features). Default: ../tokenizer.")
 @click.option(
     "--unit",
     type=click.Choice(["document", "paragraph", "sentence"]),
@@ -59,7 +57,12 @@ from jprep.cli.common.output_path import OUTPUT_PATH
 @click.option("--seed", type=int, metavar="N", help="--features: seed of order, pairs and masks. Default: 1.")
 @WORKERS
 def export(
-    folder: Path, form: str, output: Path, tokenizer: Path | None, workers: int | None, **options: str | int | None
+    folder: Path,
+    form: str,
+    output: Path | Url,
+    tokenizer: Path | None,
+    workers: int | None,
+    **options: str | int | None,
 ) -> None:
     """Write a dataset in the format of another program.
 
@@ -73,12 +76,15 @@ def export(
     from jprep.dataset.exports import export_dataset as write
     from jprep.dataset.exports import read_export_manifest
     from jprep.dataset.exports.base import ExportOptions
+    from jprep.pipeline.remote.manifests import DATASET_EXPORT
 
     chosen = ExportOptions(**options)  # type: ignore[arg-type]
-    with open_executor(workers if chosen.features else 1) as (executor, progress):
-        paths = write(folder, tokenizer, form, output, chosen, progress, executor)
+    with local_output(output, DATASET_EXPORT) as out:
+        with open_executor(workers if chosen.features else 1) as (executor, progress):
+            paths = write(folder, tokenizer, form, out, chosen, progress, executor)
+        splits = read_export_manifest(out).splits
     for path in paths:
-        echo(str(path))
-    for split in read_export_manifest(output).splits:
+        echo(written_to(output, path, out))
+    for split in splits:
         if split.left_out:
             note(f"{split.left_out:,} tokens at the end of {split.name} do not fill a row and are left out")

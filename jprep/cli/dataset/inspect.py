@@ -9,6 +9,7 @@ import click
 
 from jprep.cli.common.options import AS_JSON, FOLDER
 from jprep.cli.common.output import echo, echo_json, table
+from jprep.cli.common.remote_output import FINISHED_OUTPUT
 from jprep.io.escaping import one_line
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--tokenizer",
-    type=click.Path(path_type=Path),
+    type=FINISHED_OUTPUT,
     help="The tokenizer of the dataset. Default: search near the dataset.",
 )
 @AS_JSON

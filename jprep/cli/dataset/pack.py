@@ -10,6 +10,7 @@ import click
 from jprep.cli.common.execution import limit_blas_threads, open_executor
 from jprep.cli.common.options import AS_JSON, DRY_RUN, EXECUTOR, OUTPUT, OVERRIDES, RESTART, WORK_FOLDER, WORKERS
 from jprep.cli.common.output import echo, next_steps
+from jprep.cli.common.remote_output import FINISHED_OUTPUT, Url, local_output
 from jprep.io.machine import cpu_count
 
 if TYPE_CHECKING:
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("source", metavar="RECIPE|CORPUS", type=click.Path(path_type=Path))
-@click.option("--tokenizer", type=click.Path(path_type=Path), help="The tokenizer. Default for a RECIPE: its own.")
-@click.option("--corpus", type=click.Path(path_type=Path), help="The corpus of a RECIPE. Default: its own.")
+@click.argument("source", metavar="RECIPE|CORPUS", type=FINISHED_OUTPUT)
+@click.option("--tokenizer", type=FINISHED_OUTPUT, help="The tokenizer. Default for a RECIPE: its own.")
+@click.option("--corpus", type=FINISHED_OUTPUT, help="The corpus of a RECIPE. Default: its own.")
 @OVERRIDES
 @WORKERS
 @EXECUTOR
@@ -37,7 +38,7 @@ def pack(
     overrides: tuple[str, ...],
     workers: int | None,
     executor: str,
-    output: Path | None,
+    output: Path | Url | None,
     work: Path,
     restart: bool,
     dry_run: bool,
@@ -59,6 +60,7 @@ def pack(
     from jprep.dataset.pack import PackPlan, dataset_directory
     from jprep.dataset.pack import pack as pack_corpus
     from jprep.io.safe_names import check_name
+    from jprep.pipeline.remote.manifests import DATASET
 
     if dry_run:
         refuse_unused("--dry-run packs nothing", "as_json")
@@ -68,12 +70,13 @@ def pack(
     name, trains = recipe.name if from_recipe else packed.manifest.name, from_recipe and bool(recipe.train)
     if not (tokenizer and output):
         check_name(name, what="an output", where=f"{source}: name", fix="give --tokenizer and -o")
-    tokenizer_folder, folder = tokenizer or work / name / "tokenizer", output or work / name / "dataset"
+    tokenizer_folder, own = tokenizer or work / name / "tokenizer", work / name / "dataset"
+    folder = output if isinstance(output, Path) else own
     if dry_run:
         dataset_directory(folder).check()
         _show_plan(PackPlan(packed, tokenizer_folder, config), folder, workers or cpu_count())
         return
-    with open_executor(workers, executor) as (running, progress):
+    with local_output(output, DATASET, own, replace=restart), open_executor(workers, executor) as (running, progress):
         dataset = pack_corpus(packed, tokenizer_folder, config, folder, running, progress, restart=restart)
     show(dataset, folder, as_json=as_json)
     if not as_json:

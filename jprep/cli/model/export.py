@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from jprep.cli.common.output import echo, echo_json, next_steps
-from jprep.cli.common.output_path import OUTPUT_PATH
+from jprep.cli.common.remote_output import OUTPUT_PATH_OR_URL, Url, local_output
 from jprep.cli.common.shell_command import shell_command
+
+if TYPE_CHECKING:
+    from jprep.train.exporting.manifest import ModelExportManifest
 
 _EXAMPLES = {"clm": "日本の首都は", "mlm": "日本の首都は<mask>である。"}
 
 
 @click.command()
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=OUTPUT_PATH, help="Output directory. Default: RUN/export, or RUN/generator.")
+@click.option(
+    "-o", "--output", type=OUTPUT_PATH_OR_URL, help="Output directory or URL. Default: RUN/export, or RUN/generator."
+)
 @click.option("--which", default="last", show_default=True, metavar="last|best|STEP", help="The checkpoint to export.")
 @click.option("--dtype", type=click.Choice(["fp32", "bf16", "fp16"]), default="fp32", show_default=True)
 @click.option("--generator", is_flag=True, help="For the task rtd: export the generator, not the discriminator.")
 @click.option("--json", "as_json", is_flag=True, help="Output JSON.")
-def export(run: Path, output: Path | None, which: str, dtype: str, generator: bool, as_json: bool) -> None:
+def export(run: Path, output: Path | Url | None, which: str, dtype: str, generator: bool, as_json: bool) -> None:
     """Export a checkpoint of a run as a directory that AutoModel and AutoTokenizer of transformers load.
 
     `best` is the checkpoint with the lowest validation loss. The run may still be training.
@@ -31,27 +37,31 @@ def export(run: Path, output: Path | None, which: str, dtype: str, generator: bo
     """
     from typing import cast
 
+    from jprep.pipeline.remote.manifests import MODEL_EXPORT
     from jprep.train.exporting import export as write
     from jprep.train.exporting.manifest import Dtype, read_export
+    from jprep.train.run.directory import EXPORT, GENERATOR
 
-    folder = write(run, output, which=which, dtype=cast(Dtype, dtype), generator=generator)
-    exported = read_export(folder)
+    default = None if output else run / (GENERATOR if generator else EXPORT)
+    with local_output(output, MODEL_EXPORT, default) as folder:
+        write(run, folder, which=which, dtype=cast(Dtype, dtype), generator=generator)
+        exported = read_export(folder)
+    shown: Path | str = output if isinstance(output, Url) else folder
     if as_json:
         import msgspec
 
-        echo_json({"folder": str(folder), **msgspec.to_builtins(exported)})
+        echo_json({"folder": str(shown), **msgspec.to_builtins(exported)})
         return
-    echo(f"{exported.name}  {folder}")
+    echo(f"{exported.name}  {shown}")
     echo(f"{exported.task}, {exported.parameters:,} parameters in {exported.dtype}, step {exported.step:,}")
-    next_steps(example_infer_command(run, folder))
+    next_steps(example_infer_command(run, shown, exported))
 
 
-def example_infer_command(run: Path, folder: Path) -> str:
+def example_infer_command(run: Path, folder: Path | str, exported: ModelExportManifest) -> str:
     """Return an example command that runs the exported model of a run on a text."""
-    from jprep.train.exporting.manifest import read_export
     from jprep.train.run.directory import read_job
 
-    exported, backend = read_export(folder), read_job(run).backend
+    backend = read_job(run).backend
     if exported.task == "rtd":  # its generator fills masks
         return shell_command("infer", run, _EXAMPLES["mlm"])
     pair = ["--pair", "雨が降った。"] if exported.pair else []

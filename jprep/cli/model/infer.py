@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jprep.cli.common.output import echo, echo_json, error, note
+from jprep.cli.common.remote_output import FINISHED_OUTPUT
 from jprep.cli.common.shell_command import shell_command
 from jprep.io.escaping import one_line
 
@@ -28,7 +29,7 @@ def _finite(context: click.Context, option: click.Parameter, value: float) -> fl
 
 
 @click.command()
-@click.argument("model", metavar="RUN|DIR", type=click.Path(path_type=Path))
+@click.argument("model", metavar="RUN|DIR", type=FINISHED_OUTPUT)
 @click.argument("texts", metavar="[TEXT]...", nargs=-1)
 @click.option("--pair", metavar="TEXT", help="The second text, for a model of text pairs.")
 @click.option("--top", type=click.IntRange(1), default=5, show_default=True, help="Candidates for each mask.")

@@ -12,6 +12,7 @@ from jprep.cli.common.execution import limit_blas_threads
 from jprep.cli.common.options import AS_JSON, OVERRIDES, RECIPE, WORK_FOLDER
 from jprep.cli.common.output import echo, echo_json, next_steps
 from jprep.cli.common.output_path import OUTPUT_PATH
+from jprep.cli.common.remote_output import FINISHED_OUTPUT
 from jprep.cli.common.shell_command import shell_command, shell_quote
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ def _profile(context: click.Context, option: click.Parameter, value: str | None)
 @click.command()
 @RECIPE
 @click.option("--backend", metavar="NAME", help="Default: the backend that the recipe has options for, else torch.")
-@click.option("--tokenizer", type=click.Path(path_type=Path), help="The tokenizer. Default: the recipe's own.")
-@click.option("--dataset", type=click.Path(path_type=Path), help="The dataset. Default: the recipe's own.")
+@click.option("--tokenizer", type=FINISHED_OUTPUT, help="The tokenizer. Default: the recipe's own.")
+@click.option("--dataset", type=FINISHED_OUTPUT, help="The dataset. Default: the recipe's own.")
 @OVERRIDES
 @click.option(
     "--resume", default="auto", show_default=True, metavar="auto|STEP|never", callback=_resume,

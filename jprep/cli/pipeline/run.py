@@ -10,6 +10,7 @@ import click
 from jprep.cli.common.execution import limit_blas_threads
 from jprep.cli.common.options import OVERRIDES, RECIPE, WORK_FOLDER, WORKERS
 from jprep.cli.common.output import echo, next_steps
+from jprep.cli.common.remote_output import FINISHED_OUTPUT
 
 if TYPE_CHECKING:
     from jprep.pipeline.run import RunPlan
@@ -22,8 +23,8 @@ _UNTIL = ("corpus", "tokenizer", "dataset", "train", "export")
 @RECIPE
 @click.option("--scale", type=click.Choice(["tiny"]), help="Cut model, steps and data, to try the recipe quickly.")
 @click.option("--backend", metavar="NAME", help="Default: the backend that the recipe has options for, else torch.")
-@click.option("--corpus", type=click.Path(path_type=Path), help="A finished corpus, for a RECIPE without sources.")
-@click.option("--tokenizer", type=click.Path(path_type=Path), help="A finished tokenizer, instead of the RECIPE's own.")
+@click.option("--corpus", type=FINISHED_OUTPUT, help="A finished corpus, for a RECIPE without sources.")
+@click.option("--tokenizer", type=FINISHED_OUTPUT, help="A finished tokenizer, instead of the RECIPE's own.")
 @OVERRIDES
 @click.option("--until", type=click.Choice(_UNTIL), default="export", show_default=True, help="The last step.")
 @WORKERS
@@ -96,8 +97,9 @@ def _show_plan(plan: RunPlan) -> None:
 def _show_end(plan: RunPlan) -> None:
     """Print why the run ends here, or how to use the exported models."""
     from jprep.cli.model.export import example_infer_command
+    from jprep.train.exporting.manifest import read_export
 
     if plan.missing_section:
         echo(f"the recipe has no {plan.missing_section}, so the run ends here")
     if "export" in plan.steps:
-        next_steps(*(example_infer_command(run, run / "export") for run in plan.runs))
+        next_steps(*(example_infer_command(run, run / "export", read_export(run / "export")) for run in plan.runs))

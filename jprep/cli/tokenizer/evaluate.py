@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 import click
 
 from jprep.cli.common.output import echo, echo_json
+from jprep.cli.common.remote_output import FINISHED_OUTPUT
 
 if TYPE_CHECKING:
     from jprep.tokenizer.evaluation import Scores
 
 
 @click.command()
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="DIR", type=FINISHED_OUTPUT)
 @click.argument("corpus")
 @click.option("--against", "others", multiple=True, type=click.Path(path_type=Path), help="Another tokenizer.")
 @click.option("--limit-mb", type=click.FloatRange(0), default=20, show_default=True, help="Text to use; 0 for all.")

@@ -8,14 +8,14 @@ import click
 
 from jprep.cli.common.options import FOLDER
 from jprep.cli.common.output import echo
-from jprep.cli.common.output_path import OUTPUT_PATH
+from jprep.cli.common.remote_output import OUTPUT_PATH_OR_URL, Url, local_files, written_to
 
 
 @click.command()
 @FOLDER
 @click.option("--format", "form", type=click.Choice(["fairseq", "bert", "gpt2", "sentencepiece"]), required=True)
-@click.option("-o", "--output", type=OUTPUT_PATH, required=True, help="Output directory.")
-def export(folder: Path, form: str, output: Path) -> None:
+@click.option("-o", "--output", type=OUTPUT_PATH_OR_URL, required=True, help="Output directory or URL.")
+def export(folder: Path, form: str, output: Path | Url) -> None:
     """Write a tokenizer's vocabulary in the format of another program.
 
     \b
@@ -24,7 +24,10 @@ def export(folder: Path, form: str, output: Path) -> None:
     gpt2           vocab.json and merges.txt (byte-bpe)
     sentencepiece  spm.model and spm.vocab (bpe, unigram)
     """
+    from jprep.tokenizer.export import EXPORTED_FILES
     from jprep.tokenizer.export import export_tokenizer as write
 
-    for path in write(folder, form, output):
-        echo(str(path))
+    with local_files(output, EXPORTED_FILES) as out:
+        paths = write(folder, form, out)
+    for path in paths:
+        echo(written_to(output, path, out))

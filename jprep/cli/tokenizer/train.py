@@ -12,7 +12,8 @@ import click
 
 from jprep.cli.common.execution import limit_blas_threads, open_executor
 from jprep.cli.common.options import AS_JSON, EXECUTOR, OUTPUT, OVERRIDES, RESTART, WORK_FOLDER, WORKERS
-from jprep.cli.common.output import echo, echo_json, next_steps, table
+from jprep.cli.common.output import echo, echo_json, next_steps, note, table
+from jprep.cli.common.remote_output import FINISHED_OUTPUT, Url, local_output
 from jprep.io.escaping import one_line
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ _KEYS = ("model", "vocab_size", "alphabet", "boundaries", "special")
 @click.option("--special", multiple=True, metavar="SET|TOKEN", help="roberta, bert, gpt, t5, none; or a further token.")
 @click.option("--segmenter", metavar="NAME", help="Segmenter for FILEs. Default: jumandic.")
 @click.option("--counts", is_flag=True, help="The input is a file of `word<TAB>count` lines.")
-@click.option("--corpus", type=click.Path(path_type=Path), help="The corpus of a RECIPE. Default: its own.")
+@click.option("--corpus", type=FINISHED_OUTPUT, help="The corpus of a RECIPE. Default: its own.")
 @OVERRIDES
 @WORKERS
 @EXECUTOR
@@ -45,7 +46,7 @@ def train(
     inputs: tuple[str, ...],
     workers: int | None,
     executor: str,
-    output: Path | None,
+    output: Path | Url | None,
     work: Path,
     restart: bool,
     as_json: bool,
@@ -63,13 +64,20 @@ def train(
     limit_blas_threads()
     from jprep.cli.common.next_commands import CommandContext, after_tokenizer
     from jprep.cli.common.reader_hints import explain_reader_options
+    from jprep.pipeline.remote.manifests import TOKENIZER
     from jprep.tokenizer.config import TokenizerConfig
     from jprep.tokenizer.train import train as train_tokenizer
 
+    inputs = _with_local_corpus(inputs)
     recipe = _recipe(inputs, options)
-    folder = output or work / recipe.name / "tokenizer"
+    own = work / recipe.name / "tokenizer"
+    folder = output if isinstance(output, Path) else own
     file = Path(inputs[0]) if _is_recipe(inputs) else None
-    with explain_reader_options(recipe, file), open_executor(workers, executor) as (running, progress):
+    with (
+        local_output(output, TOKENIZER, own, replace=restart),
+        explain_reader_options(recipe, file),
+        open_executor(workers, executor) as (running, progress),
+    ):
         data = _training_data(inputs, recipe, options, folder, work)
         with _options_explained():
             config = recipe.tokenizer or TokenizerConfig()
@@ -151,6 +159,19 @@ def _training_data(
 
 def _needs_no_words(options: dict[str, Any]) -> bool:
     return "none" in (options["boundaries"], *(each[21:] for each in options["overrides"] if each[:21] == _BOUNDARIES))
+
+
+def _with_local_corpus(inputs: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the inputs; the URL of a corpus is replaced by a local copy."""
+    from jprep.corpus.store import MANIFEST
+    from jprep.io.remote import is_url, join_url, read_bytes
+
+    [url] = inputs if len(inputs) == 1 else [""]
+    if not is_url(url) or Path(url).suffix or read_bytes(join_url(url, MANIFEST)) is None:
+        return inputs
+    from jprep.pipeline.remote.download import download_output
+
+    return (str(download_output(url, lambda text: note(f"jprep: {text}"))),)
 
 
 def _is_recipe(inputs: tuple[str, ...]) -> bool:

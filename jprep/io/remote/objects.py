@@ -65,7 +65,7 @@ def refuse_read_only(url: str) -> None:
     if not is_url(url):
         raise ConfigError("expected a URL", where=url, fix="use a URL such as s3://BUCKET/FOLDER")
     if fix := _READ_ONLY.get(url.partition("://")[0].lower()):
-        raise ConfigError("jprep cannot write to this kind of URL", where=url, fix=fix)
+        raise ConfigError("jprep cannot write to a URL of this kind", where=url, fix=fix)
 
 
 def write_bytes(data: bytes, url: str) -> None:
@@ -161,7 +161,6 @@ def list_objects(url: str) -> dict[str, int]:
     """
 
     def find(files: Any, inside: str) -> dict[str, int]:
-        files.invalidate_cache()
         below = inside.rstrip("/") + "/"
         try:
             found = files.find(inside, detail=True)
@@ -194,4 +193,9 @@ def delete_object(url: str) -> None:
 
 def _call(url: str, access: Access, function: Callable[[Any, str], T]) -> T:
     files, inside = open_filesystem(url)
-    return retry_remote(lambda: function(files, inside), url, access)
+
+    def call() -> T:
+        files.invalidate_cache()  # it would hide what other processes have written since the last listing
+        return function(files, inside)
+
+    return retry_remote(call, url, access)

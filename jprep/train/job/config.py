@@ -14,10 +14,10 @@ from jprep.dataset.sampling.sample_index import Packing
 from jprep.dataset.sampling.special_ids import SpecialIds
 from jprep.errors import ConfigError
 from jprep.train.hooks.config import HooksConfig
-from jprep.train.job.mirror_url import check_mirror_url
 from jprep.train.job.push import PushConfig, check_push
 from jprep.train.job.rtd import RtdConfig, check_rtd
 from jprep.train.job.tracking import Trackers, check_tracker_configs
+from jprep.train.uploads.mirror_url import check_mirror_url
 
 Task = Literal["clm", "mlm", "rtd", "classify", "regress"]
 Precision = Literal["fp32", "bf16", "fp16"]

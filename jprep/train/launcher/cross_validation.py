@@ -15,12 +15,12 @@ from jprep.engine.output_kinds import FOLDS as KIND
 from jprep.errors import ConfigError
 from jprep.io.atomic import write_atomic
 from jprep.train.job.config import TrainConfig, parse_train_config
-from jprep.train.job.mirror_url import fold_mirror
 from jprep.train.job.push import PushConfig
 from jprep.train.launcher.launch import PreparedRun, prepare_run, train
 from jprep.train.run.directory import read_job
 from jprep.train.run.events import read_events
 from jprep.train.run.log import Say
+from jprep.train.uploads.mirror_url import fold_mirror
 from jprep.train.uploads.push import check_destination
 
 FOLDS = "folds.json"

@@ -22,7 +22,6 @@ from jprep.train.hooks.inspection import InspectHooks, find_hooks, inspector
 from jprep.train.hooks.sources import HookSources, copy_hook_files
 from jprep.train.job.build import build_job
 from jprep.train.job.config import Job, TrainConfig, parse_train_config
-from jprep.train.job.mirror_url import check_mirror
 from jprep.train.launcher.backend_packages import install_command
 from jprep.train.launcher.environments import environment_path, worker_python
 from jprep.train.launcher.import_probe import NotInstalledError
@@ -42,6 +41,7 @@ from jprep.train.run.log import Say, on_stderr
 from jprep.train.run.profile import PROFILE, ProfileSteps, check_profile
 from jprep.train.trackers.check import check_trackers
 from jprep.train.uploads.mirror import open_mirror
+from jprep.train.uploads.mirror_url import check_mirror
 from jprep.train.uploads.push import check_destination
 
 DEFAULT_BACKEND = "torch"

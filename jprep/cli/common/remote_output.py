@@ -1,0 +1,159 @@
+"""Options and arguments that take a path or the URL of a finished output."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jprep.cli.common.output import note
+from jprep.cli.common.output_path import OutputPath
+
+if TYPE_CHECKING:
+    from jprep.pipeline.remote.manifests import ManifestKind
+
+
+class Url(str):
+    """The URL that a finished output is uploaded to."""
+
+
+class OutputPathOrUrl(OutputPath):
+    """A local path to write to, or a URL that the finished output is uploaded to."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path or the `Url`.
+
+        Raises:
+            click.BadParameter: it is empty.
+            ConfigError: nothing can be written to this kind of URL.
+        """
+        from jprep.io.remote.objects import is_url, refuse_read_only
+
+        if not is_url(str(value)):
+            return super().convert(value, param, ctx)
+        refuse_read_only(str(value))
+        return Url(value)
+
+
+class FinishedOutput(click.Path):
+    """A path, or the URL of a finished output, which is downloaded with checked hashes unless there is a copy."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path, or that of the local copy.
+
+        Raises:
+            JprepError: see `jprep.pipeline.remote.download.download_output`.
+        """
+        from jprep.io.remote.objects import is_url
+
+        if not is_url(str(value)):
+            return super().convert(value, param, ctx)
+        from jprep.pipeline.remote.download import download_output
+
+        return download_output(str(value), lambda text: note(f"jprep: {text}"))
+
+
+OUTPUT_PATH_OR_URL = OutputPathOrUrl()
+FINISHED_OUTPUT = FinishedOutput()
+
+
+@contextlib.contextmanager
+def local_output(
+    output: Path | Url | None, kind: ManifestKind, default: Path | None = None, *, replace: bool = True
+) -> Iterator[Path]:
+    """Yield the folder to write an output to; after the block, upload it if it was to go to a URL.
+
+    Args:
+        output: the option.
+        kind: the kind of output.
+        default: the folder if the option is missing or a URL; None uses a temporary one.
+        replace: whether another output of the same kind at the URL is replaced.
+
+    Raises:
+        JprepError: see `jprep.pipeline.remote.upload`. The URL is checked before the block.
+    """
+    if not isinstance(output, Url):
+        yield _given(output, default)
+        return
+    from jprep.cli.common.progress import show_progress
+    from jprep.pipeline.remote.upload import check_destination, upload_output
+
+    check_destination(output, kind)
+    with _folder(default) as folder:
+        yield folder
+        with show_progress() as progress:
+            upload_output(folder, output, kind, replace=replace, progress=progress)
+    note(f"uploaded to {output}")
+
+
+@contextlib.contextmanager
+def local_files(output: Path | Url, names: Collection[str]) -> Iterator[Path]:
+    """Yield the folder to write files without a manifest to; after the block, upload them if they go to a URL.
+
+    Args:
+        output: the option.
+        names: the names that the files may have.
+
+    Raises:
+        JprepError: see `jprep.pipeline.remote.upload`. The URL is checked before the block.
+    """
+    if not isinstance(output, Url):
+        yield output
+        return
+    from jprep.pipeline.remote.upload import check_destination, upload_files
+
+    check_destination(output, None, names)
+    with _folder(None) as folder:
+        yield folder
+        upload_files(folder, output)
+    note(f"uploaded to {output}")
+
+
+@contextlib.contextmanager
+def local_file(output: Path | Url) -> Iterator[Path]:
+    """Yield the path to write a file to; after the block, upload it if it goes to a URL.
+
+    Raises:
+        JprepError: see `jprep.io.remote`. The URL is checked before the block.
+    """
+    if not isinstance(output, Url):
+        yield output
+        return
+    from jprep.io.remote import check_writable, upload_file
+
+    check_writable(output.rpartition("/")[0])
+    with _folder(None) as folder:
+        folder.mkdir()
+        yield folder / "output"
+        upload_file(folder / "output", output)
+
+
+def written_to(output: Path | Url, path: Path, folder: Path) -> str:
+    """Return where a file of an output was written: its path, or its URL if its folder was uploaded."""
+    from jprep.io.remote import join_url
+
+    return join_url(output, path.relative_to(folder).as_posix()) if isinstance(output, Url) else str(path)
+
+
+def _given(output: Path | None, default: Path | None) -> Path:
+    folder = output or default
+    if folder is None:
+        raise click.UsageError("give an output directory with -o")
+    return folder
+
+
+@contextlib.contextmanager
+def _folder(default: Path | None) -> Iterator[Path]:
+    """Yield a folder that need not exist; a temporary one is deleted after the block."""
+    if default:
+        yield default
+    else:
+        with tempfile.TemporaryDirectory(prefix="jprep-") as folder:
+            yield Path(folder) / "output"

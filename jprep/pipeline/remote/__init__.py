@@ -1,0 +1,1 @@
+"""Finished outputs at URLs: upload them, and download them as inputs of the next step."""
