@@ -14,7 +14,6 @@ class TestKeras(BackendSuite):
     equivalent_options = {
         "two replicas": {"devices": 2, "micro_batch": 2},
         "compiled by XLA": {"jit_compile": True},
-        "on JAX": {"engine": "jax"},
         "on JAX with two devices": {"engine": "jax", "devices": 2, "micro_batch": 2},
     }
     precisions = ("bf16", "fp16")

@@ -27,6 +27,7 @@ def show_plan(prepared: PreparedRun, *, as_json: bool) -> int:
 
     from jprep.train.planning.duration import duration_warnings, estimate_duration
     from jprep.train.planning.memory_fit import judge_plan
+    from jprep.train.planning.published import published_warnings
 
     backend, job = prepared.backend, prepared.job
     findings = backend.check(backend.read_options(job.options))
@@ -39,7 +40,7 @@ def show_plan(prepared: PreparedRun, *, as_json: bool) -> int:
     echo(f"{job.name}: {prepared.run} with {job.backend}")
     for name, line in _lines(prepared, fit, time).items():
         echo(f"  {name:<11}{line}")
-    for warning in duration_warnings(job, time):
+    for warning in [*duration_warnings(job, time), *published_warnings(job)]:
         echo(f"  {'warning':<11}{warning}")
     for note in prepared.plan.notes:
         echo(f"  {'note':<11}{note}")
@@ -82,6 +83,7 @@ def _lines(prepared: PreparedRun, fit: MemoryFit, time: Duration) -> dict[str, s
 
 def _fields(prepared: PreparedRun, findings: list[Finding], fit: MemoryFit, time: Duration) -> dict[str, Any]:
     from jprep.train.planning.duration import duration_warnings
+    from jprep.train.planning.published import published_warnings
 
     job, plan = prepared.job, prepared.plan
     return {
@@ -101,7 +103,7 @@ def _fields(prepared: PreparedRun, findings: list[Finding], fit: MemoryFit, time
         "verdict": fit.text,
         "seconds": time.seconds,
         "duration": time.text,
-        "warnings": duration_warnings(job, time),
+        "warnings": [*duration_warnings(job, time), *published_warnings(job)],
         "host": prepared.host,
         "findings": findings,
     }

@@ -30,6 +30,7 @@ from jprep.train.models import (
 from jprep.train.models.electra import half_config
 from jprep.train.models.flops import flops_per_token
 from jprep.train.models.initial_weights import check_init_weights, write_initial_weights
+from jprep.train.planning.published import published_warnings
 from jprep.train.run.directory import read_job
 from jprep.train.worker.rtd_figures import SUMS, rtd_figures
 from tests.fakes.trained_run import model_of, trained_run
@@ -174,6 +175,15 @@ def test_the_table_without_the_task_is_reported() -> None:
     assert found.startswith("train.rtd has no effect: it is for the task rtd, and the task is mlm")
     rtd = TrainConfig(task="rtd", steps=1, rtd=RtdConfig(generator_size=0.5))
     assert not list(find_unused_keys(CorpusConfig(), TokenizerConfig(), rtd))
+
+
+def test_another_mask_rate_than_the_published_one_is_reported(tmp_path: Path) -> None:
+    large = SECTION | {"model": {"preset": "electra-large"}}
+    parts = Parts(tmp_path, "bert")
+    [found] = published_warnings(parts.job(**large))
+    assert "25% of the tokens" in found and "--set train.masking.rate=0.25" in found
+    assert published_warnings(parts.job(**large, masking={"rate": 0.25})) == []
+    assert published_warnings(parts.job(**SECTION)) == []
 
 
 def test_figures_are_shares_of_sums() -> None:

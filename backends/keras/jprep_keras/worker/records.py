@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ _WHERE = f"{SECTION}.records"
 
 
 def record_batches(job: Job, patterns: Sequence[str], start: int) -> Iterator[Batch]:
-    """Yield the batches of a job from a step on: batch s has the rows s · batch and following.
+    """Find the shards, and return the batches of a job from a step on: batch s has the rows s · batch and following.
 
     Args:
         job: the job.
@@ -29,11 +29,10 @@ def record_batches(job: Job, patterns: Sequence[str], start: int) -> Iterator[Ba
 
     Raises:
         ConfigError: there are no such files.
-        InputError: a shard is damaged, or its rows do not fit the job.
+        InputError: a shard is damaged; later, its rows do not fit the job.
     """
-    rows = read_rows(find_shards(patterns), start * job.train.batch)
-    while True:
-        yield batch_of(job, list(islice(rows, job.train.batch)))
+    rows, size = read_rows(find_shards(patterns), start * job.train.batch), job.train.batch
+    return (batch_of(job, list(islice(rows, size))) for _ in count())
 
 
 def batch_of(job: Job, rows: Sequence[Features]) -> Batch:

@@ -27,6 +27,7 @@ def train_session(session: Session, layout: Layout) -> None:
         MachineError: the devices of the layout are not available.
     """
     job, options = session.job, Keras().read_options(session.job.options)
+    records = record_batches(job, options.records, session.start) if options.records else None
     engine = create_engine(
         EngineSettings(
             layout=layout,
@@ -38,7 +39,6 @@ def train_session(session: Session, layout: Layout) -> None:
     )
     with exhausted_memory():
         state = TrainState(job, session.initial_weights, session.resume, engine, layout)
-        records = record_batches(job, options.records, session.start) if options.records else None
         Trainer(session, state, BatchLoader(job, layout), records).train()
 
 

@@ -1,0 +1,13 @@
+"""Running out of memory on a CPU ends a run at once, and the message names a micro-batch that would fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jprep.testing.backend_suite.runner import SuiteRunner
+from tests.fakes.memory_limit import assert_out_of_memory, train_with_memory_limit
+
+
+def test_running_out_of_memory_on_a_cpu_is_not_retried(tmp_path: Path) -> None:
+    trained = train_with_memory_limit(SuiteRunner(tmp_path, "keras", {"device": "cpu"}), 5.0)
+    assert_out_of_memory(trained, "keras")
