@@ -42,10 +42,16 @@ def chips(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def plan(
-    run: Path, model: dict[str, Any] | None = None, precision: str = "fp32", host: Host = HOST, **options: Any
+    run: Path,
+    model: dict[str, Any] | None = None,
+    precision: str = "fp32",
+    host: Host = HOST,
+    *,
+    next_sentence: bool = False,
+    **options: Any,
 ) -> Plan:
     job = read_job(run)
-    train = msgspec.structs.replace(job.train, batch=16, precision=precision)
+    train = msgspec.structs.replace(job.train, batch=16, precision=precision, next_sentence=next_sentence)
     chosen = msgspec.to_builtins(Options(**options))
     changed = msgspec.structs.replace(job, train=train, options=chosen, model=job.model | (model or {}))
     return FairseqXla().plan(changed, run, host)
@@ -173,6 +179,8 @@ def test_models_that_fairseq_does_not_support_are_refused(run: Path) -> None:
             plan(run, model)
     with pytest.raises(ConfigError, match="fp16"):
         plan(run, precision="fp16")
+    with pytest.raises(ConfigError, match="sentence head has no bias"):
+        plan(run, next_sentence=True)
 
 
 def test_replaced_token_detection_is_refused_with_the_reason(tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jprep.testing.backend_suite.runner import SuiteRunner
-from jprep.testing.backend_suite.suite import _stopped
+from jprep.testing.backend_suite.runner import SuiteRunner, stop_after
 from jprep.testing.backend_suite.two_hosts import train_on_two_hosts
 from jprep_flax.worker import launcher
 from jprep_flax.worker.launcher import _free_port
@@ -42,5 +41,5 @@ def test_all_processes_end_if_one_fails(code: str, expected: int) -> None:
 def test_processes_save_and_exit_on_sigterm(tmp_path: Path) -> None:
     bench = SuiteRunner(tmp_path, "flax", {"device": "cpu", "processes": 2})
     prepared = bench.prepare("gpt2-clm", steps=1_000_000, validation={}, checkpoint={"every_steps": 0})
-    reached = _stopped(bench, prepared, after=3)
+    reached = stop_after(bench, prepared, after=3)
     assert reached.checkpoint().name == f"step-{max(reached.losses()):08d}"

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-from jprep.train.backend import Backend, Finding, Host, Plan
+import msgspec
+
+from jprep.train.backend import Backend, Environment, Finding, Host, Plan
 from jprep.train.job.config import Job
 from jprep.train.planning.checks import inspect_environment
 from jprep_keras.options import Options
@@ -21,6 +23,10 @@ class Keras(Backend):
     module: ClassVar[str] = "jprep_keras"
     distribution: ClassVar[str] = "jprep-keras"
     Options: ClassVar[type[Any]] = Options
+
+    def environment(self, options: Any) -> Environment:
+        """Return the environment of both engines. The worker itself imports without Keras, which is therefore named."""
+        return msgspec.structs.replace(super().environment(options), needs="keras")
 
     def check(self, options: Any) -> list[Finding]:
         """Return the versions in the environment, and whether it has the device of the options."""

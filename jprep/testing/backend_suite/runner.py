@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,8 +22,14 @@ from jprep.train.launcher.launch import PreparedRun, create_run, load_backend, p
 from jprep.train.launcher.supervisor import supervise
 from jprep.train.run.directory import CHECKPOINTS, checkpoints_of, read_job
 from jprep.train.run.events import Event, EventKind, metric_curve, read_events
+from jprep.train.run.ranks import signal_ranks
 
 Section = dict[str, Any]
+
+PATIENCE = 120.0
+"""Seconds for a worker to start or to stop."""
+
+_STOPPED = 130  # exit code
 
 
 class FinishedRun(NamedTuple):
@@ -48,6 +56,11 @@ class FinishedRun(NamedTuple):
     def figures(self, name: str, kind: EventKind = "validation") -> dict[int, float]:
         """Return a metric by step."""
         return dict(zip(*metric_curve(self.events(), kind, name), strict=True))
+
+    def metric(self, name: str) -> dict[int, float | None]:
+        """Return a metric of the validations by step, of those that have it."""
+        events = [event for event in self.events() if event.kind == "validation"]
+        return {event.step: event.figures[name] for event in events if name in event.figures}
 
     def checkpoint(self) -> Path:
         """Return the folder of the newest checkpoint.
@@ -198,3 +211,30 @@ def wait_until(condition: Callable[[], Any], seconds: float, what: str) -> None:
 def partial_folders(run: Path) -> list[str]:
     """Return the folders in the directory of checkpoints that are not checkpoints."""
     return [path.name for path in (run / CHECKPOINTS).iterdir() if not path.name.startswith("step-")]
+
+
+@contextmanager
+def _training_in_background(runner: SuiteRunner, prepared: PreparedRun) -> Iterator[list[FinishedRun]]:
+    """Run the supervisor in a thread, and yield a list that gets its result. Stop the worker after the block."""
+    ended: list[FinishedRun] = []
+    thread = threading.Thread(target=lambda: ended.append(runner.train(prepared)))
+    thread.start()
+    try:
+        yield ended
+    finally:
+        signal_ranks(prepared.run, signal.SIGTERM)
+        thread.join(PATIENCE)
+
+
+def stop_after(runner: SuiteRunner, prepared: PreparedRun, after: int) -> FinishedRun:
+    """Train until a step is logged, then stop the worker with SIGTERM.
+
+    Raises:
+        AssertionError: it does not stop, or with another exit code.
+    """
+    begun = FinishedRun(prepared.run, 0, "")
+    with _training_in_background(runner, prepared) as ended:
+        wait_until(lambda: ended or max(begun.losses(), default=0) > after, PATIENCE, f"step {after}")
+    assert ended, "the worker did not stop on SIGTERM"
+    assert ended[0].code == _STOPPED, f"the run ended with {ended[0].code}: {ended[0].messages}"
+    return ended[0]

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,13 +12,12 @@ import pytest
 from jprep.errors import ConfigError, JprepError
 from jprep.io.safetensors_file import TensorFiles, read_header
 from jprep.testing.backend_suite.cases import CASES, NO_DROPOUT, SAVED, STEPS, WITH_DROPOUT, case_of, golden_curve
-from jprep.testing.backend_suite.runner import FinishedRun, SuiteRunner, partial_folders, wait_until
+from jprep.testing.backend_suite.runner import FinishedRun, SuiteRunner, partial_folders, stop_after
 from jprep.train.launcher.environments import worker_python
 from jprep.train.launcher.launch import load_backend
 from jprep.train.models import parameters
 from jprep.train.models.weights import HEAD_PARAMETERS, HEAD_PREFIX
 from jprep.train.run.directory import read_job
-from jprep.train.run.ranks import signal_ranks
 
 PARITY = 1e-4
 """Relative tolerance between a backend's loss curve and the golden one, over all steps."""
@@ -39,13 +35,15 @@ LABELLED = "bert-classify"
 SAMPLED = "electra-rtd"
 """A case with tokens sampled from a model."""
 
+PAIRS = "bert-nsp"
+"""A case with sentence pairs."""
+
 HOOK_NAMES = ("token_loss", "weighted_loss", "raises", "MeanPoolingHead", "margin")
 """What a file of hooks has: the loss of `mlm`; that of `classify` with weights of its three classes, and their sum as
 the count; a loss that calls a method which does not exist; a head with several parameters; a metric."""
 
 _ENDLESS = 1_000_000  # steps
-_BAD_OPTION, _BAD_INPUT, _STOPPED = 2, 4, 130
-_PATIENCE = 120.0  # seconds for a worker to start
+_BAD_OPTION, _BAD_INPUT = 2, 4
 
 
 class BackendSuite:
@@ -160,10 +158,10 @@ class BackendSuite:
     def test_a_stopped_run_saves_and_resumes(self, bench: SuiteRunner) -> None:
         """On SIGTERM the worker saves the last step, and the next start resumes from it."""
         prepared = bench.prepare(self.cases[0], steps=_ENDLESS, validation={}, checkpoint={"every_steps": 0})
-        first = _stopped(bench, prepared, after=3)
+        first = stop_after(bench, prepared, after=3)
         reached = max(first.losses())
         assert first.checkpoint().name == f"step-{reached:08d}"
-        second = _stopped(bench, prepared, after=reached + 3)
+        second = stop_after(bench, prepared, after=reached + 3)
         assert [event.step for event in second.events() if event.kind == "start"] == [0, reached]
         assert list(second.losses()) == list(range(1, max(second.losses()) + 1)), "a step is missing"
 
@@ -242,6 +240,16 @@ class BackendSuite:
         trained = bench.train(prepared, JPREP_FAILPOINT="run.committed@2")
         assert [event.step for event in trained.events() if event.kind == "start"] == [0, SAVED], trained.messages
         _takes_the_same_steps(bench, SAMPLED, trained)
+
+    def test_sentence_pairs_do_not_depend_on_the_division(self, bench: SuiteRunner) -> None:
+        """Two processes with smaller micro-batches give the losses and the accuracy of one with whole batches."""
+        self._requires_options(self.two_processes, "several processes")
+        self._requires_case(PAIRS)
+        trained = bench.train(bench.prepare(PAIRS, {**self.two_processes, **self.micro_batch_of_two}))
+        _takes_the_same_steps(bench, PAIRS, trained)
+        found = trained.metric("next_sentence_accuracy")
+        assert list(found) == [STEPS // 2, STEPS], "next_sentence_accuracy must be logged with each validation"
+        assert found == pytest.approx(bench.trained(PAIRS).metric("next_sentence_accuracy"), abs=0.1)
 
     def test_equivalent_options_make_the_same_steps(self, bench: SuiteRunner, variant: str) -> None:
         """Options that save memory or time do not change the steps."""
@@ -368,26 +376,3 @@ def _agrees(found: Mapping[int, float], wanted: Mapping[int, float], relative: f
     for step, loss in found.items():
         off = abs(loss / wanted[step] - 1)
         assert off <= relative, f"step {step}: {loss!r} instead of {wanted[step]!r}, off by {off:.2g} of it"
-
-
-@contextmanager
-def _training_in_background(bench: SuiteRunner, prepared: Any) -> Iterator[list[FinishedRun]]:
-    """Run the supervisor in a thread, and yield a list that gets its result. Stop the worker after the block."""
-    ended: list[FinishedRun] = []
-    thread = threading.Thread(target=lambda: ended.append(bench.train(prepared)))
-    thread.start()
-    try:
-        yield ended
-    finally:
-        signal_ranks(prepared.run, signal.SIGTERM)
-        thread.join(_PATIENCE)
-
-
-def _stopped(bench: SuiteRunner, prepared: Any, after: int) -> FinishedRun:
-    """Train until a step is logged, then stop the worker."""
-    begun = FinishedRun(prepared.run, 0, "")
-    with _training_in_background(bench, prepared) as ended:
-        wait_until(lambda: ended or max(begun.losses(), default=0) > after, _PATIENCE, f"step {after}")
-    assert ended, "the worker did not stop on SIGTERM"
-    assert ended[0].code == _STOPPED, f"the run ended with {ended[0].code}: {ended[0].messages}"
-    return ended[0]

@@ -6,16 +6,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jprep.dataset.manifest import TRAIN, VALIDATION, DatasetManifest, read_dataset
-from jprep.dataset.sampling.sampler import open_split_data
+from jprep.dataset.sampling.masking import Masking
+from jprep.dataset.sampling.pair_sampler import PairSampler
+from jprep.dataset.sampling.sampler import Sampler, SamplerConfig, SplitData, open_split_data
 from jprep.dataset.sampling.special_ids import SpecialIds
 from jprep.errors import ConfigError
 from jprep.io.atomic import file_sha256
 from jprep.train.job.config import TrainConfig
 from jprep.train.job.labelled_data import read_labelled_splits
-from jprep.train.job.text_sampler import text_sampler
 
 if TYPE_CHECKING:
     from jprep.tokenizer.tokenizer import Tokenizer
+
+
+TextSampler = Sampler | PairSampler
+"""Batches of packed text by step: rows of running text, or sentence pairs."""
 
 
 class DataSummary(NamedTuple):
@@ -86,6 +91,35 @@ def summarize_dataset(
     return DataSummary(sampler.samples, (), {"dataset": dataset.fingerprint})
 
 
+def text_sampler(
+    train: TrainConfig, source: SplitData, split: str, special: SpecialIds, masking: Masking | None
+) -> TextSampler:
+    """Return the sampler of a split: of sentence pairs with `next_sentence`, else as `packing` says.
+
+    Args:
+        train: the recipe's section.
+        source: the split.
+        split: its name.
+        special: the special ids of the job's samples.
+        masking: masks tokens; None for `clm`.
+
+    Raises:
+        ConfigError: the split has no sample, or no sentence pairs.
+        MachineError: the sample index cannot be written.
+    """
+    config = SamplerConfig(
+        batch=train.batch,
+        length=train.length,
+        packing=train.packing,
+        seed=train.seed,
+        split=split,
+        noise_keys=train.task == "rtd",
+    )
+    if masking and train.next_sentence:
+        return PairSampler(source, config, special, masking)
+    return Sampler(source, config, special, masking)
+
+
 def _check_tokenizer(dataset: DatasetManifest, folder: Path, tokenizer: Tokenizer) -> None:
     if dataset.made_from["tokenizer"]["fingerprint"] != tokenizer.card.fingerprint:
         fix = f"use the tokenizer that it was packed with, or pack it again with {tokenizer.folder}"
@@ -96,8 +130,6 @@ def _check_tokenizer(dataset: DatasetManifest, folder: Path, tokenizer: Tokenize
 
 
 def _masking(train: TrainConfig, dataset: DatasetManifest, folder: Path, special: SpecialIds) -> Any:
-    from jprep.dataset.sampling.masking import Masking
-
     if special.mask is None:
         fix = 'train a tokenizer with special = ["roberta"] or ["bert"], or use task = "clm"'
         raise ConfigError(f"{train.task} needs a mask token, and the tokenizer has none", where="train.task", fix=fix)

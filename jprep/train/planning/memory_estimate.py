@@ -5,6 +5,7 @@ from __future__ import annotations
 from jprep.train.job.config import Job
 from jprep.train.models import training_memory
 
+_LOGIT_BYTES = 12  # logits, their logarithms and their gradient, in fp32
 _CHECKPOINTED = 3  # a layer's input takes less than a third of its activations
 
 
@@ -19,7 +20,10 @@ def estimate_job_memory(job: Job, rows: int, *, attention: bool, fused: bool = T
     """
     section = job.train
     length = section.labelled.length if section.data else section.length
-    return training_memory(job.model, section.task, rows, length, section.precision, attention=attention, lean=fused)
+    hooked = section.hooks.loss and section.task in ("clm", "mlm")  # it gets all logits of a micro-batch
+    logits: int = _LOGIT_BYTES * rows * length * job.model["vocab_size"] if hooked else 0
+    state = training_memory(job.model, section.task, rows, length, section.precision, attention=attention, lean=fused)
+    return state + logits
 
 
 def estimate_activations(job: Job, rows: int, *, attention: bool, gradient_checkpointing: bool) -> int:

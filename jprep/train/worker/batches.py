@@ -12,8 +12,8 @@ from jprep.dataset.sampling.masking import Masking
 from jprep.dataset.sampling.sampler import Batch, open_split_data
 from jprep.errors import ConfigError, MismatchError
 from jprep.train.job.config import Job
+from jprep.train.job.data_summary import TextSampler, text_sampler
 from jprep.train.job.labelled_data import LabelledSplits, read_labelled_splits
-from jprep.train.job.text_sampler import TextSampler, text_sampler
 from jprep.train.run.directory import sample_lists_folder
 
 

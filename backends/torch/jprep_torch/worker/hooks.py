@@ -29,6 +29,7 @@ def _check_loss(hook: Hook, model: dict[str, Any], task: str) -> None:
     for rows in (len(labels), 0):  # a process can have no row of the last batch of a split
         total, count = call_loss(hook, logits[:rows], labels[:rows], _batch(rows))
         if not torch.isfinite(total) or not torch.isfinite(count):
+            total = total.detach()
             raise hook.error(f"returned the loss {float(total)} and the count {float(count)} for {rows} finite logits")
     total, _ = call_loss(hook, logits, labels, _batch(len(labels)))
     [gradient] = torch.autograd.grad(total, logits)
