@@ -1,4 +1,4 @@
-"""Select the next token from a model's logits, in the same way for every backend."""
+"""Select tokens from a model's logits, in the same way for every backend."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jprep.random.counter_bits import bits, key
-from jprep.train.inference.protocol import Generate
+from jprep.train.inference.protocol import Generate, TokenProbability
 
 _ONE = 2.0**-64
 
@@ -37,3 +37,22 @@ def next_token(logits: npt.NDArray[np.float64], request: Generate, position: int
     stream = (request.sequence,) if request.sequence else ()  # the first sequence is that of a single continuation
     drawn = float(bits(key(request.seed, "generate", *stream), np.array([position], np.uint64))[0]) * _ONE
     return int(order[min(int(np.searchsorted(shares, drawn, side="right")), len(shares) - 1)])
+
+
+def most_probable(logits: npt.NDArray[np.float64], count: int) -> list[TokenProbability]:
+    """Return the most probable tokens, the best first.
+
+    Args:
+        logits: the logits of all ids, (vocab_size,).
+        count: number of tokens.
+    """
+    probabilities = softmax(logits)
+    order = np.argsort(-probabilities, kind="stable")[:count]
+    return [TokenProbability(int(token), float(probabilities[token])) for token in order]
+
+
+def softmax(logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the probabilities of logits, (classes,)."""
+    powers = np.exp(logits - logits.max())
+    probabilities: npt.NDArray[np.float64] = powers / powers.sum()
+    return probabilities

@@ -14,19 +14,13 @@ import numpy.typing as npt
 from flax import nnx
 from jax import Array
 
-from jprep.errors import InputError
-from jprep.io.safetensors_file import TensorFiles
-from jprep.train.inference.decoding import next_token
-from jprep.train.inference.protocol import Classify, FillMask, Generate, Request, Response, TokenProbability
+from jprep.train.inference.decoding import most_probable, next_token, softmax
+from jprep.train.inference.exported_model import padded_length, padded_row, task_of, weight_reader
+from jprep.train.inference.protocol import Classify, FillMask, Generate, Request, Response
 from jprep.train.inference.server import check_request, serve
-from jprep.train.models import FAMILIES, max_positions, parameters
-from jprep.train.models.next_sentence import has_next_sentence_head
 from jprep_flax.models.layer_scan import KVCache
 from jprep_flax.models.model_with_loss import ModelWithLoss
 from jprep_flax.models.weights import load_weights
-
-SHORTEST_ROW = 16
-"""Shortest length to which rows are padded. Lengths are doubled from there, so that few are compiled."""
 
 
 def serve_model(folder: Path) -> None:
@@ -53,10 +47,10 @@ class InferenceModel:
 
     def __init__(self, folder: Path) -> None:
         self.config = json.loads((folder / "config.json").read_bytes())
-        task, config = _task(self.config, folder), self.config
+        task, config = task_of(self.config, folder), self.config
         abstract = nnx.eval_shape(lambda: ModelWithLoss(config, task, dtype=jnp.float32, rngs=nnx.Rngs(0)))
         graph, empty = nnx.split(abstract)
-        read = partial(_read, TensorFiles([folder / "model.safetensors"]), parameters(config, task), folder)
+        read = weight_reader(folder, config, task)
         self.weights = load_weights(empty, config, task, read, lambda array, _: jnp.asarray(array))
         self._hidden, self._outputs, self._logits, self._continue = (
             jax.jit(partial(function, graph)) for function in (_hidden, _outputs, _logits, _continue)
@@ -76,11 +70,11 @@ class InferenceModel:
     def _fill_mask(self, request: FillMask) -> Response:
         hidden = self._hidden(self.weights, *self.padded_row(request.ids), None)
         masks = [position for position, token in enumerate(request.ids) if token == request.mask]
-        return Response(masks=[_most_probable(self._logits_at(hidden, position), request.top) for position in masks])
+        return Response(masks=[most_probable(self._logits_at(hidden, position), request.top) for position in masks])
 
     def _generate(self, request: Generate) -> Response:
         generated: list[int] = []
-        cache = KVCache.empty(self.config, self._padded_length(len(request.ids) + request.tokens))
+        cache = KVCache.empty(self.config, padded_length(len(request.ids) + request.tokens, self.config))
         row, start, last = self.padded_row(request.ids)[0], 0, len(request.ids) - 1
         for number in range(request.tokens):
             hidden, cache = self._continue(self.weights, row, start, cache)
@@ -96,7 +90,7 @@ class InferenceModel:
         types = self.padded_row(request.token_types)[0] if request.token_types else None
         scores = np.asarray(self._outputs(self.weights, row, length, types))[0].astype(np.float64)
         if self.config["problem_type"] != "regression":
-            scores = _softmax(scores)
+            scores = softmax(scores)
         return Response(scores=scores.tolist())
 
     def _logits_at(self, hidden: Array, position: int) -> npt.NDArray[np.float64]:
@@ -104,13 +98,7 @@ class InferenceModel:
 
     def padded_row(self, ids: list[int]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
         """Return ids as a padded row, (1, padded length), and its length, (1,)."""
-        row = np.full((1, self._padded_length(len(ids))), self.config.get("pad_token_id") or 0, np.int32)
-        row[0, : len(ids)] = ids
-        return row, np.array([len(ids)], np.int32)
-
-    def _padded_length(self, length: int) -> int:
-        """Return the next length that is compiled."""
-        return min(max(SHORTEST_ROW, 1 << (length - 1).bit_length()), max_positions(self.config))
+        return padded_row(ids, self.config), np.array([len(ids)], np.int32)
 
 
 def _hidden(graph: Any, weights: Any, ids: Array, lengths: Array, types: Array | None) -> Array:
@@ -132,35 +120,3 @@ def _logits(graph: Any, weights: Any, hidden: Array, position: Array) -> Array:
 def _continue(graph: Any, weights: Any, ids: Array, position: Array, cache: KVCache) -> tuple[Array, KVCache]:
     result: tuple[Array, KVCache] = nnx.merge(graph, weights).base_model.continue_from(ids, position, cache)
     return result
-
-
-def _task(config: dict[str, Any], folder: Path) -> str:
-    """Return the task of a config's class."""
-    [name], kind = config["architectures"], config.get("problem_type")
-    if has_next_sentence_head(config):
-        return "mlm"
-    classes = FAMILIES[config["model_type"]].classes if config["model_type"] in FAMILIES else {}
-    tasks = [task for task, cls in classes.items() if cls == name and (task == "regress") == (kind == "regression")]
-    if not tasks:
-        fix = "use a model that jprep exported"
-        raise InputError(f"inference with a {name} is not supported", where=str(folder), fix=fix)
-    return tasks[0]
-
-
-def _read(files: TensorFiles, specs: Any, folder: Path, name: str) -> npt.NDArray[np.float32]:
-    shape = specs[name].shape
-    if name not in files or files.entries[name][1].shape != shape:
-        raise InputError(f"the file lacks the tensor {name}", where=str(folder), fix="export the model again")
-    return np.concatenate([*files.blocks(name)]).reshape(shape)
-
-
-def _most_probable(logits: npt.NDArray[np.float64], count: int) -> list[TokenProbability]:
-    probabilities = _softmax(logits)
-    order = np.argsort(-probabilities, kind="stable")[:count]
-    return [TokenProbability(int(token), float(probabilities[token])) for token in order]
-
-
-def _softmax(logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    powers = np.exp(logits - logits.max())
-    probabilities: npt.NDArray[np.float64] = powers / powers.sum()
-    return probabilities
