@@ -16,7 +16,7 @@ from jprep.io.remote import retry as retry_module
 from jprep.train.job.config import CheckpointConfig, TrainConfig, check_train_config
 from jprep.train.launcher.supervisor import supervise
 from jprep.train.run.commit import checkpoint_name
-from jprep.train.run.directory import checkpoints_of, open_run
+from jprep.train.run.directory import checkpoints_of, open_run, read_job
 from jprep.train.run.events import metric_curve, read_events
 from jprep.train.uploads import mirror as mirror_module
 from jprep.train.uploads import ownership as ownership_module
@@ -177,6 +177,18 @@ def test_a_store_that_refuses_never_stops_the_training(
     assert one.result() == undisturbed and steps_in_mirror() == []
     one.train()  # nothing is left to train
     assert steps_in_mirror() == [30, 40]
+
+
+def test_a_checkpoint_that_lacks_a_file_is_reported_and_does_not_delay_the_end(machine: Callable[..., Machine]) -> None:
+    one = machine()
+    one.train(mirror="")
+    found = {checkpoint.step: checkpoint for checkpoint in checkpoints_of(one.run, read_job(one.run)).committed()}
+    lost = found[30].folder / min(found[30].commit.files)
+    lost.unlink()
+    one.train()
+    assert "the training continues: a file of this checkpoint is missing" in "\n".join(one.said)
+    assert str(lost) in "\n".join(one.said)
+    assert steps_in_mirror() == [40]
 
 
 @pytest.mark.backends
