@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -238,6 +240,28 @@ def test_a_dead_owner_is_replaced_and_notices_it(tmp_path: Path, monkeypatch: py
     third = Ownership(URL, tmp_path / "second", said.append)  # the same run directory: no need to wait
     assert not said
     third.release()
+
+
+def test_an_owner_goes_on_after_an_unknown_error_of_the_store(
+    tmp_path: Path, store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = Ownership(URL, tmp_path / "owner", print)
+    failed = threading.Event()
+
+    def fail(*_: Any, **__: Any) -> None:
+        failed.set()
+        raise RuntimeError("no error of jprep or of a known library")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(type(store), "cat_file", fail)
+        assert failed.wait(20)
+    before = owner._owner.renewals
+    deadline = time.monotonic() + 20
+    while owner._owner.renewals == before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert owner._owner.renewals > before
+    owner.release()
+    assert OWNER not in list_objects(URL)
 
 
 @pytest.mark.parametrize("mirror", ["runs/mirror", "http://a/b", "file:///srv/x"])
