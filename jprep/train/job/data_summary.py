@@ -86,7 +86,7 @@ def summarize_dataset(
         fix = "validation.every_steps = 0, or pack the dataset with [dataset] validation = 0.005"
         raise ConfigError("there is nothing to validate on", where=str(folder), fix=fix)
     sampler = text_sampler(train, open_split_data(folder, TRAIN, lists), TRAIN, special, masking)
-    if train.next_sentence and train.validation.every_steps:  # it may have no sentence pairs
+    if train.next_sentence and train.validation.enabled:  # it may have no sentence pairs
         text_sampler(train, open_split_data(folder, VALIDATION, lists), VALIDATION, special, masking)
     return DataSummary(sampler.samples, (), {"dataset": dataset.fingerprint})
 
