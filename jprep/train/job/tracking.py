@@ -13,7 +13,9 @@ TrackerName = Literal["tensorboard", "wandb", "mlflow"]
 
 _WHERE = "train.trackers"
 _LONGEST = 128  # characters of a name in Weights & Biases
-_FORBIDDEN = re.compile(r"[/\\#?%:\x00-\x1f]")  # in names of its projects; names are folders of TensorBoard, too
+
+FORBIDDEN = re.compile(r"[/\\#?%:\x00-\x1f]")
+"""Characters that Weights & Biases refuses in names and ids. Names are folders of TensorBoard, too."""
 
 
 class TrackerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -71,7 +73,7 @@ def check_tracker_configs(trackers: Trackers) -> None:
 def _check_names(tracker: TrackerConfig) -> None:
     for key in ("project", "entity", "name"):
         value: str = getattr(tracker, key)
-        if _FORBIDDEN.search(value) or len(value) > _LONGEST or value in (".", ".."):
+        if FORBIDDEN.search(value) or len(value) > _LONGEST or value in (".", ".."):
             what = f"{value!r} cannot be the {key} of a tracker"
             fix = f"at most {_LONGEST} characters, and none of / \\ # ? % :"
             raise ConfigError(what, where=f"{_WHERE}, {tracker.use}", fix=fix)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import fsspec
+import msgspec
 import pytest
 
 from jprep.errors import ConfigError, MachineError
@@ -19,6 +23,7 @@ from jprep.train.trackers.check import check_trackers
 from jprep.train.trackers.follow import Trackers, track_run
 from jprep.train.trackers.tensorboard import TENSORBOARD, event_file_path, event_file_url
 from jprep.train.trackers.tracker import metrics
+from jprep.train.trackers.wandb import Wandb
 from tests.fakes.small_run import small_run
 
 
@@ -60,20 +65,33 @@ def test_a_missing_tracker_is_reported(tmp_path: Path, monkeypatch: pytest.Monke
     assert "wandb is not installed" in said[0]
 
 
-def test_wandb_gets_metrics_if_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Give a module in place of the library, which notes its calls."""
     (tmp_path / "wandb.py").write_text(
         "calls = []\ndef init(**about):\n    calls.append(about)\n    return __import__('wandb')\n"
         "def log(figures, step):\n    calls.append((step, figures))\ndef finish():\n    calls.append('finished')\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "wandb", raising=False)
+    yield importlib.import_module("wandb")
+    del sys.modules["wandb"]
+
+
+def test_wandb_gets_metrics_if_installed(tmp_path: Path, wandb: Any) -> None:
     run = small_run(tmp_path, trackers=["wandb"])
     record_event(run, "log", 5, {"loss": 1.5})
     Trackers(run, read_job(run), print).close()
-    import wandb
-
     assert wandb.calls[0]["resume"] == "allow"
     assert wandb.calls[0]["mode"] == "offline" and wandb.calls[0]["project"] == "jprep"
     assert wandb.calls[1:] == [(5, {"train/loss": 1.5, "train/epoch": 40 / read_job(run).samples}), "finished"]
+
+
+def test_the_id_of_a_fold_in_wandb_has_no_slash(tmp_path: Path, wandb: Any) -> None:
+    job = read_job(small_run(tmp_path))
+    for name, expected in (("a name", "a name"), ("name/fold-0", "name-fold-0")):
+        Wandb(tmp_path, msgspec.structs.replace(job, name=name), TrackerConfig(use="wandb"))
+        assert (wandb.calls[-1]["id"], wandb.calls[-1]["name"]) == (f"{expected}-{job.fingerprint[:8]}", name)
 
 
 def test_a_metric_has_the_name_that_transformers_reports(tmp_path: Path) -> None:
