@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from jprep.train.job.config import Job
 from jprep.train.job.tracking import TrackerConfig, tracker_configs
 from jprep.train.run.events import EventReader
+from jprep.train.run.log import Say
 from jprep.train.trackers.tensorboard import TensorBoard
 from jprep.train.trackers.tracker import Tracker
 
@@ -19,8 +20,6 @@ INSTALL = {"wandb": "pip install wandb", "mlflow": "pip install mlflow-skinny"}
 
 _UPDATE_SECONDS = 2.0
 _CLOSE_SECONDS = 60.0  # to send what is left at the end of a run
-
-Say = Callable[[str], None]
 
 
 class Trackers:
