@@ -6,6 +6,7 @@ import importlib
 import sys
 import time
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -110,14 +111,29 @@ def test_a_metric_has_the_name_that_transformers_reports(tmp_path: Path) -> None
     assert metrics(Event(0, 5, "checkpoint", {"seconds": 0.5}), job) == {}
 
 
+class Hanging:
+    """A tracker whose server does not answer."""
+
+    def add(self, events: list[Event]) -> None:
+        time.sleep(60)
+
+    def close(self) -> None:
+        raise OSError("the server is gone")
+
+
+def test_a_further_stop_signal_does_not_wait_for_trackers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(follow, "open_tracker", lambda *_: Hanging())
+    run, signals = small_run(tmp_path, trackers=["tensorboard"]), count(1)
+    record_event(run, "log", 5, {"loss": 1.5})
+    begun = time.monotonic()
+    with track_run(run, read_job(run), said.append, lambda: next(signals) // 3):
+        pass
+    assert time.monotonic() - begun < follow._CLOSE_SECONDS / 2
+    assert "(tensorboard) have not finished" in said[0]
+
+
 def test_a_tracker_that_hangs_or_fails_stops_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Hanging:
-        def add(self, events: list[Event]) -> None:
-            time.sleep(60)
-
-        def close(self) -> None:
-            raise OSError("the server is gone")
-
     said: list[str] = []
     monkeypatch.setattr(follow, "open_tracker", lambda *_: Hanging())
     monkeypatch.setattr(follow, "_CLOSE_SECONDS", 0.1)
