@@ -34,7 +34,7 @@ class JaxEngine(Engine):
     def __init__(self, settings: EngineSettings) -> None:
         self._settings = settings
         jax.config.update("jax_default_matmul_precision", "highest" if settings.precision == "fp32" else None)
-        mesh = Mesh(np.array(_devices(settings.layout)), ("batch",))
+        mesh = Mesh(np.array(_devices(settings.layout, deterministic=settings.deterministic)), ("batch",))
         self._whole = NamedSharding(mesh, PartitionSpec())
         self._by_row = NamedSharding(mesh, PartitionSpec(None, "batch"))
 
@@ -115,15 +115,19 @@ class JaxEngine(Engine):
         return lax.scan(add, zeros, (inputs, seeds))[0]
 
 
-def _devices(layout: Layout) -> list[Any]:
+def _devices(layout: Layout, *, deterministic: bool) -> list[Any]:
     """Return the devices of a layout.
+
+    Args:
+        layout: the layout.
+        deterministic: whether results on GPUs may not depend on the order of threads.
 
     Raises:
         MachineError: they are not available.
     """
     if layout.device == "cpu":
         jax.config.update("jax_num_cpu_devices", layout.devices)
-    if layout.device == "gpu":
+    if layout.device == "gpu" and deterministic:
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_gpu_deterministic_ops=true".strip()
     try:
         found = jax.local_devices(backend=layout.device)
