@@ -132,11 +132,10 @@ def _devices(layout: Layout, *, deterministic: bool) -> list[Any]:
     try:
         found = jax.local_devices(backend=layout.device)
     except (RuntimeError, AssertionError) as error:
-        found = []
-        reason = f": {error}" if str(error) else ""
+        found, reason = [], f": {error}" if str(error) else ""
     else:
-        reason = f" beyond {len(found)}"
+        reason = f", but the plan uses {layout.devices}"
     if len(found) < layout.devices:
         fix = f'{SECTION}.device = "cpu", or install JAX for this device; `jprep doctor` lists what is installed'
-        raise MachineError(f"JAX finds no {layout.device.upper()}{reason}", where=SECTION, fix=fix)
+        raise MachineError(f"JAX finds {len(found) or 'no'} {layout.device.upper()}{reason}", where=SECTION, fix=fix)
     return found[: layout.devices]
