@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -43,6 +44,16 @@ def test_missing_devices_end_the_run_with_a_fix(device: str, words: str) -> None
     with pytest.raises(MachineError, match=words) as error:
         tensorflow_engine.make_strategy(msgspec.structs.replace(LAYOUT, device=device))
     assert 'device = "cpu"' in error.value.fix
+
+
+def test_a_tpu_with_other_cores_than_planned_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are divided among the cores: with another number of them some would be left out."""
+    layout, strategy = msgspec.structs.replace(LAYOUT, device="tpu"), SimpleNamespace(num_replicas_in_sync=8)
+    monkeypatch.setattr(tensorflow_engine, "_tpu_strategy", lambda layout: strategy)
+    with pytest.raises(MachineError, match="8 TPU cores, but the plan uses 1") as error:
+        tensorflow_engine.make_strategy(layout)
+    assert error.value.fix == "train.backend.keras.devices = 8"
+    assert tensorflow_engine.make_strategy(msgspec.structs.replace(layout, devices=8)) is strategy
 
 
 @pytest.mark.parametrize("deterministic", [True, False])

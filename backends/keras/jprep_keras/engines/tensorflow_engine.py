@@ -154,7 +154,9 @@ def make_strategy(layout: Layout) -> Any:
     """
     try:
         if layout.device == "tpu":
-            return _tpu_strategy(layout)
+            strategy = _tpu_strategy(layout)
+            _check_cores(strategy, layout)
+            return strategy
         devices = _devices(layout)
     except (RuntimeError, ValueError, tf.errors.OpError) as error:
         raise _missing(f"no {layout.device.upper()}: {error}") from error
@@ -179,6 +181,14 @@ def _tpu_strategy(layout: Layout) -> Any:
     tf.config.experimental_connect_to_cluster(resolver)
     tf.tpu.experimental.initialize_tpu_system(resolver)
     return tf.distribute.TPUStrategy(resolver)
+
+
+def _check_cores(strategy: Any, layout: Layout) -> None:
+    """Raise MachineError unless a TPU has the devices of the plan: rows are divided among them."""
+    count = int(strategy.num_replicas_in_sync)
+    if count != layout.devices:
+        what = f"TensorFlow finds {count} TPU cores, but the plan uses {layout.devices}"
+        raise MachineError(what, where=SECTION, fix=f"{SECTION}.devices = {count}")
 
 
 def _missing(found: str) -> MachineError:
