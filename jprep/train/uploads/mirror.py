@@ -97,7 +97,7 @@ class Mirror:
         self._store = checkpoints_of(run, job)
         self._committed: dict[int, Commit] | None = None  # in the mirror
         self._seen: dict[str, tuple[int, int]] = {}  # file → size and time when it was copied
-        self._next_tail = self._next_try = 0.0
+        self._next_tail = 0.0
         self._problem = ""
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._copy_until_closed, name="jprep-mirror", daemon=True)
