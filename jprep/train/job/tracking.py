@@ -25,7 +25,7 @@ class TrackerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         use: the tracker.
         project: wandb's project (`jprep` by default), MLflow's experiment (`jprep`), or a folder below `log_dir`.
         entity: wandb's team or user, MLflow's user, or a folder above that of the project.
-        name: the name of the run; by default that of jprep's run.
+        name: the name of the run; by default that of jprep's run. With folds, `-fold-0`, `-fold-1` … are added.
         tags: tags of the run. For MLflow `key=value`, or `key` with the value `true`.
         log_dir: TensorBoard: where the event file is written, a folder or a URL such as `gs://BUCKET/logs`; by default
             `tensorboard/` in the run directory. wandb: the folder of its files; by default the run directory. MLflow:
