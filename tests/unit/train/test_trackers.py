@@ -164,7 +164,7 @@ def test_the_event_file_is_copied_to_a_bucket(tmp_path: Path, monkeypatch: pytes
     config = TrackerConfig(use="tensorboard", log_dir="memory://bucket/logs", name="first")
     run = small_run(tmp_path, trackers=[config])
     record_event(run, "log", 5, {"loss": 1.5})
-    check_trackers(run, read_job(run), said.append)
+    check_trackers(run, read_job(run).train.trackers, said.append)
     trackers = Trackers(run, read_job(run), said.append)
     trackers.update()
     [path] = files.find("/bucket/logs/first")
@@ -211,11 +211,11 @@ def test_a_missing_library_and_bucket_are_errors_before_any_work(
 
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(MachineError, match="mlflow is not installed"):
-        check_trackers(tmp_path, read_job(small_run(tmp_path, trackers=["mlflow"])), print)
+        check_trackers(tmp_path, read_job(small_run(tmp_path, trackers=["mlflow"])).train.trackers, print)
     monkeypatch.setattr(check, "check_writable", refuse)
     config = TrackerConfig(use="tensorboard", log_dir="gs://missing/logs")
     with pytest.raises(ConfigError, match="no bucket"):
-        check_trackers(tmp_path, read_job(small_run(tmp_path, trackers=[config])), print)
+        check_trackers(tmp_path, read_job(small_run(tmp_path, trackers=[config])).train.trackers, print)
 
 
 def test_a_bucket_that_cannot_be_reached_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,5 +225,5 @@ def test_a_bucket_that_cannot_be_reached_is_reported(tmp_path: Path, monkeypatch
     said: list[str] = []
     monkeypatch.setattr(check, "check_writable", unreachable)
     config = TrackerConfig(use="tensorboard", log_dir="gs://bucket/logs")
-    check_trackers(tmp_path, read_job(small_run(tmp_path, trackers=[config])), said.append)
+    check_trackers(tmp_path, read_job(small_run(tmp_path, trackers=[config])).train.trackers, said.append)
     assert "cannot reach gs://bucket/logs now" in said[0]
