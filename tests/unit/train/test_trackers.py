@@ -22,7 +22,7 @@ from jprep.train.run.events import Event, record_event
 from jprep.train.trackers import check, follow
 from jprep.train.trackers.check import check_trackers
 from jprep.train.trackers.follow import Trackers, track_run
-from jprep.train.trackers.tensorboard import TENSORBOARD, event_file_path, event_file_url
+from jprep.train.trackers.tensorboard import TENSORBOARD, event_file_path, event_file_url, viewed_folder
 from jprep.train.trackers.tracker import metrics
 from jprep.train.trackers.wandb import Wandb
 from tests.fakes.small_run import small_run
@@ -157,6 +157,25 @@ def test_the_event_file_is_where_the_recipe_says(tmp_path: Path) -> None:
     remote = TrackerConfig(use="tensorboard", log_dir="gs://bucket/logs/")
     assert event_file_url(job, remote).startswith("gs://bucket/logs/small/events.out.tfevents.")
     assert event_file_path(tmp_path, job, remote) == tmp_path / TENSORBOARD
+
+
+@pytest.mark.parametrize(
+    ("tracker", "folder"),
+    [
+        ("tensorboard", "run"),
+        ({"use": "tensorboard", "project": "p"}, "run"),
+        ({"use": "tensorboard", "log_dir": "gs://bucket/logs"}, "run"),
+        ({"use": "tensorboard", "log_dir": "../logs", "project": "p", "name": "n"}, "logs/p/n"),
+        ("wandb", None),
+    ],
+)
+def test_tensorboard_is_started_with_the_folder_of_the_event_file(
+    tracker: Any, folder: str | None, tmp_path: Path
+) -> None:
+    job = read_job(small_run(tmp_path / "small"))
+    trackers = parse_train_config({"steps": 1, "trackers": [tracker]}, "here").trackers
+    job = msgspec.structs.replace(job, train=msgspec.structs.replace(job.train, trackers=trackers))
+    assert viewed_folder(tmp_path / "run", job) == (tmp_path / folder if folder else None)
 
 
 def test_the_event_file_is_copied_to_a_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
