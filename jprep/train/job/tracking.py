@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from jprep.errors import ConfigError
+from jprep.io.remote.objects import has_password
 
 TrackerName = Literal["tensorboard", "wandb", "mlflow"]
 
@@ -65,9 +66,17 @@ def check_tracker_configs(trackers: Trackers) -> None:
         _check_names(one)
         if one.mode and one.use != "wandb":
             raise ConfigError(f"{one.use} has no mode", where=_WHERE, fix="remove mode; it is for wandb")
-        if "://" in one.log_dir and one.use == "wandb":
-            what = "wandb keeps its files in a local folder"
-            raise ConfigError(what, where=_WHERE, fix='a folder as log_dir; mode = "online" sends them to its server')
+        _check_log_dir(one)
+
+
+def _check_log_dir(tracker: TrackerConfig) -> None:
+    if has_password(tracker.log_dir):
+        fix = "remove it; MLflow reads MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
+        what = f"log_dir of {tracker.use} has a password, which job.json would show"
+        raise ConfigError(what, where=_WHERE, fix=fix)
+    if "://" in tracker.log_dir and tracker.use == "wandb":
+        what = "wandb keeps its files in a local folder"
+        raise ConfigError(what, where=_WHERE, fix='a folder as log_dir; mode = "online" sends them to its server')
 
 
 def _check_names(tracker: TrackerConfig) -> None:

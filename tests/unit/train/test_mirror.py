@@ -272,6 +272,13 @@ def test_a_mirror_that_cannot_be_written_to_is_an_error_of_the_recipe(mirror: st
     assert raised.value.where == "recipe.toml" and "s3://" in raised.value.fix
 
 
+def test_a_mirror_with_a_password_is_refused_without_showing_it() -> None:
+    config = TrainConfig(steps=1, checkpoint=CheckpointConfig(mirror="ftp://me:secret@host/x"))
+    with pytest.raises(ConfigError, match=r"train\.checkpoint\.mirror has a password") as raised:
+        check_train_config(config, "recipe.toml")
+    assert "secret" not in str(raised.value)
+
+
 @pytest.mark.backends
 def test_a_mirror_changes_no_fingerprint(machine: Callable[..., Machine]) -> None:
     one = machine()
