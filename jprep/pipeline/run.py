@@ -36,6 +36,7 @@ from jprep.train.launcher.cross_validation import check_destinations, fold_count
 from jprep.train.launcher.launch import PreparedRun, backend_name, prepare_run
 from jprep.train.launcher.launch import train as train_model
 from jprep.train.run.directory import EXPORT
+from jprep.train.trackers.check import check_trackers
 
 DOWNLOADS = Path("downloads")
 """The directory that inputs are downloaded to."""
@@ -272,6 +273,7 @@ def execute_plan(plan: RunPlan, reporter: RunReporter) -> RunResult:
     check_steps(plan.recipe, plan.steps, plan.backend, corpus=plan.corpus_given)
     if plan.recipe.train and "train" in plan.steps:
         check_destinations(plan.recipe.train, reporter.note)
+        check_trackers(plan.run, plan.recipe.train.trackers, reporter.note)
     if plan.scale and "corpus" in plan.steps and not plan.corpus_given:
         plan = plan._replace(recipe=with_tiny_inputs(plan.recipe, plan.downloads, reporter.note))
     code = next((code for step in plan.steps if (code := run_step(plan, step, reporter))), 0)

@@ -153,9 +153,8 @@ def bert() -> Arrays:
 
 def test_bert(bert: Arrays, tmp_path: Path) -> None:
     (tmp_path / "bert_config.json").write_text(json.dumps({"num_attention_heads": 2, "hidden_act": "gelu"}))
-    (tmp_path / "vocab.txt").write_text(
-        "".join(f"[{name}]\n" for name in ("PAD", "UNK", "CLS", "SEP", "MASK")) + "the\n猫\n"
-    )
+    pieces = "".join(f"[{name}]\n" for name in ("PAD", "UNK", "CLS", "SEP", "MASK")) + "the\n\u2028\n\x85\n猫\n"
+    (tmp_path / "vocab.txt").write_bytes(pieces.replace("\n", "\r\n").encode())
     assert main([str(save(tmp_path / "bert_model.ckpt", bert)), str(tmp_path / "out")]) == 0
     x = encoded(bert, "bert", 2)
     hidden = gelu(linear(x, bert, "cls/predictions/transform/dense"))
@@ -170,6 +169,7 @@ def test_bert(bert: Arrays, tmp_path: Path) -> None:
     settings = json.loads((tmp_path / "out" / "tokenizer_config.json").read_text())
     assert (settings["tokenizer_class"], settings["do_lower_case"]) == ("BertTokenizer", True)
     assert settings["model_max_length"] == POSITIONS
+    assert (tmp_path / "out" / "vocab.txt").read_bytes().decode() == pieces, "each token keeps its id"
 
 
 @pytest.fixture

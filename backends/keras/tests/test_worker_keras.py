@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -10,7 +12,9 @@ import pytest
 import tensorflow as tf
 
 from jprep.errors import MachineError
-from jprep_keras.engines import tensorflow_engine
+from jprep.train.job.config import OptimizerConfig
+from jprep_keras.engines import jax_engine, tensorflow_engine
+from jprep_keras.engines.base import EngineSettings
 from jprep_keras.planning.layout import Layout
 from jprep_keras.worker import __main__ as worker
 from jprep_keras.worker import training
@@ -40,3 +44,25 @@ def test_missing_devices_end_the_run_with_a_fix(device: str, words: str) -> None
     with pytest.raises(MachineError, match=words) as error:
         tensorflow_engine.make_strategy(msgspec.structs.replace(LAYOUT, device=device))
     assert 'device = "cpu"' in error.value.fix
+
+
+def test_a_tpu_with_other_cores_than_planned_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are divided among the cores: with another number of them some would be left out."""
+    layout, strategy = msgspec.structs.replace(LAYOUT, device="tpu"), SimpleNamespace(num_replicas_in_sync=8)
+    monkeypatch.setattr(tensorflow_engine, "_tpu_strategy", lambda layout: strategy)
+    with pytest.raises(MachineError, match="8 TPU cores, but the plan uses 1") as error:
+        tensorflow_engine.make_strategy(layout)
+    assert error.value.fix == "train.backend.keras.devices = 8"
+    assert tensorflow_engine.make_strategy(msgspec.structs.replace(layout, devices=8)) is strategy
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_jax_gets_the_flag_of_deterministic_kernels_if_asked(
+    deterministic: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XLA_FLAGS", "")
+    layout = msgspec.structs.replace(LAYOUT, engine="jax", device="gpu")
+    settings = EngineSettings(layout, OptimizerConfig(), "fp32", deterministic, jit_compile=False)
+    with pytest.raises(MachineError, match="no GPU"):
+        jax_engine.JaxEngine(settings)
+    assert ("--xla_gpu_deterministic_ops=true" in os.environ["XLA_FLAGS"]) == deterministic

@@ -176,6 +176,8 @@ def _number(value: float | None) -> str:
 
 def show(prepared: PreparedRun, code: int, *, as_json: bool) -> None:
     """Print the figures of a run, and the commands that usually follow."""
+    from jprep.train.trackers.tensorboard import viewed_folder
+
     run, job, status = prepared.run, prepared.job, _read_status(prepared)
     if as_json:
         about = {"run": str(run), "name": job.name, "backend": job.backend, "code": code, "steps": job.steps}
@@ -185,8 +187,8 @@ def show(prepared: PreparedRun, code: int, *, as_json: bool) -> None:
         return
     echo(f"{job.name}  {run}")
     show_figures(prepared)
-    viewable = "tensorboard" in job.train.trackers and shutil.which("tensorboard")
-    next_steps(shell_command("export", run), *([f"tensorboard --logdir {shell_quote(run)}"] if viewable else []))
+    logs = viewed_folder(run, job) if shutil.which("tensorboard") else None
+    next_steps(shell_command("export", run), *([f"tensorboard --logdir {shell_quote(logs)}"] if logs else []))
 
 
 def show_figures(prepared: PreparedRun) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,6 +16,7 @@ from jprep.io.verified_files import verify_file
 
 T = TypeVar("T")
 
+_PASSWORD = re.compile(r"://[^/]*:[^/]*@")
 _DOWNLOADS = 2  # times that an object with a wrong hash is read before it counts as damaged
 _READ_ONLY = {
     "http": "use a URL such as s3://BUCKET/FOLDER",
@@ -27,6 +29,11 @@ _READ_ONLY |= {"https": _READ_ONLY["http"], "local": _READ_ONLY["file"]}
 def is_url(text: str) -> bool:
     """Return whether a text is a URL, not a path."""
     return "://" in text
+
+
+def has_password(url: str) -> bool:
+    """Return whether a URL has a password: `scheme://user:password@host`."""
+    return _PASSWORD.search(url) is not None
 
 
 def join_url(url: str, *names: str) -> str:

@@ -142,7 +142,7 @@ class InferencePipeline:
 
         Raises:
             ConfigError: several sequences without sampling.
-        MachineError: the worker died.
+            MachineError: the worker died.
         """
         try:
             request, note = self._request(text, config, pair)

@@ -53,7 +53,7 @@ def summarize_labelled(train: TrainConfig, tokenizer: Tokenizer) -> DataSummary:
         fix = f"labels are read from the column {train.labelled.label!r}: set train.labelled.label to another one"
         raise ConfigError(f"all rows have the same label: {', '.join(names)}", where=files, fix=fix)
     if train.validation.enabled and not len(found.validation_rows):
-        fix = "validation.every_steps = 0, or validation_data, or labelled.folds = 5"
+        fix = "set validation.every_steps and every_epochs to 0, or give validation_data, or labelled.folds = 5"
         raise ConfigError("there is nothing to validate on", where=files, fix=fix)
     return DataSummary(len(found.rows), names, {"data": [file_sha256(Path(path)) for path in train.data]})
 
@@ -83,10 +83,10 @@ def summarize_dataset(
     _check_tokenizer(dataset, folder, tokenizer)
     masking = _masking(train, dataset, folder, special) if train.task in ("mlm", "rtd") else None
     if train.validation.enabled and not any(one.tokens for one in dataset.splits if one.name == VALIDATION):
-        fix = "validation.every_steps = 0, or pack the dataset with [dataset] validation = 0.005"
+        fix = "set validation.every_steps and every_epochs to 0, or pack the dataset with [dataset] validation = 0.005"
         raise ConfigError("there is nothing to validate on", where=str(folder), fix=fix)
     sampler = text_sampler(train, open_split_data(folder, TRAIN, lists), TRAIN, special, masking)
-    if train.next_sentence and train.validation.every_steps:  # it may have no sentence pairs
+    if train.next_sentence and train.validation.enabled:  # it may have no sentence pairs
         text_sampler(train, open_split_data(folder, VALIDATION, lists), VALIDATION, special, masking)
     return DataSummary(sampler.samples, (), {"dataset": dataset.fingerprint})
 

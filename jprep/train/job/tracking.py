@@ -8,12 +8,15 @@ from typing import Literal
 import msgspec
 
 from jprep.errors import ConfigError
+from jprep.io.remote.objects import has_password
 
 TrackerName = Literal["tensorboard", "wandb", "mlflow"]
 
 _WHERE = "train.trackers"
 _LONGEST = 128  # characters of a name in Weights & Biases
-_FORBIDDEN = re.compile(r"[/\\#?%:\x00-\x1f]")  # in names of its projects; names are folders of TensorBoard, too
+
+FORBIDDEN = re.compile(r"[/\\#?%:\x00-\x1f]")
+"""Characters that Weights & Biases refuses in names and ids. Names are folders of TensorBoard, too."""
 
 
 class TrackerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -23,7 +26,7 @@ class TrackerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         use: the tracker.
         project: wandb's project (`jprep` by default), MLflow's experiment (`jprep`), or a folder below `log_dir`.
         entity: wandb's team or user, MLflow's user, or a folder above that of the project.
-        name: the name of the run; by default that of jprep's run.
+        name: the name of the run; by default that of jprep's run. With folds, `-fold-0`, `-fold-1` … are added.
         tags: tags of the run. For MLflow `key=value`, or `key` with the value `true`.
         log_dir: TensorBoard: where the event file is written, a folder or a URL such as `gs://BUCKET/logs`; by default
             `tensorboard/` in the run directory. wandb: the folder of its files; by default the run directory. MLflow:
@@ -63,15 +66,23 @@ def check_tracker_configs(trackers: Trackers) -> None:
         _check_names(one)
         if one.mode and one.use != "wandb":
             raise ConfigError(f"{one.use} has no mode", where=_WHERE, fix="remove mode; it is for wandb")
-        if "://" in one.log_dir and one.use == "wandb":
-            what = "wandb keeps its files in a local folder"
-            raise ConfigError(what, where=_WHERE, fix='a folder as log_dir; mode = "online" sends them to its server')
+        _check_log_dir(one)
+
+
+def _check_log_dir(tracker: TrackerConfig) -> None:
+    if has_password(tracker.log_dir):
+        fix = "remove it; MLflow reads MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
+        what = f"log_dir of {tracker.use} has a password, which job.json would show"
+        raise ConfigError(what, where=_WHERE, fix=fix)
+    if "://" in tracker.log_dir and tracker.use == "wandb":
+        what = "wandb keeps its files in a local folder"
+        raise ConfigError(what, where=_WHERE, fix='a folder as log_dir; mode = "online" sends them to its server')
 
 
 def _check_names(tracker: TrackerConfig) -> None:
     for key in ("project", "entity", "name"):
         value: str = getattr(tracker, key)
-        if _FORBIDDEN.search(value) or len(value) > _LONGEST or value in (".", ".."):
+        if FORBIDDEN.search(value) or len(value) > _LONGEST or value in (".", ".."):
             what = f"{value!r} cannot be the {key} of a tracker"
             fix = f"at most {_LONGEST} characters, and none of / \\ # ? % :"
             raise ConfigError(what, where=f"{_WHERE}, {tracker.use}", fix=fix)

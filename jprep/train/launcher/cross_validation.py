@@ -16,6 +16,7 @@ from jprep.errors import ConfigError
 from jprep.io.atomic import write_atomic
 from jprep.train.job.config import TrainConfig, parse_train_config
 from jprep.train.job.push import PushConfig
+from jprep.train.job.tracking import TrackerConfig, TrackerName
 from jprep.train.launcher.launch import PreparedRun, prepare_run, train
 from jprep.train.run.directory import read_job
 from jprep.train.run.events import read_events
@@ -109,15 +110,24 @@ def train_folds(
     folders = fold_directories(run, _number(train_config))
     OutputDirectory(run, KIND).check()
     for fold, folder in enumerate(folders):
-        kept = msgspec.structs.replace(
-            train_config.checkpoint, mirror=fold_mirror(train_config.checkpoint.mirror, folder.name)
-        )
-        push = _push_of(train_config.push, folder.name)
-        fold_config = msgspec.structs.replace(train_config, fold=fold, push=push, checkpoint=kept)
+        fold_config = config_of_fold(train_config, fold, folder.name)
         if code := through(prepare_run(fold_config, f"{name}/{folder.name}", backend, folder, tokenizer, None)):
             return code
     write_atomic(run / FOLDS, encode_checksummed(summarize_folds(name, folders), indent=1))
     return 0
+
+
+def config_of_fold(train: TrainConfig, fold: int, name: str) -> TrainConfig:
+    """Return the section of one fold, whose mirror, uploads and names in trackers are its own.
+
+    Args:
+        train: the section of all folds.
+        fold: the number of the fold.
+        name: its name, such as `fold-0`.
+    """
+    checkpoint = msgspec.structs.replace(train.checkpoint, mirror=fold_mirror(train.checkpoint.mirror, name))
+    push, trackers = _push_of(train.push, name), [_tracker_of(one, name) for one in train.trackers]
+    return msgspec.structs.replace(train, fold=fold, checkpoint=checkpoint, push=push, trackers=trackers)
 
 
 def check_destinations(train: TrainConfig, say: Say) -> None:
@@ -163,6 +173,13 @@ def summarize_folds(name: str, runs: Iterable[Path]) -> FoldsSummary:
 def _push_of(push: PushConfig, fold: str) -> PushConfig:
     """Return the uploads of a fold: to a repository of its own."""
     return msgspec.structs.replace(push, to=f"{push.to}-{fold}") if push.to else push
+
+
+def _tracker_of(tracker: TrackerName | TrackerConfig, fold: str) -> TrackerName | TrackerConfig:
+    """Return a tracker of a fold: a name that the recipe gives would be that of all folds."""
+    if isinstance(tracker, str) or not tracker.name:
+        return tracker
+    return msgspec.structs.replace(tracker, name=f"{tracker.name}-{fold}")
 
 
 def _figure(each: list[float | None]) -> MetricSummary:

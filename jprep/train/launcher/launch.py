@@ -212,7 +212,7 @@ def train(
             not compute the profiled steps.
     """
     check_destination(prepared.job.train.push, say)
-    check_trackers(prepared.run, prepared.job, say)
+    check_trackers(prepared.run, prepared.job.train.trackers, say)
     with open_mirror(prepared.run, prepared.job, say) as mirror:
         plan = _profiled_plan(prepared, resume, profile) if profile else prepared.plan
         create_run(prepared, say)

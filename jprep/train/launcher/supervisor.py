@@ -105,7 +105,7 @@ def supervise(
         with (
             _StopRequests() as requests,
             _mirroring(mirror, requests, rewound=resume != "auto"),
-            track_run(run, job, say),
+            track_run(run, job, say, lambda: requests.count),
         ):
             uploads = background_uploads(run, job, say)
             code = _Supervisor(run, job, plan, say, backoff, requests, uploads).supervise()

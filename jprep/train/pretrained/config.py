@@ -66,8 +66,8 @@ def read_pretrained_config(folder: Path) -> PretrainedConfig:
     kind = str(found.get("model_type", ""))
     kind = _SAME_FAMILY.get(kind, kind)
     if kind not in FAMILIES:
-        fix = f"{suggest_name(kind, FAMILIES)}"
-        raise ConfigError(f"jprep has no architecture for models of type {kind!r}", where=str(path), fix=fix)
+        what = f"jprep has no architecture for models of type {kind!r}"
+        raise ConfigError(what, where=str(path), fix=suggest_name(kind, FAMILIES))
     found = _with_rope(found)
     _check_supported(found, path)
     values = {key: found[key] for key in FAMILIES[kind].defaults if key in found}

@@ -1,42 +1,40 @@
-"""Check the trackers of a job before any work: libraries, credentials, servers and buckets."""
+"""Check trackers before any work: libraries, credentials, servers and buckets."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from jprep.errors import ConfigError, MachineError
 from jprep.io.remote import check_writable, is_url
 from jprep.io.remote.errors import classify_error
-from jprep.train.job.config import Job
-from jprep.train.job.tracking import TrackerConfig, tracker_configs
+from jprep.train.job.tracking import TrackerConfig, Trackers, tracker_configs
+from jprep.train.run.log import Say
 from jprep.train.trackers.follow import INSTALL
 
 _WHERE = "train.trackers"
 _REQUEST_LIMITS = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "20"}
 
-Say = Callable[[str], None]
 
+def check_trackers(run: Path, trackers: Trackers, say: Say) -> None:
+    """Check that trackers can be used, so that a wrong token or bucket is found before any work.
 
-def check_trackers(run: Path, job: Job, say: Say) -> None:
-    """Check that the trackers of a job can be used, so that a wrong token or bucket is found before any work.
-
-    A server that cannot be reached is reported only: it may be back when there is something to send.
+    A bucket, or wandb's server, that cannot be reached is only reported: it may be back when there is something to
+    send. MLflow's server has to answer.
 
     Args:
         run: the run directory.
-        job: the job.
+        trackers: `train.trackers`.
         say: called with a message for the user.
 
     Raises:
         ConfigError: there is no such bucket or team.
-        MachineError: a library is missing, or a server or bucket refuses the credentials.
+        MachineError: a library is missing, a server or bucket refuses the credentials, or MLflow's does not answer.
     """
-    for config in tracker_configs(job.train.trackers):
+    for config in tracker_configs(trackers):
         where = f"{_WHERE}, {config.use}"
         if config.use in INSTALL and not importlib.util.find_spec(config.use):
             raise MachineError(f"{config.use} is not installed", where=where, fix=INSTALL[config.use])

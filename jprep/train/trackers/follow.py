@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from jprep.train.job.config import Job
 from jprep.train.job.tracking import TrackerConfig, tracker_configs
 from jprep.train.run.events import EventReader
+from jprep.train.run.log import Say
 from jprep.train.trackers.tensorboard import TensorBoard
 from jprep.train.trackers.tracker import Tracker
 
@@ -19,8 +21,6 @@ INSTALL = {"wandb": "pip install wandb", "mlflow": "pip install mlflow-skinny"}
 
 _UPDATE_SECONDS = 2.0
 _CLOSE_SECONDS = 60.0  # to send what is left at the end of a run
-
-Say = Callable[[str], None]
 
 
 class Trackers:
@@ -89,15 +89,16 @@ def open_tracker(run: Path, job: Job, config: TrackerConfig, say: Say) -> Tracke
 
 
 @contextlib.contextmanager
-def track_run(run: Path, job: Job, say: Say) -> Iterator[None]:
+def track_run(run: Path, job: Job, say: Say, stops: Callable[[], int] = lambda: 0) -> Iterator[None]:
     """Let the trackers of a job follow its run during the block, in a thread: a slow server delays no training.
 
-    At the end the thread gets a minute to send what is left.
+    At the end the thread gets a minute to send what is left, or until a further stop signal.
 
     Args:
         run: the run directory.
         job: the job.
         say: called with a message for the user.
+        stops: returns the number of stop signals so far.
     """
     if not job.train.trackers:
         yield
@@ -115,7 +116,9 @@ def track_run(run: Path, job: Job, say: Say) -> Iterator[None]:
         yield
     finally:
         ended.set()
-        thread.join(_CLOSE_SECONDS)
+        before, until = stops(), time.monotonic() + _CLOSE_SECONDS
+        while thread.is_alive() and stops() == before and time.monotonic() < until:
+            thread.join(0.05)
         if thread.is_alive():
             names = ", ".join(one.use for one in tracker_configs(job.train.trackers))
-            say(f"the trackers ({names}) have not finished after {_CLOSE_SECONDS:.0f} s: the next start sends the rest")
+            say(f"the trackers ({names}) have not finished: the next start sends the rest")

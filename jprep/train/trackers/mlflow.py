@@ -13,7 +13,7 @@ from jprep.io.remote import is_url
 from jprep.train.job.config import Job
 from jprep.train.job.tracking import TrackerConfig
 from jprep.train.run.events import Event
-from jprep.train.trackers.tracker import flatten, hyperparameters, metrics
+from jprep.train.trackers.tracker import first_fingerprint, flatten, hyperparameters, metrics
 
 EXPERIMENT = "jprep"
 """The default experiment."""
@@ -107,7 +107,7 @@ def _registry(uri: str) -> str | None:
 
 def _identity(job: Job) -> str:
     """Return what identifies a run in MLflow: it stays when the run is extended."""
-    return f"{job.name}-{[*job.earlier, job.fingerprint][0]}".replace("'", "")
+    return f"{job.name}-{first_fingerprint(job)}".replace("'", "")
 
 
 def _parameters(job: Job) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ from jprep.errors import JprepError
 from jprep.io.atomic import write_atomic
 from jprep.io.remote import is_url, join_url, upload_file
 from jprep.train.job.config import Job
-from jprep.train.job.tracking import TrackerConfig
+from jprep.train.job.tracking import TrackerConfig, tracker_configs
 from jprep.train.run.events import Event
 from jprep.train.trackers import event_file
 from jprep.train.trackers.tracker import flatten, hyperparameters, metrics
@@ -96,6 +96,15 @@ def event_file_path(run: Path, job: Job, config: TrackerConfig) -> Path:
     if not config.log_dir or is_url(config.log_dir):
         return run / TENSORBOARD
     return run.joinpath(config.log_dir, *_folders(job, config), _file_name(job))
+
+
+def viewed_folder(run: Path, job: Job) -> Path | None:
+    """Return the folder that TensorBoard is started with to see a run; None if the job has no such tracker."""
+    config = next((one for one in tracker_configs(job.train.trackers) if one.use == "tensorboard"), None)
+    if config is None:
+        return None
+    path = event_file_path(run, job, config)
+    return run if path == run / TENSORBOARD else path.parent.resolve()
 
 
 def event_file_url(job: Job, config: TrackerConfig) -> str:

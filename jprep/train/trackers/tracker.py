@@ -45,6 +45,11 @@ def hyperparameters(job: Job) -> dict[str, Any]:
     return kept | about | {"model": job.model, "backend": job.backend, "options": job.options}
 
 
+def first_fingerprint(job: Job) -> str:
+    """Return the fingerprint that the run began with: it changes when a run is extended."""
+    return [*job.earlier, job.fingerprint][0]
+
+
 def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, bool | float | str]]:
     """Yield the leaves of nested tables under dotted names; lists as JSON."""
     for key, value in values.items():

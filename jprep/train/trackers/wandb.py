@@ -11,9 +11,9 @@ import msgspec
 
 from jprep.io.atomic import write_atomic
 from jprep.train.job.config import Job
-from jprep.train.job.tracking import TrackerConfig
+from jprep.train.job.tracking import FORBIDDEN, TrackerConfig
 from jprep.train.run.events import Event
-from jprep.train.trackers.tracker import hyperparameters, metrics
+from jprep.train.trackers.tracker import first_fingerprint, hyperparameters, metrics
 
 PROJECT = "jprep"
 """The default project."""
@@ -42,7 +42,7 @@ class Wandb:
 
     def __init__(self, run: Path, job: Job, config: TrackerConfig) -> None:
         self._job, self._path = job, run / STATE
-        self._id = f"{job.name}-{first_fingerprint(job)[:8]}"
+        self._id = f"{FORBIDDEN.sub('-', job.name)}-{first_fingerprint(job)[:8]}"  # the name of a fold has a slash
         self._state, self._last = self._read_state(), 0
         folder = run / config.log_dir
         folder.mkdir(parents=True, exist_ok=True)
@@ -91,11 +91,6 @@ class Wandb:
         except (OSError, ValueError):  # the first start, or a damaged file
             return _State(self._id, -1)
         return state if state.id == self._id else _State(self._id, -1)
-
-
-def first_fingerprint(job: Job) -> str:
-    """Return the fingerprint that the run began with: it changes when a run is extended."""
-    return [*job.earlier, job.fingerprint][0]
 
 
 def wandb_mode(config: TrackerConfig) -> str:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
+from jprep.errors import DamagedError
 from jprep.io.atomic import remove_tree
 from jprep.train.job.config import Job
 from jprep.train.run.checkpoints import Checkpoint
@@ -96,7 +97,7 @@ class Mirror:
         self._store = checkpoints_of(run, job)
         self._committed: dict[int, Commit] | None = None  # in the mirror
         self._seen: dict[str, tuple[int, int]] = {}  # file → size and time when it was copied
-        self._next_tail = self._next_try = 0.0
+        self._next_tail = 0.0
         self._problem = ""
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._copy_until_closed, name="jprep-mirror", daemon=True)
@@ -194,8 +195,11 @@ class Mirror:
         folder = self._run / STAGED / checkpoint.folder.name
         try:
             _link(checkpoint, folder)
-        except FileNotFoundError:  # it was deleted meanwhile: there is a newer one
-            return
+        except FileNotFoundError as error:
+            if not checkpoint.folder.exists():  # it was deleted meanwhile: there is a newer one
+                return
+            fix = f"restore it; or delete {checkpoint.folder}"
+            raise DamagedError("a file of this checkpoint is missing", where=str(error.filename), fix=fix) from error
         try:
             self._mirrored.upload_checkpoint(folder, checkpoint.commit, self._before_commit)
         finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jprep.errors import ConfigError, JprepError
-from jprep.io.remote.objects import check_writable, refuse_read_only
+from jprep.io.remote.objects import check_writable, has_password, refuse_read_only
 
 KEY = "train.checkpoint.mirror"
 
@@ -16,8 +16,11 @@ def check_mirror_url(url: str, where: str) -> None:
         where: the place of the section, for errors.
 
     Raises:
-        ConfigError: it is not.
+        ConfigError: it is not, or it has a password.
     """
+    if has_password(url):
+        fix = "remove it: credentials are read from the environment"
+        raise ConfigError(f"{KEY} has a password, which job.json would show", where=where, fix=fix)
     try:
         if url:
             refuse_read_only(url)

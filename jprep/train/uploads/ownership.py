@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from jprep.errors import JprepError, MachineError
+from jprep.errors import MachineError
 from jprep.io.atomic import write_atomic
 from jprep.io.remote.objects import delete_object, join_url, read_bytes, write_bytes
 from jprep.train.run.log import Say
@@ -82,7 +82,7 @@ class Ownership:
         """Stop renewing, and delete the object if it is still this process's own."""
         self._ended.set()
         self._thread.join()
-        with contextlib.suppress(JprepError):  # then the next owner waits for a moment
+        with contextlib.suppress(Exception):  # whatever it is: the next owner waits for a moment
             found = self._read()
             if found and found.token == self._owner.token:
                 delete_object(self._url)
@@ -119,7 +119,7 @@ class Ownership:
 
     def _renew_until_ended(self) -> None:
         while not self._ended.wait(RENEW_SECONDS) and not self.lost:
-            with contextlib.suppress(JprepError):  # an error of the store: the next renewal may succeed
+            with contextlib.suppress(Exception):  # whatever a store's library raises: the next renewal may succeed
                 self.check()
                 self._owner = msgspec.structs.replace(self._owner, renewals=self._owner.renewals + 1)
                 self._write()

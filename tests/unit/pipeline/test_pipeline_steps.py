@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,18 @@ def test_an_unknown_backend_is_found_before_the_first_step() -> None:
     made = recipe(corpus=CORPUS, train=CLM)
     with pytest.raises(ConfigError, match="toorch"):
         check_steps(made, select_steps(made, "export"), "toorch")
+
+
+def test_a_tracker_that_cannot_be_used_is_found_before_the_first_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = import_module("jprep.pipeline.run")
+    monkeypatch.setattr(module, "check_steps", lambda *_, **__: None)  # the backend need not be installed
+    train = CLM | {"trackers": [{"use": "tensorboard", "log_dir": "https://host/logs"}]}
+    plan = module.plan_run(recipe(corpus=CORPUS, train=train), work=tmp_path / "work")
+    with pytest.raises(ConfigError, match="cannot write to a URL of this kind"):
+        module.execute_plan(plan, module.RunReporter())
+    assert not list(tmp_path.iterdir())
 
 
 def test_only_missing_files_are_fetched(tmp_path: Path) -> None:

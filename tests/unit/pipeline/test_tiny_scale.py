@@ -86,6 +86,12 @@ def test_periodic_actions_still_happen() -> None:
     assert (never.checkpoint.every_steps, never.validation.every_steps, never.schedule.warmup) == (0, 0, 0)
 
 
+def test_a_trial_is_copied_nowhere() -> None:
+    """The mirror would be taken for that of the whole run, which is refused there then."""
+    train = trained(checkpoint={"every_steps": 500, "mirror": "s3://bucket/run"}, push={"to": "me/model"})
+    assert (train.checkpoint.mirror, train.push.to) == ("", "")
+
+
 def test_a_warm_up_never_takes_the_whole_run() -> None:
     """A recipe whose steps were cut by --set has a warm-up that is longer than the run."""
     assert trained(steps=60, schedule={"warmup": 2000}).schedule.warmup == STEPS // 2

@@ -7,12 +7,15 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from jprep.errors import ConfigError, MismatchError
 from jprep.train.backend import Plan
+from jprep.train.job.config import parse_train_config
+from jprep.train.job.tracking import TrackerConfig
 from jprep.train.launcher import launch
-from jprep.train.launcher.cross_validation import read_folds, train_folds
+from jprep.train.launcher.cross_validation import config_of_fold, read_folds, train_folds
 from jprep.train.run.directory import read_job
 from jprep.train.run.events import read_events
 from tests.fakes.labelled_run import rows, section, tokenizer
@@ -69,6 +72,22 @@ def test_each_fold_is_trained_once_and_summarized(workspace: Path) -> None:
     (workspace / "rows.jsonl").write_text(data.replace("東京の7", "東京の8", 1), encoding="utf-8")
     with pytest.raises(MismatchError):  # even where all is done
         train(workspace)
+
+
+def test_copies_of_a_fold_have_places_of_their_own() -> None:
+    named = {"use": "tensorboard", "log_dir": "logs", "name": "first"}
+    given = parse_train_config(
+        {
+            "steps": 1, "checkpoint": {"mirror": "s3://bucket/run/"}, "push": {"to": "me/model"},
+            "trackers": [named, "mlflow", {"use": "wandb", "project": "p"}],
+        },
+        "here",
+    )  # fmt: skip
+    found = config_of_fold(given, 1, "fold-1")
+    assert found.fold == 1 and found.checkpoint.mirror == "s3://bucket/run/fold-1"
+    assert found.push.to == "me/model-fold-1"
+    assert found.trackers == [msgspec.convert(named | {"name": "first-fold-1"}, TrackerConfig), *given.trackers[1:]]
+    assert config_of_fold(parse_train_config({"steps": 1}, "here"), 0, "fold-0").checkpoint.mirror == ""
 
 
 def test_a_failed_fold_is_resumed(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:

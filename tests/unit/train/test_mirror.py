@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from jprep.io.remote import retry as retry_module
 from jprep.train.job.config import CheckpointConfig, TrainConfig, check_train_config
 from jprep.train.launcher.supervisor import supervise
 from jprep.train.run.commit import checkpoint_name
-from jprep.train.run.directory import checkpoints_of, open_run
+from jprep.train.run.directory import checkpoints_of, open_run, read_job
 from jprep.train.run.events import metric_curve, read_events
 from jprep.train.uploads import mirror as mirror_module
 from jprep.train.uploads import ownership as ownership_module
@@ -179,6 +181,18 @@ def test_a_store_that_refuses_never_stops_the_training(
     assert steps_in_mirror() == [30, 40]
 
 
+def test_a_checkpoint_that_lacks_a_file_is_reported_and_does_not_delay_the_end(machine: Callable[..., Machine]) -> None:
+    one = machine()
+    one.train(mirror="")
+    found = {checkpoint.step: checkpoint for checkpoint in checkpoints_of(one.run, read_job(one.run)).committed()}
+    lost = found[30].folder / min(found[30].commit.files)
+    lost.unlink()
+    one.train()
+    assert "the training continues: a file of this checkpoint is missing" in "\n".join(one.said)
+    assert str(lost) in "\n".join(one.said)
+    assert steps_in_mirror() == [40]
+
+
 @pytest.mark.backends
 def test_rewound_checkpoints_are_deleted_in_the_mirror(machine: Callable[..., Machine], undisturbed: Any) -> None:
     one = machine()
@@ -228,12 +242,41 @@ def test_a_dead_owner_is_replaced_and_notices_it(tmp_path: Path, monkeypatch: py
     third.release()
 
 
+def test_an_owner_goes_on_after_an_unknown_error_of_the_store(
+    tmp_path: Path, store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = Ownership(URL, tmp_path / "owner", print)
+    failed = threading.Event()
+
+    def fail(*_: Any, **__: Any) -> None:
+        failed.set()
+        raise RuntimeError("no error of jprep or of a known library")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(type(store), "cat_file", fail)
+        assert failed.wait(20)
+    before = owner._owner.renewals
+    deadline = time.monotonic() + 20
+    while owner._owner.renewals == before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert owner._owner.renewals > before
+    owner.release()
+    assert OWNER not in list_objects(URL)
+
+
 @pytest.mark.parametrize("mirror", ["runs/mirror", "http://a/b", "file:///srv/x"])
 def test_a_mirror_that_cannot_be_written_to_is_an_error_of_the_recipe(mirror: str) -> None:
     config = TrainConfig(steps=1, checkpoint=CheckpointConfig(mirror=mirror))
     with pytest.raises(ConfigError, match=r"train\.checkpoint\.mirror") as raised:
         check_train_config(config, "recipe.toml")
     assert raised.value.where == "recipe.toml" and "s3://" in raised.value.fix
+
+
+def test_a_mirror_with_a_password_is_refused_without_showing_it() -> None:
+    config = TrainConfig(steps=1, checkpoint=CheckpointConfig(mirror="ftp://me:secret@host/x"))
+    with pytest.raises(ConfigError, match=r"train\.checkpoint\.mirror has a password") as raised:
+        check_train_config(config, "recipe.toml")
+    assert "secret" not in str(raised.value)
 
 
 @pytest.mark.backends

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from jprep.dataset.manifest import VALIDATION
 from jprep.errors import ConfigError
 from jprep.io.safetensors_file import TensorFiles
 from jprep.testing.backend_suite.data import write_suite_dataset, write_suite_tokenizer
+from jprep.train.job import data_summary
 from jprep.train.job.build import build_job
 from jprep.train.job.config import TrainConfig, parse_train_config
 from jprep.train.job.fingerprint import job_fingerprint
@@ -103,6 +105,22 @@ def test_a_job_has_the_metrics_of_its_rows(inputs, tmp_path):
     assert validation_metrics(plain) is None
     with pytest.raises(ValueError, match="no labels"):
         row_labels(next(Batches(tmp_path, plain).validating(0, 1)))
+
+
+@pytest.mark.parametrize("interval", [{"every_steps": 5}, {"every_epochs": 0.5}])
+def test_a_validation_split_without_pairs_is_refused_when_the_job_is_built(
+    inputs: tuple[Path, Path], interval: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = data_summary.text_sampler
+
+    def no_pairs(train: Any, source: Any, split: str, *more: Any) -> Any:
+        if split == VALIDATION:
+            raise ConfigError("the split has no sentence pairs")
+        return original(train, source, split, *more)
+
+    monkeypatch.setattr(data_summary, "text_sampler", no_pairs)
+    with pytest.raises(ConfigError, match="no sentence pairs"):
+        job(inputs, **PAIRS | {"validation": interval})
 
 
 @pytest.mark.parametrize(

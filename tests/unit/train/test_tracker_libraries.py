@@ -183,16 +183,16 @@ def test_wandb_s_credentials_are_checked_before_any_work(
     said: list[str] = []
     job = read_job(small_run(tmp_path, trackers=[TrackerConfig(use="wandb", mode="online", entity=entity)]))
     if kind is None:
-        check_trackers(tmp_path, job, said.append)
+        check_trackers(tmp_path, job.train.trackers, said.append)
         assert said == []
     else:
         with pytest.raises(kind, match=message):
-            check_trackers(tmp_path, job, said.append)
+            check_trackers(tmp_path, job.train.trackers, said.append)
 
 
 def test_an_mlflow_server_that_does_not_answer_is_an_error_before_any_work(tmp_path: Path) -> None:
     pytest.importorskip("mlflow")
     config, begun = TrackerConfig(use="mlflow", log_dir="http://127.0.0.1:9"), time.monotonic()
     with pytest.raises(MachineError, match="MLflow cannot be used"):
-        check_trackers(tmp_path, read_job(small_run(tmp_path, trackers=[config])), print)
+        check_trackers(tmp_path, read_job(small_run(tmp_path, trackers=[config])).train.trackers, print)
     assert time.monotonic() - begun < 60

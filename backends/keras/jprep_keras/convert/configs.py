@@ -51,10 +51,9 @@ def make_config(kind: str, architecture: str, shapes: Shapes, stated: Mapping[st
         "max_position_embeddings": positions,
         "type_vocab_size": types,
     }
-    same = {key: stated[key] for key in sizes if key in stated and stated[key] != sizes[key]}
-    if same:
-        key, value = next(iter(same.items()))
-        what = f"{key} is {value} in the config, but {sizes[key]} in the checkpoint"
+    if different := [key for key in sizes if stated.get(key, sizes[key]) != sizes[key]]:
+        key = different[0]
+        what = f"{key} is {stated[key]} in the config, but {sizes[key]} in the checkpoint"
         raise ConfigError(what, where=where, fix="give the config that the model came with as --config")
     config = {"model_type": kind, "architectures": [architecture], **sizes, "layer_norm_eps": 1e-12, "pad_token_id": 0}
     config |= {"embedding_size": wide} if kind == "electra" else {}

@@ -118,16 +118,17 @@ def _write_tokenizer(vocabulary: Path, folder: Path, config: dict[str, Any]) -> 
     A vocabulary without capital letters is one of lower-case text.
     """
     try:
-        text = vocabulary.read_text(encoding="utf-8")
+        text = vocabulary.read_bytes().decode()
     except (OSError, UnicodeDecodeError) as error:
         fix = "give the vocab.txt that the model came with"
         raise ConfigError(f"the vocabulary cannot be read: {error}", where=str(vocabulary), fix=fix) from error
-    pieces = text.splitlines()
+    # Not str.splitlines: a token may be a line separator of Unicode, and the next ones would get other ids.
+    pieces = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
     if len(pieces) > config["vocab_size"]:
         what = f"the vocabulary has {len(pieces):,} tokens, but the model {config['vocab_size']:,}"
         raise ConfigError(what, where=str(vocabulary), fix="give the vocab.txt that the model came with as --vocab")
     cased = any(re.search("[A-Z]", piece) for piece in pieces if not re.fullmatch(r"\[.*\]", piece))
-    (folder / VOCABULARY).write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
+    (folder / VOCABULARY).write_bytes("".join(f"{piece}\n" for piece in pieces).encode())
     roles = {f"{role}_token": token for role, token in _SPECIAL.items() if token in pieces}
     settings = {"tokenizer_class": "BertTokenizer", "do_lower_case": not cased}
     _write(folder / TOKENIZER_CONFIG, settings | {"model_max_length": config["max_position_embeddings"]} | roles)

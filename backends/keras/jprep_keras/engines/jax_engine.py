@@ -34,7 +34,7 @@ class JaxEngine(Engine):
     def __init__(self, settings: EngineSettings) -> None:
         self._settings = settings
         jax.config.update("jax_default_matmul_precision", "highest" if settings.precision == "fp32" else None)
-        mesh = Mesh(np.array(_devices(settings.layout)), ("batch",))
+        mesh = Mesh(np.array(_devices(settings.layout, deterministic=settings.deterministic)), ("batch",))
         self._whole = NamedSharding(mesh, PartitionSpec())
         self._by_row = NamedSharding(mesh, PartitionSpec(None, "batch"))
 
@@ -115,24 +115,27 @@ class JaxEngine(Engine):
         return lax.scan(add, zeros, (inputs, seeds))[0]
 
 
-def _devices(layout: Layout) -> list[Any]:
+def _devices(layout: Layout, *, deterministic: bool) -> list[Any]:
     """Return the devices of a layout.
+
+    Args:
+        layout: the layout.
+        deterministic: whether results on GPUs may not depend on the order of threads.
 
     Raises:
         MachineError: they are not available.
     """
     if layout.device == "cpu":
         jax.config.update("jax_num_cpu_devices", layout.devices)
-    if layout.device == "gpu":
+    if layout.device == "gpu" and deterministic:
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_gpu_deterministic_ops=true".strip()
     try:
         found = jax.local_devices(backend=layout.device)
     except (RuntimeError, AssertionError) as error:
-        found = []
-        reason = f": {error}" if str(error) else ""
+        found, reason = [], f": {error}" if str(error) else ""
     else:
-        reason = f" beyond {len(found)}"
+        reason = f", but the plan uses {layout.devices}"
     if len(found) < layout.devices:
         fix = f'{SECTION}.device = "cpu", or install JAX for this device; `jprep doctor` lists what is installed'
-        raise MachineError(f"JAX finds no {layout.device.upper()}{reason}", where=SECTION, fix=fix)
+        raise MachineError(f"JAX finds {len(found) or 'no'} {layout.device.upper()}{reason}", where=SECTION, fix=fix)
     return found[: layout.devices]

@@ -154,12 +154,14 @@ def make_strategy(layout: Layout) -> Any:
     """
     try:
         if layout.device == "tpu":
-            return _tpu_strategy(layout)
+            strategy = _tpu_strategy(layout)
+            _check_cores(strategy, layout)
+            return strategy
         devices = _devices(layout)
     except (RuntimeError, ValueError, tf.errors.OpError) as error:
-        raise _missing(layout, f": {error}") from error
+        raise _missing(f"no {layout.device.upper()}: {error}") from error
     if len(devices) < layout.devices:
-        raise _missing(layout, f" beyond {len(devices)}")
+        raise _missing(f"{len(devices) or 'no'} {layout.device.upper()}, but the plan uses {layout.devices}")
     if layout.devices == 1:
         return tf.distribute.OneDeviceStrategy(devices[0])
     across = tf.distribute.ReductionToOneDevice() if layout.device == "cpu" else None
@@ -181,9 +183,17 @@ def _tpu_strategy(layout: Layout) -> Any:
     return tf.distribute.TPUStrategy(resolver)
 
 
-def _missing(layout: Layout, why: str) -> MachineError:
+def _check_cores(strategy: Any, layout: Layout) -> None:
+    """Raise MachineError unless a TPU has the devices of the plan: rows are divided among them."""
+    count = int(strategy.num_replicas_in_sync)
+    if count != layout.devices:
+        what = f"TensorFlow finds {count} TPU cores, but the plan uses {layout.devices}"
+        raise MachineError(what, where=SECTION, fix=f"{SECTION}.devices = {count}")
+
+
+def _missing(found: str) -> MachineError:
     fix = f'{SECTION}.device = "cpu", or install TensorFlow for this device; `jprep doctor` lists what is installed'
-    return MachineError(f"TensorFlow finds no {layout.device.upper()}{why}", where=SECTION, fix=fix)
+    return MachineError(f"TensorFlow finds {found}", where=SECTION, fix=fix)
 
 
 def _variable(value: npt.NDArray[Any]) -> Any:

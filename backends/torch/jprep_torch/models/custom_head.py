@@ -51,13 +51,7 @@ class ModelWithHead(nn.Module):
         Raises:
             ConfigError: the head failed, or its outputs have another shape.
         """
-        with self._hook.errors():
-            found = self.head(hidden, mask)
-        expected = (len(hidden), self.config.num_labels)
-        if not isinstance(found, Tensor) or tuple(found.shape) != expected:
-            shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
-            raise self._hook.error(f"returned {shape}: return (rows, labels), here {expected}")
-        return found
+        return call_head(self._hook, self.head, hidden, mask, self.config.num_labels)
 
 
 def build_head(hook: Hook, config: Any) -> nn.Module:
@@ -83,3 +77,24 @@ def build_head(hook: Hook, config: Any) -> nn.Module:
         if weight.dtype != torch.float32:
             raise hook.error(f"has the parameter {name!r} in {weight.dtype}", fix="create it in float32")
     return head
+
+
+def call_head(hook: Hook, head: nn.Module, hidden: Tensor, mask: Tensor, labels: int) -> Tensor:
+    """Return the outputs of a head, (rows, labels).
+
+    Args:
+        hook: its class.
+        head: the head.
+        hidden: hidden states of the last layer, (rows, length, width).
+        mask: int64, (rows, length): 0 for padding.
+        labels: number of labels.
+
+    Raises:
+        ConfigError: it failed, or its outputs have another shape.
+    """
+    with hook.errors():
+        found = head(hidden, mask)
+    if not isinstance(found, Tensor) or tuple(found.shape) != (len(hidden), labels):
+        shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        raise hook.error(f"returned {shape}: return (rows, labels), here {(len(hidden), labels)}")
+    return found

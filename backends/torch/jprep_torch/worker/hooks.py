@@ -6,11 +6,10 @@ from typing import Any
 
 import torch
 import transformers
-from torch import Tensor
 
 from jprep.train.hooks.check import sample_labels
 from jprep.train.hooks.loading import Hook, LoadedHooks
-from jprep_torch.models.custom_head import build_head
+from jprep_torch.models.custom_head import build_head, call_head
 from jprep_torch.models.custom_loss import LossBatch, call_loss
 
 _LENGTH = 4
@@ -41,12 +40,7 @@ def _check_head(hook: Hook, model: dict[str, Any]) -> dict[str, tuple[int, ...]]
     config = transformers.AutoConfig.for_model(**model)
     head = build_head(hook, config).eval()
     hidden, mask = torch.ones(2, _LENGTH, config.hidden_size, requires_grad=True), torch.ones(2, _LENGTH).long()
-    with hook.errors():
-        outputs = head(hidden, mask)
-    expected = (2, config.num_labels)
-    if not isinstance(outputs, Tensor) or tuple(outputs.shape) != expected:
-        shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
-        raise hook.error(f"returned {shape}: return (rows, labels), here {expected}")
+    outputs = call_head(hook, head, hidden, mask, config.num_labels)
     weights = dict(head.named_parameters())
     if not outputs.requires_grad:
         raise hook.error("returned outputs without a gradient", fix="compute them from the hidden states")
