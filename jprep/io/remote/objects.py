@@ -134,6 +134,7 @@ def download_file(url: str, path: Path, sha256: str = "") -> None:
         ConfigError, MachineError: see `retry_remote`; or the disk is full or not writable.
     """
     with atomic_path(path) as temporary:
+        temporary.touch()  # errors of the disk are not those of the store
         for _ in range(_DOWNLOADS):
             if not _call(url, "read", lambda files, inside: _get(files, inside, temporary)):
                 raise DamagedError("this object is missing", where=url, fix="upload it again")
