@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from jprep.errors import ConfigError, JprepError, MachineError
+from jprep.io.remote.errors import TRANSIENT_STATUSES
 
 INSTALL = "pip install 'jprep[hub]'"
 _TOKEN_FIX = "set HF_TOKEN to a token from the Hub's settings, or run `hf auth login`"
 _NETWORK_FIX = "check the network, HF_ENDPOINT and proxies; then run the same command again"
-_RETRYABLE = {408, 425, 429, 500, 502, 503, 504}
-
 
 PAUSES = (1.0, 4.0, 15.0, 60.0)
 """Seconds between attempts after transient errors."""
@@ -161,7 +160,7 @@ def _of_status(error: Any, where: str, doing: str) -> JprepError:
     if status == 403:
         fix = "use a token with the right to write there, of a user who may; or another name"
         return ConfigError(f"this token has no right to {doing} ({message})", where=where, fix=fix)
-    kind = UnavailableError if status in _RETRYABLE else MachineError
+    kind = UnavailableError if status in TRANSIENT_STATUSES else MachineError
     return kind(f"the Hub cannot {doing}: HTTP {status} {message}", where=where, fix=_NETWORK_FIX)
 
 
