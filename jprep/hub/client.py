@@ -87,8 +87,15 @@ def is_offline() -> bool:
 
 
 def find_token(token: str | None = None) -> str | None:
-    """Return the given token, HF_TOKEN, or that of `hf auth login`; None without any."""
-    return token or os.environ.get("HF_TOKEN", "").strip() or library().get_token()
+    """Return the given token, HF_TOKEN, or that of `hf auth login`; None without any.
+
+    Raises:
+        ConfigError: it has a character that no token has, which clients would show in their errors.
+    """
+    found: str | None = token or os.environ.get("HF_TOKEN", "").strip() or library().get_token()
+    if found and not (found.isascii() and found.isprintable()):
+        raise ConfigError("the token of the Hub has characters that no token has", where=endpoint(), fix=_TOKEN_FIX)
+    return found
 
 
 def require_token(token: str | None, name: str) -> str:

@@ -90,6 +90,15 @@ def test_errors_of_downloads(hub: HubServer, monkeypatch: pytest.MonkeyPatch) ->
         download("meta/gated")
 
 
+@pytest.mark.parametrize("token", ["hf_se\ncret", "hf_sécret", "hf_se\x1bcret"])
+def test_a_malformed_token_is_not_shown(hub: HubServer, token: str) -> None:
+    hub.put("acme/bert", FILES)
+    for call in (download, check_access):
+        with pytest.raises(ConfigError, match="characters that no token has") as refused:
+            call("acme/bert", token=token)  # type: ignore[operator]
+        assert "cret" not in str(refused.value)
+
+
 def test_no_network_is_an_error_of_the_machine(hub: HubServer, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
