@@ -60,6 +60,22 @@ class FinishedOutput(click.Path):
         return download_output(str(value), lambda text: note(f"jprep: {text}"))
 
 
+def local_corpus(source: str) -> str:
+    """Return the path of a local copy if this is the URL of a finished corpus; else the argument.
+
+    Raises:
+        JprepError: see `jprep.pipeline.remote.download.download_output`.
+    """
+    from jprep.corpus.store import MANIFEST
+    from jprep.io.inputs.paths import SUFFIXES
+    from jprep.io.remote import is_url, join_url, read_bytes
+
+    is_file = source.endswith((".txt", ".tsv", ".csv", ".jsonl", ".parquet", *SUFFIXES))  # saves a request
+    if not is_url(source) or is_file or read_bytes(join_url(source, MANIFEST)) is None:
+        return source
+    return str(FINISHED_OUTPUT.convert(source, None, None))
+
+
 OUTPUT_PATH_OR_URL = OutputPathOrUrl()
 FINISHED_OUTPUT = FinishedOutput()
 

@@ -21,7 +21,7 @@ from tests.conftest import digests
 from tests.fakes.small_work import small_work
 from tests.fakes.trained_run import trained_run
 
-URL = "memory://bucket/corpus"
+URL, SMALLER = "memory://bucket/corpus-1.0", "memory://bucket/smaller"
 
 
 @pytest.fixture(autouse=True)
@@ -85,6 +85,10 @@ def test_the_outputs_of_all_steps_go_through_a_store(
         *options,
         "memory://bucket/dataset",
     )
+    call("tokenizer", "train", URL, "--vocab-size", 290, "--boundaries", "none", "--work", "other", *options, SMALLER)
+    call("tokenizer", "evaluate", "memory://bucket/tokenizer", "--against", SMALLER, URL)
+    inspect = ("dataset", "inspect", "memory://bucket/dataset", "--token", 9)
+    call(*inspect, "--corpus", URL, "--tokenizer", "memory://bucket/tokenizer")
     call("dataset", "export", "memory://bucket/dataset", "--format", "tfrecord", "-o", "memory://bucket/records")
     call("tokenizer", "export", "memory://bucket/tokenizer", "--format", "sentencepiece", "-o", "memory://bucket/spm")
     call("corpus", "export", URL, "-o", "memory://bucket/corpus.txt")
