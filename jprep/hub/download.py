@@ -68,6 +68,12 @@ def commit_of(folder: Path) -> str:
     return folder.name if folder.parent.name == "snapshots" and _COMMIT.fullmatch(folder.name) else ""
 
 
+def name_of(folder: Path) -> str:
+    """Return `org/name@commit` of a downloaded folder, the commit shortened; "" for any other folder."""
+    repository = folder.parent.parent.name.partition("--")[2].replace("--", "/")
+    return f"{repository}@{commit[:8]}" if repository and (commit := commit_of(folder)) else ""
+
+
 def _unreachable(name: str, revision: str, kind: Kind, token: str | None) -> UnavailableError | None:
     """Return the error if the Hub cannot be reached. A wrong name is an error whatever is in the cache."""
     try:
