@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from jprep.errors import ConfigError, DamagedError
 from jprep.io.atomic import atomic_path, file_sha256
 from jprep.io.remote.errors import Access, is_missing_bucket
-from jprep.io.remote.retry import retry_remote
+from jprep.io.remote.retry import RetriedFile, retry_remote
 from jprep.io.verified_files import verify_file
 
 T = TypeVar("T")
@@ -45,6 +45,16 @@ def open_filesystem(url: str) -> tuple[Any, str]:
 
     files, inside = retry_remote(lambda: fsspec.core.url_to_fs(url), url, "read")
     return files, str(inside)
+
+
+def open_object(url: str) -> RetriedFile:
+    """Open an object for reading; failed reads are retried.
+
+    Raises:
+        ConfigError, MachineError: see `retry_remote`.
+    """
+    files, inside = open_filesystem(url)
+    return RetriedFile(retry_remote(lambda: files.open(inside, "rb"), url, "read"), url)
 
 
 def check_writable(url: str) -> None:

@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from jprep.errors import ConfigError, InputError
 from jprep.io.crc32c import crc32c, mask_checksums
-from jprep.io.remote import is_url, open_filesystem, retry_remote
-from jprep.io.remote.retry import RetriedFile
+from jprep.io.remote import is_url, open_filesystem, open_object, retry_remote
 
 Features = dict[str, npt.NDArray[Any]]
 """Name of a feature → its values."""
@@ -169,10 +168,7 @@ def _count(place: str) -> int:
 
 
 def _open(place: str) -> Any:
-    if not is_url(place):
-        return Path(place).open("rb")
-    files, inside = open_filesystem(place)
-    return RetriedFile(retry_remote(lambda: files.open(inside, "rb"), place, "read"), place)
+    return open_object(place) if is_url(place) else Path(place).open("rb")
 
 
 def _matches(data: bytes, checksum: bytes) -> bool:
