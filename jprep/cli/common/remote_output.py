@@ -137,14 +137,18 @@ def local_file(output: Path | Url) -> Iterator[Path]:
     """Yield the path to write a file to; after the block, upload it if it goes to a URL.
 
     Raises:
+        click.UsageError: the URL names no object.
         JprepError: see `jprep.io.remote`. The URL is checked before the block.
     """
     if not isinstance(output, Url):
         yield output
         return
-    from jprep.io.remote import check_writable, upload_file
+    from jprep.io.remote import check_writable, is_url, upload_file
 
-    check_writable(output.rpartition("/")[0])
+    parent, _, name = output.rpartition("/")
+    if not name or not is_url(parent):
+        raise click.UsageError(f"-o is a file here: give the URL of an object, e.g. {output.rstrip('/')}/text")
+    check_writable(parent)
     with _folder(None) as folder:
         folder.mkdir()
         yield folder / "output"

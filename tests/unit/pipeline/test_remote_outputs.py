@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import fsspec
 import pytest
 
+from jprep.cli.common.remote_output import Url, local_file
 from jprep.cli.main import cli
 from jprep.corpus.api import Corpus
 from jprep.errors import ConfigError, DamagedError, MismatchError
@@ -101,6 +103,12 @@ def test_the_outputs_of_all_steps_go_through_a_store(
     assert (read_bytes("memory://bucket/corpus.txt") or b"").decode().count("番目の文書です。") == 60
     manifest = read_remote_output("memory://bucket/records")
     assert manifest.kind.name == "dataset export" and all(f"records/{name}" in found for name in manifest.files)
+
+
+@pytest.mark.parametrize("url", ["memory://bucket", "memory://bucket/", "memory://bucket/text/"])
+def test_a_file_needs_the_name_of_an_object(url: str) -> None:
+    with pytest.raises(click.UsageError, match="give the URL of an object"), local_file(Url(url)):
+        pass
 
 
 @pytest.mark.backends
