@@ -160,8 +160,8 @@ def test_other_objects_and_other_outputs_are_refused_before_any_work(work: Path)
     upload_output(work / "dataset", URL, DATASET, replace=False)
     with pytest.raises(ConfigError, match="there is another output at this URL: a dataset"):
         check_destination(URL, CORPUS)
-    write_bytes(b"mine", "memory://bucket/mine/notes.txt")
-    with pytest.raises(ConfigError, match=r"objects that jprep has not written: notes\.txt"):
+    write_bytes(b"mine", "memory://bucket/mine/notes\n.txt")
+    with pytest.raises(ConfigError, match=r"objects that jprep has not written: notes\\n\.txt"):
         check_destination("memory://bucket/mine", CORPUS)
 
 
