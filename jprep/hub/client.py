@@ -151,7 +151,7 @@ def hub_errors(name: str, doing: str) -> Iterator[None]:
     except errors.OfflineModeIsEnabled as error:
         raise MachineError(f"HF_HUB_OFFLINE forbids to {doing}", where=where, fix="unset HF_HUB_OFFLINE") from error
     except (errors.HFValidationError, errors.EntryNotFoundError) as error:
-        raise ConfigError(f"the Hub refuses to {doing}: {error}", where=where, fix="check the name") from error
+        raise ConfigError(f"the Hub refuses to {doing}: {_reason(error)}", where=where, fix="check the name") from error
     except Exception as error:
         if not _is_network_error(error):
             raise
@@ -161,7 +161,7 @@ def hub_errors(name: str, doing: str) -> Iterator[None]:
 def _of_status(error: Any, where: str, doing: str) -> JprepError:
     """Return the error for a response with an error status."""
     status = error.response.status_code
-    message = error.server_message or error.response.reason_phrase
+    message = " ".join((error.server_message or error.response.reason_phrase).split())
     if status == 401:
         return ConfigError(f"the Hub does not accept this token ({message})", where=where, fix=_TOKEN_FIX)
     if status == 403:
