@@ -167,6 +167,8 @@ def test_tokens_are_added_with_the_next_ids(bert: Path, tmp_path: Path) -> None:
     assert loaded.special == load_tokenizer(bert).special
     with pytest.raises(ConfigError, match="tokens cannot be added"):
         extend_tokenizer(tmp_path, ["x"], tmp_path / "no")
+    with pytest.raises(ConfigError, match="no such folder"):
+        extend_tokenizer(tmp_path / "missing", ["x"], tmp_path / "no")
 
 
 def test_any_tokenizer_is_evaluated(bert: Path, tmp_path: Path) -> None:
