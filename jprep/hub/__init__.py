@@ -6,5 +6,14 @@ from jprep.hub.download import commit_of, download, name_of
 from jprep.hub.names import Kind, check_name, looks_like_name
 from jprep.hub.upload import Uploaded, check_access, upload
 
-__all__ = ["Kind", "Uploaded", "check_access", "check_name", "commit_of", "download", "looks_like_name", "name_of",
-           "upload"]  # fmt: skip
+__all__ = [
+    "Kind",
+    "Uploaded",
+    "check_access",
+    "check_name",
+    "commit_of",
+    "download",
+    "looks_like_name",
+    "name_of",
+    "upload",
+]

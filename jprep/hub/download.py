@@ -69,9 +69,9 @@ def commit_of(folder: Path) -> str:
 
 
 def name_of(folder: Path) -> str:
-    """Return `org/name@commit` of a downloaded folder, the commit shortened; "" for any other folder."""
-    repository = folder.parent.parent.name.partition("--")[2].replace("--", "/")
-    return f"{repository}@{commit[:8]}" if repository and (commit := commit_of(folder)) else ""
+    """Return the name of the repository of a downloaded folder; "" for any other folder."""
+    kind, *parts = folder.parent.parent.name.split("--")
+    return "/".join(parts) if commit_of(folder) and kind in ("models", "datasets") else ""
 
 
 def _unreachable(name: str, revision: str, kind: Kind, token: str | None) -> UnavailableError | None:

@@ -10,14 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jprep.errors import ConfigError, InputError
+from jprep.errors import ConfigError
 from jprep.tokenizer.batch_encoding import EncodedBatch, Offsets, cumulative_offsets
 from jprep.tokenizer.external.files import TOKENIZER_JSON
 from jprep.tokenizer.external.roles import WithSpecialTokens, make_special_tokens, read_additional, read_roles
 from jprep.tokenizer.special_tokens import SpecialTokens
-
-_MOST_IDS = 1 << 24
-"""Ids of the largest vocabulary that is read: a list of tokens is as long as the largest id."""
 
 
 class TokenSpans(NamedTuple):
@@ -60,6 +57,10 @@ class Engine(ABC):
         """Return the texts of ids, special tokens included."""
 
 
+_MOST_IDS = 1 << 24
+"""Ids of the largest vocabulary that is read: a list of tokens is as long as the largest id."""
+
+
 class FastEngine(Engine):
     """A `tokenizer.json`, loaded with the library tokenizers; no code of a model is run.
 
@@ -67,8 +68,7 @@ class FastEngine(Engine):
         folder: the tokenizer's folder.
 
     Raises:
-        ConfigError: the file is not a tokenizer.
-        InputError: an id is larger than that of any vocabulary.
+        ConfigError: the file is not a tokenizer, or an id is larger than that of any vocabulary.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -79,7 +79,7 @@ class FastEngine(Engine):
         size = max(vocabulary.values(), default=-1) + 1
         if size > _MOST_IDS:
             what, place = f"the vocabulary has the id {size - 1:,}", str(folder / TOKENIZER_JSON)
-            raise InputError(what, where=place, fix=f"jprep reads ids below {_MOST_IDS:,}: check the file")
+            raise ConfigError(what, where=place, fix=f"jprep reads ids below {_MOST_IDS:,}: check the file")
         self.pieces = [""] * size
         for piece, number in vocabulary.items():
             self.pieces[number] = piece

@@ -10,7 +10,7 @@ import msgspec
 
 from jprep.engine.fingerprint import fingerprint
 from jprep.errors import ConfigError, InputError
-from jprep.hub.download import name_of
+from jprep.hub.download import commit_of, name_of
 from jprep.hub.location import resolve_location
 from jprep.io.atomic import file_sha256
 
@@ -55,7 +55,7 @@ def resolve_tokenizer(text: str | Path) -> Path:
 
 def display_name(folder: Path) -> str:
     """Return `org/name@commit` for a download from the Hub, else the name of the folder or file."""
-    return name_of(folder) or folder.resolve().name
+    return f"{name}@{commit_of(folder)[:8]}" if (name := name_of(folder)) else folder.resolve().name
 
 
 def tokenizer_files(folder: Path) -> list[str]:

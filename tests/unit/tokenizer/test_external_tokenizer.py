@@ -110,7 +110,7 @@ def test_hostile_files_are_errors_or_ignored(bert: Path) -> None:
     saved = json.loads((bert / "tokenizer.json").read_text())
     saved["model"]["vocab"]["far"] = (1 << 32) - 1
     (bert / "tokenizer.json").write_text(json.dumps(saved))
-    with pytest.raises(InputError, match="has the id 4,294,967,295"):
+    with pytest.raises(ConfigError, match="has the id 4,294,967,295"):
         load_tokenizer(bert)
 
 
