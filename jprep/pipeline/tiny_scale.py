@@ -146,7 +146,7 @@ def _warmup(train: TrainConfig) -> int:
 
 def _checkpoint(checkpoint: CheckpointConfig, steps: int) -> CheckpointConfig:
     every = _interval(checkpoint.every_steps, steps) or (_MAX_INTERVAL if checkpoint.every_epochs else 0)
-    return msgspec.structs.replace(checkpoint, every_steps=every, every_epochs=0.0)
+    return msgspec.structs.replace(checkpoint, every_steps=every, every_epochs=0.0, mirror="")  # that of the whole run
 
 
 def _validation(validation: ValidationConfig, steps: int) -> ValidationConfig:
