@@ -29,7 +29,7 @@ class RawInput(io.RawIOBase):
     """The stored bytes of an input, counted.
 
     Attributes:
-        path: its path or URI.
+        path: its path or URL.
         consumed: the offset that it was read to.
 
     Raises:
