@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 @click.option("--token", type=int, metavar="N", help="Show the origin of token N of the split.")
 @click.option("--document", type=int, metavar="N", help="Show the origin of document N of the split.")
 @click.option("--split", default="train", show_default=True, help="train or validation.")
-@click.option("--corpus", type=FINISHED_OUTPUT, help="The corpus of the dataset. Default: search near the dataset.")
+@click.option(
+    "--corpus",
+    type=FINISHED_OUTPUT,
+    help="The corpus of the dataset. Default: search near the dataset.",
+)
 @click.option(
     "--tokenizer",
     type=FINISHED_OUTPUT,
