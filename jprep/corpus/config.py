@@ -41,7 +41,7 @@ class Source(ConfigSection, frozen=True):
 
     Attributes:
         name: name of the source; part of each document's `source` and `id`.
-        paths: local paths, globs or URIs; `-` is standard input.
+        paths: local paths, globs or URLs; `-` is standard input.
         reader: the reader and its options.
         licence: licence of the text, for the manifest of the corpus.
         homepage: web page of the source.

@@ -22,7 +22,7 @@ class InputFile(msgspec.Struct, frozen=True):
     """One input file.
 
     Attributes:
-        path: path or URI on this machine.
+        path: path or URL on this machine.
         name: file name, which is stored in manifests.
         size: bytes on disk; 0 for a pipe.
         content: hashes of the bytes on disk; None for a pipe, whose shards are hashed instead.

@@ -71,7 +71,7 @@ class Shard(msgspec.Struct, frozen=True):
     """A part of one input file, read by one task.
 
     Attributes:
-        path: path or URI of the input, or "-" for standard input.
+        path: path or URL of the input, or "-" for standard input.
         index: number of the shard in its file, from 0.
         start: where the shard begins, in a unit of the reader (bytes; bits for bzip2 blocks).
         end: where the shard ends, or -1 for the end of the file. A record belongs to the shard in which it begins.

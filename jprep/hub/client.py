@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from jprep.errors import ConfigError, JprepError, MachineError
+from jprep.io.remote.errors import TRANSIENT_STATUSES
 
 INSTALL = "pip install 'jprep[hub]'"
 _TOKEN_FIX = "set HF_TOKEN to a token from the Hub's settings, or run `hf auth login`"
 _NETWORK_FIX = "check the network, HF_ENDPOINT and proxies; then run the same command again"
-_RETRYABLE = {408, 425, 429, 500, 502, 503, 504}
-
 
 PAUSES = (1.0, 4.0, 15.0, 60.0)
 """Seconds between attempts after transient errors."""
@@ -88,8 +87,15 @@ def is_offline() -> bool:
 
 
 def find_token(token: str | None = None) -> str | None:
-    """Return the given token, HF_TOKEN, or that of `hf auth login`; None without any."""
-    return token or os.environ.get("HF_TOKEN", "").strip() or library().get_token()
+    """Return the given token, HF_TOKEN, or that of `hf auth login`; None without any.
+
+    Raises:
+        ConfigError: it has a character that no token has, which clients would show in their errors.
+    """
+    found: str | None = token or os.environ.get("HF_TOKEN", "").strip() or library().get_token()
+    if found and not (found.isascii() and found.isprintable()):
+        raise ConfigError("the token of the Hub has characters that no token has", where=endpoint(), fix=_TOKEN_FIX)
+    return found
 
 
 def require_token(token: str | None, name: str) -> str:
@@ -145,7 +151,7 @@ def hub_errors(name: str, doing: str) -> Iterator[None]:
     except errors.OfflineModeIsEnabled as error:
         raise MachineError(f"HF_HUB_OFFLINE forbids to {doing}", where=where, fix="unset HF_HUB_OFFLINE") from error
     except (errors.HFValidationError, errors.EntryNotFoundError) as error:
-        raise ConfigError(f"the Hub refuses to {doing}: {error}", where=where, fix="check the name") from error
+        raise ConfigError(f"the Hub refuses to {doing}: {_reason(error)}", where=where, fix="check the name") from error
     except Exception as error:
         if not _is_network_error(error):
             raise
@@ -155,13 +161,13 @@ def hub_errors(name: str, doing: str) -> Iterator[None]:
 def _of_status(error: Any, where: str, doing: str) -> JprepError:
     """Return the error for a response with an error status."""
     status = error.response.status_code
-    message = error.server_message or error.response.reason_phrase
+    message = " ".join((error.server_message or error.response.reason_phrase).split())
     if status == 401:
         return ConfigError(f"the Hub does not accept this token ({message})", where=where, fix=_TOKEN_FIX)
     if status == 403:
         fix = "use a token with the right to write there, of a user who may; or another name"
         return ConfigError(f"this token has no right to {doing} ({message})", where=where, fix=fix)
-    kind = UnavailableError if status in _RETRYABLE else MachineError
+    kind = UnavailableError if status in TRANSIENT_STATUSES else MachineError
     return kind(f"the Hub cannot {doing}: HTTP {status} {message}", where=where, fix=_NETWORK_FIX)
 
 

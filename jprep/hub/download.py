@@ -6,6 +6,7 @@ import hashlib
 import logging
 import re
 from collections.abc import Iterable, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 
 from jprep.errors import ConfigError, DamagedError, MachineError
@@ -55,7 +56,7 @@ def download(
         raise unreachable or error from error
     if unreachable:
         _log.warning("%s; using commit %s of %s from the cache", unreachable.what, commit_of(snapshot), name)
-    files = sorted(path for path in snapshot.rglob("*") if path.is_file())
+    files = _matching(snapshot, patterns)
     if not files:
         what = f"the repository has no file {' or '.join(patterns)}"
         raise ConfigError(what, where=f"{endpoint()}/{name}", fix="check the name and the revision")
@@ -66,6 +67,12 @@ def download(
 def commit_of(folder: Path) -> str:
     """Return the commit of a downloaded folder; "" for any other folder."""
     return folder.name if folder.parent.name == "snapshots" and _COMMIT.fullmatch(folder.name) else ""
+
+
+def name_of(folder: Path) -> str:
+    """Return the name of the repository of a downloaded folder; "" for any other folder."""
+    kind, *parts = folder.parent.parent.name.split("--")
+    return "/".join(parts) if commit_of(folder) and kind in ("models", "datasets") else ""
 
 
 def _unreachable(name: str, revision: str, kind: Kind, token: str | None) -> UnavailableError | None:
@@ -95,6 +102,13 @@ def _snapshot(
             cache_dir=cache_folder(),
         )
     return Path(folder)
+
+
+def _matching(snapshot: Path, patterns: Sequence[str]) -> list[Path]:
+    """Return the files that were asked for: earlier calls may have downloaded others, such as large weights."""
+    files = sorted(path for path in snapshot.rglob("*") if path.is_file())
+    names = {path: path.relative_to(snapshot).as_posix() for path in files}
+    return [path for path in files if not patterns or any(fnmatch(names[path], pattern) for pattern in patterns)]
 
 
 def _verify(files: Iterable[Path]) -> None:

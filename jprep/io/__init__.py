@@ -1,1 +1,1 @@
-"""Files: atomic writes, inputs of any compression at any URI, locks, hashes, limits for hostile input."""
+"""Files: atomic writes, inputs of any compression at any URL, locks, hashes, limits for hostile input."""

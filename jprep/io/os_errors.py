@@ -86,7 +86,7 @@ def translate_read_errors(path: str) -> Iterator[None]:
     """Translate what opening and reading an input raises, for the time of the block.
 
     Args:
-        path: the input's path or URI.
+        path: the input's path or URL.
 
     Raises:
         ConfigError: there is no such file, or the path is not valid.

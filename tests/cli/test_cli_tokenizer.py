@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Run, digests
+from tests.fakes.hugging_face import write_wordpiece
 
 SMALL = ("--vocab-size", 1500, "--alphabet", 700)
 MODELS = {
@@ -229,6 +230,15 @@ def test_a_pipe_that_was_killed_is_read_again(tmp_path: Path, jprep: Run) -> Non
     assert "the input has changed" in other.stderr
     jprep(*command, tmp_path / "t", stdin=text.encode())
     assert digests(tmp_path / "t") == digests(tmp_path / "uninterrupted")
+
+
+def test_tokens_to_add_are_the_lines_of_a_file(tmp_path: Path, jprep: Run) -> None:
+    write_wordpiece(tmp_path / "bert")
+    (tmp_path / "terms.txt").write_bytes("\ufeff令和\r\n\n猫\n 琵琶湖 \n".encode())
+    done = jprep("tokenizer", "extend", "bert", "--tokens", "terms.txt", "-o", "more", cwd=tmp_path)
+    assert "2 tokens added" in done.stdout and "1 were there already" in done.stdout
+    added = json.loads((tmp_path / "more" / "tokenizer.json").read_bytes())["added_tokens"][-2:]
+    assert [token["content"] for token in added] == ["令和", "琵琶湖"]
 
 
 def test_a_corpus_s_tokenizer_lies_beside_it(corpus: Path, tmp_path: Path, jprep: Run) -> None:

@@ -17,6 +17,8 @@ LABELLED = 'name = "r"\n[train]\ntask = "classify"\ndata = ["rows.jsonl"]\nsteps
         (("dataset", "inspect", "no-dataset", "--split", "validation"), "--split"),
         (("dataset", "inspect", "no-dataset", "--tokenizer", "t"), "--tokenizer"),
         (("dataset", "pack", "no-corpus", "--dry-run", "--json"), "--json"),
+        (("dataset", "export", "no-dataset", "--format", "arrow", "-o", "out", "--workers", "2"), "--workers"),
+        (("corpus", "export", "no-corpus", "--workers", "2"), "--workers"),
         (("corpus", "build", "r.toml", "--dry-run", "--json"), "--json"),
         (("corpus", "build", "r.toml", "-o", "out", "--work", "w"), "--work"),
         (("train", "r.toml", "--dry-run", "--resume", "never"), "--resume"),

@@ -17,7 +17,7 @@ class Faults:
     """Decides which requests fail, and counts them.
 
     Args:
-        every: each so manieth request fails; 0 lets all pass. Every second failure is an answer with status 503, the
+        every: every n-th request fails; 0 lets all pass. Every second failure is an answer with status 503, the
             others are connections that break.
 
     Attributes:

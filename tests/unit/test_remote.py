@@ -102,6 +102,13 @@ def test_a_missing_or_damaged_object_is_named(content: bytes | None, tmp_path: P
     assert raised.value.where == join_url(URL, "a") and not (tmp_path / "a").exists()
 
 
+def test_a_file_that_cannot_be_written_is_no_error_of_the_store(tmp_path: Path) -> None:
+    write_bytes(DATA, URL)
+    with pytest.raises(MachineError) as refused:
+        download_file(URL, tmp_path / ("n" * 300), SHA256)
+    assert refused.value.where.startswith(str(tmp_path)) and "memory:" not in str(refused.value)
+
+
 def test_an_interrupted_upload_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: Any) -> None:
     files = folder_of(tmp_path / "out", one=b"1", two=b"22", three=b"333", manifest=b"{}")
     real = type(store).put_file

@@ -27,7 +27,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         micro_batch: rows that go through the model at a time on each device; gradients are accumulated over a batch.
             0 uses as many as fit into memory by the estimate.
         records: TFRecord shards of training rows, as paths or URLs (`gs://`, `s3://`), which may contain `*`: from
-            `jprep dataset export --to tfrecord --features bert` or `transformers`. They are read in order, and then
+            `jprep dataset export --format tfrecord --features bert` or `transformers`. They are read in order, and then
             again. Without them, and for validation, batches come from the dataset.
         jit_compile: compile TensorFlow's forward and backward pass with XLA: the first step takes longer. JAX always
             does.

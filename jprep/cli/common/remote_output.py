@@ -60,6 +60,22 @@ class FinishedOutput(click.Path):
         return download_output(str(value), lambda text: note(f"jprep: {text}"))
 
 
+def local_corpus(source: str) -> str:
+    """Return the path of a local copy if this is the URL of a finished corpus; else the argument.
+
+    Raises:
+        JprepError: see `jprep.pipeline.remote.download.download_output`.
+    """
+    from jprep.corpus.store import MANIFEST
+    from jprep.io.inputs.paths import SUFFIXES
+    from jprep.io.remote import is_url, join_url, read_bytes
+
+    is_file = source.endswith((".txt", ".tsv", ".csv", ".jsonl", ".parquet", *SUFFIXES))  # saves a request
+    if not is_url(source) or is_file or read_bytes(join_url(source, MANIFEST)) is None:
+        return source
+    return str(FINISHED_OUTPUT.convert(source, None, None))
+
+
 OUTPUT_PATH_OR_URL = OutputPathOrUrl()
 FINISHED_OUTPUT = FinishedOutput()
 
@@ -121,14 +137,18 @@ def local_file(output: Path | Url) -> Iterator[Path]:
     """Yield the path to write a file to; after the block, upload it if it goes to a URL.
 
     Raises:
+        click.UsageError: the URL names no object.
         JprepError: see `jprep.io.remote`. The URL is checked before the block.
     """
     if not isinstance(output, Url):
         yield output
         return
-    from jprep.io.remote import check_writable, upload_file
+    from jprep.io.remote import check_writable, is_url, upload_file
 
-    check_writable(output.rpartition("/")[0])
+    parent, _, name = output.rpartition("/")
+    if not name or not is_url(parent):
+        raise click.UsageError(f"-o is a file here: give the URL of an object, e.g. {output.rstrip('/')}/text")
+    check_writable(parent)
     with _folder(None) as folder:
         folder.mkdir()
         yield folder / "output"

@@ -73,12 +73,15 @@ def export(
     arrow     a dataset for datasets.load_from_disk with the column input_ids
     """
     limit_blas_threads()
+    from jprep.cli.common.unused_options import refuse_unused
     from jprep.dataset.exports import export_dataset as write
     from jprep.dataset.exports import read_export_manifest
     from jprep.dataset.exports.base import ExportOptions
     from jprep.pipeline.remote.manifests import DATASET_EXPORT
 
     chosen = ExportOptions(**options)  # type: ignore[arg-type]
+    if not chosen.features:
+        refuse_unused("without --features one process writes the files", "workers")
     with local_output(output, DATASET_EXPORT) as out:
         with open_executor(workers if chosen.features else 1) as (executor, progress):
             paths = write(folder, tokenizer, form, out, chosen, progress, executor)

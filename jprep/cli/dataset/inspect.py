@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 @click.option("--document", type=int, metavar="N", help="Show the origin of document N of the split.")
 @click.option("--split", default="train", show_default=True, help="train or validation.")
 @click.option(
-    "--corpus", type=click.Path(path_type=Path), help="The corpus of the dataset. Default: search near the dataset."
+    "--corpus",
+    type=FINISHED_OUTPUT,
+    help="The corpus of the dataset. Default: search near the dataset.",
 )
 @click.option(
     "--tokenizer",

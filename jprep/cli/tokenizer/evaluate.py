@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from jprep.cli.common.output import echo, echo_json
-from jprep.cli.common.remote_output import FINISHED_OUTPUT
+from jprep.cli.common.remote_output import FINISHED_OUTPUT, local_corpus
 
 if TYPE_CHECKING:
     from jprep.tokenizer.evaluation import Scores
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("folder", metavar="DIR", type=FINISHED_OUTPUT)
 @click.argument("corpus")
-@click.option("--against", "others", multiple=True, type=click.Path(path_type=Path), help="Another tokenizer.")
+@click.option("--against", "others", multiple=True, type=FINISHED_OUTPUT, help="Another tokenizer.")
 @click.option("--limit-mb", type=click.FloatRange(0), default=20, show_default=True, help="Text to use; 0 for all.")
 @click.option("--segmenter", metavar="NAME", help="Segmenter for a text file. Default for a corpus: its own words.")
 @click.option("--json", "as_json", is_flag=True, help="Output JSON.")
@@ -53,7 +53,7 @@ def evaluate(
 
     if as_json and only_signature:
         raise click.UsageError("give either --json or --signature")
-    scores = compare([folder, *others], corpus, limit_mb=limit_mb, segmenter=segmenter or "")
+    scores = compare([folder, *others], local_corpus(corpus), limit_mb=limit_mb, segmenter=segmenter or "")
     if as_json:
         echo_json([msgspec.to_builtins(each) | {"figures": each.figures()} for each in scores])
         return

@@ -34,9 +34,11 @@ def extend(folder: Path, tokens: tuple[str, ...], file: Path | None, output: Pat
     listed = list(tokens)
     if file:
         try:
-            listed += [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+            lines = file.read_text(encoding="utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"cannot read the tokens: {error}", where=str(file), fix="give a text file") from error
+            fix = "give a text file in UTF-8"
+            raise ConfigError(f"cannot read the tokens: {error}", where=str(file), fix=fix) from error
+        listed += [line.strip() for line in lines if line.strip()]
     added = extend_tokenizer(folder, listed, output)
     echo(f"{output}: {len(added):,} tokens added")
     hint(f"{len(listed) - len(added):,} were there already")

@@ -12,8 +12,8 @@ import click
 
 from jprep.cli.common.execution import limit_blas_threads, open_executor
 from jprep.cli.common.options import AS_JSON, EXECUTOR, OUTPUT, OVERRIDES, RESTART, WORK_FOLDER, WORKERS
-from jprep.cli.common.output import echo, echo_json, next_steps, note, table
-from jprep.cli.common.remote_output import FINISHED_OUTPUT, Url, local_output
+from jprep.cli.common.output import echo, echo_json, next_steps, table
+from jprep.cli.common.remote_output import FINISHED_OUTPUT, Url, local_corpus, local_output
 from jprep.io.escaping import one_line
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def train(
     from jprep.tokenizer.config import TokenizerConfig
     from jprep.tokenizer.train import train as train_tokenizer
 
-    inputs = _with_local_corpus(inputs)
+    inputs = (local_corpus(inputs[0]),) if len(inputs) == 1 else inputs
     recipe = _recipe(inputs, options)
     own = work / recipe.name / "tokenizer"
     folder = output if isinstance(output, Path) else own
@@ -159,19 +159,6 @@ def _training_data(
 
 def _needs_no_words(options: dict[str, Any]) -> bool:
     return "none" in (options["boundaries"], *(each[21:] for each in options["overrides"] if each[:21] == _BOUNDARIES))
-
-
-def _with_local_corpus(inputs: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the inputs; the URL of a corpus is replaced by a local copy."""
-    from jprep.corpus.store import MANIFEST
-    from jprep.io.remote import is_url, join_url, read_bytes
-
-    [url] = inputs if len(inputs) == 1 else [""]
-    if not is_url(url) or Path(url).suffix or read_bytes(join_url(url, MANIFEST)) is None:
-        return inputs
-    from jprep.pipeline.remote.download import download_output
-
-    return (str(download_output(url, lambda text: note(f"jprep: {text}"))),)
 
 
 def _is_recipe(inputs: tuple[str, ...]) -> bool:

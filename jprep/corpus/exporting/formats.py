@@ -45,12 +45,12 @@ class TextFormat(msgspec.Struct, frozen=True):
             raise ConfigError(what, where="format = jsonl", fix="remove --unit and --no-blank-lines")
 
     def lines(self, document: Document) -> str:
-        """Return the lines of a document, each with its end."""
+        """Return the lines of a document, each with its end. Only the one after the document is blank."""
         if self.form == "jsonl":
             return msgspec.json.encode(document).decode() + "\n"
         marked = document.words if self.unit == "paragraph" else document.words.replace(SENTENCE, "\n")
-        lines = map(_UNITS[self.form], (line for line in marked.split("\n") if line))
-        return "".join(f"{line}\n" for line in lines) + ("\n" if self.blank_lines else "")
+        lines = map(_UNITS[self.form], marked.split("\n"))
+        return "".join(f"{line}\n" for line in lines if line) + ("\n" if self.blank_lines else "")
 
 
 def _as_text(line: str) -> str:

@@ -120,7 +120,8 @@ def _code(character: str) -> str:
 def _parse_range(text: str) -> CodeRange:
     found = _RANGE.fullmatch(text)
     first, last = (int(found[1], 16), int(found[2] or found[1], 16)) if found else (1, 0)
-    if not first <= last <= sys.maxunicode:
+    surrogates = any(0xD800 <= code <= 0xDFFF for code in (first, last))  # no text has them, no tokenizer.json can
+    if surrogates or not first <= last <= sys.maxunicode:
         raise ConfigError(f"{text!r} is not a range of characters", where=_WHERE, fix='e.g. "U+2500-U+257F"')
     return first, last
 

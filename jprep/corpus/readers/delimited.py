@@ -195,6 +195,12 @@ class CsvReader(TsvReader):
             if not most <= len(text) <= 1 or not text.isascii() or text in ("\n", "\r") or self.separator == self.quote:
                 fix = 'e.g. separator = ";", quote = "\'"'
                 raise ConfigError(f"{name} must be one ASCII character", where="reader 'csv'", fix=fix)
+        if self.quote >= "@" and self.encoding in ("cp932", "shift_jis"):  # it is the second byte of other characters
+            what, fix = (
+                f"quote = {self.quote!r} cannot be used in {self.encoding}",
+                "choose another, or convert to UTF-8",
+            )
+            raise ConfigError(what, where="reader 'csv'", fix=fix)
 
     def _fields(self, record: str) -> list[str]:
         csv.field_size_limit(_LONGEST_FIELD)

@@ -2,7 +2,7 @@
 
 A line feed ends a record if the number of quotation marks before it, in the record, is even: as doubled marks inside
 of a quoted field are, too. The rule needs nothing but the bytes from the beginning of a record, so any shard size gives
-the same records. In the supported encodings neither byte is a part of another character.
+the same records. Neither byte is a part of another character: in cp932 and shift_jis, the mark has to be below 0x40.
 """
 
 from __future__ import annotations

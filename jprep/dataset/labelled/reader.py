@@ -181,7 +181,8 @@ def _csv(path: Path, config: LabelledConfig) -> Iterator[Record]:
                 continue
             names = names or config.columns or [str(number) for number in range(len(fields))]
             if fields and len(fields) != len(names):
-                what = f"found {len(fields)} fields, expected {len(names)} as in the first line"
+                given = "as labelled.columns names" if config.columns else "as in the first line"
+                what = f"found {len(fields)} fields, expected {len(names)} {given}"
                 raise InputError(what, where=location, fix="quote fields that contain separators or newlines (CSV)")
             if fields:
                 yield location, dict(zip(names, fields, strict=True))

@@ -229,13 +229,13 @@ class PairSampler:
         where = f"{self._source.folder}: {self._config.split}"
         ends, _ = self._chunks.spans(np.array([0, self.samples - 1]))
         if self._split.sequence_at(int(ends[0])) == self._split.sequence_at(int(ends[1])):
-            fix = "add documents, or set train.next_sentence = false"
+            fix = "add documents, or leave out next_sentence"
             raise ConfigError("next_sentence needs at least two documents in each split", where=where, fix=fix)
         probes = np.linspace(0, self.samples - 1, min(self.samples, _PROBES)).astype(np.int64)
         spans = zip(*(span.tolist() for span in self._chunks.spans(probes)), strict=True)
         if all(len(self._read(start, start + size)) < 2 for start, size in spans):
             what = "next_sentence needs documents of several sentences, and this dataset has no sentence boundaries"
-            fix = "build the corpus with a sentence splitter and pack it again, or set train.next_sentence = false"
+            fix = "build the corpus with a sentence splitter and pack it again, or leave out next_sentence"
             raise ConfigError(what, where=where, fix=fix)
 
 

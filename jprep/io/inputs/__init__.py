@@ -1,1 +1,1 @@
-"""Inputs at any path or URI, in any compression, read in bounded memory."""
+"""Inputs at any path or URL, in any compression, read in bounded memory."""

@@ -38,7 +38,7 @@ _expected: dict[str, ContentHash] = {}
 
 
 def expect_contents(contents: Mapping[str, ContentHash]) -> None:
-    """Compare what this process reads of these inputs, by path or URI, from now on."""
+    """Compare what this process reads of these inputs, by path or URL, from now on."""
     _expected.update(contents)
 
 

@@ -20,7 +20,7 @@ class BombGuard:
     """Checks the expansion of a compressed input.
 
     Args:
-        name: the file's path or URI, for the error.
+        name: the file's path or URL, for the error.
         max_ratio: maximum ratio of decompressed to compressed bytes.
     """
 

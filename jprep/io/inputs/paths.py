@@ -1,4 +1,4 @@
-"""Patterns, sizes and short names of inputs: local paths, fsspec URIs and standard input."""
+"""Patterns, sizes and short names of inputs: local paths, URLs and standard input."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 
 
 def is_local(path: str) -> bool:
-    """Return whether this is a path of the local file system, not a URI or standard input."""
+    """Return whether this is a path of the local file system, not a URL or standard input."""
     return path != STDIN and not is_url(path)
 
 

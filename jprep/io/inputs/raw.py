@@ -13,8 +13,8 @@ from jprep.io.inputs.content_check import compare_on_read
 from jprep.io.inputs.limits import BombGuard, corrupt_error, truncated_error
 from jprep.io.inputs.paths import STDIN, is_local
 from jprep.io.os_errors import translate_read_errors
-from jprep.io.remote.objects import open_filesystem
-from jprep.io.remote.retry import RetriedFile, retry_remote
+from jprep.io.remote.objects import open_object
+from jprep.io.remote.retry import RetriedFile
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -29,7 +29,7 @@ class RawInput(io.RawIOBase):
     """The stored bytes of an input, counted.
 
     Attributes:
-        path: its path or URI.
+        path: its path or URL.
         consumed: the offset that it was read to.
 
     Raises:
@@ -51,8 +51,7 @@ class RawInput(io.RawIOBase):
             return sys.stdin.buffer
         if is_local(self.path):
             return Path(self.path).open("rb", buffering=0)
-        files, inside = open_filesystem(self.path)
-        return RetriedFile(retry_remote(lambda: files.open(inside, "rb"), self.path, "read"), self.path)
+        return open_object(self.path)
 
     def head(self) -> bytes:
         """Return the first bytes without consuming them."""

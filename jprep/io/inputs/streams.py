@@ -1,4 +1,4 @@
-"""Open inputs at any path, URI or standard input, in any compression, and read them in bounded memory."""
+"""Open inputs at any path, URL or standard input, in any compression, and read them in bounded memory."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def open_input(path: str, *, start: int = 0, max_ratio: float = MAX_RATIO) -> In
     """Open an input; its compression is detected from its first bytes, not from its name.
 
     Args:
-        path: a local path, an fsspec URI, or "-" for standard input.
+        path: a local path, a URL of fsspec, or "-" for standard input.
         start: the byte to begin at; only for inputs for which `is_plain` is true.
         max_ratio: maximum expansion of compressed data, see `jprep.io.inputs.limits`.
 

@@ -75,7 +75,7 @@ def translate_remote_error(error: BaseException, url: str, access: Access) -> Jp
     message = " ".join(str(error).split()) or type(error).__name__
     if problem == "package":
         fix = "pip install 'jprep[remote]', or the package that the message names"
-        return MachineError(f"this kind of URI needs another package: {message}", where=url, fix=fix)
+        return MachineError(f"this kind of URL needs another package: {message}", where=url, fix=fix)
     if problem == "credentials":
         return MachineError(f"there are no valid credentials for {scheme}://: {message}", where=url, fix=login)
     if problem == "refused":

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from jprep.errors import ConfigError, DamagedError
 from jprep.io.atomic import atomic_path, file_sha256
 from jprep.io.remote.errors import Access, is_missing_bucket
-from jprep.io.remote.retry import retry_remote
+from jprep.io.remote.retry import RetriedFile, retry_remote
 from jprep.io.verified_files import verify_file
 
 T = TypeVar("T")
@@ -52,6 +52,16 @@ def open_filesystem(url: str) -> tuple[Any, str]:
 
     files, inside = retry_remote(lambda: fsspec.core.url_to_fs(url), url, "read")
     return files, str(inside)
+
+
+def open_object(url: str) -> RetriedFile:
+    """Open an object for reading; failed reads are retried.
+
+    Raises:
+        ConfigError, MachineError: see `retry_remote`.
+    """
+    files, inside = open_filesystem(url)
+    return RetriedFile(retry_remote(lambda: files.open(inside, "rb"), url, "read"), url)
 
 
 def check_writable(url: str) -> None:
@@ -141,6 +151,7 @@ def download_file(url: str, path: Path, sha256: str = "") -> None:
         ConfigError, MachineError: see `retry_remote`; or the disk is full or not writable.
     """
     with atomic_path(path) as temporary:
+        temporary.touch()  # errors of the disk are not those of the store
         for _ in range(_DOWNLOADS):
             if not _call(url, "read", lambda files, inside: _get(files, inside, temporary)):
                 raise DamagedError("this object is missing", where=url, fix="upload it again")

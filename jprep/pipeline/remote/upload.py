@@ -9,6 +9,7 @@ from jprep.engine.runner import ProgressReporter, SilentProgress
 from jprep.engine.stage import Receipt
 from jprep.errors import ConfigError, MismatchError
 from jprep.io.atomic import file_sha256
+from jprep.io.escaping import one_line
 from jprep.io.remote import check_writable, list_objects, upload_folder
 from jprep.io.remote.folders import RECORD, Progress
 from jprep.pipeline.remote.manifests import ManifestKind, find_remote_output
@@ -39,8 +40,8 @@ def check_destination(url: str, kind: ManifestKind | None, files: Collection[str
         raise ConfigError(f"there is another output at this URL: a {found.kind.name}", where=url, fix=_OTHER)
     if not found and (others := [name for name in names if name not in files]):
         more = f" and {len(others) - _MAX_NAMES} more" if len(others) > _MAX_NAMES else ""
-        what = f"below this URL are objects that jprep has not written: {', '.join(others[:_MAX_NAMES])}{more}"
-        raise ConfigError(what, where=url, fix=_OTHER)
+        listed = ", ".join(map(one_line, others[:_MAX_NAMES])) + more
+        raise ConfigError(f"below this URL are objects that jprep has not written: {listed}", where=url, fix=_OTHER)
 
 
 def upload_output(

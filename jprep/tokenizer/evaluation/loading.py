@@ -9,14 +9,17 @@ from jprep.errors import ConfigError
 from jprep.io.inputs.paths import short_names
 from jprep.tokenizer.card import CARD_JSON, read_card
 from jprep.tokenizer.evaluation.adapter import TokenizerAdapter
-from jprep.tokenizer.external.files import is_external, resolve_tokenizer
+from jprep.tokenizer.external.files import display_name, is_external, resolve_tokenizer
 
 _JSON = "tokenizer.json"
 
 
 def load_adapters(paths: Sequence[Path]) -> list[TokenizerAdapter]:
-    """Load tokenizers: directories of jprep, a `tokenizer.json`, `.model` files of sentencepiece, any other directory
-    that `AutoTokenizer` loads, or its name on the Hub.
+    """Load tokenizers.
+
+    Args:
+        paths: directories of jprep, `tokenizer.json` and `.model` files (of sentencepiece), any other directories that
+            `AutoTokenizer` loads, or their names on the Hub.
 
     Raises:
         ConfigError: a path is not a tokenizer, or is given twice.
@@ -38,7 +41,7 @@ def _names(paths: Sequence[Path]) -> list[str]:
 
 
 def _name(path: Path) -> str:
-    return read_card(path).name if (path / CARD_JSON).is_file() else path.resolve().name
+    return read_card(path).name if (path / CARD_JSON).is_file() else display_name(path)
 
 
 def _open(path: Path, name: str) -> TokenizerAdapter:

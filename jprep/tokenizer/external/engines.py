@@ -57,6 +57,10 @@ class Engine(ABC):
         """Return the texts of ids, special tokens included."""
 
 
+_MOST_IDS = 1 << 24
+"""Ids of the largest vocabulary that is read: a list of tokens is as long as the largest id."""
+
+
 class FastEngine(Engine):
     """A `tokenizer.json`, loaded with the library tokenizers; no code of a model is run.
 
@@ -64,7 +68,7 @@ class FastEngine(Engine):
         folder: the tokenizer's folder.
 
     Raises:
-        ConfigError: the file is not a tokenizer.
+        ConfigError: the file is not a tokenizer, or an id is larger than that of any vocabulary.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -72,7 +76,11 @@ class FastEngine(Engine):
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
         vocabulary = self._tokenizer.get_vocab(with_added_tokens=True)
-        self.pieces = [""] * (max(vocabulary.values(), default=-1) + 1)
+        size = max(vocabulary.values(), default=-1) + 1
+        if size > _MOST_IDS:
+            what, place = f"the vocabulary has the id {size - 1:,}", str(folder / TOKENIZER_JSON)
+            raise ConfigError(what, where=place, fix=f"jprep reads ids below {_MOST_IDS:,}: check the file")
+        self.pieces = [""] * size
         for piece, number in vocabulary.items():
             self.pieces[number] = piece
         added = self._tokenizer.get_added_tokens_decoder().values()

@@ -26,14 +26,18 @@ def extend_tokenizer(source: str | Path, tokens: Sequence[str], folder: Path) ->
         The tokens that were added.
 
     Raises:
-        ConfigError: the folder holds no `tokenizer.json`, a token is empty, or the output directory has other content.
+        ConfigError: the folder does not exist, or holds no `tokenizer.json`; a token is empty; or the output directory
+            has other content.
         MachineError: the files cannot be written.
     """
     from tokenizers import AddedToken
 
     origin = resolve_tokenizer(source)
+    if not origin.is_dir():
+        fix = "give a folder with tokenizer.json, or a name on the Hub: org/name"
+        raise ConfigError("there is no such folder", where=str(origin), fix=fix)
     if not is_external(origin) or not (origin / TOKENIZER_JSON).is_file():
-        fix = "give a folder with tokenizer.json that jprep did not write; train its own with tokenizer.special"
+        fix = "give a folder with tokenizer.json that jprep did not write; for jprep's own, use tokenizer.special"
         raise ConfigError("tokens cannot be added to this tokenizer", where=str(origin), fix=fix)
     if any(not token.strip() for token in tokens):
         raise ConfigError("a token is empty", where="the list of tokens", fix="give one token a line")

@@ -10,6 +10,7 @@ import msgspec
 
 from jprep.engine.fingerprint import fingerprint
 from jprep.errors import ConfigError, InputError
+from jprep.hub.download import commit_of, name_of
 from jprep.hub.location import resolve_location
 from jprep.io.atomic import file_sha256
 
@@ -52,6 +53,11 @@ def resolve_tokenizer(text: str | Path) -> Path:
     return resolve_location(str(text), PATTERNS)
 
 
+def display_name(folder: Path) -> str:
+    """Return `org/name@commit` for a download from the Hub, else the name of the folder or file."""
+    return f"{name}@{commit_of(folder)[:8]}" if (name := name_of(folder)) else folder.resolve().name
+
+
 def tokenizer_files(folder: Path) -> list[str]:
     """Return the names of a tokenizer's files that exist, sorted.
 
@@ -91,7 +97,7 @@ def external_card(folder: Path) -> TokenizerCard:
         fix = f"give a folder with one of {', '.join(VOCABULARIES)}, or the output of `jprep tokenizer train`"
         raise ConfigError("there is no tokenizer in this folder", where=str(folder), fix=fix)
     files = {name: file_sha256(folder / name) for name in tokenizer_files(folder)}
-    identity, name = fingerprint({"files": _that_encode(files)}), folder.resolve().name
+    identity, name = fingerprint({"files": _that_encode(files)}), display_name(folder)
     return TokenizerCard(
         jprep="", format=FORMAT, name=name, signature=f"tokenizer:{name}|id:{identity[:12]}", fingerprint=identity,
         made_from={"files": files}, config=_config(folder), normalizers=[], segmenter=None, sources=[], counts={},

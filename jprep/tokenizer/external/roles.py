@@ -43,7 +43,8 @@ def read_additional(folder: Path) -> list[str]:
     """Return the special tokens without a role that a tokenizer's files list."""
     stated = read_json(folder / TOKENIZER_CONFIG) | read_json(folder / SPECIAL_TOKENS_MAP)
     listed = stated.get("additional_special_tokens") or stated.get("extra_special_tokens") or []
-    return [_content(token) for token in (listed.values() if isinstance(listed, dict) else listed)]
+    tokens = listed.values() if isinstance(listed, dict) else listed
+    return [_content(token) for token in tokens] if isinstance(tokens, Iterable) else []
 
 
 def make_special_tokens(

@@ -98,9 +98,9 @@ class CheckpointConfig(_Config, frozen=True):
     """When checkpoints are saved, and which are kept. One is saved at the end of the run and on SIGTERM as well.
 
     Attributes:
-        every_steps: save every so many steps; 0 is never.
-        every_epochs: save also at the end of every so many epochs, e.g. 0.5; 0 is never.
-        every_minutes: save every so many minutes; 0 is never.
+        every_steps: number of steps between checkpoints; 0 for none.
+        every_epochs: number of epochs between further checkpoints, e.g. 0.5; 0 for none.
+        every_minutes: number of minutes between further checkpoints; 0 for none.
         keep_last: how many of the newest checkpoints to keep.
         keep_best: how many others to keep, those with the lowest validation loss. They are saved right after their
             validation, independent of `every_steps`.
@@ -120,8 +120,8 @@ class ValidationConfig(_Config, frozen=True):
     """When metrics on the validation split are measured.
 
     Attributes:
-        every_steps: validate every so many steps, and at the end; 0 is never.
-        every_epochs: validate also at the end of every so many epochs, e.g. 0.5, and of the run; 0 is never.
+        every_steps: number of steps between validations, besides the one at the end; 0 for none.
+        every_epochs: number of epochs between further validations, e.g. 0.5; 0 for none.
         batches: the number of batches; 0 is the whole split.
     """
 

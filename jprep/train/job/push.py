@@ -14,7 +14,7 @@ class PushConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     Attributes:
         to: the repository, `org/name`; "" uploads nothing. With folds, `-fold-0`, `-fold-1` … are added.
-        every: upload every so many checkpoints, and at the end of the run; 0 is at the end only.
+        every: number of checkpoints between uploads, besides the one at the end of the run; 0 for that one only.
         private: whether a new repository is private.
         dtype: the dtype of the uploaded weights.
     """

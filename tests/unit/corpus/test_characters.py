@@ -86,6 +86,7 @@ def test_a_single_character_has_precedence_over_its_range() -> None:
         ({"ranges": ["2500-257F"]}, "not a range"),
         ({"ranges": ["U+257F-U+2500"]}, "not a range"),
         ({"ranges": ["U+110000-U+110001"]}, "not a range"),
+        ({"ranges": ["U+D800-U+DFFF"]}, "not a range"),
     ],
 )
 def test_ambiguous_options_are_refused(options: dict[str, Any], why: str) -> None:

@@ -7,13 +7,15 @@ import io
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from jprep import Corpus
-from jprep.corpus.document import SENTENCE, UNMARK, WORD
+from jprep.corpus.document import SENTENCE, UNMARK, WORD, Document
+from jprep.corpus.exporting.formats import TextFormat
 from jprep.corpus.store import FORMAT, MANIFEST, read_manifest
 from jprep.engine.checksummed_json import encode_checksummed
 from jprep.engine.fingerprint import fingerprint
@@ -138,6 +140,14 @@ def test_exporting_words_needs_a_segmenter(sample: Path, tmp_path: Path, monkeyp
     with pytest.raises(ConfigError, match="unknown export format"):
         corpus.export(io.StringIO(), "xml")
     assert list(corpus.verify()) == []
+
+
+@pytest.mark.parametrize(("unit", "lines"), [("sentence", "一。\n二。\n三\n"), ("paragraph", "一。\u3000二。\n三\n")])
+def test_white_space_between_sentences_is_no_line(unit: Any, lines: str) -> None:
+    words = f"一。{SENTENCE}\u3000{SENTENCE}二。\n{WORD}\n三"
+    document = Document(id="1", source="s", title="", url="", text=words.translate(UNMARK), words=words)
+    assert TextFormat("text", unit).lines(document) == lines + "\n"
+    assert TextFormat("words", unit, blank_lines=False).lines(document) == lines.replace("\u3000", " ")
 
 
 def test_verify_finds_words_that_do_not_match_the_text(corpus: Path, tmp_path: Path) -> None:

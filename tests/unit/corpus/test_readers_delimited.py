@@ -137,6 +137,14 @@ def test_other_encodings(encoding: str, tmp_path: Path) -> None:
         read(CsvReader(), path)
 
 
+def test_a_quotation_mark_that_is_part_of_other_characters_is_refused(tmp_path: Path) -> None:
+    for encoding in ("cp932", "shift_jis"):
+        with pytest.raises(ConfigError, match="cannot be used in"):
+            made(CsvReader, encoding=encoding, quote="|")
+    path = put(tmp_path, "text\n'ポ,'\n".encode("cp932"), "t.csv")
+    assert texts(read(made(CsvReader, encoding="cp932", quote="'"), path)) == ["ポ,"]
+
+
 def test_errors_name_the_option(tmp_path: Path) -> None:
     path = put(tmp_path, "texts,n\na,1\n", "t.csv")
     with pytest.raises(ConfigError, match=r"(?s)column 'text' not found.*did you mean 'texts'"):

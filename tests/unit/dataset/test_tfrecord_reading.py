@@ -80,6 +80,20 @@ def test_a_cut_off_file_is_found(rows: Path) -> None:
         list(islice(read_rows(find_shards([str(path)])), 3))
 
 
+@pytest.mark.parametrize("rows_in_file", [0, 2, 4])
+def test_another_number_of_rows_than_the_name_says_is_found(rows: Path, rows_in_file: int) -> None:
+    path = rows / "train-00000-of-00002-3.tfrecord"
+    path.write_bytes(shard(range(rows_in_file)) if rows_in_file else b"")
+    with pytest.raises(InputError, match=f"{rows_in_file} records instead of 3"):
+        list(islice(read_rows(find_shards([str(path)])), 5))
+
+
+def test_files_without_rows_are_refused(rows: Path) -> None:
+    (rows / "empty.tfrecord").write_bytes(b"")
+    with pytest.raises(ConfigError, match="have no rows"):
+        find_shards([str(rows / "empty.tfrecord")])
+
+
 def test_a_pattern_without_files_names_it(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such TFRecord"):
         find_shards([str(tmp_path / "nothing-*.tfrecord")])

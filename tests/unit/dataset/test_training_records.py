@@ -274,9 +274,11 @@ def test_another_export_replaces_the_files(inputs: Inputs, tmp_path: Path) -> No
         ({"features": "transformers", "length": 32, "max_predictions": 5}, "it is for bert"),
         ({"features": "bert", "length": 32, "masks": "dynamic", "dupe_factor": 2}, "would be the same"),
         ({"features": "bert", "length": 32, "masks": "dynamic", "mask_rate": 0.2}, "rows are not masked"),
-        ({"features": "bert", "length": 32, "mask_rate": 1.5}, "masking.rate must be a share"),
         ({"features": "bert", "length": 32, "rows_per_shard": 0}, "rows_per_shard must be at least 1"),
         ({"features": "bert", "length": 2}, "leaves no room"),
+        ({"features": "bert", "length": 32, "mask_rate": -0.1}, "mask_rate must be a share"),
+        ({"features": "bert", "length": 32, "mask_rate": float("nan")}, "mask_rate must be a share"),
+        ({"features": "electra", "length": 32, "mask_rate": float("inf")}, "mask_rate must be a share"),
         ({"features": "bert", "length": 4, "next_sentence": True}, "cannot hold two segments"),
     ],
 )

@@ -38,6 +38,17 @@ def test_a_download_has_the_files_and_its_commit(hub: HubServer) -> None:
     assert commit_of(folder.parent) == ""
 
 
+def test_only_the_files_that_are_asked_for_are_looked_at(hub: HubServer) -> None:
+    hub.put("acme/bert", FILES)
+    weights = (download("acme/bert") / "model.safetensors").resolve()
+    weights.write_bytes(b"damaged")
+    assert (download("acme/bert", patterns=["*.json", "sub/*"]) / "config.json").exists()
+    with pytest.raises(DamagedError, match="safetensors"):
+        download("acme/bert", patterns=["model*"])
+    with pytest.raises(ConfigError, match=r"no file \*\.onnx"):
+        download("acme/bert", patterns=["*.onnx"])
+
+
 def test_a_second_download_sends_no_file_again(hub: HubServer) -> None:
     hub.put("acme/bert", FILES)
     download("acme/bert")
@@ -88,6 +99,15 @@ def test_errors_of_downloads(hub: HubServer, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.delenv("HF_TOKEN")
     with pytest.raises(ConfigError, match="gated"):
         download("meta/gated")
+
+
+@pytest.mark.parametrize("token", ["hf_se\ncret", "hf_sécret", "hf_se\x1bcret"])
+def test_a_malformed_token_is_not_shown(hub: HubServer, token: str) -> None:
+    hub.put("acme/bert", FILES)
+    for call in (download, check_access):
+        with pytest.raises(ConfigError, match="characters that no token has") as refused:
+            call("acme/bert", token=token)  # type: ignore[operator]
+        assert "cret" not in str(refused.value)
 
 
 def test_no_network_is_an_error_of_the_machine(hub: HubServer, monkeypatch: pytest.MonkeyPatch) -> None:

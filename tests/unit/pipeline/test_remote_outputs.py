@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import fsspec
 import pytest
 
+from jprep.cli.common.remote_output import Url, local_file
 from jprep.cli.main import cli
 from jprep.corpus.api import Corpus
 from jprep.errors import ConfigError, DamagedError, MismatchError
@@ -21,7 +23,7 @@ from tests.conftest import digests
 from tests.fakes.small_work import small_work
 from tests.fakes.trained_run import trained_run
 
-URL = "memory://bucket/corpus"
+URL, SMALLER = "memory://bucket/corpus-1.0", "memory://bucket/smaller"
 
 
 @pytest.fixture(autouse=True)
@@ -85,6 +87,10 @@ def test_the_outputs_of_all_steps_go_through_a_store(
         *options,
         "memory://bucket/dataset",
     )
+    call("tokenizer", "train", URL, "--vocab-size", 290, "--boundaries", "none", "--work", "other", *options, SMALLER)
+    call("tokenizer", "evaluate", "memory://bucket/tokenizer", "--against", SMALLER, URL)
+    inspect = ("dataset", "inspect", "memory://bucket/dataset", "--token", 9)
+    call(*inspect, "--corpus", URL, "--tokenizer", "memory://bucket/tokenizer")
     call("dataset", "export", "memory://bucket/dataset", "--format", "tfrecord", "-o", "memory://bucket/records")
     call("tokenizer", "export", "memory://bucket/tokenizer", "--format", "sentencepiece", "-o", "memory://bucket/spm")
     call("corpus", "export", URL, "-o", "memory://bucket/corpus.txt")
@@ -97,6 +103,12 @@ def test_the_outputs_of_all_steps_go_through_a_store(
     assert (read_bytes("memory://bucket/corpus.txt") or b"").decode().count("番目の文書です。") == 60
     manifest = read_remote_output("memory://bucket/records")
     assert manifest.kind.name == "dataset export" and all(f"records/{name}" in found for name in manifest.files)
+
+
+@pytest.mark.parametrize("url", ["memory://bucket", "memory://bucket/", "memory://bucket/text/"])
+def test_a_file_needs_the_name_of_an_object(url: str) -> None:
+    with pytest.raises(click.UsageError, match="give the URL of an object"), local_file(Url(url)):
+        pass
 
 
 @pytest.mark.backends
@@ -148,8 +160,8 @@ def test_other_objects_and_other_outputs_are_refused_before_any_work(work: Path)
     upload_output(work / "dataset", URL, DATASET, replace=False)
     with pytest.raises(ConfigError, match="there is another output at this URL: a dataset"):
         check_destination(URL, CORPUS)
-    write_bytes(b"mine", "memory://bucket/mine/notes.txt")
-    with pytest.raises(ConfigError, match=r"objects that jprep has not written: notes\.txt"):
+    write_bytes(b"mine", "memory://bucket/mine/notes\n.txt")
+    with pytest.raises(ConfigError, match=r"objects that jprep has not written: notes\\n\.txt"):
         check_destination("memory://bucket/mine", CORPUS)
 
 

@@ -102,6 +102,18 @@ def test_what_is_no_tokenizer_is_refused(bert: Path, tmp_path: Path, monkeypatch
     assert caught.value.fix == "jprep backends install torch"
 
 
+def test_hostile_files_are_errors_or_ignored(bert: Path) -> None:
+    settings = json.loads((bert / "tokenizer_config.json").read_text())
+    for odd in ({"additional_special_tokens": 5}, {"mask_token": ["[MASK]"]}, {"extra_special_tokens": [None, {}]}):
+        (bert / "tokenizer_config.json").write_text(json.dumps(settings | odd))
+        assert load_tokenizer(bert).vocab_size == len(PIECES)
+    saved = json.loads((bert / "tokenizer.json").read_text())
+    saved["model"]["vocab"]["far"] = (1 << 32) - 1
+    (bert / "tokenizer.json").write_text(json.dumps(saved))
+    with pytest.raises(ConfigError, match="has the id 4,294,967,295"):
+        load_tokenizer(bert)
+
+
 def words_of(encoder: DocumentEncoder, tokenizer: object, document: str) -> tuple[list[str], list[int], list[int]]:
     """Return a document's tokens, and which of them start words and sentences."""
     found = encoder.encode([document.encode(), "猫".encode()])
@@ -155,6 +167,8 @@ def test_tokens_are_added_with_the_next_ids(bert: Path, tmp_path: Path) -> None:
     assert loaded.special == load_tokenizer(bert).special
     with pytest.raises(ConfigError, match="tokens cannot be added"):
         extend_tokenizer(tmp_path, ["x"], tmp_path / "no")
+    with pytest.raises(ConfigError, match="no such folder"):
+        extend_tokenizer(tmp_path / "missing", ["x"], tmp_path / "no")
 
 
 def test_any_tokenizer_is_evaluated(bert: Path, tmp_path: Path) -> None:

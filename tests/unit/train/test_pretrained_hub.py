@@ -51,7 +51,13 @@ def test_a_name_gives_the_same_job_as_the_folder(hub: HubServer, bert: Path, row
     job = build(rows, f"acme/bert@{commit}", f"acme/bert@{commit}")
     assert job.fingerprint == build(rows, str(bert), str(bert)).fingerprint
     assert Path(job.train.model.init).name == commit != changed
-    assert load_tokenizer(f"acme/bert@{commit}").encode("猫") == load_tokenizer(bert).encode("猫")
+    downloaded = load_tokenizer(f"acme/bert@{commit}")
+    assert downloaded.encode("猫") == load_tokenizer(bert).encode("猫")
+    assert (
+        downloaded.card.name == f"acme/bert@{commit[:8]}" and f":acme/bert@{commit[:8]}|" in downloaded.card.signature
+    )
+    assert downloaded.card.fingerprint == load_tokenizer(bert).card.fingerprint
+    assert load_tokenizer(bert).card.name == bert.name
 
 
 def test_pickles_are_downloaded_only_without_safetensors(hub: HubServer, bert: Path, rows: Path) -> None:

@@ -1,4 +1,4 @@
-"""Training batches from TFRecord shards that `jprep dataset export --to tfrecord --features …` wrote."""
+"""Training batches from TFRecord shards that `jprep dataset export --format tfrecord --features …` wrote."""
 
 from __future__ import annotations
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from jprep.errors import ConfigError, InputError
 from jprep.io.crc32c import crc32c, mask_checksums
-from jprep.io.remote import is_url, open_filesystem, retry_remote
-from jprep.io.remote.retry import RetriedFile
+from jprep.io.remote import is_url, open_filesystem, open_object, retry_remote
 
 Features = dict[str, npt.NDArray[Any]]
 """Name of a feature → its values."""
@@ -43,11 +43,14 @@ def find_shards(patterns: Sequence[str]) -> list[Shard]:
     The number of rows is in the names that `jprep dataset export` writes; other shards are read to count them.
 
     Raises:
-        ConfigError: a pattern matches nothing, or a URL cannot be read.
+        ConfigError: a pattern matches nothing, no shard has a row, or a URL cannot be read.
         InputError: a shard is damaged.
     """
     places = sorted({place for pattern in patterns for place in _matching(pattern)})
-    return [Shard(place, _count(place)) for place in places]
+    shards = [Shard(place, _count(place)) for place in places]
+    if not any(shard.rows for shard in shards):
+        raise ConfigError("these TFRecord files have no rows", where=", ".join(patterns), fix="export the rows again")
+    return shards
 
 
 def read_rows(shards: Sequence[Shard], first: int = 0) -> Iterator[Features]:
@@ -58,7 +61,7 @@ def read_rows(shards: Sequence[Shard], first: int = 0) -> Iterator[Features]:
         first: number of the row to begin with; numbers beyond the last row continue from the first.
 
     Raises:
-        InputError: a shard is damaged.
+        InputError: a shard is damaged, or has another number of rows than its name says.
         MachineError: a URL cannot be read any more.
     """
     skipped = first % sum(shard.rows for shard in shards)
@@ -67,9 +70,12 @@ def read_rows(shards: Sequence[Shard], first: int = 0) -> Iterator[Features]:
             if skipped >= shard.rows:
                 skipped -= shard.rows
                 continue
-            for number, record in enumerate(read_records(shard.place)):
-                if number >= skipped:
+            count = 0
+            for count, record in enumerate(read_records(shard.place), 1):
+                if count > skipped:
                     yield parse_example(record)
+            if count != shard.rows:
+                raise _damaged(shard.place, f"it has {count:,} records instead of {shard.rows:,}")
             skipped = 0
 
 
@@ -79,15 +85,15 @@ def read_records(place: str) -> Iterator[bytes]:
     Raises:
         InputError: the file is damaged or cut off.
     """
-    with _open(place) as file:
+    with closing(_open(place)) as file:
         number = 0
-        while head := _read(file, _HEAD):
+        while head := file.read(_HEAD):
             length = int.from_bytes(head[:8], "little")
             if len(head) < _HEAD or not _matches(head[:8], head[8:]) or length > _LARGEST:
-                raise _damaged(place, number)
-            record, tail = _read(file, length), _read(file, _TAIL)
+                raise _damaged(place, f"record {number} is damaged or cut off")
+            record, tail = file.read(length), file.read(_TAIL)
             if len(record) < length or not _matches(record, tail):
-                raise _damaged(place, number)
+                raise _damaged(place, f"record {number} is damaged or cut off")
             yield record
             number += 1
 
@@ -162,21 +168,12 @@ def _count(place: str) -> int:
 
 
 def _open(place: str) -> Any:
-    if not is_url(place):
-        return Path(place).open("rb")
-    files, inside = open_filesystem(place)
-    return retry_remote(lambda: files.open(inside, "rb"), place, "read")
-
-
-def _read(file: BinaryIO, size: int) -> bytes:
-    place = getattr(file, "full_name", "")
-    return RetriedFile(file, str(place)).read(size) if place else file.read(size)
+    return open_object(place) if is_url(place) else Path(place).open("rb")
 
 
 def _matches(data: bytes, checksum: bytes) -> bool:
     return mask_checksums(crc32c(data, [0, len(data)])).astype("<u4").tobytes() == checksum
 
 
-def _damaged(place: str, number: int) -> InputError:
-    fix = "export the rows again, or copy the file again"
-    return InputError(f"record {number} is damaged or cut off", where=place, fix=fix)
+def _damaged(place: str, what: str) -> InputError:
+    return InputError(what, where=place, fix="export the rows again, or copy the file again")

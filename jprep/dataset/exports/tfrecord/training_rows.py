@@ -193,6 +193,8 @@ def _check_options(options: ExportOptions) -> None:
     if options.length is None:
         fix = "e.g. --length 512, the maximum sequence length"
         raise ConfigError("rows with features need a length", where="features", fix=fix)
+    if options.mask_rate is not None and not 0 <= options.mask_rate <= 1:
+        raise ConfigError(f"mask_rate must be a share, not {options.mask_rate}", where="mask_rate", fix="e.g. 0.15")
     refused = (
         (options.shard_mb is not None, "shard_mb", "shards have a number of rows", "--rows-per-shard"),
         (electra and not dynamic, "masks", "ELECTRA masks its rows itself", "--masks dynamic"),
