@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from jprep.hub.download import commit_of, download
+from jprep.hub.download import commit_of, download, name_of
 from jprep.hub.names import Kind, check_name, looks_like_name
 from jprep.hub.upload import Uploaded, check_access, upload
 
-__all__ = ["Kind", "Uploaded", "check_access", "check_name", "commit_of", "download", "looks_like_name", "upload"]
+__all__ = [
+    "Kind",
+    "Uploaded",
+    "check_access",
+    "check_name",
+    "commit_of",
+    "download",
+    "looks_like_name",
+    "name_of",
+    "upload",
+]

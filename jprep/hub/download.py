@@ -68,6 +68,12 @@ def commit_of(folder: Path) -> str:
     return folder.name if folder.parent.name == "snapshots" and _COMMIT.fullmatch(folder.name) else ""
 
 
+def name_of(folder: Path) -> str:
+    """Return the name of the repository of a downloaded folder; "" for any other folder."""
+    kind, *parts = folder.parent.parent.name.split("--")
+    return "/".join(parts) if commit_of(folder) and kind in ("models", "datasets") else ""
+
+
 def _unreachable(name: str, revision: str, kind: Kind, token: str | None) -> UnavailableError | None:
     """Return the error if the Hub cannot be reached. A wrong name is an error whatever is in the cache."""
     try:

@@ -275,7 +275,7 @@ def check_train_config(config: TrainConfig, where: str) -> None:
     check_tracker_configs(config.trackers)
     _check_next_sentence(config, where)
     if config.task == "rtd":
-        check_rtd(config.rtd, config.masking.rate, where)
+        check_rtd(config.rtd, config.masking.rate, config.model.init, where)
     check_push(config.push)
 
 
