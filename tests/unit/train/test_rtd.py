@@ -166,7 +166,7 @@ def test_two_folders_that_are_no_halves_of_one_electra_are_refused(tmp_path: Pat
         prepare_from(tmp_path, discriminator, discriminator)
     config = json.loads((generator / "config.json").read_text())
     (generator / "config.json").write_text(json.dumps(config | {"embedding_size": 8}))
-    with pytest.raises(ConfigError, match="embedding_size is 8 in the generator's config.json, but 16"):
+    with pytest.raises(ConfigError, match="embedding_size is 8 in the generator's config.json, but 128"):
         prepare_from(tmp_path, discriminator, generator)
     (generator / "config.json").write_text(json.dumps(config | {"model_type": "bert"}))
     with pytest.raises(ConfigError, match="a model of type 'bert', not the generator"):
