@@ -73,14 +73,15 @@ def japanese(folder: Path) -> None:
 
 
 def encode(plan: Path) -> None:
-    """Print, for each text, its ids without special tokens, and those of the text and itself with them."""
+    """Print, for each folder and text, its ids without special tokens, and those of the text and itself with them."""
     from transformers import AutoTokenizer
 
     given = json.loads(plan.read_text(encoding="utf-8"))
-    tokenizer = AutoTokenizer.from_pretrained(given["folder"])
-    for text in given["texts"]:
-        pair = tokenizer(text, text)
-        print(json.dumps([tokenizer(text, add_special_tokens=False)["input_ids"], pair["input_ids"]]))
+    for folder in given["folders"]:
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        for text in given["texts"]:
+            pair = tokenizer(text, text)
+            print(json.dumps([tokenizer(text, add_special_tokens=False)["input_ids"], pair["input_ids"]]))
 
 
 def pickle(folder: Path) -> None:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+from importlib.util import find_spec
 from typing import Any, TextIO
 
+SENTENCEPIECE_MODELS = ("spiece.model", "sentencepiece.bpe.model", "spm.model", "tokenizer.model")
 ROLES = ("unk", "bos", "eos", "pad", "cls", "sep", "mask")
 
 
@@ -30,10 +32,23 @@ def main(folder: str) -> int:
 
 
 def load(folder: str) -> Any:
-    """Load a tokenizer; code in the folder is never run."""
+    """Load a tokenizer; code in the folder is never run.
+
+    Raises:
+        ImportError: it has a SentencePiece model, and protobuf is not installed; transformers would name tiktoken.
+    """
     from transformers import AutoTokenizer
 
+    if any(os.path.exists(os.path.join(folder, name)) for name in SENTENCEPIECE_MODELS) and not _has_protobuf():
+        raise ImportError(f"transformers reads SentencePiece models with protobuf: {sys.executable} -m pip install protobuf")
     return AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+
+
+def _has_protobuf() -> bool:
+    try:
+        return find_spec("google.protobuf") is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def describe(tokenizer: Any) -> dict[str, Any]:
