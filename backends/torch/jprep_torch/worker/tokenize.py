@@ -70,6 +70,9 @@ def respond(tokenizer: Any, request: dict[str, Any]) -> dict[str, Any]:
         return {"texts": [tokenizer.decode(ids, **keep) for ids in request["ids"]]}
     if request["do"] == "encode":
         return {"ids": [ids_of(tokenizer, text) for text in request["texts"]]}
+    if request["do"] == "prompt":
+        found = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in request["texts"]]
+        return {"ids": [list(map(int, ids)) for ids in found]}
     found = tokenizer(request["texts"], request["pairs"] or None, return_token_type_ids=True)
     return {"ids": found["input_ids"], "types": found["token_type_ids"]}
 
