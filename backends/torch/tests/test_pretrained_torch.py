@@ -120,9 +120,7 @@ def test_an_electra_starts_from_the_folders_of_both_halves(tmp_path: Path) -> No
     small = large._replace(values={**large.values, "hidden_size": 8, "intermediate_size": 12, "num_hidden_layers": 1})
     discriminator = save(large, tmp_path / "discriminator", transformers.ElectraForPreTraining)
     generator = save(small, tmp_path / "generator")
-    job, model, ids = start(
-        tmp_path / "discriminator", tmp_path, "rtd", generator_init=str(tmp_path / "generator")
-    )
+    job, model, ids = start(tmp_path / "discriminator", tmp_path, "rtd", generator_init=str(tmp_path / "generator"))
     assert (job.model["generator"]["hidden_size"], job.model["generator"]["num_hidden_layers"]) == (8, 1)
     generator.electra.embeddings.load_state_dict(discriminator.electra.embeddings.state_dict())
     with torch.inference_mode():

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("source", metavar="RECIPE|CORPUS", type=FINISHED_OUTPUT)
-@click.option("--tokenizer", type=FINISHED_OUTPUT, help="The tokenizer. Default for a RECIPE: its own, else that of model.init.")
+@click.option(
+    "--tokenizer", type=FINISHED_OUTPUT, help="The tokenizer. Default for a RECIPE: its own, else that of model.init."
+)
 @click.option("--corpus", type=FINISHED_OUTPUT, help="The corpus of a RECIPE. Default: its own.")
 @OVERRIDES
 @WORKERS

@@ -39,7 +39,9 @@ def _profile(context: click.Context, option: click.Parameter, value: str | None)
 @click.command()
 @RECIPE
 @click.option("--backend", metavar="NAME", help="Default: the backend that the recipe has options for, else torch.")
-@click.option("--tokenizer", type=FINISHED_OUTPUT, help="The tokenizer. Default: the recipe's own, else that of model.init.")
+@click.option(
+    "--tokenizer", type=FINISHED_OUTPUT, help="The tokenizer. Default: the recipe's own, else that of model.init."
+)
 @click.option("--dataset", type=FINISHED_OUTPUT, help="The dataset. Default: the recipe's own.")
 @OVERRIDES
 @click.option(

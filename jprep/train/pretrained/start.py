@@ -15,7 +15,7 @@ _SHOWN = 4  # names of tensors
 
 
 def describe_init(job: Job, run: Path) -> str:
-    """Return where the initial weights come from, and which tensors start from the seed because the given ones lack them.
+    """Return where the initial weights come from, and which tensors the given ones lack, which start from the seed.
 
     Args:
         job: the job.

@@ -108,11 +108,13 @@ def test_an_old_name_without_an_organization_is_found_under_its_new_one(
     assert job.fingerprint == build(rows, str(bert), str(bert)).fingerprint
     assert Path(job.train.model.init).name == commit
     for wrong in ("bert-base-uncase", "bert-base-uncase@main"):
-        with pytest.raises(ConfigError, match="there is no folder 'bert-base-uncase.*, and as a name on the Hub") as said:
+        with pytest.raises(
+            ConfigError, match=r"there is no folder 'bert-base-uncase.*, and as a name on the Hub"
+        ) as said:
             load_tokenizer(wrong)
         assert said.value.fix.startswith("check the path; or for the Hub: check the name")
     (tmp_path / "elsewhere" / "bert-base-uncased").mkdir()
-    with pytest.raises(ConfigError, match="there is no tokenizer in this folder|no finished tokenizer"):
+    with pytest.raises(ConfigError, match=r"there is no tokenizer in this folder|no finished tokenizer"):
         load_tokenizer("bert-base-uncased")
 
 

@@ -155,7 +155,7 @@ def test_a_job_from_two_folders_depends_on_the_weights_and_not_on_their_place(tm
 def test_two_folders_that_are_no_halves_of_one_electra_are_refused(tmp_path: Path) -> None:
     run = trained_run(tmp_path, "rtd", "electra")
     discriminator, generator = export(run), export(run, generator=True)
-    with pytest.raises(ConfigError, match="hidden_size is 12 in train.rtd.generator, but 4") as caught:
+    with pytest.raises(ConfigError, match=r"hidden_size is 12 in train\.rtd\.generator, but 4") as caught:
         prepare_from(tmp_path, discriminator, generator, generator={"hidden_size": 12})
     assert "remove it" in caught.value.fix
     with pytest.raises(ConfigError, match="both generator_init and generator_size"):
@@ -166,7 +166,7 @@ def test_two_folders_that_are_no_halves_of_one_electra_are_refused(tmp_path: Pat
         prepare_from(tmp_path, discriminator, discriminator)
     config = json.loads((generator / "config.json").read_text())
     (generator / "config.json").write_text(json.dumps(config | {"embedding_size": 8}))
-    with pytest.raises(ConfigError, match="embedding_size is 8 in the generator's config.json, but 128"):
+    with pytest.raises(ConfigError, match=r"embedding_size is 8 in the generator's config\.json, but 128"):
         prepare_from(tmp_path, discriminator, generator)
     (generator / "config.json").write_text(json.dumps(config | {"model_type": "bert"}))
     with pytest.raises(ConfigError, match="a model of type 'bert', not the generator"):

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, TextIO
 
 SENTENCEPIECE_MODELS = ("spiece.model", "sentencepiece.bpe.model", "spm.model", "tokenizer.model")
@@ -39,8 +40,10 @@ def load(folder: str) -> Any:
     """
     from transformers import AutoTokenizer
 
-    if any(os.path.exists(os.path.join(folder, name)) for name in SENTENCEPIECE_MODELS) and not _has_protobuf():
-        raise ImportError(f"transformers reads SentencePiece models with protobuf: {sys.executable} -m pip install protobuf")
+    if any((Path(folder) / name).exists() for name in SENTENCEPIECE_MODELS) and not _has_protobuf():
+        raise ImportError(
+            f"transformers reads SentencePiece models with protobuf: {sys.executable} -m pip install protobuf"
+        )
     return AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
 
 
