@@ -93,10 +93,11 @@ def _dataset(config: DatasetConfig) -> DatasetConfig:
 
 
 def _train(train: TrainConfig) -> TrainConfig:
-    replace = msgspec.structs.replace
+    replace, model = msgspec.structs.replace, _model(train.model)
     return replace(
         train,
-        model=_model(train.model),
+        model=model,
+        rtd=train.rtd if model.init else replace(train.rtd, generator_init=""),
         batch=min(train.batch, BATCH),
         length=min(train.length, LENGTH),
         steps=min(train.steps or STEPS, STEPS),

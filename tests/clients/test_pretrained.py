@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from jprep.errors import ConfigError
 from jprep.io.safetensors_file import TensorFiles
 from jprep.tokenizer import load_tokenizer
 from jprep.train.exporting import export
+from jprep.train.inference.masked_text import masked_request
 from jprep.train.inference.pipeline import InferencePipeline
 from jprep.train.job.schedule import learning_rate
 from jprep.train.launcher.launch import PreparedRun, create_run, prepare_run
@@ -129,7 +131,9 @@ def test_a_tokenizer_that_only_transformers_reads(tmp_path: Path) -> None:
     loaded = load_tokenizer(tmp_path / "bert")
     special = special_ids(loaded)
     assert loaded.unk is not None and special.types and special.mask is not None
-    for text, (plain, pair) in zip(texts, expected, strict=True):
+    about: Any = SimpleNamespace(special=special)
+    for text, (plain, pair, masked) in zip(texts, expected, strict=True):
+        assert masked_request(f"{text} [MASK]{text}", loaded, about, 5, 99).ids == masked
         ids = loaded.encode(text)
         assert ids == plain
         assert [*special.before, *ids, *special.between, *ids, *special.pair_after] == pair
@@ -175,10 +179,13 @@ def test_tokenizers_with_nothing_but_a_sentencepiece_model(tmp_path: Path) -> No
     for folder in folders:
         loaded = load_tokenizer(folder)
         special = special_ids(loaded)
+        about: Any = SimpleNamespace(special=special)
         assert loaded.unk is not None and loaded.pad is not None and special.after
         assert (loaded.mask is None) == (folder.name == "T5Tokenizer")
         for text in texts:
-            plain, pair = next(expected)
+            plain, pair, masked = next(expected)
+            if loaded.mask is not None:
+                assert masked_request(f"{text} <mask>{text}", loaded, about, 5, 99).ids == masked
             ids = loaded.encode(text)
             assert ids == plain
             assert [*special.before, *ids, *special.between, *ids, *special.pair_after] == pair

@@ -9,7 +9,7 @@ from jprep.hub.download import name_of
 from jprep.train.job.config import Job
 from jprep.train.models.initial_weights import check_init_weights
 from jprep.train.models.weights import parameters
-from jprep.train.pretrained.init import transferred_rows
+from jprep.train.pretrained.vocabulary import RowSources
 
 _SHOWN = 4  # names of tensors
 
@@ -27,10 +27,8 @@ def describe_init(job: Job, run: Path) -> str:
     init = init_path(job, run)
     if not init:
         return "from the seed"
-    tokenizer = Path(os.path.normpath(run.absolute() / job.tokenizer))
-    given = check_init_weights(
-        job.model, job.train.task, init, transferred_rows(job.train, init, tokenizer), generator_init_path(job, run)
-    )
+    rows: RowSources | None = [] if job.train.model.vocabulary == "transfer" else None  # of any number
+    given = check_init_weights(job.model, job.train.task, init, rows, generator_init_path(job, run))
     fresh = [name for name in parameters(job.model, job.train.task) if name not in given]
     return f"from {name_of(init) or init}; {_from_seed(fresh)}"
 
@@ -46,7 +44,7 @@ def generator_init_path(job: Job, run: Path) -> Path | None:
 
 
 def _path(text: str, run: Path) -> Path | None:
-    return Path(os.path.normpath(run.absolute() / text)) if text else None
+    return Path(os.path.normpath(run.resolve() / text)) if text else None
 
 
 def _from_seed(names: list[str]) -> str:
