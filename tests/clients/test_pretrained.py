@@ -150,7 +150,7 @@ def test_a_tokenizer_that_only_transformers_reads(tmp_path: Path) -> None:
         load_tokenizer(tmp_path / "wrong")
 
 
-SENTENCEPIECE = {
+SENTENCEPIECE: dict[str, dict[str, Any]] = {
     "T5Tokenizer": {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1},
     "AlbertTokenizer": {"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1,
                         "user_defined_symbols": ["[CLS]", "[SEP]", "[MASK]"]},

@@ -148,7 +148,7 @@ class InferencePipeline:
         responses = [self._client.send(one) for one in _sequences(request, config)]
         if problem := next((response.error for response in responses if response.error), ""):
             return Prediction(text, note=note, error=problem)
-        found = self._prediction(text, responses[0])
+        found = self._prediction(text, responses[0], config.top)
         if len(responses) > 1:
             decoded = [self._tokenizer.decode(response.ids) for response in responses]
             found = msgspec.structs.replace(found, continuations=decoded)
@@ -159,7 +159,8 @@ class InferencePipeline:
             return self._generate_request(text, config)
         if self.exported.task == "mlm":
             positions = max_positions(self._config)
-            return masked_request(text, self._tokenizer, self.exported, config.top, positions), ""
+            top = config.top + len(self._without_token)
+            return masked_request(text, self._tokenizer, self.exported, top, positions), ""
         return self._classify_request(text, pair)
 
     def _generate_request(self, text: str, config: GenerationConfig) -> tuple[Generate, str]:
@@ -172,7 +173,7 @@ class InferencePipeline:
             raise InputError(f"the model has {positions} positions: no room for {tokens} more tokens")
         note = "" if len(ids) <= available else f"truncated to its last {available} of {len(ids)} tokens"
         row = [*special.before, *ids[-available:]] or [max(end, 0)]  # a document begins where another one ends
-        never = [number for number in special.special if number != end]
+        never = [*(number for number in special.special if number != end), *self._without_token]
         ends = [end] if end >= 0 else []
         sampling = tokens, config.temperature, config.top_k, config.top_p, config.seed
         return Generate(row, *sampling, end=ends, never=never), note
@@ -192,11 +193,19 @@ class InferencePipeline:
     def _has_token_types(self) -> bool:
         return self.exported.special.types and self._config.get("type_vocab_size", 0) >= 2
 
-    def _prediction(self, text: str, response: Response) -> Prediction:
+    @property
+    def _without_token(self) -> range:
+        """Ids of the model that its tokenizer lacks: published models may have more rows."""
+        return range(self._tokenizer.vocab_size, self._config.get("vocab_size", 0))
+
+    def _prediction(self, text: str, response: Response, top: int) -> Prediction:
         if self.exported.task == "clm":
             return Prediction(text, continuation=self._tokenizer.decode(response.ids))
         if self.exported.task == "mlm":
-            masks = [[self._candidate(one) for one in candidates] for candidates in response.masks]
+            known = self._tokenizer.vocab_size
+            masks = [
+                [self._candidate(one) for one in candidates if one.id < known][:top] for candidates in response.masks
+            ]
             best = [(candidates[0].id, candidates[0].token) for candidates in masks]
             return Prediction(text, masks=masks, filled=filled_text(text, self._tokenizer, best))
         if self.exported.task == "regress":

@@ -20,13 +20,13 @@ from jprep.dataset.sampling.special_ids import special_ids
 from jprep.errors import ConfigError, InputError, JprepError, MachineError, MismatchError
 from jprep.tokenizer import load_tokenizer
 from jprep.train.exporting import export, weights
-from jprep.train.exporting.manifest import read_export
+from jprep.train.exporting.manifest import read_config, read_export
 from jprep.train.inference import client, pipeline
 from jprep.train.inference.client import InferenceClient
 from jprep.train.inference.decoding import next_token
 from jprep.train.inference.masked_text import filled_text, masked_request
 from jprep.train.inference.pipeline import GenerationConfig, InferencePipeline
-from jprep.train.inference.protocol import Classify, FillMask, Generate
+from jprep.train.inference.protocol import Classify, FillMask, Generate, Response, TokenProbability
 from jprep.train.launcher import environments
 from tests.conftest import Distribution
 from tests.fakes.hugging_face import write_metaspace, write_wordpiece
@@ -89,6 +89,22 @@ def test_masks_are_filled(exported: Any) -> None:
     assert reply.filled == f"東京は{tokens[0]}と{tokens[0]}"
     assert none.error == "the text contains no [MASK]"
     assert "but the model has 64 positions" in long.error
+
+
+def test_rows_of_a_model_that_no_token_has_are_no_candidates(exported: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = exported("mlm", "bert")
+    ids = load_tokenizer(folder).vocab_size
+    monkeypatch.setattr(pipeline, "read_config", lambda path: {**read_config(path), "vocab_size": ids + 2})
+    asked: list[Any] = []
+
+    def send(request: Any) -> Response:
+        asked.append(request)
+        return Response(masks=[[TokenProbability(number, 0.1) for number in (ids + 1, 6, ids, 7)]])
+
+    with InferencePipeline(folder, "oracle") as model:
+        monkeypatch.setattr(model._client, "send", send)
+        reply = model.predict("東京[MASK]", GenerationConfig(top=2))
+    assert [token.id for token in reply.masks[0]] == [6, 7] and asked[0].top == 4
 
 
 def test_a_text_is_continued_from_its_end(exported: Any) -> None:
