@@ -124,7 +124,7 @@ def test_pretraining_starts_from_both_halves_only(run: Path) -> None:
     assert "both halves" in caught.value.fix
 
 
-def test_pretraining_starts_from_two_folders(tmp_path: Path) -> None:
+def test_pretraining_starts_from_two_folders(tmp_path: Path, copying: None) -> None:
     """An export of each half, as google/electra-small-discriminator and -generator are."""
     run = trained_run(tmp_path, "rtd", "electra", rtd={"generator": {"hidden_size": 8, "num_attention_heads": 2}})
     discriminator, generator = export(run), export(run, generator=True)
@@ -140,8 +140,7 @@ def test_pretraining_starts_from_two_folders(tmp_path: Path) -> None:
         np.testing.assert_array_equal(found[name], expected[name], name)
 
 
-def test_a_job_from_two_folders_depends_on_the_weights_and_not_on_their_place(tmp_path: Path) -> None:
-    run = trained_run(tmp_path, "rtd", "electra")
+def test_a_job_from_two_folders_depends_on_the_weights_and_not_on_their_place(tmp_path: Path, run: Path) -> None:
     discriminator, generator = export(run), export(run, generator=True)
     first = prepare_from(tmp_path, discriminator, generator)
     moved = Path(shutil.copytree(generator, tmp_path / "moved"))
@@ -152,8 +151,7 @@ def test_a_job_from_two_folders_depends_on_the_weights_and_not_on_their_place(tm
     assert describe_init(first, tmp_path) == f"from {discriminator}; they have every tensor"
 
 
-def test_two_folders_that_are_no_halves_of_one_electra_are_refused(tmp_path: Path) -> None:
-    run = trained_run(tmp_path, "rtd", "electra")
+def test_two_folders_that_are_no_halves_of_one_electra_are_refused(tmp_path: Path, run: Path) -> None:
     discriminator, generator = export(run), export(run, generator=True)
     with pytest.raises(ConfigError, match=r"hidden_size is 12 in train\.rtd\.generator, but 4") as caught:
         prepare_from(tmp_path, discriminator, generator, generator={"hidden_size": 12})
@@ -260,13 +258,17 @@ def test_figures_are_shares_of_sums() -> None:
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A run whose worker copies the weights."""
+def copying(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that copies the weights."""
 
     def work(name: str, run: Path, checkpoint: Path, folder: Path) -> None:
         shutil.copyfile(checkpoint / "model.safetensors", folder / "model.safetensors")
 
     monkeypatch.setattr(weights, "_run_worker", work)
+
+
+@pytest.fixture
+def run(tmp_path: Path, copying: None) -> Path:
     return trained_run(tmp_path, "rtd", "electra")
 
 
