@@ -18,6 +18,7 @@ from jprep.train.job.config import Job, parse_train_config
 from jprep.train.models.initial_weights import write_initial_weights
 from jprep.train.pretrained.start import describe_init
 from jprep_torch.models.transformers_models import build_model, load_weights, weight_names
+from jprep_torch.worker import tokenize
 from tests.fakes.hugging_face import write_byte_level, write_metaspace, write_wordpiece
 from tests.fakes.small_dataset import SPLITS, lay_out
 
@@ -128,3 +129,13 @@ def test_an_electra_starts_from_the_folders_of_both_halves(tmp_path: Path) -> No
         for ours, theirs in ((model, discriminator), (model.generator, generator)):
             found, expected = ours(input_ids=given).logits, theirs(input_ids=given).logits
             torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_sentencepiece_model_without_protobuf_names_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """transformers alone would ask for tiktoken."""
+    (tmp_path / "spiece.model").write_bytes(b"")
+    monkeypatch.setattr(tokenize, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match="-m pip install protobuf"):
+        tokenize.load(str(tmp_path))
