@@ -13,20 +13,19 @@ _FILES = (".safetensors", ".bin", ".pt", ".pth", ".json", ".model", ".txt", ".to
 
 
 def is_hub_name(text: str) -> bool:
-    """Return whether a text is a name on the Hub, and not a path: `org/name` or `org/name@revision`.
+    """Return whether a text is a name on the Hub, and not a path: `org/name`, or `name` as of some old models.
 
-    An existing path is never a name. Names without an organization are taken for paths.
+    A revision may follow, as in `org/name@revision`. An existing path is never a name.
     """
     name = text.partition("@")[0]
-    plain = name.count("/") == 1 and not name.endswith(_FILES) and looks_like_name(name)
-    return plain and not Path(text).expanduser().exists()
+    return looks_like_name(name) and not name.endswith(_FILES) and not Path(text).expanduser().exists()
 
 
 def resolve_location(text: str, patterns: Sequence[str] = ()) -> Path:
     """Return a local path; what is a name on the Hub is downloaded to the user's cache.
 
     Args:
-        text: a path, `org/name` or `org/name@revision`; the revision is a branch, a tag or a commit.
+        text: a path, or a name: `org/name`, `name` or `org/name@revision`; the revision is a branch, a tag or a commit.
         patterns: shell patterns of the files to download; by default all.
 
     Returns:
@@ -43,4 +42,4 @@ def resolve_location(text: str, patterns: Sequence[str] = ()) -> Path:
         return download(name, revision=revision or "main", patterns=patterns)
     except JprepError as error:
         what = f"there is no folder {text!r}, and as a name on the Hub: {error.what}"
-        raise type(error)(what, where=error.where, fix=error.fix) from error
+        raise type(error)(what, where=error.where, fix=f"check the path; or for the Hub: {error.fix}") from error

@@ -23,6 +23,7 @@ from jprep.engine.output_kinds import RECIPE
 from jprep.engine.runner import Executor, ProgressReporter, SilentProgress
 from jprep.errors import ConfigError, MismatchError
 from jprep.io.machine import cpu_count
+from jprep.pipeline.init_tokenizer import init_tokenizer_note, tokenizer_of_init
 from jprep.pipeline.output_paths import WORK, OutputPaths, output_paths
 from jprep.pipeline.recipe import Recipe, check_recipe, decode_recipe, load_recipe
 from jprep.pipeline.steps import Step, check_steps, missing_section, pending_downloads, select_steps
@@ -73,6 +74,7 @@ class RunPlan(NamedTuple):
         scale: the scale, or None.
         changes: a line for each key that the scale changed.
         missing_section: the section whose absence ends the steps early, or "".
+        notes: what a user should know before the first step.
     """
 
     recipe: Recipe
@@ -86,6 +88,7 @@ class RunPlan(NamedTuple):
     scale: Scale | None = None
     changes: tuple[str, ...] = ()
     missing_section: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def runs(self) -> list[Path]:
@@ -247,6 +250,8 @@ def plan_run(
             something else.
     """
     loaded, changes = _load(recipe, set, scale)
+    own = None if tokenizer else tokenizer_of_init(loaded, Path(work))
+    tokenizer = tokenizer or own
     steps = select_steps(loaded, until, corpus=bool(corpus), tokenizer=bool(tokenizer))
     paths = output_paths(Path(work), loaded.name)
     for folder in (Path(work), Path(work) / loaded.name):
@@ -265,12 +270,15 @@ def plan_run(
         scale=scale,
         changes=changes,
         missing_section=missing_section(loaded, steps, until),
+        notes=(init_tokenizer_note(own),) if own else (),
     )
 
 
 def execute_plan(plan: RunPlan, reporter: RunReporter) -> RunResult:
     """Do the steps of a plan, one after another, until one fails; see `run`."""
     check_steps(plan.recipe, plan.steps, plan.backend, corpus=plan.corpus_given)
+    for text in plan.notes:
+        reporter.note(text)
     if plan.recipe.train and "train" in plan.steps:
         check_destinations(plan.recipe.train, reporter.note)
         check_trackers(plan.run, plan.recipe.train.trackers, reporter.note)

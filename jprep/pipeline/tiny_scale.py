@@ -43,14 +43,15 @@ def scale_down(recipe: Recipe) -> Recipe:
       tokens; the warm-up in proportion, and checkpoints, validation and logging at intervals that 20 steps show; the
       backend chooses the micro-batch.
     """
-    wanted = wanted_steps(recipe)
+    wanted, train = wanted_steps(recipe), _train(recipe.train) if recipe.train else None
+    own = recipe.tokenizer or not (train and train.model.init)  # else the tokenizer may be that of the given weights
     return msgspec.structs.replace(
         recipe,
         name=recipe.name + SUFFIX,
         corpus=_corpus(recipe.corpus),
-        tokenizer=_tokenizer(recipe.tokenizer or TokenizerConfig()) if "tokenizer" in wanted else None,
+        tokenizer=_tokenizer(recipe.tokenizer or TokenizerConfig()) if "tokenizer" in wanted and own else None,
         dataset=_dataset(recipe.dataset or DatasetConfig()) if "dataset" in wanted else None,
-        train=_train(recipe.train) if recipe.train else None,
+        train=train,
     )
 
 
@@ -92,10 +93,11 @@ def _dataset(config: DatasetConfig) -> DatasetConfig:
 
 
 def _train(train: TrainConfig) -> TrainConfig:
-    replace = msgspec.structs.replace
+    replace, model = msgspec.structs.replace, _model(train.model)
     return replace(
         train,
-        model=_model(train.model),
+        model=model,
+        rtd=train.rtd if model.init else replace(train.rtd, generator_init=""),
         batch=min(train.batch, BATCH),
         length=min(train.length, LENGTH),
         steps=min(train.steps or STEPS, STEPS),

@@ -44,7 +44,22 @@ EXPORTED_FILES = (
 )
 """The files that `export_tokenizer` may write."""
 
+EXPORT_MANIFEST = "export.json"
+"""The manifest of an export at a URL."""
+
 _ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
+
+
+class TokenizerExportManifest(msgspec.Struct, frozen=True, kw_only=True):
+    """`export.json` of exports of a tokenizer at a URL. It is written last: without it an upload is unfinished.
+
+    Attributes:
+        jprep: version of jprep that wrote it.
+        vocabulary_files: SHA-256 of each file, of all formats that were exported to the URL.
+    """
+
+    jprep: str
+    vocabulary_files: dict[str, str]
 
 
 def write_tokenizer_files(vocabulary: Vocabulary, normalizers: Sequence[dict[str, Any]], folder: Path) -> None:

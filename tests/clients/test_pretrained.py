@@ -7,10 +7,12 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from sentencepiece import SentencePieceTrainer
 
 from jprep.corpus.document import SENTENCE, WORD
 from jprep.dataset.manifest import SENTENCE_START
@@ -20,6 +22,7 @@ from jprep.errors import ConfigError
 from jprep.io.safetensors_file import TensorFiles
 from jprep.tokenizer import load_tokenizer
 from jprep.train.exporting import export
+from jprep.train.inference.masked_text import masked_request
 from jprep.train.inference.pipeline import InferencePipeline
 from jprep.train.job.schedule import learning_rate
 from jprep.train.launcher.launch import PreparedRun, create_run, prepare_run
@@ -123,12 +126,14 @@ def test_a_tokenizer_that_only_transformers_reads(tmp_path: Path) -> None:
     transformers("japanese", tmp_path / "bert")
     texts = ["吾輩は猫である。", "the cats  run", "", "どこ ABC"]
     plan = tmp_path / "plan.json"
-    plan.write_text(json.dumps({"folder": str(tmp_path / "bert"), "texts": texts}), encoding="utf-8")
+    plan.write_text(json.dumps({"folders": [str(tmp_path / "bert")], "texts": texts}), encoding="utf-8")
     expected = [json.loads(line) for line in transformers("encode", plan).splitlines()]
     loaded = load_tokenizer(tmp_path / "bert")
     special = special_ids(loaded)
     assert loaded.unk is not None and special.types and special.mask is not None
-    for text, (plain, pair) in zip(texts, expected, strict=True):
+    about: Any = SimpleNamespace(special=special)
+    for text, (plain, pair, masked) in zip(texts, expected, strict=True):
+        assert masked_request(f"{text} [MASK]{text}", loaded, about, 5, 99).ids == masked
         ids = loaded.encode(text)
         assert ids == plain
         assert [*special.before, *ids, *special.between, *ids, *special.pair_after] == pair
@@ -143,6 +148,55 @@ def test_a_tokenizer_that_only_transformers_reads(tmp_path: Path) -> None:
         (tmp_path / "wrong").mkdir()
         (tmp_path / "wrong" / "vocab.json").write_text("{}")
         load_tokenizer(tmp_path / "wrong")
+
+
+SENTENCEPIECE: dict[str, dict[str, Any]] = {
+    "T5Tokenizer": {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1},
+    "AlbertTokenizer": {"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1,
+                        "user_defined_symbols": ["[CLS]", "[SEP]", "[MASK]"]},
+    "XLNetTokenizer": {"unk_id": 0, "bos_id": 1, "eos_id": 2, "pad_id": -1,
+                       "user_defined_symbols": ["<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>"]},
+}  # fmt: skip
+
+
+def write_sentencepiece(folder: Path, kind: str) -> Path:
+    """Write a folder whose only vocabulary is a small model that sentencepiece has trained."""
+    folder.mkdir()
+    SentencePieceTrainer.train(
+        sentence_iterator=iter(FIRST * 20), model_prefix=str(folder / "spiece"), vocab_size=70, minloglevel=2,
+        character_coverage=1.0, hard_vocab_limit=False, **SENTENCEPIECE[kind],
+    )  # fmt: skip
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": kind}))
+    return folder
+
+
+def test_tokenizers_with_nothing_but_a_sentencepiece_model(tmp_path: Path) -> None:
+    texts = ["吾輩は猫である。", "the cats  run", "名前はまだない。どこ"]
+    folders = [write_sentencepiece(tmp_path / kind, kind) for kind in SENTENCEPIECE]
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"folders": [str(folder) for folder in folders], "texts": texts}), encoding="utf-8")
+    expected = iter([json.loads(line) for line in transformers("encode", plan).splitlines()])
+    for folder in folders:
+        loaded = load_tokenizer(folder)
+        special = special_ids(loaded)
+        about: Any = SimpleNamespace(special=special)
+        assert loaded.unk is not None and loaded.pad is not None and special.after
+        assert (loaded.mask is None) == (folder.name == "T5Tokenizer")
+        for text in texts:
+            plain, pair, masked = next(expected)
+            if loaded.mask is not None:
+                assert masked_request(f"{text} <mask>{text}", loaded, about, 5, 99).ids == masked
+            ids = loaded.encode(text)
+            assert ids == plain
+            assert [*special.before, *ids, *special.between, *ids, *special.pair_after] == pair
+        assert loaded.decode(loaded.encode("the cats run")) == "the cats run"
+        document = f"吾輩{WORD}は{WORD}猫{SENTENCE}名{WORD}前{WORD}the cats"
+        found = DocumentEncoder(loaded).encode([document.encode()])
+        pieces = [loaded.piece_of(number) for number in found.tokens.tolist()][:-1]
+        starts = [mark & SENTENCE_START for mark in found.marks.tolist()][:-1]
+        assert "".join(pieces).replace("▁", "") == "吾輩は猫名前thecats"
+        first, second = (at for at, one in enumerate(starts) if one)
+        assert first == 0 and "".join(pieces[second:]).startswith("名前")
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

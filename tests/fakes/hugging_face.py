@@ -47,6 +47,25 @@ def write_wordpiece(folder: Path, pieces: list[str] = PIECES) -> Path:
     return folder
 
 
+def write_metaspace(folder: Path) -> Path:
+    """Write the tokenizer of an XLM-RoBERTa of few pieces: `▁` begins words, and the mask takes the space before it."""
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    pieces = [*special, "▁", "▁the", "▁cat", "s", "▁run", "吾", "輩", "は", "猫", "▁吾"]
+    built = tokenizers.Tokenizer(models.Unigram([(piece, -1.0 - at) for at, piece in enumerate(pieces)], 3, False))
+    built.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+    built.decoder = decoders.Metaspace(prepend_scheme="always")
+    built.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    built.add_special_tokens([*special, tokenizers.AddedToken("<mask>", lstrip=True, special=True, normalized=False)])
+    folder.mkdir(parents=True, exist_ok=True)
+    built.save(str(folder / "tokenizer.json"))
+    roles = {"bos": "<s>", "eos": "</s>", "cls": "<s>", "sep": "</s>", "unk": "<unk>", "pad": "<pad>", "mask": "<mask>"}
+    settings = {f"{role}_token": token for role, token in roles.items()}
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "XLMRobertaTokenizer", **settings}))
+    return folder
+
+
 def write_byte_level(folder: Path) -> Path:
     """Write a GPT-2-like tokenizer of single bytes, without padding."""
     spelt = sorted(pre_tokenizers.ByteLevel.alphabet())

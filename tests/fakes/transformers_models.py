@@ -73,14 +73,17 @@ def japanese(folder: Path) -> None:
 
 
 def encode(plan: Path) -> None:
-    """Print, for each text, its ids without special tokens, and those of the text and itself with them."""
+    """Print for each folder and text its ids alone, those of the text and itself, and those of it with a mask."""
     from transformers import AutoTokenizer
 
     given = json.loads(plan.read_text(encoding="utf-8"))
-    tokenizer = AutoTokenizer.from_pretrained(given["folder"])
-    for text in given["texts"]:
-        pair = tokenizer(text, text)
-        print(json.dumps([tokenizer(text, add_special_tokens=False)["input_ids"], pair["input_ids"]]))
+    for folder in given["folders"]:
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        for text in given["texts"]:
+            pair = tokenizer(text, text)
+            masked = tokenizer(f"{text} {tokenizer.mask_token}{text}")
+            every = [tokenizer(text, add_special_tokens=False), pair, masked if tokenizer.mask_token else pair]
+            print(json.dumps([one["input_ids"] for one in every]))
 
 
 def pickle(folder: Path) -> None:

@@ -245,7 +245,7 @@ REFUSED: dict[str, tuple[str, ...]] = {
     "no text": ("tokenizer", "train", "absent.txt", "--segmenter", "none", "-o"),
     "no input for all steps": ("run", "{in}/absent.toml", "--until", "corpus", "--work"),
     "no words": ("corpus", "export", "{in}/made/corpus", "--format", "words", "-o"),
-    "other tokenizer": ("dataset", "pack", "{in}/made/corpus", "--tokenizer", "absent", "-o"),
+    "other tokenizer": ("dataset", "pack", "{in}/made/corpus", "--tokenizer", "{in}/absent", "-o"),
     "no form": ("tokenizer", "export", "{in}/tokenizer", "--format", "gpt2", "-o"),
     "no such checkpoint": ("export", "{in}/run", "--which", "7", "-o"),
     "nothing to fetch": ("corpus", "fetch", "{in}/gone.toml", "--folder"),

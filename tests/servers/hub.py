@@ -29,6 +29,7 @@ class HubServer:
         url: the value for HF_ENDPOINT.
         requests: the requests so far.
         objects: LFS objects by SHA-256.
+        moved: old names of models, such as `bert-base-uncased`, and the names that they are redirected to.
     """
 
     def __init__(self, part_bytes: int = 0) -> None:
@@ -37,6 +38,7 @@ class HubServer:
         self.part_bytes = part_bytes
         self.lock = threading.RLock()
         self.parts: dict[tuple[str, int], bytes] = {}
+        self.moved: dict[str, str] = {}
         self._users: dict[str, User] = {}
         self._repos: dict[tuple[str, str], Repo] = {}
         self._failures: list[Callable[[str, str], int]] = []

@@ -16,7 +16,7 @@ from tests.servers.hub_repositories import Commit, Refusal, Repo, Request, Store
 if TYPE_CHECKING:
     from tests.servers.hub import HubServer
 
-_NAME = r"(?P<name>[^/]+/[^/]+)"
+_NAME = r"(?P<name>[^/]+(?:/[^/]+)??)"
 _API = rf"/api/(?P<kind>model|dataset)s/{_NAME}"
 _ROUTES: list[tuple[str, str, str]] = [
     ("GET", r"/api/whoami-v2", "whoami"),
@@ -69,11 +69,22 @@ class Handler(BaseHTTPRequestHandler):
                     self.connection.close()
                     return
                 raise Refusal(failure, "injected failure")
+            if place := self._moved(path):
+                self._send(b"", 307, Location=place)
+                return
             function, arguments = _route(method, path)
             with self.hub.lock:
                 getattr(self, f"_{function}")(**arguments)
         except Refusal as refusal:
             self._refuse(refusal)
+
+    def _moved(self, path: str) -> str:
+        """The new place of a path of a repository that was renamed, or ""."""
+        for old, new in self.hub.moved.items():
+            if path.startswith((f"/api/models/{old}/", f"/{old}/resolve/")) or path == f"/api/models/{old}":
+                query = urlsplit(self.path).query
+                return path.replace(f"/{old}", f"/{new}", 1) + (f"?{query}" if query else "")
+        return ""
 
     def _read(self) -> Iterator[bytes]:
         if self.headers.get("Transfer-Encoding", "").lower() == "chunked":

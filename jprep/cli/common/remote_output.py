@@ -110,8 +110,8 @@ def local_output(
 
 
 @contextlib.contextmanager
-def local_files(output: Path | Url, names: Collection[str]) -> Iterator[Path]:
-    """Yield the folder to write files without a manifest to; after the block, upload them if they go to a URL.
+def local_tokenizer_export(output: Path | Url, names: Collection[str]) -> Iterator[Path]:
+    """Yield the folder to export a tokenizer to; after the block, upload its files if they go to a URL.
 
     Args:
         output: the option.
@@ -123,12 +123,13 @@ def local_files(output: Path | Url, names: Collection[str]) -> Iterator[Path]:
     if not isinstance(output, Url):
         yield output
         return
-    from jprep.pipeline.remote.upload import check_destination, upload_files
+    from jprep.pipeline.remote.manifests import TOKENIZER_EXPORT
+    from jprep.pipeline.remote.upload import check_destination, upload_tokenizer_export
 
-    check_destination(output, None, names)
+    check_destination(output, TOKENIZER_EXPORT, names)
     with _folder(None) as folder:
         yield folder
-        upload_files(folder, output)
+        upload_tokenizer_export(folder, output)
     note(f"uploaded to {output}")
 
 

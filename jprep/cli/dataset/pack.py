@@ -9,7 +9,7 @@ import click
 
 from jprep.cli.common.execution import limit_blas_threads, open_executor
 from jprep.cli.common.options import AS_JSON, DRY_RUN, EXECUTOR, OUTPUT, OVERRIDES, RESTART, WORK_FOLDER, WORKERS
-from jprep.cli.common.output import echo, next_steps
+from jprep.cli.common.output import echo, next_steps, note
 from jprep.cli.common.remote_output import FINISHED_OUTPUT, Url, local_output
 from jprep.io.machine import cpu_count
 
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("source", metavar="RECIPE|CORPUS", type=FINISHED_OUTPUT)
-@click.option("--tokenizer", type=FINISHED_OUTPUT, help="The tokenizer. Default for a RECIPE: its own.")
+@click.option(
+    "--tokenizer", type=FINISHED_OUTPUT, help="The tokenizer. Default for a RECIPE: its own, else that of model.init."
+)
 @click.option("--corpus", type=FINISHED_OUTPUT, help="The corpus of a RECIPE. Default: its own.")
 @OVERRIDES
 @WORKERS
@@ -70,6 +72,7 @@ def pack(
     name, trains = recipe.name if from_recipe else packed.manifest.name, from_recipe and bool(recipe.train)
     if not (tokenizer and output):
         check_name(name, what="an output", where=f"{source}: name", fix="give --tokenizer and -o")
+    tokenizer = tokenizer or (_tokenizer_of_init(recipe, work) if from_recipe else None)
     tokenizer_folder, own = tokenizer or work / name / "tokenizer", work / name / "dataset"
     folder = output if isinstance(output, Path) else own
     if dry_run:
@@ -99,6 +102,15 @@ def _inputs(source: Path, corpus: Path | None, work: Path, overrides: tuple[str,
     recipe = decode_recipe({"name": "corpus"}, overrides, where="the options")
     check_recipe(recipe, "the options")
     return packed, recipe
+
+
+def _tokenizer_of_init(recipe: Recipe, work: Path) -> Path | None:
+    """Return the tokenizer of the model that the recipe starts from, if it is the recipe's, and say so."""
+    from jprep.pipeline.init_tokenizer import init_tokenizer_note, tokenizer_of_init
+
+    if found := tokenizer_of_init(recipe, work):
+        note(f"jprep: {init_tokenizer_note(found)}")
+    return found
 
 
 def _show_plan(plan: PackPlan, folder: Path, workers: int) -> None:

@@ -10,7 +10,7 @@ import click
 
 from jprep.cli.common.execution import limit_blas_threads
 from jprep.cli.common.options import AS_JSON, OVERRIDES, RECIPE, WORK_FOLDER
-from jprep.cli.common.output import echo, echo_json, next_steps
+from jprep.cli.common.output import echo, echo_json, next_steps, note
 from jprep.cli.common.output_path import OUTPUT_PATH
 from jprep.cli.common.remote_output import FINISHED_OUTPUT
 from jprep.cli.common.shell_command import shell_command, shell_quote
@@ -39,7 +39,9 @@ def _profile(context: click.Context, option: click.Parameter, value: str | None)
 @click.command()
 @RECIPE
 @click.option("--backend", metavar="NAME", help="Default: the backend that the recipe has options for, else torch.")
-@click.option("--tokenizer", type=FINISHED_OUTPUT, help="The tokenizer. Default: the recipe's own.")
+@click.option(
+    "--tokenizer", type=FINISHED_OUTPUT, help="The tokenizer. Default: the recipe's own, else that of model.init."
+)
 @click.option("--dataset", type=FINISHED_OUTPUT, help="The dataset. Default: the recipe's own.")
 @OVERRIDES
 @click.option(
@@ -132,8 +134,11 @@ def _inputs(
     recipe: Path, loaded: Recipe, work: Path, tokenizer: Path | None, dataset: Path | None
 ) -> tuple[Path, Path | None]:
     """Return the tokenizer, and the dataset unless the recipe trains on labelled data."""
+    from jprep.pipeline.init_tokenizer import init_tokenizer_note, tokenizer_of_init
     from jprep.pipeline.output_paths import find_finished
 
+    if not tokenizer and (tokenizer := tokenizer_of_init(loaded, work)):
+        note(f"jprep: {init_tokenizer_note(tokenizer)}")
     tokenizer = find_finished("tokenizer", loaded, recipe, work, tokenizer)
     labelled = loaded.train and loaded.train.data
     return tokenizer, None if labelled else find_finished("dataset", loaded, recipe, work, dataset)

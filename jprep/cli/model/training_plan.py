@@ -59,6 +59,8 @@ def show_findings(findings: list[Finding]) -> None:
 
 
 def _lines(prepared: PreparedRun, fit: MemoryFit, time: Duration) -> dict[str, str]:
+    from jprep.train.pretrained.start import describe_init
+
     job, plan, keep = prepared.job, prepared.plan, prepared.job.train.checkpoint
     every = [f"every {keep.every_steps:,} steps"] if keep.every_steps else []
     every += [f"every {keep.every_epochs:g} epochs"] if keep.every_epochs else []
@@ -68,8 +70,12 @@ def _lines(prepared: PreparedRun, fit: MemoryFit, time: Duration) -> dict[str, s
     parts = "micro-batch" if plan.accumulate == 1 else "micro-batches"
     where = f"{plan.processes} {processes} × {plan.accumulate} {parts} of {plan.micro_batch} rows"
     tokens, model = _tokens(prepared), job.train.model.preset or job.model["model_type"]
+    given = {"init": describe_init(job, prepared.run)} if job.train.model.init else {}
+    own = job.train.model.init and job.tokenizer == job.train.model.init
     return {
         "model": f"{model}, {job.parameters:,} parameters, for {job.train.task}",
+        **given,
+        **({"tokenizer": "that of train.model.init"} if own else {}),
         "data": f"{job.samples:,} rows of at most {_length(job):,} tokens" + (f", {tokens:,} tokens" if tokens else ""),
         "run": f"{job.steps:,} steps of {job.train.batch:,} rows, {_epochs(job):,.2f} epochs",
         "time": time.text,

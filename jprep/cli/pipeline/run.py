@@ -92,6 +92,8 @@ def _show_plan(plan: RunPlan) -> None:
         echo(f"  {'fetch':<10} {download.path}  from {part}{download.url}")
     for step, line in summarize_steps(plan.recipe, plan.steps, plan.backend):
         echo(f"  {step:<10} {plan.output(step)}  {line}")
+    for text in plan.notes:
+        echo(f"  {'note':<10} {text}")
 
 
 def _show_end(plan: RunPlan) -> None:

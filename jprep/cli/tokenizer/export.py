@@ -8,7 +8,7 @@ import click
 
 from jprep.cli.common.options import FOLDER
 from jprep.cli.common.output import echo
-from jprep.cli.common.remote_output import OUTPUT_PATH_OR_URL, Url, local_files, written_to
+from jprep.cli.common.remote_output import OUTPUT_PATH_OR_URL, Url, local_tokenizer_export, written_to
 
 
 @click.command()
@@ -27,7 +27,7 @@ def export(folder: Path, form: str, output: Path | Url) -> None:
     from jprep.tokenizer.export import EXPORTED_FILES
     from jprep.tokenizer.export import export_tokenizer as write
 
-    with local_files(output, EXPORTED_FILES) as out:
+    with local_tokenizer_export(output, EXPORTED_FILES) as out:
         paths = write(folder, form, out)
     for path in paths:
         echo(written_to(output, path, out))

@@ -16,6 +16,7 @@ from jprep.errors import ConfigError, DamagedError
 from jprep.io.remote import join_url, read_bytes
 from jprep.io.safe_names import inner_path
 from jprep.tokenizer.card import CARD_JSON, TokenizerCard
+from jprep.tokenizer.export import EXPORT_MANIFEST, TokenizerExportManifest
 from jprep.train.exporting.manifest import MANIFEST as MODEL_JSON
 from jprep.train.exporting.manifest import ModelExportManifest
 
@@ -80,14 +81,19 @@ def _model_export(data: bytes) -> Files:
     return dict(decode_checksummed(data, ModelExportManifest).files)
 
 
+def _tokenizer_export(data: bytes) -> Files:
+    return dict(decode_checksummed(data, TokenizerExportManifest).vocabulary_files)
+
+
 CORPUS = ManifestKind("corpus", store.MANIFEST, _corpus)
 TOKENIZER = ManifestKind("tokenizer", CARD_JSON, _tokenizer)
 DATASET = ManifestKind("dataset", DATASET_JSON, _dataset)
 DATASET_EXPORT = ManifestKind("dataset export", EXPORT, _dataset_export)
 TEXT_EXPORT = ManifestKind("corpus export", CORPUS_EXPORT.manifest, _text_export)
 MODEL_EXPORT = ManifestKind("model export", MODEL_JSON, _model_export)
+TOKENIZER_EXPORT = ManifestKind("tokenizer export", EXPORT_MANIFEST, _tokenizer_export)
 
-KINDS = (MODEL_EXPORT, DATASET_EXPORT, TEXT_EXPORT, DATASET, CORPUS, TOKENIZER)
+KINDS = (MODEL_EXPORT, DATASET_EXPORT, TEXT_EXPORT, TOKENIZER_EXPORT, DATASET, CORPUS, TOKENIZER)
 """A model export, which holds a tokenizer's card, comes before a tokenizer."""
 
 

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from importlib.metadata import version
 from pathlib import Path
 
+from jprep.engine.checksummed_json import encode_checksummed
 from jprep.engine.runner import ProgressReporter, SilentProgress
 from jprep.engine.stage import Receipt
 from jprep.errors import ConfigError, MismatchError
-from jprep.io.atomic import file_sha256
+from jprep.io.atomic import file_sha256, write_atomic
 from jprep.io.escaping import one_line
 from jprep.io.remote import check_writable, list_objects, upload_folder
 from jprep.io.remote.folders import RECORD, Progress
 from jprep.pipeline.remote.manifests import ManifestKind, find_remote_output
+from jprep.tokenizer.export import EXPORT_MANIFEST, TokenizerExportManifest
 
 _MAX_NAMES = 3  # objects that a message names
 _OTHER = "choose another URL, or delete the objects below this one"
 
 
-def check_destination(url: str, kind: ManifestKind | None, files: Collection[str] = ()) -> None:
+def check_destination(url: str, kind: ManifestKind, files: Collection[str] = ()) -> None:
     """Check that an output can be uploaded to a URL, before it is made.
 
     Args:
         url: the URL.
-        kind: the kind of output; None for files without a manifest.
-        files: the names that files without a manifest may have.
+        kind: the kind of output.
+        files: names that objects may have without a manifest.
 
     Raises:
         ConfigError: there is no such bucket; or below the URL are objects that jprep has not written, or another kind
@@ -73,13 +76,19 @@ def upload_output(
     )
 
 
-def upload_files(folder: Path, url: str) -> None:
-    """Upload the files of a folder that has no manifest; each object appears when it is complete.
+def upload_tokenizer_export(folder: Path, url: str) -> None:
+    """Upload the files of a tokenizer's export, and a manifest last. Exports in other formats at the URL stay.
 
     Raises:
         ConfigError, MachineError: see `jprep.io.remote.retry_remote`.
     """
-    upload_folder(folder, url, {path.name: file_sha256(path) for path in sorted(folder.iterdir()) if path.is_file()})
+    before = find_remote_output(url)
+    names = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+    files = {name: file_sha256(folder / name) for name in names}
+    every = (before.files if before else {}) | files
+    manifest = TokenizerExportManifest(jprep=version("jprep"), vocabulary_files=dict(sorted(every.items())))
+    write_atomic(folder / EXPORT_MANIFEST, encode_checksummed(manifest, indent=1))
+    upload_folder(folder, url, files, EXPORT_MANIFEST)
 
 
 def _advancing(reporter: ProgressReporter) -> Progress:

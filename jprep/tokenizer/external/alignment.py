@@ -7,10 +7,16 @@ from collections.abc import Sequence
 
 _PREFIXES = ("##", "▁", "Ġ")
 _ENDINGS = ("</w>",)
+_SPACES = frozenset("▁Ġ")
+
+SPACE = " "
+"""The spelling of a token that is white space only, such as the `▁` before a first word."""
 
 
 def surface(piece: str) -> str:
     """Return the characters that a token spells, without the marks of its tokenizer, folded as by `align`."""
+    if piece and _SPACES.issuperset(piece):
+        return SPACE
     for prefix in _PREFIXES:
         if len(piece) > len(prefix):
             piece = piece.removeprefix(prefix)
@@ -23,12 +29,24 @@ def align(text: str, surfaces: Sequence[str]) -> list[tuple[int, int]]:
     """Return the start and the end in a text of each token.
 
     Both are compared without case, accents, compatibility forms and white space. A token that is not found at its
-    place, such as the unknown token, covers the text up to the next one that is found.
+    place, such as the unknown token, covers the text up to the next one that is found. White space that is a token of
+    its own has the place of the token after it, as in the library tokenizers: it belongs to that word.
 
     Args:
         text: the text.
         surfaces: the tokens' spellings, from `surface`; "" for the unknown token.
     """
+    visible = iter(_align(text, [spelt for spelt in surfaces if spelt != SPACE]))
+    found = [None if spelt == SPACE else next(visible) for spelt in surfaces]
+    spans: list[tuple[int, int]] = []
+    following = (len(text), len(text))
+    for span in reversed(found):
+        following = span or following
+        spans.append(following)
+    return spans[::-1]
+
+
+def _align(text: str, surfaces: Sequence[str]) -> list[tuple[int, int]]:
     folded, places = _folded(text)
     spans: list[tuple[int, int]] = []
     at, pending = 0, 0  # position in `folded`; tokens since the last one that was found

@@ -49,6 +49,10 @@ class Engine(ABC):
         """Return the ids of texts, without special tokens around them; those spelt in a text are text."""
 
     @abstractmethod
+    def encode_prompt(self, text: str) -> list[int]:
+        """Return the ids of a text in which special tokens such as masks are spelt; none are added around it."""
+
+    @abstractmethod
     def encode_with_spans(self, texts: Sequence[str]) -> TokenSpans:
         """Return the ids of texts, and the characters that each token covers."""
 
@@ -98,6 +102,14 @@ class FastEngine(Engine):
     def encode(self, texts: Sequence[str]) -> EncodedBatch:
         """See `Engine`."""
         return _batch([each.ids for each in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)])
+
+    def encode_prompt(self, text: str) -> list[int]:
+        """See `Engine`."""
+        self._tokenizer.encode_special_tokens = False
+        try:
+            return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+        finally:
+            self._tokenizer.encode_special_tokens = True
 
     def encode_with_spans(self, texts: Sequence[str]) -> TokenSpans:
         """See `Engine`."""

@@ -40,13 +40,13 @@ class Request(msgspec.Struct, frozen=True):
     """A request: encode texts, or decode ids.
 
     Attributes:
-        do: what to do.
+        do: what to do; `prompt` encodes texts in which special tokens are spelt.
         texts: texts to encode, without special tokens around them.
         pairs: second texts; then special tokens are added around each text, or around both.
         ids: ids to decode.
     """
 
-    do: Literal["encode", "around", "decode"]
+    do: Literal["encode", "prompt", "around", "decode"]
     texts: list[str] = []
     pairs: list[str] = []
     ids: list[list[int]] = []
@@ -121,6 +121,10 @@ class ProcessEngine(Engine):
         ids = self._send(Request("encode", list(texts))).ids
         flat = np.fromiter((number for each in ids for number in each), np.int32)
         return EncodedBatch(flat, cumulative_offsets(map(len, ids)))
+
+    def encode_prompt(self, text: str) -> list[int]:
+        """See `Engine`."""
+        return self._send(Request("prompt", [text])).ids[0]
 
     def encode_with_spans(self, texts: Sequence[str]) -> TokenSpans:
         """See `Engine`. The process does not tell where tokens are: their spellings are matched to the text."""

@@ -64,6 +64,10 @@ class ExternalTokenizer(Tokenizer):
             raise TypeError("encode_batch expects a list of texts; use encode for one text")
         return self._engine.encode(without_surrogates(texts))
 
+    def encode_prompt(self, text: str) -> list[int]:
+        """Return the ids of a text in which special tokens such as masks are spelt; none are added around it."""
+        return self._engine.encode_prompt(without_surrogates([text])[0])
+
     def encode_with_spans(self, texts: Sequence[str]) -> TokenSpans:
         """Return the ids of many texts, and the characters that each token covers."""
         return self._engine.encode_with_spans(without_surrogates(texts))

@@ -11,6 +11,7 @@ import msgspec
 from jprep.dataset.manifest import DatasetManifest, read_dataset
 from jprep.engine.runner import refuse_mismatch
 from jprep.errors import ConfigError, MachineError
+from jprep.train.exporting.base_model import base_model_name
 from jprep.train.exporting.checkpoint_selection import newest_checkpoint, select_checkpoint
 from jprep.train.exporting.config_files import write_config_files
 from jprep.train.exporting.custom_head import exported_config
@@ -117,7 +118,8 @@ def _write_other_files(run: Path, job: Job, checkpoint: Checkpoint, folder: Path
     refuse_mismatch(marks, {name: getattr(lock, name) for name in marks}, run, fix)
     events = [event for event in read_events(run) if event.step <= checkpoint.step]
     files = {Path(path).name: lock.files[f"data/{number}"] for number, path in enumerate(job.train.data)}
-    _write_card(CardContent(job, exported, events, dataset, card, files), folder)
+    base = base_model_name(job, run, generator=job.train.task == "rtd" and exported.task == "mlm")
+    _write_card(CardContent(job, exported, events, dataset, card, files, base), folder)
     every = exported.files | file_hashes(folder, known=exported.files)
     write_export(folder, msgspec.structs.replace(exported, files=dict(sorted(every.items()))))
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jprep.dataset.manifest import DatasetManifest
+from jprep.hub.names import looks_like_name
+from jprep.io.escaping import one_line
 from jprep.tokenizer.card import TokenizerCard
 from jprep.tokenizer.model_card import licence_identifiers, source_list, table
 from jprep.train.exporting.custom_head import exported_config, hook_lines
@@ -40,6 +43,7 @@ class CardContent(NamedTuple):
         dataset: the dataset's manifest; None for labelled data.
         tokenizer: the tokenizer's card; None without a tokenizer.
         files: the files of labelled rows, by name.
+        base: the name of the model that the run started from; "" without one.
     """
 
     job: Job
@@ -48,6 +52,7 @@ class CardContent(NamedTuple):
     dataset: DatasetManifest | None
     tokenizer: TokenizerCard | None
     files: Mapping[str, DataFile]
+    base: str = ""
 
     @property
     def curves(self) -> dict[str, Curve]:
@@ -64,7 +69,7 @@ def _lines(content: CardContent) -> Iterator[str]:
     job, exported = content.job, content.exported
     yield from _head(content)
     about = f"{exported_config(job.model)['architectures'][0]}, {exported.parameters:,} parameters in {exported.dtype}"
-    start = "from given weights" if job.train.model.init else "from scratch"
+    start = _start(content)
     yield f"A Japanese model that {_TASKS[exported.task][2]}: {about}, trained {start} with jprep {exported.jprep}"
     yield from (f"({exported.backend}) for {exported.step:,} of {job.steps:,} steps.", "")
     yield from _loading(content)
@@ -80,10 +85,23 @@ def _lines(content: CardContent) -> Iterator[str]:
     yield "`export.json` has the SHA-256 of each file."
 
 
+def _start(content: CardContent) -> str:
+    if content.base:
+        return f"from the weights of {_code(content.base)}"
+    return "from given weights" if content.job.train.model.init else "from scratch"
+
+
+def _code(text: str) -> str:
+    """Return a name as code in Markdown, on one line."""
+    return f"`{one_line(text).replace('`', chr(39))}`"
+
+
 def _head(content: CardContent) -> Iterator[str]:
     job, pipeline = content.job, _TASKS[content.exported.task][0]
     yield from ("---", "language: ja", "library_name: transformers")
     yield f"license: {licence_identifiers(_sources(content))}"
+    if looks_like_name(content.base):  # hubs refuse others
+        yield f"base_model: {json.dumps(content.base)}"
     yield f"pipeline_tag: {pipeline}"
     yield f"tags: [japanese, jprep, {job.model['model_type']}]"
     yield from ("---", "", f"# {job.name}", "")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
-import regex
 
 from jprep.dataset.labelled.dataset import encode_row
 from jprep.dataset.labelled.reader import LabelledConfig
@@ -18,11 +17,9 @@ from jprep.tokenizer.tokenizer import Tokenizer
 from jprep.train.exporting.custom_head import refuse_custom_head
 from jprep.train.exporting.manifest import ModelExportManifest, read_config, read_export, verify_export
 from jprep.train.inference.client import InferenceClient
-from jprep.train.inference.protocol import Classify, FillMask, Generate, Request, Response, TokenProbability
+from jprep.train.inference.masked_text import filled_text, masked_request
+from jprep.train.inference.protocol import Classify, Generate, Request, Response, TokenProbability
 from jprep.train.models import max_positions
-
-MASKS = ("<mask>", "[MASK]")
-"""Spellings of a mask that are accepted besides the tokenizer's own."""
 
 _NEW_TOKENS = 64  # by default
 
@@ -151,7 +148,7 @@ class InferencePipeline:
         responses = [self._client.send(one) for one in _sequences(request, config)]
         if problem := next((response.error for response in responses if response.error), ""):
             return Prediction(text, note=note, error=problem)
-        found = self._prediction(text, responses[0])
+        found = self._prediction(text, responses[0], config.top)
         if len(responses) > 1:
             decoded = [self._tokenizer.decode(response.ids) for response in responses]
             found = msgspec.structs.replace(found, continuations=decoded)
@@ -162,7 +159,8 @@ class InferencePipeline:
             return self._generate_request(text, config)
         if self.exported.task == "mlm":
             positions = max_positions(self._config)
-            return masked_request(text, self._tokenizer, self.exported, config.top, positions), ""
+            top = config.top + len(self._without_token)
+            return masked_request(text, self._tokenizer, self.exported, top, positions), ""
         return self._classify_request(text, pair)
 
     def _generate_request(self, text: str, config: GenerationConfig) -> tuple[Generate, str]:
@@ -175,7 +173,7 @@ class InferencePipeline:
             raise InputError(f"the model has {positions} positions: no room for {tokens} more tokens")
         note = "" if len(ids) <= available else f"truncated to its last {available} of {len(ids)} tokens"
         row = [*special.before, *ids[-available:]] or [max(end, 0)]  # a document begins where another one ends
-        never = [number for number in special.special if number != end]
+        never = [*(number for number in special.special if number != end), *self._without_token]
         ends = [end] if end >= 0 else []
         sampling = tokens, config.temperature, config.top_k, config.top_p, config.seed
         return Generate(row, *sampling, end=ends, never=never), note
@@ -195,12 +193,21 @@ class InferencePipeline:
     def _has_token_types(self) -> bool:
         return self.exported.special.types and self._config.get("type_vocab_size", 0) >= 2
 
-    def _prediction(self, text: str, response: Response) -> Prediction:
+    @property
+    def _without_token(self) -> range:
+        """Ids of the model that its tokenizer lacks: published models may have more rows."""
+        return range(self._tokenizer.vocab_size, self._config.get("vocab_size", 0))
+
+    def _prediction(self, text: str, response: Response, top: int) -> Prediction:
         if self.exported.task == "clm":
             return Prediction(text, continuation=self._tokenizer.decode(response.ids))
         if self.exported.task == "mlm":
-            masks = [[self._candidate(one) for one in candidates] for candidates in response.masks]
-            return Prediction(text, masks=masks, filled=_filled(text, self._tokenizer, masks))
+            known = self._tokenizer.vocab_size
+            masks = [
+                [self._candidate(one) for one in candidates if one.id < known][:top] for candidates in response.masks
+            ]
+            best = [(candidates[0].id, candidates[0].token) for candidates in masks]
+            return Prediction(text, masks=masks, filled=filled_text(text, self._tokenizer, best))
         if self.exported.task == "regress":
             return Prediction(text, score=response.scores[0])
         names = [self._config["id2label"][str(number)] for number in range(len(response.scores))]
@@ -228,45 +235,3 @@ def _sequences(request: Request, config: GenerationConfig) -> list[Request]:
         what = f"num_return_sequences = {count} needs sampling: without it all continuations are the same"
         raise ConfigError(what, fix="set temperature, e.g. to 0.8, and num_return_sequences to 1 or more")
     return [msgspec.structs.replace(request, sequence=number) for number in range(count)]
-
-
-def masked_request(
-    text: str, tokenizer: Tokenizer, exported: ModelExportManifest, top: int, positions: int
-) -> FillMask:
-    """Return the request for a text with masks; its ids are those that `AutoTokenizer` gives for the text.
-
-    Args:
-        text: raw text, with masks in any accepted spelling.
-        tokenizer: the model's tokenizer.
-        exported: the manifest of the exported model.
-        top: the number of tokens to return for each mask.
-        positions: the model's number of positions.
-
-    Raises:
-        InputError: there is no mask, or the row is longer than the model's positions.
-    """
-    special, mask = exported.special, exported.special.mask
-    parts = _mask_pattern(tokenizer).split(text)
-    if mask is None or len(parts) < 2:
-        raise InputError(f"the text contains no {tokenizer.special.mask or MASKS[0]}")
-    ids, offsets = tokenizer.encode_batch(parts)
-    row = list(special.before)
-    for number in range(len(parts)):
-        row += [mask] if number else []
-        row += ids[offsets[number] : offsets[number + 1]].tolist()
-    row += special.after
-    if len(row) > positions:
-        raise InputError(f"the text has {len(row)} tokens, but the model has {positions} positions")
-    return FillMask(row, mask, top)
-
-
-def _mask_pattern(tokenizer: Tokenizer) -> Any:
-    """Return a pattern of a mask in any spelling, with the white space before it, as published tokenizers treat it."""
-    spellings = sorted({tokenizer.special.mask or MASKS[0], *MASKS})
-    return regex.compile(rf"\p{{White_Space}}*(?:{'|'.join(map(regex.escape, spellings))})")
-
-
-def _filled(text: str, tokenizer: Tokenizer, masks: list[list[TokenCandidate]]) -> str:
-    parts: list[str] = _mask_pattern(tokenizer).split(text)
-    tokens = [candidates[0].token for candidates in masks]
-    return parts[0] + "".join(token + part for token, part in zip(tokens, parts[1:], strict=True))

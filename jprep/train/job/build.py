@@ -23,6 +23,7 @@ from jprep.train.job.ranges import check_ranges
 from jprep.train.job.schedule import check_schedule
 from jprep.train.job.tracking import TrackerConfig, TrackerName
 from jprep.train.models import TokenizerInfo, model_config, parameter_count
+from jprep.train.pretrained.halves import with_generator
 from jprep.train.pretrained.init import hash_init, pretrained_config
 from jprep.train.pretrained.location import resolve_init
 from jprep.train.run.directory import JOB, read_job
@@ -73,7 +74,9 @@ def build_job(
         summarize_labelled(train, loaded) if train.data else summarize_dataset(train, loaded, special, dataset, lists)
     )
     about = _tokenizer_info(train, loaded, data.labels)
-    model = model_config(train.model, train.task, about, given, next_sentence=train.next_sentence, rtd=train.rtd)
+    model = model_config(
+        train.model, train.task, about, given, next_sentence=train.next_sentence, rtd=with_generator(train, given)
+    )
     made_from = {"tokenizer": loaded.card.fingerprint, **hash_init(train, model, loaded), **data.made_from}
     made_from |= {} if special == special_ids(loaded) else {"around": "nothing"}
     if inspect_hooks:
@@ -131,9 +134,14 @@ def _with_paths_from(train: TrainConfig, run: Path | None) -> TrainConfig:
     model = train.model
     if model.init:
         model = msgspec.structs.replace(model, init=_path_from(Path(model.init), run))
+    rtd = train.rtd
+    if rtd.generator_init and train.task == "rtd":
+        rtd = msgspec.structs.replace(rtd, generator_init=_path_from(Path(rtd.generator_init), run))
     data, validation = ([_path_from(Path(one), run) for one in paths] for paths in (train.data, train.validation_data))
     trackers = [_tracker_with_path_from(one, run) for one in train.trackers]
-    return msgspec.structs.replace(train, model=model, data=data, validation_data=validation, trackers=trackers)
+    return msgspec.structs.replace(
+        train, model=model, rtd=rtd, data=data, validation_data=validation, trackers=trackers
+    )
 
 
 def _tracker_with_path_from(tracker: TrackerName | TrackerConfig, run: Path | None) -> TrackerName | TrackerConfig:

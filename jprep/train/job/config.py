@@ -40,8 +40,8 @@ class ModelConfig(_Config, frozen=True):
         preset: a name in `jprep.train.models.PRESETS`; "" if `config` defines the model.
         config: values of transformers' config that override the preset's, `model_type` among them.
         init: the initial weights: a safetensors file under transformers' names; a folder in Hugging Face form, or its
-            name on the Hub (`org/name`, `org/name@revision`), whose config.json then defines the model; "" initializes
-            from the seed.
+            name on the Hub (`org/name`, `name`, `org/name@revision`), whose config.json then defines the model; ""
+            initializes from the seed.
         vocabulary: `same`: the job's tokenizer has the ids of the given weights; `transfer`: it has others, and each
             row of the embeddings begins as the mean of the rows of its pieces in the tokenizer beside the weights.
     """
@@ -275,7 +275,7 @@ def check_train_config(config: TrainConfig, where: str) -> None:
     check_tracker_configs(config.trackers)
     _check_next_sentence(config, where)
     if config.task == "rtd":
-        check_rtd(config.rtd, config.masking.rate, where)
+        check_rtd(config.rtd, config.masking.rate, config.model.init, where)
     check_push(config.push)
 
 

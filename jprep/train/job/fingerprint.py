@@ -43,6 +43,8 @@ def job_fingerprint(
         owner = section[table] if table else section
         if owner[key] == default:
             del owner[key]
+    if "rtd" in section:  # what the path has is hashed
+        del section["rtd"]["generator_init"]
     options = {"options": computed} if computed else {}
     fields = {"format": FORMAT, "train": section, "model": model, "steps": steps, **made_from, **options}
     return fingerprint(plain(fields))

@@ -29,6 +29,7 @@ from jprep.train.launcher.supervisor import supervise
 from jprep.train.models.initial_weights import write_initial_weights
 from jprep.train.planning.host import this_host
 from jprep.train.pretrained.init import transferred_rows
+from jprep.train.pretrained.start import describe_init, generator_init_path, init_path
 from jprep.train.run.directory import (
     INIT,
     INIT_HASH,
@@ -247,9 +248,11 @@ def _ensure_initial_weights(run: Path, job: Job, say: Say) -> None:
         if file_sha256(weights).encode() == mark.read_bytes():
             return
         say(f"{INIT} is damaged and is written again")
-    given = run / job.train.model.init if job.train.model.init else None
+    given, generator = init_path(job, run), generator_init_path(job, run)
     rows = transferred_rows(job.train, given, run / job.tokenizer) if given else None
-    write_initial_weights(job.model, job.train.task, job.train.seed, weights, given, rows)
+    if given:
+        say(f"initial weights: {describe_init(job, run)}")
+    write_initial_weights(job.model, job.train.task, job.train.seed, weights, given, rows, generator)
     write_atomic(mark, file_sha256(weights).encode())
 
 

@@ -11,10 +11,11 @@ from jprep.errors import ConfigError
 from jprep.io.atomic import atomic_path
 from jprep.io.safetensors_file import DTYPE_BYTES, Floats, write_tensors
 from jprep.random.counter_bits import UInt64Array, bits, key
+from jprep.train.models.electra import GENERATOR
 from jprep.train.models.presets import TransformersConfig
 from jprep.train.models.weights import TensorSpec, parameters
 from jprep.train.pretrained.config import has_same_labels, read_pretrained_config
-from jprep.train.pretrained.names import head_tensors, match_tensors
+from jprep.train.pretrained.names import head_tensors, match_halves, match_tensors
 from jprep.train.pretrained.stored_tensors import StoredTensor
 from jprep.train.pretrained.vocabulary import RowSources, is_by_token, transfer_rows
 from jprep.train.pretrained.weights import open_weights
@@ -34,6 +35,7 @@ def write_initial_weights(
     path: Path,
     given: Path | None = None,
     rows: RowSources | None = None,
+    generator: Path | None = None,
 ) -> None:
     """Write the initial weights of a run atomically, as safetensors in fp32. Memory use does not grow with the model.
 
@@ -46,6 +48,7 @@ def write_initial_weights(
             from the seed; heads of other tasks in it are ignored.
         rows: for each id of the job's tokenizer, the rows of the given embeddings whose mean it begins with; None if
             the ids are those of the given model.
+        generator: for `rtd`, a folder with the generator's weights; `given` has the discriminator's.
 
     Raises:
         ConfigError: there is no such file, or it is of another model.
@@ -53,7 +56,7 @@ def write_initial_weights(
         MachineError: the disk is full or not writable.
     """
     tensors = parameters(config, task)
-    sources = check_init_weights(config, task, given, rows) if given else {}
+    sources = check_init_weights(config, task, given, rows, generator) if given else {}
 
     def blocks(name: str) -> Iterator[Floats]:
         fresh = initial_values(seed, name, tensors[name])
@@ -68,7 +71,11 @@ def write_initial_weights(
 
 
 def check_init_weights(
-    config: TransformersConfig, task: str, path: Path, rows: RowSources | None = None
+    config: TransformersConfig,
+    task: str,
+    path: Path,
+    rows: RowSources | None = None,
+    generator: Path | None = None,
 ) -> dict[str, StoredTensor]:
     """Check that a file or a folder has the weights of a model. Only headers are read.
 
@@ -77,6 +84,7 @@ def check_init_weights(
         task: the task of the job.
         path: the file, or a folder in Hugging Face form.
         rows: see `write_initial_weights`; the embeddings may then have any number of rows.
+        generator: see `write_initial_weights`.
 
     Returns:
         The model's tensors in the files, without those to be initialized from the seed.
@@ -86,7 +94,10 @@ def check_init_weights(
         InputError: a file is damaged.
     """
     tensors, where = parameters(config, task), str(path)
-    sources = match_tensors(config, task, open_weights(path), where)
+    if generator:
+        sources = match_halves(config, open_weights(path), open_weights(generator), (where, str(generator)))
+    else:
+        sources = match_tensors(config, task, open_weights(path), where)
     if config.get("id2label") and path.is_dir() and not has_same_labels(read_pretrained_config(path), config):
         sources = {name: source for name, source in sources.items() if name not in head_tensors(config, tensors)}
     for name, source in sources.items():
@@ -94,7 +105,8 @@ def check_init_weights(
         if rows is not None and is_by_token(name):
             found, needed = found[1:], needed[1:]
         if found != needed:
-            raise _another_shape(name, source.entry.shape, tensors[name].shape, path)
+            owner = generator if generator and name.startswith(f"{GENERATOR}.") else path
+            raise _another_shape(name, source.entry.shape, tensors[name].shape, owner)
         if source.entry.dtype not in DTYPE_BYTES:
             what = f"the tensor {name!r} has the dtype {source.entry.dtype}"
             raise ConfigError(what, where=where, fix=f"save it as one of {', '.join(DTYPE_BYTES)}")

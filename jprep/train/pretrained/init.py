@@ -13,6 +13,7 @@ from jprep.train.job.config import TrainConfig
 from jprep.train.models.initial_weights import check_init_weights
 from jprep.train.models.presets import TransformersConfig
 from jprep.train.pretrained.config import PretrainedConfig, read_pretrained_config
+from jprep.train.pretrained.halves import hash_generator
 from jprep.train.pretrained.location import WHERE, missing_init
 from jprep.train.pretrained.vocabulary import RowSources, row_sources
 from jprep.train.pretrained.weights import weight_files, weights_sha256
@@ -56,11 +57,12 @@ def hash_init(train: TrainConfig, model: TransformersConfig, tokenizer: Tokenize
         rows, hashes = row_sources(old, tokenizer), {"vocabulary": old.card.fingerprint}
     elif path.is_dir():
         _refuse_other_vocabulary(path, tokenizer)
-    check_init_weights(model, train.task, path, rows)
+    generator = train.rtd.generator_init if train.task == "rtd" else ""
+    check_init_weights(model, train.task, path, rows, Path(generator) if generator else None)
     sha256 = weights_sha256(path)
-    for file in weight_files(path):
+    for file in [*weight_files(path), *(weight_files(Path(generator)) if generator else ())]:
         _refuse_damaged_export(file)
-    return {"init": sha256, **hashes}
+    return {"init": sha256, **hashes, **hash_generator(train)}
 
 
 def transferred_rows(train: TrainConfig, init: Path, tokenizer: Path) -> RowSources | None:

@@ -19,39 +19,50 @@ WHERE = "train.model.init"
 
 
 def resolve_init(train: TrainConfig) -> TrainConfig:
-    """Return the section with `model.init` as a local path; a name on the Hub is downloaded.
+    """Return the section with `model.init` and `rtd.generator_init` as local paths; names on the Hub are downloaded.
 
     Raises:
         ConfigError: there is no such file, folder or name on the Hub; the message says which.
         MachineError: huggingface_hub is not installed, or the Hub cannot be reached.
     """
-    init = train.model.init
-    if not init:
-        return train
-    found = _download(init) if is_hub_name(init) else resolve_location(init)
-    return msgspec.structs.replace(train, model=msgspec.structs.replace(train.model, init=str(found)))
+    replace, rtd = msgspec.structs.replace, train.rtd
+    if train.model.init:
+        train = replace(train, model=replace(train.model, init=_local(train.model.init)))
+    if rtd.generator_init and train.task == "rtd":
+        train = replace(train, rtd=replace(rtd, generator_init=_local(rtd.generator_init)))
+    return train
 
 
 def check_init(train: TrainConfig) -> None:
-    """Check `model.init` before any work: of a model on the Hub, only `config.json` is downloaded.
+    """Check `model.init` and `rtd.generator_init` before any work: from the Hub, only `config.json` is downloaded.
 
     Raises:
         ConfigError: there is no such file, folder or name on the Hub, or its config does not fit.
         MachineError: huggingface_hub is not installed, or the Hub cannot be reached.
     """
     from jprep.train.pretrained.config import read_pretrained_config, with_pretrained_config
+    from jprep.train.pretrained.halves import with_generator
 
     found = resolve_location(train.model.init, (CONFIG,))
     if not found.exists():
         raise missing_init(train.model.init)
-    if found.is_dir():
-        with_pretrained_config(train.model, read_pretrained_config(found), train.task)
+    given = read_pretrained_config(found) if found.is_dir() else None
+    if given:
+        with_pretrained_config(train.model, given, train.task)
+    if train.rtd.generator_init and train.task == "rtd":
+        generator = str(resolve_location(train.rtd.generator_init, (CONFIG,)))
+        rtd = msgspec.structs.replace(train.rtd, generator_init=generator)
+        with_generator(msgspec.structs.replace(train, rtd=rtd), given)
 
 
 def missing_init(init: str) -> ConfigError:
     """Return the error for an `init` that is neither a path nor a name on the Hub."""
     fix = "give a safetensors file, a folder with config.json and weights, or a name on the Hub: org/name"
     return ConfigError(f"there is no file or folder {init!r}", where=WHERE, fix=fix)
+
+
+def _local(init: str) -> str:
+    return str(_download(init) if is_hub_name(init) else resolve_location(init))
 
 
 def _download(init: str) -> Path:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 
 from jprep.config import suggest_name
 from jprep.errors import ConfigError
-from jprep.train.models.electra import GENERATOR
+from jprep.train.models.electra import GENERATOR, half_config, is_shared
 from jprep.train.models.presets import FAMILIES, TransformersConfig
-from jprep.train.models.weights import BASE_PREFIXES, HEAD_PARAMETERS, TensorSpecs, parameters
+from jprep.train.models.weights import BASE_PREFIXES, HEAD_PARAMETERS, TensorSpecs, half_names, parameters
 from jprep.train.pretrained.stored_tensors import StoredTensor
 
 _WRAPPERS = ("module.", "_orig_mod.")
@@ -35,7 +35,10 @@ _OTHERS = re.compile(
     r"|(.*\.)?pooler\.dense\.(weight|bias)"
 )
 
-_BOTH_HALVES = "rtd starts from both halves of an ELECTRA, such as the model.safetensors of a checkpoint"
+_BOTH_HALVES = (
+    "rtd starts from both halves of an ELECTRA: give the generator's folder as train.rtd.generator_init, or the "
+    "model.safetensors of a checkpoint, which has both, as train.model.init"
+)
 
 
 def match_tensors(
@@ -54,12 +57,47 @@ def match_tensors(
     Raises:
         ConfigError: a tensor of the model is missing, or the file has one that the architecture lacks.
     """
-    base = BASE_PREFIXES[config["model_type"]]
-    plain, tensors = {_modern(name): name for name in found}, parameters(config, task)
+    return _match(config, parameters(config, task), found, where, needs_head=task != "mlm")
+
+
+def match_halves(
+    config: TransformersConfig,
+    discriminator: Mapping[str, StoredTensor],
+    generator: Mapping[str, StoredTensor],
+    where: tuple[str, str],
+) -> dict[str, StoredTensor]:
+    """Return the tensors of both halves of an ELECTRA from two files. The embeddings are the discriminator's.
+
+    Args:
+        config: from `model_config` for `rtd`.
+        discriminator: the tensors of the discriminator's file by its names.
+        generator: the tensors of the generator's file by its names.
+        where: the two files or folders, for errors.
+
+    Raises:
+        ConfigError: a tensor is missing, or a file has one that the architecture lacks.
+    """
+    own, names = half_names(config, "discriminator"), half_names(config, "generator")
+    tensors, small = parameters(config, "rtd"), half_config(config, "generator")
+    first = _match(half_config(config, "discriminator"), {name: tensors[name] for name in own}, discriminator, where[0])
+    second = _match(small, parameters(small, "mlm"), generator, where[1])
+    return first | {names[name]: tensor for name, tensor in second.items() if not is_shared(name)}
+
+
+def _match(
+    config: TransformersConfig,
+    tensors: TensorSpecs,
+    found: Mapping[str, StoredTensor],
+    where: str,
+    *,
+    needs_head: bool = True,
+) -> dict[str, StoredTensor]:
+    """Return the given tensors of a model that a file has; see `match_tensors`."""
+    base, plain = BASE_PREFIXES[config["model_type"]], {_modern(name): name for name in found}
     names = {name: _find(name, plain, base) for name in tensors}
     headless = not any(names[name] for name in tensors if not name.startswith(base))
     for name, tensor in tensors.items():
-        optional = tensor.head or (headless and task == "mlm" and not name.startswith(base))
+        optional = tensor.head or (headless and not needs_head and not name.startswith(base))
         if not names[name] and not optional:
             fix = _BOTH_HALVES if name.startswith(f"{GENERATOR}.") else suggest_name(name, plain)
             raise ConfigError(f"there is no tensor {name!r}", where=where, fix=fix)

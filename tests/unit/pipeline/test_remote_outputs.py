@@ -156,6 +156,35 @@ def test_an_interrupted_upload_does_not_look_finished_and_resumes(
     }
 
 
+def test_exports_of_a_tokenizer_are_finished_when_their_manifest_is_there(
+    work: Path, monkeypatch: pytest.MonkeyPatch, store: Any
+) -> None:
+    def export(form: str) -> None:
+        call("tokenizer", "export", work / "tokenizer", "--format", form, "-o", "memory://bucket/words")
+
+    export("fairseq")
+    real = type(store).put_file
+
+    def put_file(self: Any, path: str, target: str, **options: Any) -> None:
+        if path.endswith("spm.vocab"):
+            raise PermissionError("revoked")
+        real(self, path, target, **options)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(type(store), "put_file", put_file)
+        with pytest.raises(Exception, match="revoked"):
+            export("sentencepiece")
+    with pytest.raises(ConfigError, match="no finished output"):
+        read_remote_output("memory://bucket/words")
+    export("fairseq")
+    export("sentencepiece")
+    found = read_remote_output("memory://bucket/words")
+    assert (found.kind.name, set(found.files)) == ("tokenizer export", {"dict.txt", "spm.model", "spm.vocab"})
+    assert set(list_objects("memory://bucket/words")) == {"export.json", *found.files}
+    with pytest.raises(ConfigError, match="another output at this URL: a tokenizer export"):
+        check_destination("memory://bucket/words", CORPUS)
+
+
 def test_other_objects_and_other_outputs_are_refused_before_any_work(work: Path) -> None:
     upload_output(work / "dataset", URL, DATASET, replace=False)
     with pytest.raises(ConfigError, match="there is another output at this URL: a dataset"):

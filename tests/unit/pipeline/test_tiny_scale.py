@@ -168,3 +168,10 @@ def test_shipped_recipes_can_be_scaled_down(path: Any) -> None:
     assert decode_recipe(msgspec.to_builtins(small)) == small
     if small.train:
         assert small.train.steps == STEPS
+
+
+def test_a_generator_s_weights_are_dropped_with_the_discriminator_s() -> None:
+    train = {"task": "rtd", "steps": 50, "model": {"preset": "electra-small", "init": "large"}}
+    made = decode_recipe({"name": "r", "train": train | {"rtd": {"generator_init": "small"}}})
+    scaled = scale_down(made).train
+    assert scaled and (scaled.model.init, scaled.rtd.generator_init) == ("", "")

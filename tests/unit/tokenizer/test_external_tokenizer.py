@@ -159,6 +159,12 @@ def test_unknown_tokens_cover_the_text_up_to_the_next() -> None:
     assert align("abc", ["", ""]) == [(0, 3), (3, 3)]
 
 
+def test_white_space_that_is_a_token_belongs_to_the_word_after_it() -> None:
+    pieces = ["▁", "ab", "▁▁", "〓", "▁", "c", "▁"]
+    spans = align("ab xyz c", ["" if piece == "〓" else surface(piece) for piece in pieces])
+    assert spans == [(0, 2), (0, 2), (3, 7), (3, 7), (7, 8), (7, 8), (8, 8)]
+
+
 def test_tokens_are_added_with_the_next_ids(bert: Path, tmp_path: Path) -> None:
     added = extend_tokenizer(bert, ["琵琶湖", "猫", "琵琶湖"], tmp_path / "more")
     loaded = load_tokenizer(tmp_path / "more")

@@ -7,24 +7,29 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jprep.errors import ConfigError, JprepError, MachineError, MismatchError
+from jprep.dataset.sampling.special_ids import special_ids
+from jprep.errors import ConfigError, InputError, JprepError, MachineError, MismatchError
 from jprep.tokenizer import load_tokenizer
 from jprep.train.exporting import export, weights
-from jprep.train.exporting.manifest import read_export
+from jprep.train.exporting.manifest import read_config, read_export
 from jprep.train.inference import client, pipeline
 from jprep.train.inference.client import InferenceClient
 from jprep.train.inference.decoding import next_token
-from jprep.train.inference.pipeline import GenerationConfig, InferencePipeline, masked_request
-from jprep.train.inference.protocol import Classify, FillMask, Generate
+from jprep.train.inference.masked_text import filled_text, masked_request
+from jprep.train.inference.pipeline import GenerationConfig, InferencePipeline
+from jprep.train.inference.protocol import Classify, FillMask, Generate, Response, TokenProbability
 from jprep.train.launcher import environments
 from tests.conftest import Distribution
+from tests.fakes.hugging_face import write_metaspace, write_wordpiece
 from tests.fakes.oracle import Oracle, main, offer
 from tests.fakes.trained_run import trained_run
 
@@ -84,6 +89,22 @@ def test_masks_are_filled(exported: Any) -> None:
     assert reply.filled == f"東京は{tokens[0]}と{tokens[0]}"
     assert none.error == "the text contains no [MASK]"
     assert "but the model has 64 positions" in long.error
+
+
+def test_rows_of_a_model_that_no_token_has_are_no_candidates(exported: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = exported("mlm", "bert")
+    ids = load_tokenizer(folder).vocab_size
+    monkeypatch.setattr(pipeline, "read_config", lambda path: {**read_config(path), "vocab_size": ids + 2})
+    asked: list[Any] = []
+
+    def send(request: Any) -> Response:
+        asked.append(request)
+        return Response(masks=[[TokenProbability(number, 0.1) for number in (ids + 1, 6, ids, 7)]])
+
+    with InferencePipeline(folder, "oracle") as model:
+        monkeypatch.setattr(model._client, "send", send)
+        reply = model.predict("東京[MASK]", GenerationConfig(top=2))
+    assert [token.id for token in reply.masks[0]] == [6, 7] and asked[0].top == 4
 
 
 def test_a_text_is_continued_from_its_end(exported: Any) -> None:
@@ -168,6 +189,32 @@ def test_a_row_with_masks_has_the_ids_of_transformers(version: str, exported: An
     asked.write_text(json.dumps(given), encoding="utf-8")
     done = subprocess.run([python, "-c", IDS, str(asked)], capture_output=True, check=True, timeout=600)
     assert json.loads(done.stdout) == ours
+
+
+@pytest.mark.parametrize("write", [write_wordpiece, write_metaspace])
+def test_a_row_with_masks_has_the_ids_of_a_tokenizer_from_elsewhere(write: Any, tmp_path: Path) -> None:
+    plain = tokenizers.Tokenizer.from_file(str(write(tmp_path / "t") / "tokenizer.json"))
+    tokenizer = load_tokenizer(tmp_path / "t")
+    about: Any = SimpleNamespace(special=special_ids(tokenizer))
+    mask = tokenizer.special.mask
+    for text in ("吾輩は<mask>。", "the <mask> run", "<mask>", "[MASK] cats  <mask>は <mask> 猫", "<mask><mask>吾輩"):
+        asked = text.replace("<mask>", mask).replace("[MASK]", mask)
+        assert masked_request(text, tokenizer, about, 5, 64).ids == plain.encode(asked).ids
+        assert tokenizer.id_of(mask) not in tokenizer.encode(asked)
+    with pytest.raises(InputError, match=r"contains no (<mask>|\[MASK\])"):
+        masked_request("the cats", tokenizer, about, 5, 64)
+
+
+def test_masks_are_filled_with_the_white_space_of_words(tmp_path: Path) -> None:
+    def fill(folder: Path, text: str, piece: str) -> str:
+        tokenizer = load_tokenizer(folder)
+        number = tokenizer.id_of(piece)
+        return filled_text(text, tokenizer, [(number, tokenizer.decode([number]))])
+
+    bert, metaspace = write_wordpiece(tmp_path / "bert"), write_metaspace(tmp_path / "metaspace")
+    assert fill(bert, "the [MASK] run", "cat") == fill(metaspace, "the <mask> run", "▁cat") == "the cat run"
+    assert fill(metaspace, "the cat <mask> run", "s") == "the cats run"
+    assert fill(bert, "吾輩は[MASK]。", "猫") == fill(metaspace, "吾輩は<mask>。", "猫") == "吾輩は猫。"
 
 
 LOGITS = st.lists(st.floats(-5, 5), min_size=4, max_size=12).map(np.array)

@@ -16,12 +16,17 @@ from jprep.errors import ConfigError, InputError
 from jprep.io.safetensors_file import write_tensors
 from jprep.tokenizer import load_tokenizer
 from jprep.tokenizer.external.extension import extend_tokenizer
+from jprep.train.exporting import export
+from jprep.train.exporting import weights as exported_weights
 from jprep.train.job.build import build_job
 from jprep.train.job.config import Job, parse_train_config
 from jprep.train.models.initial_weights import write_initial_weights
 from jprep.train.pretrained.init import transferred_rows
+from jprep.train.pretrained.start import describe_init
 from jprep.train.pretrained.vocabulary import row_sources
+from jprep.train.run.directory import open_run
 from tests.fakes.hugging_face import PIECES, SIZES, weights, write_bert, write_pytorch, write_wordpiece
+from tests.fakes.trained_run import save as save_checkpoint
 
 WORDS, BIAS = "bert.embeddings.word_embeddings.weight", "cls.predictions.bias"
 
@@ -33,6 +38,10 @@ def bert(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def rows(tmp_path: Path) -> Path:
+    return rows_of(tmp_path)
+
+
+def rows_of(tmp_path: Path) -> Path:
     path = tmp_path / "rows.jsonl"
     lines = [
         json.dumps({"text": "吾輩は猫である。" * (1 + at % 2), "label": ["bad", "good"][at % 2]}) for at in range(8)
@@ -253,6 +262,46 @@ def test_the_fingerprint_is_of_the_content(bert: Path, rows: Path, tmp_path: Pat
     assert build(rows, bert).fingerprint == build(rows, moved).fingerprint
     save(moved, weights(bert) | {BIAS: np.ones(len(PIECES), np.float32)})
     assert build(rows, bert).fingerprint != build(rows, moved).fingerprint
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "header"),
+    [
+        (f"models--acme--bert/snapshots/{'a' * 40}", "acme/bert", 'base_model: "acme/bert"'),
+        ("mine", "mine", 'base_model: "mine"'),
+        ("a`b\n[x]", "a'b\\n[x]", None),
+    ],
+)
+def test_the_model_card_names_the_base_model(
+    place: str, name: str, header: str | None, rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def copy(name: str, run: Path, checkpoint: Path, folder: Path) -> None:
+        shutil.copyfile(checkpoint / "model.safetensors", folder / "model.safetensors")
+
+    monkeypatch.setattr(exported_weights, "_run_worker", copy)
+    init, run = write_bert(tmp_path / place), tmp_path / "run"
+    section = {"task": "classify", "data": [str(rows)], "model": {"init": str(init)}, "steps": 2, "batch": 2}
+    config = parse_train_config(section | {"labelled": {"length": 16}}, "here")
+    job = build_job(config, "small", "torch", {}, init, run=run)
+    open_run(run, job)
+    save_checkpoint(run, 5, 1.0)
+    card = (export(run) / "README.md").read_text(encoding="utf-8")
+    assert f"trained from the weights of `{name}` with jprep" in card
+    assert header in card.splitlines() if header else "base_model" not in card
+    assert describe_init(job, run).endswith(
+        "start from the seed: bert.pooler.dense.weight, bert.pooler.dense.bias, classifier.weight, classifier.bias"
+    )
+
+
+def test_the_head_for_masked_tokens_that_an_encoder_lacks_is_named(bert: Path, tmp_path: Path) -> None:
+    save(bert, without_prefix(weights(bert)))
+    config = json.loads((bert / "config.json").read_text())
+    section = {"task": "mlm", "model": {"init": str(bert)}, "steps": 2, "batch": 2, "length": 16}
+    made = build(rows_of(tmp_path), bert)
+    job = msgspec.structs.replace(made, train=parse_train_config(section, "here"), model=config)
+    head = "cls.predictions.transform.dense.weight, cls.predictions.transform.dense.bias"
+    assert describe_init(job, tmp_path).startswith(f"from {bert}; tensors that they lack start from the seed: {head}")
+    assert describe_init(job, tmp_path).endswith(" and 1 more")
 
 
 def test_paths_are_stored_resolved(bert: Path, rows: Path) -> None:

@@ -103,13 +103,36 @@ def test_errors_come_before_the_weights(
     assert not [one for one in hub.requests if "model.safetensors" in str(one)]
 
 
+def test_an_old_name_without_an_organization_is_found_under_its_new_one(
+    hub: HubServer, bert: Path, rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    commit = hub.put("google-bert/bert-base-uncased", files(bert))
+    hub.moved["bert-base-uncased"] = "google-bert/bert-base-uncased"
+    job = build(rows, "bert-base-uncased", "bert-base-uncased")
+    assert job.fingerprint == build(rows, str(bert), str(bert)).fingerprint
+    assert Path(job.train.model.init).name == commit
+    for wrong in ("bert-base-uncase", "bert-base-uncase@main"):
+        with pytest.raises(
+            ConfigError, match=r"there is no folder 'bert-base-uncase.*, and as a name on the Hub"
+        ) as said:
+            load_tokenizer(wrong)
+        assert said.value.fix.startswith("check the path; or for the Hub: check the name")
+    (tmp_path / "elsewhere" / "bert-base-uncased").mkdir()
+    with pytest.raises(ConfigError, match=r"there is no tokenizer in this folder|no finished tokenizer"):
+        load_tokenizer("bert-base-uncased")
+
+
 def test_paths_are_not_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert is_hub_name("acme/bert") and is_hub_name("acme/bert@main")
+    names = ("acme/bert", "acme/bert@main", "bert-base-uncased", "gpt2", "gpt2@main")
+    assert all(map(is_hub_name, names))
     (tmp_path / "acme" / "bert").mkdir(parents=True)
     paths = (
         "acme/bert",
-        "bert",
+        "acme",
+        "spm.model",
         "a/b/c",
         "/abs/path",
         "./bert",

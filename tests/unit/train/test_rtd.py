@@ -7,17 +7,19 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from jprep.corpus.config import CorpusConfig
 from jprep.errors import ConfigError
-from jprep.io.safetensors_file import read_header
+from jprep.io.safetensors_file import TensorFiles, read_header
 from jprep.pipeline.unused_keys import find_unused_keys
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.train.exporting import export, export_of, weights
 from jprep.train.exporting.manifest import read_export
 from jprep.train.inference.pipeline import InferencePipeline
-from jprep.train.job.config import ModelConfig, TrainConfig, parse_train_config
+from jprep.train.job.build import build_job
+from jprep.train.job.config import Job, ModelConfig, TrainConfig, parse_train_config
 from jprep.train.job.rtd import RtdConfig
 from jprep.train.models import (
     TokenizerInfo,
@@ -31,6 +33,7 @@ from jprep.train.models.electra import half_config
 from jprep.train.models.flops import flops_per_token
 from jprep.train.models.initial_weights import check_init_weights, write_initial_weights
 from jprep.train.planning.published import published_warnings
+from jprep.train.pretrained.start import describe_init
 from jprep.train.run.directory import read_job
 from jprep.train.worker.rtd_figures import SUMS, rtd_figures
 from tests.fakes.trained_run import model_of, trained_run
@@ -121,6 +124,62 @@ def test_pretraining_starts_from_both_halves_only(run: Path) -> None:
     assert "both halves" in caught.value.fix
 
 
+def test_pretraining_starts_from_two_folders(tmp_path: Path, copying: None) -> None:
+    """An export of each half, as google/electra-small-discriminator and -generator are."""
+    run = trained_run(tmp_path, "rtd", "electra", rtd={"generator": {"hidden_size": 8, "num_attention_heads": 2}})
+    discriminator, generator = export(run), export(run, generator=True)
+    begun = prepare_from(tmp_path, discriminator, generator)
+    before = read_job(run)
+    assert begun.model == before.model and begun.train.rtd.generator == {}
+    path = tmp_path / "init.safetensors"
+    write_initial_weights(begun.model, "rtd", 99, path, discriminator, None, generator)
+    expected = TensorFiles([run / "checkpoints/step-00000010/model.safetensors"])
+    found = TensorFiles([path])
+    assert set(found) == set(expected)
+    for name in found:
+        np.testing.assert_array_equal(found[name], expected[name], name)
+
+
+def test_a_job_from_two_folders_depends_on_the_weights_and_not_on_their_place(tmp_path: Path, run: Path) -> None:
+    discriminator, generator = export(run), export(run, generator=True)
+    first = prepare_from(tmp_path, discriminator, generator)
+    moved = Path(shutil.copytree(generator, tmp_path / "moved"))
+    assert prepare_from(tmp_path, discriminator, moved).fingerprint == first.fingerprint
+    earlier = export(run, tmp_path / "earlier", which="5", generator=True)
+    assert prepare_from(tmp_path, discriminator, earlier).fingerprint != first.fingerprint
+    assert "generator_init" in first.made_from and first.train.rtd.generator_init == str(generator.resolve())
+    assert describe_init(first, tmp_path) == f"from {discriminator}; they have every tensor"
+
+
+def test_two_folders_that_are_no_halves_of_one_electra_are_refused(tmp_path: Path, run: Path) -> None:
+    discriminator, generator = export(run), export(run, generator=True)
+    with pytest.raises(ConfigError, match=r"hidden_size is 12 in train\.rtd\.generator, but 4") as caught:
+        prepare_from(tmp_path, discriminator, generator, generator={"hidden_size": 12})
+    assert "remove it" in caught.value.fix
+    with pytest.raises(ConfigError, match="both generator_init and generator_size"):
+        prepare_from(tmp_path, discriminator, generator, generator_size=0.5)
+    with pytest.raises(ConfigError, match="there is no folder"):
+        prepare_from(tmp_path, discriminator, tmp_path / "nowhere")
+    with pytest.raises(ConfigError, match="no tensor 'generator_predictions"):
+        prepare_from(tmp_path, discriminator, discriminator)
+    config = json.loads((generator / "config.json").read_text())
+    (generator / "config.json").write_text(json.dumps(config | {"embedding_size": 8}))
+    with pytest.raises(ConfigError, match=r"embedding_size is 8 in the generator's config\.json, but 128"):
+        prepare_from(tmp_path, discriminator, generator)
+    (generator / "config.json").write_text(json.dumps(config | {"model_type": "bert"}))
+    with pytest.raises(ConfigError, match="a model of type 'bert', not the generator"):
+        prepare_from(tmp_path, discriminator, generator)
+    with pytest.raises(ConfigError, match="generator_init is for half of an ELECTRA"):
+        parse_train_config(SECTION | {"rtd": {"generator_init": "x"}}, "here")
+
+
+def prepare_from(folder: Path, large: Path, small: Path, **rtd: Any) -> Job:
+    section = SECTION | {"model": {"init": str(large)}, "rtd": {"generator_init": str(small), **rtd}}
+    return build_job(
+        parse_train_config(section, "here"), "again", "torch", {}, folder / "tokenizer", folder / "dataset"
+    )
+
+
 def test_shared_parts_of_the_tasks_begin_with_the_same_weights(tmp_path: Path) -> None:
     for task in ("rtd", "classify"):
         write_initial_weights(config_of("electra-tiny", task), task, 3, tmp_path / task)
@@ -199,13 +258,17 @@ def test_figures_are_shares_of_sums() -> None:
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A run whose worker copies the weights."""
+def copying(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that copies the weights."""
 
     def work(name: str, run: Path, checkpoint: Path, folder: Path) -> None:
         shutil.copyfile(checkpoint / "model.safetensors", folder / "model.safetensors")
 
     monkeypatch.setattr(weights, "_run_worker", work)
+
+
+@pytest.fixture
+def run(tmp_path: Path, copying: None) -> Path:
     return trained_run(tmp_path, "rtd", "electra")
 
 

@@ -9,8 +9,11 @@ from __future__ import annotations
 import json
 import os
 import sys
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, TextIO
 
+SENTENCEPIECE_MODELS = ("spiece.model", "sentencepiece.bpe.model", "spm.model", "tokenizer.model")
 ROLES = ("unk", "bos", "eos", "pad", "cls", "sep", "mask")
 
 
@@ -30,10 +33,25 @@ def main(folder: str) -> int:
 
 
 def load(folder: str) -> Any:
-    """Load a tokenizer; code in the folder is never run."""
+    """Load a tokenizer; code in the folder is never run.
+
+    Raises:
+        ImportError: it has a SentencePiece model, and protobuf is not installed; transformers would name tiktoken.
+    """
     from transformers import AutoTokenizer
 
+    if any((Path(folder) / name).exists() for name in SENTENCEPIECE_MODELS) and not _has_protobuf():
+        raise ImportError(
+            f"transformers reads SentencePiece models with protobuf: {sys.executable} -m pip install protobuf"
+        )
     return AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+
+
+def _has_protobuf() -> bool:
+    try:
+        return find_spec("google.protobuf") is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def describe(tokenizer: Any) -> dict[str, Any]:
@@ -55,6 +73,9 @@ def respond(tokenizer: Any, request: dict[str, Any]) -> dict[str, Any]:
         return {"texts": [tokenizer.decode(ids, **keep) for ids in request["ids"]]}
     if request["do"] == "encode":
         return {"ids": [ids_of(tokenizer, text) for text in request["texts"]]}
+    if request["do"] == "prompt":
+        found = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in request["texts"]]
+        return {"ids": [list(map(int, ids)) for ids in found]}
     found = tokenizer(request["texts"], request["pairs"] or None, return_token_type_ids=True)
     return {"ids": found["input_ids"], "types": found["token_type_ids"]}
 

@@ -1,0 +1,54 @@
+"""What the initial weights of a run are made from: the given ones, and tensors that these lack."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from jprep.hub.download import name_of
+from jprep.train.job.config import Job
+from jprep.train.models.initial_weights import check_init_weights
+from jprep.train.models.weights import parameters
+from jprep.train.pretrained.vocabulary import RowSources
+
+_SHOWN = 4  # names of tensors
+
+
+def describe_init(job: Job, run: Path) -> str:
+    """Return where the initial weights come from, and which tensors the given ones lack, which start from the seed.
+
+    Args:
+        job: the job.
+        run: the run directory, which need not exist.
+
+    Raises:
+        ConfigError, InputError: the given weights have changed since the job was built.
+    """
+    init = init_path(job, run)
+    if not init:
+        return "from the seed"
+    rows: RowSources | None = [] if job.train.model.vocabulary == "transfer" else None  # of any number
+    given = check_init_weights(job.model, job.train.task, init, rows, generator_init_path(job, run))
+    fresh = [name for name in parameters(job.model, job.train.task) if name not in given]
+    return f"from {name_of(init) or init}; {_from_seed(fresh)}"
+
+
+def init_path(job: Job, run: Path) -> Path | None:
+    """Return the file or folder that `model.init` of a job names; None without one."""
+    return _path(job.train.model.init, run)
+
+
+def generator_init_path(job: Job, run: Path) -> Path | None:
+    """Return the folder that `rtd.generator_init` of a job names; None without one, or for another task."""
+    return _path(job.train.rtd.generator_init, run) if job.train.task == "rtd" else None
+
+
+def _path(text: str, run: Path) -> Path | None:
+    return Path(os.path.normpath(run.resolve() / text)) if text else None
+
+
+def _from_seed(names: list[str]) -> str:
+    if not names:
+        return "they have every tensor"
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"tensors that they lack start from the seed: {', '.join(names[:_SHOWN])}{more}"

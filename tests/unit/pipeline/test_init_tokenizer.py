@@ -1,0 +1,87 @@
+"""A recipe without [tokenizer] uses the tokenizer of the model that it starts from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jprep.cli.main import cli
+from jprep.errors import ConfigError
+from jprep.pipeline.init_tokenizer import tokenizer_of_init
+from jprep.pipeline.recipe import Recipe, decode_recipe
+from jprep.pipeline.run import plan_run
+from tests.fakes.hugging_face import write_bert
+from tests.servers.fixtures import hub
+from tests.servers.hub import HubServer
+
+__all__ = ["hub"]
+
+RECIPE = """name = "small"
+
+[train]
+task = "classify"
+data = ["rows.jsonl"]
+model = { init = "bert" }
+batch = 2
+steps = 2
+labelled = { length = 16 }
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_bert(tmp_path / "bert")
+    rows = [{"text": "吾輩は猫である。", "label": label} for label in ("good", "bad")]
+    (tmp_path / "rows.jsonl").write_text("\n".join(json.dumps(row, ensure_ascii=False) for row in rows))
+    (tmp_path / "small.toml").write_text(RECIPE)
+    return tmp_path
+
+
+def recipe(init: str = "bert", **sections: Any) -> Recipe:
+    train = {"task": "mlm", "model": {"init": init, **sections.pop("model", {})}, "steps": 1}
+    return decode_recipe({"name": "r", "train": train, **sections})
+
+
+@pytest.mark.parametrize("scale", [None, "tiny"])
+def test_no_tokenizer_is_trained_for_given_weights_that_have_one(scale: Any) -> None:
+    plan = plan_run("small.toml", scale=scale)
+    assert (plan.steps, plan.paths.tokenizer) == (["train", "export"], Path("bert"))
+    assert "using the tokenizer of train.model.init, bert" in plan.notes[0]
+    given = plan_run("small.toml", tokenizer="other")
+    assert (given.paths.tokenizer, given.notes) == (Path("other"), ())
+
+
+def test_the_recipe_s_own_tokenizer_comes_first() -> None:
+    work = Path("work")
+    assert tokenizer_of_init(recipe(), work) == Path("bert")
+    assert tokenizer_of_init(recipe(tokenizer={"model": "bpe"}), work) is None
+    assert tokenizer_of_init(recipe(model={"vocabulary": "transfer"}), work) is None
+    assert tokenizer_of_init(recipe("bert/model.safetensors"), work) is None
+    assert tokenizer_of_init(decode_recipe({"name": "r"}), work) is None
+    (work / "r" / "tokenizer").mkdir(parents=True)
+    (work / "r" / "tokenizer" / "card.json").write_text("{}")
+    assert tokenizer_of_init(recipe(), work) is None
+    Path("bert/tokenizer.json").unlink()
+    assert tokenizer_of_init(recipe(), Path("other")) is None
+
+
+def test_the_plans_say_whose_tokenizer_is_used(capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(["train", "small.toml", "--dry-run"], standalone_mode=False)
+    done = capsys.readouterr()
+    assert "jprep: using the tokenizer of train.model.init, bert" in done.err
+    assert "tokenizer  that of train.model.init" in done.out
+    assert "tensors that they lack start from the seed: bert.pooler.dense.weight" in done.out
+    cli.main(["run", "small.toml", "--dry-run"], standalone_mode=False)
+    assert "note       using the tokenizer of train.model.init, bert" in capsys.readouterr().out
+
+
+def test_of_a_model_on_the_hub_only_the_tokenizer_is_downloaded(hub: HubServer, folder: Path) -> None:
+    hub.put("acme/model", {path.name: path.read_bytes() for path in (folder / "bert").iterdir()})
+    found = tokenizer_of_init(recipe("acme/model"), Path("work"))
+    assert found and (found / "tokenizer.json").exists() and not (found / "model.safetensors").exists()
+    with pytest.raises(ConfigError, match="there is no folder 'acme/modle', and as a name on the Hub"):
+        plan_run("small.toml", set=['train.model.init="acme/modle"'])
