@@ -40,7 +40,8 @@ class CustomHead:
             raise hook.error(f"created {type(self._head).__name__}: it must be a class derived from keras.layers.Layer")
         shape = SAMPLE_ROWS, SAMPLE_LENGTH, given.hidden_size
         self(ops.ones(shape), ops.ones(shape[:2], "int32"), training=False)  # layers create their variables then
-        self.variables = _named_variables(self._head)
+        with hook.errors():
+            self.variables = _named_variables(self._head)
         _check_variables(hook, self._head, self.variables)
         values = custom_head_values(self.variables)
         self.values = [(variable, values[name]) for name, variable in self.variables.items()]
@@ -99,7 +100,7 @@ def _named_variables(head: Any) -> dict[str, Any]:
 
     Keras's own paths of variables are no names: they number layers in the order in which a process creates them.
     """
-    weights, names = {id(weight) for weight in head.weights}, {}
+    weights, names = {id(weight) for weight in head.weights}, dict[int, tuple[str, Any]]()
     for name, variable in _walk(head, "", set(vars(keras.layers.Layer()))):
         if id(variable) in weights:
             names.setdefault(id(variable), (name, variable))
@@ -116,7 +117,6 @@ def _walk(value: Any, at: str, hidden: set[str]) -> Iterator[tuple[str, Any]]:
     """
     if isinstance(value, keras.Variable):
         yield at, value
-        return
     for name, child in _children(value, hidden):
         yield from _walk(child, f"{at}.{name}" if at else name, hidden)
 
