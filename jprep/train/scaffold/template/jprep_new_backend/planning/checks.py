@@ -35,8 +35,8 @@ def check_job(job: Job) -> None:
         ConfigError: it does not.
     """
     supported = (
-        ("train.model.config.model_type", job.model["model_type"], MODEL_TYPES),
         ("train.task", job.train.task, TASKS),
+        ("train.model.config.model_type", job.model["model_type"], MODEL_TYPES),
         ("train.precision", job.train.precision, PRECISIONS),
     )
     for key, value, values in supported:
