@@ -85,4 +85,4 @@ def _unused_in_schedule(train: TrainConfig) -> dict[str, str]:
 
 def _unused_in_checkpoint(train: TrainConfig) -> dict[str, str]:
     reason = "it needs the validation loss, and validation.every_steps is 0"
-    return {} if train.validation.enabled else {"keep_best": reason}
+    return {} if train.validation.enabled else dict.fromkeys(("keep_best", "best", "best_is"), reason)

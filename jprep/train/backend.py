@@ -226,3 +226,7 @@ class Backend(ABC):
         change how a job is computed, and not its result.
         """
         return {}
+
+    def check_environment(self, options: Any) -> dict[str, str]:
+        """Return environment variables of the check of hooks, which must be set before the framework is imported."""
+        return {}

@@ -12,7 +12,7 @@ from jprep.train.job.config import Job
 from jprep.train.planning.checks import inspect_environment
 from jprep_keras.options import Options
 from jprep_keras.planning.checks import environment_findings
-from jprep_keras.planning.launch import worker_command, worker_environment, worker_settings
+from jprep_keras.planning.launch import engine_variables, worker_command, worker_environment, worker_settings
 from jprep_keras.planning.layout import Layout, choose_layout
 
 
@@ -23,6 +23,7 @@ class Keras(Backend):
     module: ClassVar[str] = "jprep_keras"
     distribution: ClassVar[str] = "jprep-keras"
     Options: ClassVar[type[Any]] = Options
+    hooks: ClassVar[str] = "jprep_keras.worker.hooks"
 
     def environment(self, options: Any) -> Environment:
         """Return the environment of both engines. The worker itself imports without Keras, which is therefore named."""
@@ -55,6 +56,10 @@ class Keras(Backend):
     def result_options(self, options: Any) -> dict[str, Any]:
         """Return the shards, whose rows need not be those of the dataset."""
         return {"records": options.records} if options.records else {}
+
+    def check_environment(self, options: Any) -> dict[str, str]:
+        """Return the variables of the engine, which Keras reads when it is imported."""
+        return engine_variables(options.engine)
 
 
 def _describe(layout: Layout) -> str:

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from jprep.testing.backend_suite import BackendSuite
 from jprep.testing.backend_suite.cases import CASES
+from jprep.testing.backend_suite.runner import SuiteRunner
+from jprep.testing.backend_suite.suite import LABELLED, PARITY, _agrees, _ended_well
+
+JAX = {"engine": "jax", "devices": 2, "micro_batch": 2}
 
 
 class TestKeras(BackendSuite):
     backend = "keras"
+    hooks = Path(__file__).parent / "hooks" / "suite_hooks.py"
     options = {"device": "cpu"}
     cases = tuple(name for name in CASES if name != "electra-rtd")
     micro_batch_of_two = {"micro_batch": 2}
+    two_devices = {"devices": 2, "micro_batch": 2}
     equivalent_options = {
-        "two replicas": {"devices": 2, "micro_batch": 2},
+        "two replicas": two_devices,
         "compiled by XLA": {"jit_compile": True},
-        "on JAX with two devices": {"engine": "jax", "devices": 2, "micro_batch": 2},
+        "on JAX with two devices": JAX,
     }
     precisions = ("bf16", "fp16")
     resumes_from = ("torch",)
+
+    def test_hooks_do_not_depend_on_the_engine(self, bench: SuiteRunner) -> None:
+        hooks = self._hooks(loss="weighted_loss", head="MeanPoolingHead", metrics=["margin"])
+        whole, divided = bench.trained(LABELLED, hooks=hooks), bench.train(bench.prepare(LABELLED, JAX, hooks=hooks))
+        _ended_well(divided)
+        _agrees(divided.losses(), whole.losses(), PARITY)
+        for figure in ("loss", "metrics/margin"):
+            _agrees(divided.figures(figure), whole.figures(figure), PARITY)

@@ -46,7 +46,7 @@ def test_losses_outputs_and_gradients_are_those_of_transformers(kind: str, task:
     def measured() -> Any:
         with tf.GradientTape() as tape:
             tape.watch(weights)
-            loss, outputs = model(weights, inputs)
+            loss, outputs, _ = model(weights, inputs)
         return loss, outputs, tape.gradient(loss, weights, unconnected_gradients="zero")
 
     loss, outputs, gradient = measured()

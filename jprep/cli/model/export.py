@@ -29,7 +29,8 @@ _EXAMPLES = {"clm": "日本の首都は", "mlm": "日本の首都は<mask>であ
 def export(run: Path, output: Path | Url | None, which: str, dtype: str, generator: bool, as_json: bool) -> None:
     """Export a checkpoint of a run as a directory that AutoModel and AutoTokenizer of transformers load.
 
-    `best` is the checkpoint with the lowest validation loss. The run may still be training.
+    `best` is the checkpoint with the lowest validation loss, or the best figure that train.checkpoint.best names. The
+    run may still be training.
 
     \b
     jprep export work/jawiki/runs/torch

@@ -66,6 +66,7 @@ def _lines(prepared: PreparedRun, fit: MemoryFit, time: Duration) -> dict[str, s
     every += [f"every {keep.every_epochs:g} epochs"] if keep.every_epochs else []
     every += [f"every {keep.every_minutes:g} minutes"] if keep.every_minutes else []
     kept = f"the last {keep.keep_last}" + (f" and the best {keep.keep_best}" if keep.keep_best else "")
+    kept += f" by {keep.best}" if keep.keep_best and keep.best != "loss" else ""
     processes = "process" if plan.processes == 1 else "processes"
     parts = "micro-batch" if plan.accumulate == 1 else "micro-batches"
     where = f"{plan.processes} {processes} × {plan.accumulate} {parts} of {plan.micro_batch} rows"

@@ -58,6 +58,7 @@ class BackendSuite:
         cases: the supported jobs, from `jprep.testing.backend_suite.cases.CASES`.
         micro_batch_of_two: options for a micro-batch of two rows; empty if not supported.
         two_processes: options for two processes that divide the batch; empty if not supported.
+        two_devices: options for two devices of one process that divide the batch, for backends without `two_processes`.
         equivalent_options: name → options that must give the same steps, such as sharding and gradient checkpointing.
         precisions: the precisions besides fp32 that are supported on this machine.
         resumes_from: the backends whose runs are resumed, if they are installed.
@@ -69,6 +70,7 @@ class BackendSuite:
     cases: ClassVar[tuple[str, ...]] = tuple(CASES)
     micro_batch_of_two: ClassVar[Mapping[str, Any]] = {}
     two_processes: ClassVar[Mapping[str, Any]] = {}
+    two_devices: ClassVar[Mapping[str, Any]] = {}
     equivalent_options: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     precisions: ClassVar[tuple[str, ...]] = ()
     resumes_from: ClassVar[tuple[str, ...]] = ()
@@ -286,13 +288,13 @@ class BackendSuite:
     def test_hooks_do_not_depend_on_processes_and_interruptions(self, bench: SuiteRunner) -> None:
         """A head, a loss with a count of its own and a metric: two processes, one of them killed, give the same steps.
 
-        Without several processes a single one is killed.
+        A backend without several processes has two devices; without these, a single process is killed.
         """
         self._requires_case(LABELLED)
         hooks = self._hooks(loss="weighted_loss", head="MeanPoolingHead", metrics=["margin"])
         whole = bench.trained(LABELLED, hooks=hooks)
         _falls(whole.losses(), 0.95)
-        prepared = bench.prepare(LABELLED, self.two_processes, hooks=hooks)
+        prepared = bench.prepare(LABELLED, self.two_processes or self.two_devices, hooks=hooks)
         divided = bench.train(prepared, JPREP_FAILPOINT="run.committed@2")
         _ended_well(divided)
         assert [event.step for event in divided.events() if event.kind == "start"] == [0, SAVED]

@@ -41,7 +41,7 @@ def export(
     Args:
         run: the run directory.
         folder: the directory to write; by default `export/` in the run directory, or `generator/` for a generator.
-        which: `last`; `best`, with the lowest validation loss; or a step.
+        which: `last`; `best`, with the lowest validation loss, or the best figure of `checkpoint.best`; or a step.
         dtype: the dtype of the weights.
         generator: whether to export the generator of an ELECTRA, as a model for `mlm`, and not its discriminator.
 

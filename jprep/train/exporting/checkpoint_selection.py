@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 from jprep.errors import ConfigError, InputError, MismatchError
+from jprep.train.job.best import best_figure
 from jprep.train.job.config import Job
 from jprep.train.run.checkpoints import Checkpoint
-from jprep.train.run.commit import find_checkpoint_damage, step_of
+from jprep.train.run.commit import find_checkpoint_damage, ranked, step_of
 from jprep.train.run.directory import checkpoints_of
 
 
@@ -31,7 +31,7 @@ def select_checkpoint(run: Path, job: Job, which: str) -> Checkpoint:
     Args:
         run: the run directory.
         job: its job.
-        which: `last`; `best`, with the lowest validation loss; or a step.
+        which: `last`; `best`, with the lowest validation loss or the best figure that `checkpoint.best` names; a step.
 
     Raises:
         ConfigError: there is no such checkpoint.
@@ -65,16 +65,12 @@ def _refuse_doubt(run: Path, job: Job, which: str) -> None:
 
 def _named(run: Path, job: Job, which: str) -> Checkpoint:
     committed = checkpoints_of(run, job).committed()
-    measured = [
-        checkpoint
-        for checkpoint in committed
-        if checkpoint.commit.loss is not None and math.isfinite(checkpoint.commit.loss)
-    ]
     if which == "best":
-        if not measured:
+        best = best_figure(job.train.checkpoint)
+        if not (found := ranked((checkpoint.commit for checkpoint in committed), best)):
             fix = "--which last; or train with validation.every_steps and checkpoint.keep_best"
-            raise ConfigError("no checkpoint has a validation loss", where=str(run), fix=fix)
-        return min(measured, key=lambda checkpoint: (checkpoint.commit.loss, -checkpoint.step))
+            raise ConfigError(f"no checkpoint has a validation {best.name}", where=str(run), fix=fix)
+        which = str(found[0].step)
     for checkpoint in committed:
         if which.isdecimal() and checkpoint.step == int(which):
             return checkpoint

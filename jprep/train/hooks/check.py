@@ -33,11 +33,13 @@ class CheckRequest(msgspec.Struct, frozen=True):
         hooks: the hooks; their files are in the folder `hooks`.
         model: transformers' config.
         task: the job's task.
+        environment: environment variables for the framework.
     """
 
     hooks: JobHooks
     model: dict[str, Any]
     task: str
+    environment: dict[str, str] = {}
 
 
 class CheckAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -93,8 +95,9 @@ def main(module: str, folder: str) -> None:
         module: the backend's module with `check_hooks`.
         folder: the folder of the request.
     """
-    os.environ |= {"CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu"}  # tiny arrays, and no device is taken
     request = msgspec.json.decode(Path(folder, REQUEST).read_bytes(), type=CheckRequest)
+    os.environ |= request.environment
+    os.environ |= {"CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu"}  # tiny arrays, and no device is taken
     try:
         answer = _check(module, Path(folder), request)
     except JprepError as error:

@@ -52,7 +52,7 @@ def find_hooks(train: TrainConfig, backend: Backend) -> HookSources | None:
         return None
     if not backend.hooks:
         what = f"the backend {backend.name} does not support hooks: {backend.no_hooks_reason}"
-        raise ConfigError(what, where="train.hooks", fix="use the backend torch, deepspeed or flax")
+        raise ConfigError(what, where="train.hooks", fix="use the backend torch, deepspeed, flax or keras")
     for key, value in (("head", train.hooks.head), ("metrics", train.hooks.metrics)):
         if value and train.task not in _LABELLED:
             what = f"train.hooks.{key} is for classify and regress, and the task is {train.task}"
@@ -63,7 +63,9 @@ def find_hooks(train: TrainConfig, backend: Backend) -> HookSources | None:
     return read_hook_sources(train.hooks)
 
 
-def inspector(sources: HookSources, train: TrainConfig, backend: Backend, python: Path) -> InspectHooks:
+def inspector(
+    sources: HookSources, train: TrainConfig, backend: Backend, python: Path, environment: dict[str, str]
+) -> InspectHooks:
     """Return a function that tries the hooks in the backend's environment.
 
     Args:
@@ -71,13 +73,14 @@ def inspector(sources: HookSources, train: TrainConfig, backend: Backend, python
         train: the recipe's section.
         backend: the backend.
         python: the interpreter of its environment.
+        environment: environment variables for the framework (`Backend.check_environment`).
     """
 
     def inspect(model: dict[str, Any]) -> InspectedHooks:
         with tempfile.TemporaryDirectory(prefix="jprep-hooks-") as name:
             folder = Path(name)
             copy_hook_files(folder, sources.files)
-            request = CheckRequest(sources.hooks, model, train.task)
+            request = CheckRequest(sources.hooks, model, train.task, environment)
             (folder / REQUEST).write_bytes(msgspec.json.encode(request))
             done = run_probe(python, _CODE.format(backend.hooks, name))
             if not (folder / ANSWER).exists():

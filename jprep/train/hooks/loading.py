@@ -198,6 +198,6 @@ def _place(error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}, line {error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if Path(frame.filename).parent.name == HOOKS]
+    own = [frame for frame in frames if Path(frame.filename).parent.name == HOOKS and frame.filename != __file__]
     last = (own or frames)[-1:]
     return f"{last[0].filename}, line {last[0].lineno}" if last else ""

@@ -104,6 +104,10 @@ class CheckpointConfig(_Config, frozen=True):
         keep_last: how many of the newest checkpoints to keep.
         keep_best: how many others to keep, those with the lowest validation loss. They are saved right after their
             validation, independent of `every_steps`.
+        best: the figure that `keep_best` and `jprep export --which best` compare instead of the loss: a metric of the
+            validation, such as `macro_f1`, or `metrics/NAME` of your own.
+        best_is: whether its `lowest` or `highest` value is the best; `auto` is lowest for names that end in loss,
+            error, rmse, mse or mae.
         mirror: a URL such as `s3://BUCKET/RUN` to which checkpoints, events and the log are copied in the background,
             and from which another machine resumes the run; "" for none.
     """
@@ -113,6 +117,8 @@ class CheckpointConfig(_Config, frozen=True):
     every_minutes: float = 0.0
     keep_last: int = 2
     keep_best: int = 0
+    best: str = "loss"
+    best_is: Literal["auto", "lowest", "highest"] = "auto"
     mirror: str = ""
 
 

@@ -259,7 +259,9 @@ def _ensure_initial_weights(run: Path, job: Job, say: Say) -> None:
 def _inspect_hooks(
     sources: HookSources | None, train: TrainConfig, planner: Backend, options: Any
 ) -> InspectHooks | None:
-    return inspector(sources, train, planner, worker_python(planner, options)) if sources else None
+    if not sources:
+        return None
+    return inspector(sources, train, planner, worker_python(planner, options), planner.check_environment(options))
 
 
 def _python(backend: Backend, options: Any, *, dry: bool) -> Path:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import itertools
-import math
 import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +20,7 @@ from jprep.io.atomic import file_sha256, fsync_path, remove_tree
 from jprep.io.failpoints import failpoint
 from jprep.io.os_errors import write_error
 from jprep.io.retry import retry_transient
+from jprep.train.job.best import LOWEST_LOSS, BestFigure
 from jprep.train.run.commit import (
     COMMIT,
     CheckpointFile,
@@ -28,6 +28,7 @@ from jprep.train.run.commit import (
     checkpoint_name,
     files_of,
     find_checkpoint_damage,
+    ranked,
     read_commit,
     step_of,
 )
@@ -77,25 +78,33 @@ class Rank(NamedTuple):
 SINGLE_RANK = Rank()
 
 
-class BestLosses:
-    """The lowest validation losses of a run, whose checkpoints `keep_best` keeps.
+class BestCheckpoints:
+    """The best checkpoints of a run, which `keep_best` keeps.
 
     Args:
-        losses: the losses of the existing checkpoints.
+        figure: what they are compared by.
+        ranks: those of the existing checkpoints.
         number: how many checkpoints are kept.
     """
 
-    def __init__(self, losses: Iterable[float], number: int) -> None:
-        self._number = number
-        self._losses = sorted(losses)[:number]
+    def __init__(self, figure: BestFigure, ranks: Iterable[float], number: int) -> None:
+        self._figure, self._number = figure, number
+        self._ranks = sorted(ranks)[:number]
 
-    def beaten_by(self, loss: float) -> bool:
-        """Return whether a checkpoint with this loss would be kept. Of equal losses the first one is kept."""
-        return len(self._losses) < self._number or bool(self._losses and loss < self._losses[-1])
+    def beaten_by(self, loss: float, figures: Mapping[str, float]) -> bool:
+        """Return whether a checkpoint with these figures would be kept. Of equal ones the first one is kept."""
+        rank = self._figure.rank(loss, figures)
+        return rank is not None and (len(self._ranks) < self._number or bool(self._ranks and rank < self._ranks[-1]))
 
-    def add(self, loss: float) -> None:
-        """Add the loss of a checkpoint that is going to be saved. A loss that is too high has no effect."""
-        self._losses = sorted([*self._losses, loss])[: self._number]
+    def add(self, loss: float, figures: Mapping[str, float]) -> None:
+        """Add the figures of a checkpoint that is going to be saved. Others have no effect.
+
+        Raises:
+            ConfigError: the figure was not measured.
+        """
+        self._figure.check_measured(figures)
+        rank = self._figure.rank(loss, figures)
+        self._ranks = sorted([*self._ranks, *([] if rank is None else [rank])])[: self._number]
 
 
 class CheckpointStore:
@@ -105,14 +114,21 @@ class CheckpointStore:
         folder: the folder of the checkpoints.
         job: the job's fingerprint.
         keep_last: how many of the newest checkpoints are kept; at least one.
-        keep_best: how many others are kept, those with the lowest validation loss.
+        keep_best: how many others are kept, the best ones.
         earlier: the fingerprints of the jobs that this one continues.
+        best: what the best ones are compared by.
     """
 
     def __init__(
-        self, folder: Path, job: str, keep_last: int = 2, keep_best: int = 0, earlier: Collection[str] = ()
+        self,
+        folder: Path,
+        job: str,
+        keep_last: int = 2,
+        keep_best: int = 0,
+        earlier: Collection[str] = (),
+        best: BestFigure = LOWEST_LOSS,
     ) -> None:
-        self._folder, self._job, self._earlier = folder, job, earlier
+        self._folder, self._job, self._earlier, self._best = folder, job, earlier, best
         self._keep_last, self._keep_best = max(1, keep_last), keep_best
 
     def committed(self) -> list[Checkpoint]:
@@ -157,11 +173,10 @@ class CheckpointStore:
         """Return whether a checkpoint belongs to this job, or to one that it continues."""
         return checkpoint.commit.job in (self._job, *self._earlier)
 
-    def best(self) -> BestLosses:
-        """Return the losses that `keep_best` compares."""
-        return BestLosses(
-            (checkpoint.commit.loss or 0.0 for checkpoint in _measured(self.committed())), self._keep_best
-        )
+    def best(self) -> BestCheckpoints:
+        """Return the checkpoints that `keep_best` compares."""
+        ranks = (checkpoint.commit.rank(self._best) for checkpoint in self.committed())
+        return BestCheckpoints(self._best, (rank for rank in ranks if rank is not None), self._keep_best)
 
     def clean(self) -> None:
         """Delete the incomplete folders that killed runs left. Requires the run's lock."""
@@ -186,7 +201,9 @@ class CheckpointStore:
                 self._set_aside(folder, ASIDE)
 
     @contextlib.contextmanager
-    def saving(self, step: int, loss: float | None = None, rank: Rank = SINGLE_RANK) -> Iterator[Path]:
+    def saving(
+        self, step: int, loss: float | None = None, rank: Rank = SINGLE_RANK, figures: Mapping[str, float] = {}
+    ) -> Iterator[Path]:
         """Yield a folder to write into; after the block, commit it as a step's checkpoint and prune old ones.
 
         Every rank writes files of different names into the same folder. Rank 0 commits once all ranks have finished.
@@ -196,6 +213,7 @@ class CheckpointStore:
             step: the number of updates done.
             loss: the validation loss of this step, if measured.
             rank: this process among those that write.
+            figures: other figures of the validation of this step.
 
         Raises:
             MachineError: the disk is full or not writable, or another rank does not finish in time.
@@ -210,7 +228,7 @@ class CheckpointStore:
                 _write_note(partial, rank.rank)
             else:
                 _await_ranks(partial, rank)
-                self._commit(partial, step, loss)
+                self._commit(partial, step, loss, self._best.kept(figures))
                 self._prune()
         except BaseException as error:
             disk_error = _as_disk_error(error, partial)
@@ -224,7 +242,7 @@ class CheckpointStore:
                 raise disk_error from error
             raise
 
-    def _commit(self, partial: Path, step: int, loss: float | None) -> None:
+    def _commit(self, partial: Path, step: int, loss: float | None, figures: dict[str, float]) -> None:
         final = self._folder / checkpoint_name(step)
         paths = files_of(partial)
         if not paths:
@@ -233,7 +251,7 @@ class CheckpointStore:
             fsync_path(path)
         files = {name: CheckpointFile(file_sha256(path), path.stat().st_size) for name, path in paths.items()}
         failpoint("run.hashed")
-        commit = Commit(step=step, job=self._job, loss=loss, files=files).sealed()
+        commit = Commit(step=step, job=self._job, loss=loss, figures=figures or msgspec.UNSET, files=files).sealed()
         (partial / COMMIT).write_bytes(msgspec.json.format(msgspec.json.encode(commit), indent=1))
         for path in [partial / COMMIT, *(path for path in partial.rglob("*") if path.is_dir()), partial]:
             fsync_path(path)
@@ -253,8 +271,7 @@ class CheckpointStore:
 
     def best_steps(self, commits: Iterable[Commit]) -> set[int]:
         """Return the steps of the checkpoints that `keep_best` keeps, of these."""
-        measured = [one for one in commits if one.loss is not None and math.isfinite(one.loss)]
-        return {one.step for one in sorted(measured, key=lambda one: (one.loss, -one.step))[: self._keep_best]}
+        return {one.step for one in ranked(commits, self._best)[: self._keep_best]}
 
     def add(self, partial: Path, step: int) -> None:
         """Take a complete folder, downloaded with its `COMMIT.json`, as a step's checkpoint. Requires the run's lock.
@@ -318,11 +335,6 @@ class CheckpointStore:
             fix = "move it out of this run's directory"
             raise MismatchError("this checkpoint belongs to another job", where=str(checkpoint.folder), fix=fix)
         return checkpoint
-
-
-def _measured(found: Iterable[Checkpoint]) -> list[Checkpoint]:
-    """Return the checkpoints with a finite validation loss."""
-    return [one for one in found if one.commit.loss is not None and math.isfinite(one.commit.loss)]
 
 
 def _was_deleted(partial: Path, error: BaseException) -> bool:

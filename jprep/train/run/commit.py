@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -11,6 +12,7 @@ import xxhash
 
 from jprep.io.atomic import file_sha256
 from jprep.io.retry import retry_transient
+from jprep.train.job.best import BestFigure
 
 COMMIT = "COMMIT.json"
 
@@ -29,6 +31,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
         step: the number of updates done.
         job: the job's fingerprint.
         loss: the validation loss, if it was measured.
+        figures: the figure of the validation that `checkpoint.best` names, if it is not the loss.
         files: the files by their path below the folder.
         seal: XXH3 (128 bits) of this object as JSON with an empty seal.
     """
@@ -36,13 +39,25 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     step: int
     job: str
     loss: float | None
+    figures: dict[str, float] | msgspec.UnsetType = msgspec.UNSET
     files: dict[str, CheckpointFile]
     seal: str = ""
+
+    def rank(self, best: BestFigure) -> float | None:
+        """Return a number that is lowest for the best checkpoint; None if its figure was not measured."""
+        return best.rank(self.loss, {} if self.figures is msgspec.UNSET else self.figures)
 
     def sealed(self) -> Commit:
         """Return a copy with its seal."""
         bare = msgspec.structs.replace(self, seal="")
         return msgspec.structs.replace(bare, seal=xxhash.xxh3_128_hexdigest(msgspec.json.encode(bare)))
+
+
+def ranked(commits: Iterable[Commit], best: BestFigure) -> list[Commit]:
+    """Return the checkpoints whose figure was measured, the best first; of equal ones the last."""
+    found = ((commit.rank(best), commit) for commit in commits)
+    measured = [(rank, commit) for rank, commit in found if rank is not None]
+    return [commit for _, commit in sorted(measured, key=lambda one: (one[0], -one[1].step))]
 
 
 def checkpoint_name(step: int) -> str:

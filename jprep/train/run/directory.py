@@ -21,6 +21,7 @@ from jprep.io.retry import retry_transient
 from jprep.train.backend import Plan
 from jprep.train.hooks.config import HOOKS
 from jprep.train.hooks.sources import refuse_changed_hooks
+from jprep.train.job.best import best_figure
 from jprep.train.job.config import FORMAT, UNFINGERPRINTED_KEYS, Job
 from jprep.train.job.fingerprint import extend_job
 from jprep.train.job.renamed import rename_job_options
@@ -146,7 +147,8 @@ def write_environment(run: Path) -> None:
 def checkpoints_of(run: Path, job: Job) -> CheckpointStore:
     """Return the checkpoints of a run."""
     keep = job.train.checkpoint
-    return CheckpointStore(run / CHECKPOINTS, job.fingerprint, keep.keep_last, keep.keep_best, job.earlier)
+    more = keep.keep_last, keep.keep_best, job.earlier, best_figure(keep)
+    return CheckpointStore(run / CHECKPOINTS, job.fingerprint, *more)
 
 
 def sample_lists_folder(dataset: Path, run: Path) -> Path:

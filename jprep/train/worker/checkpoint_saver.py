@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -32,19 +32,19 @@ class CheckpointSaver:
         return (time.monotonic() - self._last) / 60
 
     @contextlib.contextmanager
-    def saving(self, step: int, loss: float | None) -> Iterator[Path]:
+    def saving(self, step: int, loss: float | None, figures: Mapping[str, float]) -> Iterator[Path]:
         """Yield a folder to write into; commit it as the step's checkpoint after the block."""
         begun = time.monotonic()
-        with self._store.saving(step, loss, self._rank) as folder:
+        with self._store.saving(step, loss, self._rank, figures) as folder:
             yield folder
         self._last = time.monotonic()
         self._on_saved(step, self._last - begun)
 
-    def submit(self, step: int, loss: float | None, fill: Callable[[Path], None]) -> None:
+    def submit(self, step: int, loss: float | None, figures: Mapping[str, float], fill: Callable[[Path], None]) -> None:
         """Save a checkpoint in a thread. `fill` is called there with the folder to write into."""
 
         def commit() -> None:
-            with self.saving(step, loss) as folder:
+            with self.saving(step, loss, figures) as folder:
                 fill(folder)
 
         self._last = time.monotonic()

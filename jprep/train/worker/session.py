@@ -108,7 +108,7 @@ class Session:
         self._resources.callback(self._saver.close)
         self.resume = self.run / CHECKPOINTS / start.resume if start.resume else None
         self.start = self._step = step_of(self.resume) if self.resume else 0
-        self._stop, self._loss = False, (0, math.nan)
+        self._stop, self._validated = False, (0, dict[str, float]())
         self._due, self._best = DueActions(False, False, False, False), self._checkpoints.best()
         self._open_data()
         self.profiler = open_profiler(self.run, self._rank, self._world)
@@ -236,15 +236,16 @@ class Session:
 
         Raises:
             InputError: the loss is not finite.
+            ConfigError: there is no figure of the name in `checkpoint.best`.
             MachineError: the disk is full or not writable, or rank 0 does not answer.
         """
         self.check(step, loss)
-        self._loss = step, float(loss)
+        self._validated = step, {"loss": float(loss), **figures}
         self._record("validation", step, {"loss": loss, **figures})
         if self.job.train.checkpoint.keep_best and not self._due.checkpoint:
-            best = self._sync.decide(f"best-{step}", Decision(save=self._best.beaten_by(loss)))
+            best = self._sync.decide(f"best-{step}", Decision(save=self._best.beaten_by(loss, figures)))
             self._due.checkpoint = best.save
-        self._best.add(loss)
+        self._best.add(loss, figures)
 
     def check(self, step: int, value: float, name: str = "loss") -> None:
         """Check that a metric is finite before anything is saved. `log` and `validated` check their losses.
@@ -273,11 +274,12 @@ class Session:
             InputError: the loss is not finite.
             MachineError: the disk is full or not writable; earlier checkpoints are kept.
         """
-        loss = self._validation_loss(step) if loss is None else loss
+        figures = self._figures(step)
+        loss = figures.get("loss") if loss is None else loss
         self.check(step, loss or 0.0)
         self.settle()
         self._beat()
-        with self._saver.saving(step, loss) as folder:
+        with self._saver.saving(step, loss, figures) as folder:
             yield folder
         self._beat()
 
@@ -294,9 +296,9 @@ class Session:
                 `due`, `save`, `settle` or `finish`.
         """
         self.settle()
-        loss = self._validation_loss(step)
-        self.check(step, loss or 0.0)
-        self._saver.submit(step, loss, fill)
+        figures = self._figures(step)
+        self.check(step, figures.get("loss", 0.0))
+        self._saver.submit(step, figures.get("loss"), figures, fill)
 
     def settle(self) -> None:
         """Wait for the checkpoint that is being saved.
@@ -327,9 +329,9 @@ class Session:
         """Release the run without recording anything."""
         self._resources.close()
 
-    def _validation_loss(self, step: int) -> float | None:
-        """Return the validation loss of a step, if it was measured."""
-        return self._loss[1] if self._loss[0] == step else None
+    def _figures(self, step: int) -> Mapping[str, float]:
+        """Return the figures of a step's validation; none if there was none."""
+        return self._validated[1] if self._validated[0] == step else {}
 
     def _record_saved(self, step: int, seconds: float) -> None:
         self._record("checkpoint", step, {"seconds": round(seconds, 3)})

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import math
 import shutil
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jprep.train.job.config import CheckpointConfig, ValidationConfig
+from jprep.errors import ConfigError
+from jprep.train.exporting.checkpoint_selection import select_checkpoint
+from jprep.train.hooks.config import HooksConfig
+from jprep.train.job import best as best_module
+from jprep.train.job.best import check_best
+from jprep.train.job.config import CheckpointConfig, TrainConfig, ValidationConfig
 from jprep.train.launcher.supervisor import supervise
 from jprep.train.run.directory import checkpoints_of, read_job
 from jprep.train.run.events import read_events
+from jprep.train.worker.metrics import classification_metrics, regression_metrics
 from jprep.train.worker.session import Session
 from tests.fakes.small_run import in_thread, plan_of, small_run
 from tests.fakes.two_ranks import __file__ as LAUNCHER
@@ -112,3 +123,85 @@ def test_a_supervised_worker_saves_its_best(worker: str | None, tmp_path: Path) 
     saved = [event.step for event in read_events(run) if event.kind == "checkpoint"]
     assert min(measured, key=lambda step: measured[step] or 0) in kept(run)
     assert 15 in saved
+
+
+F1 = {15: 0.5, 30: math.nan, 45: 0.9, 60: 0.7}
+
+
+def by_figure(folder: Path, best: str, best_is: str = "auto", number: int = 1) -> Path:
+    how: dict[str, Any] = {"every_steps": 10, "keep_last": 1, "keep_best": number, "best": best, "best_is": best_is}
+    more = {"hooks": HooksConfig(metrics=["x:f1"])}
+    return small_run(
+        folder, checkpoint=CheckpointConfig(**how), validation=ValidationConfig(every_steps=15, batches=1), **more
+    )
+
+
+def train_with_figures(run: Path, until: int = 60) -> None:
+    session = Session(run)
+    for step, _ in session.batches():
+        due = session.due(step)
+        if due.validate:
+            session.validated(step, LOSSES[step], **{"metrics/f1": F1[step], "metrics/mae": F1[step]})
+        if due.checkpoint:
+            session.save(step, lambda folder: folder.joinpath("weights").touch())
+        if step == until:
+            break
+    session.settle()
+    session.close()
+
+
+@pytest.mark.parametrize(
+    ("best", "best_is", "expected"),
+    [("metrics/f1", "auto", 45), ("metrics/f1", "lowest", 15), ("metrics/mae", "auto", 15), ("loss", "highest", 60)],
+)
+def test_the_best_by_a_figure_is_kept_across_kills(best: str, best_is: str, expected: int, tmp_path: Path) -> None:
+    """An undefined figure, here that of step 30, is never the best."""
+    run = by_figure(tmp_path, best, best_is)
+    for until in (20, 50, 60):
+        train_with_figures(run, until)
+    job = read_job(run)
+    found = {one.step: one.commit.figures for one in checkpoints_of(run, job).committed()}
+    assert found.keys() == {expected, 60} and select_checkpoint(run, job, "best").step == expected
+    assert best == "loss" or found[expected] == {best: F1[expected]}
+
+
+def test_only_a_run_that_names_a_figure_records_it(tmp_path: Path) -> None:
+    run = ready(tmp_path)
+    train(run, LOSSES)
+    for one in checkpoints_of(run, read_job(run)).committed():
+        recorded = json.loads((one.folder / "COMMIT.json").read_bytes())
+        assert list(recorded) == ["step", "job", "loss", "files", "seal"]
+
+
+def test_a_figure_that_was_not_measured_ends_the_run(tmp_path: Path) -> None:
+    run = by_figure(tmp_path, "metrics/f2")
+    with pytest.raises(ConfigError, match="does not measure 'metrics/f2'") as error:
+        train_with_figures(run)
+    assert "metrics/f1" in error.value.fix and error.value.where == "train.checkpoint.best"
+
+
+@pytest.mark.parametrize(
+    ("task", "best", "message"),
+    [
+        ("classify", "macro_f1", ""),
+        ("classify", "f1/positive", ""),
+        ("classify", "f1", "does not measure 'f1'"),
+        ("regress", "accuracy", "does not measure 'accuracy'"),
+        ("regress", "metrics/mae", "train.hooks.metrics names none"),
+        ("mlm", "next_sentence_accuracy", ""),
+    ],
+)
+def test_a_figure_that_no_validation_measures_is_refused_before_training(task: Any, best: str, message: str) -> None:
+    train = TrainConfig(task=task, checkpoint=CheckpointConfig(best=best))
+    with pytest.raises(ConfigError, match=message) if message else contextlib.nullcontext():
+        check_best(train)
+
+
+def test_the_figures_of_labelled_tasks_are_those_that_are_measured() -> None:
+    found, expected = np.array([0.0, 1.0, 1.0]), np.array([0.0, 1.0, 0.0])
+    for task, measured in (
+        ("classify", classification_metrics(found, expected, ["a", "b"])),
+        ("regress", regression_metrics(found, expected)),
+    ):
+        names = {name for name in measured if not name.startswith("f1/")}
+        assert names == set(best_module._OF_LABELS[task])

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from keras import ops
 
 from jprep.train.job.config import OptimizerConfig, Precision
-from jprep_keras.models.model_with_loss import ModelInputs, ModelWithLoss
+from jprep_keras.models.model_with_loss import LossPart, ModelInputs, ModelWithLoss
 from jprep_keras.planning.layout import Layout
-from jprep_keras.worker.optimizer import StateArrays, StepResult
+from jprep_keras.worker.optimizer import StateArrays, StepResult, Tensors
 
 Seeds = npt.NDArray[np.uint32]
 Floats = npt.NDArray[np.float32]
@@ -58,15 +59,30 @@ class Engine(ABC):
         Args:
             inputs: the global batch; each field is (micro-batches, rows, …).
             seeds: states of random generators, (replicas, micro-batches, generators, 2).
-            factors: 1 / number of labels and 1 / number of rows of the global batch, (2,).
+            factors: of the global batch: 1 / number of labels, 1 / number of rows, and the number of labels, (3,).
             rate: the learning rate.
         """
 
     @abstractmethod
-    def loss(self, inputs: ModelInputs) -> tuple[float, npt.NDArray[np.float32]]:
-        """Return the sum of a batch's losses without dropout, and its outputs, (micro-batches · rows, labels)."""
+    def loss(self, inputs: ModelInputs) -> tuple[float, Floats, float]:
+        """Return the sum of a batch's losses without dropout, its outputs, and the count of a loss hook.
+
+        The outputs are (micro-batches · rows, labels). The count is 0 without a hook.
+        """
 
     @property
     @abstractmethod
     def compiled(self) -> int:
         """Number of batch shapes for which the step was compiled."""
+
+
+def divided_by_count(part: LossPart, gradient: Tensors, labels: Any) -> tuple[Any, Tensors]:
+    """Return the global batch's loss and gradient, divided by a loss hook's count in place of the number of labels.
+
+    Args:
+        part: the sum of all parts.
+        gradient: the sum of their gradients.
+        labels: number of labels, fp32.
+    """
+    factor = labels / ops.where(part.count == 0, 1.0, part.count)
+    return part.loss * factor, {name: one * factor for name, one in gradient.items()}

@@ -9,13 +9,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
 from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jprep.errors import MachineError
-from jprep_keras.engines.base import Engine, EngineSettings, Floats, Seeds
-from jprep_keras.models.model_with_loss import ModelInputs, ModelWithLoss
+from jprep_keras.engines.base import Engine, EngineSettings, Floats, Seeds, divided_by_count
+from jprep_keras.models.model_with_loss import LossPart, ModelInputs, ModelWithLoss
 from jprep_keras.options import SECTION
 from jprep_keras.planning.layout import Layout
 from jprep_keras.worker.optimizer import StateArrays, StepResult, apply_update
@@ -59,11 +58,11 @@ class JaxEngine(Engine):
         self._state, result = self._update(self._state, self._rows(inputs), seeds[0], *numbers)
         return result
 
-    def loss(self, inputs: ModelInputs) -> tuple[float, npt.NDArray[np.float32]]:
-        """Return the sum of a batch's losses without dropout, and its outputs, (micro-batches · rows, labels)."""
-        total, outputs = self._loss(self._state.weights, self._rows(inputs))
+    def loss(self, inputs: ModelInputs) -> tuple[float, Floats, float]:
+        """Return the sum of a batch's losses without dropout, its outputs, and the count of a loss hook."""
+        total, outputs, count = self._loss(self._state.weights, self._rows(inputs))
         whole = np.asarray(outputs)
-        return float(total), whole.reshape(whole.shape[0] * whole.shape[1], whole.shape[2])
+        return float(total), whole.reshape(whole.shape[0] * whole.shape[1], whole.shape[2]), float(count)
 
     @property
     def compiled(self) -> int:
@@ -80,7 +79,10 @@ class JaxEngine(Engine):
 
         def update(state: StateArrays, inputs: ModelInputs, seeds: Any, factors: Any, rate: Any) -> Any:
             scale = state.scale if dynamic_scale else jnp.float32(1)
-            loss, gradient = self._gradient(state, inputs, seeds, factors, scale)
+            part, gradient = self._gradient(state, inputs, seeds, factors, scale)
+            loss = part.loss
+            if self._model.has_loss_hook:
+                loss, gradient = divided_by_count(part, gradient, factors[2])
             after, norm, taken = apply_update(state, gradient, rate, optimizer, dynamic_scale=dynamic_scale)
             return after, StepResult(loss, norm, taken, state.scale)
 
@@ -89,8 +91,8 @@ class JaxEngine(Engine):
     @cached_property
     def _loss(self) -> Any:
         def loss(weights: Any, inputs: ModelInputs) -> Any:
-            totals, outputs = lax.map(lambda part: self._model(weights, part), inputs)
-            return totals.sum(), outputs
+            totals, outputs, counts = lax.map(lambda part: self._model(weights, part), inputs)
+            return totals.sum(), outputs, counts.sum()
 
         return jax.jit(loss, out_shardings=self._whole)
 
@@ -99,19 +101,19 @@ class JaxEngine(Engine):
         trained = {name: state.weights[name] for name in state.m}
 
         def loss_of(trained: Any, part: ModelInputs, seeds: Any) -> Any:
-            loss = self._model.mean_loss(state.weights | trained, part, seeds, factors)
-            return loss * scale, loss
+            found = self._model.mean_loss(state.weights | trained, part, seeds, factors)
+            return found.loss * scale, found
 
         def part_gradient(part: ModelInputs, seeds: Any) -> Any:
-            (_, loss), gradient = jax.value_and_grad(loss_of, has_aux=True)(trained, part, seeds)
-            return loss, gradient
+            (_, found), gradient = jax.value_and_grad(loss_of, has_aux=True)(trained, part, seeds)
+            return found, gradient
 
         def add(sums: Any, given: Any) -> Any:
             return jax.tree.map(jnp.add, sums, part_gradient(*given)), None
 
         if self._settings.layout.accumulate == 1:  # nothing to accumulate
             return part_gradient(jax.tree.map(lambda field: field[0], inputs), seeds[0])
-        zeros = jnp.float32(0), jax.tree.map(jnp.zeros_like, trained)
+        zeros = LossPart(jnp.float32(0), jnp.float32(0)), jax.tree.map(jnp.zeros_like, trained)
         return lax.scan(add, zeros, (inputs, seeds))[0]
 
 

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from jprep.errors import MachineError
-from jprep_keras.engines.base import Engine, EngineSettings, Floats, Seeds
-from jprep_keras.models.model_with_loss import ModelInputs, ModelWithLoss
+from jprep_keras.engines.base import Engine, EngineSettings, Floats, Seeds, divided_by_count
+from jprep_keras.models.model_with_loss import LossPart, ModelInputs, ModelWithLoss
 from jprep_keras.options import SECTION
 from jprep_keras.planning.layout import Layout
 from jprep_keras.worker.optimizer import StateArrays, StepResult, Tensors, apply_update
@@ -65,11 +65,13 @@ class TensorFlowEngine(Engine):
         result = self._update(self._rows(inputs), per_replica, *numbers)
         return StepResult(*(self._strategy.experimental_local_results(one)[0] for one in result))
 
-    def loss(self, inputs: ModelInputs) -> tuple[float, npt.NDArray[np.float32]]:
-        """Return the sum of a batch's losses without dropout, and its outputs, (micro-batches · rows, labels)."""
-        totals, outputs = (self._strategy.experimental_local_results(one) for one in self._loss(self._rows(inputs)))
+    def loss(self, inputs: ModelInputs) -> tuple[float, Floats, float]:
+        """Return the sum of a batch's losses without dropout, its outputs, and the count of a loss hook."""
+        found = self._loss(self._rows(inputs))
+        totals, outputs, counts = (self._strategy.experimental_local_results(one) for one in found)
         whole = np.concatenate([part.numpy() for part in outputs], axis=1)
-        return sum(float(total) for total in totals), whole.reshape(whole.shape[0] * whole.shape[1], whole.shape[2])
+        total, count = (sum(float(number) for number in numbers) for numbers in (totals, counts))
+        return total, whole.reshape(whole.shape[0] * whole.shape[1], whole.shape[2]), count
 
     @property
     def compiled(self) -> int:
@@ -104,17 +106,21 @@ class TensorFlowEngine(Engine):
         dynamic_scale = self._settings.precision == "fp16"
         state: StateArrays = tf.nest.map_structure(tf.convert_to_tensor, self._state)
         scale = state.scale if dynamic_scale else tf.constant(1.0)
-        loss, gradient = self._gradient(state, inputs, seeds, factors, scale)
-        loss, gradient = tf.distribute.get_replica_context().all_reduce("SUM", (loss, gradient))
+        found = self._gradient(state, inputs, seeds, factors, scale)
+        part, gradient = tf.distribute.get_replica_context().all_reduce("SUM", found)
+        loss = part.loss
+        if self._model.has_loss_hook:
+            loss, gradient = divided_by_count(part, gradient, factors[2])
         after, norm, taken = apply_update(state, gradient, rate, self._settings.optimizer, dynamic_scale=dynamic_scale)
         tf.nest.map_structure(lambda variable, value: variable.assign(value), self._state, after)
         return StepResult(loss, norm, taken, state.scale)
 
     def _replica_loss(self, inputs: ModelInputs) -> Any:
         weights = tf.nest.map_structure(tf.convert_to_tensor, self._state.weights)
-        shape = (tf.TensorSpec((), tf.float32), tf.TensorSpec((None, None), tf.float32))
-        totals, outputs = tf.map_fn(lambda part: self._model(weights, part), inputs, fn_output_signature=shape)
-        return tf.reduce_sum(totals), outputs
+        number = tf.TensorSpec((), tf.float32)
+        shape = (number, tf.TensorSpec((None, None), tf.float32), number)
+        found = tf.map_fn(lambda part: self._model(weights, part), inputs, fn_output_signature=shape)
+        return tf.reduce_sum(found[0]), found[1], tf.reduce_sum(found[2])
 
     def _gradient(self, state: StateArrays, inputs: ModelInputs, seeds: Any, factors: Any, scale: Any) -> Any:
         """Return the loss of this replica's rows, and its gradient times the scale, accumulated over micro-batches."""
@@ -131,7 +137,7 @@ class TensorFlowEngine(Engine):
         def add(number: Any, sums: Any) -> Any:
             return number + 1, tf.nest.map_structure(tf.add, sums, part_gradient(number))
 
-        zeros = tf.constant(0.0), tf.nest.map_structure(tf.zeros_like, trained)
+        zeros = LossPart(tf.constant(0.0), tf.constant(0.0)), tf.nest.map_structure(tf.zeros_like, trained)
         count = self._settings.layout.accumulate
         return tf.while_loop(lambda number, _: number < count, add, (tf.constant(0), zeros))[1]
 
@@ -140,10 +146,10 @@ class TensorFlowEngine(Engine):
     ) -> Any:
         with tf.GradientTape() as tape:
             tape.watch(trained)
-            loss = self._model.mean_loss(trained | frozen, part, seeds, factors)
-            scaled = loss * scale
-        found = tape.gradient(scaled, trained, unconnected_gradients="zero")
-        return loss, tf.nest.map_structure(tf.convert_to_tensor, found)  # lookups have sparse gradients
+            found = self._model.mean_loss(trained | frozen, part, seeds, factors)
+            scaled = found.loss * scale
+        gradient = tape.gradient(scaled, trained, unconnected_gradients="zero")
+        return found, tf.nest.map_structure(tf.convert_to_tensor, gradient)  # lookups have sparse gradients
 
 
 def make_strategy(layout: Layout) -> Any:

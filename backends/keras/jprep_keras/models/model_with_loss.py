@@ -8,8 +8,11 @@ import keras
 from keras import ops
 
 from jprep.errors import MachineError
+from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.models.next_sentence import has_next_sentence_head
 from jprep_keras.models.backbones import build_backbone
+from jprep_keras.models.custom_head import CustomHead
+from jprep_keras.models.custom_loss import LossBatch, call_loss
 from jprep_keras.models.heads import (
     CAUSAL,
     ClassifierHead,
@@ -25,7 +28,7 @@ from jprep_keras.models.variables import (
     lm_head_values,
     next_sentence_values,
 )
-from jprep_keras.worker.loss import class_loss, score_loss, token_loss
+from jprep_keras.worker.loss import NO_LABEL, class_loss, score_loss, token_loss
 
 POLICIES = {"fp32": "float32", "bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
 """A job's precision → Keras's policy."""
@@ -54,6 +57,18 @@ class ModelInputs(NamedTuple):
     next_sentence: Any
 
 
+class LossPart(NamedTuple):
+    """A micro-batch's part of the loss of the global batch.
+
+    Attributes:
+        loss: its losses, divided by the number of labels.
+        count: the count of a loss hook; 0 without one.
+    """
+
+    loss: Any
+    count: Any
+
+
 class ModelWithLoss:
     """A model and its loss.
 
@@ -61,26 +76,35 @@ class ModelWithLoss:
         config: the whole config of transformers.
         task: `clm`, `mlm`, `classify` or `regress`.
         precision: the job's precision.
+        hooks: the job's hooks.
 
     Attributes:
         backbone: KerasHub's model without a head. Its own values are not used.
+        has_loss_hook: whether the loss of a global batch is divided by the count of a hook.
         seeds: number of random generators.
     """
 
-    def __init__(self, config: dict[str, Any], task: str, precision: str = "fp32") -> None:
-        dtype = POLICIES[precision]
+    def __init__(
+        self, config: dict[str, Any], task: str, precision: str = "fp32", hooks: LoadedHooks = NO_HOOKS
+    ) -> None:
+        dtype, labelled = POLICIES[precision], task not in ("clm", "mlm")
         self.config, self.task, self.model_type = config, task, config["model_type"]
-        if task not in ("clm", "mlm"):
+        self._loss_hook, self.has_loss_hook = hooks.loss, hooks.loss is not None
+        if labelled:
             config = config | {"tie_word_embeddings": True}  # there is no output embedding
         self.backbone = build_backbone(config, dtype)
-        self._lm_head = build_lm_head(self.backbone, config, dtype) if task in ("clm", "mlm") else None
-        self._classifier = None if task in ("clm", "mlm") else build_classifier(config, dtype)
+        self._lm_head = None if labelled else build_lm_head(self.backbone, config, dtype)
+        self._custom_head = CustomHead(hooks.head, config) if hooks.head else None
+        self._classifier = build_classifier(config, dtype) if labelled and not hooks.head else None
         self._pairs = build_next_sentence_head(config, dtype) if has_next_sentence_head(config) else None
         values = backbone_values(config) | (classifier_values(config) if self._classifier else {})
         values |= lm_head_values(config) if self._lm_head is not None else {}
         values |= next_sentence_values() if self._pairs is not None else {}
         variables = _variables(self.backbone, *self._head_layers())
         self._values = _pair(variables, values)
+        if self._custom_head:
+            self._values += self._custom_head.values
+            variables += self._custom_head.seeds
         self._seeds = [variable for variable in variables if not variable.trainable]
 
     @property
@@ -88,26 +112,26 @@ class ModelWithLoss:
         """Number of random generators, each for one dropout."""
         return len(self._seeds)
 
-    def mean_loss(self, weights: Weights, inputs: ModelInputs, seeds: Any, factors: Any) -> Any:
+    def mean_loss(self, weights: Weights, inputs: ModelInputs, seeds: Any, factors: Any) -> LossPart:
         """Return this micro-batch's part of the loss of the global batch.
 
         Args:
             weights: weights by transformers' names.
             inputs: the rows.
             seeds: states of the random generators, (generators, 2).
-            factors: 1 / number of labels and 1 / number of rows of the global batch, (2,).
+            factors: of the global batch: 1 / number of labels and 1 / number of rows; more values are not used.
         """
-        loss, outputs = self(weights, inputs, seeds)
+        loss, outputs, count = self(weights, inputs, seeds)
         loss = loss * factors[0]
         if self._pairs is not None:
             loss = loss + class_loss(outputs, inputs.next_sentence, inputs.weight) * factors[1]
-        return loss
+        return LossPart(loss, count)
 
-    def __call__(self, weights: Weights, inputs: ModelInputs, seeds: Any = None) -> tuple[Any, Any]:
-        """Return the sum of the losses and the outputs of rows, (rows, labels); both fp32.
+    def __call__(self, weights: Weights, inputs: ModelInputs, seeds: Any = None) -> tuple[Any, Any, Any]:
+        """Return the sum of the losses, the outputs of rows, (rows, labels), and a loss hook's count; all fp32.
 
         Outputs are those of `classify` and `regress`, and of the next-sentence head, whose loss is not in the sum: it
-        is divided by the number of rows, not of labels.
+        is divided by the number of rows, not of labels. The count is 0 without a hook: labels are counted.
 
         Args:
             weights: weights by transformers' names.
@@ -116,11 +140,12 @@ class ModelWithLoss:
         """
         with self.scope(weights, seeds):
             hidden = self.hidden_states(inputs, training=seeds is not None)
-            if self._classifier is None:
-                return self._token_loss(hidden, inputs), self._next_sentence(hidden, inputs)
+            if self.task in ("clm", "mlm"):
+                loss, count = self._token_loss(hidden, inputs)
+                return loss, self._next_sentence(hidden, inputs), count
             outputs = self._outputs(hidden, inputs, training=seeds is not None)
-            loss = class_loss if self.task == "classify" else score_loss
-            return loss(outputs, inputs.labels, inputs.weight), outputs
+            loss, count = self._row_loss(outputs, inputs)
+            return loss, outputs, count
 
     def outputs(self, weights: Weights, inputs: ModelInputs) -> Any:
         """Return what `infer` needs, in fp32.
@@ -130,14 +155,13 @@ class ModelWithLoss:
         """
         with self.scope(weights):
             hidden = self.hidden_states(inputs, training=False)
-            if self._classifier is None:
+            if self.task in ("clm", "mlm"):
                 return self._logits(hidden, inputs)
             return self._outputs(hidden, inputs, training=False)
 
     def hidden_states(self, inputs: ModelInputs, *, training: bool) -> Any:
         """Return the outputs of the backbone, within `scope`."""
-        mask = ops.cast(ops.arange(inputs.ids.shape[1])[None] < inputs.lengths[:, None], "int32")
-        given = {"token_ids": inputs.ids, "padding_mask": mask, "segment_ids": inputs.types}
+        given = {"token_ids": inputs.ids, "padding_mask": _token_mask(inputs), "segment_ids": inputs.types}
         return self.backbone({name: given[name] for name in self.backbone.input}, training=training)
 
     def scope(self, weights: Weights, seeds: Any = None) -> Any:
@@ -154,11 +178,27 @@ class ModelWithLoss:
             logits = self._lm_head(_sequence(hidden), inputs.positions)
         return ops.cast(logits, "float32")
 
-    def _token_loss(self, hidden: Any, inputs: ModelInputs) -> Any:
-        return token_loss(self._logits(hidden, inputs), inputs.labels)
+    def _token_loss(self, hidden: Any, inputs: ModelInputs) -> tuple[Any, Any]:
+        logits = self._logits(hidden, inputs)
+        if not self._loss_hook:
+            return token_loss(logits, inputs.labels), ops.zeros(())
+        known = inputs.labels != NO_LABEL
+        return call_loss(self._loss_hook, logits, ops.where(known, inputs.labels, 0), self._loss_batch(inputs, known))
+
+    def _row_loss(self, outputs: Any, inputs: ModelInputs) -> tuple[Any, Any]:
+        if not self._loss_hook:
+            loss = class_loss if self.task == "classify" else score_loss
+            return loss(outputs, inputs.labels, inputs.weight), ops.zeros(())
+        return call_loss(self._loss_hook, outputs, inputs.labels, self._loss_batch(inputs, inputs.weight > 0))
+
+    def _loss_batch(self, inputs: ModelInputs, known: Any) -> LossBatch:
+        types = inputs.types if self.config.get("type_vocab_size", 0) > 1 else None
+        return LossBatch(inputs.ids, _token_mask(inputs), types, known)
 
     def _outputs(self, hidden: Any, inputs: ModelInputs, *, training: bool) -> Any:
         """Return the outputs: the first token of a row decides; for causal models, the last one."""
+        if self._custom_head:
+            return self._custom_head(_sequence(hidden), _token_mask(inputs), training=training)
         if self.model_type == "bert":
             chosen = hidden["pooled_output"]
         elif self.model_type in CAUSAL:
@@ -184,6 +224,11 @@ class ModelWithLoss:
 def _sequence(hidden: Any) -> Any:
     """Return the hidden states of all tokens."""
     return hidden["sequence_output"] if isinstance(hidden, dict) else hidden
+
+
+def _token_mask(inputs: ModelInputs) -> Any:
+    """Return 1 for tokens and 0 for padding, int32, (rows, length)."""
+    return ops.cast(ops.arange(inputs.ids.shape[1])[None] < inputs.lengths[:, None], "int32")
 
 
 def _variables(*layers: Any) -> list[Any]:

@@ -7,12 +7,12 @@ tensor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from keras import ops
 
-from jprep.train.models.weights import BASE_PREFIXES
+from jprep.train.models.weights import BASE_PREFIXES, HEAD_PREFIX
 
 Weights = Mapping[str, Any]
 """Weights by transformers' names."""
@@ -54,6 +54,11 @@ def classifier_values(config: dict[str, Any]) -> Values:
 def next_sentence_values() -> Values:
     """Return the values of the variables of BERT's next-sentence head, and of its pooler."""
     return _dense("pooled_dense", "bert.pooler.dense") | _dense("next_sentence", "cls.seq_relationship")
+
+
+def custom_head_values(names: Iterable[str]) -> Values:
+    """Return the values of the variables of a user's head, whose weights have their names and shapes."""
+    return {name: _same(HEAD_PREFIX + name) for name in names}
 
 
 def _encoder(config: dict[str, Any], prefix: str) -> Values:

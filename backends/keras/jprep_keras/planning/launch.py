@@ -25,8 +25,13 @@ def worker_command(layout: Layout, run: Path) -> list[str]:
 
 
 def worker_environment(layout: Layout) -> dict[str, str]:
-    """Return the worker's environment variables. TensorFlow logs errors only, and leaves GPUs of a CPU job alone."""
-    variables = {"KERAS_BACKEND": layout.engine, "TF_CPP_MIN_LOG_LEVEL": "2"}
+    """Return the worker's environment variables. TensorFlow leaves GPUs of a CPU job alone."""
+    variables = engine_variables(layout.engine)
     variables |= {"JAX_PLATFORMS": _JAX_PLATFORMS[layout.device]} if layout.engine == "jax" else {}
     hidden = {"CUDA_VISIBLE_DEVICES": "-1"} if layout.device == "cpu" else {}
     return WORKER_VARIABLES | variables | hidden
+
+
+def engine_variables(engine: str) -> dict[str, str]:
+    """Return the environment variables that choose what Keras computes with. TensorFlow logs errors only."""
+    return {"KERAS_BACKEND": engine, "TF_CPP_MIN_LOG_LEVEL": "2"}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from jprep.io.safetensors_file import Floats, TensorFiles
 from jprep.random.counter_bits import bits, key
+from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.config import Job
 from jprep.train.models import parameters
 from jprep.train.run.checkpoint_files import CheckpointReader, TrainProgress
@@ -29,12 +29,21 @@ class TrainState:
         resume: the checkpoint to resume from; None to start with the initial weights.
         engine: computes the steps.
         layout: the layout of the plan.
+        hooks: the job's hooks.
     """
 
-    def __init__(self, job: Job, initial_weights: Path, resume: Path | None, engine: Engine, layout: Layout) -> None:
+    def __init__(
+        self,
+        job: Job,
+        initial_weights: Path,
+        resume: Path | None,
+        engine: Engine,
+        layout: Layout,
+        hooks: LoadedHooks = NO_HOOKS,
+    ) -> None:
         self._job, self._engine, self._layout = job, engine, layout
         self._specs = parameters(job.model, job.train.task)
-        self._model = ModelWithLoss(job.model, job.train.task, job.train.precision)
+        self._model = ModelWithLoss(job.model, job.train.task, job.train.precision, hooks)
         saved = CheckpointReader(resume) if resume else None
         engine.load(self._model, self._restored(saved) if saved else self._initial(TensorFiles([initial_weights])))
 
@@ -46,13 +55,17 @@ class TrainState:
             batch: the global batch.
             rate: the learning rate.
         """
-        factors = np.array([1 / max(batch.labels, 1), 1 / max(batch.rows, 1)], np.float32)
+        labels = max(batch.labels, 1)
+        factors = np.array([1 / labels, 1 / max(batch.rows, 1), labels], np.float32)
         return self._engine.update(batch.inputs, self._seeds(step), factors, rate)
 
-    def loss(self, batch: LoadedBatch) -> tuple[float, npt.NDArray[np.float32]]:
-        """Return the sum of a batch's losses without dropout, and the outputs of its rows, (rows, labels)."""
-        total, outputs = self._engine.loss(batch.inputs)
-        return total, outputs[: batch.rows]
+    def loss(self, batch: LoadedBatch) -> tuple[float, Floats, float]:
+        """Return the sum of a batch's losses without dropout, the outputs of its rows, and the count of a loss hook.
+
+        The outputs are (rows, labels). The count is 0 without a hook.
+        """
+        total, outputs, count = self._engine.loss(batch.inputs)
+        return total, outputs[: batch.rows], count
 
     def snapshot(self) -> Snapshot:
         """Copy all that a checkpoint holds to this process's memory."""

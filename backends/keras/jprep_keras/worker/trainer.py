@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from jprep.dataset.labelled.dataset import LabelledBatch
 from jprep.dataset.sampling.sampler import Batch
+from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.schedule import learning_rate
 from jprep.train.worker.next_sentence import NEXT_SENTENCE_LOSS
 from jprep.train.worker.session import Session
@@ -25,13 +26,19 @@ class Trainer:
         state: the model and its optimizer.
         loader: makes model inputs of batches.
         records: batches to train on in place of the session's.
+        hooks: the job's hooks.
     """
 
     def __init__(
-        self, session: Session, state: TrainState, loader: BatchLoader, records: Iterator[Batch] | None = None
+        self,
+        session: Session,
+        state: TrainState,
+        loader: BatchLoader,
+        records: Iterator[Batch] | None = None,
+        hooks: LoadedHooks = NO_HOOKS,
     ) -> None:
         self._session, self._state, self._loader, self._job = session, state, loader, session.job
-        self._records = records
+        self._records, self._hooks = records, hooks
         self._pending: list[tuple[int, StepResult]] = []
         self._meter = ThroughputMeter()
 
@@ -74,14 +81,14 @@ class Trainer:
         self._session.log(step, loss=float(last.loss), **figures)
 
     def _validate(self, step: int) -> None:
-        metrics, loss, labels = validation_metrics(self._job), 0.0, 0
+        metrics, loss, labels, counted = validation_metrics(self._job, hooks=self._hooks.metrics), 0.0, 0, 0.0
         for batch in self._session.validation():
             loaded = self._loader(batch)
-            total, outputs = self._state.loss(loaded)
-            loss, labels = loss + total, labels + loaded.labels
+            total, outputs, count = self._state.loss(loaded)
+            loss, labels, counted = loss + total, labels + loaded.labels, counted + count
             if metrics:
                 metrics.add(outputs, row_labels(batch))
-        loss /= max(labels, 1)
+        loss /= (counted or 1) if self._hooks.loss else max(labels, 1)
         self._session.check(step, loss)  # metrics are defined for finite outputs only
         figures = metrics.figures() if metrics else {}
         self._session.validated(step, loss + figures.get(NEXT_SENTENCE_LOSS, 0.0), **figures)

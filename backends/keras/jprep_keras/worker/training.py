@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from jprep.train.hooks.loading import load_run_hooks
 from jprep.train.worker.session import Session
 from jprep_keras.backend import Keras
 from jprep_keras.engines import create_engine
@@ -27,6 +28,7 @@ def train_session(session: Session, layout: Layout) -> None:
 
     Raises:
         MachineError: the devices of the layout are not available.
+        ConfigError, MismatchError: a hook cannot be loaded, or has changed.
     """
     job, options = session.job, Keras().read_options(session.job.options)
     session.profiler.notes.append(_PROFILE_NOTE)
@@ -40,9 +42,10 @@ def train_session(session: Session, layout: Layout) -> None:
             jit_compile=options.jit_compile,
         )
     )
+    hooks = load_run_hooks(session.run, job)
     with exhausted_memory():
-        state = TrainState(job, session.initial_weights, session.resume, engine, layout)
-        Trainer(session, state, BatchLoader(job, layout), records).train()
+        state = TrainState(job, session.initial_weights, session.resume, engine, layout, hooks)
+        Trainer(session, state, BatchLoader(job, layout), records, hooks).train()
 
 
 @contextlib.contextmanager

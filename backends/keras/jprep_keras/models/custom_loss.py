@@ -1,0 +1,58 @@
+"""A user's own loss: what it gets, and the check of what it returns."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from keras import ops
+
+from jprep.train.hooks.loading import Hook
+
+
+class LossBatch(NamedTuple):
+    """The rows of a micro-batch, under transformers' names.
+
+    Attributes:
+        input_ids: int32, (rows, length).
+        attention_mask: int32, (rows, length): 0 for padding.
+        token_type_ids: int32, (rows, length); None if the model has none.
+        label_mask: bool, of the labels' shape: False for labels that do not count, which are 0: shapes are fixed, so
+            tokens without a label and rows that fill the last batch are there.
+    """
+
+    input_ids: Any
+    attention_mask: Any
+    token_type_ids: Any
+    label_mask: Any
+
+
+def call_loss(hook: Hook, logits: Any, labels: Any, batch: LossBatch) -> tuple[Any, Any]:
+    """Return the summed loss of a hook, and the number that the loss of the global batch is divided by; both fp32.
+
+    Args:
+        hook: the loss, called while a program is traced.
+        logits: fp32, (…, classes).
+        labels: (…).
+        batch: the micro-batch.
+
+    Raises:
+        ConfigError: the hook failed, or returned something else.
+    """
+    returned = hook(logits, labels, batch)
+    if not isinstance(returned, tuple | list) or len(returned) != 2:
+        raise hook.error(f"returned {_describe(returned)}: return (sum of the losses, number of labels)")
+    total, count = returned
+    if not ops.is_tensor(total) or len(total.shape):
+        what = f"returned {_describe(total)} as its loss: return a sum, a tensor without dimensions"
+        raise hook.error(what, fix="end it with ops.sum, and leave the division by the number of labels to jprep")
+    with hook.errors():
+        number = ops.stop_gradient(ops.convert_to_tensor(count, "float32"))
+    if len(number.shape):
+        raise hook.error(f"returned {_describe(count)} as its count: return a number, e.g. ops.sum(batch.label_mask)")
+    return ops.cast(total, "float32"), number
+
+
+def _describe(value: Any) -> str:
+    if ops.is_tensor(value):
+        return f"a tensor of shape {tuple(value.shape)}"
+    return f"{len(value)} values" if isinstance(value, tuple | list) else type(value).__name__
