@@ -62,11 +62,6 @@ def test_model_steps_and_data_are_cut() -> None:
     assert [source.shards for source in small.corpus.sources] == [1, 1]
 
 
-def test_a_trial_is_copied_nowhere() -> None:
-    small = trained(push={"to": "me/model"}, checkpoint={"every_steps": 500, "mirror": "s3://bucket/run"})
-    assert not small.push.to and not small.checkpoint.mirror
-
-
 def test_everything_else_stays() -> None:
     before, small = recipe(), scale_down(recipe())
     train, was = small.train, before.train
