@@ -199,9 +199,15 @@ def _in_thread(work: Callable[[], Vocabulary]) -> Vocabulary:
 
 def _normalizers(data: TrainingData, config: TokenizerConfig) -> list[dict[str, Any]]:
     """Return the descriptions of the normalisers for raw text."""
-    if config.normalizers is None:
-        return data.normalizers
-    return [plain(describe_step(make_step("normalizer", ref))) for ref in config.normalizers]
+    if config.normalizers is not None:
+        return [plain(describe_step(make_step("normalizer", ref))) for ref in config.normalizers]
+    return [_keeping_spaces(step) for step in data.normalizers] if config.boundaries == "spaces" else data.normalizers
+
+
+def _keeping_spaces(step: dict[str, Any]) -> dict[str, Any]:
+    """Return the description of a normaliser that leaves the spaces between words, which neologdn would remove."""
+    options = step["config"]
+    return step | {"config": options | {"remove_space": False}} if "remove_space" in options else step
 
 
 def _figures(tokenizer: Tokenizer, sample: Path) -> dict[str, float]:

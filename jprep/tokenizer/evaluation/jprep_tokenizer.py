@@ -65,6 +65,9 @@ class JprepAdapter(TokenizerAdapter):
         Raises:
             JprepError: the tokens do not cover the texts.
         """
+        if self._tokenizer.has_spans:
+            found = self._tokenizer.encode_with_spans(texts)
+            return EncodingWithOffsets(found.ids, found.offsets, found.starts, found.ends)
         ids, offsets = self._tokenizer.encode_batch(self._with_marks(texts), normalized=True)
         bases = text_offsets([text.replace(WORD, "") for text in texts])
         by_words = self.marked and self.model == "wordpiece"
