@@ -45,6 +45,7 @@ class JprepAdapter(TokenizerAdapter):
         self.size = tokenizer.vocab_size
         self.unknown = -1 if tokenizer.unk is None else tokenizer.unk
         self.marked = card.config.boundaries == "hard"
+        self.spaced = card.config.boundaries == "spaces"
         self.normalizers = [_as_reference(step) for step in card.normalizers]
         self.splitter = _as_reference(card.splitter) if card.splitter else None
         self.segmenter = _as_reference(card.segmenter) if self.marked and card.segmenter else None
