@@ -41,9 +41,7 @@ class NormalizedText:
         UnicodeEncodeError: the text holds a lone surrogate.
     """
 
-    def __init__(
-        self, text: str, tables: CharacterTables, remove_space: bool, *, keep_hangul: bool = False
-    ) -> None:
+    def __init__(self, text: str, tables: CharacterTables, remove_space: bool, *, keep_hangul: bool = False) -> None:
         self._tables = tables
         self._remove_space, self._keep_hangul, self._between_hangul = remove_space, keep_hangul, 0
         self._units = utf16_units(f"\n{text}\n")

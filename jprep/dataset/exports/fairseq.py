@@ -27,6 +27,9 @@ from jprep.tokenizer.vocabulary import SPACE
 _HEADER = struct.Struct("<9sQBQ")  # magic, version, dtype code (these two as in Megatron), sequences
 _MIN_LENGTH = 3  # parts of a longer sequence are then longer than a blank line
 
+WORD_PREFIX = SPACE
+"""What fairseq's encoder `sentencepiece` puts before a word."""
+
 Sequences = tuple[Tokens, Offsets]
 """Tokens, and the lengths of the sequences that they form."""
 
@@ -92,7 +95,7 @@ def spell_words(tokenizer: Path, names: Sequence[str]) -> tuple[list[str], bytes
     if config.model != "words":
         return None
     special = special_tokens(config)
-    spelt = [name if name in special.tokens else f"{SPACE}{name}" for name in names]
+    spelt = [name if name in special.tokens else f"{WORD_PREFIX}{name}" for name in names]
     return spelt, word_model_proto(spelt, special.tokens, special.unk)
 
 

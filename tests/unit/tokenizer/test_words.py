@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from jprep.engine.runner import SilentProgress
 from jprep.errors import ConfigError
 from jprep.tokenizer.card import TokenizerCard
 from jprep.tokenizer.config import TokenizerConfig, tokenizer_config
+from jprep.tokenizer.learning.sentencepiece_trainer import BALLAST, train_bpe
 from jprep.tokenizer.special_tokens import special_tokens
 from jprep.tokenizer.tokenizer import Tokenizer
 from jprep.tokenizer.train import train
@@ -201,23 +203,22 @@ def test_bert_words_are_those_of_the_library(split: bool, tmp_path: Path) -> Non
         assert exported.decode(ours.encode(text), skip_special_tokens=False) == ours.decode(ours.encode(text))
 
 
-@given(st.dictionaries(st.text(st.sampled_from("abcd"), min_size=2, max_size=5), st.integers(1, 60), min_size=2))
-@settings(deadline=None, max_examples=15)
-def test_min_frequency_ends_the_merges_where_that_of_tokenizers_does(
-    tmp_path_factory: pytest.TempPathFactory, counted: dict[str, int]
-) -> None:
-    folder = tmp_path_factory.mktemp("merges")
-    (folder / "words.tsv").write_text("".join(f"{word}\t{count}\n" for word, count in counted.items()))
-    least = 20
+@pytest.mark.parametrize("seed", range(10))
+def test_min_frequency_is_that_of_tokenizers(seed: int, tmp_path: Path) -> None:
+    """Ties may be merged in another order, which can change the count of a later merge: so one piece may differ."""
+    draw, least = random.Random(seed), 20
+    counted = {"".join(draw.choices("abcd", k=draw.randint(2, 5))): draw.randint(1, 60) for _ in range(9)}
+    lines = [f"{word}\t{count}\n" for word, count in counted.items()]
+    total = sum(len(word) * count for word, count in counted.items())
+    (tmp_path / "units.tsv").write_text("".join([*lines, f"{BALLAST}\t{total}\n"]), encoding="utf-8")
     theirs = Exported(models.BPE())
     theirs.pre_tokenizer = pre_tokenizers.Whitespace()
-    lines = [f"{word} " * count for word, count in counted.items()]
-    theirs.train_from_iterator(lines, trainers.BpeTrainer(vocab_size=9999, min_frequency=least, show_progress=False))
-    merged = sorted(piece for piece in theirs.get_vocab() if len(piece) > 1)
-    sizes = {"special tokens": 5, "bytes": 256, "characters": len(set("".join(counted))) + 1}
-    options: dict[str, Any] = {"min_frequency": least, "alphabet": 9}
-    learnt = learnable(WordCountTrainingData(folder / "words.tsv"), folder / "t", **options) - sum(sizes.values())
-    assert learnt <= len(merged) and len(merged) - learnt <= 1 + len(merged) // 4
+    trainer = trainers.BpeTrainer(vocab_size=9999, min_frequency=least, show_progress=False)
+    theirs.train_from_iterator([f"{word} " * count for word, count in counted.items()], trainer)
+    merged = [piece for piece in theirs.get_vocab() if len(piece) > 1]
+    ours, every = (train_bpe(tmp_path / "units.tsv", "abcd", 999, 16, number) for number in (least, 1))
+    assert ours == every[: len(ours)] and len(ours) < len(every)
+    assert abs(len(ours) - len(merged)) <= 1
 
 
 @pytest.mark.parametrize("model", ["bpe", "byte-bpe", "wordpiece"])
