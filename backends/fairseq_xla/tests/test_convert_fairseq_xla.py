@@ -261,8 +261,9 @@ def test_fill_mask_takes_text_with_spaces_between_words(tmp_path: Path, monkeypa
     plain = "日本 の 東京 です 猫猫"
     assert hub.encode(plain).tolist() == [ours.bos, *ours.encode(plain), ours.eos]
     with pipeline.InferencePipeline(folder, "fairseq-xla") as model:
-        [masks] = model.predict(text, pipeline.GenerationConfig(top=5)).masks
-    theirs = hub.fill_mask(text, topk=5)
+        prediction = model.predict(text, pipeline.GenerationConfig(top=5))
+    [masks], theirs = prediction.masks, hub.fill_mask(text, topk=5)
+    assert prediction.filled == theirs[0][0]
     assert [share for _, share, _ in theirs] == pytest.approx([guess.probability for guess in masks], rel=1e-4)
     assert [filled for filled, _, _ in theirs] == [text.replace("<mask>", ours.piece_of(guess.id)) for guess in masks]
     from_fairseq(out / "model.pt", folder, tmp_path / "back", out / "dict.txt")

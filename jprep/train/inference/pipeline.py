@@ -260,13 +260,14 @@ def masked_request(
     return FillMask(row, mask, top)
 
 
-def _mask_pattern(tokenizer: Tokenizer) -> Any:
+def _mask_pattern(tokenizer: Tokenizer, space: str = r"\p{White_Space}*") -> Any:
     """Return a pattern of a mask in any spelling, with the white space before it, as published tokenizers treat it."""
     spellings = sorted({tokenizer.special.mask or MASKS[0], *MASKS})
-    return regex.compile(rf"\p{{White_Space}}*(?:{'|'.join(map(regex.escape, spellings))})")
+    return regex.compile(rf"{space}(?:{'|'.join(map(regex.escape, spellings))})")
 
 
 def _filled(text: str, tokenizer: Tokenizer, masks: list[list[TokenCandidate]]) -> str:
-    parts: list[str] = _mask_pattern(tokenizer).split(text)
+    whole_words = tokenizer.card.config.whole_words  # have no space of their own
+    parts: list[str] = (_mask_pattern(tokenizer, "") if whole_words else _mask_pattern(tokenizer)).split(text)
     tokens = [candidates[0].token for candidates in masks]
     return parts[0] + "".join(token + part for token, part in zip(tokens, parts[1:], strict=True))
