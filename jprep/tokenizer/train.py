@@ -34,6 +34,7 @@ from jprep.tokenizer.special_tokens import special_tokens
 from jprep.tokenizer.tokenizer import Tokenizer
 from jprep.tokenizer.training_data import TrainingData
 from jprep.tokenizer.vocabulary import Vocabulary
+from jprep.tokenizer.word_spaces import keep_spaces
 
 _STAGED = "staged"
 _LIBRARIES = ("sentencepiece", "tokenizers", "pyarrow", "regex")
@@ -201,13 +202,7 @@ def _normalizers(data: TrainingData, config: TokenizerConfig) -> list[dict[str, 
     """Return the descriptions of the normalisers for raw text."""
     if config.normalizers is not None:
         return [plain(describe_step(make_step("normalizer", ref))) for ref in config.normalizers]
-    return [_keeping_spaces(step) for step in data.normalizers] if config.boundaries == "spaces" else data.normalizers
-
-
-def _keeping_spaces(step: dict[str, Any]) -> dict[str, Any]:
-    """Return the description of a normaliser that leaves the spaces between words, which neologdn would remove."""
-    options = step["config"]
-    return step | {"config": options | {"remove_space": False}} if "remove_space" in options else step
+    return keep_spaces(data.normalizers) if config.boundaries == "spaces" else data.normalizers
 
 
 def _figures(tokenizer: Tokenizer, sample: Path) -> dict[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from jprep.corpus.document import SENTENCE, WORD
@@ -49,3 +50,15 @@ def separate_words_arrow(rows: Any) -> Any:
 def unite_spaces(text: str) -> str:
     """Return text in which one space stands for each run of white space and marks; newlines are unchanged."""
     return _RUN.sub(" ", text)
+
+
+def keep_spaces(steps: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the descriptions of normalisers that leave the spaces between words, which neologdn would remove.
+
+    Args:
+        steps: descriptions of a corpus's normalisers, whose text has no such spaces yet.
+    """
+    return [
+        step | {"config": step["config"] | {"remove_space": False}} if step["config"].get("remove_space") else step
+        for step in steps
+    ]

@@ -18,9 +18,12 @@ from tokenizers import Tokenizer as Exported
 from tokenizers import models, pre_tokenizers, trainers
 from vocabularies import finished, small
 
+from jprep.corpus.api import Corpus
+from jprep.corpus.build import build
 from jprep.corpus.config import decode_recipe
 from jprep.corpus.document import SENTENCE, UNMARK, WORD
-from jprep.dataset.manifest import SENTENCE_START, WORD_START
+from jprep.dataset.manifest import SENTENCE_START, WORD_START, DatasetConfig
+from jprep.dataset.pack import pack
 from jprep.dataset.preprocessing.document_encoder import DocumentEncoder
 from jprep.engine.fingerprint import plain
 from jprep.engine.local import Local
@@ -32,7 +35,7 @@ from jprep.tokenizer.learning.sentencepiece_trainer import BALLAST, train_bpe
 from jprep.tokenizer.special_tokens import special_tokens
 from jprep.tokenizer.tokenizer import Tokenizer
 from jprep.tokenizer.train import train
-from jprep.tokenizer.training_data import InputTrainingData, TrainingData, WordCountTrainingData
+from jprep.tokenizer.training_data import CorpusTrainingData, InputTrainingData, TrainingData, WordCountTrainingData
 from jprep.tokenizer.word_spaces import separate_words, separate_words_arrow
 
 SPACES = "\t \u3000\xa0\u2003\x85"
@@ -161,6 +164,37 @@ def test_words_of_an_analyzer_are_learnt_with_their_spaces(tmp_path: Path) -> No
     starts = [ours.piece_of(number) for number in found.tokens[found.marks & SENTENCE_START > 0]]
     assert starts[-1].startswith("▁") and len(starts) == 2
     assert np.count_nonzero(found.marks & WORD_START) == 8
+
+
+def test_packing_a_corpus_writes_spaces_for_word_boundaries(tmp_path: Path) -> None:
+    lines = [f"今日はいい天気です。{name}へ行く。" for name in ("東京", "京都", "大阪")] * 4
+    recipe = data_of(tmp_path / "data", lines, "jumandic", normalizers=["neologdn"], splitter="rules")._recipe
+    build(recipe, tmp_path / "corpus", Local(1), SilentProgress())
+    corpus = Corpus(tmp_path / "corpus")
+    size = learnable(CorpusTrainingData(corpus), tmp_path / "t", boundaries="spaces")
+    trained(CorpusTrainingData(corpus), tmp_path / "t", boundaries="spaces", vocab_size=size)
+    config = DatasetConfig(validation=0.0)
+    pack(corpus, tmp_path / "t", config, tmp_path / "dataset", Local(1), SilentProgress())
+    ours, split = Tokenizer(tmp_path / "t"), open_split(tmp_path / "dataset", "train")
+    expected = [document.words.replace(SENTENCE, " ").replace(WORD, " ") for document in corpus.documents(["words"])]
+    ends = np.flatnonzero(split == ours.eos)
+    starts = [0, *(ends[:-1] + 1)]
+    assert [ours.decode(split[start:end]) for start, end in zip(starts, ends, strict=True)] == expected
+    assert expected[0].split() == ["今日", "は", "いい", "天気", "です", "。", "東京", "へ", "行く", "。"]
+    build(
+        msgspec.structs.replace(recipe, corpus=msgspec.structs.replace(recipe.corpus, segmenter="none")),
+        tmp_path / "unsegmented",
+        Local(1),
+        SilentProgress(),
+    )
+    with pytest.raises(ConfigError, match="between which the tokenizer expects spaces"):
+        pack(Corpus(tmp_path / "unsegmented"), tmp_path / "t", config, tmp_path / "d", Local(1), SilentProgress())
+
+
+def open_split(folder: Path, name: str) -> Any:
+    """Return all tokens of a split."""
+    dtype = json.loads((folder / "dataset.json").read_bytes())["dtype"]
+    return np.fromfile(folder / f"{name}.bin", dtype)
 
 
 def test_a_corpus_without_words_names_the_segmenter(tmp_path: Path) -> None:
