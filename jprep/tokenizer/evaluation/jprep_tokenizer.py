@@ -66,7 +66,7 @@ class JprepAdapter(TokenizerAdapter):
         Raises:
             JprepError: the tokens do not cover the texts.
         """
-        if self._tokenizer.has_spans:
+        if self._tokenizer.card.config.whole_words:
             found = self._tokenizer.encode_with_spans(texts)
             return EncodingWithOffsets(found.ids, found.offsets, found.starts, found.ends)
         ids, offsets = self._tokenizer.encode_batch(self._with_marks(texts), normalized=True)
