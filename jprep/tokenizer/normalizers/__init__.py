@@ -116,9 +116,7 @@ def _neologdn(options: dict[str, Any], mark: str) -> list[dict[str, Any]]:
     config = parse_config(options, NeologdnNormalizer.Config, where="tokenizer.normalizers")
     if config.repeat:
         raise _unsupported("neologdn's `repeat`")
-    if config.remove_space and config.hangul_spaces == "keep":
-        raise _unsupported('neologdn with `hangul_spaces = "keep"`')
-    steps = neologdn(config.tilde, config.remove_space, mark)
+    steps = neologdn(config.tilde, config.remove_space, mark, keep_hangul=config.hangul_spaces == "keep")
     return [*steps, _marked(MARK if config.remove_space else KEPT)]
 
 
