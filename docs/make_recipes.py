@@ -143,7 +143,9 @@ def default(field: Any) -> str:
         value = field.default
     else:
         return "required"
-    return "" if value in (None, msgspec.UNSET) or isinstance(value, msgspec.Struct) else f"`{_toml(value)}`".replace("|", "\\|")
+    if value in (None, msgspec.UNSET) or isinstance(value, msgspec.Struct):
+        return ""
+    return f"`{_toml(value)}`".replace("|", "\\|")
 
 
 def _toml(value: Any) -> str:
