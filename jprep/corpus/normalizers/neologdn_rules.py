@@ -103,7 +103,8 @@ class NormalizedText:
         """Return which spaces stay because of the Hangul beside them; count what is removed between Hangul."""
         left, right = self._tables.hangul[before], self._tables.hangul[after]
         if self._keep_hangul:
-            return (left & (after != NEWLINE)) | (right & (before != NEWLINE))
+            stays: Flags = (left & (after != NEWLINE)) | (right & (before != NEWLINE))
+            return stays
         self._between_hangul = int(np.count_nonzero(left & right))
         return np.zeros(len(left), np.bool_)
 
