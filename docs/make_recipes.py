@@ -115,7 +115,7 @@ def kind(hint: Any) -> str:
     if origin is Literal:
         return ", ".join(f"`{_toml(value)}`" for value in arguments)
     if origin in (Union, types.UnionType):
-        return _union([each for each in arguments if each is not type(None)])
+        return _union([each for each in arguments if each not in (type(None), msgspec.UnsetType)])
     if origin in (list, tuple):
         return f"list of {kind(arguments[0])}"
     return "table" if origin is dict or isinstance(hint, type(msgspec.Struct)) else NAMES[hint]
@@ -143,7 +143,9 @@ def default(field: Any) -> str:
         value = field.default
     else:
         return "required"
-    return "" if value is None or isinstance(value, msgspec.Struct) else f"`{_toml(value)}`".replace("|", "\\|")
+    if value in (None, msgspec.UNSET) or isinstance(value, msgspec.Struct):
+        return ""
+    return f"`{_toml(value)}`".replace("|", "\\|")
 
 
 def _toml(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
@@ -43,6 +44,8 @@ _FILES = (
     f"{REJECTS}/[a-z]*-{_SHARD}{DOCUMENTS_SUFFIX}",  # of format 1
 )
 _SIGNATURE_FILES = 3  # input files named in a signature
+_HANGUL_SHARE = 0.1  # of the removed spaces: Japanese text has some Korean names
+_log = logging.getLogger(__name__)
 
 
 def build(
@@ -208,6 +211,7 @@ class _Build:
         )
         # Files of interrupted runs are deleted: users read the corpus with patterns such as `*.parquet`.
         self._out.seal(manifest, keep={file.path for file in manifest.files})
+        _warn_of_hangul(counts)
         return manifest
 
     def _sources(self, read: list[Receipt], repeated: dict[int, RepeatedIds]) -> list[dict[str, Any]]:
@@ -221,6 +225,14 @@ class _Build:
             shared = {"repeated_ids": msgspec.to_builtins(repeated[index])} if index in repeated else {}
             sources.append(about | {"files": entries} | shard_limit(source) | shared)
         return sources
+
+
+def _warn_of_hangul(counts: dict[str, int]) -> None:
+    """Warn if many of the spaces that neologdn removed were between the words of Korean text."""
+    lost, removed = (counts.get(f"normalizer.neologdn.spaces.{name}", 0) for name in ("between_hangul", "removed"))
+    if lost >= max(1, _HANGUL_SHARE * removed):
+        fix = 'normalizers = [{ use = "neologdn", hangul_spaces = "keep" }] keeps them, and [] changes nothing'
+        _log.warning("neologdn removed %s spaces between Hangul, which separate Korean words: %s", f"{lost:,}", fix)
 
 
 def _in_folder(folder: str, receipts: list[Receipt]) -> list[Output]:

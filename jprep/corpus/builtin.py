@@ -60,6 +60,7 @@ def jprep_segmenters() -> dict[str, str]:
         "jumanpp": f"{package}.jumanpp:JumanppSegmenter",
         "sudachi": f"{package}.sudachi:SudachiSegmenter",
         "unidic": f"{package}.mecab:UnidicSegmenter",
+        "spaces": f"{package}.spaces:SpacesSegmenter",
         "none": f"{package}.none:NoSegmenter",
     }
 

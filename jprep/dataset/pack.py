@@ -35,6 +35,7 @@ from jprep.errors import ConfigError
 from jprep.tokenizer import load_tokenizer
 from jprep.tokenizer.formats.tokenizer_json import SENTENCEPIECE_MODEL, TOKENIZER_JSON
 from jprep.tokenizer.tokenizer import Tokenizer
+from jprep.tokenizer.word_spaces import keep_spaces
 
 VERSION = 1
 """Increased when the same corpus and tokenizer would give other tokens or marks than before."""
@@ -143,6 +144,8 @@ def _check_normalizers(corpus: Corpus, tokenizer: Tokenizer) -> None:
     if tokenizer.card.external:
         return
     normalizers = corpus.manifest.made_from["documents"]["normalizers"]
+    if tokenizer.card.config.boundaries == "spaces":
+        normalizers = keep_spaces(normalizers)
     if found := describe_mismatch({"normalizers": normalizers}, {"normalizers": tokenizer.card.normalizers}):
         what = f"the tokenizer was trained on text that was normalised differently from this corpus ({found[0]})"
         fix = "train a tokenizer on this corpus, or build the corpus with the tokenizer's normalisers"
@@ -150,8 +153,13 @@ def _check_normalizers(corpus: Corpus, tokenizer: Tokenizer) -> None:
 
 
 def _check_segmenter(corpus: Corpus, tokenizer: Tokenizer) -> None:
-    """Reject a tokenizer with hard boundaries that expects words of another segmenter."""
-    if tokenizer.card.config.boundaries != "hard":
+    """Reject a tokenizer that needs words, and one with hard boundaries that expects words of another segmenter."""
+    boundaries = tokenizer.card.config.boundaries
+    if boundaries == "spaces" and corpus.manifest.segmenter is None:
+        fix = 'build the corpus with a segmenter; "spaces" takes the spaces of the text'
+        what = "this corpus has no words, between which the tokenizer expects spaces"
+        raise ConfigError(what, where=str(corpus.folder), fix=fix)
+    if boundaries != "hard":
         return
     segmenter, fix = corpus.manifest.segmenter, "build the corpus with the segmenter of the tokenizer's corpus"
     if segmenter is None:

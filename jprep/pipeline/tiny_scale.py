@@ -83,7 +83,7 @@ def _source(source: Source) -> Source:
 
 
 def _tokenizer(config: TokenizerConfig) -> TokenizerConfig:
-    alphabet = 0 if config.model == "byte-bpe" else min(config.alphabet or _ALPHABET, _ALPHABET)
+    alphabet = 0 if config.model in ("byte-bpe", "words") else min(config.alphabet or _ALPHABET, _ALPHABET)
     return msgspec.structs.replace(config, vocab_size=min(config.vocab_size, _VOCABULARY), alphabet=alphabet)
 
 

@@ -47,9 +47,13 @@ def _fix(name: str, key: str, default: object) -> str:
 
 
 def _unused_in_tokenizer(config: TokenizerConfig) -> dict[str, str]:
-    found = {}
+    found: dict[str, str] = {}
     if config.model != "unigram":
         found["threads"] = f"it is for the model unigram, and the model is {config.model}"
+    if config.model == "words":
+        found |= dict.fromkeys(("alphabet", "max_piece_chars"), "the model words has no pieces of words")
+    if config.boundaries != "bert":
+        found["handle_chinese_chars"] = f'it is for boundaries = "bert" (here: {config.boundaries})'
     if config.model == "unigram" or config.boundaries != "train":
         found["crossing"] = f'it is for boundaries = "train" and models other than unigram (here: {config.boundaries})'
     return found

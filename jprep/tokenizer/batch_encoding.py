@@ -32,6 +32,22 @@ class EncodedBatch(NamedTuple):
     offsets: Offsets
 
 
+class TokenSpans(NamedTuple):
+    """Encoded texts, with the characters of its text that each token covers.
+
+    Attributes:
+        ids: ids of all texts, concatenated, int32, (tokens,).
+        offsets: text i is `ids[offsets[i]:offsets[i + 1]]`, (texts + 1,).
+        starts: index of a token's first character in its text, (tokens,).
+        ends: index after its last character, (tokens,).
+    """
+
+    ids: Any
+    offsets: Offsets
+    starts: Offsets
+    ends: Offsets
+
+
 GrowingArray = TypeVar("GrowingArray", Ids, Offsets)
 BatchEncoder = Callable[[Sequence[str]], EncodedBatch]
 
@@ -114,6 +130,19 @@ class TokenizersEncoder:
         parts = [encoding.ids for encoding in encodings]
         ids = np.fromiter((number for part in parts for number in part), np.int32)
         return EncodedBatch(ids, cumulative_offsets(map(len, parts)))
+
+    def encode_with_spans(self, texts: Sequence[str]) -> TokenSpans:
+        """Encode texts, and find the characters that each token covers."""
+        return spans_of(self._tokenizer.encode_batch(list(texts), add_special_tokens=False))
+
+
+def spans_of(encodings: Sequence[Any]) -> TokenSpans:
+    """Return encodings of the library `tokenizers` as arrays."""
+    offsets = cumulative_offsets(len(each.ids) for each in encodings)
+    ids = np.fromiter((number for each in encodings for number in each.ids), np.int32, int(offsets[-1]))
+    flat = (place for each in encodings for span in each.offsets for place in span)
+    spans = np.fromiter(flat, np.int64, 2 * len(ids)).reshape(-1, 2)
+    return TokenSpans(ids, offsets, spans[:, 0], spans[:, 1])
 
 
 class WordEncoder:

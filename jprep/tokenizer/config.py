@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -11,8 +11,8 @@ from jprep.config import parse_config
 from jprep.corpus.config import StepRef
 from jprep.errors import ConfigError
 
-ModelType = Literal["bpe", "byte-bpe", "unigram", "wordpiece"]
-Boundaries = Literal["train", "hard", "none"]
+ModelType = Literal["bpe", "byte-bpe", "unigram", "wordpiece", "words"]
+Boundaries = Literal["train", "hard", "none", "spaces", "bert"]
 
 SENTENCEPIECE_MODELS: tuple[ModelType, ...] = ("bpe", "unigram")
 """Model types with pieces of characters, and bytes for characters outside the alphabet; sentencepiece can load them."""
@@ -21,21 +21,33 @@ DIGITS = "0-9０-９"
 """The digits of `digits = "split"`, for a regular expression's character class, independent of the Unicode version."""
 
 _MAX_VOCAB_SIZE = 1 << 24
-_MINIMUM = {"vocab_size": 1, "alphabet": 0, "max_words": 1, "max_piece_chars": 1, "model_max_length": 0, "threads": 1}
+_MINIMUM = {
+    "vocab_size": 1,
+    "alphabet": 0,
+    "max_words": 1,
+    "max_piece_chars": 1,
+    "model_max_length": 0,
+    "threads": 1,
+    "min_frequency": 0,
+}
+_SPACED_MODELS = ("bpe", "byte-bpe", "unigram", "words")
 
 
 class TokenizerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The `[tokenizer]` section.
 
     Attributes:
-        model: `bpe`, of characters with byte fallback; `byte-bpe`, as GPT-2; `unigram`; `wordpiece`, as BERT.
-        vocab_size: number of ids, including special tokens and bytes.
+        model: `bpe`, of characters with byte fallback; `byte-bpe`, as GPT-2; `unigram`; `wordpiece`, as BERT; `words`,
+            one id for each word.
+        vocab_size: number of ids, including special tokens and bytes; for `words` the maximum.
         alphabet: number of characters with a piece of their own; 0 covers 99.95 % of the text. Not for `byte-bpe`,
             whose alphabet is the 256 bytes.
         boundaries: `train`: words guide the vocabulary, raw text can be encoded; `hard`: pieces never cross a word
-            boundary, and text must be segmented before it is encoded; `none`: words are ignored.
-        special: name of a set (`roberta`, `bert`, `gpt`, `t5`, `none`) and additional tokens; by default the set of the
-            model type.
+            boundary, and text must be segmented before it is encoded; `none`: words are ignored; `spaces`: text has
+            spaces between words, which no piece crosses; `bert`: words are found in raw text as BERT does (`wordpiece`
+            only). `words` always has `spaces`.
+        special: name of a set (`roberta`, `bert`, `gpt`, `t5`, `sentencepiece`, `none`) and additional tokens; by
+            default the set of the model type.
         digits: `keep` learns numbers as they are written, `split` makes every digit a token.
         spaces: `prefix` joins a space to the next word, `alone` keeps runs of spaces apart from words.
         newline: `token` keeps a newline as a token, `space` replaces it by a space.
@@ -47,6 +59,10 @@ class TokenizerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         model_max_length: maximum tokens per input, for libraries that load the tokenizer; 0 uses the special token
             set's value.
         threads: threads of the Unigram trainer. The result depends on it, so it is not the machine's number of cores.
+        min_frequency: occurrences that a pair of pieces needs to be merged, as in Hugging Face's trainers; for `words`,
+            occurrences that a word needs. By default 1. Not for `unigram`.
+        handle_chinese_chars: under `boundaries = "bert"`, whether each CJK ideograph is a word, as in BERT; by default
+            true.
     """
 
     model: ModelType = "bpe"
@@ -63,6 +79,34 @@ class TokenizerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     crossing: float = 0.9
     model_max_length: int = 0
     threads: int = 8
+    # Absent from manifests and fingerprints where they are not set, as before they existed.
+    min_frequency: int | msgspec.UnsetType = msgspec.UNSET
+    handle_chinese_chars: bool | msgspec.UnsetType = msgspec.UNSET
+
+    def __post_init__(self) -> None:
+        """Set what the model type determines: tokens of whole words have no spaces and no newlines."""
+        fixed: dict[str, str] = {}
+        if self.model == "words" and self.boundaries == "train":
+            fixed["boundaries"] = "spaces"
+        if self.whole_words:
+            fixed |= {"newline": "space", "spaces": "alone"}
+        for key, value in fixed.items():
+            msgspec.structs.force_setattr(self, key, value)
+
+    @property
+    def whole_words(self) -> bool:
+        """Whether tokens have no space of their own: decoding puts one between two words."""
+        return self.model == "words" or self.boundaries == "bert"
+
+    @property
+    def least_count(self) -> int:
+        """`min_frequency` with its default."""
+        return 1 if self.min_frequency is msgspec.UNSET else max(1, self.min_frequency)
+
+    @property
+    def splits_ideographs(self) -> bool:
+        """`handle_chinese_chars` with its default."""
+        return self.handle_chinese_chars is not False
 
 
 def tokenizer_config(section: Mapping[str, Any], where: str) -> TokenizerConfig:
@@ -83,7 +127,7 @@ def check_tokenizer_config(config: TokenizerConfig, where: str) -> None:
         ConfigError: a value out of its range, or two keys that exclude each other.
     """
     for key, minimum in _MINIMUM.items():
-        if getattr(config, key) < minimum:
+        if getattr(config, key) is not msgspec.UNSET and getattr(config, key) < minimum:
             raise ConfigError(f"tokenizer.{key} must be at least {minimum}", where=where, fix=f"use {minimum} or more")
     if config.vocab_size > _MAX_VOCAB_SIZE:
         fix = f"use at most {_MAX_VOCAB_SIZE:,}"
@@ -93,3 +137,26 @@ def check_tokenizer_config(config: TokenizerConfig, where: str) -> None:
     if config.model == "byte-bpe" and config.alphabet:
         fix = 'remove `alphabet`, or use model = "bpe"'
         raise ConfigError("the alphabet of byte-bpe is the 256 bytes", where=where, fix=fix)
+    for what, fix in _contradictions(config):
+        raise ConfigError(what, where=where, fix=fix)
+
+
+def _contradictions(config: TokenizerConfig) -> Iterator[tuple[str, str]]:
+    """Yield what excludes each other among model type, boundaries and options, and how to correct it."""
+    model, boundaries = config.model, config.boundaries
+    if model == "words" and boundaries != "spaces":
+        yield (
+            f"the model words takes text with spaces between words, not boundaries = {boundaries!r}",
+            ("remove `boundaries`"),
+        )
+    if boundaries == "spaces" and model not in _SPACED_MODELS:
+        yield (
+            f'boundaries = "spaces" is not for the model {model}',
+            ('use boundaries = "bert", which takes spaces as word boundaries, or another model'),
+        )
+    if boundaries == "bert" and model != "wordpiece":
+        yield f'boundaries = "bert" is not for the model {model}', 'use model = "wordpiece"'
+    if config.whole_words and config.digits == "split":
+        yield 'digits = "split" is not for whole words', 'remove it, or use model = "bpe"'
+    if model == "unigram" and config.least_count > 1:
+        yield "unigram merges no pieces, so it has no min_frequency", "remove it; `max_words` cuts rare words"

@@ -14,7 +14,7 @@ from jprep.engine.output_kinds import TOKENIZER_EXPORT
 from jprep.errors import ConfigError
 from jprep.io.atomic import atomic_path, write_atomic
 from jprep.tokenizer.card import read_card, verify_files
-from jprep.tokenizer.config import SENTENCEPIECE_MODELS, ModelType
+from jprep.tokenizer.config import SENTENCEPIECE_MODELS, ModelType, TokenizerConfig
 from jprep.tokenizer.formats.pieces import read_pieces
 from jprep.tokenizer.formats.policies import space_of
 from jprep.tokenizer.formats.sentencepiece_model import model_proto
@@ -187,16 +187,18 @@ def _fairseq(folder: Path, out: Path) -> list[Path]:
 
 
 def _bert(folder: Path, out: Path) -> list[Path]:
-    """Write `vocab.txt`, and settings with which `BertTokenizer` changes no text and splits no kanji.
+    """Write `vocab.txt`, and settings with which `BertTokenizer` finds the words of the training.
+
+    Under hard boundaries it changes no text and splits no kanji.
 
     Raises:
         ConfigError: `BertTokenizer` would only match pieces at the beginning of words, or lacks a special token.
     """
     config = read_card(folder).config
     special = special_tokens(config)
-    if config.boundaries != "hard":
+    if config.boundaries not in ("hard", "bert"):
         what = "BertTokenizer requires pieces with a ## prefix, and this vocabulary has none: most words would be [UNK]"
-        fix = 'load this directory with AutoTokenizer, or train a tokenizer with boundaries = "hard"'
+        fix = 'load this directory with AutoTokenizer, or train a tokenizer with boundaries = "bert" or "hard"'
         raise ConfigError(what, where=str(folder), fix=fix)
     roles = {f"{role}_token": getattr(special, role) for role in ("unk", "sep", "pad", "cls", "mask")}
     if missing := [role for role, token in roles.items() if not token]:
@@ -205,7 +207,8 @@ def _bert(folder: Path, out: Path) -> list[Path]:
             f"BertTokenizer requires a {missing[0]}, and this tokenizer has none", where=str(folder), fix=fix
         )
     limits = {"model_max_length": config.model_max_length or special.max_length}
-    _write(out / TOKENIZER_CONFIG_JSON, _BERT_CONFIG | limits | roles, indent=2)
+    words = _found_by_bert(config) if config.boundaries == "bert" else {}
+    _write(out / TOKENIZER_CONFIG_JSON, _BERT_CONFIG | words | limits | roles, indent=2)
     return [*_write_lines(out / "vocab.txt", read_pieces(_model(folder))), out / TOKENIZER_CONFIG_JSON]
 
 
@@ -217,6 +220,11 @@ _BERT_CONFIG = {
     "do_basic_tokenize": False,  # otherwise it splits at punctuation; only transformers 4 reads this
     "clean_up_tokenization_spaces": False,
 }
+
+
+def _found_by_bert(config: TokenizerConfig) -> dict[str, bool]:
+    """Return the settings with which `BertTokenizer` finds the words of the training in raw text."""
+    return {"do_basic_tokenize": True, "tokenize_chinese_chars": config.splits_ideographs}
 
 
 def _gpt2(folder: Path, out: Path) -> list[Path]:
@@ -245,7 +253,7 @@ def _write_lines(path: Path, lines: Sequence[str]) -> list[Path]:
 
 
 _FORMATS: dict[str, tuple[tuple[ModelType, ...], Callable[[Path, Path], list[Path]]]] = {
-    "fairseq": (("bpe", "byte-bpe", "unigram", "wordpiece"), _fairseq),
+    "fairseq": (("bpe", "byte-bpe", "unigram", "wordpiece", "words"), _fairseq),
     "bert": (("wordpiece",), _bert),
     "gpt2": (("byte-bpe",), _gpt2),
     "sentencepiece": (("bpe", "unigram"), _sentencepiece),

@@ -6,7 +6,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from jprep.tokenizer.card import TokenizerCard
+from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.special_tokens import special_tokens
 
 README = "README.md"
@@ -19,6 +22,8 @@ _SHOWN = 8  # special tokens
 _BOUNDARIES = {
     "train": "Words guided its vocabulary; raw text is all it needs at use.",
     "hard": "Its pieces never cross a word: what it is given must be segmented, words separated by U+001F.",
+    "spaces": "It takes text with spaces between words, which its pieces never cross.",
+    "bert": "It finds words in raw text as BERT does: at spaces and punctuation.",
     "none": "It was trained without looking at words; raw text is all it needs.",
 }
 _LOSSES = {
@@ -27,6 +32,7 @@ _LOSSES = {
     "byte-bpe": "Decoding gives back any text.",
     "wordpiece": "A character outside its alphabet becomes the unknown token; U+2581 (▁) comes back as a space and"
     " U+2424 (␤) as a newline.",
+    "words": "Words outside its vocabulary become the unknown token; decoding puts one space between two words.",
 }
 
 _NEWLINES = {"token": "", "space": " A newline comes back as a space."}
@@ -40,8 +46,9 @@ def model_card(card: TokenizerCard) -> str:
 def _lines(card: TokenizerCard) -> Iterator[str]:
     config = card.config
     yield from ("---", "language: ja", "tags: [tokenizer, japanese, jprep]", "---", "", f"# {card.name}", "")
-    yield f"A {config.model} tokenizer for Japanese, {config.vocab_size:,} ids. {_BOUNDARIES[config.boundaries]}"
-    yield from (_LOSSES[config.model] + _NEWLINES[config.newline], "")
+    size = card.counts.get("vocabulary.size", config.vocab_size)
+    yield f"A {config.model} tokenizer for Japanese, {size:,} ids. {_BOUNDARIES[config.boundaries]}"
+    yield from (_losses(config), "")
     yield from ("```python", "from transformers import AutoTokenizer", "")
     yield from ('tokenizer = AutoTokenizer.from_pretrained(".")  # this folder', "```", "")
     yield from _normalising(card)
@@ -53,10 +60,19 @@ def _lines(card: TokenizerCard) -> Iterator[str]:
     yield "`card.json` holds the corpus's fingerprint, all settings and the versions of the libraries that learnt it."
 
 
+def _losses(config: TokenizerConfig) -> str:
+    """Return what decoding does not restore."""
+    if config.boundaries == "bert":
+        unknown = "A word with a character outside its alphabet becomes the unknown token"
+        return f"{unknown}; decoding puts a space between two words."
+    return _LOSSES[config.model] + ("" if config.whole_words else _NEWLINES[config.newline])
+
+
 def _settings(card: TokenizerCard) -> dict[str, object]:
     """Return the effective config, with defaults filled in."""
     config, special = card.config, special_tokens(card.config)
     given = {key: getattr(config, key) for key in config.__struct_fields__ if key != "normalizers"}
+    given = {key: value for key, value in given.items() if value is not msgspec.UNSET}
     shown = " ".join((*special.tokens[:_SHOWN], "…") if len(special.tokens) > _SHOWN else special.tokens)
     return given | {
         "alphabet": card.counts.get("characters.in_alphabet", config.alphabet),
@@ -68,7 +84,7 @@ def _settings(card: TokenizerCard) -> dict[str, object]:
 def _normalising(card: TokenizerCard) -> Iterator[str]:
     names = ", ".join(f"`{step['name']}`" for step in card.normalizers)
     done = f"Text is normalised as its corpus was, by {names}" if names else "Text is not normalised"
-    raw = "" if card.config.boundaries == "hard" else "; nothing has to be done to raw text beforehand"
+    raw = "" if card.config.boundaries in ("hard", "spaces") else "; nothing has to be done to raw text beforehand"
     yield from (f"{done}{raw}.", "")
 
 

@@ -65,11 +65,21 @@ SPECIAL_TOKEN_SETS = {
         head=("<pad>", "</s>", "<unk>"), tail=tuple(f"<extra_id_{n}>" for n in reversed(range(100))),
         unk="<unk>", eos="</s>", pad="<pad>", after=("</s>",), between=("</s>",), pair_after=("</s>",), max_length=512,
     ),
+    # The ids of sentencepiece's own defaults; without a padding token, so the end-of-sequence token pads.
+    "sentencepiece": SpecialTokens(
+        head=("<unk>", "<s>", "</s>"), unk="<unk>", bos="<s>", eos="</s>", pad="</s>", max_length=1024
+    ),
     "none": SpecialTokens(),
 }  # fmt: skip
 """Special tokens by name of the set."""
 
-DEFAULT_SETS: dict[ModelType, str] = {"bpe": "roberta", "unigram": "roberta", "byte-bpe": "gpt", "wordpiece": "bert"}
+DEFAULT_SETS: dict[ModelType, str] = {
+    "bpe": "roberta",
+    "unigram": "roberta",
+    "byte-bpe": "gpt",
+    "wordpiece": "bert",
+    "words": "roberta",
+}
 """The default set of each model type."""
 
 

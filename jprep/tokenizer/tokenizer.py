@@ -26,6 +26,7 @@ from jprep.tokenizer.batch_encoding import (
     Offsets,
     SentencePieceEncoder,
     TokenizersEncoder,
+    TokenSpans,
     WordEncoder,
 )
 from jprep.tokenizer.card import TokenizerCard, read_card, verify_files
@@ -33,6 +34,7 @@ from jprep.tokenizer.formats.pieces import piece_bytes, read_pieces
 from jprep.tokenizer.formats.tokenizer_json import SENTENCEPIECE_MODEL, TOKENIZER_JSON, batch_encoding_json
 from jprep.tokenizer.special_tokens import SpecialTokens, special_tokens
 from jprep.tokenizer.vocabulary import NEWLINE, SPACE
+from jprep.tokenizer.word_spaces import unite_spaces
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MAX_CHARACTERS = {"bpe": 1024, "unigram": 512}
@@ -157,11 +159,34 @@ class Tokenizer:
         texts = without_surrogates(texts)
         if self.card.config.boundaries == "hard":
             texts = self._marked(texts, normalized)
-        elif not normalized and self._normalizers:
-            texts = self._normalize([text.translate(UNMARK) for text in texts])
+        else:
+            texts = self._plain(texts, normalized)
         if self.card.config.newline == "space":
             texts = [text.replace("\n", " ") for text in texts]
         return self._encoder(texts)
+
+    def encode_with_spans(self, texts: Sequence[str]) -> TokenSpans:
+        """Return the ids of many normalised texts, and the characters that each token covers.
+
+        Raises:
+            TypeError: the tokenizer is not one of whole words; see `has_spans`.
+        """
+        if not isinstance(self._encoder, TokenizersEncoder) or not self.has_spans:
+            raise TypeError("the tokens of this tokenizer tell their characters by their pieces")
+        return self._encoder.encode_with_spans(self._plain(without_surrogates(texts), True))
+
+    @property
+    def has_spans(self) -> bool:
+        """Whether `encode_with_spans` tells where tokens are, because their pieces do not."""
+        return self.card.config.whole_words
+
+    def _plain(self, texts: list[str], normalized: bool) -> list[str]:
+        """Return texts without marks, normalised; under `spaces`, marks are spaces like those of the text."""
+        if self.card.config.boundaries == "spaces":
+            texts = [unite_spaces(text) for text in texts]
+        if normalized or not self._normalizers:
+            return texts
+        return self._normalize([text.translate(UNMARK) for text in texts])
 
     def decode(self, ids: Sequence[int] | Ids) -> str:
         """Return the text of some ids. Special tokens are included; bytes that are not UTF-8 become U+FFFD."""
@@ -176,20 +201,22 @@ class Tokenizer:
         if ids.size and ids.min() < 0:
             raise IndexError(f"id {ids.min()} does not exist")
         parts = [self._bytes[number] for number in ids.tolist()]
-        return [b"".join(parts[start:end]).decode(errors="replace") for start, end in pairwise(offsets.tolist())]
+        texts = [b"".join(parts[start:end]).decode(errors="replace") for start, end in pairwise(offsets.tolist())]
+        return [text.removeprefix(" ") for text in texts] if self.card.config.whole_words else texts
 
     @cached_property
     def characters(self) -> npt.NDArray[np.int32]:
         """Number of characters of text that each id covers, (vocab_size,).
 
         A character of several bytes counts for the id with its first byte; special tokens count 0. The unknown token of
-        wordpiece covers one character; under hard boundaries it covers a word of any length, and counts 0.
+        wordpiece covers one character; under hard boundaries it covers a word of any length, and counts 0. Where tokens
+        are whole words, a word counts the space before it.
         """
         lead = np.frombuffer(b"".join(self._bytes), np.uint8) & 0xC0 != 0x80
         before = np.concatenate([[0], np.cumsum(lead, dtype=np.int32)])
         counts: npt.NDArray[np.int32] = np.diff(before[np.cumsum([0, *map(len, self._bytes)])]).astype(np.int32)
         counts[[self._ids[token] for token in self.special.tokens]] = 0
-        if self.card.config.model == "wordpiece" and self.card.config.boundaries != "hard":
+        if self.card.config.model == "wordpiece" and self.card.config.boundaries not in ("hard", "bert"):
             counts[self.unk] = 1
         return counts
 

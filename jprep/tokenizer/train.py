@@ -34,6 +34,7 @@ from jprep.tokenizer.special_tokens import special_tokens
 from jprep.tokenizer.tokenizer import Tokenizer
 from jprep.tokenizer.training_data import TrainingData
 from jprep.tokenizer.vocabulary import Vocabulary
+from jprep.tokenizer.word_spaces import keep_spaces
 
 _STAGED = "staged"
 _LIBRARIES = ("sentencepiece", "tokenizers", "pyarrow", "regex")
@@ -199,9 +200,9 @@ def _in_thread(work: Callable[[], Vocabulary]) -> Vocabulary:
 
 def _normalizers(data: TrainingData, config: TokenizerConfig) -> list[dict[str, Any]]:
     """Return the descriptions of the normalisers for raw text."""
-    if config.normalizers is None:
-        return data.normalizers
-    return [plain(describe_step(make_step("normalizer", ref))) for ref in config.normalizers]
+    if config.normalizers is not None:
+        return [plain(describe_step(make_step("normalizer", ref))) for ref in config.normalizers]
+    return keep_spaces(data.normalizers) if config.boundaries == "spaces" else data.normalizers
 
 
 def _figures(tokenizer: Tokenizer, sample: Path) -> dict[str, float]:

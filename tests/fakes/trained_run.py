@@ -25,7 +25,9 @@ ROWS = [
     for number in range(30)
 ]
 SETS = {"gpt2": "gpt", "llama": "roberta", "bert": "bert", "roberta": "roberta", "electra": "bert"}
-KINDS = {"gpt": "byte-bpe", "bert": "wordpiece", "roberta": "unigram"}
+KINDS = {"gpt": "byte-bpe", "bert": "wordpiece", "roberta": "unigram", "sentencepiece": "bpe"}
+OPTIONS: dict[str, dict[str, Any]] = {"sentencepiece": {"boundaries": "spaces"}}
+"""Options of the tokenizer by set of special tokens."""
 
 
 def trained_run(
@@ -33,7 +35,7 @@ def trained_run(
 ) -> Path:
     """Create a run of a small model with checkpoints of steps 5 and 10; the first has the lower validation loss."""
     special = special or SETS[kind]
-    tokenizer = finished(folder / "tokenizer", small(KINDS[special], special=[special]))
+    tokenizer = finished(folder / "tokenizer", small(KINDS[special], special=[special], **OPTIONS.get(special, {})))
     loaded = load_tokenizer(tokenizer)
     made_from = {"tokenizer": {"fingerprint": loaded.card.fingerprint}, "segmenter": {"name": "jumandic"}}
     ids = {

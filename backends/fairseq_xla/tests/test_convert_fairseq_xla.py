@@ -18,6 +18,7 @@ from native_training import state_of
 
 from jprep.errors import ConfigError, InputError, MachineError
 from jprep.io.safetensors_file import TensorFiles, write_tensors
+from jprep.tokenizer import load_tokenizer
 from jprep.train.exporting import export, weights
 from jprep.train.exporting.manifest import read_config, read_export
 from jprep.train.inference import pipeline
@@ -243,6 +244,30 @@ def test_fill_mask_gives_the_same_result_everywhere(text: str, roberta: Path, mo
     ids = tokenizer(text)["input_ids"]
     found = from_transformers(roberta / "export", [ids])[0, ids.index(tokenizer.mask_token_id)].softmax(-1).topk(8)
     assert found.values.tolist() == shares and tokenizer.convert_ids_to_tokens(found.indices.tolist()) == pieces
+
+
+def test_fill_mask_takes_text_with_spaces_between_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("sentencepiece")
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+    monkeypatch.setattr(pipeline, "InferenceClient", LocalClient)
+    monkeypatch.setitem(trained_run.KINDS, "roberta", "words")
+    folder, out, text = exported(tmp_path, "roberta"), tmp_path / "out", "日本 の <mask> です 猫猫"
+    to_fairseq(folder, out)
+    from fairseq.models.roberta import RobertaModel
+
+    assert "▁日本 1" in (out / "dict.txt").read_text(encoding="utf-8").split("\n")
+    hub = RobertaModel.from_pretrained(str(out), "model.pt", bpe="sentencepiece").eval()
+    ours = load_tokenizer(folder)
+    plain = "日本 の 東京 です 猫猫"
+    assert hub.encode(plain).tolist() == [ours.bos, *ours.encode(plain), ours.eos]
+    with pipeline.InferencePipeline(folder, "fairseq-xla") as model:
+        prediction = model.predict(text, pipeline.GenerationConfig(top=5))
+    [masks], theirs = prediction.masks, hub.fill_mask(text, topk=5)
+    assert prediction.filled == theirs[0][0]
+    assert [share for _, share, _ in theirs] == pytest.approx([guess.probability for guess in masks], rel=1e-4)
+    assert [filled for filled, _, _ in theirs] == [text.replace("<mask>", ours.piece_of(guess.id)) for guess in masks]
+    from_fairseq(out / "model.pt", folder, tmp_path / "back", out / "dict.txt")
+    assert (tmp_path / "back" / "model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()
 
 
 def test_a_run_starts_from_converted_weights(train_natively: Callable[..., Any], tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ _READERS = ("wikipedia", "cc100", "text", "jsonl", "parquet", "csv", "tsv")
 @click.option("--parquet", multiple=True, metavar="GLOB", help="Parquet files with a column `text`.")
 @click.option("--csv", multiple=True, metavar="GLOB", help="CSV files with a column `text`.")
 @click.option("--tsv", multiple=True, metavar="GLOB", help="TSV files with a column `text`; no quoting.")
-@click.option("--segmenter", metavar="NAME", help="jumandic (the default), jumanpp, sudachi, unidic or none.")
+@click.option("--segmenter", metavar="NAME", help="jumandic (the default), jumanpp, sudachi, unidic, spaces or none.")
 @OVERRIDES
 @WORKERS
 @EXECUTOR

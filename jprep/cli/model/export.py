@@ -25,17 +25,54 @@ _EXAMPLES = {"clm": "日本の首都は", "mlm": "日本の首都は<mask>であ
 @click.option("--which", default="last", show_default=True, metavar="last|best|STEP", help="The checkpoint to export.")
 @click.option("--dtype", type=click.Choice(["fp32", "bf16", "fp16"]), default="fp32", show_default=True)
 @click.option("--generator", is_flag=True, help="For the task rtd: export the generator, not the discriminator.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["transformers", "fairseq"]),
+    default="transformers",
+    show_default=True,
+    help="fairseq: also converts the exported RUN/export. Default output: RUN/fairseq.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Output JSON.")
-def export(run: Path, output: Path | Url | None, which: str, dtype: str, generator: bool, as_json: bool) -> None:
+def export(
+    run: Path, output: Path | Url | None, which: str, dtype: str, generator: bool, form: str, as_json: bool
+) -> int:
     """Export a checkpoint of a run as a directory that AutoModel and AutoTokenizer of transformers load.
 
     `best` is the checkpoint with the lowest validation loss, or the best figure that train.checkpoint.best names. The
-    run may still be training.
+    run may still be training. With --format fairseq the output is what fairseq itself loads: model.pt and dict.txt;
+    it needs the backend fairseq-xla.
 
     \b
     jprep export work/jawiki/runs/torch
     jprep export work/jawiki/runs/torch --which best -o jawiki-bert
+    jprep export work/jawiki/runs/fairseq-xla --format fairseq -o for-fairseq
     """
+    if form == "fairseq":
+        if generator:
+            raise click.UsageError("--generator is not for --format fairseq")
+        return _export_to_fairseq(run, output, which, dtype, as_json=as_json)
+    _export(run, output, which, dtype, generator=generator, as_json=as_json)
+    return 0
+
+
+def _export_to_fairseq(run: Path, output: Path | Url | None, which: str, dtype: str, *, as_json: bool) -> int:
+    """Export a checkpoint to RUN/export, and convert that. Return the exit code."""
+    from jprep.train.exporting.conversion import to_fairseq
+    from jprep.train.run.directory import EXPORT
+
+    if isinstance(output, Url):
+        raise click.UsageError("--format fairseq writes a local directory: -o DIR")
+    folder = output or run / "fairseq"
+    _export(run, None, which, dtype, generator=False, as_json=as_json)
+    code = to_fairseq(run / EXPORT, folder)
+    if not code and not as_json:
+        echo(str(folder))
+    return code
+
+
+def _export(run: Path, output: Path | Url | None, which: str, dtype: str, *, generator: bool, as_json: bool) -> None:
+    """Export a checkpoint, and show what was written."""
     from typing import cast
 
     from jprep.pipeline.remote.manifests import MODEL_EXPORT

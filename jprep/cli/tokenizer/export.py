@@ -20,7 +20,7 @@ def export(folder: Path, form: str, output: Path | Url) -> None:
 
     \b
     fairseq        dict.txt
-    bert           vocab.txt and tokenizer_config.json (wordpiece, boundaries = "hard")
+    bert           vocab.txt and tokenizer_config.json (wordpiece, boundaries = "hard" or "bert")
     gpt2           vocab.json and merges.txt (byte-bpe)
     sentencepiece  spm.model and spm.vocab (bpe, unigram)
     """

@@ -22,16 +22,18 @@ if TYPE_CHECKING:
     from jprep.tokenizer.training_data import TrainingData
 
 _BOUNDARIES = "tokenizer.boundaries="
+_ALL_BOUNDARIES = ("train", "hard", "none", "spaces", "bert")
+_SETS = "roberta, bert, gpt, t5, sentencepiece, none"
 _KEYS = ("model", "vocab_size", "alphabet", "boundaries", "special")
 
 
 @click.command()
 @click.argument("inputs", nargs=-1, metavar="CORPUS|RECIPE|FILE...")
-@click.option("--model", type=click.Choice(["bpe", "byte-bpe", "unigram", "wordpiece"]), help="Default: bpe.")
+@click.option("--model", type=click.Choice(["bpe", "byte-bpe", "unigram", "wordpiece", "words"]), help="Default: bpe.")
 @click.option("--vocab-size", type=int, metavar="N", help="All ids, special tokens and bytes included. Default: 32000.")
 @click.option("--alphabet", type=int, metavar="N", help="Characters with their own piece. Default: cover 99.95 %.")
-@click.option("--boundaries", type=click.Choice(["train", "hard", "none"]), help="Use of words. Default: train.")
-@click.option("--special", multiple=True, metavar="SET|TOKEN", help="roberta, bert, gpt, t5, none; or a further token.")
+@click.option("--boundaries", type=click.Choice(list(_ALL_BOUNDARIES)), help="Use of words. Default: train.")
+@click.option("--special", multiple=True, metavar="SET|TOKEN", help=f"{_SETS}; or a further token.")
 @click.option("--segmenter", metavar="NAME", help="Segmenter for FILEs. Default: jumandic.")
 @click.option("--counts", is_flag=True, help="The input is a file of `word<TAB>count` lines.")
 @click.option("--corpus", type=FINISHED_OUTPUT, help="The corpus of a RECIPE. Default: its own.")
@@ -158,7 +160,8 @@ def _training_data(
 
 
 def _needs_no_words(options: dict[str, Any]) -> bool:
-    return "none" in (options["boundaries"], *(each[21:] for each in options["overrides"] if each[:21] == _BOUNDARIES))
+    overrides = (each[21:] for each in options["overrides"] if each[:21] == _BOUNDARIES)
+    return not {"none", "bert"}.isdisjoint([options["boundaries"], *overrides])
 
 
 def _is_recipe(inputs: tuple[str, ...]) -> bool:

@@ -10,7 +10,9 @@ import importlib
 import operator
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
 
 from jprep.corpus.normalizers.neologdn_rules import NormalizedText
 from jprep.corpus.normalizers.neologdn_tables import CONVERSIONS, TILDES, CharacterTables, Tilde, probe_text
@@ -43,18 +45,27 @@ class NeologdnNormalizer(Normalizer):
             tilde: how to treat ~∼∾〜〰～. `ignore` (the default of jprep) keeps them, so that 2020年〜2021年 stays a
                 range; `remove` (the default of neologdn) deletes them; `normalize` replaces them by ~ and
                 `normalize_zenkaku` by 〜.
+            hangul_spaces: `remove`, as neologdn does, or `keep` one of the spaces before or after Hangul, which Korean
+                needs; with `remove_space`. By default `remove`.
         """
 
         repeat: int = 0
         remove_space: bool = True
         max_repeat_substr_length: int = 8
         tilde: Tilde = "ignore"
+        # Absent from fingerprints where it is not set, as before it existed.
+        hangul_spaces: Literal["remove", "keep"] | msgspec.UnsetType = msgspec.UNSET
 
     def __init__(self, config: Any = None) -> None:
         super().__init__(config)
         self._neologdn = importlib.import_module("neologdn")
         self._tables = CharacterTables(self.config.tilde)
         self._tables_are_valid = self._neologdn.__version__ in VERIFIED_VERSIONS or self._agrees()
+
+    @property
+    def _keeps_hangul(self) -> bool:
+        """Whether spaces beside Hangul stay, which neologdn itself cannot do."""
+        return bool(self.config.hangul_spaces == "keep")
 
     def _agrees(self) -> bool:
         """Return whether the installed neologdn gives the same result as the tables."""
@@ -75,7 +86,7 @@ class NeologdnNormalizer(Normalizer):
         return "\n".join(map(self._apply, _blocks(text)))
 
     def _apply(self, block: str) -> str:
-        normalize = self._by_tables if self._tables_are_valid else self._by_neologdn
+        normalize = self._by_tables if self._tables_are_valid or self._keeps_hangul else self._by_neologdn
         try:
             result = normalize(block)
         except UnicodeError:
@@ -90,7 +101,7 @@ class NeologdnNormalizer(Normalizer):
         if not _MAY_CHANGE.search(block):
             return self._shorten(block)
         kept = _remove_tildes(block) if self.config.tilde == "remove" else block
-        page = NormalizedText(kept, self._tables, self.config.remove_space)
+        page = NormalizedText(kept, self._tables, self.config.remove_space, keep_hangul=self._keeps_hangul)
         result = page.text()
         for name, count in page.counts() if result is not None else ():
             self._count(name, count)
@@ -107,7 +118,8 @@ class NeologdnNormalizer(Normalizer):
 
     def _by_neologdn(self, block: str) -> str:
         """Call neologdn itself, which is slow and allows to count removed characters only."""
-        options = {field: getattr(self.config, field) for field in self.config.__struct_fields__}
+        fields = (field for field in self.config.__struct_fields__ if field != "hangul_spaces")
+        options = {field: getattr(self.config, field) for field in fields}
         result = "\n".join(self._neologdn.normalize(line, **options) for line in block.split("\n"))
         self._count("characters.removed", len(block) - len(result))
         return result

@@ -35,14 +35,15 @@ class NormalizedText:
         text: any number of lines.
         tables: the character tables.
         remove_space: option of neologdn: whether to remove spaces.
+        keep_hangul: whether to keep one of the spaces before or after Hangul all the same.
 
     Raises:
         UnicodeEncodeError: the text holds a lone surrogate.
     """
 
-    def __init__(self, text: str, tables: CharacterTables, remove_space: bool) -> None:
+    def __init__(self, text: str, tables: CharacterTables, remove_space: bool, *, keep_hangul: bool = False) -> None:
         self._tables = tables
-        self._remove_space = remove_space
+        self._remove_space, self._keep_hangul, self._between_hangul = remove_space, keep_hangul, 0
         self._units = utf16_units(f"\n{text}\n")
         self._kinds = tables.kind.take(self._units)
         self._hits: Indexes = (self._kinds != NONE).nonzero()[0]
@@ -82,6 +83,8 @@ class NormalizedText:
                 yield f"{kind}.removed", gone
             if all_ > gone:
                 yield f"{kind}.replaced", all_ - gone
+        if self._between_hangul:
+            yield "spaces.between_hangul", self._between_hangul
 
     def _spaces(self, which: Indexes, at: Indexes) -> None:
         """Keep one space of a run, and only after a Latin character and before one that is not Japanese."""
@@ -92,8 +95,18 @@ class NormalizedText:
         self._run_starts = at[first]
         stays = self._tables.holds_space[self._units[self._run_starts - 1]]
         stays &= ~self._tables.ends_space[self._units[at[last] + 1]]
+        stays |= self._hangul(self._units[self._run_starts - 1], self._units[at[last] + 1])
         self._removed[which] = True
         self._removed[which[first][stays]] = False
+
+    def _hangul(self, before: Units, after: Units) -> Flags:
+        """Return which spaces stay because of the Hangul beside them; count what is removed between Hangul."""
+        left, right = self._tables.hangul[before], self._tables.hangul[after]
+        if self._keep_hangul:
+            stays: Flags = (left & (after != NEWLINE)) | (right & (before != NEWLINE))
+            return stays
+        self._between_hangul = int(np.count_nonzero(left & right))
+        return np.zeros(len(left), np.bool_)
 
     def _long_vowels(self, which: Indexes, at: Indexes) -> None:
         """Keep the first of a run of long vowel marks."""

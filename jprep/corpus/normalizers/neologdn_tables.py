@@ -42,6 +42,9 @@ _LEFT_ALONE = "＂＇－＼｀"
 _FULL_WIDTH = "".join(chr(code) for code in range(0xFF01, 0xFF5E) if chr(code) not in _LEFT_ALONE)
 _HALF_WIDTH_KANA = "".join(chr(code) for code in range(0xFF61, 0xFF9E) if code != 0xFF70)
 
+HANGUL = ((0x1100, 0x1200), (0x3130, 0x3190), (0xA960, 0xA980), (0xAC00, 0xD7FC))
+"""Blocks of Hangul: Korean has spaces between its words."""
+
 CONVERSIONS: dict[int, tuple[str, str]] = {
     SPACE: (" 　", "  "),
     LONG_VOWEL: ("﹣－ｰ—―─━ー", "ー" * 8),
@@ -70,6 +73,7 @@ class CharacterTables:
         form: replacement of each unit, shape (65536,).
         holds_space: whether a space after this unit can be kept, shape (65536,).
         ends_space: whether a space before this unit is removed, shape (65536,).
+        hangul: whether this unit is Hangul, shape (65536,).
         joined: voicing mark → combination of each unit with the mark, or 0 if there is none, shape (65536,) each.
     """
 
@@ -86,6 +90,9 @@ class CharacterTables:
         # neologdn removes the space only before characters of its plain table.
         self.ends_space[utf16_units(TILDES + CONVERSIONS[LONG_VOWEL][0] + CONVERSIONS[HYPHEN][0])] = False
         self.ends_space[NEWLINE] = True
+        self.hangul: Flags = np.zeros(UNITS, np.bool_)
+        for start, end in HANGUL:
+            self.hangul[start:end] = True
         self.joined = {ord(mark): self._join(kana, voiced) for mark, (kana, voiced) in JOINS.items()}
 
     def _convert(self, kind: int, characters: str, forms: str) -> None:

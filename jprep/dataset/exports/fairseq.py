@@ -7,6 +7,7 @@ pointers (int64, bytes), without documents.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,9 +22,13 @@ from jprep.errors import ConfigError
 from jprep.io.atomic import atomic_path
 from jprep.tokenizer.card import TokenizerCard, read_card
 from jprep.tokenizer.special_tokens import SPECIAL_TOKEN_SETS, special_tokens
+from jprep.tokenizer.vocabulary import SPACE
 
 _HEADER = struct.Struct("<9sQBQ")  # magic, version, dtype code (these two as in Megatron), sequences
 _MIN_LENGTH = 3  # parts of a longer sequence are then longer than a blank line
+
+WORD_PREFIX = SPACE
+"""What fairseq's encoder `sentencepiece` puts before a word."""
 
 Sequences = tuple[Tokens, Offsets]
 """Tokens, and the lengths of the sequences that they form."""
@@ -71,6 +76,27 @@ def symbols(tokenizer: Path) -> list[str]:
     _check_special(tokenizer, read_card(tokenizer))
     roberta = SPECIAL_TOKEN_SETS["roberta"]
     return [*roberta.head, *fairseq_pieces(tokenizer), *roberta.tail]
+
+
+def spell_words(tokenizer: Path, names: Sequence[str]) -> tuple[list[str], bytes] | None:
+    """Spell the symbols of a tokenizer of whole words as fairseq's encoder `sentencepiece` spells words.
+
+    Args:
+        tokenizer: the tokenizer directory.
+        names: the symbols by id; see `symbols`.
+
+    Returns:
+        The symbols with U+2581 before each word, and the sentencepiece model that divides text at spaces; None for
+        tokenizers of pieces.
+    """
+    from jprep.tokenizer.formats.sentencepiece_model import word_model_proto
+
+    config = read_card(tokenizer).config
+    if config.model != "words":
+        return None
+    special = special_tokens(config)
+    spelt = [name if name in special.tokens else f"{WORD_PREFIX}{name}" for name in names]
+    return spelt, word_model_proto(spelt, special.tokens, special.unk)
 
 
 def _check_special(tokenizer: Path, card: TokenizerCard) -> None:

@@ -14,10 +14,10 @@ from jprep.dataset.indexed.split import dtype_of, stored_dtype
 from jprep.dataset.preprocessing.marked_text import Integers, MarkedTexts, parse_documents
 from jprep.dataset.preprocessing.span_marks import span_marks
 from jprep.errors import ConfigError, JprepError
-from jprep.tokenizer.external.tokenizer import ExternalTokenizer
 from jprep.tokenizer.formats.pieces import piece_bytes
 from jprep.tokenizer.tokenizer import Tokenizer
 from jprep.tokenizer.vocabulary import CONTINUATION_PREFIX
+from jprep.tokenizer.word_spaces import separate_words
 
 Ids = npt.NDArray[np.int32]
 TokenStarts = tuple[npt.NDArray[np.bool_], Integers]
@@ -62,7 +62,7 @@ class DocumentEncoder:
         self._tokenizer, self._config = tokenizer, tokenizer.card.config
         self.dtype = dtype_of(tokenizer.vocab_size)
         self.end, self.newline = end_of_document_id(tokenizer), _newline(tokenizer)
-        self._spans = tokenizer.encode_with_spans if isinstance(tokenizer, ExternalTokenizer) else None
+        self._spans = tokenizer.encode_with_spans if tokenizer.has_spans else None
         if self._spans:  # tells itself where its tokens are
             return
         pieces = [tokenizer.piece_of(number) for number in range(tokenizer.vocab_size)]
@@ -82,6 +82,8 @@ class DocumentEncoder:
         Raises:
             JprepError: the tokens do not cover each character of the text exactly once.
         """
+        if self._config.boundaries == "spaces":
+            documents = [separate_words(document.decode()).encode() for document in documents]
         texts = parse_documents(documents, self._config)
         if self._spans:
             found = self._spans(texts.texts)

@@ -79,8 +79,11 @@ def read_counts(path: Path, config: TokenizerConfig, root: Path) -> UnitCounts:
 
     Raises:
         InputError: an invalid line, or counts that add up to 2**63 or more.
-        ConfigError: the file does not exist, or is empty.
+        ConfigError: the file does not exist, or is empty; or the words need their text.
     """
+    if config.boundaries == "spaces" and not config.whole_words:
+        what = 'a list does not tell which words follow a space, which boundaries = "spaces" needs'
+        raise ConfigError(what, where=str(path), fix='train on a corpus, or use model = "words"')
     from jprep.tokenizer.counting.word_list import count_list
 
     return _counted(root, count_list(path, config, root))
@@ -90,9 +93,12 @@ def _check_words(corpus: Corpus, config: TokenizerConfig) -> None:
     totals, where = corpus.manifest.totals, str(corpus.folder)
     if not totals.get("characters"):
         raise _no_text(where)
-    if config.boundaries != "none" and not totals.get("words"):
+    if config.boundaries not in ("none", "bert") and not totals.get("words"):
         what = f"this corpus has no words, which boundaries = {config.boundaries!r} needs"
-        raise ConfigError(what, where=where, fix="build it with a segmenter, or use --boundaries none")
+        fix = "build it with a segmenter, or use --boundaries none"
+        if config.boundaries == "spaces":
+            fix = 'build it with a segmenter; segmenter = "spaces" takes the spaces of the text'
+        raise ConfigError(what, where=where, fix=fix)
 
 
 def _no_text(where: str) -> ConfigError:

@@ -7,6 +7,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
+
 from jprep.corpus.api import Corpus
 from jprep.corpus.shard_reader import CorpusShard, read_batches, shard_of
 from jprep.engine.fingerprint import fingerprint
@@ -21,6 +23,7 @@ from jprep.tokenizer.counting.sorted_runs import SpilledRuns, commit_run, merge_
 from jprep.tokenizer.counting.unit_counter import UnitCounter
 from jprep.tokenizer.counting.units import VERSION, pieces
 from jprep.tokenizer.counting.unsegmented import count_pieces
+from jprep.tokenizer.word_spaces import separate_words_arrow
 
 RUNS, SAMPLES = "runs", "samples"
 _TASKS = 150
@@ -51,8 +54,17 @@ class CountStage(Stage):
         config = self._config
         kind = {"pattern": "gpt2" if config.model == "byte-bpe" else "scripts", "regex": version("regex")}
         policies = {"spaces": config.spaces, "digits": config.digits, "newline": config.newline}
-        boundaries = kind if config.boundaries == "none" else {}
+        boundaries = kind if config.boundaries == "none" else self._own_boundaries()
         return {"corpus": self._made_from, "units": VERSION, "stride": self._stride, **policies, **boundaries}
+
+    def _own_boundaries(self) -> dict[str, Any]:
+        """Return what defines the units of `spaces` and `bert`; nothing for other boundaries."""
+        if self._config.boundaries == "spaces":
+            return {"boundaries": "words" if self._config.whole_words else "spaces"}
+        if self._config.boundaries == "bert":
+            split = self._config.splits_ideographs
+            return {"boundaries": "bert", "handle_chinese_chars": split, "tokenizers": version("tokenizers")}
+        return {}
 
     def total(self) -> int:
         """Return the bytes of text."""
@@ -92,14 +104,19 @@ class CountStage(Stage):
         return Result(outputs, {"paragraphs.total": sample.paragraphs, "paragraphs.sampled": sample.taken})
 
     def _count(self, shard: CorpusShard, tally: UnitCounter, sample: ParagraphSample) -> None:
-        from_text = self._config.boundaries == "none"
+        from_text = self._config.boundaries in ("none", "bert")
         columns = ["text"] * from_text + ["words"] * self._has_words
         for batch in read_batches(self._folder, shard, columns):
-            sample.add(batch["words" if self._has_words else "text"])
+            rows = batch["words" if self._has_words else "text"]
+            if self._config.boundaries == "spaces":
+                rows = separate_words_arrow(rows)
+            sample.add(rows)
             if from_text:
                 tally.add_counts(count_pieces(batch["text"].to_pylist(), self._config))
+            elif self._config.whole_words:  # a mark is beside each space
+                tally.add_values(pieces(pc.replace_substring(rows, " ", "")))
             else:
-                tally.add_values(pieces(batch["words"], newline_is_space=self._config.newline == "space"))
+                tally.add_values(pieces(rows, newline_is_space=self._config.newline == "space"))
 
 
 class MergeCountsStage(Stage):

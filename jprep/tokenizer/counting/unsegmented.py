@@ -1,4 +1,4 @@
-"""Units of text without word boundaries: `boundaries = "none"`."""
+"""Units of text without word boundaries: `boundaries = "none"` and `"bert"`."""
 
 from __future__ import annotations
 
@@ -26,13 +26,31 @@ _CUTS = re.compile("[\t\n\r\x00\x1e\x1f]+")
 
 
 def count_pieces(texts: Iterable[str], config: TokenizerConfig) -> Counter[str]:
-    """Count the pieces of texts: by GPT-2's pattern for byte-bpe, else runs of a script, numbers, or punctuation."""
-    find = _finder(config.model == "byte-bpe", config.spaces == "prefix")
+    """Count the pieces of texts: BERT's words, pieces of GPT-2's pattern, or runs of a script, numbers, punctuation."""
+    find = _finder_of(config)
     total: Counter[str] = Counter()
     for text in texts:
         for line in (text.replace("\n", " ") if config.newline == "space" else text).split("\n"):
             total.update(find(line))
     return total
+
+
+def _finder_of(config: TokenizerConfig) -> Callable[[str], list[str]]:
+    if config.boundaries == "bert":
+        return _bert_finder(config.splits_ideographs)
+    return _finder(config.model == "byte-bpe", config.spaces == "prefix")
+
+
+@cache
+def _bert_finder(splits_ideographs: bool) -> Callable[[str], list[str]]:
+    """Return BERT's basic tokenizer: the library's own, because its tables of punctuation are those used later."""
+    from tokenizers import normalizers, pre_tokenizers
+
+    normalizer = normalizers.BertNormalizer(
+        clean_text=True, handle_chinese_chars=splits_ideographs, strip_accents=False, lowercase=False
+    )
+    split = pre_tokenizers.BertPreTokenizer().pre_tokenize_str
+    return lambda line: [word for word, _ in split(normalizer.normalize_str(line))]
 
 
 @cache

@@ -43,6 +43,7 @@ class TokenizerAdapter(ABC):
         unknown: id of the unknown token, -1 if there is none.
         parts: whether an id stands for a part of a character, shape [size].
         marked: whether it expects text with U+001F between words.
+        spaced: whether it expects text with spaces between words.
         normalizers: steps of a recipe to apply to raw text first.
         splitter: if `marked`, the step of a recipe that splits raw text into sentences; else None.
         segmenter: if `marked`, the step of a recipe that segments raw text; else None.
@@ -56,6 +57,7 @@ class TokenizerAdapter(ABC):
     unknown: int = -1
     parts: NDArray[np.bool_]
     marked: bool = False
+    spaced: bool = False
     normalizers: Sequence[dict[str, Any]] = ()
     splitter: dict[str, Any] | None = None
     segmenter: dict[str, Any] | None = None

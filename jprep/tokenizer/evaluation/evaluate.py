@@ -9,6 +9,7 @@ from jprep.tokenizer.evaluation.adapter import TokenizerAdapter
 from jprep.tokenizer.evaluation.jprep_tokenizer import JprepAdapter
 from jprep.tokenizer.evaluation.metrics import MetricsAccumulator
 from jprep.tokenizer.evaluation.scores import Scores
+from jprep.tokenizer.word_spaces import separate_words
 
 if TYPE_CHECKING:
     from jprep.tokenizer.tokenizer import Tokenizer
@@ -47,7 +48,10 @@ def evaluate(
     meters = [(MetricsAccumulator(encoder), prepare) for encoder, prepare in tokenizers]
     for batch in _batches(paragraphs):
         for meter, prepare in meters:
-            if ready := [paragraph for paragraph in prepare(batch) if paragraph]:
+            ready = prepare(batch)
+            if meter.spaced:
+                ready = [separate_words(paragraph) for paragraph in ready]
+            if ready := [paragraph for paragraph in ready if paragraph]:
                 meter.add(ready)
     return [meter.scores(speed=speed) for meter, _ in meters]
 

@@ -45,6 +45,7 @@ class JprepAdapter(TokenizerAdapter):
         self.size = tokenizer.vocab_size
         self.unknown = -1 if tokenizer.unk is None else tokenizer.unk
         self.marked = card.config.boundaries == "hard"
+        self.spaced = card.config.boundaries == "spaces"
         self.normalizers = [_as_reference(step) for step in card.normalizers]
         self.splitter = _as_reference(card.splitter) if card.splitter else None
         self.segmenter = _as_reference(card.segmenter) if self.marked and card.segmenter else None
@@ -65,6 +66,9 @@ class JprepAdapter(TokenizerAdapter):
         Raises:
             JprepError: the tokens do not cover the texts.
         """
+        if self._tokenizer.card.config.whole_words:
+            found = self._tokenizer.encode_with_spans(texts)
+            return EncodingWithOffsets(found.ids, found.offsets, found.starts, found.ends)
         ids, offsets = self._tokenizer.encode_batch(self._with_marks(texts), normalized=True)
         bases = text_offsets([text.replace(WORD, "") for text in texts])
         by_words = self.marked and self.model == "wordpiece"

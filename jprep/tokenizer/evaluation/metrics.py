@@ -34,10 +34,13 @@ class MetricsAccumulator:
 
     Args:
         encoder: the tokenizer.
+
+    Attributes:
+        spaced: whether the tokenizer expects text with spaces between words, to add and to compare.
     """
 
     def __init__(self, encoder: TokenizerAdapter) -> None:
-        self._encoder = encoder
+        self._encoder, self.spaced = encoder, encoder.spaced
         self._paragraphs = self._characters = self._bytes = self._lossless = 0
         self._uses = np.zeros(encoder.size, np.int64)
         self._differing: list[RoundTripDifference] = []

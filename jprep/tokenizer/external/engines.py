@@ -6,31 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from jprep.errors import ConfigError
-from jprep.tokenizer.batch_encoding import EncodedBatch, Offsets, cumulative_offsets
+from jprep.tokenizer.batch_encoding import EncodedBatch, TokenSpans, cumulative_offsets, spans_of
 from jprep.tokenizer.external.files import TOKENIZER_JSON
 from jprep.tokenizer.external.roles import WithSpecialTokens, make_special_tokens, read_additional, read_roles
 from jprep.tokenizer.special_tokens import SpecialTokens
-
-
-class TokenSpans(NamedTuple):
-    """Encoded texts, with the characters of its text that each token covers.
-
-    Attributes:
-        ids: ids of all texts, concatenated, int32, (tokens,).
-        offsets: text i is `ids[offsets[i]:offsets[i + 1]]`, (texts + 1,).
-        starts: index of a token's first character in its text, (tokens,).
-        ends: index after its last character, (tokens,).
-    """
-
-    ids: Any
-    offsets: Offsets
-    starts: Offsets
-    ends: Offsets
 
 
 class Engine(ABC):
@@ -113,11 +97,7 @@ class FastEngine(Engine):
 
     def encode_with_spans(self, texts: Sequence[str]) -> TokenSpans:
         """See `Engine`."""
-        found = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
-        ids, offsets = _batch([each.ids for each in found])
-        flat = chain.from_iterable(chain.from_iterable(each.offsets for each in found))
-        spans = np.fromiter(flat, np.int64, 2 * len(ids)).reshape(-1, 2)
-        return TokenSpans(ids, offsets, spans[:, 0], spans[:, 1])
+        return spans_of(self._tokenizer.encode_batch(list(texts), add_special_tokens=False))
 
     def decode(self, texts: Sequence[Sequence[int]]) -> list[str]:
         """See `Engine`."""

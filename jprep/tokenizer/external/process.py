@@ -23,9 +23,9 @@ import numpy as np
 
 from jprep.errors import ConfigError, MachineError
 from jprep.io.environments import environment_folders, interpreter, read_stamp
-from jprep.tokenizer.batch_encoding import EncodedBatch, cumulative_offsets
+from jprep.tokenizer.batch_encoding import EncodedBatch, TokenSpans, cumulative_offsets
 from jprep.tokenizer.external.alignment import align, surface
-from jprep.tokenizer.external.engines import Engine, TokenSpans
+from jprep.tokenizer.external.engines import Engine
 from jprep.tokenizer.external.roles import WithSpecialTokens, make_special_tokens
 
 MODULE = "jprep_torch.worker.tokenize"

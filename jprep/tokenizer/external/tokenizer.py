@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from jprep.tokenizer.batch_encoding import EncodedBatch, Ids, Offsets
-from jprep.tokenizer.external.engines import Engine, FastEngine, TokenSpans
+from jprep.tokenizer.batch_encoding import EncodedBatch, Ids, Offsets, TokenSpans
+from jprep.tokenizer.external.engines import Engine, FastEngine
 from jprep.tokenizer.external.files import TOKENIZER_JSON, external_card, resolve_tokenizer
 from jprep.tokenizer.external.process import ProcessEngine
 from jprep.tokenizer.tokenizer import Tokenizer, without_surrogates
@@ -67,6 +67,11 @@ class ExternalTokenizer(Tokenizer):
     def encode_prompt(self, text: str) -> list[int]:
         """Return the ids of a text in which special tokens such as masks are spelt; none are added around it."""
         return self._engine.encode_prompt(without_surrogates([text])[0])
+
+    @property
+    def has_spans(self) -> bool:
+        """Whether `encode_with_spans` tells where tokens are: always."""
+        return True
 
     def encode_with_spans(self, texts: Sequence[str]) -> TokenSpans:
         """Return the ids of many texts, and the characters that each token covers."""

@@ -23,14 +23,23 @@ def read_pieces(model: Mapping[str, Any]) -> list[str]:
 def piece_bytes(pieces: Sequence[str], config: TokenizerConfig, special: SpecialTokens) -> list[bytes]:
     """Return the UTF-8 bytes of each id, which may be incomplete characters; special tokens stand for themselves.
 
+    Where tokens are whole words, each that begins one has a space in front.
+
     Args:
         pieces: pieces by id, as in `tokenizer.json`.
         config: the tokenizer's config.
         special: its special tokens.
     """
+    if config.whole_words:
+        return [_of_words(piece, config) for piece in pieces]
     convert = {"byte-bpe": _of_bytes, "wordpiece": _of_wordpiece}.get(config.model, _of_characters)
     special_tokens = set(special.tokens)
     return [piece.encode() if piece in special_tokens else convert(piece, config) for piece in pieces]
+
+
+def _of_words(piece: str, config: TokenizerConfig) -> bytes:
+    continues = config.boundaries == "bert" and piece.startswith(CONTINUATION_PREFIX)
+    return (piece.removeprefix(CONTINUATION_PREFIX) if continues else f" {piece}").encode()
 
 
 def _of_bytes(piece: str, config: TokenizerConfig) -> bytes:

@@ -12,6 +12,7 @@ from typing import Any
 from jprep.corpus.document import SENTENCE, WORD
 from jprep.tokenizer.config import DIGITS, TokenizerConfig
 from jprep.tokenizer.vocabulary import DOUBLE_HASH, NEWLINE, SPACE, Vocabulary
+from jprep.tokenizer.word_spaces import SPACE_RUN
 
 Component = dict[str, Any]
 """A component of a `tokenizer.json`, with its `type`."""
@@ -27,17 +28,25 @@ _MARKS = r"\x1e\x1f"
 
 def space_of(vocabulary: Vocabulary) -> str:
     """Return the model's character for a space."""
-    return " " if vocabulary.config.model == "byte-bpe" else SPACE
+    return " " if vocabulary.config.model == "byte-bpe" or vocabulary.config.whole_words else SPACE
 
 
 def mark_normalizers(vocabulary: Vocabulary) -> list[Component]:
-    """Return the components before the normalisers: sentence marks become word marks, the only ones that those know."""
+    """Return the components before the normalisers.
+
+    Under `hard`, sentence marks become word marks, the only ones that the normalisers know; under `spaces`, marks and
+    runs of white space become one space.
+    """
+    if vocabulary.config.boundaries == "spaces":
+        return [replace({"Regex": SPACE_RUN}, " ")]
     return [replace({"String": SENTENCE}, WORD)] if vocabulary.config.boundaries == "hard" else []
 
 
 def spelling_normalizers(vocabulary: Vocabulary) -> list[Component]:
     """Return the components that convert normalised text to the characters of pieces; spaces are converted already."""
     config, space = vocabulary.config, space_of(vocabulary)
+    if config.whole_words:
+        return [bert_normalizer(config)] if config.boundaries == "bert" else []
     parts = [replace({"String": "\n"}, space)] if config.newline == "space" else []
     if config.boundaries == "hard":
         parts += [replace({"Regex": pattern}, to) for pattern, to in space_substitutions(config, space)]
@@ -65,7 +74,12 @@ def space_substitutions(config: TokenizerConfig, space: str) -> list[tuple[str, 
 def pre_tokenizers(vocabulary: Vocabulary) -> list[Component]:
     """Return the pre-tokenizers: places that no piece may cross."""
     config, byte_level = vocabulary.config, vocabulary.config.model == "byte-bpe"
+    if config.whole_words:
+        return [{"type": "BertPreTokenizer" if config.boundaries == "bert" else "WhitespaceSplit"}]
     parts = _words(vocabulary) if config.boundaries == "hard" else []
+    if config.boundaries == "spaces":
+        behavior = "MergedWithNext" if config.spaces == "prefix" else "Isolated"
+        parts.append(split({"String": space_of(vocabulary)}, behavior))
     if byte_level:
         parts.append(split({"String": "\n"}))
         use_regex = config.boundaries == "none"
@@ -75,6 +89,17 @@ def pre_tokenizers(vocabulary: Vocabulary) -> list[Component]:
     elif config.model == "wordpiece":
         parts.append(split({"String": NEWLINE} if config.boundaries == "hard" else {"Regex": _stretches(vocabulary)}))
     return parts
+
+
+def bert_normalizer(config: TokenizerConfig) -> Component:
+    """Return BERT's normaliser for cased text: it removes control characters and puts spaces around ideographs."""
+    return {
+        "type": "BertNormalizer",
+        "clean_text": True,
+        "handle_chinese_chars": config.splits_ideographs,
+        "strip_accents": False,
+        "lowercase": False,
+    }
 
 
 def _words(vocabulary: Vocabulary) -> list[Component]:

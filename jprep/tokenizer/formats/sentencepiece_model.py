@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from jprep.io import protobuf
 from jprep.tokenizer.vocabulary import PieceKind, Vocabulary, VocabularyPiece
 
-MODEL_TYPE = {"unigram": 1, "bpe": 2}
+MODEL_TYPE = {"unigram": 1, "bpe": 2, "words": 3}
 """`TrainerSpec.ModelType` of the supported model types."""
 
 _TYPE: dict[PieceKind, int] = {"normal": 1, "unknown": 2, "special": 3, "byte": 6}
@@ -32,7 +32,7 @@ def model_bytes(
 
     Args:
         pieces: pieces by id; one of them of kind `unknown`.
-        model: `bpe` or `unigram`.
+        model: `bpe`, `unigram` or `words`.
         roles: id and token of unk, bos, eos and pad; -1 and "" if there is none.
         byte_fallback: whether all 256 bytes are among the pieces.
     """
@@ -42,9 +42,26 @@ def model_bytes(
     for role, (number, token) in roles.items():
         field, name = _ROLES[role]
         trainer += protobuf.number(field, number) + (protobuf.data(name, token.encode()) if token else b"")
-    # No dummy prefix, no space removed, spaces written as U+2581.
-    normalizer = protobuf.data(1, b"identity") + protobuf.number(3, 0) + protobuf.number(4, 0) + protobuf.number(5, 1)
+    # Spaces are written as U+2581. A model of words has one before each word, and no other.
+    spaces = int(model == "words")
+    normalizer = protobuf.data(1, b"identity") + b"".join(
+        protobuf.number(field, value) for field, value in ((3, spaces), (4, spaces), (5, 1))
+    )
     return b"".join([*written, protobuf.data(2, trainer), protobuf.data(3, normalizer)])
+
+
+def word_model_proto(symbols: Sequence[str], special: Collection[str], unknown: str) -> bytes:
+    """Return a model file that divides text at spaces into words, which it spells with U+2581 in front.
+
+    Args:
+        symbols: words and special tokens by id.
+        special: the special tokens.
+        unknown: the unknown token.
+    """
+    kinds: dict[str, PieceKind] = dict.fromkeys(special, "special") | {unknown: "unknown"}  # type: ignore[assignment]
+    pieces = [VocabularyPiece(symbol, kinds.get(symbol, "normal")) for symbol in symbols]
+    roles = dict.fromkeys(_ROLES, (-1, "")) | {"unk": (list(symbols).index(unknown), unknown)}
+    return model_bytes(pieces, "words", roles, byte_fallback=False)
 
 
 def _piece(piece: VocabularyPiece) -> bytes:

@@ -9,6 +9,7 @@ from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.formats.policies import (
     MAX_STRETCH,
     Component,
+    bert_normalizer,
     mark_normalizers,
     replace,
     sequence,
@@ -64,7 +65,12 @@ def added_tokens(vocabulary: Vocabulary) -> list[Component]:
 
 def model(vocabulary: Vocabulary) -> Component:
     """Return the model component with all pieces."""
-    return {"unigram": _unigram, "wordpiece": _wordpiece}.get(vocabulary.config.model, _bpe)(vocabulary)
+    kinds = {"unigram": _unigram, "wordpiece": _wordpiece, "words": _words}
+    return kinds.get(vocabulary.config.model, _bpe)(vocabulary)
+
+
+def _words(vocabulary: Vocabulary) -> Component:
+    return {"type": "WordLevel", "vocab": _ids(vocabulary), "unk_token": vocabulary.special.unk}
 
 
 def _unigram(vocabulary: Vocabulary) -> Component:
@@ -73,7 +79,7 @@ def _unigram(vocabulary: Vocabulary) -> Component:
 
 
 def _wordpiece(vocabulary: Vocabulary) -> Component:
-    hard = vocabulary.config.boundaries == "hard"
+    hard = vocabulary.config.boundaries in ("hard", "bert")
     return {
         "type": "WordPiece",
         "unk_token": vocabulary.special.unk,
@@ -131,6 +137,9 @@ def _scored_pieces(vocabulary: Vocabulary) -> list[tuple[str, float]]:
 
 
 def _decoders(vocabulary: Vocabulary) -> list[Component]:
+    if vocabulary.config.whole_words:  # without a decoder, tokens are joined by spaces
+        bert = {"type": "WordPiece", "prefix": CONTINUATION_PREFIX, "cleanup": False}
+        return [bert] if vocabulary.config.boundaries == "bert" else []
     if vocabulary.config.model == "byte-bpe":
         return [{"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}]
     parts = [replace({"String": SPACE}, " ")]
@@ -180,22 +189,22 @@ def batch_encoding_json(
     """Return a `tokenizer.json` for normalised text without special tokens, for encoding single words.
 
     Args:
-        tokenizer_json: content of the complete `tokenizer.json`, of byte-bpe or wordpiece.
+        tokenizer_json: content of the complete `tokenizer.json`, of byte-bpe, wordpiece or words.
         config: the tokenizer's config.
         special: its special tokens.
     """
     pre_tokenizers = tokenizer_json["pre_tokenizer"].get("pretokenizers", [tokenizer_json["pre_tokenizer"]])
+    bare = {**tokenizer_json, "added_tokens": [], "post_processor": None}
     if config.model == "byte-bpe":
-        return {**tokenizer_json, "added_tokens": [], "normalizer": None} | {
-            "pre_tokenizer": sequence("pretokenizers", pre_tokenizers[-2:]),
-            "post_processor": None,
-        }
+        return bare | {"normalizer": None, "pre_tokenizer": sequence("pretokenizers", pre_tokenizers[-2:])}
     # Longest match would find special tokens in text; it never finds one that begins with a newline.
     hidden = {token: f"\n{token}" for token in special.tokens}
     vocab = {hidden.get(text, text): number for text, number in tokenizer_json["model"]["vocab"].items()}
-    return {**tokenizer_json, "added_tokens": []} | {
-        "normalizer": sequence("normalizers", [replace({"String": " "}, SPACE), replace({"String": "\n"}, NEWLINE)]),
+    spelling = [replace({"String": " "}, SPACE), replace({"String": "\n"}, NEWLINE)]
+    if config.whole_words:
+        spelling = [bert_normalizer(config)] if config.boundaries == "bert" else []
+    return bare | {
+        "normalizer": sequence("normalizers", spelling),
         "pre_tokenizer": pre_tokenizers[-1],
-        "post_processor": None,
         "model": tokenizer_json["model"] | {"vocab": vocab, "unk_token": hidden[special.unk]},
     }

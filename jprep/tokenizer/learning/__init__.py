@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 VERSION = 1
 """Increased when the same counts would give another vocabulary than before."""
 
-_LEARNERS: dict[ModelType, str] = {"bpe": "bpe", "byte-bpe": "byte_bpe", "unigram": "unigram", "wordpiece": "wordpiece"}
+_LEARNERS: dict[ModelType, str] = {
+    "bpe": "bpe",
+    "byte-bpe": "byte_bpe",
+    "unigram": "unigram",
+    "wordpiece": "wordpiece",
+    "words": "words",
+}
 
 
 class _Learner(Protocol):
@@ -26,7 +32,7 @@ class _Learner(Protocol):
 
 
 def learn(counted: UnitCounts, config: TokenizerConfig, special: SpecialTokens, scratch: Path) -> Vocabulary:
-    """Learn a vocabulary of exactly `config.vocab_size` ids.
+    """Learn a vocabulary of exactly `config.vocab_size` ids; of whole words, of at most so many.
 
     The result is deterministic for the same libraries; for Unigram also for processors and C libraries that round
     floats alike.

@@ -24,7 +24,7 @@ _EXCLUDED_BY_MODEL = dict.fromkeys(SENTENCEPIECE_MODELS, "\t▅") | {"wordpiece"
 def choose_alphabet(characters: Path, config: TokenizerConfig) -> str:
     """Return the alphabet, most frequent characters first, ties by code point.
 
-    It always contains a space, and WordPiece's newline if a newline is a token.
+    It always contains a space, and WordPiece's newline if a newline is a token; neither under `bert` boundaries.
 
     Args:
         characters: file with lines of a hexadecimal code point, a tab and a count.
@@ -58,6 +58,8 @@ def _check_coverage(size: int, covered: list[int], enough: int) -> None:
 
 
 def _with_required(chosen: list[str], config: TokenizerConfig) -> str:
+    if config.whole_words:
+        return "".join(chosen)
     newline = ["\n"] if config.model == "wordpiece" and config.newline == "token" else []
     room = (config.alphabet or len(chosen) + 2) - len(newline)  # the requested number includes the newline
     chosen = chosen[: max(room, 0)]

@@ -28,7 +28,8 @@ def pieces_to_learn(config: TokenizerConfig, special: SpecialTokens, **fixed: in
     minimum = sum(fixed.values())
     if config.vocab_size < minimum:
         parts = ", ".join(f"{count} {name}" for name, count in fixed.items())
-        fix = f"vocab_size = {minimum} or more" + ("" if config.model == "byte-bpe" else ", or a smaller alphabet")
+        smaller = "" if config.model in ("byte-bpe", "words") else ", or a smaller alphabet"
+        fix = f"vocab_size = {minimum} or more{smaller}"
         raise ConfigError(f"vocab_size is too small for {parts}", where="tokenizer.vocab_size", fix=fix)
     return config.vocab_size - minimum
 
@@ -38,6 +39,8 @@ def check_all_learnt(config: TokenizerConfig, missing: int) -> None:
     if missing:
         learnable = config.vocab_size - missing
         what = f"only {learnable} of {config.vocab_size} ids can be learnt from this corpus"
+        if config.least_count > 1:
+            what += f" with min_frequency = {config.least_count}"
         raise ConfigError(what, where="tokenizer.vocab_size", fix=f"vocab_size = {learnable}")
 
 

@@ -52,7 +52,7 @@ def _select(units: Path, symbols: str, sample: Path, config: TokenizerConfig, ne
     ]
     candidates = BpeCandidates(base, _spell, _size, byte_fallback=True)
     judged = BoundarySample.of(sample, config, candidates)
-    learnt = partial(train_bpe, units, symbols, longest=config.max_piece_chars)
+    learnt = partial(train_bpe, units, symbols, longest=config.max_piece_chars, least=config.least_count)
     return select(learnt, needed, partial(_reached, candidates), judged, config.crossing)
 
 

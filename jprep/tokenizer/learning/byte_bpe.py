@@ -38,7 +38,7 @@ def learn(counted: UnitCounts, config: TokenizerConfig, special: SpecialTokens, 
     sample = BoundarySample.of(
         counted.sample, config, BpeCandidates(base, byte_level.encode_bytes, len, byte_fallback=False)
     )
-    learnt = partial(_learn_pieces, scratch / "units.tsv", config.max_piece_chars)
+    learnt = partial(_learn_pieces, scratch / "units.tsv", config.max_piece_chars, config.least_count)
     replay = _Replay()
     chosen = select(learnt, needed, replay.reached, sample, config.crossing)
     check_all_learnt(config, needed - len(chosen.pieces))
@@ -49,11 +49,11 @@ def learn(counted: UnitCounts, config: TokenizerConfig, special: SpecialTokens, 
     return Vocabulary(config, special, with_special(special, pieces), replay.merges, "", counted_here)
 
 
-def _learn_pieces(units: Path, longest: int, wanted: int) -> list[str]:
+def _learn_pieces(units: Path, longest: int, least: int, wanted: int) -> list[str]:
     """Return the first pieces of at most `longest` characters; the trainer can only limit bytes."""
     asked = wanted + wanted // 8
     while True:
-        learnt = train_bpe(units, byte_level.ALPHABET, asked, longest * _LONGEST_CHARACTER)
+        learnt = train_bpe(units, byte_level.ALPHABET, asked, longest * _LONGEST_CHARACTER, least)
         short = [piece for piece in learnt if byte_level.count_characters(piece) <= longest]
         if len(short) >= wanted or len(learnt) < asked:
             return short[:wanted]

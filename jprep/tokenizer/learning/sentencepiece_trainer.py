@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from jprep.tokenizer.formats.sentencepiece_model import model_bytes
+from jprep.tokenizer.vocabulary import VocabularyPiece
 
 BALLAST = "\U0010fffd"
 """A symbol with half of all counts, see `train_bpe`."""
@@ -34,7 +38,7 @@ _UNCHANGED: dict[str, Any] = {
 }
 
 
-def train_bpe(units: Path, symbols: str, wanted: int, longest: int) -> list[str]:
+def train_bpe(units: Path, symbols: str, wanted: int, longest: int, least: int = 1) -> list[str]:
     """Return the pieces of two or more symbols that BPE learns, by rank. The first ones do not depend on `wanted`.
 
     sentencepiece computes the coverage of symbols in 32-bit floats, and drops the rarest once it rounds to 1, at 2^-25
@@ -46,10 +50,52 @@ def train_bpe(units: Path, symbols: str, wanted: int, longest: int) -> list[str]
         symbols: all symbols in it.
         wanted: maximum number of pieces.
         longest: maximum symbols per piece.
+        least: minimum count of a merge.
     """
     size = 1 + len(symbols) + 1 + wanted
     scored = _train(units, "bpe", vocab_size=size, longest=longest, required_chars=symbols, num_threads=1)
-    return [piece for piece, _ in scored if len(piece) > 1]
+    pieces = [piece for piece, _ in scored if len(piece) > 1]
+    return pieces if least <= 1 else _frequent_pieces(units, symbols, pieces, least)
+
+
+def _frequent_pieces(units: Path, symbols: str, pieces: Sequence[str], least: int) -> list[str]:
+    """Return the pieces before the first merge of a pair that occurs less than `least` times.
+
+    The count of a merge is the number of times that its piece is in the units after the merges up to it. Counts do not
+    rise from one merge to the next, so the place is found by bisection.
+
+    Args:
+        units: file written by `write_units`.
+        symbols: all symbols in it.
+        pieces: pieces of two or more symbols by rank.
+        least: minimum count.
+    """
+    with units.open(encoding="utf-8", newline="\n") as lines:
+        counted = [(unit, int(count)) for unit, _, count in (line.rstrip("\n").rpartition("\t") for line in lines)]
+    low, high = 0, len(pieces)
+    while low < high:
+        middle = (low + high) // 2
+        if _merge_count(counted, symbols, pieces[: middle + 1]) >= least:
+            low = middle + 1
+        else:
+            high = middle
+    return list(pieces[:low])
+
+
+def _merge_count(counted: Sequence[tuple[str, int]], symbols: str, pieces: Sequence[str]) -> int:
+    """Return how often the last of some pieces is in the units after all of their merges."""
+    import sentencepiece
+
+    base = [VocabularyPiece("<unk>", "unknown"), *(VocabularyPiece(symbol, "normal", -1e9) for symbol in symbols)]
+    ranked = [VocabularyPiece(piece, "normal", float(-rank)) for rank, piece in enumerate(pieces)]
+    unknown = {"unk": (0, "<unk>"), "bos": (-1, ""), "eos": (-1, ""), "pad": (-1, "")}
+    proto = model_bytes([*base, *ranked], "bpe", unknown, byte_fallback=False)
+    holding = [(unit, count) for unit, count in counted if pieces[-1] in unit]
+    encoded = sentencepiece.SentencePieceProcessor(model_proto=proto).encode(
+        [unit for unit, _ in holding], return_type="numpy", num_threads=1
+    )
+    last = len(base) + len(ranked) - 1
+    return sum(int((ids == last).sum()) * count for ids, (_, count) in zip(encoded, holding, strict=True))
 
 
 def train_unigram(units: Path, seeds: Path, size: int, longest: int, threads: int) -> dict[str, float]:

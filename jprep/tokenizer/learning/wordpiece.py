@@ -1,7 +1,8 @@
 """Learn WordPiece (Schuster and Nakajima 2012) in the common way: a BPE vocabulary, applied by longest match.
 
 The trainer of tokenizers takes no counts from Python; sentencepiece's does. It is given one code point per symbol:
-under hard boundaries a character that continues a word (`##x`) has another symbol than the same one that begins a word.
+under `hard` and `bert` boundaries a character that continues a word (`##x`) has another symbol than the same one that
+begins a word.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ _SPELLING = str.maketrans({" ": SPACE, "\n": NEWLINE})
 def learn(counted: UnitCounts, config: TokenizerConfig, special: SpecialTokens, scratch: Path) -> Vocabulary:
     """Learn WordPiece; see `jprep.tokenizer.learning.learn`. Order: alphabet, continuing characters, pieces by rank.
 
-    Under hard boundaries each character that continues a word somewhere has a second piece, `##x`.
+    Under `hard` and `bert` boundaries each character that continues a word somewhere has a second piece, `##x`.
     """
     alphabet = choose_alphabet(counted.characters, config)
-    symbols = _Symbols(alphabet, hard=config.boundaries == "hard")
+    symbols = _Symbols(alphabet, hard=config.boundaries in ("hard", "bert"))
     text, counts = read_units(counted.words)
     text = cut_unknown(cut_reserved(text, config, special), alphabet)
     if symbols.hard:
@@ -48,7 +49,8 @@ def learn(counted: UnitCounts, config: TokenizerConfig, special: SpecialTokens, 
     sample = BoundarySample.of(counted.sample, config, LongestMatch(alphabet))
 
     def learnt(wanted: int) -> list[str]:
-        found = train_bpe(scratch / "units.tsv", symbols.first + continuing, wanted, config.max_piece_chars)
+        all_symbols = symbols.first + continuing
+        found = train_bpe(scratch / "units.tsv", all_symbols, wanted, config.max_piece_chars, config.least_count)
         return [symbols.to_piece(piece) for piece in found]
 
     chosen = select(learnt, needed, _reached, sample, config.crossing)

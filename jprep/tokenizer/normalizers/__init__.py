@@ -116,7 +116,7 @@ def _neologdn(options: dict[str, Any], mark: str) -> list[dict[str, Any]]:
     config = parse_config(options, NeologdnNormalizer.Config, where="tokenizer.normalizers")
     if config.repeat:
         raise _unsupported("neologdn's `repeat`")
-    steps = neologdn(config.tilde, config.remove_space, mark)
+    steps = neologdn(config.tilde, config.remove_space, mark, keep_hangul=config.hangul_spaces == "keep")
     return [*steps, _marked(MARK if config.remove_space else KEPT)]
 
 

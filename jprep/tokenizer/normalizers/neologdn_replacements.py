@@ -38,19 +38,21 @@ def replace(pattern: str, content: str) -> dict[str, Any]:
     return {"type": "Replace", "pattern": {"Regex": pattern}, "content": content}
 
 
-def neologdn(tilde: Tilde, remove_space: bool, mark: str) -> list[dict[str, Any]]:
+def neologdn(tilde: Tilde, remove_space: bool, mark: str, *, keep_hangul: bool = False) -> list[dict[str, Any]]:
     """Return neologdn's rules for a stretch of text, which begins as if after a Latin character and ends like a line.
 
     Args:
         tilde, remove_space: neologdn's options.
         mark: regular expression of what may follow the last space of a stretch.
+        keep_hangul: whether one of the spaces before or after Hangul stays.
     """
+    removed = _spaces_beside_hangul if keep_hangul else _spaces
     tables = CharacterTables(tilde)
     return [
         *(_without_tildes(remove_space) if tilde == "remove" else []),
         *_replaced(_forms(tables)),
         replace(f"-?(?:{'|'.join(CONVERSIONS[HYPHEN][0])})+", "-"),
-        replace(_spaces(tables, mark) if remove_space else rf"{_LINE_MARK}| (?=\n|{mark}\z)", ""),
+        replace(removed(tables, mark) if remove_space else rf"{_LINE_MARK}| (?=\n|{mark}\z)", ""),
         replace("ーー+", "ー"),
         *_replaced(_joins(tables)),
         replace(f"{MARK}(?:{'|'.join(map(chr, tables.joined))})", ""),
@@ -102,6 +104,15 @@ def _spaces(tables: CharacterTables, mark: str) -> str:
     holds = _bracket(code for code in _staying(tables, tables.holds_space) if chr(code) != " ")
     ends = _bracket(_staying(tables, tables.ends_space))
     return rf"(?<=\n) +{BYTE_ORDER_MARK}| +(?=[{ends}]|{mark}\z)| (?<=[^{holds}] ) *|{_LINE_MARK}"
+
+
+def _spaces_beside_hangul(tables: CharacterTables, mark: str) -> str:
+    """Return a regular expression of the spaces to remove; see `_spaces`. One of a run beside Hangul is not."""
+    hangul = _bracket(tables.hangul.nonzero()[0].tolist())
+    holds = hangul + _bracket(code for code in _staying(tables, tables.holds_space) if chr(code) != " ")
+    ends = _bracket(code for code in _staying(tables, tables.ends_space) if chr(code) != "\n")
+    kept = rf"(?<![{hangul}]) +(?=[{ends}])| +(?= [{hangul}])| (?<=[^{holds}] ) *(?![ {hangul}])"
+    return rf"(?<=\n) +{BYTE_ORDER_MARK}| +(?=\n|{mark}\z)|{kept}|{_LINE_MARK}"
 
 
 def _staying(tables: CharacterTables, flags: Flags) -> list[int]:

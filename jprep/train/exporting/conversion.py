@@ -41,6 +41,22 @@ def convert(checkpoint: Path, folder: Path, options: Mapping[str, Path | str | N
     return _run("keras", [str(prefix), str(folder), *flags])
 
 
+def to_fairseq(exported: Path, folder: Path) -> int:
+    """Convert an exported model to a directory that fairseq loads.
+
+    Args:
+        exported: a directory of `jprep export`.
+        folder: output directory.
+
+    Returns:
+        The converter's exit code; it has printed its own error.
+
+    Raises:
+        MachineError: the backend fairseq-xla is not installed.
+    """
+    return _run("fairseq-xla", ["to-fairseq", str(exported), str(folder)])
+
+
 def find_prefix(checkpoint: Path) -> Path:
     """Return the prefix of a TensorFlow checkpoint, given it, one of its files, or a folder with one checkpoint.
 

@@ -147,6 +147,8 @@ def _loading(content: CardContent) -> Iterator[str]:
     elif content.tokenizer.config.boundaries == "hard":
         yield "Its tokenizer takes words separated by U+001F; `jprep infer` and `jprep.load_tokenizer` find them in raw"
         yield from ("text by themselves.", "")
+    elif content.tokenizer.config.boundaries == "spaces":
+        yield from ("Its tokenizer takes text with spaces between words.", "")
     elif content.exported.task == "rtd":
         yield 'It is a discriminator, made to be fine-tuned: a recipe with `task = "classify"` and its'
         yield from ("`model.safetensors` as `model.init` does so, and so do `AutoModelFor…` classes.", "")

@@ -46,17 +46,20 @@ def masked_request(
 def filled_text(text: str, tokenizer: Tokenizer, tokens: Sequence[tuple[int, str]]) -> str:
     """Return a text with its masks replaced.
 
-    White space before a mask is left out; with a tokenizer from elsewhere, it stays where the token begins a word.
+    White space before a mask is left out. It stays where tokens are whole words, which have no space of their own, and
+    where the token of a tokenizer from elsewhere begins a word.
 
     Args:
         text: the text.
         tokenizer: the model's tokenizer.
         tokens: id and text of the token for each mask.
     """
-    left = iter(tokens)
+    left, whole_words = iter(tokens), tokenizer.card.config.whole_words
 
     def fill(found: Any) -> str:
         number, token = next(left)
+        if whole_words:
+            return str(found[1]) + token
         if found[1] and isinstance(tokenizer, ExternalTokenizer) and _begins_word(tokenizer, number):
             return str(found[1]) + token.lstrip()
         return token

@@ -150,7 +150,7 @@ class InferencePipeline:
             return Prediction(text, note=note, error=problem)
         found = self._prediction(text, responses[0], config.top)
         if len(responses) > 1:
-            decoded = [self._tokenizer.decode(response.ids) for response in responses]
+            decoded = [self._continuation(response.ids) for response in responses]
             found = msgspec.structs.replace(found, continuations=decoded)
         return msgspec.structs.replace(found, note=note)
 
@@ -200,7 +200,7 @@ class InferencePipeline:
 
     def _prediction(self, text: str, response: Response, top: int) -> Prediction:
         if self.exported.task == "clm":
-            return Prediction(text, continuation=self._tokenizer.decode(response.ids))
+            return Prediction(text, continuation=self._continuation(response.ids))
         if self.exported.task == "mlm":
             known = self._tokenizer.vocab_size
             masks = [
@@ -214,6 +214,11 @@ class InferencePipeline:
         probabilities = dict(zip(names, response.scores, strict=True))
         label = max(probabilities, key=lambda name: probabilities[name])
         return Prediction(text, label=label, probabilities=probabilities)
+
+    def _continuation(self, ids: list[int]) -> str:
+        """Return the text that follows the prompt; whole words have no space of their own."""
+        decoded = self._tokenizer.decode(ids)
+        return f" {decoded}" if decoded and self._tokenizer.card.config.whole_words else decoded
 
     def _candidate(self, found: TokenProbability) -> TokenCandidate:
         decoded = self._tokenizer.decode([found.id])

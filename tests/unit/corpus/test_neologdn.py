@@ -6,6 +6,7 @@ import gzip
 import importlib
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,27 @@ class TestNeologdn(NormalizerSuite):
 
 def reference(text: str, **options: Any) -> str:
     return "\n".join(neologdn.normalize(line, **options) for line in text.split("\n"))
+
+
+KOREAN = "안녕 하세요  세계 (Korea) 2021 년, 日本 語 한국 어"
+
+
+def test_neologdn_removes_the_spaces_between_hangul_and_they_are_counted() -> None:
+    result, counts = normalize(KOREAN)
+    assert result == reference(KOREAN, tilde="ignore") == "안녕하세요세계(Korea) 2021 년,日本語한국어"
+    assert counts["spaces.between_hangul"] == 3
+
+
+def test_spaces_beside_hangul_can_be_kept() -> None:
+    result, counts = normalize(f"{KOREAN} \n 한\u3000국", hangul_spaces="keep")
+    assert result == "안녕 하세요 세계 (Korea) 2021 년,日本語 한국 어\n한 국"
+    assert "spaces.between_hangul" not in counts
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=texts.filter(lambda text: not re.search("[\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff]", text)))
+def test_text_without_hangul_is_the_same_either_way(text: str) -> None:
+    assert normalize(text, hangul_spaces="keep") == normalize(text)
 
 
 def normalize(text: str, **options: Any) -> tuple[str, dict[str, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from jprep.corpus.segmenters import library_segmenter
 from jprep.corpus.segmenters.library_segmenter import LibrarySegmenter
 from jprep.corpus.segmenters.mecab import JumandicSegmenter, UnidicSegmenter
 from jprep.corpus.segmenters.none import NoSegmenter
+from jprep.corpus.segmenters.spaces import WHITE_SPACE, SpacesSegmenter
 from jprep.corpus.segmenters.sudachi import SudachiSegmenter
 from jprep.corpus.segmenters.text_pieces import restore_spaces, split_text
 from jprep.errors import MachineError
@@ -106,6 +108,25 @@ class TestNone(SegmenterSuite):
     @pytest.fixture
     def segmenter(self):
         return NoSegmenter()
+
+
+class TestSpaces(SegmenterSuite):
+    @pytest.fixture
+    def segmenter(self):
+        return SpacesSegmenter()
+
+    def test_words_are_those_between_spaces(self, segmenter):
+        text = "今日 は\u3000いい  天気\tです"
+        words = segmenter.segment([text])[0].split(WORD)
+        assert words == ["今日", " ", "は", "\u3000", "いい", " ", " ", "天気", "\t", "です"]
+        assert [word for word in words if not word.isspace()] == text.split()
+
+    @given(text=TEXT | MOSTLY_SPACE)
+    @settings(deadline=None)
+    def test_joined_words_are_the_text(self, text):
+        segmented = SpacesSegmenter().segment([text])[0]
+        assert segmented.replace(WORD, "") == text
+        assert not [word for word in segmented.split(WORD) if len(word) > 1 and re.search(f"[{WHITE_SPACE}]", word)]
 
 
 @pytest.mark.parametrize(

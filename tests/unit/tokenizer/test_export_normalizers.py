@@ -29,12 +29,13 @@ SPECIAL = "".join(characters for characters, _ in CONVERSIONS.values())
 KANA = "".join(kana for kana, _ in JOINS.values())
 SIGNS = "\u0600\u0601\U000110bd"  # each forms a grapheme with the next character
 MARKS = "\u0301\u0323\u0483\u0484\u3099\u309a\u20e3\u200d\ufe0f"  # each forms a grapheme with the previous character
-OTHERS = "aZ0*(.é漢。、「𠮷😀👨🏽½ﬁ㌔\xa0\xa8\n\n\n\r\t\0\x0b\u2028\ufeff\ufdd0▁␤"
+OTHERS = "aZ0*(.é漢한국。、「𠮷😀👨🏽½ﬁ㌔\xa0\xa8\n\n\n\r\t\0\x0b\u2028\ufeff\ufdd0▁␤"
 DENSE = SPECIAL + TILDES + KANA + SIGNS + MARKS + OTHERS + " 　" * 9 + "ーー—-‐‑ﾞﾟ゛゜ｶﾊ" * 3
 MASK = "<mask>"
 CHAINS: list[list[Any]] = [
     *([{"tilde": tilde}] for tilde in ("ignore", "remove", "normalize", "normalize_zenkaku")),
     *([{"remove_space": False, "tilde": tilde}] for tilde in ("ignore", "remove")),
+    *([{"hangul_spaces": "keep", "tilde": tilde}] for tilde in ("ignore", "remove")),
     [{}, "nfkc"],
     ["nfkc", {}, "nfkc"],
     [{"remove_space": False}, "nfkc"],
@@ -140,7 +141,11 @@ def test_text_after_a_converted_character_is_kept(key: str) -> None:
     assert tokenizer.normalizer.normalize_str(text) == normalize(text).replace(" ", "▁")
 
 
-@pytest.mark.parametrize("chain", [[{}], [{"remove_space": False}], [{"tilde": "remove"}, "nfkc"]], ids=str)
+@pytest.mark.parametrize(
+    "chain",
+    [[{}], [{"remove_space": False}], [{"tilde": "remove"}, "nfkc"], [{"hangul_spaces": "keep"}]],
+    ids=str,
+)
 @pytest.mark.parametrize("space", ["▁", " "])
 @settings(max_examples=100, deadline=None)
 @given(text=texts, data=st.data())

@@ -141,6 +141,30 @@ WORDS_APART = [
 ]
 
 
+RAW = [
+    "東京都です。ゲーム, the code!",
+    "日本語 です が する",
+    "龘の Python3 [x] ##a ﾊﾝｶｸ é\u0301 が\u3000の\n次\u200b\x00行",
+    "すもももも、「の」です。#print(２０)",
+    "안녕 하세요 日本",
+]
+
+
+@pytest.mark.backends
+@pytest.mark.parametrize("split", [True, False])
+@pytest.mark.parametrize("version", [4, 5])
+def test_bert_tokenizers_give_the_same_ids_for_raw_text(version: int, split: bool, tmp_path: Path) -> None:
+    if not (python := os.environ.get(f"JPREP_TRANSFORMERS{version}")):
+        pytest.skip(f"no transformers {version}: JPREP_TRANSFORMERS{version} names no python")
+    ours = Tokenizer(finished(tmp_path / "ours", small("wordpiece", boundaries="bert", handle_chinese_chars=split)))
+    export_tokenizer(ours.folder, "bert", tmp_path / "bert")
+    expected = [[ours.id_of("[CLS]"), *ours.encode(text), ours.id_of("[SEP]")] for text in RAW]
+    command = [python, "-c", BERT, str(tmp_path / "bert"), json.dumps(RAW)]
+    env = os.environ | {"HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=600)
+    assert json.loads(done.stdout) == dict.fromkeys(("BertTokenizer", "BertTokenizerFast", "AutoTokenizer"), expected)
+
+
 @pytest.mark.backends
 @pytest.mark.parametrize("special", ["bert", "roberta"])
 @pytest.mark.parametrize("version", [4, 5])
@@ -166,6 +190,9 @@ KINDS: dict[str, dict[str, Any]] = {
     "byte-bpe": {"model": "byte-bpe"},
     "wordpiece": {"model": "wordpiece", "special": ["bert", "<sep2>"]},
     "hard": {"model": "wordpiece", "boundaries": "hard"},
+    "words": {"model": "words"},
+    "spaces": {"boundaries": "spaces", "special": ["sentencepiece"]},
+    "bert": {"model": "wordpiece", "boundaries": "bert"},
 }
 PLAIN = [
     "ﾊﾝｶｸと Ｐｙｔｈｏｎ は日本語〜  the code",
@@ -220,9 +247,10 @@ def loading(version: int, folder: Path, texts: Path) -> tuple[dict[str, Any], li
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Return a directory of tokenizers, and a file of texts for each."""
     root = tmp_path_factory.mktemp("made")
-    neologdn = describe_step(make_step("normalizer", {"use": "neologdn", "tilde": "ignore"}))
     for name, options in KINDS.items():
-        finished(root / name, small(**options), [neologdn])
+        remove = name not in ("words", "spaces")
+        neologdn = make_step("normalizer", {"use": "neologdn", "tilde": "ignore", "remove_space": remove})
+        finished(root / name, small(**options), [describe_step(neologdn)])
     texts = {name: MARKED if name == "hard" else PLAIN for name in KINDS}
     (root / "texts.json").write_text(json.dumps(texts), encoding="utf-8")
     return root, root / "texts.json"
@@ -253,6 +281,9 @@ PAIRS = {
     "unigram": "the </s> def </s>",
     "byte-bpe": "the def",
     "wordpiece": "[CLS] the [SEP] def [SEP]",
+    "words": "<s> the </s> </s> def </s>",
+    "spaces": "the def",
+    "bert": "[CLS] the [SEP] def [SEP]",
 }
 
 

@@ -30,7 +30,11 @@ def small(model: str = "bpe", **options: Any) -> Vocabulary:
     if model == "wordpiece":
         spelt = ["␤", *ALONE, *longer]
         inner = [f"##{word}" for word in [*ALONE, *longer] if not word.startswith("▁")]
-        pieces = [VocabularyPiece(word) for word in (spelt + inner if config.boundaries == "hard" else spelt)]
+        prefixed = config.boundaries in ("hard", "bert")
+        pieces = [VocabularyPiece(word) for word in (spelt + inner if prefixed else spelt)]
+    elif model == "words":
+        spelt = [word for word in (*WORDS, *longer, *ALONE) if "▁" not in word]
+        pieces = [VocabularyPiece(word) for word in dict.fromkeys([*spelt, *(f"語{number}" for number in range(200))])]
     elif model == "byte-bpe":
         merges = _byte_merges()
         pieces = [VocabularyPiece(character, "byte") for character in ALPHABET] + [

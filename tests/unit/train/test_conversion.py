@@ -8,7 +8,7 @@ import pytest
 
 from jprep.errors import ConfigError
 from jprep.train.exporting import conversion
-from jprep.train.exporting.conversion import convert, find_prefix
+from jprep.train.exporting.conversion import convert, find_prefix, to_fairseq
 
 
 @pytest.fixture
@@ -49,3 +49,8 @@ def test_each_kind_has_its_converter_and_options(checkpoint: Path, tmp_path: Pat
         convert(model, out, {"tokenizer": Path("tok"), "part": "generator"})
     with pytest.raises(ConfigError, match="needs a tokenizer"):
         convert(model, out, {})
+
+
+def test_an_export_for_fairseq_converts_the_exported_model(calls: list[object]) -> None:
+    assert to_fairseq(Path("run/export"), Path("out")) == 0
+    assert calls == [("fairseq-xla", ["to-fairseq", "run/export", "out"])]

@@ -22,12 +22,13 @@ from tests.fakes.trained_run import trained_run
 
 pytestmark = pytest.mark.backends
 
-PROMPTS = ["東京都の日本語", "すもももももも", "the world ２０２０年", "龘"]
+PROMPTS = ["東京都の日本語", "すもももももも", "the world ２０２０年", "日本 の 東京 、", "龘"]
 TOKENS = 12
 MODELS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "gpt2": ("clm", "gpt2", "gpt", {"packing": "stream"}),
     "llama": ("clm", "llama", "roberta", {"packing": "complete"}),
     "llama-line": ("clm", "llama", "roberta", {"packing": "line"}),
+    "gpt2-spaces": ("clm", "gpt2", "sentencepiece", {"packing": "stream"}),
     "gpt2-bert": ("clm", "gpt2", "bert", {"packing": "stream"}),
     "roberta-mlm": ("mlm", "roberta", "roberta", {}),
     "bert-mlm": ("mlm", "bert", "bert", {}),
@@ -64,6 +65,8 @@ def generated(folder):
     decoded = [tokenizer.decode(row, skip_special_tokens=True) for row in new]
     assert [text.strip() for text in piped] == [text.strip() for text in decoded]
     assert asked(prompts[0])[0]["generated_text"]  # with its own settings: it samples, as far as there are positions
+    several = asked(prompts[0], num_return_sequences=5, do_sample=True, max_new_tokens=2)
+    assert len(several) == 5 and all(each["generated_text"].startswith(prompts[0]) for each in several)
     config = model.generation_config
     ids = [config.bos_token_id, config.eos_token_id, config.pad_token_id]
     roles = [tokenizer.bos_token_id, tokenizer.eos_token_id]

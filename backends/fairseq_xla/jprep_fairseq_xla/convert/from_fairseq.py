@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from jprep.dataset.exports.fairseq import symbols
+from jprep.dataset.exports.fairseq import WORD_PREFIX, spell_words, symbols
 from jprep.errors import ConfigError, InputError
 from jprep.io.safetensors_file import Floats
 from jprep.train.exporting.external import export_external, external_config
@@ -57,9 +57,19 @@ def from_fairseq(path: Path, tokenizer: Path, folder: Path, dictionary: Path | N
     checkpoint = read_checkpoint(path)
     model_type = detect_model_type(checkpoint)
     external = describe_model(checkpoint, model_type)
-    rows = map_dictionary_rows(checkpoint, model_type, symbols(tokenizer), dictionary)
+    rows = map_dictionary_rows(checkpoint, model_type, _names(tokenizer, dictionary), dictionary)
     config = external_config(external, tokenizer)
     export_external(external, config, tokenizer, folder, _ConvertedTensors(checkpoint, config, rows))
+
+
+def _names(tokenizer: Path, dictionary: Path | None) -> list[str]:
+    """Return the tokenizer's symbols, with words spelt as in the dictionary: as they are, or as `to_fairseq` does."""
+    names = symbols(tokenizer)
+    words = spell_words(tokenizer, names)
+    if not words or dictionary is None or not dictionary.is_file():
+        return names
+    with dictionary.open("rb") as lines:
+        return words[0] if lines.readline().startswith(WORD_PREFIX.encode()) else names
 
 
 class _ConvertedTensors:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from jprep.dataset.exports.fairseq import symbols
+from jprep.dataset.exports.fairseq import spell_words, symbols
 from jprep.errors import ConfigError, MachineError
 from jprep.io.safetensors_file import Floats
 from jprep.train.exporting.manifest import read_export, verify_export
@@ -55,14 +55,20 @@ def to_fairseq(exported: Path, folder: Path) -> None:
     verify_export(exported, manifest)
     config, weights = read_exported_model(exported)
     _check_config(config, exported)
-    names = symbols(exported)
+    names, model = symbols(exported), _read(exported / "spm.model")
+    if words := spell_words(exported, names):
+        names, model = words
     state = _checkpoint(config, weights, manifest.step)
     with atomic_folder(folder, _refuse_other_files) as partial:
         listed = names[SPECIAL_SYMBOL_COUNT:] if config["model_type"] == "gpt2" else names[SPECIAL_SYMBOL_COUNT:-1]
         (partial / DICTIONARY).write_text("".join(f"{symbol} 1\n" for symbol in listed), encoding="utf-8")
-        if (exported / "spm.model").exists():
-            (partial / SENTENCEPIECE).write_bytes((exported / "spm.model").read_bytes())
+        if model:
+            (partial / SENTENCEPIECE).write_bytes(model)
         _save(state, partial / CHECKPOINT)
+
+
+def _read(path: Path) -> bytes:
+    return path.read_bytes() if path.exists() else b""
 
 
 def _refuse_other_files(folder: Path) -> None:
