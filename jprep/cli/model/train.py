@@ -18,6 +18,7 @@ from jprep.cli.common.shell_command import shell_command, shell_quote
 if TYPE_CHECKING:
     from jprep.pipeline.recipe import Recipe
     from jprep.train.launcher.launch import PreparedRun
+    from jprep.train.planning.cost import Price
     from jprep.train.run.profile import ProfileSteps
     from jprep.train.run.status import RunStatus
 
@@ -36,6 +37,12 @@ def _profile(context: click.Context, option: click.Parameter, value: str | None)
     return parse_profile(value) if value else None
 
 
+def _price(context: click.Context, option: click.Parameter, value: str | None) -> Price | None:
+    from jprep.train.planning.cost import parse_price
+
+    return parse_price(value) if value else None
+
+
 @click.command()
 @RECIPE
 @click.option("--backend", metavar="NAME", help="Default: the backend that the recipe has options for, else torch.")
@@ -50,6 +57,10 @@ def _profile(context: click.Context, option: click.Parameter, value: str | None)
 @click.option("--name", help="Name of the run. Default: the backend's.")
 @WORK_FOLDER
 @click.option("--dry-run", is_flag=True, help="Print the plan and estimates, do nothing. Exit code 3: out of memory.")
+@click.option(
+    "--price", metavar="PRICE/hour", callback=_price,
+    help="Price of all machines together, for --dry-run: 32.77/hour, '$786/day', '5000 JPY/hour'.",
+)  # fmt: skip
 @click.option(
     "--profile", metavar="steps=FIRST:LAST", callback=_profile,
     help="Trace these steps for TensorBoard or Perfetto, and print where their time goes.",
@@ -67,6 +78,7 @@ def train(
     name: str | None,
     work: Path,
     dry_run: bool,
+    price: Price | None,
     profile: ProfileSteps | None,
     all_folds: bool,
     as_json: bool,
@@ -77,7 +89,7 @@ def train(
     saves a checkpoint and exits; the second exits at once.
 
     \b
-    jprep train data_recipes/jawiki.toml --dry-run
+    jprep train data_recipes/jawiki.toml --dry-run --price 3.67/hour
     jprep train data_recipes/jawiki.toml --set train.batch=64 --name small-batch
     """
     limit_blas_threads()
@@ -106,7 +118,7 @@ def train(
         return code
     prepared = prepare_run(loaded.train, run_name, chosen, run, tokenizer, dataset, dry=dry_run)
     if dry_run:
-        return show_plan(prepared, as_json=as_json)
+        return show_plan(prepared, price, as_json=as_json)
     code = run_training(prepared, resume, profile)
     if as_json or not code:
         show(prepared, code, as_json=as_json)
@@ -126,6 +138,8 @@ def _check_options(name: str | None, output: Path | None, resume: str, *, all_fo
         raise click.UsageError("--resume is for one run, and --all-folds trains several")
     if dry_run:
         refuse_unused("--dry-run trains nothing", "resume", "profile")
+    else:
+        refuse_unused("it is for --dry-run", "price")
 
 
 def _inputs(

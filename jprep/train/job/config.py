@@ -44,12 +44,15 @@ class ModelConfig(_Config, frozen=True):
             from the seed.
         vocabulary: `same`: the job's tokenizer has the ids of the given weights; `transfer`: it has others, and each
             row of the embeddings begins as the mean of the rows of its pieces in the tokenizer beside the weights.
+        pad_vocab: the token embedding has a multiple of so many rows while it trains, e.g. 128, which is faster on
+            accelerators; 0 or 1 does not pad. Padding rows take no part in the softmax, checkpoints and exports.
     """
 
     preset: str = ""
     config: dict[str, Any] = {}
     init: str = ""
     vocabulary: Literal["same", "transfer"] = "same"
+    pad_vocab: int = 0
 
 
 class OptimizerConfig(_Config, frozen=True):

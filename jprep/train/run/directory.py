@@ -40,6 +40,7 @@ GENERATOR = "generator"
 """The folder for the export of an ELECTRA's generator."""
 
 _COMPARED_FIELDS = ("format", "model", "steps", "samples", "special", "labels")
+_MODEL_KEYS = ("init", "pad_vocab")  # a path, and a key that no weight depends on
 _PATH_KEYS = ("data", "validation_data", "backend", "hooks")
 _OTHER_JOB = "use the options of the first command again, or another output directory"
 
@@ -203,6 +204,6 @@ def _compared(job: Job) -> dict[str, Any]:
     """Return the named values that a job's weights and checkpoint files depend on, for messages about differences."""
     fields = plain(msgspec.structs.asdict(job))
     train = {key: value for key, value in fields["train"].items() if key not in (*UNFINGERPRINTED_KEYS, *_PATH_KEYS)}
-    train["model"] = {key: value for key, value in train["model"].items() if key != "init"}  # a path
+    train["model"] = {key: value for key, value in train["model"].items() if key not in _MODEL_KEYS}
     kept = {key: fields[key] for key in _COMPARED_FIELDS}
     return {**kept, "train": train, "options": fields["computed"]}

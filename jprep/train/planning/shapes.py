@@ -1,0 +1,41 @@
+"""Point out shapes that leave a part of an accelerator's matrix units unused."""
+
+from __future__ import annotations
+
+from jprep.train.backend import Host, Plan
+from jprep.train.job.config import Job
+from jprep.train.planning.memory_fit import default_target
+
+ROWS, TPU_IDS, GPU_IDS = 8, 128, 8
+"""Multiples that fill the units: rows, and ids of the vocabulary on a TPU (tiles of 8 × 128) and on a GPU."""
+
+
+def shape_notes(job: Job, plan: Plan, host: Host) -> list[str]:
+    """Return notes on rows and a vocabulary that do not fill the matrix units, with the option to change.
+
+    Args:
+        job: the job.
+        plan: the backend's plan.
+        host: this host.
+    """
+    target = plan.target or default_target(plan, host)
+    if target.kind == "cpu":
+        return []
+    devices = max(1, target.count // max(1, plan.processes))
+    rows = plan.micro_batch // devices
+    return [*_rows(job, rows), *_vocabulary(job, TPU_IDS if target.kind == "tpu" else GPU_IDS, target.kind)]
+
+
+def _rows(job: Job, rows: int) -> list[str]:
+    if rows % ROWS == 0:
+        return []
+    what = f"{rows} rows on a device at a time are no multiple of {ROWS}"
+    return [f"{what}: set train.backend.{job.backend}.micro_batch, or train.batch, so that they are"]
+
+
+def _vocabulary(job: Job, unit: int, kind: str) -> list[str]:
+    ids, padding = int(job.model.get("vocab_size", 0)), job.train.model.pad_vocab
+    if ids % unit == 0 or (padding and padding % unit == 0):
+        return []
+    what = f"{ids:,} ids are no multiple of {unit}, which a {kind.upper()}'s matrix units process at a time"
+    return [f"{what}: --set train.model.pad_vocab={max(unit, TPU_IDS)} pads the embedding; exports stay unpadded"]
