@@ -18,11 +18,13 @@ from jprep.cli.common.shell_command import shell_command, shell_quote
 if TYPE_CHECKING:
     from jprep.pipeline.recipe import Recipe
     from jprep.train.launcher.launch import PreparedRun
+    from jprep.train.launcher.start_command import StartCommand
     from jprep.train.planning.cost import Price
     from jprep.train.run.profile import ProfileSteps
     from jprep.train.run.status import RunStatus
 
 _INTERRUPTED = 130
+_ONCE = ("--resume", "--profile")  # options of one start that are not repeated
 
 
 def _resume(context: click.Context, option: click.Parameter, value: str) -> str:
@@ -160,14 +162,28 @@ def run_training(prepared: PreparedRun, resume: str = "auto", profile: ProfileSt
     from jprep.train.launcher.launch import train as start
     from jprep.train.run.log import on_stderr
 
+    command = _start_command()
     try:
         with show_training_progress(prepared.run, prepared.job) as note:
-            code = start(prepared, resume=resume, say=note, profile=profile)
+            code = start(prepared, resume=resume, say=note, profile=profile, command=command)
     except KeyboardInterrupt:  # before the supervisor listens
         code = _INTERRUPTED
     if code == _INTERRUPTED:
-        on_stderr(f"to resume:  {current_command(without=['--resume', '--profile'])}")
+        on_stderr(f"to resume:  {current_command(without=_ONCE)}")
     return code
+
+
+def _start_command() -> StartCommand | None:
+    """Return the command line of this process, for `jprep service`; None in a folder whose name is not UTF-8."""
+    from jprep.cli.common.shell_command import current_words
+    from jprep.train.launcher.start_command import StartCommand
+
+    folder = str(Path.cwd())
+    try:
+        folder.encode()
+    except UnicodeEncodeError:
+        return None
+    return StartCommand(tuple(current_words(without=_ONCE)), folder)
 
 
 def show_folds(run: Path, *, as_json: bool) -> None:
