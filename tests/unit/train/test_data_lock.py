@@ -137,9 +137,9 @@ def test_changed_rows_are_refused_and_named(tmp_path: Path) -> None:
     assert caught.value.where.endswith("rows.jsonl")
 
 
-def test_a_model_of_another_vocabulary_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(MismatchError, match="the model has 40001 ids, and the dataset 40000"):
-        small_run(tmp_path, model={"model_type": "linear", "vocab_size": 40_001})
+def test_a_model_with_fewer_ids_than_the_dataset_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(MismatchError, match="the model has 39999 ids, and the dataset 40000"):
+        small_run(tmp_path, model={"model_type": "linear", "vocab_size": 39_999})
 
 
 def test_a_missing_data_lock_is_refused(tmp_path: Path) -> None:
