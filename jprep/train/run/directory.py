@@ -21,7 +21,7 @@ from jprep.io.retry import retry_transient
 from jprep.train.backend import Plan
 from jprep.train.hooks.config import HOOKS
 from jprep.train.hooks.sources import refuse_changed_hooks
-from jprep.train.job.config import FORMAT, UNFINGERPRINTED_KEYS, Job
+from jprep.train.job.config import FORMAT, UNFINGERPRINTED_KEYS, Job, rename_schedule
 from jprep.train.job.fingerprint import extend_job
 from jprep.train.job.renamed import rename_job_options
 from jprep.train.run.checkpoints import CheckpointStore
@@ -78,7 +78,7 @@ def open_run(run: Path, job: Job, say: Say = on_stderr) -> None:
 
 
 def read_job(run: Path) -> Job:
-    """Read a run's job. Backend options under their former names get the current ones.
+    """Read a run's job. Keys under their former names get the current ones.
 
     Raises:
         ConfigError: there is no run, or its job.json is damaged.
@@ -107,7 +107,7 @@ def decode_job(data: bytes, where: str) -> Job:
     if job.format != FORMAT:
         fix = "use the version of jprep that began it, or another output directory"
         raise MismatchError(f"the run has format {job.format}; this jprep reads {FORMAT}", where=where, fix=fix)
-    return rename_job_options(job)
+    return msgspec.structs.replace(rename_job_options(job), train=rename_schedule(job.train))
 
 
 def write_plan(run: Path, plan: Plan) -> None:
