@@ -177,6 +177,8 @@ class Backend(ABC):
         hooks: the module of the worker whose `check_hooks` tries a user's loss and head
             (`jprep.train.hooks.check.FrameworkCheck`); "" if the worker calls no hooks.
         no_hooks_reason: why it calls none.
+        pads_vocab: whether its worker honours `train.model.pad_vocab`: padding takes no part in the softmax, and
+            checkpoints and exports have none.
     """
 
     name: ClassVar[str]
@@ -186,6 +188,7 @@ class Backend(ABC):
     tasks: ClassVar[tuple[str, ...]] = ("clm", "mlm", "classify", "regress")
     hooks: ClassVar[str] = ""
     no_hooks_reason: ClassVar[str] = "its worker has no place for them"
+    pads_vocab: ClassVar[bool] = False
 
     @abstractmethod
     def check(self, options: Any) -> list[Finding]:

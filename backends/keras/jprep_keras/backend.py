@@ -23,6 +23,7 @@ class Keras(Backend):
     module: ClassVar[str] = "jprep_keras"
     distribution: ClassVar[str] = "jprep-keras"
     Options: ClassVar[type[Any]] = Options
+    pads_vocab: ClassVar[bool] = True
 
     def environment(self, options: Any) -> Environment:
         """Return the environment of both engines. The worker itself imports without Keras, which is therefore named."""

@@ -57,6 +57,11 @@ class ModelConfig(_Config, frozen=True):
     vocabulary: Literal["same", "transfer"] = "same"
     pad_vocab: int = 0
 
+    def padded(self, ids: int) -> int:
+        """Return a number of ids, padded to a multiple of `pad_vocab`."""
+        unit = max(1, self.pad_vocab)
+        return -(-ids // unit) * unit
+
 
 class OptimizerConfig(_Config, frozen=True):
     """AdamW as in docs/training.md: ε after bias correction, decoupled weight decay.
@@ -91,8 +96,8 @@ class ScheduleConfig(_Config, frozen=True):
         kind: how the rate decays to `floor` after the warm-up.
         warmup: steps of linear warm-up from 0.
         floor: the final rate as a fraction of `lr`.
-        total: the step at which the rate reaches `floor`, where it stays; it may lie after the end of the run, whose last
-            rate is then higher. 0 is the end of the run.
+        total: the step at which the rate reaches `floor`, where it stays; it may lie after the end of the run, whose
+            last rate is then higher. 0 is the end of the run.
         steps: the former name of `total`, accepted in this release.
     """
 

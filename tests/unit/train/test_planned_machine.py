@@ -200,6 +200,14 @@ def test_shapes_that_do_not_fill_the_device_are_pointed_out(
     assert len(found) == len(said) and all(part in note for part, note in zip(said, found, strict=True))
 
 
+def test_a_backend_that_does_not_pad_has_another_way() -> None:
+    target = gpus(kind="tpu")
+    [note] = shape_notes(job(), plan(target), HERE, pads_vocab=False)
+    assert "vocab_size" in note and "pad_vocab" not in note
+    unused = shape_notes(job(pad=128), plan(target), HERE, pads_vocab=False)
+    assert "pad_vocab has no effect on the backend mine" in unused[0] and len(unused) == 2
+
+
 def test_rows_of_one_process_are_divided_among_its_devices() -> None:
     assert shape_notes(job(), plan(gpus(kind="tpu"), processes=1, rows=64), HERE)[0].startswith("50,000 ids")
     assert "4 rows" in shape_notes(job(), plan(gpus(kind="tpu"), processes=1, rows=32), HERE)[0]

@@ -126,6 +126,7 @@ def _mesh_shape(job: Job, options: Options, world: int, target: Target) -> tuple
 
 
 def _embedding_rows(job: Job, device: str, tensor: int) -> int:
-    """Return the rows of the token embedding: a multiple of its shards, and of a TPU's lanes."""
-    unit, ids = math.lcm(tensor, _LANES if device == "tpu" else 1), int(job.model["vocab_size"])
+    """Return the rows of the token embedding: a multiple of its shards, of `pad_vocab`, and of a TPU's lanes."""
+    padding = max(1, job.train.model.pad_vocab)
+    unit, ids = math.lcm(tensor, padding, _LANES if device == "tpu" else 1), int(job.model["vocab_size"])
     return math.ceil(ids / unit) * unit

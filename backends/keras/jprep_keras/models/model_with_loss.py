@@ -24,6 +24,7 @@ from jprep_keras.models.variables import (
     classifier_values,
     lm_head_values,
     next_sentence_values,
+    pad_ids,
 )
 from jprep_keras.worker.loss import class_loss, score_loss, token_loss
 
@@ -61,17 +62,19 @@ class ModelWithLoss:
         config: the whole config of transformers.
         task: `clm`, `mlm`, `classify` or `regress`.
         precision: the job's precision.
+        padded: rows of the token embedding: the number of ids, or more, which take no part in the softmax.
 
     Attributes:
         backbone: KerasHub's model without a head. Its own values are not used.
         seeds: number of random generators.
     """
 
-    def __init__(self, config: dict[str, Any], task: str, precision: str = "fp32") -> None:
+    def __init__(self, config: dict[str, Any], task: str, precision: str = "fp32", padded: int = 0) -> None:
         dtype = POLICIES[precision]
         self.config, self.task, self.model_type = config, task, config["model_type"]
         if task not in ("clm", "mlm"):
             config = config | {"tie_word_embeddings": True}  # there is no output embedding
+        config = config | {"vocab_size": max(padded, config["vocab_size"])}
         self.backbone = build_backbone(config, dtype)
         self._lm_head = build_lm_head(self.backbone, config, dtype) if task in ("clm", "mlm") else None
         self._classifier = None if task in ("clm", "mlm") else build_classifier(config, dtype)
@@ -79,6 +82,7 @@ class ModelWithLoss:
         values = backbone_values(config) | (classifier_values(config) if self._classifier else {})
         values |= lm_head_values(config) if self._lm_head is not None else {}
         values |= next_sentence_values() if self._pairs is not None else {}
+        values = pad_ids(values, config["vocab_size"])
         variables = _variables(self.backbone, *self._head_layers())
         self._values = _pair(variables, values)
         self._seeds = [variable for variable in variables if not variable.trainable]
@@ -152,7 +156,7 @@ class ModelWithLoss:
             logits = self.backbone.token_embedding(hidden, reverse=True)
         else:
             logits = self._lm_head(_sequence(hidden), inputs.positions)
-        return ops.cast(logits, "float32")
+        return ops.cast(logits[..., : self.config["vocab_size"]], "float32")
 
     def _token_loss(self, hidden: Any, inputs: ModelInputs) -> Any:
         return token_loss(self._logits(hidden, inputs), inputs.labels)

@@ -34,7 +34,8 @@ class TrainState:
     def __init__(self, job: Job, initial_weights: Path, resume: Path | None, engine: Engine, layout: Layout) -> None:
         self._job, self._engine, self._layout = job, engine, layout
         self._specs = parameters(job.model, job.train.task)
-        self._model = ModelWithLoss(job.model, job.train.task, job.train.precision)
+        padded = job.train.model.padded(job.model["vocab_size"])
+        self._model = ModelWithLoss(job.model, job.train.task, job.train.precision, padded)
         saved = CheckpointReader(resume) if resume else None
         engine.load(self._model, self._restored(saved) if saved else self._initial(TensorFiles([initial_weights])))
 
