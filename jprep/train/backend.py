@@ -134,6 +134,8 @@ class Plan(msgspec.Struct, frozen=True):
         target: the devices that the plan is made for; None for the machine that jprep plans on.
         host_memory: estimated bytes of main memory for each process besides `memory`, for offloaded tensors.
         smaller: smaller micro-batches, the largest first: what to try if memory runs out.
+        vocabulary: number of ids with the padding of `train.model.pad_vocab`, which takes no part in the softmax and
+            is not in checkpoints and exports; 0 if the backend does not pad.
     """
 
     argv: tuple[str, ...]
@@ -148,6 +150,7 @@ class Plan(msgspec.Struct, frozen=True):
     target: Target | None = None
     host_memory: int = 0
     smaller: tuple[MicroBatchEstimate, ...] = ()
+    vocabulary: int = 0
 
 
 class Backend(ABC):
@@ -177,8 +180,6 @@ class Backend(ABC):
         hooks: the module of the worker whose `check_hooks` tries a user's loss and head
             (`jprep.train.hooks.check.FrameworkCheck`); "" if the worker calls no hooks.
         no_hooks_reason: why it calls none.
-        pads_vocab: whether its worker honours `train.model.pad_vocab`: padding takes no part in the softmax, and
-            checkpoints and exports have none.
     """
 
     name: ClassVar[str]
@@ -188,7 +189,6 @@ class Backend(ABC):
     tasks: ClassVar[tuple[str, ...]] = ("clm", "mlm", "classify", "regress")
     hooks: ClassVar[str] = ""
     no_hooks_reason: ClassVar[str] = "its worker has no place for them"
-    pads_vocab: ClassVar[bool] = False
 
     @abstractmethod
     def check(self, options: Any) -> list[Finding]:

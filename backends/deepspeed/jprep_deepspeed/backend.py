@@ -22,7 +22,6 @@ class DeepSpeed(Backend):
     Options: ClassVar[type[Any]] = Options
     tasks: ClassVar[tuple[str, ...]] = (*Backend.tasks, "rtd")
     hooks: ClassVar[str] = "jprep_torch.worker.hooks"
-    pads_vocab: ClassVar[bool] = True
 
     def check(self, options: Any) -> list[Finding]:
         """Return the versions in the environment, and what would make a run with these options fail here."""
@@ -51,4 +50,5 @@ class DeepSpeed(Backend):
             target=chosen.target,
             host_memory=chosen.memory.host,
             smaller=chosen.smaller,
+            vocabulary=job.train.model.padded(job.model["vocab_size"]),
         )

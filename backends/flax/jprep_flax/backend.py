@@ -24,7 +24,6 @@ class Flax(Backend):
     Options: ClassVar[type[Any]] = Options
     tasks: ClassVar[tuple[str, ...]] = (*Backend.tasks, "rtd")
     hooks: ClassVar[str] = "jprep_flax.worker.hooks"
-    pads_vocab: ClassVar[bool] = True
 
     def check(self, options: Any) -> list[Finding]:
         """Return the versions in the environment, and whether it has the device of the options."""
@@ -47,6 +46,7 @@ class Flax(Backend):
             memory=layout.memory,
             target=layout.target,
             smaller=layout.smaller,
+            vocabulary=layout.vocabulary,
             notes=_notes(job, run, layout),
             settings=worker_settings(layout),
         )

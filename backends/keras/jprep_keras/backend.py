@@ -23,7 +23,6 @@ class Keras(Backend):
     module: ClassVar[str] = "jprep_keras"
     distribution: ClassVar[str] = "jprep-keras"
     Options: ClassVar[type[Any]] = Options
-    pads_vocab: ClassVar[bool] = True
 
     def environment(self, options: Any) -> Environment:
         """Return the environment of both engines. The worker itself imports without Keras, which is therefore named."""
@@ -49,6 +48,7 @@ class Keras(Backend):
             memory=layout.memory,
             target=layout.target,
             smaller=layout.smaller,
+            vocabulary=job.train.model.padded(job.model["vocab_size"]),
             notes=(_describe(layout),),
             settings=worker_settings(layout),
         )

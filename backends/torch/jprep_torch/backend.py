@@ -26,7 +26,6 @@ class Torch(Backend):
     Options: ClassVar[type[Any]] = Options
     tasks: ClassVar[tuple[str, ...]] = (*Backend.tasks, "rtd")
     hooks: ClassVar[str] = "jprep_torch.worker.hooks"
-    pads_vocab: ClassVar[bool] = True
 
     def environment(self, options: Any) -> Environment:
         """Return the environment for the device: torch_xla and torch_tpu need other versions of PyTorch."""
@@ -58,6 +57,7 @@ class Torch(Backend):
             notes=_notes(layout, run, tpu=tpu),
             target=layout.target,
             smaller=layout.smaller,
+            vocabulary=job.train.model.padded(job.model["vocab_size"]),
         )
 
 

@@ -83,7 +83,7 @@ def _estimate(prepared: PreparedRun, price: Price | None) -> _Estimates:
         cost=estimate_cost(price, time) if price else None,
         storage=storage,
         warnings=[*duration_warnings(job, time), *published_warnings(job), *small],
-        shapes=shape_notes(job, plan, host, pads_vocab=prepared.backend.pads_vocab),
+        shapes=shape_notes(job, plan, host),
     )
 
 

@@ -97,9 +97,7 @@ def prepared(base: tuple[Path, Job], name: str, model: str, host: str, options: 
         job, backend=name, options=own, model=config, parameters=parameter_count(config, "clm"), train=train
     )
     plan: Plan = backend.plan(job, run, HOSTS[host])
-    shown: Any = SimpleNamespace(
-        read_options=backend.read_options, check=lambda options: [], pads_vocab=backend.pads_vocab
-    )
+    shown: Any = SimpleNamespace(read_options=backend.read_options, check=lambda options: [])
     return PreparedRun(shown, job, run, plan, HOSTS[host])
 
 

@@ -145,8 +145,8 @@ def job(*, parameters: int = 10**9, ids: int = 50_000, pad: int = 0, batch: int 
     return SimpleNamespace(train=section, model={"vocab_size": ids}, parameters=parameters, backend="mine", samples=9)
 
 
-def plan(target: Target | None = None, processes: int = 8, rows: int = 8, host_memory: int = 0) -> Plan:
-    return Plan((), {}, processes, rows, 1, 0, target=target, host_memory=host_memory)
+def plan(target: Target | None = None, processes: int = 8, rows: int = 8, **more: int) -> Plan:
+    return Plan((), {}, processes, rows, 1, 0, target=target, **more)  # type: ignore[arg-type]
 
 
 def gpus(host_memory: int = 0, kind: Any = "gpu", **more: Any) -> Target:
@@ -187,27 +187,28 @@ def test_offloaded_tensors_are_in_the_memory_of_each_host() -> None:
 @pytest.mark.parametrize(
     ("kind", "rows", "ids", "pad", "said"),
     [
-        ("gpu", 8, 50_000, 0, []), ("gpu", 3, 50_000, 0, ["micro_batch"]), ("gpu", 8, 50_257, 0, ["pad_vocab=128"]),
-        ("tpu", 8, 50_000, 0, ["128, which a TPU's"]), ("tpu", 8, 50_000, 128, []),
-        ("tpu", 8, 50_000, 8, ["pad_vocab"]),
-        ("tpu", 4, 25_000, 0, ["4 rows", "25,000 ids"]), ("cpu", 3, 50_257, 0, []),
+        ("gpu", 8, 50_000, 1, []), ("gpu", 3, 50_000, 1, ["micro_batch"]), ("gpu", 8, 50_257, 1, ["pad_vocab=128"]),
+        ("tpu", 8, 50_000, 1, ["128, which a TPU's"]), ("tpu", 8, 50_000, 128, []),
+        ("tpu", 8, 50_001, 8, ["pad_vocab"]),
+        ("tpu", 4, 25_000, 1, ["device, 4,", "25,000 ids"]), ("cpu", 3, 50_257, 1, []),
     ],
 )  # fmt: skip
 def test_shapes_that_do_not_fill_the_device_are_pointed_out(
     kind: Any, rows: int, ids: int, pad: int, said: list[str]
 ) -> None:
-    found = shape_notes(job(ids=ids, pad=pad), plan(gpus(kind=kind), rows=rows), HERE)
+    padded = ModelConfig(pad_vocab=pad).padded(ids)
+    found = shape_notes(job(ids=ids, pad=pad), plan(gpus(kind=kind), rows=rows, vocabulary=padded), HERE)
     assert len(found) == len(said) and all(part in note for part, note in zip(said, found, strict=True))
 
 
 def test_a_backend_that_does_not_pad_has_another_way() -> None:
     target = gpus(kind="tpu")
-    [note] = shape_notes(job(), plan(target), HERE, pads_vocab=False)
+    [note] = shape_notes(job(), plan(target), HERE)
     assert "vocab_size" in note and "pad_vocab" not in note
-    unused = shape_notes(job(pad=128), plan(target), HERE, pads_vocab=False)
+    unused = shape_notes(job(pad=128), plan(target), HERE)
     assert "pad_vocab has no effect on the backend mine" in unused[0] and len(unused) == 2
 
 
 def test_rows_of_one_process_are_divided_among_its_devices() -> None:
     assert shape_notes(job(), plan(gpus(kind="tpu"), processes=1, rows=64), HERE)[0].startswith("50,000 ids")
-    assert "4 rows" in shape_notes(job(), plan(gpus(kind="tpu"), processes=1, rows=32), HERE)[0]
+    assert "device, 4," in shape_notes(job(), plan(gpus(kind="tpu"), processes=1, rows=32), HERE)[0]

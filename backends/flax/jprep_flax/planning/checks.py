@@ -68,7 +68,15 @@ def environment_findings(python: Path, options: Options) -> list[Finding]:
     """
     jax, flax, count, platform = probe_output(python, _PROBE).split()
     versions = Finding(f"JAX {jax}, Flax {flax}, {count} usable devices ({platform})")
-    wanted = options.device if options.device != "auto" else "gpu" if options.gpu or accelerators() else platform
+    wanted = (
+        options.device
+        if options.device != "auto"
+        else "tpu"
+        if options.tpu_type
+        else "gpu"
+        if options.gpu or accelerators()
+        else platform
+    )
     if wanted in (platform, "cpu"):
         return [versions]
     extra = "jax[tpu]" if wanted == "tpu" else "jax[cuda13]"

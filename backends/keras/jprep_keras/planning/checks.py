@@ -76,7 +76,15 @@ def environment_findings(python: Path, options: Options) -> list[Finding]:
     name = {"tensorflow": "TensorFlow", "jax": "JAX"}[engine]
     devices = ", ".join(f"{count} {kind.upper()}s" for kind, count in found.items() if count) or "no accelerator"
     versions = Finding(f"Keras {keras}, KerasHub {hub}, {name} {version}: {devices}")
-    wanted = options.device if options.device != "auto" else "gpu" if options.gpu or accelerators() else "cpu"
+    wanted = (
+        options.device
+        if options.device != "auto"
+        else "tpu"
+        if options.tpu_type
+        else "gpu"
+        if options.gpu or accelerators()
+        else "cpu"
+    )
     if wanted == "cpu" or found[wanted] or (wanted == "tpu" and options.tpu != "local"):
         return [versions]
     fix = f'{_install(engine, wanted)}, or {SECTION}.device = "cpu"'
