@@ -46,3 +46,12 @@ def test_the_former_name_of_a_key_has_the_same_fingerprint(schedule: dict[str, i
     """The values are from the version in which `schedule.total` was `schedule.steps`."""
     config = parse_train_config({"steps": 20, "schedule": schedule}, "here")
     assert job_fingerprint(config, {"model_type": "gpt2"}, 20, {"tokenizer": "t"}, {}) == fingerprint
+
+
+def test_padding_of_the_vocabulary_is_not_hashed() -> None:
+    plain, padded = (
+        parse_train_config({"steps": 20, "model": {"preset": "gpt2-small", "pad_vocab": pad}}, "here")
+        for pad in (0, 128)
+    )
+    found = {job_fingerprint(config, {"model_type": "gpt2"}, 20, {}, {}) for config in (plain, padded)}
+    assert len(found) == 1
