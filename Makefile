@@ -40,9 +40,9 @@ export PYTEST_DEBUG_TEMPROOT := $(or $(MEMORY),$(TMPDIR),/tmp)
 PYTEST  := -m pytest -n $(shell echo $$((2 * $(CORES))))
 TIMED   := --durations 25 --durations-min 1
 SUITE    = $(WITH_BACKENDS) $(BACKENDS)/$(1)/bin/python $(PYTEST) --dist loadfile $(TIMED) \
-  -m "not soak and not bench" backends/$(if $(findstring fairseq,$(1)),fairseq_xla,$(1))/tests
+  -m "$(2)not soak and not bench" backends/$(if $(findstring fairseq,$(1)),fairseq_xla,$(1))/tests
 
-.PHONY: $(SUITES) help quickstart test lint environments core smoke test-backends core-with-backends release try-release soak bench docs clean
+.PHONY: $(SUITES) help quickstart test lint environments core smoke test-backends core-with-backends slow-torch release try-release soak bench docs clean
 
 help:            ## List the targets
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -57,7 +57,7 @@ test:            ## Lint, types, the core, the backend torch, and three steps of
 
 test-backends:   ## The whole suites of the other backends, tests with installed programs, the release, the site
 	$(MAKE) --jobs 2 --output-sync=target $(READY) $(VENV)/.transformers $(VENV)/.remote $(VENV)/.servers $(VENV)/.release $(VENV)/.docs
-	$(MAKE) core-with-backends $(filter-out suite-torch,$(SUITES)) try-release docs
+	$(MAKE) core-with-backends slow-torch $(filter-out suite-torch,$(SUITES)) try-release docs
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -73,7 +73,10 @@ smoke: $(VENV)/.test $(QUICK)
 	$(WITH_BACKENDS) $(BIN)/python $(PYTEST) tests/smoke
 
 $(SUITES): suite-%: $(VENV)/.%-test
-	$(call SUITE,$*)
+	$(call SUITE,$*,$(if $(filter torch,$*),not backends and ))
+
+slow-torch: $(VENV)/.torch-test $(VENV)/.transformers
+	$(LOADERS) $(call SUITE,torch,backends and )
 
 core-with-backends: $(VENV)/.remote $(VENV)/.trackers $(VENV)/.servers $(VENV)/.transformers $(QUICK)
 	$(LOADERS) $(SERVERS) $(WITH_BACKENDS) $(BIN)/python $(PYTEST) $(TIMED) -m "backends and not soak"

@@ -10,12 +10,12 @@ ROWS = 16_384
 CHANGES = {"batch": ROWS, "steps": 3, "schedule": {}, "validation": {"every_steps": 0}}
 
 
-def train_with_memory_limit(bench: SuiteRunner, gibibytes: float) -> FinishedRun:
+def train_with_memory_limit(bench: SuiteRunner, gibibytes: float, **env: str) -> FinishedRun:
     """Train a case whose batch is large, with a limit of the worker's address space (`ulimit -v`)."""
     prepared = bench.prepare("gpt2-clm", **CHANGES)
     limit = f'ulimit -v {int(gibibytes * (1 << 20))}; exec "$@"'
     plan = msgspec.structs.replace(prepared.plan, argv=("/bin/sh", "-c", limit, "sh", *prepared.plan.argv))
-    return bench.train(prepared._replace(plan=plan))
+    return bench.train(prepared._replace(plan=plan), **env)
 
 
 def assert_out_of_memory(trained: FinishedRun, backend: str) -> None:

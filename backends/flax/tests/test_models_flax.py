@@ -29,7 +29,8 @@ def measured(graph: Any, state: Any, rows: Any, key: Any = None) -> tuple[float,
     """Return the loss, outputs and gradient. Inputs are arguments, so that each shape is compiled once."""
 
     def loss(state: Any, rows: Any, key: Any) -> Any:
-        return nnx.merge(graph, state)(rows, key)
+        total, outputs, _ = nnx.merge(graph, state)(rows, key)
+        return total, outputs
 
     (found, outputs), gradient = jax.jit(jax.value_and_grad(loss, has_aux=True))(state, rows, key)
     return float(found), np.asarray(outputs), gradient
@@ -37,7 +38,7 @@ def measured(graph: Any, state: Any, rows: Any, key: Any = None) -> tuple[float,
 
 def forward(graph: Any, state: Any, rows: ModelInputs) -> tuple[Any, Any]:
     """Return the loss and outputs."""
-    return jax.jit(lambda state, rows: nnx.merge(graph, state)(rows))(state, rows)
+    return jax.jit(lambda state, rows: nnx.merge(graph, state)(rows)[:2])(state, rows)
 
 
 def by_name(state: Any, config: dict[str, Any], task: str) -> dict[str, np.ndarray]:

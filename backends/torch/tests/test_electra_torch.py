@@ -60,6 +60,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return done.run
 
 
+@pytest.mark.backends
 @pytest.mark.parametrize("version", ["4", "5"])
 def test_both_halves_load_in_transformers_with_the_same_logits(version: str, trained: Path) -> None:
     arguments = [str(trained), ",".join(map(str, IDS))]

@@ -89,6 +89,7 @@ def test_a_wrong_head_is_refused(tmp_path: Path, init: str, output: str, message
         check_hooks(loaded(tmp_path, HEAD.format(init=init, output=output), head="Head"), MODEL, "classify")
 
 
+@pytest.mark.backends
 def test_a_mean_in_place_of_a_sum_turns_the_suite_red(tmp_path: Path):
     """In micro-batches of two, a loss that returns its mean and 1 differs from the golden curve."""
     bench = SuiteRunner(tmp_path, "torch", {"device": "cpu", "threads": 1})
