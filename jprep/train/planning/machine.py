@@ -48,13 +48,13 @@ class NamedDevice(NamedTuple):
         name: for messages and for `jprep.train.models.flops.peak_flops`.
         kind: `gpu` or `tpu`.
         memory: bytes.
-        count: devices of all hosts; 0 if the name does not say.
+        devices: devices of all hosts; 0 if the name does not say.
     """
 
     name: str
     kind: DeviceKind
     memory: int
-    count: int = 0
+    devices: int = 0
 
 
 NO_MACHINE = MachineOptions()
@@ -126,12 +126,12 @@ def devices_per_host(options: MachineOptions, hosts: int, section: str) -> int:
         ConfigError: the devices cannot be divided among the hosts, or the TPU is not known.
     """
     named = named_device(options, section)
-    if not named or not named.count:
+    if not named or not named.devices:
         return 0
-    if named.count % max(1, hosts):
-        what = f"the {named.count} devices of tpu_type cannot be divided among {hosts} hosts"
+    if named.devices % max(1, hosts):
+        what = f"the {named.devices} devices of tpu_type cannot be divided among {hosts} hosts"
         raise ConfigError(what, where=f"{section}.tpu_type", fix="give the number of hosts of this TPU type")
-    return named.count // max(1, hosts)
+    return named.devices // max(1, hosts)
 
 
 def planned_elsewhere(options: MachineOptions, memory: float = 0.0) -> bool:
@@ -157,5 +157,5 @@ def _tpu(name: str, section: str) -> NamedDevice:
     if tpu is None or (size and not size.isdecimal()) or (tpu and size and int(size) % tpu.cores):
         fix = f"one of {', '.join(TPUS)}, with or without a size: v3-8"
         raise ConfigError(f"there is no TPU type {name!r}", where=f"{section}.tpu_type", fix=fix)
-    count = int(size) * tpu.devices // tpu.cores if size else 0
-    return NamedDevice(f"TPU {version}", "tpu", tpu.gib * _GIB // tpu.devices, count)
+    devices = int(size) * tpu.devices // tpu.cores if size else 0
+    return NamedDevice(f"TPU {version}", "tpu", tpu.gib * _GIB // tpu.devices, devices)
