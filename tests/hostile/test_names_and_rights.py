@@ -67,7 +67,7 @@ def test_a_folder_whose_name_is_not_utf8_is_refused(tmp_path: Path) -> None:
         (["tokenizer", "evaluate", "closed/t", "cc100.txt"], 3),
         (["dataset", "inspect", "closed/d"], 3),
         (["train", "recipe.toml", "--tokenizer", "closed/t", "--dataset", "closed/d", "--dry-run"], 3),
-        (["export", "closed/run"], 3),
+        pytest.param(["export", "closed/run"], 3, marks=pytest.mark.backends),  # retried for 22 seconds
         (["infer", "closed/run", "a"], 3),
     ],
     ids=lambda value: "-".join(value[:2]) if isinstance(value, list) else "",

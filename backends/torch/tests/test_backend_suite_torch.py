@@ -30,6 +30,18 @@ class TestTorch(BackendSuite):
     }
     precisions = ("bf16", "fp16")
 
+    @pytest.mark.backends
+    def test_replaced_tokens_do_not_depend_on_the_division(self, bench: SuiteRunner) -> None:
+        super().test_replaced_tokens_do_not_depend_on_the_division(bench)
+
+    @pytest.mark.backends
+    def test_sentence_pairs_do_not_depend_on_the_division(self, bench: SuiteRunner) -> None:
+        super().test_sentence_pairs_do_not_depend_on_the_division(bench)
+
+    @pytest.mark.backends
+    def test_hooks_do_not_depend_on_processes_and_interruptions(self, bench: SuiteRunner) -> None:
+        super().test_hooks_do_not_depend_on_processes_and_interruptions(bench)
+
     def test_transformers_computes_the_same_loss(self, bench: SuiteRunner, case: str):
         trained = bench.trained(case)
         job, weights = read_job(trained.run), bench.exported(trained)
