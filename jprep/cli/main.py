@@ -25,6 +25,7 @@ from jprep.cli.model.convert import convert
 from jprep.cli.model.export import export
 from jprep.cli.model.infer import infer
 from jprep.cli.model.push import push
+from jprep.cli.model.service import service
 from jprep.cli.model.train import train
 from jprep.cli.pipeline.quickstart import quickstart
 from jprep.cli.pipeline.recipes import recipes
@@ -61,7 +62,7 @@ def cli() -> None:
 
 _MAX_ARGUMENT = 200  # characters of an argument that an error shows
 
-_DATA, _MODELS = (corpus, tokenizer, dataset, text), (train, export, infer, convert, push, backends)
+_DATA, _MODELS = (corpus, tokenizer, dataset, text), (train, service, export, infer, convert, push, backends)
 
 for command in (run, recipes, *_DATA, *_MODELS, list_plugins, quickstart, doctor):
     cli.add_command(command)

@@ -14,7 +14,7 @@ from jprep.corpus.document import Document
 from jprep.corpus.store import MANIFEST, read_rows
 from jprep.dataset.indexed.split import IndexedSplit
 from jprep.dataset.manifest import DatasetManifest, ShardRange, read_dataset, verify_split
-from jprep.dataset.preprocessing.validation_split import ValidationSplit
+from jprep.dataset.preprocessing.split_assignment import SplitAssignment
 from jprep.engine.stage import Output
 from jprep.errors import ConfigError, MismatchError
 from jprep.tokenizer import load_tokenizer
@@ -28,7 +28,7 @@ class DocumentLocation(msgspec.Struct, frozen=True, kw_only=True):
     """A document of a dataset and the corpus shard it came from.
 
     Attributes:
-        split: `train` or `validation`.
+        split: `train`, `validation` or `test`.
         document: index in the split, from 0.
         tokens: index of its first token in the split, and of the one after its last.
         part: the corpus shard that holds it.
@@ -157,7 +157,8 @@ def find_origin(dataset: DatasetManifest, location: DocumentLocation, corpus: Pa
     if Corpus(corpus).manifest.fingerprint != dataset.made_from["corpus"]["fingerprint"]:
         raise MismatchError("this dataset was packed from another corpus", where=str(corpus), fix=fix)
     made_from = dataset.made_from
-    splitting = ValidationSplit(made_from["config"]["validation"], made_from.get("split_by_text", ()))
+    config, by_text = made_from["config"], made_from.get("split_by_text", ())
+    splitting = SplitAssignment(config["validation"], config.get("test", 0.0), by_text)
     part, left = Output(location.part, 0, location.sha256), location.number
     columns = {"title", "url", "source", *splitting.columns}
     for row, doc in enumerate(read_rows(corpus, part, Document, sorted(columns), fix=fix)):

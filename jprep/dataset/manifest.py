@@ -20,8 +20,8 @@ DATASET_JSON = "dataset.json"
 FORMAT = 1
 """Increased when this version could not read earlier datasets as its own."""
 
-TRAIN, VALIDATION = "train", "validation"
-SPLITS = (TRAIN, VALIDATION)
+TRAIN, VALIDATION, TEST = "train", "validation", "test"
+SPLITS = (TRAIN, VALIDATION, TEST)
 
 PACK_AGAIN = "`jprep dataset pack … --restart` packs the corpus again"
 
@@ -29,14 +29,27 @@ WORD_START, SENTENCE_START = 1, 2
 """The two marks of a token: its first byte begins a word, or a sentence. `Split` documents how they are stored."""
 
 
+HeldOut = float | list[str]
+"""What a split holds out: a share of the documents, or the names of the sources that it consists of."""
+
+
 class DatasetConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The `[dataset]` section.
 
     Attributes:
-        validation: share of the documents in the validation split, chosen by the hash of each document's id.
+        validation: share of the documents in the validation split, chosen by the hash of each document's id; or the
+            names of the corpus's sources that the split consists of, in whole. `tokenizer train` leaves out sources
+            that are named here.
+        test: the same for the test split, which no training reads; 0 makes none.
     """
 
-    validation: float = 0.005
+    validation: float | list[str] = 0.005
+    test: float | list[str] = 0.0
+
+    @property
+    def held_out(self) -> list[str]:
+        """Names of the sources that are not trained on."""
+        return [*held_out_sources(self.validation), *held_out_sources(self.test)]
 
 
 class Split(msgspec.Struct, frozen=True):
@@ -50,7 +63,7 @@ class Split(msgspec.Struct, frozen=True):
     - a footer: u64 file offsets of each block's first byte and of the last block's end; u64 number of tokens.
 
     Attributes:
-        name: `train` or `validation`.
+        name: `train`, `validation` or `test`.
         documents: number of sequences; each is one document.
         tokens: number of tokens, including one end-of-document token per document.
         files: the three files.
@@ -140,8 +153,27 @@ def check_dataset_config(config: DatasetConfig, where: str) -> None:
     Raises:
         ConfigError: a value out of its range.
     """
-    if not 0 <= config.validation < 1:
-        raise ConfigError("dataset.validation must be a share", where=where, fix="use a number from 0 to below 1")
+    for key, value in (("validation", config.validation), ("test", config.test)):
+        if not isinstance(value, list) and not 0 <= value < 1:
+            fix = "use a number from 0 to below 1, or a list of sources"
+            raise ConfigError(f"dataset.{key} must be a share", where=where, fix=fix)
+    if sum(value for value in (config.validation, config.test) if not isinstance(value, list)) >= 1:
+        raise ConfigError("dataset.validation and dataset.test leave nothing to train on", where=where)
+    if repeated := [name for name in config.held_out if config.held_out.count(name) > 1]:
+        what = f"the source {repeated[0]!r} is named twice in dataset.validation and dataset.test"
+        raise ConfigError(what, where=where, fix="name it once")
+
+
+def held_out_sources(held_out: HeldOut) -> list[str]:
+    """Return the names of the sources of a split; none if it has a share of the documents."""
+    return held_out if isinstance(held_out, list) else []
+
+
+def describe_held_out(held_out: HeldOut) -> str:
+    """Return a few words about what a split holds out."""
+    if isinstance(held_out, list):
+        return f"the source{'s' * (len(held_out) > 1)} {', '.join(held_out)}"
+    return f"{held_out:g} of the documents"
 
 
 def read_dataset(folder: Path) -> DatasetManifest:

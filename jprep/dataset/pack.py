@@ -6,16 +6,20 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from jprep.corpus.api import Corpus
 from jprep.dataset.indexed.split import SUFFIXES
 from jprep.dataset.manifest import (
     FORMAT,
     PACK_AGAIN,
     SPLITS,
+    TEST,
     TRAIN,
     VALIDATION,
     DatasetConfig,
     DatasetManifest,
+    HeldOut,
     ShardRange,
     Split,
     read_dataset,
@@ -23,7 +27,7 @@ from jprep.dataset.manifest import (
 from jprep.dataset.preprocessing.document_encoder import DocumentEncoder
 from jprep.dataset.preprocessing.encode import EncodeStage, count_name
 from jprep.dataset.preprocessing.merge import MergeStage
-from jprep.dataset.preprocessing.validation_split import ValidationSplit
+from jprep.dataset.preprocessing.split_assignment import SplitAssignment
 from jprep.engine.fingerprint import fingerprint, plain
 from jprep.engine.mismatch import describe_mismatch
 from jprep.engine.output_directory import OutputDirectory
@@ -59,7 +63,7 @@ def pack(
     Args:
         corpus: the corpus to pack.
         tokenizer_folder: directory of a finished tokenizer, or one from elsewhere; see `load_tokenizer`.
-        config: share of the documents for validation.
+        config: what the validation and the test split hold out.
         folder: output directory; new, empty, or with this very dataset.
         executor: runs the encoding.
         progress: progress callback.
@@ -89,7 +93,7 @@ class PackPlan:
     Args:
         corpus: the corpus to pack.
         tokenizer_folder: directory of a finished tokenizer.
-        config: share of the documents for validation.
+        config: what the validation and the test split hold out.
 
     Attributes:
         corpus: as given.
@@ -109,10 +113,12 @@ class PackPlan:
         self.corpus, self.config = corpus, config
         self.tokenizer = load_tokenizer(tokenizer_folder)
         self.encoder = DocumentEncoder(self.tokenizer)
-        self.splits = [TRAIN, VALIDATION] if config.validation else [TRAIN]
+        held_out = {VALIDATION: config.validation, TEST: config.test}
+        self.splits = [TRAIN, *(name for name, value in held_out.items() if value)]
         _check_normalizers(corpus, self.tokenizer)
         _check_segmenter(corpus, self.tokenizer)
-        self.splitting = ValidationSplit.of_corpus(config.validation, corpus.manifest)
+        _check_sources(corpus, config)
+        self.splitting = SplitAssignment.of_corpus(config.validation, config.test, corpus.manifest)
         _check_not_empty(corpus, self.splitting, self.splits)
         self.made_from = plain(self._fields())
 
@@ -126,7 +132,9 @@ class PackPlan:
             "corpus": {"fingerprint": manifest.fingerprint, "files": shards},
             "tokenizer": {"fingerprint": tokenizer.card.fingerprint, "files": _model_files(tokenizer)},
             "segmenter": manifest.segmenter,
-            "config": self.config,
+            "config": {
+                key: value for key, value in msgspec.structs.asdict(self.config).items() if key != "test" or value
+            },
             "libraries": {name: version(name) for name in _LIBRARIES},
         }
         return fields | ({"split_by_text": self.splitting.by_text} if self.splitting.by_text else {})
@@ -172,7 +180,15 @@ def _check_segmenter(corpus: Corpus, tokenizer: Tokenizer) -> None:
         raise ConfigError(what, where=str(tokenizer.folder), fix=fix)
 
 
-def _check_not_empty(corpus: Corpus, splitting: ValidationSplit, splits: list[str]) -> None:
+def _check_sources(corpus: Corpus, config: DatasetConfig) -> None:
+    """Reject splits of sources that the corpus does not have."""
+    known = [source["name"] for source in corpus.manifest.sources]
+    if unknown := [name for name in config.held_out if name not in known]:
+        fix = f"its sources: {', '.join(known)}"
+        raise ConfigError(f"this corpus has no source {unknown[0]!r}", where="[dataset]", fix=fix)
+
+
+def _check_not_empty(corpus: Corpus, splitting: SplitAssignment, splits: list[str]) -> None:
     """Reject a share that gives an empty split. Documents are read until each split has one."""
     missing = set(splits)
     for document in corpus.documents(splitting.columns):
@@ -183,7 +199,7 @@ def _check_not_empty(corpus: Corpus, splitting: ValidationSplit, splits: list[st
     if not corpus.manifest.parts:
         raise ConfigError("this corpus has no documents", where=where, fix="use a corpus with documents")
     what = f"none of the {len(corpus)} documents would be in the {min(missing)} split"
-    more = "use a larger share, or --set dataset.validation=0 for no validation split"
+    more = f"use a larger share, or --set dataset.{min(missing)}=0 for no {min(missing)} split"
     raise ConfigError(what, where=where, fix="use a smaller dataset.validation" if TRAIN in missing else more)
 
 
@@ -266,5 +282,10 @@ _RANGES = ("documents", "tokens")
 def _signature(name: str, made_from: dict[str, Any], identity: str) -> str:
     """Return one line to cite with figures."""
     ids = [f"{kind}-id:{made_from[kind]['fingerprint'][:12]}" for kind in ("corpus", "tokenizer")]
-    share = f"validation:{made_from['config']['validation']:g}"
-    return "|".join([f"jprep:{version('jprep')}", f"dataset:{name}", *ids, share, f"id:{identity[:12]}"])
+    config = made_from["config"]
+    shares = [f"{key}:{_held_out(config[key])}" for key in (VALIDATION, TEST) if key in config]
+    return "|".join([f"jprep:{version('jprep')}", f"dataset:{name}", *ids, *shares, f"id:{identity[:12]}"])
+
+
+def _held_out(value: HeldOut) -> str:
+    return "+".join(value) if isinstance(value, list) else f"{value:g}"

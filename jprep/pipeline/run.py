@@ -352,7 +352,8 @@ def _fetch(plan: RunPlan, reporter: RunReporter) -> None:
 
 def _tokenizer(plan: RunPlan, reporter: RunReporter) -> int:
     config = plan.recipe.tokenizer or TokenizerConfig()
-    material = CorpusTrainingData(Corpus(plan.paths.corpus))
+    dataset = plan.recipe.dataset or DatasetConfig()
+    material = CorpusTrainingData(Corpus(plan.paths.corpus), dataset.held_out)
     with reporter.executor(plan.workers) as (executor, progress):
         card = train_tokenizer(material, config, plan.paths.tokenizer, executor, progress)
     reporter.result(card.signature)

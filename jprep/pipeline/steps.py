@@ -9,7 +9,7 @@ from typing import Literal, get_args
 from jprep.corpus.config import RemoteFile
 from jprep.corpus.download.fetch import files_by_name
 from jprep.corpus.stages.read import CorpusSteps
-from jprep.dataset.manifest import DatasetConfig
+from jprep.dataset.manifest import DatasetConfig, describe_held_out
 from jprep.errors import ConfigError
 from jprep.io.inputs.paths import all_exist
 from jprep.pipeline.recipe import Recipe
@@ -106,7 +106,7 @@ def summarize_steps(recipe: Recipe, steps: list[Step], backend: str) -> Iterator
     lines: dict[Step, str] = {
         "corpus": f"from {sources}" if sources else "as given",
         "tokenizer": f"{tokenizer.model}, {tokenizer.vocab_size:,} ids",
-        "dataset": f"{dataset.validation:g} of the documents for validation",
+        "dataset": f"{describe_held_out(dataset.validation)} for validation",
         "export": "for transformers",
     }
     if "train" in steps and (train := recipe.train):

@@ -94,7 +94,7 @@ def _for_sample(recipe: Recipe) -> Recipe:
     if tokenizer:
         sizes = {"vocab_size": min(tokenizer.vocab_size, _VOCABULARY), "alphabet": min(tokenizer.alphabet, _ALPHABET)}
         tokenizer = msgspec.structs.replace(tokenizer, **sizes)
-    if dataset and dataset.validation:
+    if dataset and not isinstance(dataset.validation, list) and dataset.validation:
         dataset = msgspec.structs.replace(dataset, validation=max(dataset.validation, _VALIDATION))
     return msgspec.structs.replace(recipe, tokenizer=tokenizer, dataset=dataset)
 

@@ -88,8 +88,9 @@ def _tokenizer(config: TokenizerConfig) -> TokenizerConfig:
 
 
 def _dataset(config: DatasetConfig) -> DatasetConfig:
-    share = max(config.validation, _VALIDATION_SHARE) if config.validation else 0.0
-    return msgspec.structs.replace(config, validation=share)
+    if isinstance(config.validation, list) or not config.validation:
+        return config
+    return msgspec.structs.replace(config, validation=max(config.validation, _VALIDATION_SHARE))
 
 
 def _train(train: TrainConfig) -> TrainConfig:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,22 +59,30 @@ class TrainingData(ABC):
 
 
 class CorpusTrainingData(TrainingData):
-    """A finished corpus."""
+    """A finished corpus, or those of its sources that are trained on.
 
-    def __init__(self, corpus: Corpus) -> None:
+    Args:
+        corpus: the corpus.
+        held_out: names of sources of validation and test splits, which are left out.
+    """
+
+    def __init__(self, corpus: Corpus, held_out: Sequence[str] = ()) -> None:
         self._corpus = self.corpus = corpus
+        self._held_out = sorted(held_out)
         self.name, made_from = corpus.manifest.name, corpus.manifest.made_from
         self.normalizers, self.splitter, self.segmenter = _steps(made_from)
-        self.sources = [_about(source) for source in corpus.manifest.sources]
+        sources = corpus.manifest.sources
+        self.sources = [_about(source) for source in sources if source["name"] not in self._held_out]
 
     def fields(self) -> dict[str, Any]:
         """Return the corpus's fingerprint and the hash of its files: the content of a pipe is only in the files."""
         files = [part.sha256 for part in self._corpus.manifest.parts]
-        return {"corpus": self._corpus.manifest.fingerprint, "files": fingerprint({"sha256": files})}
+        fields = {"corpus": self._corpus.manifest.fingerprint, "files": fingerprint({"sha256": files})}
+        return fields | ({"held_out": self._held_out} if self._held_out else {})
 
     def count(self, config: TokenizerConfig, state: Path, executor: Executor, progress: ProgressReporter) -> UnitCounts:
         """Count the units of the corpus."""
-        return count_corpus(self._corpus, config, state, executor, progress)
+        return count_corpus(self._corpus, config, state, executor, progress, self._held_out)
 
 
 class InputTrainingData(TrainingData):

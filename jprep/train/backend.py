@@ -21,6 +21,9 @@ WORKER_VARIABLES = {
 """Environment variables that every worker needs, for `Plan.env`."""
 
 
+DeviceKind = Literal["cpu", "gpu", "tpu"]
+
+
 class Finding(msgspec.Struct, frozen=True):
     """The result of one check of this machine or of a backend's options.
 
@@ -84,14 +87,18 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         memory: bytes of one device that a plan can use; 0 if unknown.
         host_memory: bytes of main memory for each process; 0 if unknown.
         on_host: whether the device computes in main memory, so that `memory` and `host_memory` are the same.
+        hosts: number of hosts.
+        elsewhere: whether they are those of another machine.
     """
 
     name: str
-    kind: Literal["cpu", "gpu", "tpu"]
+    kind: DeviceKind
     count: int = 1
     memory: int = 0
     host_memory: int = 0
     on_host: bool = False
+    hosts: int = 1
+    elsewhere: bool = False
 
 
 class MicroBatchEstimate(msgspec.Struct, frozen=True):
@@ -127,6 +134,8 @@ class Plan(msgspec.Struct, frozen=True):
         target: the devices that the plan is made for; None for the machine that jprep plans on.
         host_memory: estimated bytes of main memory for each process besides `memory`, for offloaded tensors.
         smaller: smaller micro-batches, the largest first: what to try if memory runs out.
+        vocabulary: number of ids with the padding of `train.model.pad_vocab`, which takes no part in the softmax and
+            is not in checkpoints and exports; 0 if the backend does not pad.
     """
 
     argv: tuple[str, ...]
@@ -141,6 +150,7 @@ class Plan(msgspec.Struct, frozen=True):
     target: Target | None = None
     host_memory: int = 0
     smaller: tuple[MicroBatchEstimate, ...] = ()
+    vocabulary: int = 0
 
 
 class Backend(ABC):

@@ -50,4 +50,5 @@ class DeepSpeed(Backend):
             target=chosen.target,
             host_memory=chosen.memory.host,
             smaller=chosen.smaller,
+            vocabulary=job.train.model.padded(job.model["vocab_size"]),
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-import msgspec
+from jprep.train.planning.machine import MachineOptions
 
 SECTION = "train.backend.deepspeed"
 """The section of the recipe that holds the options."""
@@ -12,7 +12,7 @@ SECTION = "train.backend.deepspeed"
 Device = Literal["cpu", "cuda"]
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Options(MachineOptions, frozen=True, kw_only=True):
     """`[train.backend.deepspeed]`.
 
     Attributes:
@@ -33,9 +33,6 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         hosts: "" is this host, `slurm` the hosts of the Slurm allocation, anything else the path of a hostfile
             (lines `NAME slots=N`).
         port: rendezvous port on the first host; 0 is a free one, DeepSpeed's 29500, or one derived from the Slurm job.
-        gpu: GPU to plan for if it is not this machine's: a name such as `A100-40GB`, or GiB such as `40`.
-        host_memory: GiB of main memory of each host to plan for, which limits offloading; 0 is this machine's, or
-            unknown if `gpu` names the GPU of another machine.
     """
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -51,5 +48,3 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     launcher: Literal["torchrun", "deepspeed"] = "torchrun"
     hosts: str = ""
     port: int = 0
-    gpu: str = ""
-    host_memory: float = 0.0

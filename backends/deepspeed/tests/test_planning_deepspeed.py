@@ -17,7 +17,6 @@ from jprep.train.run.directory import read_job
 from jprep_deepspeed.backend import DeepSpeed
 from jprep_deepspeed.options import Options
 from jprep_deepspeed.planning import checks
-from jprep_deepspeed.planning.gpu_models import gpu_memory
 from jprep_deepspeed.planning.hosts import expand_hostlist
 from jprep_deepspeed.worker import launcher
 from tests.fakes.trained_run import trained_run
@@ -167,20 +166,6 @@ def test_without_an_allocation_the_error_suggests_salloc(run: Path, monkeypatch:
     with pytest.raises(ConfigError, match="no Slurm allocation") as caught:
         plan(run, GPUS, hosts="slurm")
     assert "salloc --nodes=2 --ntasks-per-node=2 --gpus-per-node=2" in caught.value.fix
-
-
-@pytest.mark.parametrize(
-    ("name", "gib"), [("A100-40GB", 40), ("a100 40gb", 40), ("40", 40), ("24GiB", 24), ("T4", 15), ("V100-32G", 32)]
-)
-def test_gpu_memory_from_a_name_or_a_size(name: str, gib: int) -> None:
-    assert gpu_memory(name) == gib << 30
-
-
-@pytest.mark.parametrize("name", ["A100", "RTX 4080", "GTX-1080", "0", "", "A100-0GB"])
-def test_a_gpu_without_a_size_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match="not known") as caught:
-        gpu_memory(name)
-    assert "A100-40GB" in caught.value.fix
 
 
 @pytest.mark.parametrize(

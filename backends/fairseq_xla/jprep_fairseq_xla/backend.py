@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from jprep.train.backend import Backend, Environment, Finding, Host, Plan
 from jprep.train.job.config import Job
 from jprep.train.planning.checks import inspect_environment
+from jprep.train.planning.machine import plans_tpu
 from jprep_fairseq_xla.options import RESULT_OPTIONS, Options
 from jprep_fairseq_xla.planning.checks import environment_findings, resolve_device
 from jprep_fairseq_xla.planning.fairseq_options import training_options
@@ -59,16 +60,16 @@ class FairseqXla(Backend):
             micro_batch=layout.micro_batch // layout.hosts,
             accumulate=layout.accumulate,
             memory=layout.memory,
-            notes=_notes(run, layout),
+            notes=_notes(run, layout, tpu=plans_tpu(options)),
             settings=fairseq_options,
             target=layout.target,
             smaller=layout.smaller,
         )
 
 
-def _notes(run: Path, layout: Layout) -> tuple[str, ...]:
+def _notes(run: Path, layout: Layout, *, tpu: bool) -> tuple[str, ...]:
     if layout.device == "cpu":
         return ("plain fairseq on the CPU",)
     if layout.device == "cuda":
         return (f"plain fairseq on {layout.processes} GPU{'s' * (layout.processes > 1)}; not yet run on a GPU",)
-    return plan_notes(run, layout.devices, layout.hosts)
+    return plan_notes(run, layout.devices, layout.hosts, tpu=tpu)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import msgspec
+from jprep.train.planning.machine import TpuMachineOptions
 
 SECTION = "train.backend.fairseq-xla"
 """The section of the options, for error messages."""
@@ -15,7 +15,7 @@ RESULT_OPTIONS = ("activation_dropout", "act_dropout")
 Device = Literal["cpu", "cuda", "xla"]
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Options(TpuMachineOptions, frozen=True, kw_only=True):
     """`[train.backend.fairseq-xla]`.
 
     Attributes:

@@ -14,10 +14,11 @@ from jprep.errors import ConfigError, MachineError
 from jprep.train.backend import Finding, Host, Plan
 from jprep.train.launcher import import_probe
 from jprep.train.planning import checks as shared_checks
+from jprep.train.planning import machine
 from jprep.train.run.directory import read_job
 from jprep_fairseq_xla.backend import FairseqXla
 from jprep_fairseq_xla.options import Options
-from jprep_fairseq_xla.planning import checks, layout
+from jprep_fairseq_xla.planning import checks
 from jprep_fairseq_xla.planning.fairseq_options import check_user_options, command_line
 from jprep_fairseq_xla.planning.versions import check_versions
 from jprep_fairseq_xla.worker import environment_report
@@ -36,7 +37,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def chips(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of TPU devices that this machine has."""
     found = [0]
-    for module in (checks, layout, xla):
+    for module in (machine, xla):
         monkeypatch.setattr(module, "tpu_count", lambda: found[0])
     return found
 

@@ -46,6 +46,7 @@ class Flax(Backend):
             memory=layout.memory,
             target=layout.target,
             smaller=layout.smaller,
+            vocabulary=layout.vocabulary,
             notes=_notes(job, run, layout),
             settings=worker_settings(layout),
         )

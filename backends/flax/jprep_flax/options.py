@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-import msgspec
+from jprep.train.planning.machine import TpuMachineOptions
 
 SECTION = "train.backend.flax"
 """The section of the options, for error messages."""
@@ -16,7 +16,7 @@ JAX_PLATFORMS = {"cpu": "cpu", "gpu": "cuda", "tpu": "tpu"}
 Device = Literal["cpu", "gpu", "tpu"]
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Options(TpuMachineOptions, frozen=True, kw_only=True):
     """`[train.backend.flax]`.
 
     The mesh has three axes, whose sizes multiply to the number of devices of all processes.

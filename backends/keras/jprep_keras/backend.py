@@ -49,6 +49,7 @@ class Keras(Backend):
             memory=layout.memory,
             target=layout.target,
             smaller=layout.smaller,
+            vocabulary=job.train.model.padded(job.model["vocab_size"]),
             notes=(_describe(layout),),
             settings=worker_settings(layout),
         )

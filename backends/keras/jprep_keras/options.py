@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-import msgspec
+from jprep.train.planning.machine import TpuMachineOptions
 
 SECTION = "train.backend.keras"
 """The section of the options, for error messages."""
@@ -13,7 +13,7 @@ Device = Literal["cpu", "gpu", "tpu"]
 Engine = Literal["tensorflow", "jax"]
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Options(TpuMachineOptions, frozen=True, kw_only=True):
     """`[train.backend.keras]`.
 
     One process drives all devices of this machine. Each device has all weights, and a share of the rows.

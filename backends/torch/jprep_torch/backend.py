@@ -9,6 +9,7 @@ import msgspec
 
 from jprep.train.backend import Backend, Environment, Finding, Host, Plan
 from jprep.train.job.config import Job
+from jprep.train.planning.machine import plans_tpu
 from jprep_torch.options import Options
 from jprep_torch.planning import xla
 from jprep_torch.planning.checks import environment_findings
@@ -43,24 +44,24 @@ class Torch(Backend):
         """
         options = self.read_options(job.options)
         layout = choose_layout(job, options, host)
-        env = worker_environment(
-            host, layout.device, layout.processes, options.threads, deterministic=options.deterministic
-        )
+        exact, tpu = options.deterministic, plans_tpu(options)
+        env = worker_environment(host, layout.device, layout.processes, options.threads, deterministic=exact)
         return Plan(
             argv=(host.python, *launch_command(layout), "jprep_torch.worker", *worker_arguments(run, layout)),
-            env=env | (xla.environment_variables(layout.devices) if layout.device == "xla" else {}),
+            env=env | (xla.environment_variables(layout.devices, tpu=tpu) if layout.device == "xla" else {}),
             processes=layout.processes * layout.hosts,
             machines=layout.hosts,
             micro_batch=layout.micro_batch // layout.hosts,
             accumulate=layout.accumulate,
             memory=layout.memory,
-            notes=_notes(layout, run),
+            notes=_notes(layout, run, tpu=tpu),
             target=layout.target,
             smaller=layout.smaller,
+            vocabulary=job.train.model.padded(job.model["vocab_size"]),
         )
 
 
-def _notes(layout: Layout, run: Path) -> tuple[str, ...]:
+def _notes(layout: Layout, run: Path, *, tpu: bool) -> tuple[str, ...]:
     if layout.device == "tpu":
         return (f"{layout.processes} TPU devices through torch_tpu, one process each; not yet tested on a TPU",)
-    return xla.plan_notes(run, layout.devices, layout.hosts) if layout.device == "xla" else ()
+    return xla.plan_notes(run, layout.devices, layout.hosts, tpu=tpu) if layout.device == "xla" else ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-import msgspec
+from jprep.train.planning.machine import TpuMachineOptions
 
 SECTION = "train.backend.torch"
 """The section of the recipe that holds the options."""
@@ -12,7 +12,7 @@ SECTION = "train.backend.torch"
 Device = Literal["cpu", "cuda", "xla", "tpu"]
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Options(TpuMachineOptions, frozen=True, kw_only=True):
     """`[train.backend.torch]`.
 
     Attributes:

@@ -11,7 +11,14 @@ from torch import nn
 from jprep.train.job.config import ModelConfig, OptimizerConfig
 from jprep.train.models import TokenizerInfo, model_config
 from jprep_torch.models.transformers_models import build_model
-from jprep_torch.worker.loss import class_loss, score_loss, token_loss
+from jprep_torch.worker.loss import (
+    Noise,
+    class_loss,
+    score_loss,
+    token_loss,
+    token_loss_and_samples,
+    token_loss_and_samples_xla,
+)
 from jprep_torch.worker.optimizer import (
     INITIAL_LOSS_SCALE,
     LOSS_SCALE_GROWTH_INTERVAL,
@@ -112,17 +119,28 @@ def test_squared_errors_are_summed():
     assert score_loss(torch.tensor([[1.0], [2.0]]), torch.tensor([0.5, 4.0])).item() == 4.25
 
 
+@pytest.mark.parametrize("padded", [0, 16])
 @pytest.mark.parametrize("bias", [True, False])
-def test_the_gradient_of_the_token_loss_equals_autograd(bias: bool):
+def test_the_gradient_of_the_token_loss_equals_autograd(bias: bool, padded: int):
     generator = torch.Generator().manual_seed(1)
     parts = [torch.randn(shape, generator=generator) for shape in ((7, 5), (11, 5), (11,))][: 3 if bias else 2]
     labels = torch.randint(11, (7,), generator=generator)
     ours, plain = ([part.double().requires_grad_() for part in parts] for _ in range(2))
-    (token_loss(ours[0], ours[1], ours[2] if bias else None, labels) / 3).backward()
+    (token_loss(ours[0], ours[1], ours[2] if bias else None, labels, padded) / 3).backward()
     logits = nn.functional.linear(*plain)
     (-torch.log_softmax(logits, 1)[torch.arange(7), labels].sum() / 3).backward()
     for mine, other in zip(ours, plain, strict=True):
         assert torch.allclose(mine.grad, other.grad, rtol=1e-6, atol=1e-7)
+
+
+def test_padding_of_the_vocabulary_is_excluded_from_softmax_and_samples():
+    generator = torch.Generator().manual_seed(1)
+    hidden, table = torch.randn((7, 5), generator=generator), torch.randn((11, 5), generator=generator)
+    labels = torch.randint(11, (7,), generator=generator)
+    noise = Noise(torch.arange(7), torch.arange(11))
+    for function, more in ((token_loss_and_samples, ()), (token_loss_and_samples_xla, (-100,))):
+        plain, padded = (function(hidden, table, None, labels, *more, noise, ids) for ids in (11, 128))
+        assert torch.allclose(plain[0], padded[0], rtol=1e-6) and torch.equal(plain[1], padded[1])
 
 
 def test_the_loss_of_no_tokens_is_0():

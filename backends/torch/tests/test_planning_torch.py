@@ -13,6 +13,7 @@ import torch
 from jprep.errors import ConfigError
 from jprep.train.backend import Host, Plan
 from jprep.train.planning import checks as core_checks
+from jprep.train.planning import machine
 from jprep.train.run.directory import read_job
 from jprep_torch.backend import Torch
 from jprep_torch.options import Options
@@ -61,8 +62,13 @@ def test_a_model_that_does_not_fit_is_sharded_but_not_its_half_precision_copies(
     assert whole.memory - half.memory == 16 * parameters // 2
 
 
+def _set_tpus(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    for module in (xla, machine):
+        monkeypatch.setattr(module, "tpu_count", lambda: count)
+
+
 def test_one_process_drives_all_xla_devices(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(xla, "tpu_count", lambda: 0)
+    _set_tpus(monkeypatch, 0)
     found = plan(run, CPU, device="xla", devices=4)
     assert (found.processes, found.micro_batch, found.accumulate) == (1, 4, 1)
     assert (found.env["PJRT_DEVICE"], found.env["CPU_NUM_DEVICES"]) == ("CPU", "4")
@@ -73,12 +79,12 @@ def test_one_process_drives_all_xla_devices(run: Path, monkeypatch: pytest.Monke
     ):
         with pytest.raises(ConfigError, match=said):
             plan(run, CPU, device="xla", **wrong)
-    monkeypatch.setattr(xla, "tpu_count", lambda: 4)
+    _set_tpus(monkeypatch, 4)
     assert plan(run, CPU, device="xla").env["PJRT_DEVICE"] == "TPU"
 
 
 def test_each_xla_host_has_one_process(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(xla, "tpu_count", lambda: 2)
+    _set_tpus(monkeypatch, 2)
     found = plan(run, CPU, device="xla", hosts=2)
     assert (found.processes, found.machines, found.micro_batch, found.accumulate) == (2, 2, 2, 1)
     assert {"--devices", "4", "--hosts", "2"} <= set(found.argv) and found.env["WORLD_SIZE"] == "1"

@@ -88,7 +88,7 @@ def after_tokenizer(context: CommandContext, corpus: Corpus, tokenizer: Path, se
     """
     default = DatasetConfig().validation
     share = min(_MAX_VALIDATION, round(_VALIDATION_DOCUMENTS / max(1, len(corpus)), 3))
-    larger = share > default and (section is None or section.validation == default)
+    larger = not isinstance(default, list) and share > default and (section is None or section.validation == default)
     output: list[object] = ["--set", f"dataset.validation={share}"] if larger else []
     output += context.output("dataset", tokenizer, "tokenizer")
     if context.recipe is None:

@@ -14,7 +14,7 @@ from jprep.io.escaping import one_line
 
 COMMANDS = (
     "backends", "convert", "corpus", "dataset", "doctor", "export", "infer", "plugins", "push", "quickstart", "recipes",
-    "run", "text", "tokenizer", "train",
+    "run", "service", "text", "tokenizer", "train",
 )  # fmt: skip
 """The commands' names, for `make_runnable`; importing the commands to list them would be slow."""
 
@@ -47,13 +47,18 @@ def shell_command(*words: object) -> str:
 
 def current_command(*, without: Sequence[str] = ()) -> str:
     """Return the command line of this process, without some options and their values."""
+    return shell_command(*current_words(without=without))
+
+
+def current_words(*, without: Sequence[str] = ()) -> list[str]:
+    """Return the arguments of this process, without some options and their values."""
     words = sys.argv[1:]
     for option in without:
         while option in words:
             index = words.index(option)
             del words[index : index + 2]
         words = [word for word in words if not word.startswith(f"{option}=")]
-    return shell_command(*words)
+    return words
 
 
 def make_runnable(text: str) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @FOLDER
 @click.option("--token", type=int, metavar="N", help="Show the origin of token N of the split.")
 @click.option("--document", type=int, metavar="N", help="Show the origin of document N of the split.")
-@click.option("--split", default="train", show_default=True, help="train or validation.")
+@click.option("--split", default="train", show_default=True, help="train, validation or test.")
 @click.option(
     "--corpus",
     type=FINISHED_OUTPUT,

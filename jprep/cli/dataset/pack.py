@@ -114,9 +114,13 @@ def _tokenizer_of_init(recipe: Recipe, work: Path) -> Path | None:
 
 
 def _show_plan(plan: PackPlan, folder: Path, workers: int) -> None:
-    totals, card, share = plan.corpus.manifest.totals, plan.tokenizer.card, plan.config.validation
+    from jprep.dataset.manifest import describe_held_out
+
+    totals, card = plan.corpus.manifest.totals, plan.tokenizer.card
+    held_out = {"validation": plan.config.validation, "test": plan.config.test}
+    shown = [f"{name}: {describe_held_out(value)}" for name, value in held_out.items() if value]
     echo(f"{plan.corpus.manifest.name}: {folder} with {workers} workers")
     echo(f"  encode  {totals['documents']:,} documents, {totals['bytes']:,} bytes of text")
     echo(f"  with    {card.signature}")
     echo(f"  as      {plan.encoder.dtype}, each document ended by id {plan.encoder.end}")
-    echo(f"  split   {', '.join(plan.splits)}" + (f" ({share:g} of the documents)" if share else ""))
+    echo(f"  split   {', '.join(plan.splits)}" + (f" ({'; '.join(shown)})" if shown else ""))

@@ -18,10 +18,13 @@ from jprep.cli.common.shell_command import shell_command, shell_quote
 if TYPE_CHECKING:
     from jprep.pipeline.recipe import Recipe
     from jprep.train.launcher.launch import PreparedRun
+    from jprep.train.launcher.start_command import StartCommand
+    from jprep.train.planning.cost import Price
     from jprep.train.run.profile import ProfileSteps
     from jprep.train.run.status import RunStatus
 
 _INTERRUPTED = 130
+_ONCE = ("--resume", "--profile")  # options of one start that are not repeated
 
 
 def _resume(context: click.Context, option: click.Parameter, value: str) -> str:
@@ -34,6 +37,12 @@ def _profile(context: click.Context, option: click.Parameter, value: str | None)
     from jprep.train.run.profile import parse_profile
 
     return parse_profile(value) if value else None
+
+
+def _price(context: click.Context, option: click.Parameter, value: str | None) -> Price | None:
+    from jprep.train.planning.cost import parse_price
+
+    return parse_price(value) if value else None
 
 
 @click.command()
@@ -53,6 +62,10 @@ def _profile(context: click.Context, option: click.Parameter, value: str | None)
 @WORK_FOLDER
 @click.option("--dry-run", is_flag=True, help="Print the plan and estimates, do nothing. Exit code 3: out of memory.")
 @click.option(
+    "--price", metavar="PRICE/hour", callback=_price,
+    help="Price of all machines together, for --dry-run: 32.77/hour, '$786/day', '5000 JPY/hour'.",
+)  # fmt: skip
+@click.option(
     "--profile", metavar="steps=FIRST:LAST", callback=_profile,
     help="Trace these steps for TensorBoard or Perfetto, and print where their time goes.",
 )  # fmt: skip
@@ -69,6 +82,7 @@ def train(
     name: str | None,
     work: Path,
     dry_run: bool,
+    price: Price | None,
     profile: ProfileSteps | None,
     all_folds: bool,
     as_json: bool,
@@ -79,7 +93,7 @@ def train(
     saves a checkpoint and exits; the second exits at once.
 
     \b
-    jprep train data_recipes/jawiki.toml --dry-run
+    jprep train data_recipes/jawiki.toml --dry-run --price 3.67/hour
     jprep train data_recipes/jawiki.toml --set train.batch=64 --name small-batch
     """
     limit_blas_threads()
@@ -108,7 +122,7 @@ def train(
         return code
     prepared = prepare_run(loaded.train, run_name, chosen, run, tokenizer, dataset, dry=dry_run)
     if dry_run:
-        return show_plan(prepared, as_json=as_json)
+        return show_plan(prepared, price, as_json=as_json)
     code = run_training(prepared, resume, profile)
     if as_json or not code:
         show(prepared, code, as_json=as_json)
@@ -128,6 +142,8 @@ def _check_options(name: str | None, output: Path | None, resume: str, *, all_fo
         raise click.UsageError("--resume is for one run, and --all-folds trains several")
     if dry_run:
         refuse_unused("--dry-run trains nothing", "resume", "profile")
+    else:
+        refuse_unused("it is for --dry-run", "price")
 
 
 def _inputs(
@@ -151,14 +167,28 @@ def run_training(prepared: PreparedRun, resume: str = "auto", profile: ProfileSt
     from jprep.train.launcher.launch import train as start
     from jprep.train.run.log import on_stderr
 
+    command = _start_command()
     try:
         with show_training_progress(prepared.run, prepared.job) as note:
-            code = start(prepared, resume=resume, say=note, profile=profile)
+            code = start(prepared, resume=resume, say=note, profile=profile, command=command)
     except KeyboardInterrupt:  # before the supervisor listens
         code = _INTERRUPTED
     if code == _INTERRUPTED:
-        on_stderr(f"to resume:  {current_command(without=['--resume', '--profile'])}")
+        on_stderr(f"to resume:  {current_command(without=_ONCE)}")
     return code
+
+
+def _start_command() -> StartCommand | None:
+    """Return the command line of this process, for `jprep service`; None in a folder whose name is not UTF-8."""
+    from jprep.cli.common.shell_command import current_words
+    from jprep.train.launcher.start_command import StartCommand
+
+    folder = str(Path.cwd())
+    try:
+        folder.encode()
+    except UnicodeEncodeError:
+        return None
+    return StartCommand(tuple(current_words(without=_ONCE)), folder)
 
 
 def show_folds(run: Path, *, as_json: bool) -> None:

@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jprep.cli.common.output import echo, echo_json
 from jprep.cli.common.shell_command import make_runnable
@@ -15,39 +15,76 @@ if TYPE_CHECKING:
     from jprep.train.backend import Finding
     from jprep.train.job.config import Job
     from jprep.train.launcher.launch import PreparedRun
+    from jprep.train.planning.cost import Cost, Price
     from jprep.train.planning.duration import Duration
     from jprep.train.planning.memory_fit import MemoryFit
+    from jprep.train.planning.storage import HostMemory, StorageEstimate
 
 
 _ENVIRONMENT = 3
 
 
-def show_plan(prepared: PreparedRun, *, as_json: bool) -> int:
-    """Print the plan of a run; return the exit code: 3 where it does not fit into the devices' memory."""
+class _Estimates(NamedTuple):
+    """What a run is estimated to take."""
 
-    from jprep.train.planning.duration import duration_warnings, estimate_duration
-    from jprep.train.planning.memory_fit import judge_plan
-    from jprep.train.planning.published import published_warnings
+    fit: MemoryFit
+    host: HostMemory | None
+    time: Duration
+    cost: Cost | None
+    storage: StorageEstimate
+    warnings: list[str]
+    shapes: list[str]
 
+
+def show_plan(prepared: PreparedRun, price: Price | None = None, *, as_json: bool) -> int:
+    """Print the plan of a run; return the exit code: 3 where it does not fit into memory.
+
+    Args:
+        prepared: the run.
+        price: of all machines together; None leaves out the cost.
+        as_json: print JSON.
+    """
     backend, job = prepared.backend, prepared.job
     findings = backend.check(backend.read_options(job.options))
-    fit = judge_plan(prepared.plan, prepared.host)
-    code = _ENVIRONMENT if fit.fits is False else 0
-    time = estimate_duration(job, prepared.plan, prepared.host)
+    found = _estimate(prepared, price)
+    code = _ENVIRONMENT if found.fit.fits is False else 0
     if as_json:
-        echo_json(_fields(prepared, findings, fit, time))
+        echo_json(_fields(prepared, findings, found))
         return code
     echo(f"{job.name}: {prepared.run} with {job.backend}")
-    for name, line in _lines(prepared, fit, time).items():
+    for name, line in _lines(prepared, found).items():
         echo(f"  {name:<11}{line}")
-    for warning in [*duration_warnings(job, time), *published_warnings(job)]:
+    for warning in found.warnings:
         echo(f"  {'warning':<11}{warning}")
-    for note in prepared.plan.notes:
+    for note in [*found.shapes, *prepared.plan.notes]:
         echo(f"  {'note':<11}{note}")
     show_findings(findings)
     if settings := prepared.plan.settings:
         echo(f"  settings   {json.dumps(settings, indent=2)}")
     return code
+
+
+def _estimate(prepared: PreparedRun, price: Price | None) -> _Estimates:
+    from jprep.train.planning.cost import estimate_cost
+    from jprep.train.planning.duration import duration_warnings, estimate_duration
+    from jprep.train.planning.memory_fit import judge_plan
+    from jprep.train.planning.published import published_warnings
+    from jprep.train.planning.shapes import shape_notes
+    from jprep.train.planning.storage import estimate_host_memory, estimate_storage
+
+    job, plan, host = prepared.job, prepared.plan, prepared.host
+    time, storage = estimate_duration(job, plan, host), estimate_storage(job, plan, host, prepared.run)
+    memory = estimate_host_memory(job, plan, host)
+    small = [one.warning for one in (storage, memory) if one and one.warning]
+    return _Estimates(
+        fit=judge_plan(plan, host),
+        host=memory,
+        time=time,
+        cost=estimate_cost(price, time) if price else None,
+        storage=storage,
+        warnings=[*duration_warnings(job, time), *published_warnings(job), *small],
+        shapes=shape_notes(job, plan, host),
+    )
 
 
 def show_findings(findings: list[Finding]) -> None:
@@ -58,7 +95,7 @@ def show_findings(findings: list[Finding]) -> None:
             echo(f"  {'fix:':<11}{make_runnable(finding.fix)}")
 
 
-def _lines(prepared: PreparedRun, fit: MemoryFit, time: Duration) -> dict[str, str]:
+def _lines(prepared: PreparedRun, found: _Estimates) -> dict[str, str]:
     from jprep.train.pretrained.start import describe_init
 
     job, plan, keep = prepared.job, prepared.plan, prepared.job.train.checkpoint
@@ -79,19 +116,19 @@ def _lines(prepared: PreparedRun, fit: MemoryFit, time: Duration) -> dict[str, s
         **({"tokenizer": "that of train.model.init"} if own else {}),
         "data": f"{job.samples:,} rows of at most {_length(job):,} tokens" + (f", {tokens:,} tokens" if tokens else ""),
         "run": f"{job.steps:,} steps of {job.train.batch:,} rows, {_epochs(job):,.2f} epochs",
-        "time": time.text,
+        "time": found.time.text,
+        **({"cost": found.cost.text} if found.cost else {}),
         "batch": f"{job.train.batch:,} rows = {where}",
         "precision": job.train.precision,
-        "memory": fit.text,
+        "memory": found.fit.text,
+        **({"host": found.host.text} if found.host else {}),
         "checkpoint": f"{', '.join([*every, 'at the end'])}; kept: {kept}",
+        "disk": found.storage.text,
         "command": shlex.join(plan.argv),
     }
 
 
-def _fields(prepared: PreparedRun, findings: list[Finding], fit: MemoryFit, time: Duration) -> dict[str, Any]:
-    from jprep.train.planning.duration import duration_warnings
-    from jprep.train.planning.published import published_warnings
-
+def _fields(prepared: PreparedRun, findings: list[Finding], found: _Estimates) -> dict[str, Any]:
     job, plan = prepared.job, prepared.plan
     return {
         "name": job.name,
@@ -106,11 +143,15 @@ def _fields(prepared: PreparedRun, findings: list[Finding], fit: MemoryFit, time
         "epochs": _epochs(job),
         "train": job.train,
         "plan": plan,
-        "fits": fit.fits,
-        "verdict": fit.text,
-        "seconds": time.seconds,
-        "duration": time.text,
-        "warnings": [*duration_warnings(job, time), *published_warnings(job)],
+        "fits": found.fit.fits,
+        "verdict": found.fit.text,
+        "seconds": found.time.seconds,
+        "duration": found.time.text,
+        "cost": found.cost and found.cost._asdict(),
+        "disk": {"checkpoint": found.storage.checkpoint, "total": found.storage.total, "text": found.storage.text},
+        "host_memory": found.host and found.host._asdict(),
+        "warnings": found.warnings,
+        "notes": found.shapes,
         "host": prepared.host,
         "findings": findings,
     }

@@ -129,9 +129,9 @@ def _show_model(plan: RunPlan, corpus: Corpus) -> None:
 def _titles(plan: RunPlan, corpus: Corpus) -> list[str]:
     """Return titles of training documents that begin with their titles."""
     from jprep.dataset.manifest import TRAIN, DatasetConfig
-    from jprep.dataset.preprocessing.validation_split import ValidationSplit
+    from jprep.dataset.preprocessing.split_assignment import SplitAssignment
 
     config = plan.recipe.dataset or DatasetConfig()
-    splitting = ValidationSplit.of_corpus(config.validation, corpus.manifest)
+    splitting = SplitAssignment.of_corpus(config.validation, config.test, corpus.manifest)
     trained = (each for each in corpus if splitting.split_of(each) == TRAIN)
     return [each.title for each in trained if each.title and each.text.startswith(each.title)][:_PROMPTS]

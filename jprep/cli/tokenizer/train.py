@@ -156,7 +156,8 @@ def _training_data(
         return CorpusTrainingData(Corpus(inputs[0]))
     if not _is_recipe(inputs):
         return InputTrainingData(recipe, folder / HASH_CACHE)
-    return CorpusTrainingData(Corpus(find_finished("corpus", recipe, Path(inputs[0]), work, options["corpus"])))
+    corpus = Corpus(find_finished("corpus", recipe, Path(inputs[0]), work, options["corpus"]))
+    return CorpusTrainingData(corpus, recipe.dataset.held_out if recipe.dataset else ())
 
 
 def _needs_no_words(options: dict[str, Any]) -> bool:

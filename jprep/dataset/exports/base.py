@@ -23,7 +23,7 @@ SequenceUnit = Literal["document", "paragraph", "sentence"]
 EXPORT = "export.json"
 
 FILES: dict[str, tuple[str, ...]] = {
-    "fairseq": ("dict.txt", "train.bin", "train.idx", "valid.bin", "valid.idx"),
+    "fairseq": ("dict.txt", "train.bin", "train.idx", "valid.bin", "valid.idx", "test.bin", "test.idx"),
     "tfrecord": tuple(f"{split}-[0-9]*-of-[0-9]*.tfrecord" for split in SPLITS),
     "arrow": (
         "dataset_dict.json",
@@ -76,7 +76,7 @@ class ExportedSplit(msgspec.Struct, frozen=True):
     """A split as it was written.
 
     Attributes:
-        name: `train` or `validation`.
+        name: `train`, `validation` or `test`.
         rows: number of sequences, examples or rows.
         tokens: tokens in all rows.
         left_out: tokens at the end of the split that do not fill a row of the requested length.

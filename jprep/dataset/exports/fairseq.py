@@ -17,7 +17,7 @@ import numpy.typing as npt
 from jprep.dataset.exports.base import ExportedSplit, ExportFormat, ExportJob, SequenceUnit
 from jprep.dataset.exports.row_reader import BLOCK, Block, Offsets, RowReader, Tokens
 from jprep.dataset.indexed.split import CODES, MAGIC
-from jprep.dataset.manifest import SENTENCE_START, TRAIN
+from jprep.dataset.manifest import SENTENCE_START, VALIDATION
 from jprep.errors import ConfigError
 from jprep.io.atomic import atomic_path
 from jprep.tokenizer.card import TokenizerCard, read_card
@@ -108,7 +108,7 @@ def _check_special(tokenizer: Path, card: TokenizerCard) -> None:
 
 
 def _split(job: ExportJob, rows: RowReader, unit: SequenceUnit) -> ExportedSplit:
-    stem = job.out / ("train" if rows.split.name == TRAIN else "valid")
+    stem = job.out / ("valid" if rows.split.name == VALIDATION else rows.split.name)
     data, index = stem.with_suffix(".bin"), stem.with_suffix(".idx")
     sequences = tokens = 0
     with (

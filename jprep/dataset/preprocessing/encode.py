@@ -14,9 +14,9 @@ import numpy.typing as npt
 from jprep.corpus.api import Corpus
 from jprep.corpus.shard_reader import CorpusShard, read_batches, shard_of
 from jprep.dataset.indexed.bit_packing import BitPacker, Marks, unpack_marks
-from jprep.dataset.manifest import SENTENCE_START, SPLITS, TRAIN, VALIDATION, WORD_START
+from jprep.dataset.manifest import SENTENCE_START, SPLITS, WORD_START
 from jprep.dataset.preprocessing.document_encoder import DocumentEncoder, EncodedDocuments
-from jprep.dataset.preprocessing.validation_split import ValidationSplit
+from jprep.dataset.preprocessing.split_assignment import SplitAssignment
 from jprep.engine.stage import Output, Result, Stage, Task
 from jprep.errors import InputError, JprepError
 from jprep.io.atomic import atomic_path, file_sha256
@@ -53,7 +53,7 @@ class EncodeStage(Stage):
     name = "encoding"
 
     def __init__(
-        self, corpus: Corpus, tokenizer: Path, splitting: ValidationSplit, made_from: dict[str, Any], folder: str
+        self, corpus: Corpus, tokenizer: Path, splitting: SplitAssignment, made_from: dict[str, Any], folder: str
     ) -> None:
         self._corpus, self._tokenizer, self._splitting = corpus.folder, tokenizer, splitting
         self._made_from, self._folder = made_from, folder
@@ -89,9 +89,9 @@ class EncodeStage(Stage):
             for batch in read_batches(self._corpus, shard, ["words", *columns]):
                 tokens = self._encode(batch, shard)
                 rows = zip(*(batch[name].to_pylist() for name in columns), strict=True)
-                chosen = np.array([self._splitting.split_by(*row) == TRAIN for row in rows])
-                splits[TRAIN].add(_select(tokens, chosen), stack)
-                splits[VALIDATION].add(_select(tokens, ~chosen), stack)
+                names = np.array([self._splitting.split_by(*row) for row in rows])
+                for split, writer in splits.items():
+                    writer.add(_select(tokens, names == split), stack)
         outputs = [output for split in splits.values() for output in split.outputs()]
         counts = {name: split.counts.items() for name, split in splits.items()}
         return Result(outputs, {count_name(name, what): n for name, items in counts.items() for what, n in items})

@@ -253,6 +253,15 @@ class BackendSuite:
         assert list(found) == [STEPS // 2, STEPS], "next_sentence_accuracy must be logged with each validation"
         assert found == pytest.approx(bench.trained(PAIRS).metric("next_sentence_accuracy"), abs=0.1)
 
+    def test_a_padded_vocabulary_makes_the_same_steps(self, bench: SuiteRunner) -> None:
+        """With `model.pad_vocab`, padding takes no part in the softmax, and no weight has it."""
+        self._requires_case(DIVIDED)
+        model = case_of(DIVIDED).section["model"] | {"pad_vocab": 1000}
+        trained = bench.train(bench.prepare(DIVIDED, model=model))
+        _takes_the_same_steps(bench, DIVIDED, trained)
+        ids = read_job(trained.run).model["vocab_size"]
+        assert ids % 1000 and max(entry.shape[0] for entry in read_header(bench.exported(trained)).values()) == ids
+
     def test_equivalent_options_make_the_same_steps(self, bench: SuiteRunner, variant: str) -> None:
         """Options that save memory or time do not change the steps."""
         self._requires_case(DIVIDED)

@@ -6,6 +6,7 @@ units are only dropped, down to `max_words`, once all are known.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,7 +45,12 @@ class UnitCounts(msgspec.Struct, frozen=True):
 
 
 def count_corpus(
-    corpus: Corpus, config: TokenizerConfig, root: Path, executor: Executor, progress: ProgressReporter
+    corpus: Corpus,
+    config: TokenizerConfig,
+    root: Path,
+    executor: Executor,
+    progress: ProgressReporter,
+    held_out: Sequence[str] = (),
 ) -> UnitCounts:
     """Count the units of a corpus with the engine; an interrupted run resumes.
 
@@ -54,6 +60,7 @@ def count_corpus(
         root: directory for outputs, receipts and intermediate files. Its bytes only depend on corpus and config.
         executor: runs the tasks.
         progress: progress callback.
+        held_out: names of sources to leave out.
 
     Raises:
         ConfigError: the corpus has no words and boundaries need them, or it has no text.
@@ -63,7 +70,7 @@ def count_corpus(
     from jprep.tokenizer.counting.stages import CountStage, MergeCountsStage
 
     _check_words(corpus, config)
-    counting = CountStage(corpus, config)
+    counting = CountStage(corpus, config, held_out)
     receipts = run_stage(counting, root, root / counting.name, executor, progress)
     merging = MergeCountsStage(counting, receipts, config.max_words)
     return _counted(root, [*receipts, *run_stage(merging, root, root / merging.name, executor, progress)])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from jprep.corpus.api import Corpus
@@ -36,11 +37,13 @@ class CountStage(Stage):
     Args:
         corpus: the corpus.
         config: defines units.
+        held_out: names of sources to leave out.
     """
 
     name = "counting"
 
-    def __init__(self, corpus: Corpus, config: TokenizerConfig) -> None:
+    def __init__(self, corpus: Corpus, config: TokenizerConfig, held_out: Sequence[str] = ()) -> None:
+        self._held_out = list(held_out)
         self._folder, self._config = corpus.folder, config
         self._made_from = corpus.manifest.fingerprint
         self._has_words = bool(corpus.manifest.totals.get("words"))
@@ -55,7 +58,15 @@ class CountStage(Stage):
         kind = {"pattern": "gpt2" if config.model == "byte-bpe" else "scripts", "regex": version("regex")}
         policies = {"spaces": config.spaces, "digits": config.digits, "newline": config.newline}
         boundaries = kind if config.boundaries == "none" else self._own_boundaries()
-        return {"corpus": self._made_from, "units": VERSION, "stride": self._stride, **policies, **boundaries}
+        left_out = {"held_out": self._held_out} if self._held_out else {}
+        return {
+            "corpus": self._made_from,
+            "units": VERSION,
+            "stride": self._stride,
+            **policies,
+            **boundaries,
+            **left_out,
+        }
 
     def _own_boundaries(self) -> dict[str, Any]:
         """Return what defines the units of `spaces` and `bert`; nothing for other boundaries."""
@@ -106,7 +117,7 @@ class CountStage(Stage):
     def _count(self, shard: CorpusShard, tally: UnitCounter, sample: ParagraphSample) -> None:
         from_text = self._config.boundaries in ("none", "bert")
         columns = ["text"] * from_text + ["words"] * self._has_words
-        for batch in read_batches(self._folder, shard, columns):
+        for batch in self._batches(shard, columns):
             rows = batch["words" if self._has_words else "text"]
             if self._config.boundaries == "spaces":
                 rows = separate_words_arrow(rows)
@@ -117,6 +128,17 @@ class CountStage(Stage):
                 tally.add_values(pieces(pc.replace_substring(rows, " ", "")))
             else:
                 tally.add_values(pieces(rows, newline_is_space=self._config.newline == "space"))
+
+    def _batches(self, shard: CorpusShard, columns: list[str]) -> Iterator[Any]:
+        """Yield the documents of a shard, without those of sources that are held out."""
+        if not self._held_out:
+            yield from read_batches(self._folder, shard, columns)
+            return
+        held_out = pa.array(self._held_out)
+        for batch in read_batches(self._folder, shard, [*columns, "source"]):
+            kept = batch.filter(pc.invert(pc.is_in(batch["source"], held_out)))
+            if len(kept):
+                yield kept
 
 
 class MergeCountsStage(Stage):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -18,6 +19,8 @@ from jprep.train.job.push import PushConfig, check_push
 from jprep.train.job.rtd import RtdConfig, check_rtd
 from jprep.train.job.tracking import Trackers, check_tracker_configs
 from jprep.train.uploads.mirror_url import check_mirror_url
+
+_log = logging.getLogger(__name__)
 
 Task = Literal["clm", "mlm", "rtd", "classify", "regress"]
 Precision = Literal["fp32", "bf16", "fp16"]
@@ -44,12 +47,20 @@ class ModelConfig(_Config, frozen=True):
             initializes from the seed.
         vocabulary: `same`: the job's tokenizer has the ids of the given weights; `transfer`: it has others, and each
             row of the embeddings begins as the mean of the rows of its pieces in the tokenizer beside the weights.
+        pad_vocab: the token embedding has a multiple of so many rows while it trains, e.g. 128, which is faster on
+            accelerators; 0 or 1 does not pad. Padding rows take no part in the softmax, checkpoints and exports.
     """
 
     preset: str = ""
     config: dict[str, Any] = {}
     init: str = ""
     vocabulary: Literal["same", "transfer"] = "same"
+    pad_vocab: int = 0
+
+    def padded(self, ids: int) -> int:
+        """Return a number of ids, padded to a multiple of `pad_vocab`."""
+        unit = max(1, self.pad_vocab)
+        return -(-ids // unit) * unit
 
 
 class OptimizerConfig(_Config, frozen=True):
@@ -85,12 +96,15 @@ class ScheduleConfig(_Config, frozen=True):
         kind: how the rate decays to `floor` after the warm-up.
         warmup: steps of linear warm-up from 0.
         floor: the final rate as a fraction of `lr`.
-        steps: the step at which the rate reaches `floor`, where it stays; 0 is the end of the run.
+        total: the step at which the rate reaches `floor`, where it stays; it may lie after the end of the run, whose
+            last rate is then higher. 0 is the end of the run.
+        steps: the former name of `total`, accepted in this release.
     """
 
     kind: Literal["linear", "cosine", "constant"] = "linear"
     warmup: int = 0
     floor: float = 0.0
+    total: int = 0
     steps: int = 0
 
 
@@ -262,7 +276,19 @@ def parse_train_config(section: TrainConfig | Mapping[str, Any], where: str) -> 
     """
     config = section if isinstance(section, TrainConfig) else parse_config(dict(section), TrainConfig, where=where)
     check_train_config(config, where)
-    return config
+    if config.schedule.steps:
+        _log.warning(
+            "train.schedule.steps was renamed to train.schedule.total; the old name works in this release only"
+        )
+    return rename_schedule(config)
+
+
+def rename_schedule(config: TrainConfig) -> TrainConfig:
+    """Return a section whose schedule has the key `total` instead of its former name `steps`."""
+    if not config.schedule.steps:
+        return config
+    schedule = msgspec.structs.replace(config.schedule, total=config.schedule.steps, steps=0)
+    return msgspec.structs.replace(config, schedule=schedule)
 
 
 def check_train_config(config: TrainConfig, where: str) -> None:
@@ -275,6 +301,9 @@ def check_train_config(config: TrainConfig, where: str) -> None:
         if getattr(config, key) < least:
             raise ConfigError(f"train.{key} must be at least {least}", where=where, fix=f"e.g. {key} = {least}")
     _check_end(config, where)
+    if config.schedule.steps and config.schedule.total:
+        fix = "remove train.schedule.steps"
+        raise ConfigError("given twice: steps is the former name of total", where="train.schedule.steps", fix=fix)
     _check_data(config, where)
     _check_fold(config, where)
     check_mirror_url(config.checkpoint.mirror, where)

@@ -39,6 +39,7 @@ def job_fingerprint(
     """
     unused = {*_ELSEWHERE, *(key for key in _LATER_TABLES if getattr(train, key) == getattr(_DEFAULTS, key))}
     section = {key: value for key, value in plain(msgspec.structs.asdict(train)).items() if key not in unused}
+    section["schedule"]["steps"] = section["schedule"].pop("total")  # its name in the first fingerprints
     for table, key, default in _LATER_KEYS:
         owner = section[table] if table else section
         if owner[key] == default:
@@ -72,8 +73,8 @@ def extend_job(job: Job, before: Job, where: str) -> Job | None:
 
 
 def _difference(job: Job, before: Job) -> str:
-    kind, old = before.train.schedule.kind, before.train.schedule.steps or before.steps
-    new = job.train.schedule.steps or job.steps
+    kind, old = before.train.schedule.kind, before.train.schedule.total or before.steps
+    new = job.train.schedule.total or job.steps
     what = f"this run cannot be extended from {before.steps:,} to {job.steps:,} steps"
     if _without_end(job) != _without_end(before):
         return f"{what}: train.schedule has changed, so the steps already done would have had other learning rates"
@@ -81,16 +82,16 @@ def _difference(job: Job, before: Job) -> str:
 
 
 def _without_end(job: Job) -> ScheduleConfig:
-    return msgspec.structs.replace(job.train.schedule, steps=0)
+    return msgspec.structs.replace(job.train.schedule, total=0)
 
 
 def _fix(job: Job, before: Job) -> str:
     if _without_end(job) != _without_end(before):
         return "use the run's first train.schedule, or another -o"
-    schedule, end = before.train.schedule, before.train.schedule.steps or before.steps
+    schedule, end = before.train.schedule, before.train.schedule.total or before.steps
     rate = before.train.optimizer.lr * schedule.floor
     if rate:
-        return f"--set train.schedule.steps={end} continues at the final rate, {rate:g}; or use another -o"
+        return f"--set train.schedule.total={end} continues at the final rate, {rate:g}; or use another -o"
     return (
         "use another -o; to continue from these weights: `jprep export` this run, then set model.init = "
         '"EXPORT/model.safetensors" in a new run (the learning rate of this one has reached 0)'

@@ -21,6 +21,7 @@ def check_ranges(train: TrainConfig) -> None:
     optimizer, checkpoint, validation = train.optimizer, train.checkpoint, train.validation
     for key, is_valid, allowed in (
         ("epochs", 0 <= train.epochs < math.inf, _NOT_NEGATIVE),
+        ("model.pad_vocab", 0 <= train.model.pad_vocab <= 1 << 16, "0, or a multiple such as 128"),
         ("seed", 0 <= train.seed < 1 << 63, "a whole number from 0 to below 2**63"),
         ("silent_minutes", train.silent_minutes > 0, _POSITIVE),
         ("optimizer.lr", 0 < optimizer.lr < math.inf, _POSITIVE),

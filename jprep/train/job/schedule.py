@@ -19,7 +19,7 @@ def learning_rate(step: int, steps: int, peak: float, schedule: ScheduleConfig) 
         peak: the peak rate.
         schedule: the schedule.
     """
-    steps = schedule.steps or steps
+    steps = schedule.total or steps
     if step < schedule.warmup:
         return peak * ((step + 1) / schedule.warmup)
     if schedule.kind == "constant":
@@ -34,10 +34,10 @@ def learning_rate(step: int, steps: int, peak: float, schedule: ScheduleConfig) 
 def gives_same_rates(old: ScheduleConfig, old_steps: int, new: ScheduleConfig, new_steps: int) -> bool:
     """Return whether two schedules give every step of the old, shorter run the same learning rate.
 
-    They may differ in notation: `steps = 0` means the end of the run, and a constant rate has no end.
+    They may differ in notation: `total = 0` means the end of the run, and a constant rate has no end.
     """
-    ends = (0, 0) if new.kind == "constant" else (old.steps or old_steps, new.steps or new_steps)
-    first, second = (msgspec.structs.replace(one, steps=end) for one, end in zip((old, new), ends, strict=True))
+    ends = (0, 0) if new.kind == "constant" else (old.total or old_steps, new.total or new_steps)
+    first, second = (msgspec.structs.replace(one, total=end) for one, end in zip((old, new), ends, strict=True))
     return first == second
 
 
@@ -47,9 +47,9 @@ def check_schedule(schedule: ScheduleConfig, steps: int) -> None:
     Raises:
         ConfigError: the warm-up is longer than the schedule, or a number is out of its range.
     """
-    where, total = "train.schedule", schedule.steps or steps
-    if schedule.steps < 0:
-        raise ConfigError("schedule.steps is negative", where=f"{where}.steps", fix="give 0 or more")
+    where, total = "train.schedule", schedule.total or steps
+    if schedule.total < 0:
+        raise ConfigError("schedule.total is negative", where=f"{where}.total", fix="give 0 or more")
     if not 0 <= schedule.warmup <= total:
         fix = f"give a number from 0 to {total}, the steps of the schedule"
         raise ConfigError(f"a warm-up cannot take {schedule.warmup} steps", where=f"{where}.warmup", fix=fix)

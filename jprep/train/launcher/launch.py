@@ -25,6 +25,7 @@ from jprep.train.job.config import Job, TrainConfig, parse_train_config
 from jprep.train.launcher.backend_packages import install_command
 from jprep.train.launcher.environments import environment_path, worker_python
 from jprep.train.launcher.import_probe import NotInstalledError
+from jprep.train.launcher.start_command import StartCommand, write_command
 from jprep.train.launcher.supervisor import supervise
 from jprep.train.models.initial_weights import write_initial_weights
 from jprep.train.planning.host import this_host
@@ -192,7 +193,12 @@ def create_run(prepared: PreparedRun, say: Say = on_stderr) -> None:
 
 
 def train(
-    prepared: PreparedRun, *, resume: str = "auto", say: Say = on_stderr, profile: ProfileSteps | None = None
+    prepared: PreparedRun,
+    *,
+    resume: str = "auto",
+    say: Say = on_stderr,
+    profile: ProfileSteps | None = None,
+    command: StartCommand | None = None,
 ) -> int:
     """Create or resume a run, and train it until it is finished or stopped.
 
@@ -203,6 +209,7 @@ def train(
         resume: `auto` resumes from the newest valid checkpoint, a step from that one, `never` starts at step 0.
         say: called with a message for the user.
         profile: the steps to profile (`jprep.train.run.profile`); None for none.
+        command: the command line that starts it, which is stored in the run directory for `jprep service`.
 
     Returns:
         The exit code, see `jprep.train.launcher.supervisor.supervise`.
@@ -217,6 +224,8 @@ def train(
     with open_mirror(prepared.run, prepared.job, say) as mirror:
         plan = _profiled_plan(prepared, resume, profile) if profile else prepared.plan
         create_run(prepared, say)
+        if command:
+            write_command(prepared.run, command)
         return supervise(prepared.run, plan, resume=resume, say=say, mirror=mirror)
 
 

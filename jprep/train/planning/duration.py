@@ -15,8 +15,8 @@ from jprep.train.planning.memory_fit import default_target
 MANY_DAYS, MANY_EPOCHS = 30, 100
 """Limits above which a run gets a warning."""
 
-_GPU_SHARE, _CPU_SHARE = 0.35, 0.5
-"""The measured share of a GPU's peak, and of a CPU's matrix multiplication rate, that training reaches."""
+_DEVICE_SHARE, _CPU_SHARE = 0.35, 0.5
+"""The assumed share of the peak of a GPU or TPU, and of a CPU's matrix multiplication rate, that training reaches."""
 
 _CHECKPOINTING_FACTOR = 4 / 3  # one more forward pass
 _MATRIX_SIZE, _MEASURE_SECONDS = 256, 0.05
@@ -61,10 +61,16 @@ def estimate_duration(job: Job, plan: Plan, host: Host) -> Duration:
     target = plan.target or default_target(plan, host)
     speed = _speed(target, host, half=job.train.precision != "fp32")
     if speed is None or job.model.get("model_type") not in FAMILIES:
-        return Duration(None, f"unknown: jprep has no speed of {target.name}")
+        return Duration(None, f"unknown: jprep has no speed of {target.name}{_naming(job, target)}")
     factor = _CHECKPOINTING_FACTOR if job.options.get("gradient_checkpointing") is True else 1.0
     seconds = factor * _flops(job) / speed.rate
     return Duration(seconds, f"about {format_duration(seconds)} on {speed.source}")
+
+
+def _naming(job: Job, target: Target) -> str:
+    """Return which option names a device whose model is not known."""
+    key = {"gpu": "gpu=A100-40GB", "tpu": "tpu_type=v3-8"}.get(target.kind)
+    return f"; name it: --set train.backend.{job.backend}.{key}" if key and not target.elsewhere else ""
 
 
 def duration_warnings(job: Job, found: Duration) -> list[str]:
@@ -103,13 +109,15 @@ def _speed(target: Target, host: Host, *, half: bool) -> Speed | None:
     if target.kind == "cpu":
         rate = core_rate()
         source = f"{target.count} × {host.cores} cores" if target.count > 1 else f"{host.cores} cores"
-        source += f" like this machine's ({rate / 1e9:.0f} GFLOP/s each, of which training uses {_CPU_SHARE:.0%})"
+        share = f"of which training is assumed to use {_CPU_SHARE:.0%}"
+        source += f" like this machine's ({rate / 1e9:.0f} GFLOP/s each, {share})"
         return Speed(_CPU_SHARE * rate * host.cores * target.count, source)
-    best = peak_flops(target.name, half=half) if target.kind == "gpu" else None
+    best = peak_flops(target.name, half=half)
     if best is None:
         return None
-    source = f"{target.count} × {target.name} ({best / 1e12:g} TFLOP/s each, of which training uses {_GPU_SHARE:.0%})"
-    return Speed(_GPU_SHARE * best * target.count, source)
+    share = f"of which training is assumed to use {_DEVICE_SHARE:.0%}"
+    source = f"{target.count} × {target.name} ({best / 1e12:.4g} TFLOP/s each, {share})"
+    return Speed(_DEVICE_SHARE * best * target.count, source)
 
 
 def core_rate() -> float:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from jprep.train.backend import Host, Plan, Target
+import msgspec
+
+from jprep.train.backend import DeviceKind, Host, Plan, Target
+from jprep.train.planning.machine import NO_MACHINE, MachineOptions, named_device
 
 USABLE_SHARE = 0.85
 """The share of a device's memory that a plan may use; libraries need the rest."""
 
 _GB = 1e9
-
-DeviceKind = Literal["cpu", "gpu", "tpu"]
 
 _WORDS = {True: "it fits", False: "it does not fit", None: "whether it fits is not known"}
 
@@ -28,24 +29,43 @@ class MemoryFit(NamedTuple):
     text: str
 
 
-def make_target(host: Host, kind: DeviceKind, *, per_host: int, hosts: int = 1, given: float = 0.0) -> Target:
-    """Return the devices of this machine, or of one that an option describes.
+def make_target(
+    host: Host,
+    kind: DeviceKind,
+    *,
+    per_host: int,
+    hosts: int = 1,
+    given: float = 0.0,
+    machine: MachineOptions = NO_MACHINE,
+    section: str = "",
+) -> Target:
+    """Return the devices of this machine, or of one that options describe.
 
     Args:
         host: this machine.
         kind: `cpu`, `gpu` or `tpu`.
         per_host: devices of each host, or processes on a CPU, which share its memory.
         hosts: number of hosts, assumed to be like this one.
-        given: GiB of each device according to an option, which replaces the memory of this machine; 0 if not given.
+        given: GiB of each device according to an option, which replaces other sizes; 0 if not given.
+        machine: the backend's options, which may name another machine.
+        section: the section of these options, for messages.
+
+    Raises:
+        ConfigError: the named device is not known.
     """
-    each, size = host.memory // max(1, per_host), int(given * 2**30)
-    count = {"cpu": hosts}.get(kind, per_host * hosts)
+    size, main = int(given * 2**30), int(machine.host_memory * 2**30) // max(1, per_host)
+    each, count = main or host.memory // max(1, per_host), per_host * hosts
     if kind == "cpu":
-        name = "the machine planned for" if given else "this machine"
-        return Target(name=name, kind=kind, count=count, memory=size or each, host_memory=size or each, on_host=True)
-    found = host.device_memory if kind == "gpu" else 0
+        name = "the machine planned for" if size or main else "this machine"
+        memory = size or each
+        return Target(name=name, kind=kind, count=hosts, memory=memory, host_memory=memory, hosts=hosts, on_host=True)
+    if named := named_device(machine, section):
+        memory = size or named.memory
+        found = Target(name=named.name, kind=kind, count=count, memory=memory, host_memory=main, hosts=hosts)
+        return msgspec.structs.replace(found, elsewhere=True)
+    size = size or (host.device_memory if kind == "gpu" else 0)
     name = host.devices[0] if host.devices and kind == "gpu" and not given else f"a {kind.upper()}"
-    return Target(name=name, kind=kind, count=count, memory=size or found, host_memory=each)
+    return Target(name=name, kind=kind, count=count, memory=size, host_memory=each, hosts=hosts)
 
 
 def fits_memory(target: Target, memory: int, host_memory: int = 0) -> bool | None:

@@ -22,7 +22,7 @@ from jprep.train.backend import Plan
 from jprep.train.hooks.config import HOOKS
 from jprep.train.hooks.sources import refuse_changed_hooks
 from jprep.train.job.best import best_figure
-from jprep.train.job.config import FORMAT, UNFINGERPRINTED_KEYS, Job
+from jprep.train.job.config import FORMAT, UNFINGERPRINTED_KEYS, Job, rename_schedule
 from jprep.train.job.fingerprint import extend_job
 from jprep.train.job.renamed import rename_job_options
 from jprep.train.run.checkpoints import CheckpointStore
@@ -41,6 +41,7 @@ GENERATOR = "generator"
 """The folder for the export of an ELECTRA's generator."""
 
 _COMPARED_FIELDS = ("format", "model", "steps", "samples", "special", "labels")
+_MODEL_KEYS = ("init", "pad_vocab")  # a path, and a key that no weight depends on
 _PATH_KEYS = ("data", "validation_data", "backend", "hooks")
 _OTHER_JOB = "use the options of the first command again, or another output directory"
 
@@ -78,7 +79,7 @@ def open_run(run: Path, job: Job, say: Say = on_stderr) -> None:
 
 
 def read_job(run: Path) -> Job:
-    """Read a run's job. Backend options under their former names get the current ones.
+    """Read a run's job. Keys under their former names get the current ones.
 
     Raises:
         ConfigError: there is no run, or its job.json is damaged.
@@ -107,7 +108,7 @@ def decode_job(data: bytes, where: str) -> Job:
     if job.format != FORMAT:
         fix = "use the version of jprep that began it, or another output directory"
         raise MismatchError(f"the run has format {job.format}; this jprep reads {FORMAT}", where=where, fix=fix)
-    return rename_job_options(job)
+    return msgspec.structs.replace(rename_job_options(job), train=rename_schedule(job.train))
 
 
 def write_plan(run: Path, plan: Plan) -> None:
@@ -205,6 +206,6 @@ def _compared(job: Job) -> dict[str, Any]:
     """Return the named values that a job's weights and checkpoint files depend on, for messages about differences."""
     fields = plain(msgspec.structs.asdict(job))
     train = {key: value for key, value in fields["train"].items() if key not in (*UNFINGERPRINTED_KEYS, *_PATH_KEYS)}
-    train["model"] = {key: value for key, value in train["model"].items() if key != "init"}  # a path
+    train["model"] = {key: value for key, value in train["model"].items() if key not in _MODEL_KEYS}
     kept = {key: fields[key] for key in _COMPARED_FIELDS}
     return {**kept, "train": train, "options": fields["computed"]}

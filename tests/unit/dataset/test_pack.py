@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jprep.corpus.document import SENTENCE, WORD
 from jprep.dataset.manifest import SENTENCE_START, WORD_START, dataset_config
 from jprep.dataset.preprocessing.document_encoder import DocumentEncoder
-from jprep.dataset.preprocessing.validation_split import split_of_key
+from jprep.dataset.preprocessing.split_assignment import split_of_key
 from jprep.errors import ConfigError
 from jprep.tokenizer.config import TokenizerConfig
 from jprep.tokenizer.formats.pieces import piece_bytes

@@ -57,7 +57,9 @@ def test_fp32_has_a_lower_peak() -> None:
 def job(steps: int, samples: int = 1000, **options: object) -> Any:
     section = SimpleNamespace(batch=10, length=100, data=[], precision="bf16")
     model = {"model_type": "gpt2", "n_layer": 2, "n_embd": 8}
-    return SimpleNamespace(train=section, model=model, parameters=10**6, steps=steps, samples=samples, options=options)
+    return SimpleNamespace(
+        train=section, model=model, parameters=10**6, steps=steps, samples=samples, options=options, backend="mine"
+    )
 
 
 def plan(target: Target | None) -> Plan:

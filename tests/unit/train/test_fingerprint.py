@@ -32,3 +32,26 @@ def test_unused_keys_are_not_hashed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_used_keys_are_hashed(monkeypatch: pytest.MonkeyPatch) -> None:
     given = {"stratify": "label", "folds": 3, "columns": ["text", "label"], "header": False, "encoding": "cp932"}
     assert hashed(monkeypatch, labelled=given)["labelled"].items() >= given.items()
+
+
+@pytest.mark.parametrize(
+    ("schedule", "fingerprint"),
+    [
+        ({}, "eb71e00762c9b003a8bebb186aae951c"),
+        ({"total": 50, "warmup": 3}, "ebc179aba2a5a7278e81a4906f467c75"),
+        ({"steps": 50, "warmup": 3}, "ebc179aba2a5a7278e81a4906f467c75"),
+    ],
+)
+def test_the_former_name_of_a_key_has_the_same_fingerprint(schedule: dict[str, int], fingerprint: str) -> None:
+    """The values are from the version in which `schedule.total` was `schedule.steps`."""
+    config = parse_train_config({"steps": 20, "schedule": schedule}, "here")
+    assert job_fingerprint(config, {"model_type": "gpt2"}, 20, {"tokenizer": "t"}, {}) == fingerprint
+
+
+def test_padding_of_the_vocabulary_is_not_hashed() -> None:
+    plain, padded = (
+        parse_train_config({"steps": 20, "model": {"preset": "gpt2-small", "pad_vocab": pad}}, "here")
+        for pad in (0, 128)
+    )
+    found = {job_fingerprint(config, {"model_type": "gpt2"}, 20, {}, {}) for config in (plain, padded)}
+    assert len(found) == 1

@@ -18,6 +18,7 @@ from jprep.train.job.config import Job, ModelConfig
 from jprep.train.launcher.launch import PreparedRun
 from jprep.train.models import TokenizerInfo, model_config, parameter_count
 from jprep.train.planning import duration
+from jprep.train.planning.cost import parse_price
 from jprep.train.planning.memory_fit import judge_plan
 from jprep.train.run.directory import read_job
 from tests.fakes.trained_run import trained_run
@@ -148,6 +149,34 @@ def test_a_plan_for_another_gpu_does_not_depend_on_this_machine(
     found = [prepared(base, "deepspeed", model, host, options | {"processes": 4}) for host in HOSTS]
     assert len({judge_plan(one.plan, one.host) for one in found}) == 1
     assert len({(one.plan.micro_batch, one.plan.notes) for one in found}) == 1
+
+
+ELSEWHERE = [
+    ("torch", {"gpu": "A100-40GB", "processes": 4}), ("flax", {"gpu": "A100-40GB", "devices": 4}),
+    ("keras", {"gpu": "A100-40GB", "devices": 4}), ("fairseq-xla", {"gpu": "A100-40GB", "processes": 4}),
+    ("deepspeed", {"gpu": "A100-40GB", "processes": 4}), ("torch", {"device": "xla", "tpu_type": "v3-8"}),
+    ("torch", {"device": "tpu", "tpu_type": "v4-8"}), ("flax", {"tpu_type": "v3-8"}), ("keras", {"tpu_type": "v3-8"}),
+    ("fairseq-xla", {"tpu_type": "v3-8"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "options"), ELSEWHERE)
+def test_every_backend_plans_for_a_named_machine(
+    name: str, options: dict[str, Any], base: tuple[Path, Job], capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = options | {"host_memory": 64}
+    found = [prepared(base, name, "small", host, given) for host in HOSTS]
+    targets = {one.plan.target for one in found}
+    kind, size, count = ("gpu", 40, 4) if "gpu" in options else ("tpu", 16, 8)
+    count, size = (4, 32) if options.get("tpu_type") == "v4-8" else (count, size)
+    assert len(targets) == 1 and (target := targets.pop())
+    assert (target.kind, target.memory, target.count) == (kind, size * GIB, count)
+    assert target.host_memory * count == 64 * GIB and target.elsewhere
+    assert len({(one.plan.micro_batch, one.plan.memory, one.plan.notes) for one in found}) == 1
+    show_plan(found[0], parse_price("$8/hour"), as_json=False)
+    shown = capsys.readouterr().out
+    assert f"{count} × {target.name}" in shown and "35%" in shown and "the host has 68.72 GB" in shown
+    assert "hours at $8.00 per hour" in shown and "free" not in shown
 
 
 @pytest.mark.parametrize("options", [{"memory": 40}, {"memory": 1}])

@@ -53,9 +53,9 @@ def rates(run: Path) -> list[float]:
     ("first", "then"),
     [
         (CONSTANT, CONSTANT),
-        (CONSTANT, CONSTANT | {"steps": 50}),
-        ({"steps": 80, "floor": 0.1}, {"steps": 80, "floor": 0.1}),
-        ({"kind": "cosine", "floor": 0.1}, {"kind": "cosine", "floor": 0.1, "steps": 60}),
+        (CONSTANT, CONSTANT | {"total": 50}),
+        ({"steps": 80, "floor": 0.1}, {"total": 80, "floor": 0.1}),
+        ({"kind": "cosine", "floor": 0.1}, {"kind": "cosine", "floor": 0.1, "total": 60}),
     ],
 )
 def test_an_extended_run_ends_as_one_with_all_steps_from_the_start(
@@ -88,7 +88,7 @@ def test_a_decay_that_ended_with_the_run_cannot_be_extended(folder: Path) -> Non
     before = (run / "job.json").read_bytes()
     with pytest.raises(MismatchError, match=r"decays \(linear\) until step 60, and .* until step 80") as caught:
         open_run(run, job(folder, run, 80, {"floor": 0.1}))
-    assert "--set train.schedule.steps=60" in caught.value.fix
+    assert "--set train.schedule.total=60" in caught.value.fix
     assert (run / "job.json").read_bytes() == before
 
 

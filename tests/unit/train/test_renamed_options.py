@@ -12,6 +12,7 @@ import pytest
 from jprep.engine.checksummed_json import encode_checksummed
 from jprep.errors import ConfigError
 from jprep.train.job import renamed
+from jprep.train.job.config import ScheduleConfig, parse_train_config
 from jprep.train.job.renamed import parse_options
 from jprep.train.run.directory import read_job
 from tests.fakes.small_run import small_run
@@ -68,3 +69,20 @@ def test_a_stored_job_is_read_with_the_current_names(backend: str, names: list[s
     (run / "job.json").write_bytes(encode_checksummed(old, indent=1))
     job = read_job(run)
     assert list(job.options) == names and job.fingerprint == old.fingerprint
+
+
+def test_the_total_of_a_schedule_has_a_former_name(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        found = parse_train_config({"steps": 20, "schedule": {"steps": 50}}, "here")
+    assert found == parse_train_config({"steps": 20, "schedule": {"total": 50}}, "here")
+    assert "train.schedule.steps was renamed to train.schedule.total" in caplog.text
+    with pytest.raises(ConfigError, match="given twice"):
+        parse_train_config({"steps": 20, "schedule": {"steps": 50, "total": 50}}, "here")
+
+
+def test_a_stored_job_with_the_former_name_is_read(tmp_path: Path) -> None:
+    run = small_run(tmp_path, schedule=ScheduleConfig(total=90))
+    job = read_job(run)
+    former = msgspec.structs.replace(job.train, schedule=ScheduleConfig(steps=90))
+    (run / "job.json").write_bytes(encode_checksummed(msgspec.structs.replace(job, train=former)))
+    assert read_job(run) == job and job.train.schedule.total == 90

@@ -156,3 +156,11 @@ def test_a_curve_has_the_last_value_of_a_repeated_step() -> None:
     events = [Event(0, 0, "start"), log(5, 3), log(10, 2), log(15, 9), Event(0, 10, "start"), log(15, 1), log(15, 0.5)]
     assert metric_curve(events) == ([5, 10, 15], [3, 2, 0.5])
     assert metric_curve(events[:5]) == ([5, 10], [3, 2])
+
+
+def test_a_run_resumes_with_another_padding_of_the_vocabulary(tmp_path: Path) -> None:
+    run = small_run(tmp_path)
+    job = read_job(run)
+    model = msgspec.structs.replace(job.train.model, pad_vocab=128)
+    open_run(run, msgspec.structs.replace(job, train=msgspec.structs.replace(job.train, model=model)))
+    assert read_job(run).train.model.pad_vocab == 128

@@ -59,7 +59,7 @@ def test_a_falling_rate_would_reach_its_floor_after_the_last_step(steps, floor):
 @given(RUNS, st.sampled_from(["linear", "cosine"]), st.floats(0, 1), st.integers(0, 10_000))
 def test_schedule_steps_equal_a_run_of_that_length_then_the_floor(run, kind, floor, more):
     steps, warmup = run
-    tied, own = (ScheduleConfig(kind=kind, warmup=warmup, floor=floor, steps=end) for end in (0, steps))
+    tied, own = (ScheduleConfig(kind=kind, warmup=warmup, floor=floor, total=end) for end in (0, steps))
     for step in {0, warmup, steps // 2, steps - 1}:
         assert learning_rate(step, steps + more, 1.0, own) == learning_rate(step, steps, 1.0, tied)
     if more:
@@ -68,7 +68,7 @@ def test_schedule_steps_equal_a_run_of_that_length_then_the_floor(run, kind, flo
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"warmup": 11}, {"warmup": -1}, {"floor": 1.5}, {"floor": -0.1}, {"steps": -1}],
+    [{"warmup": 11}, {"warmup": -1}, {"floor": 1.5}, {"floor": -0.1}, {"total": -1}],
 )
 def test_invalid_schedules_are_refused(wrong):
     with pytest.raises(ConfigError) as error:

@@ -6,11 +6,11 @@ import shutil
 import socket
 from pathlib import Path
 
-from jprep.errors import ConfigError
 from jprep.train.backend import Backend, Finding
 from jprep.train.launcher.import_probe import probe_output
 from jprep.train.planning.checks import check_ranges, inspect_environment, missing_device
 from jprep.train.planning.host import accelerators
+from jprep.train.planning.machine import check_machine, planned_elsewhere
 from jprep_deepspeed.options import SECTION, Options
 from jprep_deepspeed.planning.launch import DEFAULT_PORT
 
@@ -26,11 +26,8 @@ def check_options(options: Options) -> None:
     Raises:
         ConfigError: an option is out of range, or does not go with another one.
     """
-    numbers = ("processes", "micro_batch", "threads", "port", "host_memory")
-    check_ranges(options, SECTION, not_negative=numbers)
-    if options.gpu and options.device == "cpu":
-        fix = 'set device = "cuda" or "auto" to plan for that GPU, or leave gpu out'
-        raise ConfigError(f"gpu = {options.gpu!r} has no effect on device cpu", where=f"{SECTION}.gpu", fix=fix)
+    check_ranges(options, SECTION, not_negative=("processes", "micro_batch", "threads", "port"))
+    check_machine(options, options.device, "cpu" if options.device == "cpu" else "gpu", SECTION)
 
 
 def environment_findings(backend: Backend, options: Options) -> list[Finding]:
@@ -58,7 +55,7 @@ def _missing_gpu(options: Options, gpus: int) -> list[Finding]:
     if gpus or not needed:
         return []
     fix = 'set device = "cpu", or install a PyTorch that is built for this GPU'
-    return [missing_device("PyTorch", "GPU", fix, planned_elsewhere=bool(options.gpu))]
+    return [missing_device("PyTorch", "GPU", fix, planned_elsewhere=planned_elsewhere(options))]
 
 
 def _missing_programs(options: Options) -> list[Finding]:

@@ -105,13 +105,14 @@ def _optimizer(job: Job) -> dict[str, ExpectedValue]:
 
 def _schedule(job: Job) -> dict[str, ExpectedValue]:
     section, params, lr = job.train.schedule, "scheduler.params", job.train.optimizer.lr
+    steps = "train.schedule.total" if section.total else "the job's steps"
     expected = {
         "scheduler.type": _schedule_type(job),
         f"{params}.warmup_num_steps": _value("train.schedule.warmup", section.warmup),
         f"{params}.warmup_max_lr": _value("train.optimizer.lr", lr),
         f"{params}.warmup_min_lr": _value("the first learning rate of docs/training.md's warm-up", 0.0),
         f"{params}.warmup_min_ratio": _value("the first ratio of docs/training.md's warm-up", 0.0),
-        f"{params}.total_num_steps": _value("the job's steps", job.steps),
+        f"{params}.total_num_steps": _value(steps, section.total or job.steps),
         f"{params}.cos_min_ratio": _value("train.schedule.floor", section.floor),
         f"{params}.last_batch_iteration": _value("jprep's own count of steps", -1),
     }

@@ -5,17 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, NamedTuple
 
-import msgspec
-
 from jprep.errors import ConfigError
-from jprep.train.backend import Host, MicroBatchEstimate, Target
+from jprep.train.backend import DeviceKind, Host, MicroBatchEstimate, Target
 from jprep.train.job.config import Job
 from jprep.train.planning.memory_fit import make_target
 from jprep.train.planning.micro_batch import check_micro_batch, rows_per_device
 from jprep_deepspeed.options import SECTION, Device, Options
 from jprep_deepspeed.planning.checks import check_options
 from jprep_deepspeed.planning.generated_config import generate_config
-from jprep_deepspeed.planning.gpu_models import gpu_memory
 from jprep_deepspeed.planning.hosts import HostList, find_hosts
 from jprep_deepspeed.planning.layout import Layout
 from jprep_deepspeed.planning.memory import MemoryEstimate, estimate_memory
@@ -128,12 +125,6 @@ def _allowed_stages(options: Options, world: int) -> list[int]:
 
 def _target(options: Options, host: Host, hosts: HostList, device: Device) -> Target:
     """Return the devices to plan for. Of hosts other than this one only what the options say is known."""
-    given, count = options.host_memory / hosts.processes, max(1, len(hosts.names))
-    if device == "cpu":
-        return make_target(host, "cpu", per_host=hosts.processes, hosts=count, given=given)
-    found = make_target(host, "gpu", per_host=hosts.processes, hosts=count)
-    main_memory = int(given * 2**30)
-    if options.gpu:
-        size = gpu_memory(options.gpu)
-        return msgspec.structs.replace(found, name=options.gpu, memory=size, host_memory=main_memory)
-    return msgspec.structs.replace(found, host_memory=main_memory or found.host_memory)
+    kind: DeviceKind = "gpu" if device == "cuda" else "cpu"
+    count = max(1, len(hosts.names))
+    return make_target(host, kind, per_host=hosts.processes, hosts=count, machine=options, section=SECTION)

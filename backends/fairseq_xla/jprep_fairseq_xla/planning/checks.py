@@ -8,7 +8,8 @@ from jprep.errors import ConfigError
 from jprep.train.backend import Finding
 from jprep.train.launcher.import_probe import run_probe
 from jprep.train.planning.checks import check_ranges, missing_device
-from jprep.train.planning.host import accelerators, tpu_count
+from jprep.train.planning.host import accelerators
+from jprep.train.planning.machine import planned_elsewhere, plans_tpu
 from jprep_fairseq_xla.options import SECTION, Device, Options
 from jprep_torch.planning.xla import check_hosts
 
@@ -21,7 +22,7 @@ sys.exit(print_environment_report({!r}))
 def resolve_device(options: Options) -> Device:
     """Return the device that `auto` means on this machine."""
     if options.device == "auto":
-        return "xla" if tpu_count() else "cuda" if accelerators() else "cpu"
+        return "cuda" if options.gpu else "xla" if plans_tpu(options) else "cuda" if accelerators() else "cpu"
     return options.device
 
 
@@ -53,12 +54,14 @@ def environment_findings(python: Path, options: Options) -> list[Finding]:
         ConfigError: the environment lacks a version that the patches are for.
     """
     found = [Finding(_probe_versions(python, resolve_device(options)))]
-    if options.device == "xla" and not tpu_count():
+    if options.device == "xla" and not plans_tpu(options):
         what = "this machine has no TPU: XLA runs on the CPU"
         found.append(Finding(what, "note", 'device = "cpu" is faster'))
     if options.device == "cuda" and not accelerators():
         fix = 'device = "cpu", or use a machine with NVIDIA GPUs'
-        found.append(missing_device("PyTorch", "GPU", fix, planned_elsewhere=bool(options.memory)))
+        found.append(
+            missing_device("PyTorch", "GPU", fix, planned_elsewhere=planned_elsewhere(options) or bool(options.memory))
+        )
     return found
 
 

@@ -27,7 +27,7 @@ _USER_OPTIONS = {
 _JOB_OPTIONS = {
     "lr": "optimizer.lr", "optimizer": "optimizer", "adam_betas": "optimizer.beta1", "adam_eps": "optimizer.eps",
     "weight_decay": "optimizer.weight_decay", "clip_norm": "optimizer.clip", "lr_scheduler": "schedule.kind",
-    "warmup_updates": "schedule.warmup", "end_learning_rate": "schedule.floor", "total_num_update": "steps",
+    "warmup_updates": "schedule.warmup", "end_learning_rate": "schedule.floor", "total_num_update": "schedule.total",
     "max_update": "steps", "max_epoch": "epochs", "batch_size": "batch", "max_sentences": "batch",
     "max_tokens": "batch", "seed": "seed", "fp16": "precision", "bf16": "precision", "amp": "precision",
     "arch": "model", "task": "task", "criterion": "task", "tokens_per_sample": "length",
@@ -215,7 +215,7 @@ def _optimizer(job: Job, accumulate: int) -> FairseqOptions:
         "kind": schedule.kind,
         "warmup_updates": schedule.warmup,
         "floor": schedule.floor,
-        "total_num_update": schedule.steps or job.steps,
+        "total_num_update": schedule.total or job.steps,
         "update_freq": accumulate,
         "seed": section.seed,
         "log_interval": job.steps + 1,  # jprep logs; fairseq's meters would keep the device's tensors alive

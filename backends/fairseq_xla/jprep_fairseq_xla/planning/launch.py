@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from jprep.train.backend import Host
+from jprep.train.planning.machine import plans_tpu
 from jprep_fairseq_xla.options import Options
 from jprep_fairseq_xla.planning.fairseq_options import FairseqOptions
 from jprep_fairseq_xla.planning.layout import Layout
@@ -25,4 +26,4 @@ def worker_environment(layout: Layout, options: Options, host: Host) -> dict[str
     """Return the worker's environment variables."""
     exact = options.deterministic
     variables = torch_environment(host, layout.device, layout.processes, options.threads, deterministic=exact)
-    return variables | (environment_variables(layout.devices) if layout.device == "xla" else {})
+    return variables | (environment_variables(layout.devices, tpu=plans_tpu(options)) if layout.device == "xla" else {})

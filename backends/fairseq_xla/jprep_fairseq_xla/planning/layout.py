@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from jprep.train.backend import Host, MicroBatchEstimate, Target
+from jprep.train.backend import DeviceKind, Host, MicroBatchEstimate, Target
 from jprep.train.job.config import Job
-from jprep.train.planning.host import tpu_count
-from jprep.train.planning.memory_fit import DeviceKind, make_target
+from jprep.train.planning.machine import check_machine, plans_tpu
+from jprep.train.planning.memory_fit import make_target
 from jprep.train.planning.micro_batch import choose_micro_batch, rows_per_device
 from jprep_fairseq_xla.options import SECTION, Device, Options
 from jprep_fairseq_xla.planning.checks import check_options, resolve_device
@@ -49,7 +49,8 @@ def choose_layout(job: Job, options: Options, host: Host) -> Layout:
     """
     device = resolve_device(options)
     check_options(options, device)
-    devices = xla_device_count(options.devices, options.hosts) if device == "xla" else 1
+    check_machine(options, options.device, _device_kind(options, device), SECTION)
+    devices = xla_device_count(options.devices, options.hosts, options, SECTION) if device == "xla" else 1
     processes = options.processes or (len(host.devices) if device == "cuda" else 1) or 1
     parts = processes * devices
     target = _target(options, host, device, parts)
@@ -74,5 +75,11 @@ def choose_layout(job: Job, options: Options, host: Host) -> Layout:
 
 def _target(options: Options, host: Host, device: Device, parts: int) -> Target:
     """Return the devices to plan for; without TPUs, XLA's devices are the CPU and share its memory."""
-    kind: DeviceKind = "gpu" if device == "cuda" else "tpu" if device == "xla" and tpu_count() else "cpu"
-    return make_target(host, kind, per_host=parts // options.hosts, hosts=options.hosts, given=options.memory)
+    per_host, hosts, kind = parts // options.hosts, options.hosts, _device_kind(options, device)
+    return make_target(
+        host, kind, per_host=per_host, hosts=hosts, given=options.memory, machine=options, section=SECTION
+    )
+
+
+def _device_kind(options: Options, device: Device) -> DeviceKind:
+    return "gpu" if device == "cuda" else "tpu" if device == "xla" and plans_tpu(options) else "cpu"

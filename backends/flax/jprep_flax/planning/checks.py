@@ -11,7 +11,8 @@ from jprep.train.job.config import Job
 from jprep.train.launcher.import_probe import probe_output
 from jprep.train.models import FAMILIES
 from jprep.train.planning.checks import check_ranges, missing_device
-from jprep.train.planning.host import accelerators, tpu_count
+from jprep.train.planning.host import accelerators
+from jprep.train.planning.machine import planned_elsewhere
 from jprep_flax.options import SECTION, Options
 
 MODEL_TYPES = ("gpt2", "llama", "bert", "roberta", "electra")
@@ -67,10 +68,18 @@ def environment_findings(python: Path, options: Options) -> list[Finding]:
     """
     jax, flax, count, platform = probe_output(python, _PROBE).split()
     versions = Finding(f"JAX {jax}, Flax {flax}, {count} usable devices ({platform})")
-    wanted = options.device if options.device != "auto" else "gpu" if accelerators() else platform
+    wanted = (
+        options.device
+        if options.device != "auto"
+        else "tpu"
+        if options.tpu_type
+        else "gpu"
+        if options.gpu or accelerators()
+        else platform
+    )
     if wanted in (platform, "cpu"):
         return [versions]
     extra = "jax[tpu]" if wanted == "tpu" else "jax[cuda13]"
     fix = f'jprep backends install flax --restart -- "{extra}", or {SECTION}.device = "cpu"'
-    elsewhere = bool(options.memory) and not (accelerators() or tpu_count())
+    elsewhere = planned_elsewhere(options, options.memory)
     return [versions, missing_device("JAX", wanted.upper(), fix, planned_elsewhere=elsewhere)]

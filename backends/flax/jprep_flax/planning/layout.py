@@ -10,6 +10,7 @@ from jprep.errors import ConfigError
 from jprep.train.backend import Host, MicroBatchEstimate, Target
 from jprep.train.job.config import Job
 from jprep.train.planning.host import tpu_count
+from jprep.train.planning.machine import check_machine, detect_device, devices_per_host
 from jprep.train.planning.memory_fit import fits_memory, make_target
 from jprep.train.planning.micro_batch import choose_micro_batch, rows_per_device
 from jprep_flax.options import SECTION, Device, Options
@@ -61,9 +62,9 @@ def choose_layout(job: Job, options: Options, host: Host) -> Layout:
         ConfigError: an axis cannot be sharded as asked, an option is out of its range, or there is no such model.
     """
     check_options(job, options)
-    found: Device = "gpu" if host.devices else "tpu" if tpu_count() else "cpu"
-    device = found if options.device == "auto" else options.device
-    devices = options.devices or _devices_per_process(device, host, 1 if options.coordinator else options.processes)
+    device: Device = detect_device(options, host) if options.device == "auto" else options.device
+    check_machine(options, options.device, device, SECTION)
+    devices = options.devices or _devices_per_process(options, device, host)
     target = _target(options, host, device, devices)
     mesh = _mesh_shape(job, options, devices * options.processes, target)
     check_model_sharding(job, mesh)
@@ -89,8 +90,10 @@ def choose_layout(job: Job, options: Options, host: Host) -> Layout:
     )
 
 
-def _devices_per_process(device: str, host: Host, processes: int) -> int:
-    count = {"gpu": len(host.devices), "tpu": tpu_count(), "cpu": processes}[device] or 1
+def _devices_per_process(options: Options, device: str, host: Host) -> int:
+    processes = 1 if options.coordinator else options.processes
+    named = devices_per_host(options, options.processes if options.coordinator else 1, SECTION)
+    count = {"gpu": len(host.devices), "tpu": named or tpu_count(), "cpu": processes}[device] or 1
     if count % processes:
         fix = f"use processes = 1, which drives all of them, or set {SECTION}.devices"
         raise ConfigError(f"{count} devices cannot be divided among {processes} processes", where=SECTION, fix=fix)
@@ -100,7 +103,9 @@ def _devices_per_process(device: str, host: Host, processes: int) -> int:
 def _target(options: Options, host: Host, device: Device, devices: int) -> Target:
     """Return the devices to plan for; with a coordinator each process runs on a machine of its own."""
     per_host, hosts = (devices, options.processes) if options.coordinator else (devices * options.processes, 1)
-    return make_target(host, device, per_host=per_host, hosts=hosts, given=options.memory)
+    return make_target(
+        host, device, per_host=per_host, hosts=hosts, given=options.memory, machine=options, section=SECTION
+    )
 
 
 def _mesh_shape(job: Job, options: Options, world: int, target: Target) -> tuple[int, int, int]:
@@ -121,6 +126,7 @@ def _mesh_shape(job: Job, options: Options, world: int, target: Target) -> tuple
 
 
 def _embedding_rows(job: Job, device: str, tensor: int) -> int:
-    """Return the rows of the token embedding: a multiple of its shards, and of a TPU's lanes."""
-    unit, ids = math.lcm(tensor, _LANES if device == "tpu" else 1), int(job.model["vocab_size"])
+    """Return the rows of the token embedding: a multiple of its shards, of `pad_vocab`, and of a TPU's lanes."""
+    padding = max(1, job.train.model.pad_vocab)
+    unit, ids = math.lcm(tensor, padding, _LANES if device == "tpu" else 1), int(job.model["vocab_size"])
     return math.ceil(ids / unit) * unit

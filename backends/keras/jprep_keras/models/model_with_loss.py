@@ -27,6 +27,7 @@ from jprep_keras.models.variables import (
     classifier_values,
     lm_head_values,
     next_sentence_values,
+    pad_ids,
 )
 from jprep_keras.worker.loss import NO_LABEL, class_loss, score_loss, token_loss
 
@@ -77,6 +78,7 @@ class ModelWithLoss:
         task: `clm`, `mlm`, `classify` or `regress`.
         precision: the job's precision.
         hooks: the job's hooks.
+        padded: rows of the token embedding: the number of ids, or more, which take no part in the softmax.
 
     Attributes:
         backbone: KerasHub's model without a head. Its own values are not used.
@@ -85,13 +87,19 @@ class ModelWithLoss:
     """
 
     def __init__(
-        self, config: dict[str, Any], task: str, precision: str = "fp32", hooks: LoadedHooks = NO_HOOKS
+        self,
+        config: dict[str, Any],
+        task: str,
+        precision: str = "fp32",
+        hooks: LoadedHooks = NO_HOOKS,
+        padded: int = 0,
     ) -> None:
         dtype, labelled = POLICIES[precision], task not in ("clm", "mlm")
         self.config, self.task, self.model_type = config, task, config["model_type"]
         self._loss_hook, self.has_loss_hook = hooks.loss, hooks.loss is not None
         if labelled:
             config = config | {"tie_word_embeddings": True}  # there is no output embedding
+        config = config | {"vocab_size": max(padded, config["vocab_size"])}
         self.backbone = build_backbone(config, dtype)
         self._lm_head = None if labelled else build_lm_head(self.backbone, config, dtype)
         self._custom_head = CustomHead(hooks.head, config) if hooks.head else None
@@ -100,6 +108,7 @@ class ModelWithLoss:
         values = backbone_values(config) | (classifier_values(config) if self._classifier else {})
         values |= lm_head_values(config) if self._lm_head is not None else {}
         values |= next_sentence_values() if self._pairs is not None else {}
+        values = pad_ids(values, config["vocab_size"])
         variables = _variables(self.backbone, *self._head_layers())
         self._values = _pair(variables, values)
         if self._custom_head:
@@ -176,7 +185,7 @@ class ModelWithLoss:
             logits = self.backbone.token_embedding(hidden, reverse=True)
         else:
             logits = self._lm_head(_sequence(hidden), inputs.positions)
-        return ops.cast(logits, "float32")
+        return ops.cast(logits[..., : self.config["vocab_size"]], "float32")
 
     def _token_loss(self, hidden: Any, inputs: ModelInputs) -> tuple[Any, Any]:
         logits = self._logits(hidden, inputs)

@@ -61,6 +61,27 @@ def custom_head_values(names: Iterable[str]) -> Values:
     return {name: _same(HEAD_PREFIX + name) for name in names}
 
 
+def pad_ids(values: Values, ids: int) -> Values:
+    """Return values whose axis of ids is padded with zeros.
+
+    Args:
+        values: of all variables of a model.
+        ids: number of ids with the padding.
+    """
+    axes = {"token_embedding/embeddings": 0, "token_embedding/reverse_embeddings": 1, "mlm_head/output_bias": 0}
+    return {path: _padded(value, axes[path], ids) if path in axes else value for path, value in values.items()}
+
+
+def _padded(value: Value, axis: int, ids: int) -> Value:
+    def padded(weights: Weights) -> Any:
+        found = value(weights)
+        missing = ids - found.shape[axis]
+        widths = [(0, missing if number == axis else 0) for number in range(len(found.shape))]
+        return ops.pad(found, widths) if missing else found
+
+    return padded
+
+
 def _encoder(config: dict[str, Any], prefix: str) -> Values:
     at = prefix + "embeddings."
     values = {"token_embedding/embeddings": _same(f"{at}word_embeddings.weight")} | _positions(config, at)

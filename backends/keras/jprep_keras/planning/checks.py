@@ -10,7 +10,8 @@ from jprep.train.backend import Finding
 from jprep.train.job.config import Job
 from jprep.train.launcher.import_probe import probe_output
 from jprep.train.planning.checks import check_ranges, missing_device
-from jprep.train.planning.host import accelerators, tpu_count
+from jprep.train.planning.host import accelerators
+from jprep.train.planning.machine import planned_elsewhere
 from jprep_keras.options import SECTION, Options
 
 MODEL_TYPES = ("gpt2", "llama", "bert", "roberta", "electra")
@@ -75,11 +76,19 @@ def environment_findings(python: Path, options: Options) -> list[Finding]:
     name = {"tensorflow": "TensorFlow", "jax": "JAX"}[engine]
     devices = ", ".join(f"{count} {kind.upper()}s" for kind, count in found.items() if count) or "no accelerator"
     versions = Finding(f"Keras {keras}, KerasHub {hub}, {name} {version}: {devices}")
-    wanted = options.device if options.device != "auto" else "gpu" if accelerators() else "cpu"
+    wanted = (
+        options.device
+        if options.device != "auto"
+        else "tpu"
+        if options.tpu_type
+        else "gpu"
+        if options.gpu or accelerators()
+        else "cpu"
+    )
     if wanted == "cpu" or found[wanted] or (wanted == "tpu" and options.tpu != "local"):
         return [versions]
     fix = f'{_install(engine, wanted)}, or {SECTION}.device = "cpu"'
-    elsewhere = bool(options.memory) and not (accelerators() or tpu_count())
+    elsewhere = planned_elsewhere(options, options.memory)
     return [versions, missing_device(name, wanted.upper(), fix, planned_elsewhere=elsewhere)]
 
 

@@ -7,6 +7,7 @@ import msgspec
 from jprep.train.backend import Host, MicroBatchEstimate, Target
 from jprep.train.job.config import Job
 from jprep.train.planning.host import tpu_count
+from jprep.train.planning.machine import check_machine, detect_device, devices_per_host
 from jprep.train.planning.memory_fit import make_target
 from jprep.train.planning.micro_batch import choose_micro_batch, rows_per_device
 from jprep_keras.options import SECTION, Device, Options
@@ -47,10 +48,11 @@ def choose_layout(job: Job, options: Options, host: Host) -> Layout:
         ConfigError: the batch cannot be divided, an option is out of its range, or KerasHub has no such model.
     """
     check_options(job, options)
-    found: Device = "gpu" if host.devices else "tpu" if tpu_count() else "cpu"
-    device = found if options.device == "auto" else options.device
-    devices = options.devices or {"gpu": len(host.devices), "tpu": tpu_count(), "cpu": 1}[device] or 1
-    target = make_target(host, device, per_host=devices, given=options.memory)
+    device: Device = detect_device(options, host) if options.device == "auto" else options.device
+    check_machine(options, options.device, device, SECTION)
+    tpus = devices_per_host(options, 1, SECTION) or tpu_count()
+    devices = options.devices or {"gpu": len(host.devices), "tpu": tpus, "cpu": 1}[device] or 1
+    target = make_target(host, device, per_host=devices, given=options.memory, machine=options, section=SECTION)
     rows = rows_per_device(job.train.batch, devices, SECTION)
     chosen = choose_micro_batch(rows, options.micro_batch, lambda rows: estimate_memory(job, rows), target, SECTION)
     return Layout(

@@ -43,7 +43,8 @@ class TrainState:
     ) -> None:
         self._job, self._engine, self._layout = job, engine, layout
         self._specs = parameters(job.model, job.train.task)
-        self._model = ModelWithLoss(job.model, job.train.task, job.train.precision, hooks)
+        padded = job.train.model.padded(job.model["vocab_size"])
+        self._model = ModelWithLoss(job.model, job.train.task, job.train.precision, hooks, padded)
         saved = CheckpointReader(resume) if resume else None
         engine.load(self._model, self._restored(saved) if saved else self._initial(TensorFiles([initial_weights])))
 

@@ -89,7 +89,8 @@ class ModelWithLoss(nn.Module):
         self.model = model
         self._task, self._model_type = job.train.task, job.model["model_type"]
         self._head = HEADS[self._model_type]
-        self._rtd = ReplacedTokenLoss(job.model) if self._task == "rtd" else None
+        self._ids = job.train.model.padded(job.model["vocab_size"])
+        self._rtd = ReplacedTokenLoss(job.model, self._ids) if self._task == "rtd" else None
 
     def forward(self, inputs: ModelInputs) -> tuple[Tensor, Tensor, Tensor | None]:
         """Return the summed loss in fp32, the outputs of rows, (rows, classes or 1), and the count of a loss hook.
@@ -140,7 +141,7 @@ class ModelWithLoss(nn.Module):
             vectors, last = self._head(self.model, hidden.reshape(-1, hidden.shape[-1]))
             if self._loss_hook:
                 return self._hook_loss(last(vectors), labels, inputs)
-            return token_loss_xla(vectors, last.weight, last.bias, labels, NO_LABEL), None
+            return token_loss_xla(vectors, last.weight, last.bias, labels, NO_LABEL, self._ids), None
         labelled = (labels != NO_LABEL).nonzero().squeeze(1)
         hidden = hidden.reshape(-1, hidden.shape[-1])
         if len(labelled) < len(labels):
@@ -148,7 +149,7 @@ class ModelWithLoss(nn.Module):
         vectors, last = self._head(self.model, hidden)
         if self._loss_hook:
             return self._hook_loss(last(vectors), labels, inputs)
-        return token_loss(vectors, last.weight, last.bias, labels), None
+        return token_loss(vectors, last.weight, last.bias, labels, self._ids), None
 
     def _hook_loss(self, logits: Tensor, labels: Tensor, inputs: ModelInputs) -> tuple[Tensor, Tensor]:
         assert self._loss_hook

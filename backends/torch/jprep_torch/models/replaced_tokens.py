@@ -23,9 +23,11 @@ class ReplacedTokenLoss:
 
     Args:
         config: the discriminator's config, with the generator's.
+        padded: number of ids that the generator's matrix product is padded to.
     """
 
-    def __init__(self, config: dict[str, Any]) -> None:
+    def __init__(self, config: dict[str, Any], padded: int = 0) -> None:
+        self._padded = padded
         self._head = HEADS[config["model_type"]]
         self._words = torch.from_numpy(id_words(config["vocab_size"]).astype(np.int64))
 
@@ -60,12 +62,14 @@ class ReplacedTokenLoss:
         if labels.device.type in XLA_DEVICES:
             vectors, last = self._head(generator, hidden)
             noise = Noise(keys, self._words)
-            loss, samples = token_loss_and_samples_xla(vectors, last.weight, last.bias, labels, IGNORE_INDEX, noise)
+            given = (vectors, last.weight, last.bias, labels, IGNORE_INDEX, noise, self._padded)
+            loss, samples = token_loss_and_samples_xla(*given)
             return loss, torch.where(labelled, samples.view_as(labelled), original)
         chosen = labelled.reshape(-1).nonzero().squeeze(1)
         vectors, last = self._head(generator, hidden.index_select(0, chosen))
         noise = Noise(keys.index_select(0, chosen), self._words)
-        loss, samples = token_loss_and_samples(vectors, last.weight, last.bias, labels.index_select(0, chosen), noise)
+        labels = labels.index_select(0, chosen)
+        loss, samples = token_loss_and_samples(vectors, last.weight, last.bias, labels, noise, self._padded)
         return loss, original.reshape(-1).index_copy(0, chosen, samples).view_as(original)
 
     @staticmethod

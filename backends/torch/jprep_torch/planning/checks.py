@@ -10,6 +10,7 @@ from jprep.train.job.config import Job
 from jprep.train.launcher.import_probe import probe_output
 from jprep.train.planning.checks import check_ranges, inspect_environment, missing_device
 from jprep.train.planning.host import accelerators, tpu_count
+from jprep.train.planning.machine import planned_elsewhere
 from jprep_torch.options import SECTION, Options
 from jprep_torch.planning import xla
 
@@ -76,10 +77,10 @@ def environment_findings(backend: Backend, options: Options) -> list[Finding]:
 
 def _missing(options: Options, kind: str, count: int) -> list[Finding]:
     """Return an error or a note if PyTorch does not find the device that a run would use."""
-    needed = options.device in ("cuda", "tpu") or (options.device == "auto" and accelerators())
+    needed = options.device in ("cuda", "tpu") or (options.device == "auto" and (options.gpu or accelerators()))
     if count or not needed:
         return []
-    elsewhere = bool(options.memory) and not (accelerators() or tpu_count())
+    elsewhere = planned_elsewhere(options, options.memory)
     return [missing_device("PyTorch", kind, DEVICE_FIXES[kind], planned_elsewhere=elsewhere)]
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from jprep.train.backend import Host, MicroBatchEstimate, Target
+from jprep.train.backend import DeviceKind, Host, MicroBatchEstimate, Target
 from jprep.train.job.config import Job
 from jprep.train.planning.host import tpu_count
-from jprep.train.planning.memory_fit import DeviceKind, fits_memory, make_target
+from jprep.train.planning.machine import check_machine, devices_per_host, plans_tpu
+from jprep.train.planning.memory_fit import fits_memory, make_target
 from jprep.train.planning.micro_batch import choose_micro_batch, rows_per_device
 from jprep_torch.options import SECTION, Device, Options
 from jprep_torch.planning import xla
@@ -56,8 +57,10 @@ def choose_layout(job: Job, options: Options, host: Host) -> Layout:
     """
     device = _choose_device(options, host)
     check_options(job, options, device)
-    processes = options.processes or {"cuda": len(host.devices), "tpu": tpu_count()}.get(device) or 1
-    devices = xla.xla_device_count(options.devices, options.hosts) if device == "xla" else 1
+    check_machine(options, options.device, _device_kind(options, device), SECTION)
+    found = {"cuda": len(host.devices), "tpu": devices_per_host(options, 1, SECTION) or tpu_count()}
+    processes = options.processes or found.get(device) or 1
+    devices = xla.xla_device_count(options.devices, options.hosts, options, SECTION) if device == "xla" else 1
     rows = rows_per_device(job.train.batch, processes * devices, SECTION)
     target = _target(options, host, device, processes * devices)
     shard = _choose_sharding(job, options, device, processes, target)
@@ -84,7 +87,7 @@ def choose_layout(job: Job, options: Options, host: Host) -> Layout:
 def _choose_device(options: Options, host: Host) -> Device:
     if options.device != "auto":
         return options.device
-    return "cuda" if host.devices else "cpu"
+    return "cuda" if host.devices or options.gpu else "cpu"
 
 
 def _choose_sharding(job: Job, options: Options, device: Device, processes: int, target: Target) -> bool:
@@ -98,6 +101,13 @@ def _choose_sharding(job: Job, options: Options, device: Device, processes: int,
 
 def _target(options: Options, host: Host, device: Device, devices: int) -> Target:
     """Return the devices to plan for. Without TPUs the CPU emulates XLA devices, which share its memory."""
-    on_tpu = device == "tpu" or (device == "xla" and tpu_count() > 0)
-    kind: DeviceKind = "tpu" if on_tpu else "gpu" if device == "cuda" else "cpu"
-    return make_target(host, kind, per_host=devices // options.hosts, hosts=options.hosts, given=options.memory)
+    per_host, hosts = devices // options.hosts, options.hosts
+    kind = _device_kind(options, device)
+    return make_target(
+        host, kind, per_host=per_host, hosts=hosts, given=options.memory, machine=options, section=SECTION
+    )
+
+
+def _device_kind(options: Options, device: Device) -> DeviceKind:
+    on_tpu = device == "tpu" or (device == "xla" and plans_tpu(options))
+    return "tpu" if on_tpu else "gpu" if device == "cuda" else "cpu"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import torch
@@ -26,7 +27,7 @@ class Noise(NamedTuple):
     words: Tensor
 
 
-def token_loss(hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor) -> Tensor:
+def token_loss(hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, padded: int = 0) -> Tensor:
     """Return - Σ ln p(label) of tokens, with the softmax in fp32.
 
     The gradient is computed in the forward pass, one chunk of tokens at a time.
@@ -36,38 +37,59 @@ def token_loss(hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tens
         weight: (vocabulary, width).
         bias: (vocabulary,) or None.
         labels: (tokens,), each an id.
+        padded: number of ids that the matrix product is padded to; padding takes no part in the softmax.
 
     Returns:
         The sum, in fp32.
     """
-    loss, _ = token_loss_and_samples(hidden, weight, bias, labels, None)
+    loss, _ = token_loss_and_samples(hidden, weight, bias, labels, None, padded)
     return loss
 
 
 def token_loss_and_samples(
-    hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, noise: Noise | None
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, noise: Noise | None, padded: int = 0
 ) -> tuple[Tensor, Tensor]:
     """Return `token_loss`, and a token sampled from each softmax, (tokens,); none without noise."""
-    found: tuple[Tensor, Tensor] = _TokenLoss.apply(hidden, weight, bias, labels, noise, torch.is_grad_enabled())
+    needs_grad = torch.is_grad_enabled()
+    found: tuple[Tensor, Tensor] = _TokenLoss.apply(hidden, weight, bias, labels, noise, needs_grad, padded)
     return found
 
 
-def token_loss_xla(hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, ignored: int) -> Tensor:
+def token_loss_xla(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, ignored: int, padded: int = 0
+) -> Tensor:
     """Return `token_loss` of all tokens but those with the label `ignored`, with all logits in memory.
 
     XLA compiles a program for each number of tokens, so that tokens without a label are not left out before.
     """
-    loss, _ = token_loss_and_samples_xla(hidden, weight, bias, labels, ignored, None)
+    loss, _ = token_loss_and_samples_xla(hidden, weight, bias, labels, ignored, None, padded)
     return loss
 
 
 def token_loss_and_samples_xla(
-    hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, ignored: int, noise: Noise | None
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    labels: Tensor,
+    ignored: int,
+    noise: Noise | None,
+    padded: int = 0,
 ) -> tuple[Tensor, Tensor]:
     """Return `token_loss_xla`, and a token sampled for each, (tokens,); none without noise."""
-    logits = functional.linear(hidden, weight, bias).float()
+    logits = functional.linear(hidden, *_padded(weight, bias, padded)).float()
     loss = functional.cross_entropy(logits, labels, ignore_index=ignored, reduction="sum")
-    return loss, labels.new_empty(0) if noise is None else sample_tokens(logits.detach(), *noise)
+    if noise is None:
+        return loss, labels.new_empty(0)
+    return loss, sample_tokens(logits.detach()[:, : len(weight)], *noise)
+
+
+def _padded(table: Tensor, bias: Tensor | None, ids: int) -> tuple[Tensor, Tensor | None]:
+    """Return an output table and its bias with rows up to a number of ids; the logits of new ones are -∞."""
+    missing = ids - len(table)
+    if missing <= 0:
+        return table, bias
+    bias = table.new_zeros(len(table)) if bias is None else bias
+    return functional.pad(table, (0, 0, 0, missing)), functional.pad(bias, (0, missing), value=-math.inf)
 
 
 def replaced_loss(outputs: Tensor, replaced: Tensor) -> Tensor:
@@ -112,42 +134,44 @@ class _TokenLoss(torch.autograd.Function):
         labels: Tensor,
         noise: Noise | None,
         needs_grad: bool,
+        padded: int,
     ) -> tuple[Tensor, Tensor]:
         dtype = torch.get_autocast_dtype(hidden.device.type) if _autocasting(hidden) else weight.dtype
-        inputs, table = hidden.to(dtype), weight.to(dtype)
+        inputs, ids = hidden.to(dtype), len(weight)
+        table, row = _padded(weight.to(dtype), None if bias is None else bias.to(dtype), padded)
         total = hidden.new_zeros((), dtype=torch.float32)
         samples = torch.empty_like(labels if noise else labels[:0])
         d_hidden = torch.empty_like(hidden) if needs_grad else None
         # Chunks are summed in fp32, whatever the dtype of the weights.
-        d_weight = torch.zeros_like(weight, dtype=torch.float32) if needs_grad else None
+        d_weight = torch.zeros_like(table, dtype=torch.float32) if needs_grad else None
         d_bias = torch.zeros_like(bias, dtype=torch.float32) if needs_grad and bias is not None else None
-        tokens = max(1, LOGITS_PER_CHUNK // len(weight))
+        tokens = max(1, LOGITS_PER_CHUNK // len(table))
         for start in range(0, len(labels), tokens):
-            chunk, ids = inputs[start : start + tokens], labels[start : start + tokens].unsqueeze(1)
-            logits = chunk @ table.t() if bias is None else torch.addmm(bias.to(dtype), chunk, table.t())
+            chunk, own = inputs[start : start + tokens], labels[start : start + tokens].unsqueeze(1)
+            logits = chunk @ table.t() if row is None else torch.addmm(row, chunk, table.t())
             if noise:
                 samples[start : start + tokens] = sample_tokens(
-                    logits.float(), noise.keys[start : start + tokens], noise.words
+                    logits[:, :ids].float(), noise.keys[start : start + tokens], noise.words
                 )
             p = torch.log_softmax(logits.float(), 1)  # twice as fast as logsumexp, for a second table of the chunk
-            total -= p.gather(1, ids).sum()
+            total -= p.gather(1, own).sum()
             if d_hidden is None or d_weight is None:
                 continue
             p.exp_()
-            p[torch.arange(len(p), device=p.device), ids.squeeze(1)] -= 1  # the gradient: p, and p − 1 at the label
+            p[torch.arange(len(p), device=p.device), own.squeeze(1)] -= 1  # the gradient: p, and p − 1 at the label
             if d_bias is not None:
-                d_bias += p.sum(0)
+                d_bias += p[:, :ids].sum(0)
             p = p.to(dtype)
             d_hidden[start : start + tokens] = p @ table
             _add_product(d_weight, p, chunk)
-        ctx.save_for_backward(d_hidden, d_weight, d_bias)
+        ctx.save_for_backward(d_hidden, None if d_weight is None else d_weight[:ids], d_bias)
         ctx.mark_non_differentiable(samples)
         return total, samples
 
     @staticmethod
     def backward(ctx: Any, factor: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         d_hidden, d_weight, d_bias = (None if grad is None else grad.mul_(factor) for grad in ctx.saved_tensors)
-        return d_hidden, d_weight, d_bias, None, None, None
+        return d_hidden, d_weight, d_bias, None, None, None, None
 
 
 def _add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
