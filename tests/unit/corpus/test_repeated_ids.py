@@ -22,7 +22,7 @@ from jprep.corpus.readers.wikipedia import WikipediaReader
 from jprep.corpus.store import read_rows, row_writer
 from jprep.dataset.lineage import find_origin, locate_document, text_around
 from jprep.dataset.manifest import read_dataset
-from jprep.dataset.preprocessing.validation_split import ValidationSplit, split_of_key
+from jprep.dataset.preprocessing.split_assignment import SplitAssignment, split_of_key
 from jprep.engine.stage import Output, Receipt, Stage
 from tests.conftest import Run
 
@@ -154,17 +154,17 @@ def test_build_warns_and_why_lists_every_document(tmp_path: Path, jprep: Run) ->
 
 
 def test_split_depends_on_unique_ids_only() -> None:
-    splitting = ValidationSplit(0.3, ["other"])
+    splitting = SplitAssignment(0.3, by_text=["other"])
     for number in range(1000):
         doc = Document(f"web:{number}", "web", "", "", f"{number}")
-        assert splitting.split_of(doc) == split_of_key(doc.id, 0.3) == ValidationSplit(0.3).split_of(doc)
-    assert ValidationSplit(0.3).columns == ["id"]
+        assert splitting.split_of(doc) == split_of_key(doc.id, 0.3) == SplitAssignment(0.3).split_of(doc)
+    assert SplitAssignment(0.3).columns == ["id"]
 
 
 @settings(deadline=None)
 @given(st.floats(0.05, 0.5), st.integers(0, 1 << 30))
 def test_documents_with_equal_ids_are_split_by_text(share: float, seed: int) -> None:
-    splitting, drawn = ValidationSplit(share, ["web"]), random.Random(seed)
+    splitting, drawn = SplitAssignment(share, by_text=["web"]), random.Random(seed)
     docs = [Document("web:a", "web", "", "", f"文{drawn.random()}") for _ in range(2000)]
     validation = [splitting.split_of(doc) == "validation" for doc in docs]
     assert abs(sum(validation) / len(docs) - share) < 0.08
