@@ -53,7 +53,8 @@ quickstart: $(VENV)/.torch  ## Install, go from the embedded sample to a tiny mo
 test:            ## Lint, types, the core, the backend torch, and three steps of every other backend
 	$(MAKE) $(VENV)/.test
 	$(MAKE) --jobs 2 --output-sync=target lint environments
-	$(MAKE) core suite-torch smoke
+	$(MAKE) core
+	$(MAKE) --jobs 2 --output-sync=target suite-torch smoke
 
 test-backends:   ## The whole suites of the other backends, tests with installed programs, the release, the site
 	$(MAKE) --jobs 2 --output-sync=target $(READY) $(VENV)/.transformers $(VENV)/.remote $(VENV)/.servers $(VENV)/.release $(VENV)/.docs
