@@ -84,7 +84,7 @@ slow-torch: $(VENV)/.torch-test $(VENV)/.transformers
 	$(LOADERS) $(call SUITE,torch,backends and )
 
 core-with-backends: $(VENV)/.remote $(VENV)/.trackers $(VENV)/.servers $(VENV)/.transformers $(QUICK)
-	$(LOADERS) $(SERVERS) $(WITH_BACKENDS) $(BIN)/python $(PYTEST) $(TIMED) -m "backends and not soak"
+	$(LOADERS) $(SERVERS) $(WITH_BACKENDS) $(BIN)/python $(PYTEST) --dist loadgroup $(TIMED) -m "backends and not soak"
 
 release: $(VENV)/.release  ## Build the wheels and source distributions of jprep and its backends into dist/
 	$(VENV)/release/bin/python .ci/build_release.py dist
