@@ -23,7 +23,7 @@ from jprep.train.run.directory import INIT, read_job
 from jprep.train.worker.batches import Batches
 from jprep_deepspeed.worker.train_state import TrainState
 from jprep_torch.worker.data import count_labels, micro_batches
-from jprep_torch.worker.distributed import DistributedContext, join_processes
+from jprep_torch.worker.distributed.context import DistributedContext, join_processes
 from jprep_torch.worker.optimizer import INITIAL_LOSS_SCALE
 from jprep_torch.worker.trainer import StepResult
 

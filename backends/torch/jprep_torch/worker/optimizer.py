@@ -69,10 +69,15 @@ def unscale_and_clip(
     unscaled = norm / scale
     factor = number((clip / unscaled if clip and unscaled > clip else 1.0) / scale)
     if isinstance(factor, Tensor) or factor != 1.0:  # XLA always multiplies, so that there is one program
-        for weight in weights:
-            if weight.grad is not None:
-                weight.grad.mul_(factor)
+        rescale_gradients(weights, factor)
     return unscaled
+
+
+def rescale_gradients(weights: Iterable[nn.Parameter], factor: float | Tensor) -> None:
+    """Multiply gradients by a number. A factor of 1 changes no bit of them."""
+    for weight in weights:
+        if weight.grad is not None:
+            weight.grad.mul_(factor)
 
 
 class LossScale:
