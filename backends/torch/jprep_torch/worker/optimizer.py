@@ -10,15 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from jprep.io.safetensors_file import Shape
-from jprep.train.job.config import OptimizerConfig
+from jprep.train.job.config import OptimizerConfig, Precision
+from jprep.train.job.schedule import LOSS_SCALE_GROWTH_INTERVAL, initial_loss_scale
 from jprep.train.run.checkpoint_files import TrainProgress
 from jprep_torch.planning.xla import XLA_DEVICES
 from jprep_torch.worker.xla_adamw import XlaAdamW
 
 ToDevice = Callable[[float], float | Tensor]
 """Returns a number that changes from step to step in the form that the device needs."""
-
-INITIAL_LOSS_SCALE, LOSS_SCALE_GROWTH_INTERVAL = 2.0**16, 2000
 
 
 def adamw(
@@ -91,8 +90,8 @@ class LossScale:
         good_steps: steps since it changed.
     """
 
-    def __init__(self, precision: str) -> None:
-        self.factor = INITIAL_LOSS_SCALE if precision == "fp16" else 1.0
+    def __init__(self, precision: Precision) -> None:
+        self.factor = initial_loss_scale(precision)
         self._dynamic, self.good_steps = precision == "fp16", 0
 
     def accepts(self, norm: float) -> bool:
