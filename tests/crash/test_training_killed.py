@@ -57,8 +57,8 @@ def training(tmp_path: Path) -> Iterator[Training]:
     training.close()
 
 
-def workers(training: Training, parent: int) -> list[int]:
-    return sorted(process for process in training.processes() if process != parent)
+def workers(training: Training) -> list[int]:
+    return sorted(training.processes(commands=False))
 
 
 def kill(processes: list[int]) -> None:
@@ -89,7 +89,7 @@ class Kills:
         """Kill the parent, workers or both at such a moment; see what is left, and start the command again."""
         getattr(self, f"_await_{moment}")()
         assert self._process.poll() is None, f"the run ended before {moment}, after {self.done}"
-        there = workers(self._training, self._process.pid)
+        there = workers(self._training)
         whom = self._chance.choice(["parent", "worker", "both"]) if there else "parent"
         self.done.append(f"{moment}: {whom}")
         if whom != "parent":
@@ -140,7 +140,7 @@ class Kills:
         """Between a worker's death and its next start."""
         self._await_step()
         before = self._count("restart")
-        kill(workers(self._training, self._process.pid))
+        kill(workers(self._training))
         self._await(lambda: self._count("restart") > before)
         time.sleep(self._chance.uniform(0, 0.9))
 
@@ -204,7 +204,7 @@ def test_killed_at_every_place_of_a_checkpoint_and_of_an_event(training: Trainin
 
 def test_a_stopped_run_saves_and_the_printed_command_resumes_it(training: Training, uninterrupted: Ending) -> None:
     process = training.start()
-    await_true(lambda: workers(training, process.pid), PATIENCE)
+    await_true(lambda: workers(training), PATIENCE)
     assert "nothing is saved" in asked_to_leave(training, process, signal.SIGTERM)
     process = training.start()
     await_true(lambda: training.step() > EVERY, PATIENCE)

@@ -134,8 +134,11 @@ class Training:
         passing = ("LOCK", "verified.json")
         return {name: digest for name, digest in digests(self.run).items() if name not in passing}
 
-    def processes(self) -> list[int]:
-        """Return the processes of the run: commands in its folder, and those with its path as an argument."""
+    def processes(self, *, commands: bool = True) -> list[int]:
+        """Return the processes of the run: those with its path as an argument, and commands in its folder.
+
+        A process that a command starts looks like the command until it runs its own program.
+        """
         found = []
         for place in Path("/proc").glob("[0-9]*"):
             try:
@@ -143,7 +146,7 @@ class Training:
                 here = COMMAND.encode() in words and place.joinpath("cwd").resolve() == self.folder.resolve()
             except OSError:  # it has ended
                 continue
-            if here or str(self.run).encode() in words:
+            if (here and commands) or str(self.run).encode() in words:
                 found.append(int(place.name))
         return found
 
