@@ -65,7 +65,7 @@ def articles(path: str, namespaces: list[int], source: str) -> Iterator[Document
         if process.returncode:
             errors.seek(0)
             last = (errors.read().strip().splitlines() or ["no error message"])[-1]
-            fix = "use jprep's own extractor"
+            fix = "use jprep's own extractor, or version 3.1.0; 3.0.4 needs Python 3.10 or older"
             raise InputError(f"wikiextractor exited with code {process.returncode}: {last}", where=path, fix=fix)
 
 
