@@ -162,7 +162,8 @@ class Handler(BaseHTTPRequestHandler):
         self._json(about | {"gated": "auto" if repo.gated else False, "disabled": False, "downloads": 0, "likes": 0})
 
     def _tree(self, kind: str, name: str, revision: str, folder: str | None) -> None:
-        commit, below = self._commit_at(self.hub.visible(kind, name, self._user), revision), f"{folder or ''}/".lstrip("/")
+        commit = self._commit_at(self.hub.visible(kind, name, self._user), revision)
+        below = f"{folder}/" if folder else ""
         files = {path: file for path, file in sorted(commit.files.items()) if path.startswith(below)}
         if not files:
             raise Refusal(404, f"{folder} does not exist on {revision}", "EntryNotFound")

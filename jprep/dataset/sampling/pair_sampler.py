@@ -115,9 +115,7 @@ class PairSampler:
         stem = f"{config.split}.pairs-{config.length}-{special.around_pair}-{source.fingerprint}"
         path = source.folder / (stem + SAMPLE_INDEX_SUFFIX)
         self._chunks = open_chunk_index(path, self._split, self._room, source.separators)
-        self.order = SampleOrder(
-            len(self._chunks), config.batch, config.seed, config.split, config.drop_last
-        ).checked()
+        self.order = SampleOrder(len(self._chunks), config.batch, config.seed, config.split, config.drop_last).checked()
         self.samples = self.order.epoch_rows
         self._check_sentences()
 
