@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from jprep.dataset.manifest import read_dataset
 from tests.conftest import ROOT
@@ -57,6 +58,17 @@ def test_a_recipe_reads_the_splits_of_a_dataset(hub: HubServer, tmp_path: Path) 
     assert done.returncode == 0, done.stderr
     dataset = read_dataset(tmp_path / "roberta-tensorflow" / "dataset")
     assert {split.name: split.documents for split in dataset.splits} == expected
+
+
+def test_a_dataset_with_conditions_needs_a_token(
+    hub: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_wikitext(hub)
+    hub.repo(WIKITEXT, kind="dataset").gated = True
+    monkeypatch.setenv("HF_TOKEN", "")
+    done = build(tmp_path)
+    assert done.returncode == 3
+    assert f"no permission to read in hf://datasets/{WIKITEXT}: " in done.stderr and "HF_TOKEN" in done.stderr
 
 
 def test_a_missing_dataset_is_named(hub: HubServer, tmp_path: Path) -> None:
