@@ -102,7 +102,7 @@ def _train(train: TrainConfig) -> TrainConfig:
         model=model,
         rtd=train.rtd if model.init else replace(train.rtd, generator_init=""),
         batch=min(train.batch, BATCH),
-        length=min(train.length, LENGTH),
+        length=train.length if train.data else min(train.length, LENGTH),
         steps=min(train.steps or STEPS, STEPS),
         epochs=0.0,
         schedule=replace(train.schedule, warmup=_warmup(train)),

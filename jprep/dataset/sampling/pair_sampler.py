@@ -199,11 +199,12 @@ class PairSampler(TextSampler):
     def _check_sentences(self) -> None:
         """Check that there are pairs to make."""
         where = f"{self._source.folder}: {self._config.split}"
-        ends, _ = self._samples.spans(np.array([0, self.samples - 1]))
+        ends, _ = self._samples.spans(np.array([0, len(self._samples) - 1]))
         if self._split.sequence_at(int(ends[0])) == self._split.sequence_at(int(ends[1])):
             fix = "add documents, or leave out next_sentence"
             raise ConfigError("next_sentence needs at least two documents in each split", where=where, fix=fix)
-        probes = np.linspace(0, self.samples - 1, min(self.samples, _PROBES)).astype(np.int64)
+        count = len(self._samples)
+        probes = np.linspace(0, count - 1, min(count, _PROBES)).astype(np.int64)
         spans = zip(*(span.tolist() for span in self._samples.spans(probes)), strict=True)
         if all(len(self._read(start, start + size)) < 2 for start, size in spans):
             what = "next_sentence needs documents of several sentences, and this dataset has no sentence boundaries"
