@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from jprep.train.job.tracking import tracker_configs
 from tests.unit.pipeline.planned_recipe import Planned
 
 GIB = 1 << 30
@@ -40,17 +41,61 @@ def options_of(step: Any) -> dict[str, Any]:
     return {"use": step} if isinstance(step, str) else step
 
 
+def names(steps: Any) -> list[str]:
+    """Return the names of corpus steps."""
+    return [options_of(step)["use"] for step in steps]
+
+
+def first_pieces(planned: Planned, count: int) -> list[str]:
+    """Return the pieces of the first ids."""
+    return [planned.tokenizer.piece_of(number) for number in range(count)]
+
+
+def special_pieces(planned: Planned) -> list[str]:
+    """Return all special tokens in the order of their ids."""
+    return [planned.tokenizer.piece_of(number) for number in sorted(planned.job.special.special)]
+
+
+def adamw(planned: Planned) -> list[float]:
+    """Return AdamW's beta1, beta2, epsilon and weight decay."""
+    optimizer = planned.train.optimizer
+    return [optimizer.beta1, optimizer.beta2, optimizer.eps, optimizer.weight_decay]
+
+
+def encoder_sizes(planned: Planned) -> list[int]:
+    """Return layers, width, heads and inner width of an encoder."""
+    keys = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
+    return [planned.job.model[key] for key in keys]
+
+
+def wandb_projects(planned: Planned) -> list[str]:
+    """Return the projects of wandb that a run is reported to."""
+    return [one.project for one in tracker_configs(planned.train.trackers) if one.use == "wandb"]
+
+
+def zero(planned: Planned) -> dict[str, Any]:
+    """Return the section of ZeRO in DeepSpeed's configuration."""
+    found: dict[str, Any] = planned.plan.settings["zero_optimization"]
+    return found
+
+
+def decay_schedule(planned: Planned) -> list[Any]:
+    """Return how the rate falls, to which share of its peak, and at which step if that is not the last one."""
+    schedule = planned.train.schedule
+    return [schedule.kind, schedule.floor, schedule.total]
+
+
 def tokenizer_json(planned: Planned) -> dict[str, Any]:
     """Return the file that `AutoTokenizer` reads."""
     found: dict[str, Any] = json.loads(planned.tokenizer.folder.joinpath("tokenizer.json").read_bytes())
     return found
 
 
-def bert_normalizer(planned: Planned, *keys: str) -> list[Any]:
-    """Return options of the exported `BertNormalizer`."""
+def bert_normalizer(planned: Planned) -> list[Any]:
+    """Return whether the exported tokenizer removes control characters, lower-cases, and strips accents."""
     normalizer = tokenizer_json(planned)["normalizer"]
     [found] = [one for one in [normalizer, *normalizer.get("normalizers", [])] if one["type"] == "BertNormalizer"]
-    return [found[key] for key in keys]
+    return [found[key] for key in ("clean_text", "lowercase", "strip_accents")]
 
 
 ROBERTA_FAIRSEQ = [
@@ -62,7 +107,7 @@ ROBERTA_FAIRSEQ = [
     Published("normalizers", [], lambda p: p.recipe.corpus.normalizers),
     Published("words are what spaces separate", "spaces", lambda p: p.recipe.corpus.segmenter),
     Published("one id a word", "words", lambda p: p.vocabulary.model),
-    Published("special tokens", ["<s>", "<pad>", "</s>", "<unk>"], lambda p: [p.tokenizer.piece_of(n) for n in range(4)]),
+    Published("special tokens", ["<s>", "<pad>", "</s>", "<unk>"], lambda p: first_pieces(p, 4)),
     Published("task", "mlm", lambda p: p.train.task),
     Published("no next-sentence task", False, lambda p: p.train.next_sentence),
     Published("--arch roberta_base", "roberta", lambda p: p.plan.settings["arch"]),
@@ -134,22 +179,23 @@ BERT_REGRESSION = [
     Published("seed", 0, lambda p: p.train.seed),
     Published("dropout", 0.0, lambda p: p.job.model["hidden_dropout_prob"]),
     Published("dropout of attention", 0.0, lambda p: p.job.model["attention_probs_dropout_prob"]),
-    Published("wandb project", ["CommonLit"], lambda p: [one.project for one in p.train.trackers if getattr(one, "use", "") == "wandb"]),
+    Published("wandb project", ["CommonLit"], wandb_projects),
 ]  # fmt: skip
 
 WORDPIECE = [
     Published("WordPiece", "wordpiece", lambda p: p.vocabulary.model),
-    Published("ids", 25_000, lambda p: (p.vocabulary.vocab_size, p.tokenizer.vocab_size, p.job.model["vocab_size"])[0]),
+    Published("ids", 25_000, lambda p: p.tokenizer.vocab_size),
     Published("characters", 4_000, lambda p: p.vocabulary.alphabet),
     Published("BERT's words, from raw text", "bert", lambda p: p.vocabulary.boundaries),
     Published("no analyser", "none", lambda p: p.recipe.corpus.segmenter),
-    Published("special characters removed", ["characters"], lambda p: [options_of(one)["use"] for one in p.recipe.corpus.normalizers]),
+    Published("special characters removed", ["characters"], lambda p: names(p.recipe.corpus.normalizers)),
     Published("exact duplicates removed", True, lambda p: p.recipe.corpus.dedup.documents),
-    Published("clean_text, case and accents kept", [True, False, False], lambda p: bert_normalizer(p, "clean_text", "lowercase", "strip_accents")),
+    Published("clean_text, case and accents kept", [True, False, False], bert_normalizer),
     Published("prefix of pieces inside words", "##", lambda p: tokenizer_json(p)["model"]["continuing_subword_prefix"]),
-    Published("shards of 256,000 lines for create_pretraining_data.py", True, lambda p: "--lines-per-file 256000" in p.text),
-    Published("TFRecord and logs on gs://", 2, lambda p: p.text.count("gs://BUCKET/logs") + p.text.count("--format tfrecord")),
-    Published("special tokens", ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], lambda p: [p.tokenizer.piece_of(n) for n in range(5)]),
+    Published("text in shards of 256,000 lines", True, lambda p: "--lines-per-file 256000" in p.text),
+    Published("TFRecord", True, lambda p: "--format tfrecord" in p.text),
+    Published("logs on gs://", True, lambda p: "gs://BUCKET/logs" in p.text),
+    Published("special tokens", ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], lambda p: first_pieces(p, 5)),
     Published("ids of the model", 25_000, lambda p: p.job.model["vocab_size"]),
     Published("TPU memory of a core", 16 * GIB, lambda p: p.plan.target and p.plan.target.memory),
     Published("bf16", "bf16", lambda p: p.train.precision),
@@ -192,7 +238,7 @@ GPT2_TPU = [
     Published("--save_total_limit", 3, lambda p: p.train.checkpoint.keep_last),
     Published("--learning_rate, run_clm's default", about(5e-5), lambda p: p.rate(1)),
     Published("rate in the middle, linear to 0", pytest.approx(2.5e-5, rel=1e-3), lambda p: p.rate(p.job.steps // 2)),
-    Published("AdamW, run_clm's defaults", (0.9, 0.999, 1e-8, 0.0), lambda p: (p.train.optimizer.beta1, p.train.optimizer.beta2, p.train.optimizer.eps, p.train.optimizer.weight_decay)),
+    Published("AdamW, run_clm's defaults", [0.9, 0.999, 1e-8, 0.0], adamw),
     Published("--max_grad_norm, run_clm's default", 1.0, lambda p: p.train.optimizer.clip),
 ]  # fmt: skip
 
@@ -204,10 +250,10 @@ ROBERTA_TENSORFLOW = [
     Published("test split as given", True, lambda p: p.source("test").name in p.recipe.dataset.test),
     Published("Unigram", "unigram", lambda p: p.vocabulary.model),
     Published("ids of Hugging Face's example", 10_048, lambda p: p.job.model["vocab_size"]),
-    Published("special tokens", {"[CLS]", "[SEP]", "<unk>", "<pad>", "[MASK]"}, lambda p: {p.tokenizer.piece_of(n) for n in p.job.special.special}),
+    Published("special tokens", {"[CLS]", "[SEP]", "<unk>", "<pad>", "[MASK]"}, lambda p: set(special_pieces(p))),
     Published("mask token", "[MASK]", lambda p: p.tokenizer.piece_of(p.job.special.mask)),
     Published("model", "roberta", lambda p: p.job.model["model_type"]),
-    Published("size of roberta-base", (12, 768, 12, 3_072), lambda p: tuple(p.job.model[key] for key in ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size"))),
+    Published("size of roberta-base", [12, 768, 12, 3_072], encoder_sizes),
     Published("masks drawn in the input pipeline", "mlm", lambda p: p.train.task),
     Published("blocks of running text", "stream", lambda p: p.train.packing),
     Published("tokens of a block", 128, lambda p: p.train.length),
@@ -222,9 +268,9 @@ GPT2_XL = [
     Published("Wikipedia of 2022-07-01", True, lambda p: "20220701" in "".join(p.source("jawiki").paths)),
     Published("CC-100, Japanese", "cc100", lambda p: options_of(p.source("ja.txt").reader)["use"]),
     Published("wikiextractor", "wikiextractor", lambda p: options_of(p.source("jawiki").reader).get("extractor")),
-    Published("neologdn", ["neologdn"], lambda p: [options_of(one)["use"] for one in p.recipe.corpus.normalizers]),
-    Published("ssplit's rules", "rules", lambda p: options_of(p.recipe.corpus.splitter)["use"]),
-    Published("Juman++", "jumanpp", lambda p: options_of(p.recipe.corpus.segmenter)["use"]),
+    Published("neologdn", ["neologdn"], lambda p: names(p.recipe.corpus.normalizers)),
+    Published("ssplit's rules", ["rules"], lambda p: names([p.recipe.corpus.splitter])),
+    Published("Juman++", ["jumanpp"], lambda p: names([p.recipe.corpus.segmenter])),
     Published("no filters", [], lambda p: p.recipe.corpus.filters),
     Published("BPE", "bpe", lambda p: p.vocabulary.model),
     Published("ids", 50_000, lambda p: p.tokenizer.vocab_size),
@@ -232,7 +278,7 @@ GPT2_XL = [
     Published("characters", 8_000, lambda p: p.vocabulary.alphabet),
     Published("min_frequency", 1, lambda p: p.vocabulary.least_count),
     Published("pre-tokenizer at spaces", "spaces", lambda p: p.vocabulary.boundaries),
-    Published("special tokens exactly", ["<unk>", "<s>", "</s>"], lambda p: [p.tokenizer.piece_of(n) for n in sorted(p.job.special.special)]),
+    Published("special tokens exactly", ["<unk>", "<s>", "</s>"], special_pieces),
     Published("their ids", [0, 1, 2], lambda p: sorted(p.job.special.special)),
     Published("pad_token_id", 2, lambda p: p.tokenizer.pad),
     Published("layers", 48, lambda p: p.job.model["n_layer"]),
@@ -241,18 +287,18 @@ GPT2_XL = [
     Published("1.5 B parameters", True, lambda p: 1.5e9 < p.job.parameters < 1.6e9),
     Published("GPUs", 8, lambda p: p.plan.processes),
     Published("memory of a GPU", 40 * GIB, lambda p: p.plan.target and p.plan.target.memory),
-    Published("ZeRO stage", 2, lambda p: p.plan.settings["zero_optimization"]["stage"]),
+    Published("ZeRO stage", 2, lambda p: zero(p)["stage"]),
     Published("bf16", {"enabled": True}, lambda p: p.plan.settings["bf16"]),
     Published("train_batch_size: auto", 528, lambda p: p.plan.settings["train_batch_size"]),
     Published("train_micro_batch_size_per_gpu: auto", 3, lambda p: p.plan.settings["train_micro_batch_size_per_gpu"]),
     Published("gradient_accumulation_steps: auto", 22, lambda p: p.plan.settings["gradient_accumulation_steps"]),
-    Published("allgather_bucket_size", 2e8, lambda p: p.plan.settings["zero_optimization"]["allgather_bucket_size"]),
-    Published("reduce_bucket_size", 2e8, lambda p: p.plan.settings["zero_optimization"]["reduce_bucket_size"]),
-    Published("cpu_offload, now offload_optimizer", "cpu", lambda p: p.plan.settings["zero_optimization"]["offload_optimizer"]["device"]),
-    Published("no cpu_offload is left", False, lambda p: "cpu_offload" in p.plan.settings["zero_optimization"]),
+    Published("allgather_bucket_size", 2e8, lambda p: zero(p)["allgather_bucket_size"]),
+    Published("reduce_bucket_size", 2e8, lambda p: zero(p)["reduce_bucket_size"]),
+    Published("cpu_offload, renamed", "cpu", lambda p: zero(p)["offload_optimizer"]["device"]),
+    Published("no cpu_offload is left", False, lambda p: "cpu_offload" in zero(p)),
     Published("rows of a step", 528, lambda p: p.plan.processes * p.plan.micro_batch * p.plan.accumulate),
     Published("peak rate", 3e-4, lambda p: p.train.optimizer.lr),
-    Published("WarmupDecayLR", ("linear", 0.0, 0), lambda p: (p.train.schedule.kind, p.train.schedule.floor, p.train.schedule.total)),
+    Published("WarmupDecayLR", ["linear", 0.0, 0], decay_schedule),
     Published("weight decay", 0.1, lambda p: p.train.optimizer.weight_decay),
     Published("beta2", 0.95, lambda p: p.train.optimizer.beta2),
     Published("epochs", 10, lambda p: p.train.epochs),
