@@ -42,11 +42,15 @@ MACHINES: dict[str, dict[str, Any]] = {
 """Recipe → the machine that was published, as options of its backend."""
 
 
+ROWS_FOR = {"bert-regression-flax": "reviews.csv"}
+"""Recipe → rows that come with jprep, for those that take the user's own."""
+
+
 class Planned(NamedTuple):
     """A recipe as it was planned.
 
     Attributes:
-        recipe: the recipe as shipped, without the options that name the machine.
+        recipe: the recipe as shipped, without the options that name the machine and what stands for the user's data.
         train: its section `[train]`.
         backend: the backend that it trains with.
         job: the job.
@@ -120,8 +124,9 @@ def plan_recipe(name: str, folder: Path) -> Planned:
     init = {"train.model.init": str(_pretrained(folder / "init"))} if recipe.train.model.init else {}
     tokenizer = folder / "init" if init else _tokenizer(folder / "tokenizer", recipe.tokenizer or TokenizerConfig())
     backend = next(iter(recipe.train.backend))
+    data = {"train.data": [str(ROOT / "data_recipes" / ROWS_FOR[name])]} if name in ROWS_FOR else {}
     machine = {f"train.backend.{backend}.{key}": value for key, value in MACHINES[name].items()}
-    planned = plan_run(path, set=machine | init, tokenizer=tokenizer, work=folder / "work")
+    planned = plan_run(path, set=machine | init | data, tokenizer=tokenizer, work=folder / "work")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(build, "summarize_dataset", lambda *_: DataSummary(ROWS, (), {"dataset": ""}))
         prepared = prepare_run(planned.recipe.train, name, planned.backend, planned.run, tokenizer, None, dry=True)
@@ -131,7 +136,7 @@ def plan_recipe(name: str, folder: Path) -> Planned:
 
 def _pretrained(folder: Path) -> Path:
     """Write a BERT of two layers, with positions for the rows of a fine-tuning."""
-    return write_bert(folder, max_position_embeddings=512)
+    return write_bert(folder, positions=512)
 
 
 def _tokenizer(folder: Path, config: TokenizerConfig) -> Path:
