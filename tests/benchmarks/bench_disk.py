@@ -18,7 +18,9 @@ from tests.benchmarks.measure import JPREP, MIB, SHARED, Run, run
 GROWTH = 4
 STEPS = ("corpus", "tokenizer", "dataset")
 VOCABULARIES = {
-    "wordpiece, 25,000 ids": ("--model", "wordpiece", "--vocab-size", 25_000, "--boundaries", "bert", "--alphabet", 4_000),
+    "wordpiece, 25,000 ids": (
+        "--model", "wordpiece", "--vocab-size", 25_000, "--boundaries", "bert", "--alphabet", 4_000
+    ),
     "byte-bpe, 50,000 ids": ("--model", "byte-bpe", "--vocab-size", 50_000, "--boundaries", "none"),
     "byte-bpe, at most 100,000 words": (
         "--model", "byte-bpe", "--vocab-size", 50_000, "--boundaries", "none", "--set", "tokenizer.max_words=100000"
@@ -94,8 +96,8 @@ def text_bytes(corpus: Path) -> int:
 
 def memory(folder: Path, small: Path, large: Path) -> None:
     """Print the peak memory of vocabulary training, and how much of it each further byte of text takes."""
-    print(f"\n{'vocabulary training, peak MiB':34}", *(f"{f'{text_bytes(one) / 1e6:.0f} MB':>12}" for one in (small, large)),
-          f"{'per byte':>12}{'growth':>12}", sep="")  # fmt: skip
+    columns = [*(f"{text_bytes(one) / 1e6:.0f} MB" for one in (small, large)), "per byte", "growth"]
+    print(f"\n{'vocabulary training, peak MiB':34}", *(f"{column:>12}" for column in columns), sep="")
     for number, (name, options) in enumerate(VOCABULARIES.items()):
         peaks = [
             jprep("tokenizer", "train", one, *options, "--workers", 1, "-o", folder / f"{one.name}-{number}").peak

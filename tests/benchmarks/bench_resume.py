@@ -1,8 +1,7 @@
 """Seconds from a kill to the first step after it, of a small RoBERTa on the CPU by the backend torch.
 
 The worker alone is killed, which the supervisor starts again; or all processes of the command, and the command is given
-again at once, as the service of a run does after a boot. The time is that of loading libraries, checkpoint and data, and
-of the steps since the checkpoint.
+again at once, as the service of a run does after a boot. The time is that of loading libraries, checkpoint and data.
 """
 
 from __future__ import annotations

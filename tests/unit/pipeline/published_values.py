@@ -68,6 +68,11 @@ def encoder_sizes(planned: Planned) -> list[int]:
     return [planned.job.model[key] for key in keys]
 
 
+def url_schemes(planned: Planned) -> set[str]:
+    """Return the schemes of the sources' URLs."""
+    return {path.partition(":")[0] for source in planned.recipe.corpus.sources for path in source.paths}
+
+
 def wandb_projects(planned: Planned) -> list[str]:
     """Return the projects of wandb that a run is reported to."""
     return [one.project for one in tracker_configs(planned.train.trackers) if one.use == "wandb"]
@@ -245,7 +250,7 @@ GPT2_TPU = [
 ROBERTA_TENSORFLOW = [
     Published("backend", "keras", lambda p: p.backend),
     Published("Keras on TensorFlow", "tensorflow", lambda p: p.job.options["engine"]),
-    Published("WikiText from the Hub", {"hf"}, lambda p: {path.partition(":")[0] for one in p.recipe.corpus.sources for path in one.paths}),
+    Published("WikiText from the Hub", {"hf"}, url_schemes),
     Published("validation split as given", True, lambda p: p.source("validation").name in p.recipe.dataset.validation),
     Published("test split as given", True, lambda p: p.source("test").name in p.recipe.dataset.test),
     Published("Unigram", "unigram", lambda p: p.vocabulary.model),
