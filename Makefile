@@ -13,7 +13,7 @@ export PIP_NO_COMPILE := 0
 # tests run inside them. torch_xla exists for one system only, and has its own constraints.
 PACKAGES := torch deepspeed flax fairseq_xla keras
 XLA      := $(if $(findstring Linux x86_64,$(shell uname -sm)),fairseq-xla)
-TRAINERS := torch deepspeed flax fairseq-cpu keras $(XLA)
+TRAINERS := torch $(XLA) deepspeed flax keras fairseq-cpu
 BACKENDS := $(abspath $(VENV))/backends
 TORCH    := $(BACKENDS)/torch/bin/python
 WITH_BACKENDS := JPREP_BACKENDS=$(BACKENDS) JPREP_TORCH=$(TORCH) JPREP_DEEPSPEED=$(BACKENDS)/deepspeed/bin/python \
@@ -38,8 +38,10 @@ CORES   := $(or $(shell getconf _NPROCESSORS_ONLN),2)
 MEMORY  := $(shell [ "$$(df --output=avail -k /dev/shm 2>/dev/null | tail -1)" -gt 4000000 ] 2>/dev/null && echo /dev/shm)
 export PYTEST_DEBUG_TEMPROOT := $(or $(MEMORY),$(TMPDIR),/tmp)
 PYTEST  := -m pytest -n $(shell echo $$((2 * $(CORES))))
+# A backend's suite is mostly one long file, whose tests share what they trained: two suites at a time keep them busy.
+TWO     := --jobs 2 --output-sync=target
 TIMED   := --durations 25 --durations-min 1
-SUITE    = $(WITH_BACKENDS) $(BACKENDS)/$(1)/bin/python $(PYTEST) --dist loadfile $(TIMED) \
+SUITE    = $(WITH_BACKENDS) $(BACKENDS)/$(1)/bin/python -m pytest -n $(CORES) --dist loadfile $(TIMED) \
   -m "$(2)not soak and not bench" backends/$(if $(findstring fairseq,$(1)),fairseq_xla,$(1))/tests
 
 .PHONY: $(SUITES) help quickstart test lint environments core smoke test-backends core-with-backends slow-torch release try-release soak bench docs clean
@@ -52,12 +54,15 @@ quickstart: $(VENV)/.torch  ## Install, go from the embedded sample to a tiny mo
 
 test:            ## Lint, types, the core, the backend torch, and three steps of every other backend
 	$(MAKE) $(VENV)/.test
-	$(MAKE) --jobs 2 --output-sync=target lint environments
-	$(MAKE) core suite-torch smoke
+	$(MAKE) $(TWO) lint environments
+	$(MAKE) core
+	$(MAKE) $(TWO) suite-torch smoke
 
 test-backends:   ## The whole suites of the other backends, tests with installed programs, the release, the site
-	$(MAKE) --jobs 2 --output-sync=target $(READY) $(VENV)/.transformers $(VENV)/.remote $(VENV)/.servers $(VENV)/.release $(VENV)/.docs
-	$(MAKE) core-with-backends slow-torch $(filter-out suite-torch,$(SUITES)) try-release docs
+	$(MAKE) $(TWO) $(READY) $(VENV)/.transformers $(VENV)/.remote $(VENV)/.servers $(VENV)/.release $(VENV)/.docs
+	$(MAKE) core-with-backends
+	$(MAKE) $(TWO) $(filter-out suite-torch,$(SUITES)) slow-torch
+	$(MAKE) try-release docs
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -79,7 +84,7 @@ slow-torch: $(VENV)/.torch-test $(VENV)/.transformers
 	$(LOADERS) $(call SUITE,torch,backends and )
 
 core-with-backends: $(VENV)/.remote $(VENV)/.trackers $(VENV)/.servers $(VENV)/.transformers $(QUICK)
-	$(LOADERS) $(SERVERS) $(WITH_BACKENDS) $(BIN)/python $(PYTEST) $(TIMED) -m "backends and not soak"
+	$(LOADERS) $(SERVERS) $(WITH_BACKENDS) $(BIN)/python $(PYTEST) --dist loadgroup $(TIMED) -m "backends and not soak"
 
 release: $(VENV)/.release  ## Build the wheels and source distributions of jprep and its backends into dist/
 	$(VENV)/release/bin/python .ci/build_release.py dist

@@ -6,13 +6,13 @@ import contextlib
 import importlib
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from jprep.errors import ConfigError, JprepError, MachineError
 from jprep.io.remote.errors import TRANSIENT_STATUSES
+from jprep.io.retry import call_with_retries
 
 INSTALL = "pip install 'jprep[hub]'"
 _TOKEN_FIX = "set HF_TOKEN to a token from the Hub's settings, or run `hf auth login`"
@@ -34,12 +34,7 @@ def retry_unavailable(call: Callable[[], T], pauses: Sequence[float] = PAUSES) -
     Raises:
         UnavailableError: the last attempt failed too.
     """
-    for pause in pauses:
-        try:
-            return call()
-        except UnavailableError:
-            time.sleep(pause)
-    return call()
+    return call_with_retries(call, pauses, lambda error: isinstance(error, UnavailableError))
 
 
 def library() -> Any:

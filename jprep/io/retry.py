@@ -1,10 +1,10 @@
-"""Retry reads that fail with a transient error of a disk or a network file system."""
+"""Retry calls after transient errors, and reads after those of a disk or a network file system."""
 
 from __future__ import annotations
 
 import errno
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,6 +16,27 @@ PAUSES = (0.1, 0.4, 1.5, 5.0, 15.0)
 """Seconds between attempts."""
 
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP)
+
+
+def call_with_retries(call: Callable[[], T], pauses: Sequence[float], is_transient: Callable[[Exception], bool]) -> T:
+    """Call a function, again after each pause if it raised a transient error, and return its result.
+
+    Args:
+        call: the function; it is called at most `len(pauses) + 1` times.
+        pauses: seconds between attempts.
+        is_transient: returns whether another attempt may succeed after an exception.
+
+    Raises:
+        Exception: the one of the last attempt, or one that is not transient.
+    """
+    for pause in pauses:
+        try:
+            return call()
+        except Exception as error:
+            if not is_transient(error):
+                raise
+            time.sleep(pause)
+    return call()
 
 
 def is_missing(error: OSError) -> bool:
@@ -38,14 +59,10 @@ def retry_transient(read: Callable[[], T], where: Path, fix: str) -> T:
         MachineError: the last attempt failed too.
         OSError: a file does not exist; see `is_missing`. This is not retried.
     """
-    for pause in (*PAUSES, None):
-        try:
-            return read()
-        except OSError as error:
-            if is_missing(error):
-                raise
-            if pause is None:
-                what = f"cannot read ({error.strerror or error}), after {len(PAUSES) + 1} tries"
-                raise MachineError(what, where=str(error.filename or where), fix=fix) from error
-            time.sleep(pause)
-    raise AssertionError("unreachable")
+    try:
+        return call_with_retries(read, PAUSES, lambda error: isinstance(error, OSError) and not is_missing(error))
+    except OSError as error:
+        if is_missing(error):
+            raise
+        what = f"cannot read ({error.strerror or error}), after {len(PAUSES) + 1} tries"
+        raise MachineError(what, where=str(error.filename or where), fix=fix) from error

@@ -29,8 +29,11 @@ HEAVY = (
     "fsspec",
 )
 """Packages that `import jprep` and `jprep --help` must not import."""
-SOURCES = sorted([*ROOT.glob("jprep/**/*.py"), *ROOT.glob("tests/**/*.py"), *ROOT.glob("docs/*.py")])
-PACKAGES = sorted(path.parent for path in ROOT.glob("jprep/**/__init__.py"))
+INSTALLED = sorted([*ROOT.glob("jprep/**/*.py"), *ROOT.glob("backends/*/jprep_*/**/*.py")])
+SOURCES = sorted(
+    [*INSTALLED, *(path for folder in ("tests", "docs", "backends/*/tests") for path in ROOT.glob(f"{folder}/**/*.py"))]
+)
+PACKAGES = [path.parent for path in INSTALLED if path.name == "__init__.py"]
 TEXTS = [
     *SOURCES,
     *ROOT.glob("*.md"),

@@ -238,6 +238,7 @@ def test_a_backend_without_an_environment_is_reported_with_the_install_command(w
     assert "not installed" in listed and "no_such_framework" in listed
 
 
+@pytest.mark.backends  # slow: pip builds and installs packages
 def test_a_failed_installation_shows_the_output_of_pip_and_is_not_used(workspace: Workspace) -> None:
     arguments = ("backends", "install", "numpy", "--", "--no-index")
     failed = workspace.jprep(*arguments, env=workspace.env, code=3).stderr

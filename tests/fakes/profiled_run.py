@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Collection
 from pathlib import Path
 
 from jprep.testing.backend_suite.runner import SuiteRunner
@@ -13,14 +14,22 @@ STEPS = ProfileSteps(3, 5)
 _CHANGES = {"steps": 6, "schedule": {}, "checkpoint": {"every_steps": 0}, "validation": {"every_steps": 0}}
 
 
-def profile_run(bench: SuiteRunner, case: str) -> tuple[Path, list[ProfileSummary]]:
-    """Train a few steps of a case with a profile; return the run and the summary of each process."""
+def profile_run(
+    bench: SuiteRunner, case: str, phases: Collection[str] = ("forward", "backward", "optimizer", "waiting")
+) -> tuple[Path, list[ProfileSummary]]:
+    """Train a few steps of a case with a profile; return the run and the summary of each process.
+
+    Args:
+        bench: runs the backend.
+        case: the name of a case.
+        phases: rows that the table has besides `input`.
+    """
     trained = bench.train(bench.prepare(case, **_CHANGES), **{PROFILE: str(STEPS)})
     assert trained.code == 0, trained.messages
     found = read_summaries(trained.run, STEPS)
     for summary in found:
         assert (summary.first, summary.last) == STEPS and not any("incomplete" in note for note in summary.notes)
-        assert {"input", "forward", "backward", "optimizer", "waiting"} <= set(summary.phases)
+        assert {"input", *phases} <= set(summary.phases)
         assert abs(sum(summary.phases.values()) - summary.seconds) < 1e-6 * summary.seconds
     return trained.run, found
 

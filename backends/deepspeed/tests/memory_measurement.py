@@ -17,7 +17,7 @@ from jprep.train.job.config import Job
 from jprep.train.run.directory import INIT, read_job
 from jprep_deepspeed.worker.train_state import TrainState
 from jprep_torch.models.model_with_loss import ModelInputs
-from jprep_torch.worker.distributed import DistributedContext, join_processes
+from jprep_torch.worker.distributed.context import DistributedContext, join_processes
 
 MARK = "second"
 

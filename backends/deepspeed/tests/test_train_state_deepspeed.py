@@ -18,13 +18,13 @@ from deepspeed.runtime.zero.partition_parameters import ZeroParamStatus
 from jprep.errors import ConfigError
 from jprep.testing.backend_suite.runner import SuiteRunner
 from jprep.train.job.config import Job
+from jprep.train.job.schedule import INITIAL_LOSS_SCALE
 from jprep.train.run.checkpoint_files import CheckpointReader
 from jprep.train.run.directory import INIT, read_job
 from jprep.train.worker.batches import Batches
 from jprep_deepspeed.worker.train_state import TrainState
 from jprep_torch.worker.data import count_labels, micro_batches
-from jprep_torch.worker.distributed import DistributedContext, join_processes
-from jprep_torch.worker.optimizer import INITIAL_LOSS_SCALE
+from jprep_torch.worker.distributed.context import DistributedContext, join_processes
 from jprep_torch.worker.trainer import StepResult
 
 STAGES = (0, 1, 2, 3)

@@ -14,7 +14,7 @@ from jprep.errors import MachineError
 from jprep.testing.backend_suite.cases import SAVED, golden_curve
 from jprep.testing.backend_suite.runner import SuiteRunner
 from jprep.testing.backend_suite.two_hosts import train_on_two_hosts
-from jprep_torch.worker.distributed import DistributedContext
+from jprep_torch.worker.distributed.context import DistributedContext
 
 pytestmark = pytest.mark.skipif(not find_spec("torch_xla"), reason="torch_xla is not here")
 

@@ -21,8 +21,8 @@ from jprep.testing.backend_suite.runner import SuiteRunner
 from jprep.testing.backend_suite.suite import PARITY
 from jprep.train.exporting import export
 from jprep.train.run.directory import read_job
+from jprep_torch.models.token_sampling import sample_tokens
 from jprep_torch.models.transformers_models import build_model, load_weights, weight_names
-from jprep_torch.worker.token_sampling import sample_tokens
 
 IDS = [2, 70, 71, 4, 80, 81, 82, 3]
 SCRIPT = """

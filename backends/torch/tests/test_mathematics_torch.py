@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from jprep.train.job.config import ModelConfig, OptimizerConfig
+from jprep.train.job.schedule import INITIAL_LOSS_SCALE, LOSS_SCALE_GROWTH_INTERVAL
 from jprep.train.models import TokenizerInfo, model_config
 from jprep_torch.models.transformers_models import build_model
 from jprep_torch.worker.loss import (
@@ -19,14 +20,7 @@ from jprep_torch.worker.loss import (
     token_loss_and_samples,
     token_loss_and_samples_xla,
 )
-from jprep_torch.worker.optimizer import (
-    INITIAL_LOSS_SCALE,
-    LOSS_SCALE_GROWTH_INTERVAL,
-    LossScale,
-    adamw,
-    global_norm,
-    unscale_and_clip,
-)
+from jprep_torch.worker.optimizer import LossScale, adamw, global_norm, unscale_and_clip
 
 LOGITS = [[1.0, 2.0, 3.0], [0.0, 0.0, 0.0], [2.0, 0.0, 1.0]]
 LABELS = [2, 1, 0]

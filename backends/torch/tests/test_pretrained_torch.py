@@ -17,8 +17,8 @@ from jprep.train.job.build import build_job
 from jprep.train.job.config import Job, parse_train_config
 from jprep.train.models.initial_weights import write_initial_weights
 from jprep.train.pretrained.start import describe_init
+from jprep_torch import tokenize
 from jprep_torch.models.transformers_models import build_model, load_weights, weight_names
-from jprep_torch.worker import tokenize
 from tests.fakes.hugging_face import write_byte_level, write_metaspace, write_wordpiece
 from tests.fakes.small_dataset import SPLITS, lay_out
 

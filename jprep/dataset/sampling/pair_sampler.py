@@ -1,7 +1,6 @@
 """Rows of two segments for BERT's next-sentence task, by step. `docs/sampling.md` has the rules.
 
-The sampler is as stateless as `jprep.dataset.sampling.sampler.Sampler`, and every decision about a row is drawn from
-counter-based bits.
+Every decision about a row is drawn from counter-based bits.
 """
 
 from __future__ import annotations
@@ -16,9 +15,10 @@ from jprep.dataset.sampling.sample_index import LENGTH_BITS, Integers
 from jprep.dataset.sampling.sampler import (
     SAMPLE_INDEX_SUFFIX,
     Batch,
-    SampleOrder,
     SamplerConfig,
     SplitData,
+    TextSampler,
+    check_vocabulary,
     mask_keys,
 )
 from jprep.dataset.sampling.sentence_chunks import (
@@ -85,20 +85,14 @@ class Pair(NamedTuple):
     label: int
 
 
-class PairSampler:
-    """Batches of sentence pairs by step, with labels for masked tokens and for the next-sentence task.
-
-    It is used as `Sampler` is. It can be pickled.
+class PairSampler(TextSampler):
+    """Sentence pairs, with labels for masked tokens and for the next-sentence task: `segments` and `next_sentence`.
 
     Args:
         source: the split.
         config: batch, length, seed and split; `packing` has no effect.
         special: the tokenizer's special ids.
         masking: masks tokens; without it, no token has a label.
-
-    Attributes:
-        samples: number of samples in an epoch.
-        order: order of the samples.
 
     Raises:
         ConfigError: `length` leaves no room for two segments, the tokenizer has no separator or is not the dataset's,
@@ -109,39 +103,17 @@ class PairSampler:
     def __init__(
         self, source: SplitData, config: SamplerConfig, special: SpecialIds, masking: Masking | None = None
     ) -> None:
-        self._source, self._config, self._special, self._masking = source, config, special, masking
-        self._split = cast(DocumentTokens, source.tokens)
-        self._room = _room(source, config, special)
+        check_vocabulary(source, special)
+        self._split, self._room = cast(DocumentTokens, source.tokens), _room(config, special)
         stem = f"{config.split}.pairs-{config.length}-{special.around_pair}-{source.fingerprint}"
         path = source.folder / (stem + SAMPLE_INDEX_SUFFIX)
-        self._chunks = open_chunk_index(path, self._split, self._room, source.separators)
-        self.samples = len(self._chunks)
-        self.order = SampleOrder(self.samples, config.batch, config.seed, config.split).checked()
+        chunks = open_chunk_index(path, self._split, self._room, source.separators)
+        super().__init__(source, config, special, masking, chunks)
         self._check_sentences()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return PairSampler, (self._source, self._config, self._special, self._masking)
-
-    def batch(self, step: int, rank: int = 0, world: int = 1) -> Batch:
-        """Return a rank's rows of a step's global batch, with `segments` and `next_sentence`.
-
-        Args:
-            step: step number, from 0.
-            rank: from 0 to below `world`.
-            world: number of ranks that share the global batch.
-
-        Raises:
-            ConfigError: the batch is not divisible by `world`, or there is no such rank or step.
-        """
-        return self._rows(*self.order.rows(step, rank, world))
-
-    def rows(self, start: int, stop: int) -> Batch:
-        """Return rows `start` to before `stop`, counted from the first row of step 0."""
-        return self._rows(*self.order.places(start, stop))
 
     def _rows(self, epochs: Integers, indices: Integers) -> Batch:
         keys = key(self._config.seed, self._config.split, epochs, indices, "pair")
-        starts, sizes = self._chunks.spans(indices)
+        starts, sizes = self._samples.spans(indices)
         pairs = [
             self._pair(start, start + size, keys[row : row + 1])
             for row, (start, size) in enumerate(zip(starts.tolist(), sizes.tolist(), strict=True))
@@ -204,7 +176,7 @@ class PairSampler:
         if masking:
             masked = masking(ids, lengths, mask_keys(self._config, epochs, indices), words)
         labels = np.array([pair.label for pair in pairs], np.int32)
-        shown = words if self._config.word_starts or (masking and masking.whole_word) else None
+        shown = words if self._needs_word_starts else None
         return Batch(masked.ids, masked.labels, lengths, shown, epochs, indices, segments, labels)
 
     def _parts(self, pair: Pair) -> list[tuple[Any, Any]]:
@@ -227,12 +199,12 @@ class PairSampler:
     def _check_sentences(self) -> None:
         """Check that there are pairs to make."""
         where = f"{self._source.folder}: {self._config.split}"
-        ends, _ = self._chunks.spans(np.array([0, self.samples - 1]))
+        ends, _ = self._samples.spans(np.array([0, self.samples - 1]))
         if self._split.sequence_at(int(ends[0])) == self._split.sequence_at(int(ends[1])):
             fix = "add documents, or leave out next_sentence"
             raise ConfigError("next_sentence needs at least two documents in each split", where=where, fix=fix)
         probes = np.linspace(0, self.samples - 1, min(self.samples, _PROBES)).astype(np.int64)
-        spans = zip(*(span.tolist() for span in self._chunks.spans(probes)), strict=True)
+        spans = zip(*(span.tolist() for span in self._samples.spans(probes)), strict=True)
         if all(len(self._read(start, start + size)) < 2 for start, size in spans):
             what = "next_sentence needs documents of several sentences, and this dataset has no sentence boundaries"
             fix = "build the corpus with a sentence splitter and pack it again, or leave out next_sentence"
@@ -259,11 +231,8 @@ def truncation(first: int, second: int, most: int, row_key: UInt64Array) -> tupl
     return (counts[0], counts[1]), (counts[2], counts[3])
 
 
-def _room(source: SplitData, config: SamplerConfig, special: SpecialIds) -> int:
+def _room(config: SamplerConfig, special: SpecialIds) -> int:
     """Return the number of tokens of text in a full row."""
-    if special.vocab_size != source.vocab_size:
-        found = f"{special.vocab_size} ids, the dataset {source.vocab_size}"
-        raise ConfigError(f"the tokenizer has {found}", fix="use the tokenizer that the dataset was packed with")
     if not special.between:
         fix = 'train a tokenizer with special = ["bert"] or ["roberta"]'
         raise ConfigError("next_sentence needs a separator token, and the tokenizer has none", fix=fix)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -189,43 +190,41 @@ def open_split_data(folder: Path, split: str, index_folder: Path | None = None) 
     return SplitData(tokens, separators, dataset.fingerprint, dataset.vocab_size, index_folder or folder)
 
 
-class Sampler:
-    """Batches of a split by step. Any batch takes the same time, whatever the size of the corpus. It can be pickled.
+class TextSampler(ABC):
+    """Batches of packed text by step. Any batch takes the same time, whatever the size of the corpus.
 
-        config = SamplerConfig(batch=64, length=512, packing="complete")
-        sampler = Sampler(open_split_data(folder, config.split), config, special_ids(tokenizer))
-        batch = sampler.batch(step)
+    A sampler can be pickled.
 
     Args:
         source: the split.
         config: samples and their order.
-        special: the tokenizer's special ids.
-        masking: masks tokens; without it, labels are those of causal language modelling.
+        special: the special ids around samples.
+        masking: masks tokens.
+        samples: all samples of the split.
 
     Attributes:
         samples: number of samples in an epoch.
         order: order of the samples.
 
     Raises:
-        ConfigError: `length` leaves no room for text, the split has no sample, or the tokenizer is not the dataset's.
-        MachineError: the sample index cannot be written.
+        ConfigError: the split has no sample, or a number is out of range.
     """
 
     def __init__(
-        self, source: SplitData, config: SamplerConfig, special: SpecialIds, masking: Masking | None = None
+        self,
+        source: SplitData,
+        config: SamplerConfig,
+        special: SpecialIds,
+        masking: Masking | None,
+        samples: Samples,
     ) -> None:
-        self._arguments = source, config, special, masking
-        if config.packing == "line" and not special.around:  # otherwise nothing marks the end of a paragraph
-            special = msgspec.structs.replace(special, after=(source.separators.end,))
         self._source, self._config, self._special, self._masking = source, config, special, masking
-        self._tokens = np.asarray(source.tokens.tokens)
-        self._samples = self._open_samples(self._text_length())
-        self.samples = len(self._samples)
+        self._samples, self.samples = samples, len(samples)
         self.order = SampleOrder(self.samples, config.batch, config.seed, config.split).checked()
         self._needs_word_starts = config.word_starts or (masking is not None and masking.whole_word)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Sampler, self._arguments
+        return type(self), (self._source, self._config, self._special, self._masking)
 
     def batch(self, step: int, rank: int = 0, world: int = 1) -> Batch:
         """Return a rank's rows of a step's global batch.
@@ -244,6 +243,38 @@ class Sampler:
         """Return rows `start` to before `stop`, counted from the first row of step 0."""
         return self._rows(*self.order.places(start, stop))
 
+    @abstractmethod
+    def _rows(self, epochs: Integers, indices: Integers) -> Batch:
+        """Return the rows of some samples in some epochs, both (rows,)."""
+
+
+class Sampler(TextSampler):
+    """Rows of running text.
+
+        config = SamplerConfig(batch=64, length=512, packing="complete")
+        sampler = Sampler(open_split_data(folder, config.split), config, special_ids(tokenizer))
+        batch = sampler.batch(step)
+
+    Args:
+        source: the split.
+        config: samples and their order.
+        special: the tokenizer's special ids.
+        masking: masks tokens; without it, labels are those of causal language modelling.
+
+    Raises:
+        ConfigError: `length` leaves no room for text, the split has no sample, or the tokenizer is not the dataset's.
+        MachineError: the sample index cannot be written.
+    """
+
+    def __init__(
+        self, source: SplitData, config: SamplerConfig, special: SpecialIds, masking: Masking | None = None
+    ) -> None:
+        check_vocabulary(source, special)
+        if config.packing == "line" and not special.around:  # otherwise nothing marks the end of a paragraph
+            special = msgspec.structs.replace(special, after=(source.separators.end,))
+        super().__init__(source, config, special, masking, _open_samples(source, config, special.around))
+        self._tokens = np.asarray(source.tokens.tokens)
+
     def _rows(self, epochs: Integers, indices: Integers) -> Batch:
         starts, sizes = self._samples.spans(indices)
         ids, words = self._build_rows(starts, sizes)
@@ -261,28 +292,6 @@ class Sampler:
         config = self._config
         return noise_keys(config.seed, config.split, epochs, indices, columns) if config.noise_keys else None
 
-    def _text_length(self) -> int:
-        """Return the tokens of text in a full row."""
-        if self._special.vocab_size != self._source.vocab_size:
-            found = f"{self._special.vocab_size} ids, the dataset {self._source.vocab_size}"
-            raise ConfigError(f"the tokenizer has {found}", fix="use the tokenizer that the dataset was packed with")
-        room = self._config.length - self._special.around
-        if room < 1:
-            what = f"a length of {self._config.length} leaves no room beside {self._special.around} special tokens"
-            raise ConfigError(what, fix="e.g. length = 512")
-        return room
-
-    def _open_samples(self, length: int) -> Samples:
-        config, source = self._config, self._source
-        if config.packing == "stream":
-            return StreamSamples(len(self._tokens), length)
-        if length >> LENGTH_BITS:
-            fix = 'use a shorter length, or packing = "stream"'
-            raise ConfigError(f"packing {config.packing!r} requires a length below {1 << LENGTH_BITS}", fix=fix)
-        stem = f"{config.split}.{config.packing}-{config.length}-{self._special.around}-{source.fingerprint}"
-        name = stem + SAMPLE_INDEX_SUFFIX
-        return open_sample_index(source.folder / name, source.tokens, config.packing, length, source.separators)
-
     def _build_rows(self, starts: Integers, sizes: Integers) -> tuple[Ids, Flags | None]:
         """Return rows with special tokens and padding, and where words start, each (rows, length)."""
         special, shape = self._special, (len(starts), self._config.length)
@@ -298,3 +307,30 @@ class Sampler:
         for column, token in enumerate(special.after, first):
             ids[np.arange(len(starts)), sizes + column] = token
         return ids, words
+
+
+def check_vocabulary(source: SplitData, special: SpecialIds) -> None:
+    """Check that a tokenizer has the ids of a dataset.
+
+    Raises:
+        ConfigError: it has another number of ids.
+    """
+    if special.vocab_size != source.vocab_size:
+        found = f"{special.vocab_size} ids, the dataset {source.vocab_size}"
+        raise ConfigError(f"the tokenizer has {found}", fix="use the tokenizer that the dataset was packed with")
+
+
+def _open_samples(source: SplitData, config: SamplerConfig, around: int) -> Samples:
+    """Return the samples of a split; each has room for `around` special tokens."""
+    length = config.length - around
+    if length < 1:
+        what = f"a length of {config.length} leaves no room beside {around} special tokens"
+        raise ConfigError(what, fix="e.g. length = 512")
+    if config.packing == "stream":
+        return StreamSamples(len(source.tokens.tokens), length)
+    if length >> LENGTH_BITS:
+        fix = 'use a shorter length, or packing = "stream"'
+        raise ConfigError(f"packing {config.packing!r} requires a length below {1 << LENGTH_BITS}", fix=fix)
+    stem = f"{config.split}.{config.packing}-{config.length}-{around}-{source.fingerprint}"
+    path = source.folder / (stem + SAMPLE_INDEX_SUFFIX)
+    return open_sample_index(path, source.tokens, config.packing, length, source.separators)

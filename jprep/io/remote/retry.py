@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from jprep.errors import JprepError
 from jprep.io.remote.errors import Access, classify_error, translate_remote_error
-from jprep.io.retry import PAUSES
+from jprep.io.retry import PAUSES, call_with_retries
 
 T = TypeVar("T")
 
@@ -28,19 +27,14 @@ def retry_remote(call: Callable[[], T], url: str, access: Access) -> T:
         ConfigError: there is no such bucket or object, or the URL is not valid.
         MachineError: no credentials or rights, a missing package, or the last attempt failed too.
     """
-    for pause in (*PAUSES, None):
-        try:
-            return call()
-        except JprepError:
-            raise
-        except Exception as error:
-            if pause is not None and classify_error(error) == "transient":
-                time.sleep(pause)
-            elif known := translate_remote_error(error, url, access):
-                raise known from error
-            else:
-                raise
-    raise AssertionError("unreachable")
+    try:
+        return call_with_retries(call, PAUSES, lambda error: classify_error(error) == "transient")
+    except JprepError:
+        raise
+    except Exception as error:
+        if known := translate_remote_error(error, url, access):
+            raise known from error
+        raise
 
 
 class RetriedFile:

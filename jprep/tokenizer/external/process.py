@@ -1,6 +1,6 @@
 """The client of a tokenizer process: transformers in a backend's environment encodes what the core cannot.
 
-The process is `python -m jprep_torch.worker.tokenize FOLDER`. It writes a line about the tokenizer, then reads requests
+The process is `python -m jprep_torch.tokenize FOLDER`. It writes a line about the tokenizer, then reads requests
 and writes responses, each one line of JSON, in the same order.
 """
 
@@ -28,7 +28,7 @@ from jprep.tokenizer.external.alignment import align, surface
 from jprep.tokenizer.external.engines import Engine
 from jprep.tokenizer.external.roles import WithSpecialTokens, make_special_tokens
 
-MODULE = "jprep_torch.worker.tokenize"
+MODULE = "jprep_torch.tokenize"
 
 _NEEDED = ("transformers", "jprep-torch")
 _INSTALL = "jprep backends install torch"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jprep.dataset.manifest import TRAIN, VALIDATION, DatasetManifest, read_dataset
 from jprep.dataset.sampling.masking import Masking
 from jprep.dataset.sampling.pair_sampler import PairSampler
-from jprep.dataset.sampling.sampler import Sampler, SamplerConfig, SplitData, open_split_data
+from jprep.dataset.sampling.sampler import Sampler, SamplerConfig, SplitData, TextSampler, open_split_data
 from jprep.dataset.sampling.special_ids import SpecialIds
 from jprep.errors import ConfigError
 from jprep.io.atomic import file_sha256
@@ -17,10 +17,6 @@ from jprep.train.job.labelled_data import read_labelled_splits
 
 if TYPE_CHECKING:
     from jprep.tokenizer.tokenizer import Tokenizer
-
-
-TextSampler = Sampler | PairSampler
-"""Batches of packed text by step: rows of running text, or sentence pairs."""
 
 
 class DataSummary(NamedTuple):

@@ -1,4 +1,4 @@
-"""Learning rate schedules. `docs/training.md` has the formulas and test vectors."""
+"""Learning rate schedules, and the loss scale of fp16. `docs/training.md` has the formulas and test vectors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import math
 import msgspec
 
 from jprep.errors import ConfigError
-from jprep.train.job.config import ScheduleConfig
+from jprep.train.job.config import Precision, ScheduleConfig
+
+INITIAL_LOSS_SCALE, LOSS_SCALE_GROWTH_INTERVAL = 2.0**16, 2000
+"""The loss scale of fp16 before the first step, and the number of good steps after which it is doubled."""
 
 
 def learning_rate(step: int, steps: int, peak: float, schedule: ScheduleConfig) -> float:
@@ -56,3 +59,8 @@ def check_schedule(schedule: ScheduleConfig, steps: int) -> None:
     if not 0 <= schedule.floor <= 1:
         fix = "give a number from 0 to 1, a fraction of the peak rate"
         raise ConfigError("the floor is out of its range", where=f"{where}.floor", fix=fix)
+
+
+def initial_loss_scale(precision: Precision) -> float:
+    """Return the loss scale before the first step; 1 except in fp16."""
+    return INITIAL_LOSS_SCALE if precision == "fp16" else 1.0

@@ -9,10 +9,10 @@ from typing import Any
 from jprep.dataset.labelled.dataset import LabelledBatch, LabelledSampler
 from jprep.dataset.manifest import TRAIN, VALIDATION
 from jprep.dataset.sampling.masking import Masking
-from jprep.dataset.sampling.sampler import Batch, open_split_data
+from jprep.dataset.sampling.sampler import Batch, TextSampler, open_split_data
 from jprep.errors import ConfigError, MismatchError
 from jprep.train.job.config import Job
-from jprep.train.job.data_summary import TextSampler, text_sampler
+from jprep.train.job.data_summary import text_sampler
 from jprep.train.job.labelled_data import LabelledSplits, read_labelled_splits
 from jprep.train.run.directory import sample_lists_folder
 

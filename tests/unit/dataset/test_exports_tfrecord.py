@@ -18,6 +18,7 @@ from jprep.dataset.exports.base import ExportOptions
 from jprep.dataset.exports.tfrecord.wire import varints
 from jprep.dataset.manifest import DatasetManifest
 from jprep.io.crc32c import crc32c, mask_checksums
+from tests.fakes.example_message import read_example, read_varint
 from tests.fakes.small_dataset import SPLITS, flat, lay_out, shards, tokenizer
 
 
@@ -61,22 +62,6 @@ def test_varints_match_protobuf(numbers: list[int]) -> None:
     ]
 
 
-def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    number = shift = 0
-    while True:
-        byte, at = data[at], at + 1
-        number, shift = number | (byte & 0x7F) << shift, shift + 7
-        if byte < 0x80:
-            return number, at
-
-
-def field(data: bytes, number: int) -> tuple[bytes, bytes]:
-    """Return the content of a message's first field, which must be this one, and the rest."""
-    assert data[0] == number << 3 | 2
-    size, at = read_varint(data, 1)
-    return data[at : at + size], data[at + size :]
-
-
 def read_examples(paths: Sequence[Path]) -> Iterator[list[int]]:
     for data in (path.read_bytes() for path in paths):
         while data:
@@ -85,18 +70,10 @@ def read_examples(paths: Sequence[Path]) -> Iterator[list[int]]:
             for part, place in ((head, 8), (record, 12 + size)):
                 crc = slow_crc32c(part)
                 assert struct.unpack_from("<I", data, place)[0] == ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-            data, ids = data[16 + size :], []
-            features, nothing = field(record, 1)
-            entry, more = field(features, 1)
-            key, value = field(entry, 1)
-            feature, behind = field(value, 2)
-            values, last = field(field(feature, 3)[0], 1)
-            assert (key, nothing, more, behind, last) == (b"input_ids", b"", b"", b"", b"")
-            at = 0
-            while at < len(values):
-                number, at = read_varint(values, at)
-                ids.append(number)
+            [(name, ids)] = read_example(record).items()
+            assert name == "input_ids"
             yield ids
+            data = data[16 + size :]
 
 
 def test_tfrecord_export_contains_documents(dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -156,7 +156,7 @@ def test_ranks_divide_the_batch_and_a_pickled_sampler_is_the_same(tmp_path: Path
 def test_chunks_cover_all_text_once(tmp_path: Path) -> None:
     found = sampler(tmp_path)
     tokens = np.asarray(found._split.tokens)
-    starts, sizes = found._chunks.spans(np.arange(found.samples))
+    starts, sizes = found._samples.spans(np.arange(found.samples))
     parts = [tokens[start : start + size] for start, size in zip(starts, sizes, strict=True)]
     text = [token for part in parts for token in part.tolist() if token != NEWLINE]
     assert text == list(chain.from_iterable(chain.from_iterable(map(sentences_of, DOCUMENTS))))

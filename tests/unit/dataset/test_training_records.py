@@ -24,6 +24,7 @@ from jprep.errors import ConfigError, DamagedError
 from jprep.testing.backend_suite.data import write_suite_dataset, write_suite_tokenizer
 from jprep.tokenizer import load_tokenizer
 from tests.conftest import digests
+from tests.fakes.example_message import read_example
 
 LENGTH, PREDICTIONS = 40, 6
 BERT = {"features": "bert", "length": LENGTH, "max_predictions": PREDICTIONS, "next_sentence": True, "dupe_factor": 3,
@@ -52,48 +53,6 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
     return Inputs(tmp_path_factory.mktemp("records"))
 
 
-def wire_field(data: bytes, at: int) -> tuple[int, bytes | int, int]:
-    """Read a field of a Protocol Buffers message: its number, its value, and where the next one begins."""
-    tag, at = varint(data, at)
-    value, at = varint(data, at)
-    return (tag >> 3, value, at) if tag & 7 == 0 else (tag >> 3, data[at : at + value], at + value)
-
-
-def varint(data: bytes, at: int) -> tuple[int, int]:
-    number = shift = 0
-    while True:
-        byte, at = data[at], at + 1
-        number, shift = number | (byte & 0x7F) << shift, shift + 7
-        if byte < 0x80:
-            return number, at
-
-
-def fields(data: bytes) -> list[tuple[int, Any]]:
-    found, at = [], 0
-    while at < len(data):
-        number, value, at = wire_field(data, at)
-        found.append((number, value))
-    return found
-
-
-def parsed(record: bytes) -> dict[str, Any]:
-    """Return the features of a `tf.train.Example`."""
-    row: dict[str, Any] = {}
-    for _, entry in fields(fields(record)[0][1]):
-        (_, name), (_, feature) = fields(entry)
-        [(kind, values)] = fields(feature)
-        packed = fields(values)[0][1] if values else b""
-        if kind == 2:
-            row[name.decode()] = np.frombuffer(packed, "<f4").tolist()
-        else:
-            numbers, at = [], 0
-            while at < len(packed):
-                number, at = varint(packed, at)
-                numbers.append(number - 2**64 if number >= 2**63 else number)
-            row[name.decode()] = numbers
-    return row
-
-
 def rows(folder: Path, split: str) -> list[dict[str, Any]]:
     """Return the rows of a split in the order of its shards; TensorFlow checks checksums below."""
     found = []
@@ -101,7 +60,7 @@ def rows(folder: Path, split: str) -> list[dict[str, Any]]:
         data = path.read_bytes()
         while data:
             size = int.from_bytes(data[:8], "little")
-            found.append(parsed(data[12 : 12 + size]))
+            found.append(read_example(data[12 : 12 + size]))
             data = data[16 + size :]
     return found
 

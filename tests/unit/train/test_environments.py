@@ -68,6 +68,7 @@ def copied(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environments.venv.EnvBuilder, "create", copy)
 
 
+@pytest.mark.backends  # slow: pip builds and installs packages
 def test_an_environment_is_recreated_for_other_requirements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "backends"
     first, second = str(wheel(tmp_path)), str(wheel(tmp_path, "2.0"))
@@ -177,6 +178,7 @@ def test_an_interpreter_that_is_gone_is_an_error_of_the_machine(tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("copied")
+@pytest.mark.backends  # slow: pip builds and installs packages
 def test_constraints_go_to_pip_and_other_ones_make_it_again(tmp_path: Path) -> None:
     wheel(tmp_path), wheel(tmp_path, "2.0")
     pins, folder, said = tmp_path / "pins.txt", tmp_path / "backends", []
@@ -199,6 +201,7 @@ def test_constraints_go_to_pip_and_other_ones_make_it_again(tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("copied")
+@pytest.mark.backends  # slow: pip builds and installs packages
 def test_extras_without_dependencies_are_installed_last(tmp_path: Path) -> None:
     folder, needy = tmp_path / "backends", tmp_path / "tiny_needy-1.0-py3-none-any.whl"
     with zipfile.ZipFile(wheel(tmp_path)) as plain, zipfile.ZipFile(needy, "w") as file:

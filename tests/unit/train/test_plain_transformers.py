@@ -63,7 +63,8 @@ def generated(folder):
     greedy = {"max_new_tokens": tokens, "do_sample": False, "return_full_text": False}
     piped = [asked(prompt, **greedy)[0]["generated_text"] for prompt in prompts]
     decoded = [tokenizer.decode(row, skip_special_tokens=True) for row in new]
-    assert [text.strip() for text in piped] == [text.strip() for text in decoded]
+    # transformers 4 decodes the prompt with it: the number of marks for incomplete bytes at the beginning may differ.
+    assert [text.strip().strip("�") for text in piped] == [text.strip().strip("�") for text in decoded]
     assert asked(prompts[0])[0]["generated_text"]  # with its own settings: it samples, as far as there are positions
     several = asked(prompts[0], num_return_sequences=5, do_sample=True, max_new_tokens=2)
     assert len(several) == 5 and all(each["generated_text"].startswith(prompts[0]) for each in several)
@@ -113,7 +114,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     yield root
 
 
-@pytest.fixture(params=["4", "5"])
+@pytest.fixture(params=[pytest.param(n, marks=pytest.mark.xdist_group(f"transformers{n}")) for n in ("4", "5")])
 def seen(request: pytest.FixtureRequest, root: Path) -> dict[str, Any]:
     """The results of each version of transformers."""
     return plain(request.param, root)

@@ -227,7 +227,7 @@ def test_the_destination_is_checked_before_training(hub: HubServer, tmp_path: Pa
 
 
 def test_every_request_of_a_push_is_retried(hub: HubServer, exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jprep.hub.client.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("jprep.io.retry.time.sleep", lambda seconds: None)
     hub.fail_every(7)
     for step in range(3):
         (exported / "README.md").write_text(f"---\nlanguage: ja\n---\n{step}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jprep.train.job.config import Job
+from jprep.train.job.schedule import INITIAL_LOSS_SCALE
 from jprep_deepspeed.planning.layout import Layout
 
 BUCKET_SIZE = 50_000_000
@@ -40,7 +41,7 @@ def _update(job: Job) -> dict[str, Any]:
     if precision == "fp32":
         return clip
     # jprep adjusts the loss scale of fp16: for DeepSpeed it is constant.
-    scale = {"loss_scale": 2**16} if precision == "fp16" else {}
+    scale = {"loss_scale": int(INITIAL_LOSS_SCALE)} if precision == "fp16" else {}
     return {
         **clip,
         precision: {"enabled": True, **scale},

@@ -12,7 +12,7 @@ from jprep.train.hooks.loading import load_run_hooks
 from jprep.train.worker.cli import run_command, worker_parsers
 from jprep.train.worker.session import Session, run_worker
 from jprep_deepspeed.backend import DeepSpeed
-from jprep_torch.worker.distributed import join_processes, process_timeout, rank_and_world_size
+from jprep_torch.worker.distributed.context import join_processes, process_timeout, rank_and_world_size
 
 _SLURM = {"RANK": "SLURM_PROCID", "LOCAL_RANK": "SLURM_LOCALID", "WORLD_SIZE": "SLURM_NTASKS"}
 

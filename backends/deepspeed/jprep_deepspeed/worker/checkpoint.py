@@ -21,7 +21,7 @@ from jprep.train.run.checkpoint_files import (
     write_progress,
 )
 from jprep_deepspeed.worker.parallel import SHARDED_WEIGHTS_STAGE, ParallelModel
-from jprep_torch.worker.distributed import DistributedContext
+from jprep_torch.worker.distributed.context import DistributedContext
 
 _STATE_KEYS = {"m": "exp_avg", "v": "exp_avg_sq"}
 

@@ -18,9 +18,9 @@ from jprep.train.job.config import Job
 from jprep_deepspeed.options import SECTION
 from jprep_torch.models.model_with_loss import ModelWithLoss
 from jprep_torch.models.transformers_models import build_model, load_weights, weight_names
-from jprep_torch.worker.distributed import DistributedContext
+from jprep_torch.worker.distributed.context import DistributedContext
+from jprep_torch.worker.distributed.parallel_model import enable_gradient_checkpointing
 from jprep_torch.worker.optimizer import adamw
-from jprep_torch.worker.parallel import enable_gradient_checkpointing
 
 SHARDED_WEIGHTS_STAGE = 3
 """The stage in which weights are sharded."""

@@ -19,9 +19,9 @@ from jprep.train.worker.rtd_figures import SUMS
 from jprep_deepspeed.worker.checkpoint import restore, save
 from jprep_deepspeed.worker.parallel import Config, parallelize
 from jprep_torch.models.model_with_loss import ModelInputs, ModelWithLoss
-from jprep_torch.worker.distributed import DistributedContext
-from jprep_torch.worker.loss_count import add_count, labels_or_count, rescale_gradients
-from jprep_torch.worker.optimizer import LossScale, global_norm, unscale_and_clip
+from jprep_torch.worker.distributed.context import DistributedContext
+from jprep_torch.worker.loss import add_count, labels_or_count
+from jprep_torch.worker.optimizer import LossScale, global_norm, rescale_gradients, unscale_and_clip
 from jprep_torch.worker.trainer import StepResult
 
 

@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _train(given: argparse.Namespace) -> int:
-    from jprep_torch.worker.distributed import join_processes, process_timeout, rank_and_world_size
+    from jprep_torch.worker.distributed.context import join_processes, process_timeout, rank_and_world_size
 
     def train(session: Session) -> None:
         import_fairseq(given.device)

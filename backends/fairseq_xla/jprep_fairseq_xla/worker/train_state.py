@@ -20,7 +20,7 @@ from jprep_fairseq_xla.worker import checkpoint
 from jprep_fairseq_xla.worker.data import fairseq_sample
 from jprep_fairseq_xla.worker.trainer import FairseqTrainer
 from jprep_torch.models.model_with_loss import ModelInputs
-from jprep_torch.worker.distributed import DistributedContext
+from jprep_torch.worker.distributed.context import DistributedContext
 from jprep_torch.worker.trainer import StepResult
 
 

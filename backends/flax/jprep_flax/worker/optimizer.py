@@ -12,8 +12,7 @@ from flax import nnx
 from jax import Array
 
 from jprep.train.job.config import OptimizerConfig
-
-INITIAL_LOSS_SCALE, LOSS_SCALE_GROWTH_INTERVAL = 2.0**16, 2000
+from jprep.train.job.schedule import LOSS_SCALE_GROWTH_INTERVAL
 
 UpdateKind = Literal["decayed", "not decayed", "frozen"]
 """How a weight is updated: with weight decay, without it, or not at all."""

@@ -17,6 +17,7 @@ from jprep.io.safetensors_file import TensorFiles
 from jprep.random.counter_bits import key
 from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.config import Job
+from jprep.train.job.schedule import initial_loss_scale
 from jprep.train.run.checkpoint_files import CheckpointReader, TrainProgress
 from jprep.train.worker.rtd_figures import SUMS
 from jprep_flax.models import weights
@@ -25,7 +26,7 @@ from jprep_flax.planning.layout import Layout
 from jprep_flax.worker.checkpoint import Snapshot, snapshot
 from jprep_flax.worker.distributed import DistributedContext
 from jprep_flax.worker.loss import NO_LABEL, class_loss
-from jprep_flax.worker.optimizer import INITIAL_LOSS_SCALE, StateArrays, UpdateKind, apply_update
+from jprep_flax.worker.optimizer import StateArrays, UpdateKind, apply_update
 from jprep_flax.worker.profiling import OPTIMIZER_SCOPE
 from jprep_flax.worker.sharding import BATCH_AXES
 
@@ -228,9 +229,9 @@ class TrainState:
         return nnx.from_flat_state([(path, one.replace(function(path, one))) for path, one in flat])
 
     def _initial(self, tensors: TensorFiles) -> StateArrays:
-        scale = INITIAL_LOSS_SCALE if self._job.train.precision == "fp16" else 1.0
+        progress = TrainProgress(0, initial_loss_scale(self._job.train.precision))
         m, v = (self._load(lambda name: np.zeros_like(tensors[name])) for _ in range(2))
-        return self._with_progress(self._load(tensors.__getitem__), m, v, TrainProgress(0, scale))
+        return self._with_progress(self._load(tensors.__getitem__), m, v, progress)
 
     def _restored(self, saved: CheckpointReader) -> StateArrays:
         """Return the state of a checkpoint; weights that are not trained have no averages there."""

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from keras import ops
 
 from jprep.train.job.config import OptimizerConfig
-
-INITIAL_LOSS_SCALE, LOSS_SCALE_GROWTH_INTERVAL = 2.0**16, 2000
+from jprep.train.job.schedule import LOSS_SCALE_GROWTH_INTERVAL
 
 Tensors = dict[str, Any]
 """Tensors by transformers' names."""

@@ -10,6 +10,7 @@ from jprep.io.safetensors_file import Floats, TensorFiles
 from jprep.random.counter_bits import bits, key
 from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.config import Job
+from jprep.train.job.schedule import initial_loss_scale
 from jprep.train.models import parameters
 from jprep.train.run.checkpoint_files import CheckpointReader, TrainProgress
 from jprep_keras.engines.base import Engine, Seeds
@@ -17,7 +18,7 @@ from jprep_keras.models.model_with_loss import ModelWithLoss
 from jprep_keras.planning.layout import Layout
 from jprep_keras.worker.checkpoint import Snapshot
 from jprep_keras.worker.data import LoadedBatch
-from jprep_keras.worker.optimizer import INITIAL_LOSS_SCALE, StateArrays, StepResult
+from jprep_keras.worker.optimizer import StateArrays, StepResult
 
 
 class TrainState:
@@ -87,10 +88,10 @@ class TrainState:
         return [name for name, tensor in self._specs.items() if tensor.trained]
 
     def _initial(self, tensors: TensorFiles) -> StateArrays:
-        scale = INITIAL_LOSS_SCALE if self._job.train.precision == "fp16" else 1.0
+        progress = TrainProgress(0, initial_loss_scale(self._job.train.precision))
         weights = {name: tensors[name] for name in self._specs}
         m, v = ({name: np.zeros_like(weights[name]) for name in self._trained()} for _ in range(2))
-        return _with_progress(weights, m, v, TrainProgress(0, scale))
+        return _with_progress(weights, m, v, progress)
 
     def _restored(self, saved: CheckpointReader) -> StateArrays:
         weights = {name: saved.weights[name] for name in self._specs}

@@ -14,6 +14,7 @@ from jprep.train.worker.session import Session
 from jprep.train.worker.validation_metrics import row_labels, validation_metrics
 from jprep_keras.worker.data import BatchLoader, LoadedBatch
 from jprep_keras.worker.optimizer import StepResult
+from jprep_keras.worker.profiling import NOTE, create_tracer
 from jprep_keras.worker.throughput import ThroughputMeter
 from jprep_keras.worker.train_state import TrainState
 
@@ -39,8 +40,11 @@ class Trainer:
     ) -> None:
         self._session, self._state, self._loader, self._job = session, state, loader, session.job
         self._records, self._hooks = records, hooks
+        self._newest: StepResult | None = None
         self._pending: list[tuple[int, StepResult]] = []
         self._meter = ThroughputMeter()
+        session.profiler.tracer = create_tracer(lambda: self._newest and self._newest.loss)
+        session.profiler.notes.append(NOTE)
 
     def train(self) -> None:
         """Train until the session has no more batches."""
@@ -63,7 +67,9 @@ class Trainer:
 
     def _update(self, step: int, batch: LoadedBatch) -> None:
         compiled, start = self._state.compiled, time.monotonic()
-        self._pending.append((step, self._state.update(step, batch, self._rate(step))))
+        with self._session.profiler.phase("device"):
+            self._newest = self._state.update(step, batch, self._rate(step))
+        self._pending.append((step, self._newest))
         if self._state.compiled > compiled:
             self._meter.exclude_compilation(time.monotonic() - start)
         self._meter.count(batch.tokens)

@@ -16,8 +16,6 @@ from jprep_keras.worker.records import record_batches
 from jprep_keras.worker.train_state import TrainState
 from jprep_keras.worker.trainer import Trainer
 
-_PROFILE_NOTE = "The backend keras measures the phase input only, and writes no trace: all else is in other."
-
 
 def train_session(session: Session, layout: Layout) -> None:
     """Train a session's job to its end.
@@ -31,7 +29,6 @@ def train_session(session: Session, layout: Layout) -> None:
         ConfigError, MismatchError: a hook cannot be loaded, or has changed.
     """
     job, options = session.job, Keras().read_options(session.job.options)
-    session.profiler.notes.append(_PROFILE_NOTE)
     records = record_batches(job, options.records, session.start) if options.records else None
     engine = create_engine(
         EngineSettings(

@@ -10,7 +10,7 @@ from jprep.train.worker.cli import run_command, worker_parsers
 from jprep.train.worker.session import Session, run_worker
 from jprep_torch.backend import Torch
 from jprep_torch.planning.xla import add_worker_flags
-from jprep_torch.worker.distributed import join_processes, process_timeout, rank_and_world_size
+from jprep_torch.worker.distributed.context import join_processes, process_timeout, rank_and_world_size
 from jprep_torch.worker.train_state import TrainState
 from jprep_torch.worker.trainer import Trainer
 

@@ -18,8 +18,8 @@ from jprep.train.run.checkpoint_files import (
     write_from_first,
     write_progress,
 )
-from jprep_torch.worker.distributed import DistributedContext
-from jprep_torch.worker.parallel import ParallelModel, whole_tensor
+from jprep_torch.worker.distributed.context import DistributedContext
+from jprep_torch.worker.distributed.parallel_model import ParallelModel, whole_tensor
 
 _STATE_KEYS = {"m": "exp_avg", "v": "exp_avg_sq"}
 

@@ -1,4 +1,4 @@
-"""Summed losses of tokens (without all logits in memory at once), of classes and of scores."""
+"""Summed losses of tokens (without all logits in memory at once), of classes and of scores, and their divisor."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from jprep_torch.worker.token_sampling import sample_tokens
+from jprep_torch.models.token_sampling import sample_tokens
+from jprep_torch.planning.xla import XLA_DEVICES
+from jprep_torch.worker.distributed.context import DistributedContext
 
 LOGITS_PER_CHUNK = 1 << 23
 """Number of logits that are in memory at a time."""
@@ -120,6 +122,26 @@ def score_loss(outputs: Tensor, labels: Tensor) -> Tensor:
         labels: scores, (rows,).
     """
     return functional.mse_loss(outputs.float().squeeze(-1), labels, reduction="sum")
+
+
+def add_count(total: Tensor | None, count: Tensor | None) -> Tensor | None:
+    """Return the sum of the counts of micro-batches; None without a loss hook."""
+    return count if total is None or count is None else total + count
+
+
+def labels_or_count(labels: int, count: Tensor | None, context: DistributedContext) -> float | Tensor:
+    """Return the number that the loss of a global batch is divided by: its labels, or what a loss hook has counted.
+
+    Args:
+        labels: number of labels of the global batch.
+        count: this process's part of a loss hook's count; None without a hook.
+        context: this process's device and rank.
+    """
+    if count is None:
+        return max(labels, 1)
+    total = context.sum_over_processes(count.clone())
+    total += total == 0  # a batch without labels has loss 0
+    return total if context.kind in XLA_DEVICES else float(total)
 
 
 class _TokenLoss(torch.autograd.Function):

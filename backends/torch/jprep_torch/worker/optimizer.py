@@ -10,15 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from jprep.io.safetensors_file import Shape
-from jprep.train.job.config import OptimizerConfig
+from jprep.train.job.config import OptimizerConfig, Precision
+from jprep.train.job.schedule import LOSS_SCALE_GROWTH_INTERVAL, initial_loss_scale
 from jprep.train.run.checkpoint_files import TrainProgress
 from jprep_torch.planning.xla import XLA_DEVICES
 from jprep_torch.worker.xla_adamw import XlaAdamW
 
 ToDevice = Callable[[float], float | Tensor]
 """Returns a number that changes from step to step in the form that the device needs."""
-
-INITIAL_LOSS_SCALE, LOSS_SCALE_GROWTH_INTERVAL = 2.0**16, 2000
 
 
 def adamw(
@@ -69,10 +68,15 @@ def unscale_and_clip(
     unscaled = norm / scale
     factor = number((clip / unscaled if clip and unscaled > clip else 1.0) / scale)
     if isinstance(factor, Tensor) or factor != 1.0:  # XLA always multiplies, so that there is one program
-        for weight in weights:
-            if weight.grad is not None:
-                weight.grad.mul_(factor)
+        rescale_gradients(weights, factor)
     return unscaled
+
+
+def rescale_gradients(weights: Iterable[nn.Parameter], factor: float | Tensor) -> None:
+    """Multiply gradients by a number. A factor of 1 changes no bit of them."""
+    for weight in weights:
+        if weight.grad is not None:
+            weight.grad.mul_(factor)
 
 
 class LossScale:
@@ -86,8 +90,8 @@ class LossScale:
         good_steps: steps since it changed.
     """
 
-    def __init__(self, precision: str) -> None:
-        self.factor = INITIAL_LOSS_SCALE if precision == "fp16" else 1.0
+    def __init__(self, precision: Precision) -> None:
+        self.factor = initial_loss_scale(precision)
         self._dynamic, self.good_steps = precision == "fp16", 0
 
     def accepts(self, norm: float) -> bool:

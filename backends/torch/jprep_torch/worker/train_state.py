@@ -17,10 +17,10 @@ from jprep.train.worker.rtd_figures import SUMS
 from jprep_torch.models.model_with_loss import ModelInputs, ModelWithLoss
 from jprep_torch.options import Options
 from jprep_torch.worker.checkpoint import restore, save
-from jprep_torch.worker.distributed import DistributedContext
-from jprep_torch.worker.loss_count import add_count, labels_or_count, rescale_gradients
-from jprep_torch.worker.optimizer import LossScale, adamw, global_norm, unscale_and_clip
-from jprep_torch.worker.parallel import ParallelModel, compile_model, enable_gradient_checkpointing
+from jprep_torch.worker.distributed.context import DistributedContext
+from jprep_torch.worker.distributed.parallel_model import ParallelModel, compile_model, enable_gradient_checkpointing
+from jprep_torch.worker.loss import add_count, labels_or_count
+from jprep_torch.worker.optimizer import LossScale, adamw, global_norm, rescale_gradients, unscale_and_clip
 from jprep_torch.worker.trainer import StepResult
 from jprep_torch.worker.xla_adamw import XlaAdamW
 

@@ -22,7 +22,7 @@ from jprep.train.worker.session import Session
 from jprep.train.worker.validation_metrics import AnyMetrics, row_labels, validation_metrics
 from jprep_torch.models.model_with_loss import ModelInputs, ModelWithLoss
 from jprep_torch.worker.data import count_labels, count_tokens, micro_batches
-from jprep_torch.worker.distributed import DistributedContext
+from jprep_torch.worker.distributed.context import DistributedContext
 from jprep_torch.worker.profiling import XLA_NOTE, make_tracer
 from jprep_torch.worker.throughput import ThroughputMeter
 

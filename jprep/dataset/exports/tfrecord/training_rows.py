@@ -16,7 +16,15 @@ from jprep.dataset.exports.tfrecord.wire import examples, frame_records
 from jprep.dataset.manifest import verify_split
 from jprep.dataset.sampling.masking import MaskedRows, Masking, MaskingConfig
 from jprep.dataset.sampling.pair_sampler import PairSampler
-from jprep.dataset.sampling.sampler import Batch, Sampler, SamplerConfig, SplitData, mask_keys, open_split_data
+from jprep.dataset.sampling.sampler import (
+    Batch,
+    Sampler,
+    SamplerConfig,
+    SplitData,
+    TextSampler,
+    mask_keys,
+    open_split_data,
+)
 from jprep.dataset.sampling.special_ids import SpecialIds, special_ids
 from jprep.engine.runner import sum_counts
 from jprep.engine.stage import Output, Receipt, Result, Stage, Task
@@ -167,7 +175,7 @@ class TrainingRows(Stage):
         options = RowOptions(settings.special, settings.masked, settings.max_predictions)
         return LAYOUTS[settings.options.features or ""](batch, options)
 
-    def _open(self, source: SplitData, split: str) -> Sampler | PairSampler:
+    def _open(self, source: SplitData, split: str) -> TextSampler:
         kind = PairSampler if self._settings.options.next_sentence else Sampler
         return kind(source, self._settings.sampling(split), self._settings.special, self._masking)
 

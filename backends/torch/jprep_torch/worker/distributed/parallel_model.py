@@ -13,7 +13,7 @@ from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.config import Job
 from jprep_torch.models.model_with_loss import ModelInputs, ModelWithLoss
 from jprep_torch.models.transformers_models import build_model, load_weights, weight_names
-from jprep_torch.worker.distributed import DistributedContext
+from jprep_torch.worker.distributed.context import DistributedContext
 
 
 class ParallelModel:
@@ -49,7 +49,7 @@ class ParallelModel:
         self.shapes = {name: tuple(model.get_parameter(name).shape) for name in own}
         self.model = ModelWithLoss(model, job, hooks)
         if shard:
-            from jprep_torch.worker.fsdp import shard_model
+            from jprep_torch.worker.distributed.fsdp import shard_model
 
             shard_model(self.model, self.model.base_models, context.kind, context.world)
         load_weights(model, names, weights, self._put)
@@ -99,7 +99,7 @@ class ParallelModel:
 
     def _put(self, tensor: Tensor, like: Any) -> Tensor:
         if self.sharded:
-            from jprep_torch.worker.fsdp import shard_tensor
+            from jprep_torch.worker.distributed.fsdp import shard_tensor
 
             return shard_tensor(tensor, like, self._context.device)
         return tensor.to(self._context.device, copy=True)  # the source is mapped from a file
