@@ -22,7 +22,7 @@ FOLDER = "beginnings"
 Note = Callable[[str], None]
 
 _RETRY = RetryPolicy(tries=2, pause_s=1.0, timeout_s=20.0)
-_VOCABULARY, _ALPHABET, _VALIDATION = 1_500, 800, 0.2
+_VOCABULARY, _ALPHABET, _VALIDATION = 1_000, 500, 0.2
 """Sizes that suit the sample."""
 
 

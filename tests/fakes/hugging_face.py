@@ -79,10 +79,12 @@ def write_byte_level(folder: Path) -> Path:
     return folder
 
 
-def write_bert(folder: Path, task: str = "mlm", *, rows: int = len(PIECES), **changes: Any) -> Path:
+def write_bert(
+    folder: Path, task: str = "mlm", *, rows: int = len(PIECES), positions: int = 32, **changes: Any
+) -> Path:
     """Write a BERT with random weights, its config, and its tokenizer."""
     write_wordpiece(folder)
-    section = ModelConfig(config={"model_type": "bert", **SIZES})
+    section = ModelConfig(config={"model_type": "bert", **SIZES, "max_position_embeddings": positions})
     labels = ("bad", "good") if task == "classify" else ()
     config = model_config(section, task, TokenizerInfo(rows, 16, pad=0, labels=labels))  # type: ignore[arg-type]
     write_initial_weights(config, task, 7, folder / "model.safetensors")

@@ -1,4 +1,4 @@
-"""The start-up script in docs/guides/pre-emptible-machines.md."""
+"""The scripts in docs/guides/pre-emptible-machines.md."""
 
 from __future__ import annotations
 
@@ -7,10 +7,31 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "guides" / "pre-emptible-machines.md").read_text(encoding="utf-8")
 UNIT = "jprep-jawiki.service"
+
+
+@pytest.mark.parametrize(
+    ("state", "called"),
+    [
+        ("", ["describe", "create"]), ("SUSPENDED", ["describe", "delete", "create"]),
+        ("FAILED", ["describe", "delete", "create"]), ("ACTIVE", ["describe"]), ("PROVISIONING", ["describe"]),
+        ("WAITING_FOR_RESOURCES", ["describe"]), ("SUSPENDING", ["describe"]),
+    ],
+)  # fmt: skip
+def test_a_tpu_is_created_again_only_if_it_is_gone(state: str, called: list[str], tmp_path: Path) -> None:
+    [script] = re.findall(r"```sh\n(# ensure-tpu\.sh.*?)```", PAGE, re.DOTALL)
+    program, said = tmp_path / "gcloud", tmp_path / "said"
+    program.write_text(f'#!/bin/sh\necho "$@" >> {said}\n[ "$4" != describe ] || echo {state}\n')
+    program.chmod(0o755)
+    subprocess.run(["sh"], input=script, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, text=True, check=True)
+    lines = said.read_text().splitlines()
+    assert [line.split()[3] for line in lines] == called
+    assert "create" not in called or "--data-disk source=projects/" in lines[-1]
 
 
 def test_the_start_up_script_may_be_run_again(tmp_path: Path) -> None:

@@ -6,29 +6,14 @@ The real half runs where `jumanpp` is on PATH, or `JPREP_JUMANPP` names the prog
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
-import sys
-from pathlib import Path
 
 import pytest
 
 from jprep.corpus.segmenters.jumanpp import JumanppSegmenter
+from tests.fakes.jumanpp_program import install
 
-FAKE = Path(__file__).parents[3] / "fakes" / "jumanpp.py"
 REAL = os.environ.get("JPREP_JUMANPP") or shutil.which("jumanpp")
-
-
-def install(folder: Path) -> Path:
-    """Install the fake program and its model in a folder, with the layout of Juman++."""
-    program, shared = folder / "bin" / "jumanpp", folder / "libexec" / "jumanpp"
-    program.parent.mkdir(parents=True)
-    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -I -S {shlex.quote(str(FAKE))} "$@"\n')
-    program.chmod(0o755)
-    shared.mkdir(parents=True)
-    (shared / "jumandic.config").write_text("--model=jumandic.jppmdl\n")
-    (shared / "jumandic.jppmdl").write_bytes(b"fake jumanpp model 1")
-    return program
 
 
 @pytest.fixture(scope="module")
