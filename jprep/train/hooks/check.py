@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from jprep.errors import ConfigError, JprepError
 from jprep.train.hooks.config import HOOKS, JobHooks
-from jprep.train.hooks.loading import LoadedHooks, load_hooks, module_hash
+from jprep.train.hooks.loading import Hook, LoadedHooks, load_hooks, module_hash
 from jprep.train.hooks.metrics import hook_metrics
 from jprep.train.hooks.references import SUFFIX
 
@@ -112,6 +113,33 @@ def sample_labels(model: dict[str, Any], task: str) -> Labels:
     logits = np.sin(np.arange(ROWS * classes, dtype=np.float32)).reshape(ROWS, classes)
     numbers = np.arange(ROWS)
     return Labels(logits, (numbers / ROWS).astype(np.float32) if task == "regress" else numbers % classes)
+
+
+def check_traced_loss(
+    hook: Hook, labels: Labels, loss: Callable[..., Iterable[Any]], gradient: Callable[..., tuple[Any, Any, Any]]
+) -> None:
+    """Check a loss in a framework whose programs have fixed shapes, so that labels can be masked.
+
+    Args:
+        hook: the loss.
+        labels: from `sample_labels`.
+        loss: maps NumPy's logits, labels and label mask to the summed loss and the count.
+        gradient: maps the same to the loss, the count and the gradient of the logits.
+
+    Raises:
+        ConfigError: a number is not finite, the loss does not depend on the logits, or masked labels have an effect.
+    """
+    given = *labels, np.ones(len(labels.labels), np.bool_)
+    total, count, slope = gradient(*given)
+    if not np.isfinite([total, count]).all() or not np.isfinite(slope).all():
+        what = f"returned the loss {float(total)} and the count {float(count)} for finite logits"
+        raise hook.error(f"{what}, or has a gradient that is not finite")
+    if not np.any(slope):
+        raise hook.error("returned a loss that does not depend on the logits", fix="compute it from `logits`")
+    filled = (np.concatenate([values, np.zeros_like(values[:2])]) for values in given)
+    if not np.allclose([*loss(*filled)], [total, count], rtol=1e-5):
+        fix = "multiply the losses by batch.label_mask, and return its sum as the count"
+        raise hook.error("counts labels that batch.label_mask leaves out", fix=fix)
 
 
 def read_answer(folder: Path) -> CheckAnswer:

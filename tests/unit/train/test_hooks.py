@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from jprep.errors import ConfigError, MismatchError
 from jprep.pipeline.recipe import load_recipe
+from jprep.train.hooks.calls import ArrayType, check_head_outputs, loss_and_count
+from jprep.train.hooks.check import Labels, check_traced_loss
 from jprep.train.hooks.config import HooksConfig, JobHooks, job_hooks
 from jprep.train.hooks.loading import Hook, load_hooks, load_run_hooks
 from jprep.train.hooks.metrics import hook_metrics
@@ -156,6 +158,49 @@ def test_a_metric_cannot_change_the_arrays_of_another():
 def test_other_results_of_a_metric_are_refused(returned: Any, message: str):
     with pytest.raises(ConfigError, match=message):
         hook_metrics([metric(lambda p, y: returned)], PREDICTIONS, LABELS)
+
+
+ARRAYS = ArrayType("an array", lambda value: isinstance(value, np.ndarray), ".sum()", "len(labels)")
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (np.zeros(()), r"returned an array of shape \(\): return \(sum of the losses, number of labels\)"),
+        ((1, 2, 3), "returned 3 values: return"),
+        (
+            (np.zeros(2), 1),
+            r"returned an array of shape \(2,\) as its loss: return a sum, an array without",
+        ),
+        ((1.0, 1), "returned float as its loss"),
+    ],
+)
+def test_other_results_of_a_loss_are_refused(returned: Any, message: str):
+    with pytest.raises(ConfigError, match=message):
+        loss_and_count(metric(lambda: None), returned, ARRAYS)
+
+
+@pytest.mark.parametrize("shape", [(2,), (3, 3), (2, 1), (2, 3, 1), ()])
+def test_other_outputs_of_a_head_are_refused(shape: tuple[int, ...]):
+    check_head_outputs(metric(lambda: None), np.zeros((2, 3)), (2, 3), ARRAYS)
+    check_head_outputs(metric(lambda: None), np.zeros((2, 3)), (None, 3), ARRAYS)
+    with pytest.raises(ConfigError, match=r"return \(rows, labels\), here \(2, 3\)"):
+        check_head_outputs(metric(lambda: None), np.zeros(shape), (2, 3), ARRAYS)
+
+
+@pytest.mark.parametrize(
+    ("factor", "masked", "message"),
+    [(1.0, False, "leaves out"), (0.0, True, "does not depend on the logits"), (np.inf, True, "for finite logits")],
+)
+def test_other_values_of_a_traced_loss_are_refused(factor: float, masked: bool, message: str):
+    def loss(logits: Any, labels: Any, mask: Any) -> tuple[Any, Any]:
+        return (factor * logits[mask]).sum(), mask.sum() if masked else len(mask)
+
+    def gradient(logits: Any, labels: Any, mask: Any) -> tuple[Any, Any, Any]:
+        return *loss(logits, labels, mask), np.full_like(logits, factor)
+
+    with pytest.raises(ConfigError, match=message):
+        check_traced_loss(metric(loss), Labels(PREDICTIONS, LABELS), loss, gradient)
 
 
 def test_two_metrics_of_one_name_are_refused():

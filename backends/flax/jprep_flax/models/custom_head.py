@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
+from jprep.train.hooks.calls import check_head_outputs, head_config
 from jprep.train.hooks.loading import Hook
-
-
-def head_config(config: dict[str, Any]) -> SimpleNamespace:
-    """Return what a head is created from: the values of transformers' config, `hidden_size` and `num_labels`."""
-    width = config.get("n_embd") or config["hidden_size"]
-    return SimpleNamespace(**config | {"hidden_size": width, "num_labels": len(config["id2label"])})
+from jprep_flax.models.custom_loss import ARRAYS
 
 
 def build_head(hook: Hook, config: dict[str, Any], rngs: nnx.Rngs) -> nnx.Module:
@@ -61,7 +55,5 @@ def call_head(hook: Hook, head: Any, hidden: Array, mask: Array, labels: int, ke
     """
     with hook.errors():
         found = head(hidden, mask, key)
-    if not isinstance(found, jax.Array) or found.shape != (len(hidden), labels):
-        shape = found.shape if isinstance(found, jax.Array) else type(found).__name__
-        raise hook.error(f"returned {shape}: return (rows, labels), here {(len(hidden), labels)}")
+    check_head_outputs(hook, found, (len(hidden), labels), ARRAYS)
     return found.astype(jnp.float32)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from jprep.train.hooks.calls import ArrayType, check_count, loss_and_count
 from jprep.train.hooks.loading import Hook
+
+ARRAYS = ArrayType("an array", lambda value: isinstance(value, jax.Array), ".sum()", "batch.label_mask.sum()")
 
 
 class LossBatch(NamedTuple):
@@ -40,21 +43,8 @@ def call_loss(hook: Hook, logits: Array, labels: Array, batch: LossBatch) -> tup
     Raises:
         ConfigError: the hook failed, or returned something else.
     """
-    returned = hook(logits, labels, batch)
-    if not isinstance(returned, tuple | list) or len(returned) != 2:
-        raise hook.error(f"returned {_describe(returned)}: return (sum of the losses, number of labels)")
-    total, count = returned
-    if not isinstance(total, jax.Array) or total.shape:
-        what = f"returned {_describe(total)} as its loss: return a sum, an array without dimensions"
-        raise hook.error(what, fix="end it with .sum(), and leave the division by the number of labels to jprep")
+    total, count = loss_and_count(hook, hook(logits, labels, batch), ARRAYS)
     with hook.errors():
         number = lax.stop_gradient(jnp.asarray(count, jnp.float32))
-    if number.shape:
-        raise hook.error(f"returned {_describe(number)} as its count: return a number, e.g. batch.label_mask.sum()")
+    check_count(hook, number, ARRAYS)
     return total.astype(jnp.float32), number
-
-
-def _describe(value: Any) -> str:
-    if isinstance(value, jax.Array):
-        return f"an array of shape {value.shape}"
-    return f"{len(value)} values" if isinstance(value, tuple | list) else type(value).__name__

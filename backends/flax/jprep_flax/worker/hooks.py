@@ -6,11 +6,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from flax import nnx
 from jax import Array
 
-from jprep.train.hooks.check import sample_labels
+from jprep.train.hooks.check import check_traced_loss, sample_labels
 from jprep.train.hooks.loading import Hook, LoadedHooks
 from jprep_flax.models.custom_head import build_head, call_head
 from jprep_flax.models.custom_loss import LossBatch, call_loss
@@ -26,24 +25,16 @@ def check_hooks(hooks: LoadedHooks, model: dict[str, Any], task: str) -> dict[st
 
 
 def _check_loss(hook: Hook, model: dict[str, Any], task: str) -> None:
-    logits, labels = sample_labels(model, task)
-    rows = len(labels)
-
     @jax.jit
     def loss(logits: Array, labels: Array, mask: Array) -> tuple[Array, Array]:
         ids = jnp.zeros((len(labels), _LENGTH), jnp.int32)
         return call_loss(hook, logits, labels, LossBatch(ids, jnp.ones_like(ids), None, mask))
 
-    (total, count), gradient = jax.value_and_grad(loss, has_aux=True)(logits, labels, np.ones(rows, bool))
-    if not np.isfinite([total, count]).all() or not np.isfinite(gradient).all():
-        what = f"returned the loss {float(total)} and the count {float(count)} for finite logits"
-        raise hook.error(f"{what}, or has a gradient that is not finite")
-    if not np.any(gradient):
-        raise hook.error("returned a loss that does not depend on the logits", fix="compute it from `logits`")
-    filled = (np.concatenate([values, np.zeros_like(values[:2])]) for values in (logits, labels, np.ones(rows, bool)))
-    if not np.allclose(loss(*filled), (total, count), rtol=1e-5):
-        fix = "multiply the losses by batch.label_mask, and return batch.label_mask.sum() as the count"
-        raise hook.error("counts labels that batch.label_mask leaves out", fix=fix)
+    def gradient(*given: Array) -> tuple[Array, Array, Array]:
+        (total, count), slope = jax.value_and_grad(loss, has_aux=True)(*given)
+        return total, count, slope
+
+    check_traced_loss(hook, sample_labels(model, task), loss, gradient)
 
 
 def _check_head(hook: Hook, model: dict[str, Any]) -> dict[str, tuple[int, ...]]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from types import SimpleNamespace
 from typing import Any
 
 import keras
 from keras import ops
 
+from jprep.train.hooks.calls import check_head_outputs, head_config
 from jprep.train.hooks.loading import Hook
+from jprep_keras.models.custom_loss import TENSORS
 from jprep_keras.models.variables import custom_head_values
 
 SAMPLE_ROWS, SAMPLE_LENGTH = 2, 4
@@ -34,7 +35,7 @@ class CustomHead:
 
     def __init__(self, hook: Hook, config: dict[str, Any]) -> None:
         keras.config.disable_traceback_filtering()  # else Keras replaces the messages of a head's exceptions
-        given = _head_config(config)
+        given = head_config(config)
         self._hook, self._labels, self._head = hook, given.num_labels, hook(given)
         if not isinstance(self._head, keras.layers.Layer):
             raise hook.error(f"created {type(self._head).__name__}: it must be a class derived from keras.layers.Layer")
@@ -61,22 +62,8 @@ class CustomHead:
         """
         with self._hook.errors():
             found = self._head(hidden, mask, training=training)
-        expected = hidden.shape[0], self._labels
-        if not ops.is_tensor(found) or not _is_shape(tuple(found.shape), expected):
-            shape = tuple(found.shape) if ops.is_tensor(found) else type(found).__name__
-            raise self._hook.error(f"returned {shape}: return (rows, labels), here {expected}")
+        check_head_outputs(self._hook, found, (hidden.shape[0], self._labels), TENSORS)
         return ops.cast(found, "float32")
-
-
-def _head_config(config: dict[str, Any]) -> SimpleNamespace:
-    """Return what a head is created from: the values of transformers' config, `hidden_size` and `num_labels`."""
-    width = config.get("n_embd") or config["hidden_size"]
-    return SimpleNamespace(**config | {"hidden_size": width, "num_labels": len(config["id2label"])})
-
-
-def _is_shape(shape: tuple[int | None, ...], expected: tuple[int | None, int]) -> bool:
-    """Return whether a shape is the expected one; None, an axis that is not known while a program is traced, is any."""
-    return len(shape) == 2 and shape[1] == expected[1] and (None in (shape[0], expected[0]) or shape[0] == expected[0])
 
 
 def _check_variables(hook: Hook, head: Any, named: Mapping[str, Any]) -> None:

@@ -6,7 +6,10 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
+from jprep.train.hooks.calls import ArrayType, check_count, loss_and_count
 from jprep.train.hooks.loading import Hook
+
+TENSORS = ArrayType("a tensor", ops.is_tensor, "ops.sum", "ops.sum(batch.label_mask)")
 
 
 class LossBatch(NamedTuple):
@@ -38,21 +41,8 @@ def call_loss(hook: Hook, logits: Any, labels: Any, batch: LossBatch) -> tuple[A
     Raises:
         ConfigError: the hook failed, or returned something else.
     """
-    returned = hook(logits, labels, batch)
-    if not isinstance(returned, tuple | list) or len(returned) != 2:
-        raise hook.error(f"returned {_describe(returned)}: return (sum of the losses, number of labels)")
-    total, count = returned
-    if not ops.is_tensor(total) or len(total.shape):
-        what = f"returned {_describe(total)} as its loss: return a sum, a tensor without dimensions"
-        raise hook.error(what, fix="end it with ops.sum, and leave the division by the number of labels to jprep")
+    total, count = loss_and_count(hook, hook(logits, labels, batch), TENSORS)
     with hook.errors():
         number = ops.stop_gradient(ops.convert_to_tensor(count, "float32"))
-    if len(number.shape):
-        raise hook.error(f"returned {_describe(count)} as its count: return a number, e.g. ops.sum(batch.label_mask)")
+    check_count(hook, number, TENSORS)
     return ops.cast(total, "float32"), number
-
-
-def _describe(value: Any) -> str:
-    if ops.is_tensor(value):
-        return f"a tensor of shape {tuple(value.shape)}"
-    return f"{len(value)} values" if isinstance(value, tuple | list) else type(value).__name__

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
-from jprep.train.hooks.check import sample_labels
+from jprep.train.hooks.check import check_traced_loss, sample_labels
 from jprep.train.hooks.loading import Hook, LoadedHooks
 from jprep_keras.engines import compile_function, compile_gradient
 from jprep_keras.models.custom_head import SAMPLE_LENGTH, SAMPLE_ROWS, CustomHead
 from jprep_keras.models.custom_loss import LossBatch, call_loss
+
+Program = Callable[..., Any]
+"""A function that was compiled, or made from one."""
 
 
 def check_hooks(hooks: LoadedHooks, model: dict[str, Any], task: str) -> dict[str, tuple[int, ...]] | None:
@@ -23,23 +27,17 @@ def check_hooks(hooks: LoadedHooks, model: dict[str, Any], task: str) -> dict[st
 
 
 def _check_loss(hook: Hook, model: dict[str, Any], task: str) -> None:
-    logits, labels = sample_labels(model, task)
-    given = logits, labels if task == "regress" else labels.astype(np.int32), np.ones(len(labels), bool)
-
     def loss(logits: Any, labels: Any, mask: Any) -> tuple[Any, Any]:
         ids = ops.zeros((labels.shape[0], SAMPLE_LENGTH), "int32")
         return call_loss(hook, logits, labels, LossBatch(ids, ops.ones_like(ids), None, mask))
 
-    total, count, gradient = map(ops.convert_to_numpy, compile_gradient(loss)(*map(ops.convert_to_tensor, given)))
-    if not np.isfinite([total, count]).all() or not np.isfinite(gradient).all():
-        what = f"returned the loss {float(total)} and the count {float(count)} for finite logits"
-        raise hook.error(f"{what}, or has a gradient that is not finite")
-    if not np.any(gradient):
-        raise hook.error("returned a loss that does not depend on the logits", fix="compute it from `logits`")
-    filled = (ops.convert_to_tensor(np.concatenate([values, np.zeros_like(values[:2])])) for values in given)
-    if not np.allclose([*map(float, compile_function(loss)(*filled))], [total, count], rtol=1e-5):
-        fix = "multiply the losses by batch.label_mask, and return its sum as the count"
-        raise hook.error("counts labels that batch.label_mask leaves out", fix=fix)
+    def with_numpy(program: Program) -> Program:
+        return lambda *given: tuple(map(ops.convert_to_numpy, program(*map(ops.convert_to_tensor, given))))
+
+    labels = sample_labels(model, task)
+    if task != "regress":
+        labels = labels._replace(labels=labels.labels.astype(np.int32))
+    check_traced_loss(hook, labels, with_numpy(compile_function(loss)), with_numpy(compile_gradient(loss)))
 
 
 class _RecordedReads(keras.StatelessScope):

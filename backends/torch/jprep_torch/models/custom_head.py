@@ -7,7 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from jprep.train.hooks.calls import check_head_outputs
 from jprep.train.hooks.loading import Hook
+from jprep_torch.models.custom_loss import TENSORS
 
 
 class ModelWithHead(nn.Module):
@@ -94,7 +96,5 @@ def call_head(hook: Hook, head: nn.Module, hidden: Tensor, mask: Tensor, labels:
     """
     with hook.errors():
         found = head(hidden, mask)
-    if not isinstance(found, Tensor) or tuple(found.shape) != (len(hidden), labels):
-        shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
-        raise hook.error(f"returned {shape}: return (rows, labels), here {(len(hidden), labels)}")
+    check_head_outputs(hook, found, (len(hidden), labels), TENSORS)
     return found

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from jprep.train.hooks.calls import ArrayType, check_count, loss_and_count
 from jprep.train.hooks.loading import Hook
+
+TENSORS = ArrayType("a tensor", lambda value: isinstance(value, Tensor), ".sum()", "len(labels)")
 
 
 class LossBatch(NamedTuple):
@@ -39,23 +42,10 @@ def call_loss(hook: Hook, logits: Tensor, labels: Tensor, batch: LossBatch) -> t
     Raises:
         ConfigError: the hook failed, or returned something else.
     """
-    returned = hook(logits, labels, batch)
-    if not isinstance(returned, tuple | list) or len(returned) != 2:
-        raise hook.error(f"returned {_describe(returned)}: return (sum of the losses, number of labels)")
-    total, count = returned
-    if not isinstance(total, Tensor) or total.dim():
-        what = f"returned {_describe(total)} as its loss: return a sum, a tensor without dimensions"
-        raise hook.error(what, fix="end it with .sum(), and leave the division by the number of labels to jprep")
+    total, count = loss_and_count(hook, hook(logits, labels, batch), TENSORS)
     if torch.is_grad_enabled() and logits.requires_grad and not total.requires_grad:
         raise hook.error("returned a loss that does not depend on the logits", fix="compute it from `logits`")
-    if isinstance(count, Tensor) and count.dim():
-        raise hook.error(f"returned {_describe(count)} as its count: return a number, e.g. len(labels)")
     with hook.errors():
         number = torch.as_tensor(count, dtype=torch.float32, device=total.device).detach()
+    check_count(hook, number, TENSORS)
     return total.float(), number
-
-
-def _describe(value: Any) -> str:
-    if isinstance(value, Tensor):
-        return f"a tensor of shape {tuple(value.shape)}"
-    return f"{len(value)} values" if isinstance(value, tuple | list) else type(value).__name__
