@@ -60,6 +60,25 @@ def apply_overrides(raw: dict[str, Any], overrides: Iterable[str] | Mapping[str,
     return raw
 
 
+def merge_tables(raw: Any, changes: Any) -> Any:
+    """Return plain data with changes merged in: tables key by key, anything else replaced.
+
+    A table of changes to a list has its elements' numbers as keys, from 0. A table with the key `use` is a whole step
+    and replaces what is there.
+
+    Raises:
+        ConfigError: a list has no such element.
+    """
+    if not isinstance(changes, dict) or "use" in changes or not isinstance(raw, dict | list):
+        return changes
+    if isinstance(raw, dict):
+        return raw | {key: merge_tables(raw.get(key), value) for key, value in changes.items()}
+    merged = list(raw)
+    for key, value in changes.items():
+        merged[int(key)] = merge_tables(_element(raw, key, f"{key}={_toml(value)}"), value)
+    return merged
+
+
 def suggest_name(name: str, known: Iterable[str]) -> str:
     """Return `did you mean X?` for a misspelt name, or the list of known names where none is similar."""
     choices = sorted(known)

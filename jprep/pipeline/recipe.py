@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from jprep.config import apply_overrides, parse_config
+from jprep.config import apply_overrides, merge_tables, parse_config
 from jprep.corpus import config as corpus_config
 from jprep.corpus.config import CorpusConfig, CorpusRecipe, StepRef, step_name
 from jprep.dataset.manifest import DatasetConfig, check_dataset_config
@@ -44,11 +44,13 @@ class Recipe(CorpusRecipe, frozen=True, omit_defaults=True):
         tokenizer: the tokenizer to train on the corpus.
         dataset: how the corpus is packed with the tokenizer.
         train: the model to train, and how.
+        tiny: keys of the recipe with the values that they have with `--scale tiny`.
     """
 
     tokenizer: TokenizerConfig | None = None
     dataset: DatasetConfig | None = None
     train: TrainConfig | None = None
+    tiny: dict[str, Any] = {}
 
 
 def load_recipe(
@@ -90,6 +92,24 @@ def decode_recipe(
     return corpus_config.decode_recipe(raw, where=where, kind=Recipe)
 
 
+def with_tiny_values(recipe: Recipe, where: str) -> Recipe:
+    """Return the recipe with the values of its `[tiny]`; see `jprep.config.merge_tables`.
+
+    Args:
+        recipe: the recipe, at any scale.
+        where: its file, for errors.
+
+    Raises:
+        ConfigError: an unknown key, or a value of the wrong type.
+    """
+    where = f"{where}, [tiny]"
+    try:
+        raw = merge_tables(msgspec.to_builtins(recipe), recipe.tiny)
+    except ConfigError as error:
+        raise ConfigError(error.what, where=where, fix=error.fix) from error
+    return decode_recipe(raw, where=where)
+
+
 def check_recipe(recipe: Recipe, where: str) -> None:
     """Check the values of every section, and the options of steps and backends.
 
@@ -112,6 +132,8 @@ def check_recipe(recipe: Recipe, where: str) -> None:
         for name, options in train.backend.items():
             _check_backend(name, options, where)
         check_model(train.model, train.task, next_sentence=train.next_sentence)
+    if recipe.tiny:
+        with_tiny_values(recipe, where)
     for warning in find_unused_keys(recipe.corpus, tokenizer, train):
         _log.warning("%s: %s", where, warning)
 

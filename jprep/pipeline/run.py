@@ -25,7 +25,7 @@ from jprep.errors import ConfigError, MismatchError
 from jprep.io.machine import cpu_count
 from jprep.pipeline.init_tokenizer import init_tokenizer_note, tokenizer_of_init
 from jprep.pipeline.output_paths import WORK, OutputPaths, output_paths
-from jprep.pipeline.recipe import Recipe, check_recipe, decode_recipe, load_recipe
+from jprep.pipeline.recipe import Recipe, check_recipe, decode_recipe, load_recipe, with_tiny_values
 from jprep.pipeline.steps import Step, check_steps, missing_section, pending_downloads, select_steps
 from jprep.pipeline.tiny_inputs import pending_partial_downloads, with_tiny_inputs
 from jprep.pipeline.tiny_scale import list_changes, scale_down
@@ -321,7 +321,10 @@ def _load(
         loaded = load_recipe(recipe, overrides)
     if not scale:
         return loaded, ()
-    small = decode_recipe(msgspec.to_builtins(scale_down(loaded)), overrides, where=where)
+    small = with_tiny_values(scale_down(loaded), where)
+    small = decode_recipe(msgspec.to_builtins(small), overrides, where=where)
+    if small.tiny:
+        check_recipe(small, where)
     return small, tuple(list_changes(loaded, small))
 
 

@@ -10,7 +10,7 @@ import msgspec
 from jprep import samples
 from jprep.corpus.config import Source, step_name
 from jprep.corpus.download.head import HEAD_BYTES, SUPPORTED_READERS, fetch_head, head_path
-from jprep.corpus.download.remote import RetryPolicy
+from jprep.corpus.download.remote import NotOnServer, RetryPolicy
 from jprep.errors import MachineError
 from jprep.io.atomic import write_atomic
 from jprep.io.inputs.paths import all_exist
@@ -36,7 +36,7 @@ def pending_partial_downloads(recipe: Recipe, downloads: Path) -> dict[Path, str
 def with_tiny_inputs(recipe: Recipe, downloads: Path, note: Note, retry: RetryPolicy = _RETRY) -> Recipe:
     """Return the recipe with inputs that do not exist replaced by the first megabytes of their downloads.
 
-    Where no server can be reached, the embedded sample is used instead, by later calls too.
+    Where no server can be reached, or the file is gone, the embedded sample is used instead, by later calls too.
 
     Args:
         recipe: the recipe.
@@ -45,8 +45,8 @@ def with_tiny_inputs(recipe: Recipe, downloads: Path, note: Note, retry: RetryPo
         retry: how often to retry a download.
 
     Raises:
-        MachineError: no server can be reached, and there is no sample for the reader.
-        ConfigError, InputError: see `fetch_head`.
+        MachineError, ConfigError: no server can be reached, or the file is gone, and there is no sample for the reader.
+        InputError: see `fetch_head`.
     """
     inputs = {source.name: _fetch_part(source, downloads / FOLDER, note, retry) for source in _partial(recipe)}
     sources = [
@@ -76,7 +76,7 @@ def _fetch_part(source: Source, folder: Path, note: Note, retry: RetryPolicy) ->
         note(f"{source.name}: downloading the first {HEAD_BYTES / 1e6:.1f} MB of {file.url} (without a checksum)")
     try:
         return fetch_head(file, folder, reader, retry_policy=retry)
-    except MachineError as error:
+    except (MachineError, NotOnServer) as error:
         if reader not in _SAMPLES:
             raise
         write_atomic(sample, _SAMPLES[reader]())

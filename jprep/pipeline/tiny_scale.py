@@ -42,6 +42,8 @@ def scale_down(recipe: Recipe) -> Recipe:
     - train: the family's tiny preset with the recipe's changes other than sizes, 20 steps, at most 8 rows of 128
       tokens; the warm-up in proportion, and checkpoints, validation and logging at intervals that 20 steps show; the
       backend chooses the micro-batch.
+
+    The recipe's own `[tiny]` is applied by `jprep.pipeline.recipe.with_tiny_values`.
     """
     wanted, train = wanted_steps(recipe), _train(recipe.train) if recipe.train else None
     own = recipe.tokenizer or not (train and train.model.init)  # else the tokenizer may be that of the given weights
@@ -100,7 +102,7 @@ def _train(train: TrainConfig) -> TrainConfig:
         model=model,
         rtd=train.rtd if model.init else replace(train.rtd, generator_init=""),
         batch=min(train.batch, BATCH),
-        length=min(train.length, LENGTH),
+        length=train.length if train.data else min(train.length, LENGTH),
         steps=min(train.steps or STEPS, STEPS),
         epochs=0.0,
         schedule=replace(train.schedule, warmup=_warmup(train)),

@@ -46,8 +46,8 @@ class TokenizerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
             boundary, and text must be segmented before it is encoded; `none`: words are ignored; `spaces`: text has
             spaces between words, which no piece crosses; `bert`: words are found in raw text as BERT does (`wordpiece`
             only). `words` always has `spaces`.
-        special: name of a set (`roberta`, `bert`, `gpt`, `t5`, `sentencepiece`, `none`) and additional tokens; by
-            default the set of the model type.
+        special: name of a set (`roberta`, `bert`, `gpt`, `t5`, `sentencepiece`, `hf-unigram`, `none`) and additional
+            tokens; by default the set of the model type.
         digits: `keep` learns numbers as they are written, `split` makes every digit a token.
         spaces: `prefix` joins a space to the next word, `alone` keeps runs of spaces apart from words.
         newline: `token` keeps a newline as a token, `space` replaces it by a space.

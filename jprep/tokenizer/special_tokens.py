@@ -69,6 +69,12 @@ SPECIAL_TOKEN_SETS = {
     "sentencepiece": SpecialTokens(
         head=("<unk>", "<s>", "</s>"), unk="<unk>", bos="<s>", eos="</s>", pad="</s>", max_length=1024
     ),
+    # Those of Hugging Face's Unigram examples. RoBERTa's model has one token type, unlike BERT's.
+    "hf-unigram": SpecialTokens(
+        head=("[CLS]", "[SEP]", "<unk>", "<pad>", "[MASK]"),
+        unk="<unk>", pad="<pad>", cls="[CLS]", sep="[SEP]", mask="[MASK]", types=False,
+        before=("[CLS]",), after=("[SEP]",), between=("[SEP]",), pair_after=("[SEP]",), max_length=512,
+    ),
     "none": SpecialTokens(),
 }  # fmt: skip
 """Special tokens by name of the set."""

@@ -24,7 +24,7 @@ _ROUTES: list[tuple[str, str, str]] = [
     ("POST", r"/api/validate-yaml", "validate"),
     ("GET", rf"{_API}", "info"),
     ("GET", rf"{_API}/revision/(?P<revision>[^/]+)", "info"),
-    ("GET", rf"{_API}/tree/(?P<revision>[^/]+)", "tree"),
+    ("GET", rf"{_API}/tree/(?P<revision>[^/]+)(?:/(?P<folder>.+))?", "tree"),
     ("GET", rf"{_API}/auth-check", "may_read"),
     ("GET", rf"{_API}/auth-check/write", "may_write"),
     ("POST", rf"{_API}/preupload/(?P<revision>[^/]+)", "preupload"),
@@ -161,9 +161,18 @@ class Handler(BaseHTTPRequestHandler):
         about = {"id": name, "sha": commit.oid, "private": repo.private, "siblings": siblings, "tags": []}
         self._json(about | {"gated": "auto" if repo.gated else False, "disabled": False, "downloads": 0, "likes": 0})
 
-    def _tree(self, kind: str, name: str, revision: str) -> None:
+    def _tree(self, kind: str, name: str, revision: str, folder: str | None) -> None:
         commit = self._commit_at(self.hub.visible(kind, name, self._user), revision)
-        self._json([_entry(path, file) for path, file in sorted(commit.files.items())])
+        below = f"{folder}/" if folder else ""
+        files = {path: file for path, file in sorted(commit.files.items()) if path.startswith(below)}
+        if not files:
+            raise Refusal(404, f"{folder} does not exist on {revision}", "EntryNotFound")
+        inner: list[str] = []
+        if "recursive=true" not in urlsplit(self.path).query.lower():
+            inner = sorted({below + path[len(below) :].split("/")[0] for path in files if "/" in path[len(below) :]})
+            files = {path: file for path, file in files.items() if "/" not in path[len(below) :]}
+        folders = [{"type": "directory", "path": path, "size": 0, "oid": "0" * 40} for path in inner]
+        self._json([*folders, *(_entry(path, file) for path, file in files.items())])
 
     def _may_read(self, kind: str, name: str) -> None:
         self.hub.visible(kind, name, self._user)

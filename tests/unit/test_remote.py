@@ -197,6 +197,7 @@ def test_only_transient_errors_are_retried(error: Exception, tries: int, kind: t
         ("HttpError", "gcsfs.retry", 400, "invalid"),
         ("EndpointConnectionError", "botocore.exceptions", None, "transient"),
         ("ClientPayloadError", "aiohttp.client_exceptions", None, "transient"),
+        ("ConnectError", "httpx2", None, "transient"),
         ("Bug", "jprep.other", None, ""),
     ],
 )

@@ -10,11 +10,13 @@ import msgspec
 import pytest
 
 from jprep.errors import ConfigError
+from jprep.pipeline.recipe import load_recipe
 from jprep.train.backend import Host, Plan
 from jprep.train.job.config import Job, parse_train_config
 from jprep.train.run.directory import read_job
 from jprep_deepspeed.backend import DeepSpeed
 from jprep_deepspeed.options import Options
+from tests.conftest import ROOT
 from tests.fakes.trained_run import trained_run
 
 HOST = Host("/python/bin/python", 4, 8 << 30)
@@ -146,6 +148,46 @@ def test_values_equal_to_the_job_are_accepted(planned: Any) -> None:
         "scheduler": {"type": "WarmupDecayLR", "params": rates},
     }
     assert planned(config).processes == 2
+
+
+def test_offloads_by_their_former_names_are_translated(planned: Any) -> None:
+    plan = planned({"zero_optimization": {"stage": 3, "cpu_offload": True, "cpu_offload_params": True}})
+    zero = plan.settings["zero_optimization"]
+    assert not {"cpu_offload", "cpu_offload_params"} & set(zero)
+    assert (zero["offload_optimizer"]["device"], zero["offload_param"]["device"]) == ("cpu", "cpu")
+    assert plan.host_memory and any("cpu_offload = true of ds.json is used as" in note for note in plan.notes)
+    kept = planned({"zero_optimization": {"stage": 2, "cpu_offload": True, "offload_optimizer": {"pin_memory": True}}})
+    assert kept.settings["zero_optimization"]["offload_optimizer"] == {"device": "cpu", "pin_memory": True}
+    for value, offload in ((1, {}), (True, {"device": "none"})):
+        with pytest.raises(ConfigError, match="cpu_offload") as caught:
+            planned({"zero_optimization": {"stage": 2, "cpu_offload": value, "offload_optimizer": offload}})
+        assert "offload_optimizer" in (caught.value.fix or "")
+    with pytest.raises(ConfigError, match=r"offload_optimizer.device = .cpu. in ds.json conflicts with"):
+        planned({"zero_optimization": {"cpu_offload": True}}, offload_optimizer="none")
+
+
+def test_the_plan_says_what_was_done_with_each_value(planned: Any) -> None:
+    notes = "\n".join(planned(PUBLISHED, "bf16").notes)
+    for filled in (
+        "bf16.enabled = true",
+        "optimizer.params.lr = 0.001",
+        "warmup_num_steps = 5",
+        "total_num_steps = 20",
+    ):
+        assert filled in notes
+    assert "train_batch_size = 4" in notes and "reduce_bucket_size = 200000000" in notes
+
+
+def test_the_published_recipe_s_configuration_is_taken_as_it_is(job: Job, tmp_path: Path) -> None:
+    recipe = load_recipe(ROOT / "data_recipes" / "gpt2-xl-japanese.toml").train
+    assert recipe
+    options = recipe.backend["deepspeed"] | {"processes": 8, "device": "cuda", "gpu": "A100-40GB"}
+    changed = msgspec.structs.replace(job, train=recipe, options=options)
+    plan = DeepSpeed().plan(changed, tmp_path, HOST)
+    assert (plan.processes, plan.micro_batch, plan.accumulate) == (8, 3, 22)
+    zero = plan.settings["zero_optimization"]
+    assert (zero["stage"], zero["reduce_bucket_size"], zero["offload_optimizer"]["device"]) == (2, 2e8, "cpu")
+    assert plan.settings["bf16"] == {"enabled": True} and plan.settings["gradient_clipping"] == 1.0
 
 
 @pytest.mark.parametrize(

@@ -5,17 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 import pytest
 
 from jprep.dataset.exports import export_dataset
 from jprep.dataset.exports.base import ExportOptions
+from jprep.dataset.sampling.masking import MaskingConfig
 from jprep.errors import ConfigError, InputError
 from jprep.testing.backend_suite.cases import golden_curve
 from jprep.testing.backend_suite.data import write_suite_dataset, write_suite_tokenizer
 from jprep.testing.backend_suite.runner import FinishedRun, SuiteRunner
 from jprep.train.run.directory import read_job
-from jprep_keras.worker.records import batch_of
+from jprep.train.worker.batches import Batches
+from jprep_keras.worker.records import batch_of, record_batches
 
 CASE, STEPS = "bert-mlm", 100
 LONGER: dict[str, Any] = {"steps": STEPS, "validation": {"every_steps": 50}, "checkpoint": {"every_steps": 60}}
@@ -78,11 +81,34 @@ def test_records_are_for_texts_only(bench: SuiteRunner) -> None:
 def test_rows_that_do_not_fit_are_refused(bench: SuiteRunner) -> None:
     job = read_job(bench.prepare(CASE).run)
     row = {"input_ids": np.zeros(16, np.int64), "attention_mask": np.ones(16, np.int64)}
+    keys = np.zeros(1, np.uint64)
     with pytest.raises(InputError, match="rows of 16 tokens"):
-        batch_of(job, [row])
+        batch_of(job, [row], keys)
     with pytest.raises(InputError, match="lack the feature attention_mask"):
-        batch_of(job, [{"input_ids": row["input_ids"]}])
+        batch_of(job, [{"input_ids": row["input_ids"]}], keys)
+    words = msgspec.structs.replace(job.train, masking=MaskingConfig(whole_word=True))
     wide = {name: np.ones(32, np.int64) for name in row}
-    with pytest.raises(InputError, match="not masked") as error:
-        batch_of(job, [wide])
+    with pytest.raises(InputError, match="do not tell words") as error:
+        batch_of(msgspec.structs.replace(job, train=words), [wide], keys)
     assert "--masks static" in error.value.fix
+
+
+def test_rows_without_masks_are_masked_in_each_pass(folder: Path, bench: SuiteRunner) -> None:
+    """The first pass has the batches of the session, and each later one has other masks of the same rows."""
+    prepared = bench.prepare(CASE)
+    job = read_job(prepared.run)
+    train = job.train
+    options = ExportOptions(
+        features="transformers", masks="dynamic", length=train.length, packing=train.packing, seed=train.seed
+    )
+    export_dataset(folder / "dataset", folder / "tokenizer", "tfrecord", folder / "unmasked", options)
+    patterns = [str(folder / "unmasked" / "train-*.tfrecord")]
+    of_session, per_epoch = Batches(prepared.run, job).train, job.samples // train.batch
+    read = record_batches(job, patterns, 0)
+    for step in range(per_epoch):
+        expected, found = of_session.batch(step), next(read)
+        for name in ("input_ids", "labels", "lengths"):
+            assert np.array_equal(getattr(found, name), getattr(expected, name))
+    passes = [next(record_batches(job, patterns, step)) for step in (0, job.samples)]
+    texts = [np.where(one.labels >= 0, one.labels, one.input_ids) for one in passes]
+    assert np.array_equal(*texts) and not np.array_equal(passes[0].labels, passes[1].labels)

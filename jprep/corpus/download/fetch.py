@@ -18,7 +18,15 @@ import msgspec
 
 from jprep.corpus.config import RemoteFile
 from jprep.corpus.download.partial import PartialFile
-from jprep.corpus.download.remote import RemoteContent, RetryPolicy, Unreachable, open_url, read_text, retry
+from jprep.corpus.download.remote import (
+    NotOnServer,
+    RemoteContent,
+    RetryPolicy,
+    Unreachable,
+    open_url,
+    read_text,
+    retry,
+)
 from jprep.engine.output_directory import OutputDirectory
 from jprep.engine.output_kinds import DOWNLOADS
 from jprep.errors import ConfigError, InputError, MachineError
@@ -127,6 +135,12 @@ class _FileFetch:
         self.file, self.path, self.known, self.retry_policy, self.progress = file, path, known, retry_policy, progress
 
     def run(self) -> FetchedFile:
+        try:
+            return self._fetch()
+        except NotOnServer as error:
+            raise NotOnServer(error.what, where=error.where, fix=self._missing_fix()) from error
+
+    def _fetch(self) -> FetchedFile:
         if not self.path.exists():
             return self._download()
         if self.known is None:
@@ -207,6 +221,12 @@ class _FileFetch:
             self.file.checksums if listed else "",
             listed,
         )
+
+    def _missing_fix(self) -> str:
+        if self.path.exists():
+            return f"{self.path} is there, and can be read without this: remove `checksums` from the recipe"
+        why = "mirrors keep a dated dump for some months only"
+        return f"{why}: put your copy at {self.path}, or use another date, or `latest`, in the recipe's url and paths"
 
     def _mismatch_fix(self, path: Path) -> str:
         if path == self.path:

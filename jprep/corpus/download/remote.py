@@ -47,6 +47,10 @@ class Unreachable(Exception):  # noqa: N818 - internal, never shown to users
         self.wait_s = wait_s
 
 
+class NotOnServer(ConfigError):  # noqa: N818 - a kind of ConfigError
+    """The server has no such file, or no longer has it."""
+
+
 class _Body(Protocol):
     def read1(self, size: int, /) -> bytes: ...
 
@@ -191,7 +195,7 @@ def _refusal(url: str, error: HTTPError) -> Exception:
         return Unreachable(f"HTTP {error.code} {error.reason}", float(wait) if wait.isdigit() else 0.0)
     if error.code in (404, 410):
         fix = "mirrors keep a dated dump for some months only: use another date, or `latest`, in the recipe's url"
-        return ConfigError(f"the file is not on the server (HTTP {error.code})", where=url, fix=fix)
+        return NotOnServer(f"the file is not on the server (HTTP {error.code})", where=url, fix=fix)
     return ConfigError(
         f"the server denies access to the file (HTTP {error.code} {error.reason})",
         where=url,

@@ -108,20 +108,29 @@ class LabelledSampler:
         seed: seed of the order.
         split: name of the order, e.g. `train` or `validation`.
         rows: which rows to use; by default all.
+        drop_last: see `SampleOrder`.
 
     Attributes:
-        samples: number of rows in an epoch.
+        samples: number of rows of an epoch.
         order: order of the rows.
 
     Raises:
         ConfigError: there are no rows, or a number is out of range.
     """
 
-    def __init__(self, data: LabelledDataset, batch: int, seed: int, split: str, rows: Integers | None = None) -> None:
+    def __init__(
+        self,
+        data: LabelledDataset,
+        batch: int,
+        seed: int,
+        split: str,
+        rows: Integers | None = None,
+        drop_last: bool = False,
+    ) -> None:
         self._data, self._rows = data, np.arange(len(data)) if rows is None else rows
         self._widths = np.array(sorted({*data.config.buckets, data.config.length}))
-        self.samples = len(self._rows)
-        self.order = SampleOrder(self.samples, batch, seed, split).checked()
+        self.order = SampleOrder(len(self._rows), batch, seed, split, drop_last).checked()
+        self.samples = self.order.epoch_rows
 
     def batch(self, step: int, rank: int = 0, world: int = 1) -> LabelledBatch:
         """Return a rank's rows of a step's global batch.

@@ -97,7 +97,7 @@ class PairSampler:
         masking: masks tokens; without it, no token has a label.
 
     Attributes:
-        samples: number of samples in an epoch.
+        samples: number of rows of an epoch.
         order: order of the samples.
 
     Raises:
@@ -115,8 +115,8 @@ class PairSampler:
         stem = f"{config.split}.pairs-{config.length}-{special.around_pair}-{source.fingerprint}"
         path = source.folder / (stem + SAMPLE_INDEX_SUFFIX)
         self._chunks = open_chunk_index(path, self._split, self._room, source.separators)
-        self.samples = len(self._chunks)
-        self.order = SampleOrder(self.samples, config.batch, config.seed, config.split).checked()
+        self.order = SampleOrder(len(self._chunks), config.batch, config.seed, config.split, config.drop_last).checked()
+        self.samples = self.order.epoch_rows
         self._check_sentences()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -227,11 +227,11 @@ class PairSampler:
     def _check_sentences(self) -> None:
         """Check that there are pairs to make."""
         where = f"{self._source.folder}: {self._config.split}"
-        ends, _ = self._chunks.spans(np.array([0, self.samples - 1]))
+        ends, _ = self._chunks.spans(np.array([0, len(self._chunks) - 1]))
         if self._split.sequence_at(int(ends[0])) == self._split.sequence_at(int(ends[1])):
             fix = "add documents, or leave out next_sentence"
             raise ConfigError("next_sentence needs at least two documents in each split", where=where, fix=fix)
-        probes = np.linspace(0, self.samples - 1, min(self.samples, _PROBES)).astype(np.int64)
+        probes = np.linspace(0, len(self._chunks) - 1, min(len(self._chunks), _PROBES)).astype(np.int64)
         spans = zip(*(span.tolist() for span in self._chunks.spans(probes)), strict=True)
         if all(len(self._read(start, start + size)) < 2 for start, size in spans):
             what = "next_sentence needs documents of several sentences, and this dataset has no sentence boundaries"

@@ -42,6 +42,7 @@ class SamplerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         split: `train` or `validation`.
         word_starts: whether batches include where words start.
         noise_keys: whether batches include random bits for tokens sampled from a model.
+        drop_last: see `SampleOrder`.
     """
 
     batch: int
@@ -51,6 +52,7 @@ class SamplerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     split: str = TRAIN
     word_starts: bool = False
     noise_keys: bool = False
+    drop_last: bool = False
 
 
 class Batch(NamedTuple):
@@ -103,12 +105,20 @@ class SampleOrder(NamedTuple):
         batch: rows of a global batch.
         seed: seed of the order.
         split: name of the split.
+        drop_last: whether an epoch ends with its last complete batch: the samples of the incomplete one, which are
+            others in each epoch, are left out. Otherwise a batch may span two epochs.
     """
 
     samples: int
     batch: int
     seed: int
     split: str
+    drop_last: bool = False
+
+    @property
+    def epoch_rows(self) -> int:
+        """Number of rows of an epoch."""
+        return self.samples - self.samples % self.batch if self.drop_last else self.samples
 
     def checked(self) -> SampleOrder:
         """Validate the values and return the order itself.
@@ -120,6 +130,9 @@ class SampleOrder(NamedTuple):
             raise ConfigError("this split has no samples", where=self.split, fix="add data to it")
         if self.batch < 1:
             raise ConfigError("a batch must have at least one row", fix="e.g. batch = 32")
+        if not self.epoch_rows:
+            what = f"drop_last leaves no row: {self.samples} rows are less than a batch of {self.batch}"
+            raise ConfigError(what, where=self.split, fix="use a smaller batch, or drop_last = false")
         if not 0 <= self.seed < 1 << 63:
             raise ConfigError("the seed must be from 0 to below 2**63", fix="e.g. seed = 1")
         return self
@@ -140,8 +153,12 @@ class SampleOrder(NamedTuple):
 
     def places(self, start: int, stop: int) -> tuple[Integers, Integers]:
         """Return epoch and sample of rows `start` to before `stop`, counted from the first row of step 0."""
-        epochs, positions = np.divmod(np.arange(start, stop), self.samples)
-        return epochs, permuted(positions, self.samples, key(self.seed, self.split, epochs, "order"))
+        epochs, positions = np.divmod(np.arange(start, stop), self.epoch_rows)
+        return epochs, self.samples_at(epochs, positions)
+
+    def samples_at(self, epochs: Integers | int, positions: Integers) -> Integers:
+        """Return the samples at positions of the order of one epoch, or of one epoch each."""
+        return permuted(positions, self.samples, key(self.seed, self.split, epochs, "order"))
 
 
 def mask_keys(config: SamplerConfig, epochs: Integers, indices: Integers) -> UInt64Array:
@@ -203,7 +220,7 @@ class Sampler:
         masking: masks tokens; without it, labels are those of causal language modelling.
 
     Attributes:
-        samples: number of samples in an epoch.
+        samples: number of rows of an epoch.
         order: order of the samples.
 
     Raises:
@@ -220,8 +237,10 @@ class Sampler:
         self._source, self._config, self._special, self._masking = source, config, special, masking
         self._tokens = np.asarray(source.tokens.tokens)
         self._samples = self._open_samples(self._text_length())
-        self.samples = len(self._samples)
-        self.order = SampleOrder(self.samples, config.batch, config.seed, config.split).checked()
+        self.order = SampleOrder(
+            len(self._samples), config.batch, config.seed, config.split, config.drop_last
+        ).checked()
+        self.samples = self.order.epoch_rows
         self._needs_word_starts = config.word_starts or (masking is not None and masking.whole_word)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -20,8 +20,8 @@ Problem = Literal["package", "credentials", "refused", "bucket", "missing", "inv
 TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 """HTTP statuses after which another attempt may succeed."""
 
-_LIBRARIES = ("aiobotocore", "aiohttp", "asyncio", "botocore", "concurrent", "fsspec", "gcsfs", "google", "requests",
-              "s3fs", "socket", "ssl", "urllib3")  # fmt: skip
+_LIBRARIES = ("aiobotocore", "aiohttp", "asyncio", "botocore", "concurrent", "fsspec", "gcsfs", "google", "httpcore",
+              "httpcore2", "httpx", "httpx2", "requests", "s3fs", "socket", "ssl", "urllib3")  # fmt: skip
 _NO_CREDENTIALS = ("CredentialRetrievalError", "DefaultCredentialsError", "NoCredentialsError", "ProfileNotFound",
                    "PartialCredentialsError", "RefreshError", "SSOError", "TokenRetrievalError")  # fmt: skip
 _INVALID = ("ParamValidationError", "InvalidEndpointURLError", "NoRegionError", "NonRetryableError")
@@ -29,13 +29,14 @@ _LOCAL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EISDIR, errno.ENOTDIR, 
 _LOGIN = {
     "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
     "gs": "run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS",
+    "hf": "accept its conditions on the Hub if it has any, and set HF_TOKEN, or run `hf auth login`",
 }
 _LOGIN |= {"s3a": _LOGIN["s3"], "gcs": _LOGIN["gs"]}
 
 
 def classify_error(error: BaseException) -> Problem:
     """Return why an operation on an object failed."""
-    status = getattr(error, "code", None)
+    status = getattr(error, "code", None) or getattr(getattr(error, "response", None), "status_code", None)
     if isinstance(error, ImportError):
         return "package"
     if isinstance(error, FileNotFoundError) or status in (404, "404"):
@@ -99,6 +100,7 @@ def is_missing_bucket(error: BaseException) -> bool:
 
 
 def bucket_of(url: str) -> str:
-    """Return the URL of the bucket or host that a URL lies in."""
+    """Return the URL of the bucket or host that a URL lies in; on the Hugging Face Hub, that of the dataset."""
     scheme, _, rest = url.partition("://")
-    return f"{scheme}://{rest.lstrip('/').partition('/')[0]}"
+    parts = 3 if scheme == "hf" else 1
+    return f"{scheme}://{'/'.join(rest.lstrip('/').split('/')[:parts])}"

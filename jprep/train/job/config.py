@@ -174,6 +174,8 @@ class TrainConfig(_Config, frozen=True):
         fold: the fold to validate on, from 0; None is 0 in a job, and each fold in turn for `jprep run`.
         steps: the number of steps; 0 if `epochs` is given.
         epochs: passes over the training split; 0 if `steps` is given.
+        drop_last: whether an epoch has only complete batches, rows // `batch` steps, and leaves out the other rows,
+            which are others in each epoch; otherwise a batch may span two epochs, and no row is left out.
         seed: seed of initial weights, sample order, masks and dropout.
         precision: of the computation; weights and optimizer state stay in fp32.
         optimizer: the optimizer.
@@ -203,6 +205,7 @@ class TrainConfig(_Config, frozen=True):
     fold: int | None = None
     steps: int = 0
     epochs: float = 0.0
+    drop_last: bool = False
     seed: int = 1
     precision: Precision = "fp32"
     optimizer: OptimizerConfig = OptimizerConfig()

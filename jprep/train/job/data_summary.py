@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jprep.dataset.manifest import TRAIN, VALIDATION, DatasetManifest, read_dataset
 from jprep.dataset.sampling.masking import Masking
 from jprep.dataset.sampling.pair_sampler import PairSampler
-from jprep.dataset.sampling.sampler import Sampler, SamplerConfig, SplitData, open_split_data
+from jprep.dataset.sampling.sampler import SampleOrder, Sampler, SamplerConfig, SplitData, open_split_data
 from jprep.dataset.sampling.special_ids import SpecialIds
 from jprep.errors import ConfigError
 from jprep.io.atomic import file_sha256
@@ -55,7 +55,8 @@ def summarize_labelled(train: TrainConfig, tokenizer: Tokenizer) -> DataSummary:
     if train.validation.enabled and not len(found.validation_rows):
         fix = "set validation.every_steps and every_epochs to 0, or give validation_data, or labelled.folds = 5"
         raise ConfigError("there is nothing to validate on", where=files, fix=fix)
-    return DataSummary(len(found.rows), names, {"data": [file_sha256(Path(path)) for path in train.data]})
+    order = SampleOrder(len(found.rows), train.batch, train.seed, TRAIN, train.drop_last).checked()
+    return DataSummary(order.epoch_rows, names, {"data": [file_sha256(Path(path)) for path in train.data]})
 
 
 def summarize_dataset(
@@ -114,6 +115,7 @@ def text_sampler(
         seed=train.seed,
         split=split,
         noise_keys=train.task == "rtd",
+        drop_last=train.drop_last and split == TRAIN,
     )
     if masking and train.next_sentence:
         return PairSampler(source, config, special, masking)

@@ -14,7 +14,7 @@ from jprep.train.job.schedule import gives_same_rates
 _LATER_KEYS: tuple[tuple[str, str, Any], ...] = (
     ("schedule", "steps", 0), ("optimizer", "decay", "matrices"), ("", "next_sentence", False),
     ("labelled", "stratify", ""), ("labelled", "bins", 0), ("labelled", "columns", []),
-    ("labelled", "encoding", "utf-8"),
+    ("labelled", "encoding", "utf-8"), ("", "drop_last", False),
 )  # fmt: skip
 """Keys that earlier versions did not have, with their tables and defaults: jobs without them keep their fingerprint."""
 

@@ -78,7 +78,8 @@ class Batches:
         data, rows = (found.data, found.rows) if split == TRAIN else (found.validation, found.validation_rows)
         if not len(rows):
             raise ConfigError("there is nothing to validate on", fix="give validation_data, or folds under labelled")
-        return LabelledSampler(data, self._job.train.batch, self._job.train.seed, split, rows)
+        train = self._job.train
+        return LabelledSampler(data, train.batch, train.seed, split, rows, train.drop_last and split == TRAIN)
 
 
 def _read(run: Path, job: Job) -> LabelledSplits:

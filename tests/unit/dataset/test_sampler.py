@@ -71,6 +71,7 @@ ORDERS = st.builds(
     batch=st.integers(1, 12),
     seed=st.integers(0, 1 << 40),
     split=st.sampled_from(["train", "validation"]),
+    drop_last=st.just(False),
 )
 
 
@@ -269,6 +270,16 @@ def test_empty_split_is_rejected(source):
 def test_invalid_ranks_are_rejected(place):
     with pytest.raises(ConfigError, match=r"divided|does not exist"):
         SampleOrder(10, 4, 1, "train").rows(*place)
+
+
+def test_the_last_incomplete_batch_of_an_epoch_is_left_out() -> None:
+    whole, dropped = SampleOrder(10, 4, 1, "train"), SampleOrder(10, 4, 1, "train", drop_last=True).checked()
+    assert (whole.epoch_rows, dropped.epoch_rows) == (10, 8)
+    assert dropped.places(0, 8)[1].tolist() == whole.places(0, 8)[1].tolist()
+    assert dropped.places(8, 16)[1].tolist() == whole.places(10, 18)[1].tolist()
+    assert [dropped.rows(step)[0].tolist() for step in (1, 2)] == [[0] * 4, [1] * 4]
+    with pytest.raises(ConfigError, match="3 rows are less than a batch of 4"):
+        SampleOrder(3, 4, 1, "train", drop_last=True).checked()
 
 
 def test_directory_without_a_dataset_is_rejected(tmp_path: Path):

@@ -186,6 +186,15 @@ def test_missing_inputs_are_replaced_by_partial_downloads(
     assert pending_partial_downloads(asked, folder) == {}
 
 
+def test_the_sample_replaces_a_file_that_is_gone(mirror: Mirror, tmp_path: Path) -> None:
+    said = list[str]()
+    found = with_tiny_inputs(recipe(("wiki", "wikipedia", mirror.url("old.xml.bz2"))), tmp_path, said.append, QUICK)
+    assert found.corpus.sources[0].paths == [str(tmp_path / "beginnings" / "sample-wikipedia")]
+    assert "not on the server (HTTP 404); using the embedded sample instead" in said[-1]
+    with pytest.raises(ConfigError, match="HTTP 404"):
+        with_tiny_inputs(recipe(("rows", "jsonl", mirror.url("old.jsonl"))), tmp_path, said.append, QUICK)
+
+
 def test_without_a_network_the_sample_is_used_and_kept(mirror: Mirror, tmp_path: Path) -> None:
     url, said = mirror.url("wiki.xml.bz2"), list[str]()
     mirror.server.shutdown()

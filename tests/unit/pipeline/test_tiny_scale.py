@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from jprep.pipeline.recipe import Recipe, decode_recipe, load_recipe
+from jprep.errors import ConfigError
+from jprep.pipeline.recipe import Recipe, check_recipe, decode_recipe, load_recipe, with_tiny_values
 from jprep.pipeline.steps import wanted_steps
 from jprep.pipeline.tiny_scale import BATCH, LENGTH, STEPS, list_changes, scale_down
 from jprep.train.job.config import TrainConfig
@@ -149,6 +150,43 @@ def test_scaling_down_keeps_the_steps() -> None:
         assert wanted_steps(scale_down(made)) == wanted_steps(made)
 
 
+def test_own_values_replace_those_of_the_recipe() -> None:
+    tiny = {
+        "corpus": {"sources": {"1": {"paths": ["c.txt"]}}, "segmenter": "spaces"},
+        "train": {"optimizer": {"lr": 1.0}},
+    }
+    before = recipe(tiny=tiny)
+    small = with_tiny_values(scale_down(before), "r.toml")
+    assert [source.paths for source in small.corpus.sources] == [["a.xml"], ["c.txt"]]
+    assert small.corpus.sources[1].filters == ["japanese"] and small.corpus.segmenter == "spaces"
+    assert small.train and (small.train.optimizer.lr, small.train.optimizer.beta2, small.train.steps) == (
+        1.0,
+        0.98,
+        STEPS,
+    )
+    assert 'corpus.segmenter: was "none", is "spaces"' in list_changes(before, small)
+    assert before.corpus.segmenter == "none"
+
+
+def test_a_step_of_its_own_replaces_the_recipe_s_whole() -> None:
+    small = with_tiny_values(recipe(tiny={"corpus": {"sources": {"0": {"reader": {"use": "jsonl"}}}}}), "r.toml")
+    assert small.corpus.sources[0].reader == {"use": "jsonl"}
+
+
+@pytest.mark.parametrize(
+    ("tiny", "message"),
+    [
+        ({"corpus": {"segmentor": "none"}}, "segmentor"),
+        ({"corpus": {"sources": {"2": {"name": "x"}}}}, "there is no '2'"),
+        ({"train": {"steps": "many"}}, "steps"),
+    ],
+)
+def test_own_values_are_checked_at_any_scale(tiny: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as error:
+        check_recipe(recipe(tiny=tiny), "r.toml")
+    assert "[tiny]" in str(error.value)
+
+
 def test_changes_are_listed_by_key() -> None:
     before = recipe()
     changes = list_changes(before, scale_down(before))
@@ -159,7 +197,7 @@ def test_changes_are_listed_by_key() -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "data_recipes").glob("*.toml")), ids=lambda path: path.stem)
 def test_shipped_recipes_can_be_scaled_down(path: Any) -> None:
-    small = scale_down(load_recipe(path))
+    small = with_tiny_values(scale_down(load_recipe(path)), path.name)
     assert decode_recipe(msgspec.to_builtins(small)) == small
     if small.train:
         assert small.train.steps == STEPS

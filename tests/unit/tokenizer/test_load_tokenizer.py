@@ -33,6 +33,7 @@ from jprep.tokenizer.tokenizer import Tokenizer
 CASES: dict[str, dict[str, Any]] = {
     "bpe": {},
     "unigram": {"model": "unigram"},
+    "unigram [CLS]": {"model": "unigram", "special": ["hf-unigram"]},
     "byte-bpe": {"model": "byte-bpe"},
     "byte-bpe none": {"model": "byte-bpe", "boundaries": "none"},
     "wordpiece": {"model": "wordpiece"},
@@ -45,7 +46,7 @@ CASES: dict[str, dict[str, Any]] = {
     "wordpiece hard alone": {"model": "wordpiece", "boundaries": "hard", "spaces": "alone", "digits": "split"},
     "wordpiece hard space": {"model": "wordpiece", "boundaries": "hard", "newline": "space", "digits": "split"},
 }
-LOSSLESS = ("bpe", "unigram", "byte-bpe", "byte-bpe none", "bpe hard", "unigram hard", "byte-bpe hard")
+LOSSLESS = ("bpe", "unigram", "unigram [CLS]", "byte-bpe", "byte-bpe none", "bpe hard", "unigram hard", "byte-bpe hard")
 MIXED = (
     "東京都のPython 3.11はdef f():\n\treturn '日本語'  # ゲーム",
     "家族👨‍👩‍👧‍👦と🇯🇵、が\u3099か\u0301 e\u0301",

@@ -187,6 +187,7 @@ def test_bert_tokenizers_give_the_same_ids(version: int, special: str, tmp_path:
 KINDS: dict[str, dict[str, Any]] = {
     "bpe": {},
     "unigram": {"model": "unigram", "special": ["t5"], "model_max_length": 77},
+    "hf-unigram": {"model": "unigram", "special": ["hf-unigram"]},
     "byte-bpe": {"model": "byte-bpe"},
     "wordpiece": {"model": "wordpiece", "special": ["bert", "<sep2>"]},
     "hard": {"model": "wordpiece", "boundaries": "hard"},
@@ -279,6 +280,7 @@ def test_auto_tokenizer_loads_the_directory(version: int, made: tuple[Path, Path
 PAIRS = {
     "bpe": "<s> the </s> </s> def </s>",
     "unigram": "the </s> def </s>",
+    "hf-unigram": "[CLS] the [SEP] def [SEP]",
     "byte-bpe": "the def",
     "wordpiece": "[CLS] the [SEP] def [SEP]",
     "words": "<s> the </s> </s> def </s>",
@@ -295,6 +297,8 @@ def test_auto_tokenizer_adds_special_tokens(version: int, made: tuple[Path, Path
         ours = Tokenizer(made[0] / name)
         assert [ours.piece_of(i) for i in report[name]["pair"]["input_ids"]] == expected.split()
     assert report["wordpiece"]["pair"]["token_type_ids"] == [0, 0, 0, 1, 1]
+    tokens = ["[CLS]", "[SEP]", "<unk>", "<pad>", "[MASK]"]
+    assert [Tokenizer(made[0] / "hf-unigram").piece_of(i) for i in range(5)] == tokens
 
 
 @pytest.mark.backends

@@ -56,6 +56,18 @@ def test_an_epoch_has_each_row_once(tmp_path: Path) -> None:
     assert indices[epochs == 0].tolist() != indices[epochs == 1].tolist()
 
 
+def test_an_epoch_has_only_complete_batches_with_drop_last(tmp_path: Path) -> None:
+    kept, dropped = (labelled_run(tmp_path / str(drop), steps=0, epochs=2, drop_last=drop) for drop in (False, True))
+    batch, rows = read_job(kept).train.batch, read_job(kept).samples
+    assert rows % batch and read_job(dropped).samples == rows - rows % batch
+    assert (read_job(kept).steps, read_job(dropped).steps) == (-(-2 * rows // batch), 2 * (rows // batch))
+    for step, one in enumerate(drawn(Session(dropped))):
+        assert set(one.epochs.tolist()) == {step // (rows // batch)}
+        assert len(set(one.indices.tolist())) == batch
+    assert validated(dropped) == validated(kept)
+    assert read_job(dropped).fingerprint != read_job(kept).fingerprint
+
+
 def test_ranks_share_a_batch_and_its_width(tmp_path: Path) -> None:
     run = labelled_run(tmp_path, labelled={"length": 64, "buckets": [8, 16], "folds": 3})
     whole = drawn(Session(run))

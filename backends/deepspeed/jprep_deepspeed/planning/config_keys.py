@@ -109,9 +109,6 @@ REFUSED_KEYS: dict[str, str] = {
     "data_types.buffer_dtype": _OTHER,
     "data_types.keep_in_fp32_modules": _OTHER,
     "optimizer.legacy_fusion": _OTHER,
-    "zero_optimization.cpu_offload": '"offload_optimizer": {"device": "cpu"} has replaced it',
-    "zero_optimization.cpu_offload_params": '"offload_param": {"device": "cpu"} has replaced it',
-    "zero_optimization.cpu_offload_param": '"offload_param": {"device": "cpu"} has replaced it',
     "zero_optimization.cpu_offload_use_pin_memory": '"pin_memory" of an offload has replaced it',
     "zero_optimization.elastic_checkpoint": _SAVED,
     "zero_optimization.pipeline_loading_checkpoint": _SAVED,
@@ -130,6 +127,13 @@ REFUSED_KEYS: dict[str, str] = {
     "zero_optimization.offload_param.nvme_path": _NVME,
 }
 """Key → why jprep refuses it, unless it is disabled."""
+
+RENAMED_OFFLOADS = {
+    "cpu_offload": "offload_optimizer",
+    "cpu_offload_param": "offload_param",
+    "cpu_offload_params": "offload_param",
+}
+"""Former keys of zero_optimization, true or false: the sections whose device was the CPU where they are true."""
 
 FP16_SCALE = ("initial_scale_power", "loss_scale_window", "hysteresis", "consecutive_hysteresis", "min_loss_scale")
 """Keys of fp16 without effect: docs/training.md defines the loss scale. A note names them."""

@@ -78,7 +78,7 @@ def choose_layout(job: Job, given: Options, host: Host) -> ChosenLayout:
         memory=estimate(layout),
         target=selector.target,
         smaller=selector.smaller(layout),
-        notes=(*selector.notes(layout), *user.notes(job)),
+        notes=(*selector.notes(layout), *user.notes(job, layout)),
     )
 
 

@@ -14,7 +14,8 @@ import msgspec
 from jprep.config import suggest_name
 from jprep.errors import ConfigError
 from jprep.train.job.config import Job
-from jprep_deepspeed.options import SECTION, Options
+from jprep_deepspeed.options import Options
+from jprep_deepspeed.planning.config_file import ConfigFile, read_config_file
 from jprep_deepspeed.planning.config_keys import FP16_SCALE, KNOWN_KEYS, REFUSED_KEYS
 from jprep_deepspeed.planning.expected_config import ExpectedValue, expected_config
 from jprep_deepspeed.planning.layout import Layout
@@ -50,7 +51,9 @@ class UserConfig:
     def __init__(self, path: str) -> None:
         self._file = Path(path).name
         self._path = path
-        self.values = list(self._walk(_read(path), KNOWN_KEYS, ())) if path else []
+        file = read_config_file(path) if path else ConfigFile({}, [])
+        self._translated = file.notes
+        self.values = list(self._walk(file.values, KNOWN_KEYS, ()))
 
     def complete_options(self, options: Options, rows: int) -> Options:
         """Return the options with unset ones taken from the file.
@@ -104,9 +107,9 @@ class UserConfig:
                 _set(merged, path, sizes[name] if value == AUTO else value)
         return merged
 
-    def notes(self, job: Job) -> list[str]:
-        """Return which parts of the file jprep implements itself."""
-        notes, sections = [], {value.path[0] for value in self.values}
+    def notes(self, job: Job, layout: Layout) -> list[str]:
+        """Return what was done with each part of the file: what was translated, filled in, used, or is jprep's own."""
+        notes, sections = [*self._translated, *self._used(job, layout)], {value.path[0] for value in self.values}
         if own := sorted(sections & {"optimizer", "scheduler"}):
             notes.append(f"{' and '.join(own)} of {self._file} agree with the job; jprep uses its own implementation")
         keys = {value.path[-1] for value in self.values if value.path[0] == "scheduler"}
@@ -116,6 +119,19 @@ class UserConfig:
         if scale and job.train.precision == "fp16":
             notes.append(f"{', '.join(scale)} of {self._file} have no effect: jprep adjusts fp16's loss scale itself")
         return notes
+
+    def _used(self, job: Job, layout: Layout) -> Iterator[str]:
+        """Yield which values were filled in, and which are used as they are."""
+        expected, sizes = expected_config(job, layout), _automatic_sizes(job)
+        filled = {name: value.values[0] for name, value in expected.items() if value.values} | sizes
+        names = {".".join(path): value for path, value in self.values}
+        if automatic := [name for name, value in names.items() if value == AUTO]:
+            values = (f"{name} = {json.dumps(filled[name])}" if name in filled else name for name in automatic)
+            yield f'"auto" in {self._file}: {", ".join(values)}'
+        own = ("optimizer.", "scheduler.", "fp16.")
+        if plain := [name for name, value in names.items() if value != AUTO and not name.startswith(own)]:
+            values = (f"{name} = {json.dumps(names[name])}" for name in plain if name not in expected)
+            yield f"used as {self._file} has them: {', '.join(values)}"
 
     def _converted(self, options: Options) -> Options:
         """Return the options after a check of the types of values that come from the file."""
@@ -157,32 +173,6 @@ class UserConfig:
         job = f"{expected.key} = {json.dumps(expected.shown)}"
         what = f"{name} = {json.dumps(value)} in {self._file} conflicts with {job}"
         return ConfigError(what, where=self._path, fix=f'use the same value for both, or "auto" for {name}')
-
-
-def _read(path: str) -> dict[str, Any]:
-    where, fix = f"{SECTION}.ds_config", "the path of a DeepSpeed configuration in JSON"
-    try:
-        found = json.loads(Path(path).read_bytes(), object_pairs_hook=_unique)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}", where=where, fix=fix) from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not UTF-8: {error}", where=where, fix=fix) from error
-    except json.JSONDecodeError as error:
-        where = f"{path}:{error.lineno}:{error.colno}"
-        raise ConfigError(f"not JSON: {error.msg}", where=where, fix="correct it; JSON has no comments") from error
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(str(error), where=path, fix="write each key once") from error
-    if not isinstance(found, dict):
-        raise ConfigError(f"expected a JSON object, got {type(found).__name__}", where=path, fix="{…}")
-    return found
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"duplicate key: {next(name for name in names if names.count(name) > 1)}")
-    return found
 
 
 def _disabled(value: Any) -> bool:

@@ -10,8 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from jprep.dataset.exports.tfrecord.reading import Features, find_shards, read_rows
-from jprep.dataset.sampling.sampler import Batch
+from jprep.dataset.manifest import TRAIN
+from jprep.dataset.sampling.masking import Masking
+from jprep.dataset.sampling.sampler import Batch, SampleOrder, SamplerConfig, mask_keys
 from jprep.errors import InputError
+from jprep.random.counter_bits import UInt64Array
 from jprep.train.job.config import Job
 from jprep_keras.options import SECTION
 from jprep_keras.worker.loss import NO_LABEL
@@ -22,6 +25,8 @@ _WHERE = f"{SECTION}.records"
 def record_batches(job: Job, patterns: Sequence[str], start: int) -> Iterator[Batch]:
     """Find the shards, and return the batches of a job from a step on: batch s has the rows s · batch and following.
 
+    Rows without masks are masked here for `mlm`, differently in each pass over the shards.
+
     Args:
         job: the job.
         patterns: paths or URLs of the shards, which may contain `*`.
@@ -31,12 +36,35 @@ def record_batches(job: Job, patterns: Sequence[str], start: int) -> Iterator[Ba
         ConfigError: there are no such files.
         InputError: a shard is damaged; later, its rows do not fit the job.
     """
-    rows, size = read_rows(find_shards(patterns), start * job.train.batch), job.train.batch
-    return (batch_of(job, list(islice(rows, size))) for _ in count())
+    shards, size = find_shards(patterns), job.train.batch
+    rows, total = read_rows(shards, start * size), sum(shard.rows for shard in shards)
+    return (batch_of(job, list(islice(rows, size)), row_keys(job, total, step)) for step in count(start))
 
 
-def batch_of(job: Job, rows: Sequence[Features]) -> Batch:
+def row_keys(job: Job, total: int, step: int) -> UInt64Array:
+    """Return the keys of the masks of a step's rows, (batch,).
+
+    Shards have the order of the first epoch, so in the first pass these are the keys of the session.
+
+    Args:
+        job: the job.
+        total: number of rows of all shards.
+        step: number of updates already done.
+    """
+    train = job.train
+    epochs, places = np.divmod(np.arange(step * train.batch, (step + 1) * train.batch), total)
+    first_epoch = SampleOrder(total, train.batch, train.seed, TRAIN)
+    config = SamplerConfig(batch=train.batch, length=train.length, seed=train.seed)
+    return mask_keys(config, epochs, first_epoch.samples_at(0, places))
+
+
+def batch_of(job: Job, rows: Sequence[Features], keys: UInt64Array) -> Batch:
     """Return rows as the sampler's batch.
+
+    Args:
+        job: the job.
+        rows: the rows.
+        keys: the keys of their masks, (rows,), for rows without masks.
 
     Raises:
         InputError: the rows lack a feature, or do not fit the job.
@@ -51,11 +79,15 @@ def batch_of(job: Job, rows: Sequence[Features]) -> Batch:
         raise _unsuitable(f"{what} do not fit the job's length {job.train.length} and its vocabulary")
     types = next((name for name in ("segment_ids", "token_type_ids") if name in names), "")
     pairs = next((name for name in ("next_sentence_labels", "next_sentence_label") if name in names), "")
-    numbers = np.zeros(len(rows), np.int64)
+    numbers, lengths = np.zeros(len(rows), np.int64), attention.sum(axis=1).astype(np.int32)
+    if job.train.task == "mlm" and not names & {"labels", "masked_lm_positions"}:
+        ids, labels = _masking(job)(ids, lengths, keys)
+    else:
+        labels = _labels(job, rows, ids, attention)
     return Batch(
         input_ids=ids,
-        labels=_labels(job, rows, ids, attention),
-        lengths=attention.sum(axis=1).astype(np.int32),
+        labels=labels,
+        lengths=lengths,
         word_starts=None,
         epochs=numbers,
         indices=numbers,
@@ -64,14 +96,23 @@ def batch_of(job: Job, rows: Sequence[Features]) -> Batch:
     )
 
 
+def _masking(job: Job) -> Masking:
+    """Return the job's masking of single tokens.
+
+    Raises:
+        InputError: the job masks whole words, which rows of ids do not tell.
+    """
+    if job.train.masking.whole_word:
+        raise _unsuitable("the rows are not masked, and do not tell words", "export them with --masks static")
+    return Masking(job.train.masking, job.special)
+
+
 def _labels(job: Job, rows: Sequence[Features], ids: npt.NDArray[Any], mask: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the labels, (rows, length)."""
     if "labels" in rows[0]:
         return _stacked(rows, "labels")
     if job.train.task == "clm":
         return np.where(mask > 0, ids, NO_LABEL).astype(np.int32)
-    if "masked_lm_positions" not in rows[0]:
-        raise _unsuitable("the rows are not masked", "export them with --masks static")
     labels = np.full_like(ids, NO_LABEL)
     weights = _stacked(rows, "masked_lm_weights", np.float32)
     row, column = weights.nonzero()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import html
+import os
+import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -18,9 +21,11 @@ from jprep.io.inputs.paths import is_local, size_of
 
 _PROGRAM = "wikiextractor"
 
+_ARTICLE = re.compile(r'<doc id="(\d+)" url="([^"]*)" title="(.*)">')
+
 
 class _ExtractedArticle(msgspec.Struct):
-    """A line of wikiextractor's `--json` output."""
+    """An article as wikiextractor writes it; with `--json`, a line of its output."""
 
     id: str
     url: str = ""
@@ -54,18 +59,21 @@ def articles(path: str, namespaces: list[int], source: str) -> Iterator[Document
         InputError: the program failed; the error contains the last line of its standard error.
     """
     numbers = ",".join(map(str, namespaces))
-    options = ["--json", "-o", "-", "-q", "--no-templates", "--html-safe", "", "-ns", numbers]
+    options = ["-o", "-", "-q", "--no-templates", "-ns", numbers]
+    options += ["--json", "--html-safe", ""] if _writes_json() else []
     command = [_program(), str(Path(path).absolute()), *options]  # absolute: a path may begin with a dash
+    env = os.environ | {"PYTHONUTF8": "1"}
     with tempfile.TemporaryFile("w+") as errors:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, stdin=subprocess.DEVNULL)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, stdin=subprocess.DEVNULL, env=env)
         with process:
             assert process.stdout is not None
-            for line in process.stdout:
-                yield _document(_decoded(line, path), source)
+            lines = (_decoded(line, path) for line in process.stdout)
+            for article in lines if _writes_json() else _marked_articles(process.stdout):
+                yield _document(article, source)
         if process.returncode:
             errors.seek(0)
             last = (errors.read().strip().splitlines() or ["no error message"])[-1]
-            fix = "use jprep's own extractor"
+            fix = "use jprep's own extractor, or version 3.1.0; 3.0.4 needs Python 3.10 or older"
             raise InputError(f"wikiextractor exited with code {process.returncode}: {last}", where=path, fix=fix)
 
 
@@ -75,6 +83,19 @@ def _decoded(line: bytes, path: str) -> _ExtractedArticle:
     except msgspec.DecodeError as error:
         what = f"the output of wikiextractor is not JSON: {line[:80]!r}"
         raise InputError(what, where=path, fix="use jprep's own extractor") from error
+
+
+def _marked_articles(lines: Iterable[bytes]) -> Iterator[_ExtractedArticle]:
+    """Yield the articles of a version without `--json`: a start tag, the title, a blank line, HTML text, an end tag."""
+    found, text = _ExtractedArticle(""), list[str]()
+    for line in (line.decode("utf-8", "replace").rstrip("\n") for line in lines):
+        if begun := _ARTICLE.fullmatch(line):
+            found, text = _ExtractedArticle(*begun.groups()), []
+        elif line == "</doc>":
+            found.text = html.unescape("\n".join(text[2:]))
+            yield found
+        else:
+            text.append(line)
 
 
 def _document(line: _ExtractedArticle, source: str) -> Document | Reject:
@@ -89,6 +110,13 @@ def program_version() -> str:
     """Return the version line of the program."""
     answer = subprocess.run([_program(), "--version"], capture_output=True, text=True, check=False)
     return (answer.stdout or answer.stderr).strip()
+
+
+@cache
+def _writes_json() -> bool:
+    """Return whether the program has the option `--json`, which 3.0.4 lacks."""
+    answer = subprocess.run([_program(), "--help"], capture_output=True, text=True, check=False)
+    return "--json" in answer.stdout or answer.returncode != 0
 
 
 def _program() -> str:
