@@ -20,7 +20,7 @@ RECIPE = ROOT / "data_recipes" / "gpt2-xl-japanese.toml"
 CLI = "from jprep.cli.main import main; main()"
 CHANGES = (
     'corpus.sources.0.paths=["sample-pages-articles-multistream.xml.bz2"]', 'corpus.sources.1.paths=["cc100.txt"]',
-    "corpus.segmenter=jumandic", "train.log_every=1", "train.batch=4", "train.length=64",
+    "train.log_every=1", "train.batch=4", "train.length=64",
     'train.model={preset="gpt2-tiny",config={resid_pdrop=0,embd_pdrop=0,attn_pdrop=0}}',
     "train.backend.deepspeed.device=cpu", "train.backend.deepspeed.threads=1",
 )  # fmt: skip
@@ -70,10 +70,14 @@ def test_a_run_in_zero_2_and_bf16_exports_a_model_for_transformers(sample: Path,
     model, about = transformers.AutoModelForCausalLM.from_pretrained(whole / "export", output_loading_info=True)
     assert not any(about.values())
     tokenizer = transformers.AutoTokenizer.from_pretrained(whole / "export")
-    row = tokenizer("日本の首都は", return_tensors="pt")
-    text = tokenizer.decode(model.generate(**row, max_new_tokens=8, do_sample=False)[0])
-    assert text.startswith("日本の首都は") and len(text) > len("日本の首都は")
-    assert jprep(sample, "infer", whole / "export", "日本の首都は").startswith("日本の首都は")
+    assert (*tokenizer.convert_tokens_to_ids(["<unk>", "<s>", "</s>"]), tokenizer.pad_token_id) == (0, 1, 2, 2)
+    prompt = "早稲田 大学 で 自然 言語"
+    generator = transformers.pipeline("text-generation", model=model, tokenizer=tokenizer)
+    texts = [
+        each["generated_text"] for each in generator(prompt, num_return_sequences=5, do_sample=True, max_new_tokens=8)
+    ]
+    assert len(texts) == 5 and all(text.startswith(prompt) and len(text) > len(prompt) for text in texts)
+    assert jprep(sample, "infer", whole / "export", prompt).startswith(prompt)
 
 
 def test_a_killed_run_ends_with_the_same_bytes(sample: Path, whole: Path, ready: Path, tmp_path: Path) -> None:

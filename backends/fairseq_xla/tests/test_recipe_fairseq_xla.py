@@ -9,8 +9,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from jprep.train.run.events import metric_curve, read_events
 from tests.conftest import ROOT
 
@@ -18,44 +16,36 @@ RECIPE = ROOT / "data_recipes" / "roberta-fairseq-tpu.toml"
 CLI = "from jprep.cli.main import main; main()"
 STEPS = 40
 SETTINGS = {
-    "tokenizer.vocab_size": 1500, "train.epochs": 0, "train.steps": STEPS, "train.log_every": 1,
+    "train.epochs": 0, "train.steps": STEPS, "train.log_every": 1,
     "train.optimizer.lr": 3e-3, "train.checkpoint.every_steps": 10,
     "train.backend.fairseq-xla.device": '"xla"' if find_spec("torch_xla") else '"cpu"',
 }  # fmt: skip
 
 
 def jprep(place: Path, *words: object, **env: str) -> None:
+    place.mkdir(exist_ok=True)
     command = [sys.executable, "-c", CLI, *map(str, words)]
     done = subprocess.run(command, cwd=place, env=os.environ | env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
-def train(corpus: Path, work: Path, **env: str) -> Path:
+def train(work: Path, **env: str) -> Path:
     """Run the recipe at scale tiny; return the run directory."""
     changes = [part for key, value in SETTINGS.items() for part in ("--set", f"{key}={value}")]
-    words = ["run", RECIPE, "--corpus", corpus, "--scale", "tiny", "--work", work, "--workers", 1, *changes]
-    jprep(corpus, *words, **env)
+    jprep(work, "run", RECIPE, "--scale", "tiny", "--work", work, "--workers", 1, *changes, **env)
     return work / "roberta-fairseq-tpu-tiny" / "runs" / "fairseq-xla"
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("corpus")
-    subprocess.run([sys.executable, "-m", "jprep.samples", folder], check=True, capture_output=True)
-    jprep(folder, "corpus", "build", folder / "recipe.toml", "--work", folder / "work", "--workers", 1)
-    return folder / "work" / "quickstart" / "corpus"
 
 
 def losses(run: Path) -> dict[int, float]:
     return dict(zip(*metric_curve(read_events(run)), strict=True))
 
 
-def test_a_killed_run_of_the_recipe_has_the_losses_of_an_uninterrupted_one(corpus: Path, tmp_path: Path) -> None:
-    whole = train(corpus, tmp_path / "whole")
+def test_a_killed_run_of_the_recipe_has_the_losses_of_an_uninterrupted_one(tmp_path: Path) -> None:
+    whole = train(tmp_path / "whole")
     found = losses(whole)
     assert list(found) == list(range(1, STEPS + 1))
     assert sum(list(found.values())[-5:]) < 0.97 * sum(list(found.values())[:5])
-    killed = train(corpus, tmp_path / "killed", JPREP_FAILPOINT="run.committed@2")
+    killed = train(tmp_path / "killed", JPREP_FAILPOINT="run.committed@2")
     starts: list[Any] = [event.step for event in read_events(killed) if event.kind == "start"]
     assert starts == [0, 10, 20, 30], "each worker was to be killed before its second checkpoint, in mid-epoch"
     assert losses(killed) == found

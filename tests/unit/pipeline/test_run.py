@@ -65,6 +65,17 @@ def test_a_plan_writes_nothing_and_names_every_output(recipe: Path) -> None:
     assert not Path("out").exists() and not plan.pending_downloads()
 
 
+def test_settings_hold_before_a_recipe_s_values_for_the_scale(recipe: Path) -> None:
+    added = '[tiny]\ncorpus.segmenter = "spaces"\ntrain.steps = 9\ntrain.log_every = 3\n'
+    recipe.write_text(recipe.read_text(encoding="utf-8") + added, encoding="utf-8")
+    whole = plan_run(recipe, backend="numpy")
+    assert whole.recipe.train and (whole.recipe.train.log_every, whole.recipe.corpus.segmenter) != (3, "spaces")
+    plan = plan_run(recipe, set=["train.steps=7"], scale="tiny", backend="numpy")
+    assert plan.recipe.train and plan.recipe.corpus.segmenter == "spaces"
+    assert (plan.recipe.train.steps, plan.recipe.train.log_every) == (7, 3)
+    assert any(change.startswith("corpus.segmenter: was") for change in plan.changes)
+
+
 def test_an_invalid_recipe_is_refused_before_the_first_step(recipe: Path) -> None:
     with pytest.raises(ConfigError, match="bach"):
         jprep.run(recipe, set={"train.bach": 3}, until="corpus")
