@@ -73,8 +73,8 @@ def test_links_to_files_lead_somewhere(page: Path) -> None:
 
 def test_the_tests_and_benchmarks_of_published_systems_exist() -> None:
     text = (DOCS / "published.md").read_text(encoding="utf-8")
-    files = [path for place in (ROOT / "tests", ROOT / "backends") for path in place.rglob("*.py")]
-    tests = {name for path in files for name in re.findall(r"^def (test_\w+)", path.read_text("utf-8"), re.MULTILINE)}
+    files = [path for place in ("tests", "backends", "jprep/testing") for path in (ROOT / place).rglob("*.py")]
+    tests = {name for path in files for name in re.findall(r"^ *def (test_\w+)", path.read_text("utf-8"), re.MULTILINE)}
     known = tests | {path.stem for path in files} | {path.name for path in files}
     named = set(re.findall(r"`((?:test|bench)_\w+(?:\.py)?)`", text))
     assert named and named <= known, named - known
