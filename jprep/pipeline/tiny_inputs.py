@@ -16,14 +16,17 @@ from jprep.io.atomic import write_atomic
 from jprep.io.inputs.paths import all_exist
 from jprep.pipeline.recipe import Recipe
 
+_SAMPLE = "sample-"
+
 FOLDER = "beginnings"
 """The folder of partial downloads, below that of downloads."""
 
 Note = Callable[[str], None]
 
 _RETRY = RetryPolicy(tries=2, pause_s=1.0, timeout_s=20.0)
-_VOCABULARY, _ALPHABET, _VALIDATION = 1_000, 500, 0.2
-"""Sizes that suit the sample."""
+_VALIDATION = 0.2
+_SIZES = {"wikipedia": (1_500, 800), "cc100": (1_000, 500), "text": (1_000, 500)}
+"""Number of ids and of characters that suit the sample, by reader: that of Wikipedia is larger than that of the web."""
 
 
 def pending_partial_downloads(recipe: Recipe, downloads: Path) -> dict[Path, str]:
@@ -54,7 +57,8 @@ def with_tiny_inputs(recipe: Recipe, downloads: Path, note: Note, retry: RetryPo
         for source in recipe.corpus.sources
     ]
     replaced = msgspec.structs.replace(recipe, corpus=msgspec.structs.replace(recipe.corpus, sources=sources))
-    return _for_sample(replaced) if any(map(_is_sample, inputs.values())) else replaced
+    samples = [path.name.removeprefix(_SAMPLE) for path in inputs.values() if path.name.startswith(_SAMPLE)]
+    return _for_samples(replaced, samples) if samples else replaced
 
 
 def _partial(recipe: Recipe) -> list[Source]:
@@ -68,7 +72,7 @@ def _partial(recipe: Recipe) -> list[Source]:
 
 def _fetch_part(source: Source, folder: Path, note: Note, retry: RetryPolicy) -> Path:
     file, reader = source.files[0], step_name(source.reader)
-    path, sample = head_path(file, folder), folder / f"sample-{reader}"
+    path, sample = head_path(file, folder), folder / f"{_SAMPLE}{reader}"
     if not path.exists() and sample.exists():
         note(f"{source.name}: using the embedded sample, as before; delete {sample} to try the download again")
         return sample
@@ -84,15 +88,12 @@ def _fetch_part(source: Source, folder: Path, note: Note, retry: RetryPolicy) ->
         return sample
 
 
-def _is_sample(path: Path) -> bool:
-    return path.name.startswith("sample-")
-
-
-def _for_sample(recipe: Recipe) -> Recipe:
-    """Return the recipe with a vocabulary that the sample's 29 documents can fill, and a larger validation split."""
+def _for_samples(recipe: Recipe, readers: list[str]) -> Recipe:
+    """Return the recipe with a vocabulary that the samples' few documents can fill, and a larger validation split."""
+    vocabulary, alphabet = max(_SIZES[reader] for reader in readers)
     tokenizer, dataset = recipe.tokenizer, recipe.dataset
     if tokenizer:
-        sizes = {"vocab_size": min(tokenizer.vocab_size, _VOCABULARY), "alphabet": min(tokenizer.alphabet, _ALPHABET)}
+        sizes = {"vocab_size": min(tokenizer.vocab_size, vocabulary), "alphabet": min(tokenizer.alphabet, alphabet)}
         tokenizer = msgspec.structs.replace(tokenizer, **sizes)
     if dataset and not isinstance(dataset.validation, list) and dataset.validation:
         dataset = msgspec.structs.replace(dataset, validation=max(dataset.validation, _VALIDATION))

@@ -71,6 +71,20 @@ def test_links_to_files_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
+def test_the_tests_and_benchmarks_of_published_systems_exist() -> None:
+    text = (DOCS / "published.md").read_text(encoding="utf-8")
+    files = [path for place in ("tests", "backends", "jprep/testing") for path in (ROOT / place).rglob("*.py")]
+    tests = {name for path in files for name in re.findall(r"^ *def (test_\w+)", path.read_text("utf-8"), re.MULTILINE)}
+    known = tests | {path.stem for path in files} | {path.name for path in files}
+    named = set(re.findall(r"`((?:test|bench)_\w+(?:\.py)?)`", text))
+    assert named and named <= known, named - known
+    places = set(re.findall(r"`(tests/[\w/.]+)`", text))
+    assert places and all((ROOT / place).exists() for place in places), places
+    rows = (ROOT / "tests/unit/pipeline/published_values.py").read_text(encoding="utf-8")
+    values = re.findall(r"`test_published_values\.py`: “([^”]+)”", text)
+    assert values and all(f'Published("{what}"' in rows for what in values)
+
+
 def test_every_page_is_in_the_navigation() -> None:
     nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
     listed = set(re.findall(r"[\w/.-]+\.md", nav))

@@ -33,7 +33,7 @@ OFFLINE = {
 }
 """Variables with which no download succeeds, and none takes long to fail."""
 
-SMALL = ("--set", "tokenizer.vocab_size=1500", "--set", "dataset.validation=0.2")
+SMALL = ("--set", "tokenizer.vocab_size=1800", "--set", "dataset.validation=0.2")
 """What the sample's 29 documents are enough for, for recipes that take any corpus."""
 
 

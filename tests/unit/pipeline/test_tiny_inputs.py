@@ -204,7 +204,7 @@ def test_without_a_network_the_sample_is_used_and_kept(mirror: Mirror, tmp_path:
     [place] = found.corpus.sources[0].paths
     assert b"<mediawiki" in bz2.decompress(Path(place).read_bytes())
     assert "using the embedded sample instead" in said[-1] and "the download failed" in said[-1]
-    assert found.tokenizer and found.tokenizer.vocab_size == 1000
+    assert found.tokenizer and found.tokenizer.vocab_size == 1500
     assert found.dataset and found.dataset.validation == 0.2
     assert with_tiny_inputs(asked, tmp_path, said.append, QUICK) == found
     assert "as before" in said[-1] and "delete" in said[-1]
