@@ -31,25 +31,6 @@ from tests.fakes.trained_run import save as save_checkpoint
 WORDS, BIAS = "bert.embeddings.word_embeddings.weight", "cls.predictions.bias"
 
 
-@pytest.fixture
-def bert(tmp_path: Path) -> Path:
-    return write_bert(tmp_path / "bert")
-
-
-@pytest.fixture
-def rows(tmp_path: Path) -> Path:
-    return rows_of(tmp_path)
-
-
-def rows_of(tmp_path: Path) -> Path:
-    path = tmp_path / "rows.jsonl"
-    lines = [
-        json.dumps({"text": "吾輩は猫である。" * (1 + at % 2), "label": ["bad", "good"][at % 2]}) for at in range(8)
-    ]
-    path.write_text("\n".join(lines))
-    return path
-
-
 def build(rows: Path, init: Path | str, tokenizer: Path | None = None, **model: Any) -> Job:
     section = {"task": "classify", "data": [str(rows)], "model": {"init": str(init), **model}, "steps": 2, "batch": 2,
                "labelled": {"length": 16}}  # fmt: skip
@@ -293,11 +274,11 @@ def test_the_model_card_names_the_base_model(
     )
 
 
-def test_the_head_for_masked_tokens_that_an_encoder_lacks_is_named(bert: Path, tmp_path: Path) -> None:
+def test_the_head_for_masked_tokens_that_an_encoder_lacks_is_named(bert: Path, rows: Path, tmp_path: Path) -> None:
     save(bert, without_prefix(weights(bert)))
     config = json.loads((bert / "config.json").read_text())
     section = {"task": "mlm", "model": {"init": str(bert)}, "steps": 2, "batch": 2, "length": 16}
-    made = build(rows_of(tmp_path), bert)
+    made = build(rows, bert)
     job = msgspec.structs.replace(made, train=parse_train_config(section, "here"), model=config)
     head = "cls.predictions.transform.dense.weight, cls.predictions.transform.dense.bias"
     assert describe_init(job, tmp_path).startswith(f"from {bert}; tensors that they lack start from the seed: {head}")
