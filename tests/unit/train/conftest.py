@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from jprep.train.exporting import weights
 from tests.fakes.hugging_face import write_bert
 
 
@@ -37,3 +39,13 @@ def rows(tmp_path: Path) -> Path:
     ]
     path.write_text("\n".join(lines))
     return path
+
+
+@pytest.fixture
+def copying(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that copies the weights instead of loading a framework."""
+
+    def work(name: str, run: Path, checkpoint: Path, folder: Path) -> None:
+        shutil.copyfile(checkpoint / "model.safetensors", folder / "model.safetensors")
+
+    monkeypatch.setattr(weights, "_run_worker", work)

@@ -17,7 +17,6 @@ from jprep.io.safetensors_file import write_tensors
 from jprep.tokenizer import load_tokenizer
 from jprep.tokenizer.external.extension import extend_tokenizer
 from jprep.train.exporting import export
-from jprep.train.exporting import weights as exported_weights
 from jprep.train.job.build import build_job
 from jprep.train.job.config import Job, parse_train_config
 from jprep.train.models.initial_weights import write_initial_weights
@@ -254,12 +253,8 @@ def test_the_fingerprint_is_of_the_content(bert: Path, rows: Path, tmp_path: Pat
     ],
 )
 def test_the_model_card_names_the_base_model(
-    place: str, name: str, header: str | None, rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: str, name: str, header: str | None, rows: Path, tmp_path: Path, copying: None
 ) -> None:
-    def copy(name: str, run: Path, checkpoint: Path, folder: Path) -> None:
-        shutil.copyfile(checkpoint / "model.safetensors", folder / "model.safetensors")
-
-    monkeypatch.setattr(exported_weights, "_run_worker", copy)
     init, run = write_bert(tmp_path / place), tmp_path / "run"
     section = {"task": "classify", "data": [str(rows)], "model": {"init": str(init)}, "steps": 2, "batch": 2}
     config = parse_train_config(section | {"labelled": {"length": 16}}, "here")
