@@ -11,18 +11,19 @@ import numpy as np
 import pytest
 from flax import nnx
 from safetensors.numpy import load_file
-from small_models import CASES, IDS, config_of, exported, model_with_loss, rows_of, transformers_outputs
+from small_models import MODELS, inputs_of, model_with_loss
 
 from jprep.train.models import parameter_count
 from jprep_flax.models import weights
 from jprep_flax.models.layers import ACTIVATIONS, dropout
 from jprep_flax.models.model_with_loss import ModelInputs, ModelWithLoss
 from jprep_flax.worker import loss
+from tests.fakes.small_models import CASES, IDS, transformers_outputs
 
 
 @pytest.fixture(scope="session")
 def theirs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return transformers_outputs(tmp_path_factory.mktemp("models"))
+    return transformers_outputs(MODELS, tmp_path_factory.mktemp("models"))
 
 
 def measured(graph: Any, state: Any, rows: Any, key: Any = None) -> tuple[float, np.ndarray, Any]:
@@ -50,8 +51,8 @@ def by_name(state: Any, config: dict[str, Any], task: str) -> dict[str, np.ndarr
 
 
 def small(tmp_path: Path, kind: str = "bert", task: str = "mlm", **more: Any) -> tuple[Any, Any, Any]:
-    path = exported(tmp_path, kind, task) / "model.safetensors"
-    return *model_with_loss(config_of(kind, task), task, path, **more), rows_of(config_of(kind, task), task)
+    path = MODELS.export(tmp_path, kind, task) / "model.safetensors"
+    return *model_with_loss(MODELS.config(kind, task), task, path, **more), inputs_of(MODELS.config(kind, task), task)
 
 
 def difference(one: Any, other: Any) -> float:
@@ -63,9 +64,9 @@ def difference(one: Any, other: Any) -> float:
 
 @pytest.mark.parametrize(("kind", "task"), CASES)
 def test_outputs_losses_and_gradients_are_those_of_transformers(kind: str, task: str, theirs: Path) -> None:
-    folder, config = theirs / f"{kind}-{task}", config_of(kind, task)
+    folder, config = theirs / f"{kind}-{task}", MODELS.config(kind, task)
     graph, state = model_with_loss(config, task, folder / "model.safetensors")
-    rows, expected = rows_of(config, task), np.load(folder / "outputs.npz")
+    rows, expected = inputs_of(config, task), np.load(folder / "outputs.npz")
     loss, outputs, gradient = measured(graph, state, rows)
     if task in ("clm", "mlm"):
         model = nnx.merge(graph, state)
@@ -84,8 +85,8 @@ def test_outputs_losses_and_gradients_are_those_of_transformers(kind: str, task:
 
 def test_weights_survive_a_round_trip(tmp_path: Path) -> None:
     for kind, task in CASES:
-        config = config_of(kind, task)
-        path = exported(tmp_path / f"{kind}-{task}", kind, task) / "model.safetensors"
+        config = MODELS.config(kind, task)
+        path = MODELS.export(tmp_path / f"{kind}-{task}", kind, task) / "model.safetensors"
         _, state = model_with_loss(config, task, path)
         assert sum(leaf.size for leaf in jax.tree.leaves(state)) == parameter_count(config, task)
         found = by_name(state, config, task)
@@ -166,7 +167,7 @@ def test_half_precision_is_close_and_its_gradient_is_fp32(tmp_path: Path) -> Non
 
 def test_every_dimension_has_an_axis_name(tmp_path: Path) -> None:
     abstract = nnx.eval_shape(
-        lambda: ModelWithLoss(config_of("gpt2", "clm"), "clm", dtype=jnp.float32, rngs=nnx.Rngs(0))
+        lambda: ModelWithLoss(MODELS.config("gpt2", "clm"), "clm", dtype=jnp.float32, rngs=nnx.Rngs(0))
     )
     flat = dict(nnx.to_flat_state(nnx.state(abstract)))
     assert all(len(one.get_metadata("out_sharding")) == len(one.shape) for one in flat.values())

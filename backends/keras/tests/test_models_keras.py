@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from safetensors.numpy import load_file
-from small_models import CASES, config_of, exported, inputs_of, rows_of, transformers_outputs
+from small_models import MODELS, inputs_of
 
 from jprep.errors import InputError, MachineError
 from jprep.train.inference.protocol import Classify, FillMask, Generate
@@ -19,13 +19,14 @@ from jprep.train.models import parameters
 from jprep_keras.models import variables
 from jprep_keras.models.model_with_loss import ModelInputs, ModelWithLoss, _pair
 from jprep_keras.worker.inference import InferenceModel
+from tests.fakes.small_models import CASES, rows_of, transformers_outputs
 
 ROW = [9, 30, 31, 32, 8, 70, 71]
 
 
 @pytest.fixture(scope="session")
 def theirs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return transformers_outputs(tmp_path_factory.mktemp("models"))
+    return transformers_outputs(MODELS, tmp_path_factory.mktemp("models"))
 
 
 def weights_of(folder: Path) -> dict[str, Any]:
@@ -42,7 +43,7 @@ def tensors(inputs: ModelInputs) -> ModelInputs:
 def test_losses_outputs_and_gradients_are_those_of_transformers(
     kind: str, task: str, padded: int, theirs: Path
 ) -> None:
-    folder, config = theirs / f"{kind}-{task}", config_of(kind, task)
+    folder, config = theirs / f"{kind}-{task}", MODELS.config(kind, task)
     weights, expected = weights_of(folder), np.load(folder / "outputs.npz")
     model, inputs = ModelWithLoss(config, task, padded=padded), tensors(inputs_of(rows_of(config, task), task))
 
@@ -66,7 +67,7 @@ def test_losses_outputs_and_gradients_are_those_of_transformers(
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
 def test_generated_text_is_that_of_transformers(kind: str, theirs: Path) -> None:
     folder = theirs / f"{kind}-clm"
-    ids = rows_of(config_of(kind, "clm"), "clm")["ids"][0].tolist()
+    ids = rows_of(MODELS.config(kind, "clm"), "clm")["ids"][0].tolist()
     expected = np.load(folder / "outputs.npz")["next"][0].tolist()
     model = InferenceModel(folder)
     assert model.predict(Generate(ids=ids, tokens=len(expected))).ids == expected
@@ -75,7 +76,7 @@ def test_generated_text_is_that_of_transformers(kind: str, theirs: Path) -> None
 
 
 def test_sampling_depends_on_the_seed_only(tmp_path: Path) -> None:
-    model = InferenceModel(exported(tmp_path, "gpt2", "clm"))
+    model = InferenceModel(MODELS.export(tmp_path, "gpt2", "clm"))
     request = Generate(ids=ROW, tokens=20, temperature=1.0, top_k=50, top_p=0.9)
     first = model.predict(request)
     other = model.predict(msgspec.structs.replace(request, seed=2))
@@ -84,7 +85,7 @@ def test_sampling_depends_on_the_seed_only(tmp_path: Path) -> None:
 
 def test_masks_are_filled_by_probability(theirs: Path) -> None:
     folder = theirs / "roberta-mlm"
-    ids, place = rows_of(config_of("roberta", "mlm"), "mlm")["ids"][0].tolist(), 2
+    ids, place = rows_of(MODELS.config("roberta", "mlm"), "mlm")["ids"][0].tolist(), 2
     answer = InferenceModel(folder).predict(FillMask(ids=ids, mask=ids[place], top=4))
     logits = np.load(folder / "outputs.npz")["logits"][0, place].astype(np.float64)
     shares = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
@@ -94,7 +95,7 @@ def test_masks_are_filled_by_probability(theirs: Path) -> None:
 
 
 def test_classes_are_those_of_transformers(theirs: Path) -> None:
-    rows = rows_of(config_of("bert", "classify"), "classify")
+    rows = rows_of(MODELS.config("bert", "classify"), "classify")
     length = int(rows["lengths"][2])
     ids, types = rows["ids"][2, :length].tolist(), rows["types"][2, :length].tolist()
     logits = np.load(theirs / "bert-classify" / "outputs.npz")["logits"][2]
@@ -104,7 +105,7 @@ def test_classes_are_those_of_transformers(theirs: Path) -> None:
 
 
 def test_a_model_without_all_weights_is_refused(tmp_path: Path) -> None:
-    folder = exported(tmp_path, "bert", "mlm")
+    folder = MODELS.export(tmp_path, "bert", "mlm")
     config = json.loads((folder / "config.json").read_bytes())
     (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 4}))
     with pytest.raises(InputError, match="lacks the tensor"):
@@ -118,8 +119,8 @@ def test_a_model_of_another_version_of_keras_hub_is_refused() -> None:
 
 
 def test_dropout_depends_on_the_seeds(tmp_path: Path) -> None:
-    config = config_of("bert", "mlm")
-    weights, model = weights_of(exported(tmp_path, "bert", "mlm")), ModelWithLoss(config, "mlm")
+    config = MODELS.config("bert", "mlm")
+    weights, model = weights_of(MODELS.export(tmp_path, "bert", "mlm")), ModelWithLoss(config, "mlm")
     inputs = tensors(inputs_of(rows_of(config, "mlm"), "mlm"))
     assert model.seeds == 1 + 3 * config["num_hidden_layers"]
     one, two = (np.arange(2 * model.seeds).reshape(-1, 2) + start for start in (0, 100))

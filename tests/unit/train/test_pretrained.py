@@ -17,7 +17,6 @@ from jprep.io.safetensors_file import write_tensors
 from jprep.tokenizer import load_tokenizer
 from jprep.tokenizer.external.extension import extend_tokenizer
 from jprep.train.exporting import export
-from jprep.train.exporting import weights as exported_weights
 from jprep.train.job.build import build_job
 from jprep.train.job.config import Job, parse_train_config
 from jprep.train.models.initial_weights import write_initial_weights
@@ -29,25 +28,6 @@ from tests.fakes.hugging_face import PIECES, SIZES, weights, write_bert, write_p
 from tests.fakes.trained_run import save as save_checkpoint
 
 WORDS, BIAS = "bert.embeddings.word_embeddings.weight", "cls.predictions.bias"
-
-
-@pytest.fixture
-def bert(tmp_path: Path) -> Path:
-    return write_bert(tmp_path / "bert")
-
-
-@pytest.fixture
-def rows(tmp_path: Path) -> Path:
-    return rows_of(tmp_path)
-
-
-def rows_of(tmp_path: Path) -> Path:
-    path = tmp_path / "rows.jsonl"
-    lines = [
-        json.dumps({"text": "吾輩は猫である。" * (1 + at % 2), "label": ["bad", "good"][at % 2]}) for at in range(8)
-    ]
-    path.write_text("\n".join(lines))
-    return path
 
 
 def build(rows: Path, init: Path | str, tokenizer: Path | None = None, **model: Any) -> Job:
@@ -273,12 +253,8 @@ def test_the_fingerprint_is_of_the_content(bert: Path, rows: Path, tmp_path: Pat
     ],
 )
 def test_the_model_card_names_the_base_model(
-    place: str, name: str, header: str | None, rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: str, name: str, header: str | None, rows: Path, tmp_path: Path, copying: None
 ) -> None:
-    def copy(name: str, run: Path, checkpoint: Path, folder: Path) -> None:
-        shutil.copyfile(checkpoint / "model.safetensors", folder / "model.safetensors")
-
-    monkeypatch.setattr(exported_weights, "_run_worker", copy)
     init, run = write_bert(tmp_path / place), tmp_path / "run"
     section = {"task": "classify", "data": [str(rows)], "model": {"init": str(init)}, "steps": 2, "batch": 2}
     config = parse_train_config(section | {"labelled": {"length": 16}}, "here")
@@ -293,11 +269,11 @@ def test_the_model_card_names_the_base_model(
     )
 
 
-def test_the_head_for_masked_tokens_that_an_encoder_lacks_is_named(bert: Path, tmp_path: Path) -> None:
+def test_the_head_for_masked_tokens_that_an_encoder_lacks_is_named(bert: Path, rows: Path, tmp_path: Path) -> None:
     save(bert, without_prefix(weights(bert)))
     config = json.loads((bert / "config.json").read_text())
     section = {"task": "mlm", "model": {"init": str(bert)}, "steps": 2, "batch": 2, "length": 16}
-    made = build(rows_of(tmp_path), bert)
+    made = build(rows, bert)
     job = msgspec.structs.replace(made, train=parse_train_config(section, "here"), model=config)
     head = "cls.predictions.transform.dense.weight, cls.predictions.transform.dense.bias"
     assert describe_init(job, tmp_path).startswith(f"from {bert}; tensors that they lack start from the seed: {head}")

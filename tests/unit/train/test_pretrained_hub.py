@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -13,23 +12,11 @@ from jprep.tokenizer import load_tokenizer
 from jprep.train.job.build import build_job
 from jprep.train.job.config import Job, parse_train_config
 from jprep.train.pretrained.location import check_init
-from tests.fakes.hugging_face import weights, write_bert, write_pytorch
+from tests.fakes.hugging_face import weights, write_pytorch
 from tests.servers.fixtures import hub
 from tests.servers.hub import HubServer
 
 __all__ = ["hub"]
-
-
-@pytest.fixture
-def bert(tmp_path: Path) -> Path:
-    return write_bert(tmp_path / "bert")
-
-
-@pytest.fixture
-def rows(tmp_path: Path) -> Path:
-    path = tmp_path / "rows.jsonl"
-    path.write_text("\n".join(json.dumps({"text": "吾輩は猫", "label": label}) for label in ("a", "b")))
-    return path
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from jprep.dataset.exports.base import ExportOptions
 from jprep.errors import ConfigError, DamagedError
 from jprep.hub import download
 from jprep.tokenizer.card import read_card, write_card
-from jprep.train.exporting import export, weights
+from jprep.train.exporting import export
 from jprep.train.exporting.manifest import read_export
 from jprep.train.exporting.output_folder import file_hashes
 from jprep.train.job.config import parse_train_config
@@ -33,15 +32,7 @@ from tests.servers.hub import HubServer
 
 __all__ = ["hub"]
 
-
-@pytest.fixture(autouse=True)
-def copying(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker that copies the weights instead of loading a framework."""
-
-    def work(name: str, run: Path, checkpoint: Path, folder: Path) -> None:
-        shutil.copyfile(checkpoint / "model.safetensors", folder / "model.safetensors")
-
-    monkeypatch.setattr(weights, "_run_worker", work)
+pytestmark = pytest.mark.usefixtures("copying")
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from jprep.errors import ConfigError
 from jprep.io.safetensors_file import TensorFiles, read_header
 from jprep.pipeline.unused_keys import find_unused_keys
 from jprep.tokenizer.config import TokenizerConfig
-from jprep.train.exporting import export, export_of, weights
+from jprep.train.exporting import export, export_of
 from jprep.train.exporting.manifest import read_export
 from jprep.train.inference.pipeline import InferencePipeline
 from jprep.train.job.build import build_job
@@ -255,16 +255,6 @@ def test_figures_are_shares_of_sums() -> None:
         }
     )  # fmt: skip
     assert set(rtd_figures([0.0] * len(SUMS), 50).values()) == {0.0}
-
-
-@pytest.fixture
-def copying(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker that copies the weights."""
-
-    def work(name: str, run: Path, checkpoint: Path, folder: Path) -> None:
-        shutil.copyfile(checkpoint / "model.safetensors", folder / "model.safetensors")
-
-    monkeypatch.setattr(weights, "_run_worker", work)
 
 
 @pytest.fixture
