@@ -28,7 +28,7 @@ def service(run: Path, cron: bool, user: str | None, variables: tuple[str, ...],
 
     \b
     jprep service work/jawiki/runs/torch > jprep.service
-    jprep service work/jawiki/runs/torch --cron | crontab -
+    (crontab -l; jprep service work/jawiki/runs/torch --cron) | crontab -
     """
     from jprep.train.launcher.service import Service, cron_line, systemd_unit
     from jprep.train.launcher.start_command import read_command
