@@ -147,12 +147,12 @@ def _contradictions(config: TokenizerConfig) -> Iterator[tuple[str, str]]:
     if model == "words" and boundaries != "spaces":
         yield (
             f"the model words takes text with spaces between words, not boundaries = {boundaries!r}",
-            ("remove `boundaries`"),
+            "remove `boundaries`",
         )
     if boundaries == "spaces" and model not in _SPACED_MODELS:
         yield (
             f'boundaries = "spaces" is not for the model {model}',
-            ('use boundaries = "bert", which takes spaces as word boundaries, or another model'),
+            'use boundaries = "bert", which takes spaces as word boundaries, or another model',
         )
     if boundaries == "bert" and model != "wordpiece":
         yield f'boundaries = "bert" is not for the model {model}', 'use model = "wordpiece"'
