@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 import msgspec
 
 from jprep.errors import ConfigError
+from jprep.io.typed_json import convert
 
 T = TypeVar("T")
 
@@ -31,7 +32,7 @@ def parse_config(raw: object, kind: type[T], *, where: str) -> T:
         ConfigError: an unknown key or a value of the wrong type; the message names the key and suggests a fix.
     """
     try:
-        return msgspec.convert(raw, kind)
+        return convert(raw, kind)
     except msgspec.ValidationError as error:
         raise ConfigError(str(error).replace("`$.", "`"), where=where, fix=_fix(kind, str(error))) from error
 

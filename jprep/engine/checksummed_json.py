@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from jprep.engine.fingerprint import fingerprint, plain
+from jprep.io.typed_json import convert
 
 T = TypeVar("T")
 
@@ -40,6 +41,6 @@ def decode_checksummed(data: bytes, kind: type[T]) -> T:
         content = {key: value for key, value in fields.items() if key != name}
         if (name == _CHECKSUM) != (fields.get(name) == fingerprint(content)):
             raise ValueError("its checksum does not match")
-        return msgspec.convert(content if name == _CHECKSUM else fields, kind)
+        return convert(content if name == _CHECKSUM else fields, kind)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error

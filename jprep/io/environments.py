@@ -8,6 +8,8 @@ from pathlib import Path
 
 import msgspec
 
+from jprep.io.typed_json import decode_json
+
 ENVIRONMENTS_VARIABLE = "JPREP_BACKENDS"
 STAMP = "jprep-backend.json"
 
@@ -66,7 +68,7 @@ def _user_folder(variable: str, linux: str, macos: str) -> Path:
 def read_stamp(path: Path) -> InstalledEnvironment | None:
     """Return what is installed in an environment; None if it is incomplete."""
     try:
-        return msgspec.json.decode((path / STAMP).read_bytes(), type=InstalledEnvironment)
+        return decode_json((path / STAMP).read_bytes(), InstalledEnvironment)
     except (OSError, ValueError):
         return None
 

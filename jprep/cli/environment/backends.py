@@ -13,6 +13,7 @@ from jprep.cli.common.options import AS_JSON
 from jprep.cli.common.output import echo, echo_json
 from jprep.cli.common.shell_command import make_runnable
 from jprep.cli.environment.new_backend import new
+from jprep.io.typed_json import convert
 
 
 @click.group()
@@ -123,7 +124,6 @@ def _about(name: str, overrides: tuple[str, ...] = ()) -> dict[str, Any]:
 
 
 def _show(about: dict[str, Any]) -> None:
-    import msgspec
 
     from jprep.cli.model.training_plan import show_findings
     from jprep.train.backend import Finding
@@ -132,4 +132,4 @@ def _show(about: dict[str, Any]) -> None:
     where = about["python"] or ("not installed" if missing else "cannot run here")
     where = "this environment" if where == sys.executable else where
     echo(f"{about['name']}  {about['version']}  {where}")
-    show_findings(msgspec.convert(about["findings"], list[Finding]))
+    show_findings(convert(about["findings"], list[Finding]))

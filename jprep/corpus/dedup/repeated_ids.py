@@ -14,6 +14,7 @@ from jprep.corpus.store import read_rows
 from jprep.engine.fingerprint import fingerprint
 from jprep.engine.stage import Output, Receipt, Result, Stage, Task
 from jprep.io.atomic import file_sha256, write_atomic
+from jprep.io.typed_json import decode_json
 from jprep.io.verified_files import read_verified
 
 REPEATED = "repeated"
@@ -143,7 +144,7 @@ def repeated_ids(root: Path, parts: Sequence[Output], receipts: Sequence[Receipt
         receipts: receipts of the stage `FindRepeatedIds`.
     """
     files = [read_verified(root / output.path, output.sha256) for receipt in receipts for output in receipt.outputs]
-    found = [each for file in files for each in msgspec.json.decode(file, type=list[_BucketResult])]
+    found = [each for file in files for each in decode_json(file, list[_BucketResult])]
     return {
         source: _summed(root, parts, [each for each in found if each.source == source])
         for source in sorted({each.source for each in found})

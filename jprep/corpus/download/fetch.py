@@ -33,6 +33,7 @@ from jprep.errors import ConfigError, InputError, MachineError
 from jprep.io.atomic import write_atomic
 from jprep.io.os_errors import write_error
 from jprep.io.safe_names import check_name
+from jprep.io.typed_json import decode_json
 
 RECORD = "fetched.json"
 ALGORITHMS = {32: "md5", 40: "sha1", 56: "sha224", 64: "sha256", 96: "sha384", 128: "sha512"}
@@ -271,7 +272,7 @@ def _digests(path: Path, algorithms: set[str]) -> dict[str, str]:
 
 def _read_record(path: Path) -> dict[str, FetchedFile]:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, FetchedFile])
+        return decode_json(path.read_bytes(), dict[str, FetchedFile])
     except FileNotFoundError:
         return {}
     except ValueError as error:  # msgspec's own, or UnicodeDecodeError

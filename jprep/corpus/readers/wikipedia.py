@@ -20,6 +20,7 @@ from jprep.io.inputs import bzip2_blocks
 from jprep.io.inputs.limits import DOWNLOAD_AGAIN, MAX_RATIO, MIB, BombGuard
 from jprep.io.inputs.paths import is_local, size_of
 from jprep.io.inputs.streams import InputStream, compression_of, is_plain, open_input, open_raw
+from jprep.io.typed_json import decode_json
 
 T = TypeVar("T")
 _CHUNK = MIB
@@ -132,7 +133,7 @@ class WikipediaReader(Reader):
     def _wiki(self, encoded: str) -> tuple[ArticleExtractor, Extractor]:
         """Return the extractors for the wiki with this head, made once."""
         if encoded not in self._wikis:
-            head = msgspec.json.decode(encoded, type=SiteInfo)
+            head = decode_json(encoded, SiteInfo)
             extractor = Extractor(self.config.wikitext, namespaces=head.prefixes)
             marks = DisambiguationDetector(extractor.disambiguation) if self.config.disambiguation == "drop" else None
             self._wikis[encoded] = ArticleExtractor(head, self.config.namespaces, marks, extractor.extract), extractor

@@ -16,6 +16,7 @@ from jprep.io.hashing import cached_sha256
 from jprep.io.remote.objects import delete_object, download_file, join_url, list_objects, read_bytes, upload_file
 from jprep.io.remote.objects import write_bytes as write_object
 from jprep.io.safe_names import inner_path
+from jprep.io.typed_json import decode_json
 
 RECORD = ".jprep-upload.json"
 """The object with the hashes of what an unfinished upload has written."""
@@ -112,7 +113,7 @@ class _Upload:
 
 def _read_record(url: str) -> dict[str, str]:
     try:
-        files = msgspec.json.decode(read_bytes(url) or b"{}", type=_UploadRecord).files
+        files = decode_json(read_bytes(url) or b"{}", _UploadRecord).files
         return {inner_path(name): sha256 for name, sha256 in files.items()}
     except ValueError:  # damaged: everything is sent again
         return {}

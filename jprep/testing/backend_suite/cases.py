@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from jprep.io.typed_json import decode_json
+
 GOLDEN = "golden.json"
 
 STEPS = 50
@@ -160,4 +162,4 @@ def case_of(name: str) -> Case:
 def golden_curve(name: str) -> GoldenCurve:
     """Return the golden curve of a case."""
     data = files(__package__).joinpath(GOLDEN).read_bytes()
-    return msgspec.json.decode(data, type=GoldenFile).curves[name]
+    return decode_json(data, GoldenFile).curves[name]

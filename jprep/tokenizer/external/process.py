@@ -23,6 +23,7 @@ import numpy as np
 
 from jprep.errors import ConfigError, MachineError
 from jprep.io.environments import environment_folders, interpreter, read_stamp
+from jprep.io.typed_json import decode_json
 from jprep.tokenizer.batch_encoding import EncodedBatch, TokenSpans, cumulative_offsets
 from jprep.tokenizer.external.alignment import align, surface
 from jprep.tokenizer.external.engines import Engine
@@ -154,7 +155,7 @@ class ProcessEngine(Engine):
         line = self._process.stdout.readline()
         if not line.endswith(b"\n"):
             raise self._death()
-        return msgspec.json.decode(line, type=kind)
+        return decode_json(line, kind)
 
     def _death(self) -> MachineError:
         code = self._process.wait()

@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from jprep.errors import ConfigError, JprepError
+from jprep.io.typed_json import decode_json
 from jprep.train.hooks.config import HOOKS, JobHooks
 from jprep.train.hooks.loading import Hook, LoadedHooks, load_hooks, module_hash
 from jprep.train.hooks.metrics import hook_metrics
@@ -96,7 +97,7 @@ def main(module: str, folder: str) -> None:
         module: the backend's module with `check_hooks`.
         folder: the folder of the request.
     """
-    request = msgspec.json.decode(Path(folder, REQUEST).read_bytes(), type=CheckRequest)
+    request = decode_json(Path(folder, REQUEST).read_bytes(), CheckRequest)
     os.environ |= request.environment
     os.environ |= {"CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu"}  # tiny arrays, and no device is taken
     try:
@@ -148,7 +149,7 @@ def read_answer(folder: Path) -> CheckAnswer:
     Raises:
         ConfigError: a hook failed.
     """
-    answer = msgspec.json.decode((folder / ANSWER).read_bytes(), type=CheckAnswer)
+    answer = decode_json((folder / ANSWER).read_bytes(), CheckAnswer)
     if answer.code:
         raise ConfigError(answer.what, where=answer.where, fix=answer.fix)
     return answer

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from jprep.io.typed_json import convert
+
 if TYPE_CHECKING:
     from jprep.train.job.config import Job
 
@@ -53,4 +55,4 @@ class JobHooks(msgspec.Struct, frozen=True, kw_only=True):
 
 def job_hooks(job: Job) -> JobHooks:
     """Return the hooks of a job."""
-    return msgspec.convert(job.made_from.get(HOOKS, {}), JobHooks)
+    return convert(job.made_from.get(HOOKS, {}), JobHooks)

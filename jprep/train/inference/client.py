@@ -11,6 +11,7 @@ from types import TracebackType
 import msgspec
 
 from jprep.errors import JprepError, MachineError
+from jprep.io.typed_json import decode_json
 from jprep.plugins import plugins
 from jprep.train.inference.protocol import Request, Response
 from jprep.train.launcher.environments import worker_command
@@ -66,7 +67,7 @@ class InferenceClient:
         if not line.endswith(b"\n"):
             raise self._death()
         try:
-            return msgspec.json.decode(line, type=Response)
+            return decode_json(line, Response)
         except ValueError as error:
             what = f"the worker of {self._name} sent an invalid response: {line[:80]!r}"
             raise JprepError(what, where=str(self._folder), fix="report it to the backend's authors") from error

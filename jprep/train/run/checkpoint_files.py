@@ -21,6 +21,7 @@ from jprep.errors import InputError
 from jprep.io.os_errors import write_error
 from jprep.io.retry import retry_transient
 from jprep.io.safetensors_file import Floats, Shape, TensorFiles, write_tensors
+from jprep.io.typed_json import decode_json
 
 WEIGHTS, OPTIMIZER, STATE = "model", "optimizer", "state.json"
 AVERAGES = ("m", "v")
@@ -145,7 +146,7 @@ class CheckpointReader:
     def progress(self) -> TrainProgress:
         """The rest of the training state."""
         path = self._folder / STATE
-        return msgspec.json.decode(retry_transient(path.read_bytes, path, _REPAIR), type=TrainProgress)
+        return decode_json(retry_transient(path.read_bytes, path, _REPAIR), TrainProgress)
 
     def export(self, folder: Path) -> None:
         """Write `model.safetensors` with all weights, a block at a time.

@@ -12,6 +12,7 @@ import xxhash
 
 from jprep.io.atomic import file_sha256
 from jprep.io.retry import retry_transient
+from jprep.io.typed_json import decode_json
 from jprep.train.job.best import BestFigure
 
 COMMIT = "COMMIT.json"
@@ -101,7 +102,7 @@ def read_commit(folder: Path) -> Commit | str:
 def decode_commit(data: bytes, step: int) -> Commit | str:
     """Return the content of a step's `COMMIT.json`, or the reason why it is invalid."""
     try:
-        commit = msgspec.json.decode(data, type=Commit)
+        commit = decode_json(data, Commit)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         return f"its COMMIT.json is damaged: {error}"
     if commit != commit.sealed() or commit.step != step:

@@ -9,6 +9,7 @@ import msgspec
 
 from jprep.errors import ConfigError
 from jprep.io.atomic import write_atomic
+from jprep.io.typed_json import decode_json
 
 PROFILE = "JPREP_PROFILE"
 """Environment variable of a worker: the steps to profile, as `20:25`."""
@@ -119,7 +120,7 @@ def write_summary(folder: Path, summary: ProfileSummary) -> None:
 def read_summaries(run: Path, steps: ProfileSteps) -> list[ProfileSummary]:
     """Return the summaries of a profile, one for each process that has written one."""
     files = sorted((run / steps.folder).glob(f"rank-*/{SUMMARY}"))
-    found = (msgspec.json.decode(path.read_bytes(), type=ProfileSummary) for path in files)
+    found = (decode_json(path.read_bytes(), ProfileSummary) for path in files)
     return sorted(found, key=lambda summary: summary.rank)
 
 

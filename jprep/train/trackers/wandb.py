@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from jprep.io.atomic import write_atomic
+from jprep.io.typed_json import decode_json
 from jprep.train.job.config import Job
 from jprep.train.job.tracking import FORBIDDEN, TrackerConfig
 from jprep.train.run.events import Event
@@ -87,7 +88,7 @@ class Wandb:
 
     def _read_state(self) -> _State:
         try:
-            state = msgspec.json.decode(self._path.read_bytes(), type=_State)
+            state = decode_json(self._path.read_bytes(), _State)
         except (OSError, ValueError):  # the first start, or a damaged file
             return _State(self._id, -1)
         return state if state.id == self._id else _State(self._id, -1)

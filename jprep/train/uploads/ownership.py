@@ -14,6 +14,7 @@ import msgspec
 from jprep.errors import MachineError
 from jprep.io.atomic import write_atomic
 from jprep.io.remote.objects import delete_object, join_url, read_bytes, write_bytes
+from jprep.io.typed_json import decode_json
 from jprep.train.run.log import Say
 
 OWNER = "OWNER.json"
@@ -126,7 +127,7 @@ class Ownership:
 
     def _read(self) -> Owner | None:
         try:
-            return msgspec.json.decode(read_bytes(self._url) or b"", type=Owner)
+            return decode_json(read_bytes(self._url) or b"", Owner)
         except ValueError:  # none, or a damaged one
             return None
 

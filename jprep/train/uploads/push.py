@@ -14,6 +14,7 @@ from jprep.errors import JprepError
 from jprep.hub import check_access
 from jprep.hub.client import UnavailableError
 from jprep.io.atomic import remove_tree, write_atomic
+from jprep.io.typed_json import decode_json
 from jprep.train.exporting import export
 from jprep.train.exporting.checkpoint_selection import newest_checkpoint
 from jprep.train.job.config import Job
@@ -135,7 +136,7 @@ class Pusher:
     def _last_step(self) -> int:
         """Return the step that was last uploaded with the present settings; 0 if there is none."""
         with contextlib.suppress(OSError, ValueError):
-            last = msgspec.json.decode((self._run / PUSH).read_bytes(), type=LastPush)
+            last = decode_json((self._run / PUSH).read_bytes(), LastPush)
             if (last.to, last.dtype) == (self._push.to, self._push.dtype):
                 return last.step
         return 0

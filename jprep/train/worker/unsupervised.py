@@ -19,6 +19,7 @@ import msgspec
 from jprep.errors import MachineError
 from jprep.io.lock import hold_lock
 from jprep.io.os_errors import write_error
+from jprep.io.typed_json import decode_json
 from jprep.train.run.attempt import NO_ATTEMPT, announce_attempt
 from jprep.train.run.checkpoints import CheckpointStore
 from jprep.train.run.directory import LOCK
@@ -78,7 +79,7 @@ def await_start(run: Path, timeout: float) -> RunStart:
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError), (run / RANKS / _START).open("rb") as file:
             if not is_lock_free(file.fileno()):
-                return msgspec.json.decode(file.read(), type=RunStart)
+                return decode_json(file.read(), RunStart)
         time.sleep(_POLL_SECONDS)
     raise MachineError("rank 0 has not started this run", where=str(run), fix="see the output of rank 0")
 

@@ -18,6 +18,7 @@ from jprep.corpus.document import Document, Reject
 from jprep.corpus.step import Shard
 from jprep.errors import ConfigError, InputError, MachineError
 from jprep.io.inputs.paths import is_local, size_of
+from jprep.io.typed_json import decode_json
 
 _PROGRAM = "wikiextractor"
 
@@ -79,7 +80,7 @@ def articles(path: str, namespaces: list[int], source: str) -> Iterator[Document
 
 def _decoded(line: bytes, path: str) -> _ExtractedArticle:
     try:
-        return msgspec.json.decode(line, type=_ExtractedArticle)
+        return decode_json(line, _ExtractedArticle)
     except msgspec.DecodeError as error:
         what = f"the output of wikiextractor is not JSON: {line[:80]!r}"
         raise InputError(what, where=path, fix="use jprep's own extractor") from error
