@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 import msgspec
 
 from jprep.errors import ConfigError
-from jprep.io.typed_json import convert
+from jprep.typed_json import convert
 
 T = TypeVar("T")
 

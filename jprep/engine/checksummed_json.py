@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from jprep.engine.fingerprint import fingerprint, plain
-from jprep.io.typed_json import convert
+from jprep.typed_json import convert
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from jprep.io.typed_json import decode_json
+from jprep.typed_json import decode_json
 
 ENVIRONMENTS_VARIABLE = "JPREP_BACKENDS"
 STAMP = "jprep-backend.json"

@@ -8,12 +8,12 @@ import sys
 import msgspec
 import pytest
 
-from jprep.io.typed_json import convert, decode_json
+from jprep.typed_json import convert, decode_json
 
 THREADS = """
 import sys, threading, types
 import msgspec
-from jprep.io.typed_json import convert, decode_json
+from jprep.typed_json import convert, decode_json
 
 sys.setswitchinterval(1e-6)
 RAW = {"name": "a", "files": {"b": {"path": "c", "size": 1}}}

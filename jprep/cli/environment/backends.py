@@ -13,7 +13,7 @@ from jprep.cli.common.options import AS_JSON
 from jprep.cli.common.output import echo, echo_json
 from jprep.cli.common.shell_command import make_runnable
 from jprep.cli.environment.new_backend import new
-from jprep.io.typed_json import convert
+from jprep.typed_json import convert
 
 
 @click.group()

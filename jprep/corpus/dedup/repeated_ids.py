@@ -14,8 +14,8 @@ from jprep.corpus.store import read_rows
 from jprep.engine.fingerprint import fingerprint
 from jprep.engine.stage import Output, Receipt, Result, Stage, Task
 from jprep.io.atomic import file_sha256, write_atomic
-from jprep.io.typed_json import decode_json
 from jprep.io.verified_files import read_verified
+from jprep.typed_json import decode_json
 
 REPEATED = "repeated"
 

@@ -33,7 +33,7 @@ from jprep.errors import ConfigError, InputError, MachineError
 from jprep.io.atomic import write_atomic
 from jprep.io.os_errors import write_error
 from jprep.io.safe_names import check_name
-from jprep.io.typed_json import decode_json
+from jprep.typed_json import decode_json
 
 RECORD = "fetched.json"
 ALGORITHMS = {32: "md5", 40: "sha1", 56: "sha224", 64: "sha256", 96: "sha384", 128: "sha512"}

@@ -20,7 +20,7 @@ from jprep.io.inputs import bzip2_blocks
 from jprep.io.inputs.limits import DOWNLOAD_AGAIN, MAX_RATIO, MIB, BombGuard
 from jprep.io.inputs.paths import is_local, size_of
 from jprep.io.inputs.streams import InputStream, compression_of, is_plain, open_input, open_raw
-from jprep.io.typed_json import decode_json
+from jprep.typed_json import decode_json
 
 T = TypeVar("T")
 _CHUNK = MIB

@@ -16,7 +16,7 @@ from jprep.io.hashing import cached_sha256
 from jprep.io.remote.objects import delete_object, download_file, join_url, list_objects, read_bytes, upload_file
 from jprep.io.remote.objects import write_bytes as write_object
 from jprep.io.safe_names import inner_path
-from jprep.io.typed_json import decode_json
+from jprep.typed_json import decode_json
 
 RECORD = ".jprep-upload.json"
 """The object with the hashes of what an unfinished upload has written."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from jprep.io.typed_json import decode_json
+from jprep.typed_json import decode_json
 
 GOLDEN = "golden.json"
 

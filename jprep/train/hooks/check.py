@@ -17,11 +17,11 @@ import msgspec
 import numpy as np
 
 from jprep.errors import ConfigError, JprepError
-from jprep.io.typed_json import decode_json
 from jprep.train.hooks.config import HOOKS, JobHooks
 from jprep.train.hooks.loading import Hook, LoadedHooks, load_hooks, module_hash
 from jprep.train.hooks.metrics import hook_metrics
 from jprep.train.hooks.references import SUFFIX
+from jprep.typed_json import decode_json
 
 REQUEST, ANSWER = "request.json", "answer.json"
 ROWS = 6

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from jprep.io.typed_json import convert
+from jprep.typed_json import convert
 
 if TYPE_CHECKING:
     from jprep.train.job.config import Job

@@ -11,10 +11,10 @@ from types import TracebackType
 import msgspec
 
 from jprep.errors import JprepError, MachineError
-from jprep.io.typed_json import decode_json
 from jprep.plugins import plugins
 from jprep.train.inference.protocol import Request, Response
 from jprep.train.launcher.environments import worker_command
+from jprep.typed_json import decode_json
 
 _TAIL = 1500  # characters of the worker's stderr to show
 _CLOSE_TIMEOUT = 10.0  # seconds

@@ -21,7 +21,7 @@ from jprep.errors import InputError
 from jprep.io.os_errors import write_error
 from jprep.io.retry import retry_transient
 from jprep.io.safetensors_file import Floats, Shape, TensorFiles, write_tensors
-from jprep.io.typed_json import decode_json
+from jprep.typed_json import decode_json
 
 WEIGHTS, OPTIMIZER, STATE = "model", "optimizer", "state.json"
 AVERAGES = ("m", "v")

@@ -12,8 +12,8 @@ import xxhash
 
 from jprep.io.atomic import file_sha256
 from jprep.io.retry import retry_transient
-from jprep.io.typed_json import decode_json
 from jprep.train.job.best import BestFigure
+from jprep.typed_json import decode_json
 
 COMMIT = "COMMIT.json"
 

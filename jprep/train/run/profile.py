@@ -9,7 +9,7 @@ import msgspec
 
 from jprep.errors import ConfigError
 from jprep.io.atomic import write_atomic
-from jprep.io.typed_json import decode_json
+from jprep.typed_json import decode_json
 
 PROFILE = "JPREP_PROFILE"
 """Environment variable of a worker: the steps to profile, as `20:25`."""

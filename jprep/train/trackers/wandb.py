@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 from jprep.io.atomic import write_atomic
-from jprep.io.typed_json import decode_json
 from jprep.train.job.config import Job
 from jprep.train.job.tracking import FORBIDDEN, TrackerConfig
 from jprep.train.run.events import Event
 from jprep.train.trackers.tracker import first_fingerprint, hyperparameters, metrics
+from jprep.typed_json import decode_json
 
 PROJECT = "jprep"
 """The default project."""

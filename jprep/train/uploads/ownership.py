@@ -14,8 +14,8 @@ import msgspec
 from jprep.errors import MachineError
 from jprep.io.atomic import write_atomic
 from jprep.io.remote.objects import delete_object, join_url, read_bytes, write_bytes
-from jprep.io.typed_json import decode_json
 from jprep.train.run.log import Say
+from jprep.typed_json import decode_json
 
 OWNER = "OWNER.json"
 

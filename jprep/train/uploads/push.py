@@ -14,7 +14,6 @@ from jprep.errors import JprepError
 from jprep.hub import check_access
 from jprep.hub.client import UnavailableError
 from jprep.io.atomic import remove_tree, write_atomic
-from jprep.io.typed_json import decode_json
 from jprep.train.exporting import export
 from jprep.train.exporting.checkpoint_selection import newest_checkpoint
 from jprep.train.job.config import Job
@@ -22,6 +21,7 @@ from jprep.train.job.push import PushConfig
 from jprep.train.run.events import EventReader
 from jprep.train.run.log import Say
 from jprep.train.uploads.publish import publish
+from jprep.typed_json import decode_json
 
 PUSH = "push.json"
 """The file of a run with its last upload."""

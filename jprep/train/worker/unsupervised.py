@@ -19,12 +19,12 @@ import msgspec
 from jprep.errors import MachineError
 from jprep.io.lock import hold_lock
 from jprep.io.os_errors import write_error
-from jprep.io.typed_json import decode_json
 from jprep.train.run.attempt import NO_ATTEMPT, announce_attempt
 from jprep.train.run.checkpoints import CheckpointStore
 from jprep.train.run.directory import LOCK
 from jprep.train.run.ranks import RANKS, is_lock_free
 from jprep.train.run.resume import checkpoint_to_resume
+from jprep.typed_json import decode_json
 
 _START = "start"
 _POLL_SECONDS = 0.02

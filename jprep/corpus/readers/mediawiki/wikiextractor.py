@@ -18,7 +18,7 @@ from jprep.corpus.document import Document, Reject
 from jprep.corpus.step import Shard
 from jprep.errors import ConfigError, InputError, MachineError
 from jprep.io.inputs.paths import is_local, size_of
-from jprep.io.typed_json import decode_json
+from jprep.typed_json import decode_json
 
 _PROGRAM = "wikiextractor"
 
