@@ -28,6 +28,7 @@ def jprep_normalizers() -> dict[str, str]:
         "neologdn": f"{package}.neologdn:NeologdnNormalizer",
         "nfkc": f"{package}.nfkc:NfkcNormalizer",
         "characters": f"{package}.characters:CharactersNormalizer",
+        "pii": f"{package}.pii.normalizer:PiiNormalizer",
     }
 
 

@@ -38,6 +38,7 @@ from jprep.engine.stage import Output, Receipt, Stage
 from jprep.errors import ConfigError
 from jprep.tokenizer import load_tokenizer
 from jprep.tokenizer.formats.tokenizer_json import SENTENCEPIECE_MODEL, TOKENIZER_JSON
+from jprep.tokenizer.normalizers import for_raw_text
 from jprep.tokenizer.tokenizer import Tokenizer
 from jprep.tokenizer.word_spaces import keep_spaces
 
@@ -151,7 +152,7 @@ def _check_normalizers(corpus: Corpus, tokenizer: Tokenizer) -> None:
     """Reject a tokenizer that expects text of other normalisers. One from elsewhere takes any text."""
     if tokenizer.card.external:
         return
-    normalizers = corpus.manifest.made_from["documents"]["normalizers"]
+    normalizers = for_raw_text(corpus.manifest.made_from["documents"]["normalizers"])
     if tokenizer.card.config.boundaries == "spaces":
         normalizers = keep_spaces(normalizers)
     if found := describe_mismatch({"normalizers": normalizers}, {"normalizers": tokenizer.card.normalizers}):

@@ -29,7 +29,7 @@ from jprep.tokenizer.counting import UnitCounts, units
 from jprep.tokenizer.evaluation import score_tokenizer
 from jprep.tokenizer.export import FILES, write_tokenizer_files
 from jprep.tokenizer.model_card import README, model_card
-from jprep.tokenizer.normalizers import export_normalizers
+from jprep.tokenizer.normalizers import export_normalizers, for_raw_text
 from jprep.tokenizer.special_tokens import special_tokens
 from jprep.tokenizer.tokenizer import Tokenizer
 from jprep.tokenizer.training_data import TrainingData
@@ -202,7 +202,8 @@ def _normalizers(data: TrainingData, config: TokenizerConfig) -> list[dict[str, 
     """Return the descriptions of the normalisers for raw text."""
     if config.normalizers is not None:
         return [plain(describe_step(make_step("normalizer", ref))) for ref in config.normalizers]
-    return keep_spaces(data.normalizers) if config.boundaries == "spaces" else data.normalizers
+    normalizers = for_raw_text(data.normalizers)
+    return keep_spaces(normalizers) if config.boundaries == "spaces" else normalizers
 
 
 def _figures(tokenizer: Tokenizer, sample: Path) -> dict[str, float]:

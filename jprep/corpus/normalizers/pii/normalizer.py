@@ -1,0 +1,79 @@
+"""The normalizer `pii`: replace personal data by placeholders of its kind."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from jprep.corpus.normalizers.pii.match import Detector, Match, simplified
+from jprep.corpus.normalizers.pii.network import ip_addresses, mail_addresses
+from jprep.corpus.normalizers.pii.numbers import bank_accounts, cards, my_numbers, telephones
+from jprep.corpus.normalizers.pii.places import licence_plates, postal_addresses, postal_codes
+from jprep.corpus.step import Normalizer, StepConfig
+
+Kind = Literal[
+    "email", "card", "my_number", "phone", "bank_account", "postal_code", "address", "ip_address", "licence_plate"
+]
+DETECTORS: dict[str, Detector] = {
+    "email": mail_addresses,
+    "card": cards,
+    "my_number": my_numbers,
+    "phone": telephones,
+    "bank_account": bank_accounts,
+    "postal_code": postal_codes,
+    "address": postal_addresses,
+    "ip_address": ip_addresses,
+    "licence_plate": licence_plates,
+}
+"""The kinds of personal data, in order of precedence where two overlap."""
+
+
+class PiiNormalizer(Normalizer):
+    """Replaces personal data by placeholders such as `<PHONE>`, and counts each kind.
+
+    Rules find the data: they know the formats of Japan and verify check digits. Names of people are not found.
+    """
+
+    name = "pii"
+    version = 1
+
+    class Config(StepConfig, frozen=True):
+        """What to mask.
+
+        Attributes:
+            kinds: the kinds to mask.
+            placeholder: the replacement; `{kind}` becomes the kind in capital letters.
+        """
+
+        kinds: tuple[Kind, ...] = (
+            "email", "card", "my_number", "phone", "bank_account", "postal_code", "address", "ip_address",
+            "licence_plate",
+        )  # fmt: skip
+        placeholder: str = "<{kind}>"
+
+    def apply(self, text: str) -> str:
+        """Mask personal data, and count it by kind; and changed lines."""
+        found = find_personal_data(text, self.config.kinds)
+        if not found:
+            return text
+        parts, done = [], 0
+        for match, kind in found:
+            parts += [text[done : match.start], self.config.placeholder.replace("{kind}", kind.upper())]
+            done = match.end
+            self.tally[kind] += 1
+        self.tally["lines_changed"] += len({text.count("\n", 0, match.start) for match, _ in found})
+        return "".join([*parts, text[done:]])
+
+
+def find_personal_data(text: str, kinds: tuple[str, ...] = tuple(DETECTORS)) -> list[tuple[Match, str]]:
+    """Return the places of personal data in a text with their kinds, in order and without overlaps."""
+    simple = simplified(text)
+    taken: list[tuple[Match, str]] = []
+    for kind in DETECTORS:
+        if kind in kinds:
+            others = sorted(taken)
+            taken += [(match, kind) for match in DETECTORS[kind](simple) if not _overlaps(match, others)]
+    return sorted(taken)
+
+
+def _overlaps(match: Match, others: list[tuple[Match, str]]) -> bool:
+    return any(other.start < match.end and match.start < other.end for other, _ in others)

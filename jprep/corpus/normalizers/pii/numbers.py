@@ -1,0 +1,130 @@
+"""Numbers that identify people: telephones, cards, My Number, bank accounts.
+
+Formats: the numbering plan of Japan (Ministry of Internal Affairs and Communications), ISO/IEC 7812 for cards, and the
+check digit of individual numbers (order 85 of 2014 of the same ministry).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from jprep.corpus.normalizers.pii.match import Match, after, digits
+
+_NUMBER = re.compile(r"[0-9](?:[0-9]|[-. ()]{1,2}(?=[0-9(])){5,24}(?![-.]?[0-9A-Za-z_])")
+"""Digits in groups: what could be a telephone number, a card or a My Number."""
+
+_INSIDE = re.compile(r"[0-9A-Za-z_/][+(]?$|[0-9A-Za-z][-.#=][+(]?$|[0-9]:[+(]?$")
+"""What stands before digits that are the end of a longer number, a code or a path."""
+
+
+@lru_cache(maxsize=1)  # three kinds of numbers look at the same ones
+def _numbers(text: str) -> list[Match]:
+    """Return the places of digits in groups, with a plus sign or a bracket before them."""
+    found = []
+    for number in _NUMBER.finditer(text):
+        start = number.start()
+        if not after(text, start, _INSIDE, 3):
+            found.append(Match(start - (text[start - 1 : start] in ("+", "(")), number.end()))
+    return found
+
+
+_AREA = r"0[1-9][0-9]{0,3}"
+_LOCAL = r"[2-9][0-9]{0,3}"  # an exchange never begins with 0 or 1
+_JAPANESE = re.compile(
+    rf"{_AREA}[-. ]{_LOCAL}[-. ][0-9]{{4}}|\({_AREA}\) ?{_LOCAL}[-. ][0-9]{{4}}|{_AREA} ?\({_LOCAL}\) ?[0-9]{{4}}"
+)
+_MOBILE = re.compile(r"0[5-9]0([-. ]?)[0-9]{4}\1[0-9]{4}")
+_MOBILE_IN_BRACKETS = re.compile(r"\(?0[5-9]0\)? ?\(?[0-9]{4}\)?[-. ]?[0-9]{4}")
+_FREE_CALL = re.compile(
+    r"(?:0120|0570|0990)([-. ])(?:[0-9]{3}\1[0-9]{3}|[0-9]{2}\1[0-9]{4})|0800([-. ])[0-9]{3}\2[0-9]{4}"
+)
+_INTERNATIONAL = re.compile(r"\+[1-9][0-9]{0,2}[-. ]?(?:\(0\))?[0-9](?:[-. ]?[0-9]){6,12}")
+_UNGROUPED = re.compile(r"0[1-9][0-9]{8}|0(?:120|570|990)[0-9]{6}|0[5-9]0[0-9]{8}")
+_TELEPHONE = re.compile(
+    r"(?:電話|でんわ|連絡先|携帯|ファッ?クス|問い?合わせ|番号|☎|℡|📞|\b(?:TEL|FAX|PHONE|MOBILE))[^0-9\n]{0,12}$",
+    re.IGNORECASE,
+)
+_OTHER_NUMBER = re.compile(
+    r"(?:型番|品番|品名|型式|商品|注文|伝票|製造|管理|識別|ISBN|ISSN|JAN|No)[^0-9\n]{0,6}$", re.IGNORECASE
+)
+
+
+def telephones(text: str) -> Iterator[Match]:
+    """Yield telephone and fax numbers: of Japan in groups, or without groups after a word like 電話; and +81 …"""
+    for match in _numbers(text):
+        number = text[match.start : match.end]
+        if _is_telephone(number):
+            if not after(text, match.start, _OTHER_NUMBER, 16):
+                yield match
+        elif _UNGROUPED.fullmatch(number) and after(text, match.start, _TELEPHONE, 24):
+            yield match
+
+
+def _is_telephone(number: str) -> bool:
+    if number[0] == "+":
+        return _INTERNATIONAL.fullmatch(number) is not None and 8 <= len(digits(number)) <= 15
+    if _FREE_CALL.fullmatch(number) or _MOBILE.fullmatch(number) or _MOBILE_IN_BRACKETS.fullmatch(number):
+        return len(number) > 10
+    return _JAPANESE.fullmatch(number) is not None and len(digits(number)) == 10
+
+
+_ISSUERS = re.compile(
+    r"4|5[1-5]|22[3-9]|222[1-9]|2[3-6]|27[01]|2720|3[47]|35(?:2[89]|[3-8])|30[0-5]|3[689]|6011|6[45]|62"
+)
+_CARD_GROUPS = re.compile(
+    r"[0-9]{4}([- ])[0-9]{4}\1[0-9]{4}\1[0-9]{1,7}|[0-9]{4}([- ])[0-9]{6}\2[0-9]{4,5}|[0-9]{14,16}"
+)
+
+
+def cards(text: str) -> Iterator[Match]:
+    """Yield numbers of payment cards: an issuer's prefix, 14 to 19 digits, and a correct check digit."""
+    for match in _numbers(text):
+        number = text[match.start : match.end]
+        if _CARD_GROUPS.fullmatch(number) and _ISSUERS.match(number) and luhn(digits(number)):
+            yield match
+
+
+def luhn(number: str) -> bool:
+    """Return whether the last digit of a number is its check digit by Luhn's algorithm."""
+    doubled = [int(digit) * (1 + place % 2) for place, digit in enumerate(reversed(number))]
+    return sum(value - 9 * (value > 9) for value in doubled) % 10 == 0
+
+
+_MY_NUMBER = re.compile(r"([0-9]{4})([- ])[0-9]{4}\2[0-9]{4}|[0-9]{12}")
+_NAME_OF_MY_NUMBER = re.compile(r"マイナンバー|個人番号|個人識別番号|my ?number", re.I)
+
+
+def my_numbers(text: str) -> Iterator[Match]:
+    """Yield individual numbers: twelve digits with a correct check digit, in fours or after the number's name."""
+    for match in _numbers(text):
+        shape = _MY_NUMBER.fullmatch(text, match.start, match.end)
+        if not shape or not my_number_is_valid(digits(shape[0])):
+            continue
+        if shape[1] or after(text, match.start, _NAME_OF_MY_NUMBER, 40):
+            yield match
+
+
+def my_number_is_valid(number: str) -> bool:
+    """Return whether the last of twelve digits is the check digit of the eleven before it."""
+    total = sum(int(digit) * (place + 1 if place <= 6 else place - 5) for place, digit in enumerate(number[10::-1], 1))
+    return int(number[11]) == (11 - total % 11 if total % 11 > 1 else 0)
+
+
+_ACCOUNT = re.compile(r"[0-9]{6,8}(?![0-9-])")
+_NAME_OF_ACCOUNT = re.compile(
+    r"(?:(?:普通|当座|貯蓄|定期)(?:預金|口座|貯金)?|口座番号|口座)(?:[ :・()]|番号|No\.?|が|は|へ){0,4}$"
+)
+_POST_OFFICE = re.compile(r"記号[ :・]{0,2}([0-9]{5})(?:-[0-9])?[ ・、,/\-]{0,2}(?:番号)?[ :・]{0,2}$")
+
+
+def bank_accounts(text: str) -> Iterator[Match]:
+    """Yield account numbers after words like 普通 or 口座番号, and a post office account's 記号 and 番号."""
+    for found in _ACCOUNT.finditer(text):
+        start = found.start()
+        if symbol := after(text, start, _POST_OFFICE, 24):
+            line = start - len(symbol.string)
+            yield Match(line + symbol.start(1), line + symbol.end(1))
+        if symbol or after(text, start, _NAME_OF_ACCOUNT, 24):
+            yield Match(start, found.end())
