@@ -12,7 +12,9 @@ import msgspec
 
 from jprep.corpus.config import CorpusRecipe
 from jprep.corpus.dedup.exact import ExactDedup
-from jprep.corpus.dedup.hashes import HASHES
+from jprep.corpus.dedup.hashes import BAND_KEYS, HASHES, LENGTHS
+from jprep.corpus.dedup.near.clusters import NearClusters
+from jprep.corpus.dedup.near.pairs import NearPairs
 from jprep.corpus.dedup.repeated_ids import FindRepeatedIds, HashIds, RepeatedIds, repeated_ids
 from jprep.corpus.input_files import InputFile, find_inputs
 from jprep.corpus.stages.read import ReadStage, licences, needs_dedup, shard_limit, source_index, task_id_prefix
@@ -165,12 +167,31 @@ class _Build:
 
     def _deduplicate(self, read: list[Receipt], metadata: dict[str, str]) -> list[Receipt]:
         read_from = fingerprint(self._made_from["documents"])
-        hashes = [next(iter(_in_folder(HASHES, [receipt])), None) for receipt in read]
-        self._verify([output for output in hashes if output])
+        hashes = self._hash_files(read, HASHES)
         drops = list_outputs(self._stage(ExactDedup(hashes, f"{STATE}/dedup/", read_from)))
         self._verify(drops)
+        near = self._near_clusters(read, read_from)
         made_from = {"documents": read_from} | self._made_from["words"]
-        return self._stage(SegmentStage(read, drops, self._recipe.corpus.segmenter, made_from, metadata))
+        return self._stage(SegmentStage(read, drops, self._recipe.corpus.segmenter, made_from, metadata, near))
+
+    def _hash_files(self, read: list[Receipt], folder: str) -> list[Output | None]:
+        """Return the verified files of hashes, one for each receipt of the read stage."""
+        hashes = [next(iter(_in_folder(folder, [receipt])), None) for receipt in read]
+        self._verify([output for output in hashes if output])
+        return hashes
+
+    def _near_clusters(self, read: list[Receipt], read_from: str) -> tuple[Output, bool] | None:
+        """Return the clusters of near-duplicates, and whether documents are dropped; None if that is switched off."""
+        if (config := self._recipe.corpus.dedup.near) is None:
+            return None
+        folder = f"{STATE}/near/"
+        pairs = list_outputs(self._stage(NearPairs(self._hash_files(read, BAND_KEYS), folder, read_from)))
+        self._verify(pairs)
+        rows = [sum(output.rows for output in _in_folder(DOCUMENTS, [receipt])) for receipt in read]
+        lengths = [output for output in self._hash_files(read, LENGTHS) if output] if config.keep == "longest" else []
+        [clusters] = list_outputs(self._stage(NearClusters(pairs, rows, lengths, config, folder)))
+        self._verify([clusters])
+        return clusters, config.drop
 
     def _verify(self, outputs: list[Output]) -> None:
         """Verify the hashes of intermediate files."""

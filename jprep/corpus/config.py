@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -61,18 +61,41 @@ class Source(ConfigSection, frozen=True):
     shards: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
+class NearConfig(ConfigSection, frozen=True):
+    """Deduplication of documents that are nearly the same, by MinHash signatures of character n-grams.
+
+    Two documents are compared if all hashes of one band agree. With a share J of common n-grams, that happens with a
+    probability of 1 - (1 - J ** rows) ** bands.
+
+    Attributes:
+        bands: number of bands.
+        rows: hashes in a band.
+        ngram: characters in an n-gram; spaces, punctuation, case and width do not count.
+        keep: which document of a cluster stays: the `first` one, or the `longest`.
+        drop: whether the others are dropped; if not, all documents only name their cluster in `meta`.
+    """
+
+    bands: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 14
+    rows: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 8
+    ngram: Annotated[int, msgspec.Meta(ge=1, le=100)] = 5
+    keep: Literal["first", "longest"] = "first"
+    drop: bool = True
+
+
 class DedupConfig(ConfigSection, frozen=True):
-    """Exact deduplication across the corpus. The first occurrence is kept.
+    """Deduplication across the corpus. The first occurrence is kept.
 
     Attributes:
         documents: drop documents with the same text as an earlier document.
         lines: drop paragraphs that occurred before.
         line_min_chars: minimum length of the paragraphs that `lines` compares, in characters.
+        near: drop documents that are nearly the same as others; off without this table.
     """
 
     documents: bool = True
     lines: bool = False
     line_min_chars: int = 20
+    near: NearConfig | None = None
 
 
 class CorpusConfig(ConfigSection, frozen=True):
@@ -83,7 +106,7 @@ class CorpusConfig(ConfigSection, frozen=True):
         normalizers: normalizers, applied in order.
         splitter: finds sentence boundaries.
         filters: filters, applied in order; the first one that rejects a document is counted.
-        dedup: exact deduplication.
+        dedup: deduplication.
         segmenter: finds word boundaries.
     """
 

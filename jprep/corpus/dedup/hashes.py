@@ -14,7 +14,8 @@ from jprep.corpus.document import Document
 from jprep.engine.stage import Output, Stage, Task
 from jprep.io.atomic import file_sha256, write_atomic
 
-HASHES = "hashes"
+HASHES, BAND_KEYS, LENGTHS = "hashes", "band-keys", "lengths"
+"""Folders of files: hashes of documents and lines; keys and lengths of documents, to find near-duplicates."""
 WHOLE_DOCUMENT = -1
 """Line number of the hash of a whole document."""
 
@@ -37,13 +38,31 @@ class HashFileWriter:
 
     def add_text(self, text: str, row: int, line: int) -> None:
         """Add the hash of a text with its position."""
-        self._records += xxhash.xxh3_128_digest(text.encode())
+        self.add_hash(xxhash.xxh3_128_digest(text.encode()), row, line)
+
+    def add_hash(self, digest: bytes, row: int, line: int) -> None:
+        """Add a 128-bit hash with a position."""
+        self._records += digest
         self._records += _PLACE.pack(row, line)
+
+    def add_hashes(self, high: Any, low: Any, rows: Sequence[int]) -> None:
+        """Add several hashes of each document, as two halves (documents, hashes); the second index becomes the line."""
+        import numpy as np
+
+        records = np.empty(high.shape, record_type())
+        records["high"], records["low"] = high, low
+        records["row"] = np.array(rows)[:, None]
+        records["line"] = np.arange(high.shape[1])
+        self._records += records.tobytes()
+
+    def flush(self) -> None:
+        """Hash what is still to be hashed."""
 
     def commit(self, root: Path, path: str) -> Output | None:
         """Write the records, sorted by hash and position. Return None if there are none."""
         import numpy as np
 
+        self.flush()
         if not self._records:
             return None
         records = np.frombuffer(self._records, record_type())
@@ -75,6 +94,26 @@ class DocumentHashWriter(HashFileWriter):
                 if len(line) >= self._line_min_chars:
                     self.add_text(line, self._rows, number)
         self._rows += 1
+
+
+class LengthWriter:
+    """Collects the lengths of the documents of one task, in characters, in the order of their rows."""
+
+    def __init__(self) -> None:
+        self._lengths: list[int] = []
+
+    def add(self, doc: Document) -> None:
+        """Add a document."""
+        self._lengths.append(len(doc.text))
+
+    def commit(self, root: Path, path: str) -> Output | None:
+        """Write the lengths as 32-bit integers. Return None if there are none."""
+        import numpy as np
+
+        if not self._lengths:
+            return None
+        write_atomic(root / path, np.array(self._lengths, "<u4").tobytes())
+        return Output(path, len(self._lengths), file_sha256(root / path))
 
 
 class HashBuckets:

@@ -14,10 +14,11 @@ import msgspec
 import xxhash
 
 from jprep.corpus.config import CorpusConfig, Source, StepRef, make_step
-from jprep.corpus.dedup.hashes import DocumentHashWriter
+from jprep.corpus.dedup.hashes import BAND_KEYS, HASHES, LENGTHS, DocumentHashWriter, LengthWriter
+from jprep.corpus.dedup.near.signatures import BandKeyWriter, describe_signatures
 from jprep.corpus.input_files import InputFile, contents_by_path, refuse_changed
 from jprep.corpus.processing import DocumentProcessor, describe_step, take_tally
-from jprep.corpus.stages.task_output import open_task_output
+from jprep.corpus.stages.task_output import HashWriter, open_task_output
 from jprep.corpus.step import Filter, Normalizer, Reader, Segmenter, Shard, Splitter, Step
 from jprep.corpus.store import FORMAT
 from jprep.engine.stage import Output, Result, Stage, Task
@@ -31,7 +32,7 @@ _GROUP = 1 << 20  # bytes: smaller shards share a task, so that many small input
 
 def needs_dedup(config: CorpusConfig) -> bool:
     """Return whether a corpus is deduplicated, which needs all documents to be read first."""
-    return config.dedup.documents or config.dedup.lines
+    return config.dedup.documents or config.dedup.lines or config.dedup.near is not None
 
 
 def task_id_prefix(index: int, source: Source) -> str:
@@ -138,7 +139,7 @@ class ReadStage(Stage):
             "normalizers": [describe_step(step) for step in steps.normalizers],
             "splitter": describe_step(steps.splitter),
             "segmenter": describe_step(steps.segmenter),
-            "dedup": {"documents": dedup.documents, "line_min_chars": self._line_min_chars()},
+            "dedup": {"documents": dedup.documents, "line_min_chars": self._line_min_chars()} | self._near_fields(),
             "libraries": {"pyarrow": version("pyarrow"), "unicode": unicodedata.unidata_version},
         }
 
@@ -187,11 +188,10 @@ class ReadStage(Stage):
     def run(self, task: Task, root: Path) -> Result:
         """Convert the shards of a task to a file of documents, one of rejects, and one of hashes."""
         index, group = task.payload
-        steps, dedup = self._steps, self._config.dedup
+        steps = self._steps
         reader, processor = steps.readers[index], steps.processor(index)
-        hashes = DocumentHashWriter(dedup.documents, self._line_min_chars()) if needs_dedup(self._config) else None
         with open_task_output(
-            root, self._folder, f"{self.name}/{task.id}", steps.segmenter, self.metadata, hashes
+            root, self._folder, f"{self.name}/{task.id}", steps.segmenter, self.metadata, self._hash_writers()
         ) as task_output:
             for shard in group:
                 for item in processor.process(reader.read(shard, self._config.sources[index].name)):
@@ -203,6 +203,20 @@ class ReadStage(Stage):
         for kind, step in steps.of_source(index):
             task_output.counts.update(dict(take_tally(kind, step)))
         return task_output.result()
+
+    def _near_fields(self) -> dict[str, Any]:
+        near = self._config.dedup.near
+        return {} if near is None else {"near": msgspec.to_builtins(near) | describe_signatures()}
+
+    def _hash_writers(self) -> dict[str, HashWriter]:
+        """Return what collects the hashes of one task, by the name of the folder for their file."""
+        dedup, writers = self._config.dedup, dict[str, HashWriter]()
+        if dedup.documents or dedup.lines:
+            writers[HASHES] = DocumentHashWriter(dedup.documents, self._line_min_chars())
+        if dedup.near:
+            writers[BAND_KEYS] = BandKeyWriter(dedup.near)
+            writers |= {LENGTHS: LengthWriter()} if dedup.near.keep == "longest" else {}
+        return writers
 
     def _refuse_changed(self, source: int, group: list[Shard]) -> None:
         """Check that the inputs of a task have not changed since they were hashed, before its outputs are committed."""

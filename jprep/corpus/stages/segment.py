@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from jprep.corpus.config import StepRef, make_step
-from jprep.corpus.dedup.exact import drops_for_shard
-from jprep.corpus.document import Document
+from jprep.corpus.dedup.exact import ShardDrops, drops_for_shard
+from jprep.corpus.dedup.near.clusters import Membership, members_of_shard
+from jprep.corpus.document import Document, Reject, Tally
 from jprep.corpus.processing import describe_step, drop_lines, reject, take_tally
 from jprep.corpus.stages.task_output import open_task_output
 from jprep.corpus.step import Segmenter
@@ -30,6 +31,8 @@ class SegmentStage(Stage):
         segmenter: the segmenter of the recipe.
         made_from: fingerprint fields: the fingerprint of the read stage and the description of the segmenter.
         metadata: metadata of the Parquet schema.
+        near: the clusters of near-duplicates, which the caller verifies, and whether all but one document of each are
+            dropped; None if they were not looked for.
     """
 
     name = "words"
@@ -41,7 +44,9 @@ class SegmentStage(Stage):
         segmenter: StepRef,
         made_from: dict[str, Any],
         metadata: dict[str, str],
+        near: tuple[Output, bool] | None = None,
     ) -> None:
+        self._near = near
         self._read, self._drops, self._segmenter, self._made_from = read, drops, segmenter, made_from
         self._metadata = metadata
 
@@ -74,19 +79,29 @@ class SegmentStage(Stage):
         """Rewrite a file of documents without duplicates and with words."""
         shard, output, counts = task.payload
         drops = drops_for_shard(shard, root, self._drops)
-        if not drops and not self._step.marks:
+        members = members_of_shard(shard, root, self._near[0]) if self._near else {}
+        if not drops and not members and not self._step.marks:
             verify_file(root / output.path, output.sha256)
             return _link_unchanged(root, output, counts)
         with open_task_output(root, "", f"{self.name}/{task.id}", self._step, self._metadata) as task_output:
             for row, doc in enumerate(read_rows(root, output, Document, fix=RUN_AGAIN)):
-                if row in drops.documents:
-                    task_output.add(reject(doc, "dedup.documents", "duplicate"))
-                    continue
-                if row in drops.lines:
-                    drop_lines(doc, drops.lines[row], "dedup.lines", task_output.counts)
-                task_output.add(doc if doc.text else reject(doc, "dedup.lines", "empty"))
+                task_output.add(self._deduplicated(doc, row, drops, members.get(row), task_output.counts))
         task_output.counts.update(dict(take_tally("segmenter", self._step)))
         return task_output.result()
+
+    def _deduplicated(
+        self, doc: Document, row: int, drops: ShardDrops, member: Membership | None, counts: Tally
+    ) -> Document | Reject:
+        """Return a document without repeated lines and with its cluster, or as a reject."""
+        if row in drops.documents:
+            return reject(doc, "dedup.documents", "duplicate")
+        if member and self._near and self._near[1] and not member.keep:
+            return reject(doc, "dedup.near", "near_duplicate")
+        if member:
+            doc.meta = doc.meta | {"near_cluster": member.cluster, "near_size": str(member.size)}
+        if row in drops.lines:
+            drop_lines(doc, drops.lines[row], "dedup.lines", counts)
+        return doc if doc.text else reject(doc, "dedup.lines", "empty")
 
     def close(self) -> None:
         """Close the segmenter of this process."""

@@ -5,13 +5,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
-from jprep.corpus.dedup.hashes import HASHES, DocumentHashWriter
+from jprep.corpus.dedup.hashes import DocumentHashWriter, LengthWriter
+from jprep.corpus.dedup.near.signatures import BandKeyWriter
 from jprep.corpus.document import SENTENCE, WORD, Document, Reject, Tally
 from jprep.corpus.processing import segment_documents
 from jprep.corpus.step import Segmenter
 from jprep.corpus.store import DOCUMENTS, DOCUMENTS_SUFFIX, REJECTS, REJECTS_SUFFIX, RowWriter, row_writer
 from jprep.engine.stage import Output, Result
+
+HashWriter = DocumentHashWriter | BandKeyWriter | LengthWriter
 
 _BATCH = 500_000  # characters segmented and written at a time
 
@@ -26,7 +30,7 @@ class TaskOutput:
     """
 
     def __init__(
-        self, documents: RowWriter, rejects: RowWriter, segmenter: Segmenter, hashes: DocumentHashWriter | None
+        self, documents: RowWriter, rejects: RowWriter, segmenter: Segmenter, hashes: Mapping[str, HashWriter]
     ) -> None:
         self._documents, self._reject_rows, self._segmenter, self._hashes = documents, rejects, segmenter, hashes
         self._batch: list[Document] = []
@@ -51,8 +55,8 @@ class TaskOutput:
         segment_documents(self._batch, self._segmenter)
         for doc in self._batch:
             _measure(doc, self.counts, segmented=self._segmenter.marks)
-            if self._hashes:
-                self._hashes.add(doc)
+            for hashes in self._hashes.values():
+                hashes.add(doc)
         self._documents.add(self._batch)
         self._batch, self._size = [], 0
 
@@ -68,7 +72,7 @@ def open_task_output(
     name: str,
     segmenter: Segmenter,
     metadata: Mapping[str, str],
-    hashes: DocumentHashWriter | None = None,
+    hashes: Mapping[str, HashWriter] = MappingProxyType({}),
 ) -> Iterator[TaskOutput]:
     """Open the output files of a task. They are committed at the end of the block.
 
@@ -79,7 +83,7 @@ def open_task_output(
         name: `STAGE/TASK`; gives the names of the files.
         segmenter: marks words.
         metadata: metadata of the Parquet schema.
-        hashes: collects hashes of the documents for deduplication, or None.
+        hashes: collect hashes of the documents for deduplication, by the name of the folder for their file.
     """
     stage, _, task = name.partition("/")
     with (
@@ -89,8 +93,8 @@ def open_task_output(
         task_output = TaskOutput(documents, rejects, segmenter, hashes)
         yield task_output
         task_output.flush()
-    hash_file = hashes.commit(root, f"{folder}{HASHES}/{task}") if hashes else None
-    task_output.outputs = [output for output in (documents.output, rejects.output, hash_file) if output]
+    hash_files = [writer.commit(root, f"{folder}{name}/{task}") for name, writer in hashes.items()]
+    task_output.outputs = [output for output in (documents.output, rejects.output, *hash_files) if output]
 
 
 def _measure(doc: Document, counts: Tally, *, segmented: bool) -> None:

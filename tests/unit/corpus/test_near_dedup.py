@@ -1,0 +1,164 @@
+"""Near-duplicates: signatures against the exact share of common n-grams, clusters against a naive implementation."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jprep.corpus.api import Corpus
+from jprep.corpus.config import NearConfig, decode_recipe
+from jprep.corpus.dedup import hashes as hash_files
+from jprep.corpus.dedup.near import clusters
+from jprep.corpus.dedup.near.ngrams import comparable, ngram_hashes
+from jprep.corpus.dedup.near.signatures import band_keys, signatures
+from jprep.errors import MachineError
+
+LETTERS = list(
+    "あいうえおかきくけこさしすせそたちつてとなにぬねのはひふへほまみむめもやゆよらりるれろわん日本語文字列東西南北山川海"
+)
+
+
+def text(seed: int, length: int = 400) -> str:
+    return "".join(np.random.default_rng(seed).choice(LETTERS, length))
+
+
+def edited(original: str, seed: int, changes: int) -> str:
+    rng = np.random.default_rng(seed)
+    characters = list(original)
+    for place in rng.choice(len(characters), changes, replace=False):
+        characters[place] = rng.choice(LETTERS)
+    return "".join(characters)
+
+
+def jaccard(first: str, second: str) -> float:
+    codes = ["".join(map(chr, comparable(document))) for document in (first, second)]
+    a, b = ({each[place : place + 5] for place in range(len(each) - 4)} for each in codes)
+    return len(a & b) / len(a | b)
+
+
+def build(folder: Path, documents: Sequence[str], workers: int = 1, **near: Any) -> Corpus:
+    """Build a corpus from files of four documents."""
+    folder.mkdir(parents=True)
+    paths = []
+    for part in range(0, len(documents), 4):
+        paths.append(str(folder / f"{part:04}.jsonl"))
+        rows = [{"id": str(part + number), "text": each} for number, each in enumerate(documents[part : part + 4])]
+        Path(paths[-1]).write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
+    source = {"name": "s", "paths": paths, "reader": {"use": "jsonl", "id": "id"}}
+    steps = {"normalizers": [], "splitter": "none", "segmenter": "none", "dedup": {"near": near}}
+    recipe = decode_recipe({"name": "near", "corpus": {"sources": [source], **steps}})
+    return Corpus.build(recipe, folder / "corpus", workers=workers)
+
+
+@pytest.fixture(autouse=True)
+def many_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each input file a task of its own, and have several buckets and chunks."""
+    monkeypatch.setattr("jprep.corpus.stages.read._GROUP", 1)
+    monkeypatch.setattr(hash_files, "_BUCKET", 100)
+    monkeypatch.setattr(clusters, "_CHUNK", 3)
+
+
+def test_signatures_estimate_the_share_of_common_ngrams() -> None:
+    config = NearConfig(bands=16, rows=16)
+    pairs = [(text(seed), edited(text(seed), seed, seed % 40 + 1)) for seed in range(120)]
+    first, second = (signatures([comparable(pair[side]) for pair in pairs], config) for side in (0, 1))
+    errors = (first == second).mean(axis=1) - np.array([jaccard(*pair) for pair in pairs])
+    assert abs(errors.mean()) < 0.01
+    assert errors.std() < 1.3 * (0.25 / 256) ** 0.5
+
+
+def test_spaces_punctuation_case_and_width_do_not_count() -> None:
+    config = NearConfig()
+    one, other = comparable("ＡＢＣ の 日本語、「テスト」です。"), comparable("abcの日本語テストです")
+    assert (band_keys(signatures([one], config), config)[0] == band_keys(signatures([other], config), config)[0]).all()
+
+
+@given(st.lists(st.text(max_size=12), max_size=6), st.integers(1, 6))
+def test_hashes_are_those_of_each_text_alone(texts: list[str], size: int) -> None:
+    codes = [comparable(each) for each in texts]
+    hashes, starts = ngram_hashes(codes, size)
+    assert len(starts) == len(texts) + 1
+    for number, alone in enumerate(codes):
+        expected = ngram_hashes([alone], size)[0].tolist()
+        assert hashes[int(starts[number]) : int(starts[number + 1])].tolist() == expected
+        assert len(expected) == max(0, len(alone) - size + 1)
+
+
+def test_near_duplicates_are_dropped_with_a_reason(tmp_path: Path) -> None:
+    documents = [text(1), text(2), edited(text(1), 7, 3), text(3), text(1), edited(text(2), 8, 200)]
+    corpus = build(tmp_path / "a", documents)
+    assert [doc.id for doc in corpus] == ["s:0", "s:1", "s:3", "s:5"]
+    assert [(each.id, each.step, each.reason) for each in corpus.rejects()] == [
+        ("s:2", "dedup.near", "near_duplicate"),
+        ("s:4", "dedup.documents", "duplicate"),
+    ]
+    [first, *others] = corpus
+    assert first.meta == {"near_cluster": "0:0", "near_size": "3"}
+    assert all(doc.meta == {} for doc in others)
+    assert list(corpus.verify()) == []
+
+
+def test_documents_without_ngrams_are_compared_exactly(tmp_path: Path) -> None:
+    corpus = build(tmp_path / "a", ["はい。", "はい", "いいえ", "！", "？", "はいは"])
+    assert [doc.text for doc in corpus] == ["はい。", "いいえ", "！", "？", "はいは"]
+
+
+def test_the_longest_document_stays(tmp_path: Path) -> None:
+    documents = [text(1), text(1) + "。", text(2), text(1) + "追加の語です"]
+    assert [doc.id for doc in build(tmp_path / "a", documents, keep="longest")] == ["s:2", "s:3"]
+
+
+def test_documents_can_be_marked_only(tmp_path: Path) -> None:
+    documents = [text(2), text(1), edited(text(1), 7, 3)]
+    corpus = build(tmp_path / "a", documents, drop=False)
+    assert [doc.meta.get("near_cluster") for doc in corpus] == [None, "0:1", "0:1"]
+
+
+@given(st.integers(0, 10_000), st.integers(2, 14))
+def test_joining_pairs_gives_the_connected_components(seed: int, number: int) -> None:
+    rng = np.random.default_rng(seed)
+    pairs = rng.integers(0, number, (rng.integers(0, 12), 2))
+    parents, naive = np.arange(number), list(range(number))
+    while clusters._join(parents, (pairs[:, 0], pairs[:, 1])):
+        pass
+    for _ in range(number):
+        for a, b in pairs.tolist():
+            naive[a] = naive[b] = min(naive[a], naive[b])
+    assert parents.tolist() == naive
+
+
+def test_clusters_are_the_components_of_equal_keys(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    documents = [edited(text(int(rng.integers(6)), 120), number, int(rng.integers(30))) for number in range(30)]
+    config = NearConfig(bands=5, rows=3)
+    keys = band_keys(signatures([comparable(each) for each in documents], config), config)[0]
+    naive = list(range(30))
+    for _ in range(30):
+        for a in range(30):
+            for b in range(30):
+                if (keys[a] == keys[b]).any():
+                    naive[a] = naive[b] = min(naive[a], naive[b])
+    corpus = build(tmp_path / "a", documents, bands=5, rows=3)
+    assert [int(doc.id[2:]) for doc in corpus] == sorted(set(naive))
+
+
+def test_workers_do_not_change_the_bytes(tmp_path: Path) -> None:
+    documents = [edited(text(number % 9, 200), number, number % 17) for number in range(40)]
+    one = build(tmp_path / "one" / "same", documents, workers=1).manifest
+    two = build(tmp_path / "two" / "same", documents, workers=2).manifest
+    assert one.rejects["dedup.near/near_duplicate"] > 5
+    assert one == two
+
+
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "rensa", None)
+    with pytest.raises(MachineError, match="near-duplicates are found with rensa"):
+        build(tmp_path / "a", ["あいうえお"])
