@@ -133,7 +133,7 @@ paths = ["{inputs}/{samples.CRAWL}"]
 [corpus]
 normalizers = ["neologdn", "pausing"]
 filters = [{{ use = "length", min_chars = 10 }}]
-dedup = {{ lines = true }}
+dedup = {{ lines = true, near = {{ keep = "longest" }} }}
 segmenter = "jumandic"
 """
 

@@ -55,7 +55,7 @@ def large(
     text = (
         'name = "large"\n'
         + "".join(source.format(f"wiki{n}", dumps) for n in range(3))
-        + "[corpus.dedup]\nlines = true\n"
+        + "[corpus.dedup]\nlines = true\nnear = { bands = 20, rows = 3 }\n"
     )
     recipe = folder / "large.toml"
     recipe.write_text(text, encoding="utf-8")
