@@ -114,6 +114,17 @@ class Corpus:
     def __iter__(self) -> Iterator[Document]:
         return self.documents()
 
+    def __repr__(self) -> str:
+        from jprep.corpus.interactive.display import describe
+
+        return describe(self.folder, self.manifest)
+
+    def _repr_html_(self) -> str:
+        """Return what Jupyter displays: totals, what was dropped, sources and licences, the first documents."""
+        from jprep.corpus.interactive.display import corpus_html
+
+        return corpus_html(self.folder, self.manifest)
+
     def documents(self, columns: Sequence[str] | None = None) -> Iterator[Document]:
         """Yield all documents in order, in bounded memory.
 
