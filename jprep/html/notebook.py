@@ -55,8 +55,10 @@ def table(rows: Iterable[Sequence[Cell]], head: Sequence[str] = ()) -> Fragment:
 
 
 def figures(values: Mapping[str, Cell]) -> Fragment:
-    """Return a table of two columns: names and values."""
-    return table([(Fragment(f'<span style="opacity:.7">{html(name)}</span>'), value) for name, value in values.items()])
+    """Return a table of two columns: names and values. Numbers are aligned if there are only numbers."""
+    aligned = all(isinstance(value, int) for value in values.values())
+    rows = [(name, value if aligned or not isinstance(value, int) else f"{value:,}") for name, value in values.items()]
+    return table([(Fragment(f'<span style="opacity:.7">{html(name)}</span>'), value) for name, value in rows])
 
 
 def section(title: str, *fragments: Fragment, opened: bool = True) -> Fragment:

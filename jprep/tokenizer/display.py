@@ -30,7 +30,7 @@ def describe(tokenizer: Tokenizer) -> str:
 def tokenizer_html(tokenizer: Tokenizer) -> str:
     """Return kind, size, special tokens, scores and a sample text of a tokenizer as HTML."""
     card = tokenizer.card
-    scores: dict[str, Cell] = {name: f"{value:,.4g}" for name, value in card.figures.items()}
+    scores: dict[str, Cell] = {name: _score(value) for name, value in card.figures.items()}
     return display(
         heading("Tokenizer", card.name, tokenizer.folder),
         columns(
@@ -40,6 +40,10 @@ def tokenizer_html(tokenizer: Tokenizer) -> str:
         section("A text cut by it", _sample(tokenizer)),
         note(card.signature),
     )
+
+
+def _score(value: float) -> Cell:
+    return value if isinstance(value, int) else f"{value:,.4g}"
 
 
 def _kind(tokenizer: Tokenizer) -> dict[str, Cell]:

@@ -182,6 +182,8 @@ class Tokenizer:
     def cut(self, text: str) -> CutText:
         """Cut one text into tokens with their positions; Jupyter displays it with the boundaries marked.
 
+        U+001E and U+001F are deleted, as by readers of a corpus.
+
         Raises:
             ConfigError: see `encode_batch`.
         """

@@ -15,7 +15,7 @@ from jprep.engine.stage import Output
 def write_corpus(
     folder: Path,
     shards: Sequence[Sequence[Document]],
-    rejects: Sequence[Reject] = (),
+    rejected: Sequence[Reject] = (),
     *,
     group: int = 1000,
     **fields: Any,
@@ -27,7 +27,7 @@ def write_corpus(
         _write(folder, f"documents/{number:04}.parquet", Document, docs, metadata, group)
         for number, docs in enumerate(shards)
     ]
-    dropped = [_write(folder, "rejects/0.rejects", Reject, rejects, metadata, group)] if rejects else []
+    dropped = [_write(folder, "rejects/0.rejects", Reject, rejected, metadata, group)] if rejected else []
     values: dict[str, Any] = {
         "jprep": "0",
         "format": FORMAT,
