@@ -19,8 +19,8 @@ _TOKEN = (
 )
 _COLOURS = ("rgba(66,133,244,.16)", "rgba(128,128,128,.08)")
 _UNKNOWN = "rgba(217,83,43,.4)"
-_SHOWN = 600
-"""Tokens that are displayed; a text may have millions."""
+_SHOWN, _LONGEST = 600, 60
+"""Tokens that are displayed, and characters of each: a text may have millions."""
 
 
 class Token(NamedTuple):
@@ -72,15 +72,15 @@ class CutText:
 
     def _box(self, number: int, token: Token) -> str:
         colour = _UNKNOWN if token.id == self.unknown else _COLOURS[number % 2]
-        title = f"{shortened(token.piece, 60)} = {token.id}" + (" (unknown)" if token.id == self.unknown else "")
+        title = f"{shortened(token.piece, _LONGEST)} = {token.id}" + (" (unknown)" if token.id == self.unknown else "")
         return (
-            f'<span style="{_TOKEN.format(colour)}" title="{html(title)}">{html(shortened(_shown(token), 60))}</span>'
+            f'<span style="{_TOKEN.format(colour)}" title="{html(title)}">{html(_shown(token))}</span>'
         )
 
 
 def _shown(token: Token) -> str:
     """Return how a token looks: its text with spaces and newlines made visible, or its piece if it covers none."""
-    return token.text.replace(" ", "␣").replace("\n", "↵") or token.piece
+    return shortened(token.text, _LONGEST).replace(" ", "␣").replace("\n", "↵") or shortened(token.piece, _LONGEST)
 
 
 def cut(tokenizer: Tokenizer, text: str) -> CutText:
