@@ -73,9 +73,7 @@ class CutText:
     def _box(self, number: int, token: Token) -> str:
         colour = _UNKNOWN if token.id == self.unknown else _COLOURS[number % 2]
         title = f"{shortened(token.piece, _LONGEST)} = {token.id}" + (" (unknown)" if token.id == self.unknown else "")
-        return (
-            f'<span style="{_TOKEN.format(colour)}" title="{html(title)}">{html(_shown(token))}</span>'
-        )
+        return f'<span style="{_TOKEN.format(colour)}" title="{html(title)}">{html(_shown(token))}</span>'
 
 
 def _shown(token: Token) -> str:
