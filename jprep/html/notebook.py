@@ -18,6 +18,7 @@ TEXT_LIMIT = 160
 
 _CELL = "padding:2px 10px 2px 0;vertical-align:top;text-align:{}"
 _MUTED = "opacity:.7;font-size:90%"
+_EXCERPT = "display:inline-block;min-width:15em;overflow-wrap:anywhere"
 
 
 class Fragment(NamedTuple):
@@ -42,7 +43,7 @@ def display(*fragments: Fragment) -> str:
 def heading(kind: str, name: str, where: object) -> Fragment:
     """Return a heading: what is shown, its name, and where it is."""
     place = html(shortened(str(where), TITLE_LIMIT))
-    about = f'{html(kind)} <b>{html(shortened(name, TITLE_LIMIT))}</b> <code style="{_MUTED}">{place}</code>'
+    about = f'{html(kind)} <b>{html(shortened(name, TITLE_LIMIT))}</b> <code style="font-size:90%">{place}</code>'
     return Fragment(f'<div style="margin:2px 0 6px">{about}</div>')
 
 
@@ -81,7 +82,7 @@ def note(text: str) -> Fragment:
 
 def excerpt(text: str) -> Fragment:
     """Return the beginning of a text."""
-    return Fragment(f'<span style="overflow-wrap:anywhere">{html(shortened(text, TEXT_LIMIT))}</span>')
+    return Fragment(f'<span style="{_EXCERPT}">{html(shortened(text, TEXT_LIMIT))}</span>')
 
 
 def bar(share: float) -> Fragment:

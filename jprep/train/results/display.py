@@ -8,7 +8,7 @@ from jprep.errors import JprepError
 from jprep.html.notebook import TITLE_LIMIT, Cell, Fragment, columns, display, figures, heading, note, section, table
 from jprep.html.text import shortened
 from jprep.io.escaping import one_line
-from jprep.train.exporting.loss_plot import plot_losses
+from jprep.train.exporting.loss_plot import SURROUNDING, plot_losses
 
 if TYPE_CHECKING:
     from jprep.train.results.run import Run, RunState
@@ -77,5 +77,5 @@ def _plot(run: Run) -> Fragment:
     curves = run.curves
     if not any(steps for steps, _ in curves.values()):
         return note("nothing was logged yet")
-    plot = plot_losses(curves).replace("\n", " ")
+    plot = plot_losses(curves, SURROUNDING).replace("\n", " ")
     return Fragment(plot.replace("<svg ", '<svg style="max-width:100%;height:auto" ', 1))
