@@ -44,7 +44,7 @@ TIMED   := --durations 25 --durations-min 1
 SUITE    = $(WITH_BACKENDS) $(BACKENDS)/$(1)/bin/python -m pytest -n $(CORES) --dist loadfile $(TIMED) \
   -m "$(2)not soak and not bench" backends/$(if $(findstring fairseq,$(1)),fairseq_xla,$(1))/tests
 
-.PHONY: $(SUITES) help quickstart test lint environments core smoke test-backends core-with-backends slow-torch release try-release soak bench docs clean
+.PHONY: $(SUITES) help quickstart test lint environments core smoke test-backends core-with-backends slow-torch test-notebook notebook release try-release soak bench docs clean
 
 help:            ## List the targets
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -59,9 +59,10 @@ test:            ## Lint, types, the core, the backend torch, and three steps of
 	$(MAKE) $(TWO) suite-torch smoke
 
 test-backends:   ## The whole suites of the other backends, tests with installed programs, the release, the site
-	$(MAKE) $(TWO) $(READY) $(VENV)/.transformers $(VENV)/.remote $(VENV)/.servers $(VENV)/.release $(VENV)/.docs
+	$(MAKE) $(TWO) $(READY) $(VENV)/.transformers $(VENV)/.remote $(VENV)/.servers $(VENV)/.release $(VENV)/.docs \
+	  $(VENV)/.notebook
 	$(MAKE) core-with-backends
-	$(MAKE) $(TWO) $(filter-out suite-torch,$(SUITES)) slow-torch
+	$(MAKE) $(TWO) $(filter-out suite-torch,$(SUITES)) slow-torch test-notebook
 	$(MAKE) try-release docs
 
 lint: $(VENV)/.test
@@ -85,6 +86,12 @@ slow-torch: $(VENV)/.torch-test $(VENV)/.transformers
 
 core-with-backends: $(VENV)/.remote $(VENV)/.trackers $(VENV)/.servers $(VENV)/.transformers $(QUICK)
 	$(LOADERS) $(SERVERS) $(WITH_BACKENDS) $(BIN)/python $(PYTEST) --dist loadgroup $(TIMED) -m "backends and not soak"
+
+test-notebook: $(VENV)/.notebook $(VENV)/.torch
+	$(WITH_BACKENDS) $(VENV)/notebook/bin/python -m pytest $(TIMED) tests/notebook tests/unit/corpus/test_conversions.py
+
+notebook: $(VENV)/.notebook $(VENV)/.torch  ## Run docs/notebooks/tour.ipynb, and write its outputs and its page
+	$(WITH_BACKENDS) $(VENV)/notebook/bin/python docs/make_notebook.py
 
 release: $(VENV)/.release  ## Build the wheels and source distributions of jprep and its backends into dist/
 	$(VENV)/release/bin/python .ci/build_release.py dist
@@ -182,6 +189,13 @@ $(VENV)/.peers: $(VENV)/.torch $(VENV)/.deepspeed
 	for name in torch deepspeed; do $(BACKENDS)/$$name/bin/python $(INSTALL) accelerate || exit 1; done
 	$(PYTHON) -m venv $(VENV)/peers
 	$(VENV)/peers/bin/python -m pip install --quiet wikiextractor==3.1.0 konoha==5.7.2 ja_sentence_segmenter==0.3.0 neologdn==0.5.6
+	@touch $@
+
+# A notebook runs in the environment of its user: jprep, Jupyter's kernel, and the libraries that a corpus is given to.
+$(VENV)/.notebook: $(VENV)/.installed
+	$(PYTHON) -m venv $(VENV)/notebook
+	$(VENV)/notebook/bin/python $(INSTALL) --editable . --editable backends/torch pytest hypothesis \
+	  nbclient ipykernel ipywidgets pandas polars datasets
 	@touch $@
 
 # The site reads sources without importing them: its environment holds neither jprep nor a framework.

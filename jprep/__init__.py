@@ -1,6 +1,6 @@
 """From raw Japanese text to a trained model: corpus, tokenizer, dataset, training.
 
->>> from jprep import Corpus, load_recipe, load_tokenizer, normalize, run, segment, split_sentences
+>>> from jprep import Corpus, load_recipe, load_run, load_tokenizer, normalize, run, segment, split_sentences
 """
 
 from __future__ import annotations
@@ -16,14 +16,20 @@ from jprep.tokenizer import load_tokenizer
 if TYPE_CHECKING:
     from jprep.pipeline.recipe import load_recipe
     from jprep.pipeline.run import run
+    from jprep.train.results.run import load_run
 
 __version__ = version("jprep")
 
 __all__ = [
-    "Corpus", "__version__", "load_recipe", "load_tokenizer", "normalize", "run", "segment", "split_sentences",
+    "Corpus", "__version__", "load_recipe", "load_run", "load_tokenizer", "normalize", "run", "segment",
+    "split_sentences",
 ]  # fmt: skip
 
-_LAZY = {"load_recipe": "jprep.pipeline.recipe", "run": "jprep.pipeline.run"}
+_LAZY = {
+    "load_recipe": "jprep.pipeline.recipe",
+    "load_run": "jprep.train.results.run",
+    "run": "jprep.pipeline.run",
+}
 """Names that are imported on first use, so that `import jprep` loads no numpy."""
 
 

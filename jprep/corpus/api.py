@@ -17,9 +17,15 @@ from jprep.engine.fingerprint import fingerprint
 from jprep.errors import ConfigError
 from jprep.io.verified_files import find_damage
 
-if TYPE_CHECKING:  # imported when a corpus is built, to keep `import jprep` fast
+if TYPE_CHECKING:  # imported when they are needed, to keep `import jprep` fast
+    import datasets
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
     from jprep.corpus.config import CorpusRecipe
     from jprep.corpus.exporting.text_files import CorpusExportManifest
+    from jprep.corpus.interactive.batches import Selection
     from jprep.engine.runner import ProgressReporter
     from jprep.engine.stage import Output
 
@@ -108,6 +114,17 @@ class Corpus:
     def __iter__(self) -> Iterator[Document]:
         return self.documents()
 
+    def __repr__(self) -> str:
+        from jprep.corpus.interactive.display import describe
+
+        return describe(self.folder, self.manifest)
+
+    def _repr_html_(self) -> str:
+        """Return what Jupyter displays: totals, what was dropped, sources and licences, the first documents."""
+        from jprep.corpus.interactive.display import corpus_html
+
+        return corpus_html(self.folder, self.manifest)
+
     def documents(self, columns: Sequence[str] | None = None) -> Iterator[Document]:
         """Yield all documents in order, in bounded memory.
 
@@ -124,6 +141,101 @@ class Corpus:
         """Yield all rejects, in the order of the stages."""
         for part in self.manifest.reject_parts:
             yield from read_rows(self.folder, part, Reject)
+
+    def batches(
+        self, size: int = 1000, columns: Sequence[str] | None = None, *, rejects: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield all rows in order as Arrow record batches, in bounded memory.
+
+        Args:
+            size: rows of a batch; the last batch of a shard has fewer.
+            columns: columns of the result; by default all.
+            rejects: read the rejects instead of the documents.
+
+        Raises:
+            ConfigError: there is no such column, or the size is not positive.
+            DamagedError: a shard is missing or damaged.
+        """
+        from jprep.corpus.interactive.batches import read_batches
+
+        return read_batches(self._selection(columns, rejects), size)
+
+    def to_arrow(
+        self, columns: Sequence[str] | None = None, *, rejects: bool = False, file: str | Path | None = None
+    ) -> pa.Table:
+        """Return all rows as an Arrow table.
+
+        Shards are compressed, so they are decoded once, into memory or into `file`. What other libraries get from the
+        table, and from the methods below, shares its buffers; only polars makes an index of the texts of its own.
+
+        Args:
+            columns: columns of the result; by default all.
+            rejects: read the rejects instead of the documents.
+            file: decode into this Arrow file in bounded memory, and map it: for a corpus larger than memory. An
+                existing Arrow file is replaced.
+
+        Raises:
+            ConfigError: there is no such column, or `file` exists and is no Arrow file.
+            DamagedError: a shard is missing or damaged.
+            MachineError: `file` cannot be written.
+        """
+        from jprep.corpus.interactive.tables import arrow_table
+
+        return arrow_table(self._selection(columns, rejects), file)
+
+    def to_pandas(
+        self, columns: Sequence[str] | None = None, *, rejects: bool = False, file: str | Path | None = None
+    ) -> pd.DataFrame:
+        """Return all rows as a pandas frame with Arrow columns (`pandas.ArrowDtype`), without a copy; see `to_arrow`.
+
+        Raises:
+            MachineError: pandas is not installed.
+        """
+        from jprep.corpus.interactive.tables import pandas_frame
+
+        return pandas_frame(self._selection(columns, rejects), file)
+
+    def to_polars(
+        self, columns: Sequence[str] | None = None, *, rejects: bool = False, file: str | Path | None = None
+    ) -> pl.DataFrame:
+        """Return all rows as a polars frame, without a copy of the texts; see `to_arrow`.
+
+        Raises:
+            MachineError: polars is not installed.
+        """
+        from jprep.corpus.interactive.tables import polars_frame
+
+        return polars_frame(self._selection(columns, rejects), file)
+
+    def scan_polars(self, columns: Sequence[str] | None = None, *, rejects: bool = False) -> pl.LazyFrame:
+        """Return a lazy polars frame that reads from the shards what a query needs. Their hashes are checked first.
+
+        Raises:
+            MachineError: polars is not installed.
+            DamagedError: a shard is missing or damaged.
+        """
+        from jprep.corpus.interactive.tables import polars_scan
+
+        return polars_scan(self._selection(columns, rejects))
+
+    def to_hugging_face(
+        self, columns: Sequence[str] | None = None, *, rejects: bool = False, file: str | Path | None = None
+    ) -> datasets.Dataset:
+        """Return all rows as a `datasets.Dataset` of Hugging Face, without a copy; see `to_arrow`.
+
+        Its fingerprint depends on the corpus only, so that another process finds what `map` cached.
+
+        Raises:
+            MachineError: datasets is not installed.
+        """
+        from jprep.corpus.interactive.tables import hugging_face_dataset
+
+        return hugging_face_dataset(self._selection(columns, rejects), file)
+
+    def _selection(self, columns: Sequence[str] | None, rejects: bool) -> Selection:
+        from jprep.corpus.interactive.batches import select
+
+        return select(self.folder, self.manifest, columns, rejects=rejects)
 
     def export(
         self,

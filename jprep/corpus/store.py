@@ -145,7 +145,7 @@ class RowWriter:
                 self._stack.enter_context(atomic_path(self._path)), self._kind, self._metadata
             )
             self._stack.callback(self._parquet.close)
-        schema = _schema(self._kind)
+        schema = row_schema(self._kind)
         columns = [pa.array([_cell(row, field.name) for row in self._rows], field.type) for field in schema]
         self._parquet.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
         self.written += len(self._rows)
@@ -234,7 +234,7 @@ def _open_parquet(path: Path, kind: type[Document] | type[Reject], metadata: Map
     # Texts are unique: dictionaries and statistics of them would only cost time.
     return pq.ParquetWriter(
         path,
-        _schema(kind).with_metadata(metadata),
+        row_schema(kind).with_metadata(metadata),
         compression="zstd",
         compression_level=3,
         use_dictionary=["source", "step", "reason"],
@@ -242,7 +242,8 @@ def _open_parquet(path: Path, kind: type[Document] | type[Reject], metadata: Map
     )
 
 
-def _schema(kind: type[Document] | type[Reject]) -> Any:
+def row_schema(kind: type[Document] | type[Reject]) -> Any:
+    """Return the Arrow schema of documents or rejects, without metadata."""
     import pyarrow as pa
 
     texts = [name for name in kind.__struct_fields__ if name != "meta"]

@@ -41,6 +41,26 @@ def hold_lock(path: Path, *, timeout: float = 5.0, where: Path | None = None, ke
         os.close(handle)
 
 
+def is_locked(path: Path) -> bool:
+    """Return whether a process holds the lock of a file. Nothing is created or changed.
+
+    A process that begins to lock the file meanwhile tries again.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except OSError:  # it does not exist, or another user's process made it
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # a file system without locks
+        return False
+    finally:
+        os.close(handle)
+    return False
+
+
 def _lock(path: Path, where: Path, deadline: float) -> int:
     """Return a locked handle of the file at the path."""
     while True:

@@ -26,6 +26,7 @@ from jprep.io.machine import cpu_count
 from jprep.pipeline.init_tokenizer import init_tokenizer_note, tokenizer_of_init
 from jprep.pipeline.output_paths import WORK, OutputPaths, output_paths
 from jprep.pipeline.recipe import Recipe, check_recipe, decode_recipe, load_recipe, with_tiny_values
+from jprep.pipeline.run_result import RunResult
 from jprep.pipeline.steps import Step, check_steps, missing_section, pending_downloads, select_steps
 from jprep.pipeline.tiny_inputs import pending_partial_downloads, with_tiny_inputs
 from jprep.pipeline.tiny_scale import list_changes, scale_down
@@ -112,24 +113,6 @@ class RunPlan(NamedTuple):
             if file.url not in partial.values():
                 found.append(Download(self.downloads / name, file.url))
         return found
-
-
-class RunResult(NamedTuple):
-    """The outputs of a run.
-
-    Attributes:
-        steps: the steps of the recipe.
-        paths: the directories of corpus, tokenizer and dataset.
-        runs: the run directories; several where the recipe trains several folds.
-        exports: the exported models.
-        exit_code: 0; or that of a training that ended early, and the same call resumes it.
-    """
-
-    steps: list[Step]
-    paths: OutputPaths
-    runs: list[Path]
-    exports: list[Path]
-    exit_code: int
 
 
 class RunReporter:

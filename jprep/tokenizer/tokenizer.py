@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -35,6 +35,9 @@ from jprep.tokenizer.formats.tokenizer_json import SENTENCEPIECE_MODEL, TOKENIZE
 from jprep.tokenizer.special_tokens import SpecialTokens, special_tokens
 from jprep.tokenizer.vocabulary import NEWLINE, SPACE
 from jprep.tokenizer.word_spaces import unite_spaces
+
+if TYPE_CHECKING:
+    from jprep.tokenizer.cut_text import CutText
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MAX_CHARACTERS = {"bpe": 1024, "unigram": 512}
@@ -77,6 +80,17 @@ class Tokenizer:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Tokenizer, (self.folder,)
+
+    def __repr__(self) -> str:
+        from jprep.tokenizer.display import describe
+
+        return describe(self)
+
+    def _repr_html_(self) -> str:
+        """Return what Jupyter displays: kind, size, special tokens, scores, and a text cut by it."""
+        from jprep.tokenizer.display import tokenizer_html
+
+        return tokenizer_html(self)
 
     def _encoder_of(self, document: dict[str, Any]) -> BatchEncoder:
         config = self.card.config
@@ -164,6 +178,22 @@ class Tokenizer:
         if self.card.config.newline == "space":
             texts = [text.replace("\n", " ") for text in texts]
         return self._encoder(texts)
+
+    def cut(self, text: str) -> CutText:
+        """Cut one text into tokens with their positions; Jupyter displays it with the boundaries marked.
+
+        U+001E and U+001F are deleted, as by readers of a corpus.
+
+        Raises:
+            ConfigError: see `encode_batch`.
+        """
+        from jprep.tokenizer.cut_text import cut
+
+        return cut(self, self._prepared(without_surrogates([text])[0]))
+
+    def _prepared(self, text: str) -> str:
+        """Return a text normalised and, under hard boundaries, with its words marked."""
+        return (self._marked if self.card.config.boundaries == "hard" else self._plain)([text], False)[0]
 
     def encode_with_spans(self, texts: Sequence[str]) -> TokenSpans:
         """Return the ids of many normalised texts, and the characters that each token covers.

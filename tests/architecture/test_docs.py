@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import json
 import re
 from pathlib import Path
 from types import ModuleType
@@ -34,6 +35,12 @@ def python_blocks(page: Path) -> list[str]:
 def test_the_recipe_reference_is_current() -> None:
     page = generator("make_recipes").render()
     assert (DOCS / "recipes.md").read_text(encoding="utf-8") == page, "run `python docs/make_recipes.py`"
+
+
+def test_the_page_of_the_notebook_is_current() -> None:
+    notebook = json.loads((DOCS / "notebooks" / "tour.ipynb").read_text(encoding="utf-8"))
+    page = generator("make_notebook").render(notebook)
+    assert (DOCS / "guides" / "notebook.md").read_text(encoding="utf-8") == page, "run `make notebook`"
 
 
 def test_every_key_of_the_recipe_reference_has_a_description() -> None:

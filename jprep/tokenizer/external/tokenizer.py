@@ -64,6 +64,10 @@ class ExternalTokenizer(Tokenizer):
             raise TypeError("encode_batch expects a list of texts; use encode for one text")
         return self._engine.encode(without_surrogates(texts))
 
+    def _prepared(self, text: str) -> str:
+        """Return a text unchanged: what prepares it is part of the tokenizer."""
+        return text
+
     def encode_prompt(self, text: str) -> list[int]:
         """Return the ids of a text in which special tokens such as masks are spelt; none are added around it."""
         return self._engine.encode_prompt(without_surrogates([text])[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 Curve = tuple[Sequence[int], Sequence[float]]
@@ -16,27 +17,50 @@ _TICKS = 6
 _COLOURS = ("#1f6fb2", "#d1582b")  # distinguishable by colour-blind readers
 
 
-def plot_losses(curves: dict[str, Curve]) -> str:
+class PlotColours(NamedTuple):
+    """Colours of a plot.
+
+    Attributes:
+        background: behind the plot.
+        text: of text.
+        grid: of the lines of the grid.
+    """
+
+    background: str
+    text: str
+    grid: str
+
+
+LIGHT = PlotColours("#ffffff", "#333333", "#dddddd")
+SURROUNDING = PlotColours("none", "currentColor", "rgba(128,128,128,.35)")
+"""The colours of the page around, light or dark."""
+
+
+def plot_losses(curves: dict[str, Curve], colours: PlotColours = LIGHT) -> str:
     """Return an SVG plot of losses over steps.
 
     Args:
         curves: at most two curves by name, at least one of them not empty; empty ones are left out.
+        colours: the colours of all but the curves.
     """
     shown = {name: _thinned(curve) for name, curve in curves.items() if curve[0]}
     steps = [step for curve in shown.values() for step in curve[0]]
     losses = [loss for curve in shown.values() for loss in curve[1]]
-    return "\n".join(_drawn(shown, _ticks(0, max(steps)), _ticks(min(losses), max(losses)))) + "\n"
+    axes = _ticks(0, max(steps)), _ticks(min(losses), max(losses))
+    return "\n".join(_drawn(shown, *axes, colours)) + "\n"
 
 
-def _drawn(curves: dict[str, tuple[list[float], list[float]]], across: list[float], up: list[float]) -> Iterator[str]:
+def _drawn(
+    curves: dict[str, tuple[list[float], list[float]]], across: list[float], up: list[float], colours: PlotColours
+) -> Iterator[str]:
     size = f'viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}"'
     yield f'<svg xmlns="http://www.w3.org/2000/svg" {size}'
-    yield ' font-family="sans-serif" font-size="12" fill="#333333" role="img">'
+    yield f' font-family="sans-serif" font-size="12" fill="{colours.text}" role="img">'
     yield f"<title>Loss over steps: {escape(', '.join(curves))}</title>"
-    yield f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="#ffffff"/>'
+    yield f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="{colours.background}"/>'
     for value in up:
         y = _place(value, up, _HEIGHT - _BOTTOM, _TOP)
-        yield f'<path d="M{_LEFT} {y}H{_WIDTH - _RIGHT}" stroke="#dddddd"/>'
+        yield f'<path d="M{_LEFT} {y}H{_WIDTH - _RIGHT}" stroke="{colours.grid}"/>'
         yield f'<text x="{_LEFT - 8}" y="{y}" dy="4" text-anchor="end">{value:g}</text>'
     for value in across:
         x = _place(value, across, _LEFT, _WIDTH - _RIGHT)

@@ -181,10 +181,18 @@ def metric_curve(
     Returns:
         The steps in ascending order, and the value at each.
     """
-    found: dict[int, float] = {}
+    rows = metric_rows(events, kind)
+    found = {step: value for step, figures in rows.items() if (value := figures.get(figure)) is not None}
+    return list(found), list(found.values())
+
+
+def metric_rows(events: Iterable[Event], kind: EventKind = "log") -> dict[int, dict[str, float]]:
+    """Return the finite metrics at each step, in ascending order of steps; see `metric_curve`."""
+    found: dict[int, dict[str, float]] = {}
     for event in events:
         if event.kind == "start":
-            found = {step: value for step, value in found.items() if step <= event.step}
-        elif event.kind == kind and (value := event.figures.get(figure)) is not None:
-            found[event.step] = value
-    return sorted(found), [found[step] for step in sorted(found)]
+            found = {step: figures for step, figures in found.items() if step <= event.step}
+        elif event.kind == kind:
+            finite = {name: value for name, value in event.figures.items() if value is not None}
+            found[event.step] = found.get(event.step, {}) | finite
+    return {step: found[step] for step in sorted(found)}
