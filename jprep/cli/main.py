@@ -16,6 +16,7 @@ import click
 from jprep.cli.common import output
 from jprep.cli.common.shell_command import current_command, make_runnable
 from jprep.cli.common.verbosity import add_verbosity
+from jprep.cli.completion import completion
 from jprep.cli.corpus import corpus
 from jprep.cli.dataset import dataset
 from jprep.cli.environment.backends import backends
@@ -65,7 +66,7 @@ _MAX_ARGUMENT = 200  # characters of an argument that an error shows
 
 _DATA, _MODELS = (corpus, tokenizer, dataset, text), (train, service, export, infer, convert, push, backends)
 
-for command in (run, init, recipes, *_DATA, *_MODELS, list_plugins, quickstart, doctor):
+for command in (run, init, recipes, *_DATA, *_MODELS, list_plugins, quickstart, doctor, completion):
     cli.add_command(command)
 add_verbosity(cli)
 

@@ -12,6 +12,7 @@ import click
 from jprep.cli.common.options import AS_JSON
 from jprep.cli.common.output import echo, echo_json
 from jprep.cli.common.shell_command import make_runnable
+from jprep.cli.completion.candidates import BACKEND_NAME
 from jprep.cli.environment.new_backend import new
 from jprep.typed_json import convert
 
@@ -42,7 +43,7 @@ def list_backends(as_json: bool) -> None:
 
 
 @backends.command()
-@click.argument("name")
+@click.argument("name", type=BACKEND_NAME)
 @click.argument("options", nargs=-1, metavar="[-- PIP_OPTION...]")
 @click.option(
     "--constraint", "constraints", multiple=True, type=click.Path(path_type=Path), metavar="FILE",

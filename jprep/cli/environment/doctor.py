@@ -9,6 +9,7 @@ import click
 from jprep.cli.common.options import AS_JSON
 from jprep.cli.common.output import echo, echo_json
 from jprep.cli.common.shell_command import make_runnable
+from jprep.cli.completion.candidates import BACKEND_NAME
 
 if TYPE_CHECKING:
     from jprep.doctor import CheckGroup
@@ -18,7 +19,7 @@ _ENVIRONMENT = 3
 
 
 @click.command()
-@click.option("--backend", metavar="NAME", help="Check only what this backend needs.")
+@click.option("--backend", metavar="NAME", type=BACKEND_NAME, help="Check only what this backend needs.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="An option of the backend.")
 @AS_JSON
 def doctor(backend: str | None, overrides: tuple[str, ...], as_json: bool) -> int:

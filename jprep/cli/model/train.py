@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from jprep.cli.common.execution import limit_blas_threads
-from jprep.cli.common.options import AS_JSON, OVERRIDES, RECIPE, WORK_FOLDER
+from jprep.cli.common.options import AS_JSON, BACKEND, OVERRIDES, RECIPE, WORK_FOLDER
 from jprep.cli.common.output import echo, echo_json, next_steps, note
 from jprep.cli.common.output_path import OUTPUT_PATH
 from jprep.cli.common.remote_output import FINISHED_OUTPUT
@@ -47,7 +47,7 @@ def _price(context: click.Context, option: click.Parameter, value: str | None) -
 
 @click.command()
 @RECIPE
-@click.option("--backend", metavar="NAME", help="Default: the backend that the recipe has options for, else torch.")
+@BACKEND
 @click.option(
     "--tokenizer", type=FINISHED_OUTPUT, help="The tokenizer. Default: the recipe's own, else that of model.init."
 )

@@ -12,6 +12,7 @@ import click
 from jprep.cli.common.output import echo, next_steps, note
 from jprep.cli.common.output_path import OUTPUT_PATH
 from jprep.cli.common.shell_command import shell_command
+from jprep.cli.completion.candidates import PATTERN, SEGMENTER
 
 if TYPE_CHECKING:
     from jprep.pipeline.starter.choices import Answers
@@ -32,7 +33,7 @@ def _complete_model(context: click.Context, param: click.Parameter, incomplete: 
 @click.argument("file", metavar="[FILE.toml]", required=False, type=OUTPUT_PATH)
 @click.option("--from", "source", type=click.Choice(SOURCES), help="Where the text comes from.  [default: wikipedia]")
 @click.option(
-    "--input", "inputs", multiple=True, metavar="PATH",
+    "--input", "inputs", multiple=True, type=PATTERN, metavar="PATH",
     help="Files, patterns, directories or URLs of the text; for hf ORG/NAME. Can be repeated.",
 )  # fmt: skip
 @click.option("--text-field", default="", metavar="NAME", help="Field of records with the text. Default: found.")
@@ -41,7 +42,12 @@ def _complete_model(context: click.Context, param: click.Parameter, incomplete: 
     "--model", metavar="PRESET", shell_complete=_complete_model, help="E.g. gpt2-small, roberta-base, llama-160m."
 )
 @click.option("--tokenizer", type=click.Choice(TOKENIZERS), help="Kind of tokenizer. Default: the model's usual one.")
-@click.option("--segmenter", metavar="NAME", help="What finds words. Default: the first that works here, else none.")
+@click.option(
+    "--segmenter",
+    type=SEGMENTER,
+    metavar="NAME",
+    help="What finds words. Default: the first that works here, else none.",
+)
 @click.option("--name", help="Names the directory of outputs. Default: that of the file, or the source.")
 @click.option("-y", "--yes", is_flag=True, help="Ask nothing: use defaults for what is not given.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
