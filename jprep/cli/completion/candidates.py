@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 _PLAIN = re.compile(r"[\w./~@%+=:-]+")
 """File names that mean themselves in a shell; bash gets no others, because click quotes nothing for it."""
@@ -20,6 +22,8 @@ def complete_recipe(incomplete: str) -> list[CompletionItem]:
     The shell completes the files. bash does so only where nothing else is offered, so it gets the names of recipes in
     files along with the others.
     """
+    from click.shell_completion import CompletionItem
+
     from jprep.pipeline.recipes_folder import recipe_files
 
     names = [] if "/" in incomplete else [name for name in recipe_files() if name.startswith(incomplete)]
@@ -80,6 +84,8 @@ class RecipeName(RecipePath):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Return the names."""
+        from click.shell_completion import CompletionItem
+
         from jprep.pipeline.recipes_folder import recipe_files
 
         return [CompletionItem(name) for name in recipe_files() if name.startswith(incomplete)]
@@ -93,6 +99,8 @@ class Pattern(click.types.StringParamType):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Let the shell complete files."""
+        from click.shell_completion import CompletionItem
+
         return [CompletionItem(incomplete, type="file")]
 
 
@@ -108,6 +116,8 @@ class PluginName(click.types.StringParamType):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Return the names that are known here."""
+        from click.shell_completion import CompletionItem
+
         from jprep.plugins import plugins
 
         return [CompletionItem(name) for name in plugins().names(self._kind) if name.startswith(incomplete)]

@@ -13,20 +13,10 @@ from jprep.cli.common.output import echo, next_steps, note
 from jprep.cli.common.output_path import OUTPUT_PATH
 from jprep.cli.common.shell_command import shell_command
 from jprep.cli.completion.candidates import PATTERN, SEGMENTER
+from jprep.cli.pipeline.starter_names import BACKENDS, MODELS, SOURCES, TOKENIZERS
 
 if TYPE_CHECKING:
     from jprep.pipeline.starter.choices import Answers
-
-SOURCES = ("wikipedia", "cc100", "text", "hf")
-BACKENDS = ("torch", "deepspeed", "flax", "fairseq-xla", "keras")
-TOKENIZERS = ("bpe", "byte-bpe", "unigram", "wordpiece")
-"""As in `jprep.pipeline.starter.choices`, which would be slow to import for `--help`."""
-
-
-def _complete_model(context: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from jprep.train.models.presets import PRESETS
-
-    return [name for name in PRESETS if name.startswith(incomplete)]
 
 
 @click.command()
@@ -38,9 +28,7 @@ def _complete_model(context: click.Context, param: click.Parameter, incomplete: 
 )  # fmt: skip
 @click.option("--text-field", default="", metavar="NAME", help="Field of records with the text. Default: found.")
 @click.option("--train", "backend", type=click.Choice(BACKENDS), help="What trains the model.  [default: torch]")
-@click.option(
-    "--model", metavar="PRESET", shell_complete=_complete_model, help="E.g. gpt2-small, roberta-base, llama-160m."
-)
+@click.option("--model", metavar="PRESET", type=click.Choice(MODELS), help="E.g. gpt2-small, roberta-base, llama-160m.")
 @click.option("--tokenizer", type=click.Choice(TOKENIZERS), help="Kind of tokenizer. Default: the model's usual one.")
 @click.option(
     "--segmenter",
