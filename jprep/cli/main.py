@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from jprep.cli.common import output
+from jprep.cli.common.log_file import log_failure, log_message
 from jprep.cli.common.shell_command import current_command, make_runnable
 from jprep.cli.common.verbosity import add_verbosity
 from jprep.cli.completion import completion
@@ -86,9 +87,16 @@ def main() -> None:
     """
     _set_encodings()
     logging.getLogger("jprep").addHandler(output.LogHandler(logging.WARNING))
-    code = _run()
+    code = _end_log(_run())
     _discard_unwritable()
     sys.exit(code)
+
+
+def _end_log(code: int) -> int:
+    """Write the exit code to the log file; return it, or that of a log file that could not be written."""
+    log_message(f"exit code {code}")
+    failure = log_failure()
+    return _report(_message(failure), failure.exit_code) if failure and not code else code
 
 
 def _discard_unwritable() -> None:
