@@ -65,8 +65,9 @@ def build(
     Interrupt at any time and rerun to resume; the output is identical. `-` is standard input.
 
     \b
-    jprep corpus build data_recipes/jawiki.toml
-    jprep corpus build --wikipedia jawiki-latest-pages-articles-multistream.xml.bz2 -o corpus
+    Example:
+      jprep corpus build data_recipes/jawiki.toml
+      jprep corpus build --wikipedia jawiki-latest-pages-articles-multistream.xml.bz2 -o corpus
     """
     limit_blas_threads()
     from jprep.cli.common.next_commands import CommandContext, after_corpus

@@ -28,7 +28,12 @@ backends.add_command(new)
 @backends.command("list")
 @AS_JSON
 def list_backends(as_json: bool) -> None:
-    """List backends with their versions, environments and checks of this machine."""
+    """List backends with their versions, environments and checks of this machine.
+
+    \b
+    Example:
+      jprep backends list
+    """
     from jprep.plugins import plugins
     from jprep.train.launcher.backend_packages import install_command
 
@@ -63,9 +68,10 @@ def install(
     pip if pip options follow --, if pip's configuration names package indexes, or if uv fails.
 
     \b
-    jprep backends install torch
-    jprep backends install torch --constraint pins.txt -- --no-index --find-links wheels
-    jprep backends install fairseq-xla --set device=xla
+    Example:
+      jprep backends install torch
+      jprep backends install torch --constraint pins.txt -- --no-index --find-links wheels
+      jprep backends install fairseq-xla --set device=xla
     """
     from jprep.cli.common.progress import show_status
     from jprep.train.launcher.environments import (

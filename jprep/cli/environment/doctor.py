@@ -28,8 +28,9 @@ def doctor(backend: str | None, overrides: tuple[str, ...], as_json: bool) -> in
     Notes are marked with `-`. Problems are marked with `!`, and make the exit code 3.
 
     \b
-    jprep doctor
-    jprep doctor --backend torch --set device=cuda
+    Example:
+      jprep doctor
+      jprep doctor --backend torch --set device=cuda
     """
     from jprep.doctor import examine, examine_backend
 

@@ -63,8 +63,9 @@ def infer(
     Of a RUN of the task rtd the generator is used, in RUN/generator.
 
     \b
-    jprep infer work/jawiki/runs/torch "日本の首都は<mask>である。"
-    jprep infer work/jawiki/runs/torch "吾輩は" --tokens 40 --temperature 0.8 --top-p 0.95 --seed 2
+    Example:
+      jprep infer work/jawiki/runs/torch "日本の首都は<mask>である。"
+      jprep infer work/jawiki/runs/torch "吾輩は" --tokens 40 --temperature 0.8 --top-p 0.95 --seed 2
     """
     from jprep.errors import InputError
     from jprep.train.inference.pipeline import GenerationConfig, InferencePipeline

@@ -30,7 +30,8 @@ def service(run: Path, cron: bool, user: str | None, variables: tuple[str, ...],
     JPREP_CACHE are passed if they are set. Exit codes 2, 3 and 4, which a restart does not help, end it.
 
     \b
-    jprep service work/jawiki/runs/torch > jprep.service
+    Example:
+      jprep service work/jawiki/runs/torch > jprep.service
     (crontab -l; jprep service work/jawiki/runs/torch --cron) | crontab -
     """
     from jprep.train.launcher.service import Service, cron_line, systemd_unit

@@ -93,8 +93,9 @@ def train(
     saves a checkpoint and exits; the second exits at once.
 
     \b
-    jprep train data_recipes/jawiki.toml --dry-run --price 3.67/hour
-    jprep train data_recipes/jawiki.toml --set train.batch=64 --name small-batch
+    Example:
+      jprep train data_recipes/jawiki.toml --dry-run --price 3.67/hour
+      jprep train data_recipes/jawiki.toml --set train.batch=64 --name small-batch
     """
     limit_blas_threads()
     from jprep.cli.common.unused_options import refuse_unused

@@ -47,7 +47,8 @@ def run(
     Finished steps are not repeated. Interrupt at any time and rerun to resume.
 
     \b
-    jprep run data_recipes/jawiki.toml --scale tiny
+    Example:
+      jprep run data_recipes/jawiki.toml --scale tiny
     """
     limit_blas_threads()
     from jprep.cli.common.reader_hints import explain_reader_options

@@ -49,7 +49,8 @@ def evaluate(
     AutoTokenizer loads or its name on the Hub, and sentencepiece .model files.
 
     \b
-    jprep tokenizer evaluate work/jawiki/tokenizer --against gpt2/tokenizer.json work/jawiki/corpus
+    Example:
+      jprep tokenizer evaluate work/jawiki/tokenizer --against gpt2/tokenizer.json work/jawiki/corpus
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # speed is that of one thread

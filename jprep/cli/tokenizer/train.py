@@ -61,8 +61,9 @@ def train(
     Interrupt at any time and rerun to resume; the output is identical.
 
     \b
-    jprep tokenizer train data_recipes/jawiki.toml
-    jprep tokenizer train work/jawiki/corpus -o tokenizer --model unigram --vocab-size 32000
+    Example:
+      jprep tokenizer train data_recipes/jawiki.toml
+      jprep tokenizer train work/jawiki/corpus -o tokenizer --model unigram --vocab-size 32000
     """
     limit_blas_threads()
     from jprep.cli.common.next_commands import CommandContext, after_tokenizer

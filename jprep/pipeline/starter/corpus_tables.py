@@ -20,7 +20,7 @@ _SIZES = {"wikipedia": 4_000_000_000, "cc100": 74_000_000_000, "hf": 1_000_000_0
 """Bytes of text of a source, about, where that is not known from its files."""
 
 _BYTES_PER_CHARACTER, _CHARACTERS_PER_ID = 3, 16
-_MAX_IDS, _MIN_IDS, _SMALL_VOCABULARY = 32_000, 1_000, 8_000
+_MAX_IDS, _MIN_IDS, _SMALL_VOCABULARY = 32_000, 500, 8_000
 _VALIDATION_DOCUMENTS, _MAX_VALIDATION = 20, 0.2
 
 

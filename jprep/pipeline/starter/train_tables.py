@@ -36,7 +36,7 @@ def train_table(answers: Answers, inputs: InputSummary) -> str:
         Key("task", family.task, _TASKS[family.task]),
         Key("model", {"preset": answers.model}, "a published size; `config = { … }` in it changes single values"),
         Key("length", length, "tokens in a row"),
-        *_task_keys(family),
+        *_task_keys(family, words=answers.segmenter != "none"),
         Key("batch", batch, "rows in a step, on all devices together; the result does not depend on their number"),
         Key("steps", steps, f"about {passes} {'pass' if passes == 1 else 'passes'} over the text; or `epochs = 1`"),
         Key("precision", "bf16", "of the computation; weights stay in fp32. Old GPUs need fp16 or fp32"),
@@ -64,17 +64,14 @@ def row_length(model: str, family: ModelFamily) -> int:
     return min(family.length, int(config.get("n_positions") or config.get("max_position_embeddings") or family.length))
 
 
-def _task_keys(family: ModelFamily) -> list[Key]:
+def _task_keys(family: ModelFamily, *, words: bool) -> list[Key]:
     if family.task == "clm":
         return [Key("packing", "stream", "rows are cut from the joined documents, so none has padding")]
-    masking: dict[str, Any] = {"rate": 0.15, "whole_word": True} if family.task == "mlm" else {"rate": 0.15}
+    whole = words and family.task == "mlm"
+    masking: dict[str, Any] = {"rate": 0.15, **({"whole_word": True} if whole else {})}
     return [
         Key("packing", "complete", "rows have whole sentences only"),
-        Key(
-            "masking",
-            masking,
-            "the share of tokens that are masked" + (", by whole words" if "whole_word" in masking else ""),
-        ),
+        Key("masking", masking, "the share of tokens that are masked" + (", by whole words" if whole else "")),
     ]
 
 
