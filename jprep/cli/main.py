@@ -14,8 +14,10 @@ from typing import Any
 import click
 
 from jprep.cli.common import output
+from jprep.cli.common.log_file import log_failure, log_message
 from jprep.cli.common.shell_command import current_command, make_runnable
 from jprep.cli.common.verbosity import add_verbosity
+from jprep.cli.completion import completion
 from jprep.cli.corpus import corpus
 from jprep.cli.dataset import dataset
 from jprep.cli.environment.backends import backends
@@ -27,6 +29,7 @@ from jprep.cli.model.infer import infer
 from jprep.cli.model.push import push
 from jprep.cli.model.service import service
 from jprep.cli.model.train import train
+from jprep.cli.pipeline.init import init
 from jprep.cli.pipeline.quickstart import quickstart
 from jprep.cli.pipeline.recipes import recipes
 from jprep.cli.pipeline.run import run
@@ -64,7 +67,7 @@ _MAX_ARGUMENT = 200  # characters of an argument that an error shows
 
 _DATA, _MODELS = (corpus, tokenizer, dataset, text), (train, service, export, infer, convert, push, backends)
 
-for command in (run, recipes, *_DATA, *_MODELS, list_plugins, quickstart, doctor):
+for command in (run, init, recipes, *_DATA, *_MODELS, list_plugins, quickstart, doctor, completion):
     cli.add_command(command)
 add_verbosity(cli)
 
@@ -84,9 +87,16 @@ def main() -> None:
     """
     _set_encodings()
     logging.getLogger("jprep").addHandler(output.LogHandler(logging.WARNING))
-    code = _run()
+    code = _end_log(_run())
     _discard_unwritable()
     sys.exit(code)
+
+
+def _end_log(code: int) -> int:
+    """Write the exit code to the log file; return it, or that of a log file that could not be written."""
+    log_message(f"exit code {code}")
+    failure = log_failure()
+    return _report(_message(failure), failure.exit_code) if failure and not code else code
 
 
 def _discard_unwritable() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from jprep.cli.common.output import content_stream
+from jprep.cli.completion.candidates import NORMALIZER, SEGMENTER, SPLITTER
 
 _BATCH = 1 << 20  # bytes read at a time
 
@@ -25,19 +26,29 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @text.command()
-@click.option("--using", default="neologdn", show_default=True, metavar="NAME")
+@click.option("--using", type=NORMALIZER, default="neologdn", show_default=True, metavar="NAME")
 @_options
 def normalize(using: str, overrides: tuple[str, ...]) -> None:
-    """Normalize each line."""
+    """Normalize each line.
+
+    \b
+    Example:
+      echo 'ｱﾊﾞｰﾄ ２０２０' | jprep text normalize --using nfkc
+    """
     step = _step("normalizer", using, overrides)
     _pipe(step.apply)
 
 
 @text.command()
-@click.option("--using", default="rules", show_default=True, metavar="NAME")
+@click.option("--using", type=SPLITTER, default="rules", show_default=True, metavar="NAME")
 @_options
 def split(using: str, overrides: tuple[str, ...]) -> None:
-    """Split each line into sentences, one per line; blank lines are kept."""
+    """Split each line into sentences, one per line; blank lines are kept.
+
+    \b
+    Example:
+      jprep text split < lines.txt
+    """
     from jprep.corpus.document import SENTENCE
 
     step = _step("splitter", using, overrides)
@@ -45,11 +56,16 @@ def split(using: str, overrides: tuple[str, ...]) -> None:
 
 
 @text.command()
-@click.option("--using", default="jumandic", show_default=True, metavar="NAME")
+@click.option("--using", type=SEGMENTER, default="jumandic", show_default=True, metavar="NAME")
 @click.option("--separator", default=" ", help="Text between words; white space of the text is kept.")
 @_options
 def segment(using: str, separator: str, overrides: tuple[str, ...]) -> None:
-    """Split each line into words."""
+    """Split each line into words.
+
+    \b
+    Example:
+      echo 吾輩は猫である。 | jprep text segment --using jumandic
+    """
     from jprep.corpus.document import SENTENCE, WORD, Document
     from jprep.corpus.processing import segment_documents
 

@@ -43,3 +43,14 @@ def _try(name: str, level: Any) -> list[Finding]:
         return [Finding(f"{name}: found no words in {_SENTENCE}", level, "run it by hand to see its errors")]
     about = ", ".join(f"{what} {which}" for what, which in made_of.items() if len(which) <= _SHOWN)
     return [Finding(f"{name}: {'|'.join(words)} ({about})")]
+
+
+def usable_segmenter() -> str:
+    """Return the first segmenter that works on this machine, the default one if it does, or `none`."""
+    default = step_name(CorpusConfig().segmenter)
+    names = sorted(plugins().names("segmenter"), key=lambda name: (name != default, name))
+    for name in names:
+        found = run_with_limit(partial(_try, name, "error"), name, _SECONDS)
+        if found and all(finding.level != "error" for finding in found):
+            return name
+    return "none"

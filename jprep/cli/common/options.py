@@ -8,15 +8,25 @@ import click
 
 from jprep.cli.common.output_path import OUTPUT_PATH
 from jprep.cli.common.remote_output import FINISHED_OUTPUT, OUTPUT_PATH_OR_URL
+from jprep.cli.completion.candidates import BACKEND_NAME, EXECUTOR_NAME, RECIPE_PATH
 
 FOLDER = click.argument("folder", type=FINISHED_OUTPUT)
-RECIPE = click.argument("recipe", type=click.Path(path_type=Path))
+RECIPE = click.argument("recipe", type=RECIPE_PATH)
+"""A recipe's file, or the name of one that comes with jprep."""
+BACKEND = click.option(
+    "--backend",
+    metavar="NAME",
+    type=BACKEND_NAME,
+    help="Default: the backend that the recipe has options for, else torch.",
+)
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Output JSON.")
 OVERRIDES = click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Set a key of the recipe, e.g. train.batch=64."
 )
 WORKERS = click.option("--workers", type=click.IntRange(1), help="Number of processes. Default: the number of cores.")
-EXECUTOR = click.option("--executor", default="local", show_default=True, metavar="NAME", help="Where tasks run.")
+EXECUTOR = click.option(
+    "--executor", type=EXECUTOR_NAME, default="local", show_default=True, metavar="NAME", help="Where tasks run."
+)
 WORK_FOLDER = click.option(
     "--work", type=OUTPUT_PATH, default=Path("work"), show_default=True, help="Parent directory of a recipe's outputs."
 )

@@ -13,6 +13,7 @@ from typing import Any, TextIO, cast
 
 import click
 
+from jprep.cli.common.log_file import log_message
 from jprep.io.escaping import escaped, escaped_json, one_line
 
 
@@ -50,6 +51,7 @@ def live() -> bool:
 
 def echo(text: str = "") -> None:
     """Print a line of a result."""
+    log_message(text)
     click.echo(escaped(text))
 
 
@@ -68,11 +70,13 @@ def echo_json(value: Any) -> None:
 
 def error(text: str) -> None:
     """Print an error."""
+    log_message(text)
     click.echo(escaped(text), err=True)
 
 
 def note(text: str) -> None:
-    """Print a note to standard error; nothing under `--quiet`."""
+    """Print a note to standard error; under `--quiet` to the log file only."""
+    log_message(text)
     if not quiet():
         click.echo(escaped(text), err=True)
 

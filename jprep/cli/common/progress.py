@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
+from jprep.cli.common.log_file import log_message, logging_to_file
 from jprep.cli.common.output import live, note, quiet
 from jprep.engine.runner import ProgressReporter
 from jprep.engine.stage import Receipt
@@ -82,18 +82,45 @@ class ProgressLines:
         return f"{', '.join(parts)}; running for {_duration(now - self._began)}"
 
 
+class _Several:
+    """Report progress to several reporters."""
+
+    def __init__(self, *reporters: ProgressReporter) -> None:
+        self._reporters = reporters
+
+    def begin(self, stage: str, total: int) -> None:
+        for each in self._reporters:
+            each.begin(stage, total)
+
+    def advance(self, weight: int, receipt: Receipt, *, fresh: bool) -> None:
+        for each in self._reporters:
+            each.advance(weight, receipt, fresh=fresh)
+
+
 @contextlib.contextmanager
 def show_progress() -> Iterator[ProgressReporter | None]:
-    """Show progress for the time of the block; give its reporter, or None under `--quiet`."""
-    if quiet():
+    """Show progress for the time of the block; give its reporter, or None if nobody sees it.
+
+    Lines also go to the log file, where a bar or nothing is shown on the terminal, too.
+    """
+    if quiet() and not logging_to_file():
         yield None
-    elif not sys.stderr.isatty():
-        lines = ProgressLines()
-        with call_periodically(INTERVAL, lambda: note(lines.line())):
+    elif not live():
+        with _shown_lines(note) as lines:
             yield lines
+    elif logging_to_file():
+        with _bar() as bar, _shown_lines(log_message) as lines:
+            yield _Several(bar, lines)
     else:
-        with _bar() as shown:
-            yield shown
+        with _bar() as bar:
+            yield bar
+
+
+@contextlib.contextmanager
+def _shown_lines(show: Callable[[str], None]) -> Iterator[ProgressLines]:
+    lines = ProgressLines()
+    with call_periodically(INTERVAL, lambda: show(lines.line())):
+        yield lines
 
 
 @contextlib.contextmanager
@@ -143,6 +170,7 @@ def show_status(what: str) -> Iterator[Callable[[str], None]]:
     from jprep.io.escaping import one_line
 
     with (
+        call_periodically(INTERVAL, lambda: log_message(now())),
         Console(stderr=True).status(Text(what)) as shown,
         call_periodically(0.2, lambda: shown.update(Text(one_line(now())))),
     ):

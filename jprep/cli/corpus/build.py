@@ -11,6 +11,7 @@ from jprep.cli.common.execution import limit_blas_threads, open_executor
 from jprep.cli.common.options import DRY_RUN, EXECUTOR, OUTPUT, OVERRIDES, RESTART, WORK_FOLDER, WORKERS
 from jprep.cli.common.output import echo, next_steps
 from jprep.cli.common.remote_output import Url, local_output
+from jprep.cli.completion.candidates import PATTERN, RECIPE_PATH, SEGMENTER
 from jprep.io.machine import cpu_count
 
 if TYPE_CHECKING:
@@ -20,15 +21,24 @@ _READERS = ("wikipedia", "cc100", "text", "jsonl", "parquet", "csv", "tsv")
 
 
 @click.command()
-@click.argument("recipe", required=False, type=click.Path(path_type=Path))
-@click.option("--wikipedia", multiple=True, metavar="DUMP", help="A MediaWiki dump: .xml, .bz2, .gz, .xz or .zst.")
-@click.option("--cc100", multiple=True, metavar="FILE", help="A CC-100 file: blank lines between documents.")
-@click.option("--text", multiple=True, metavar="GLOB", help="Text files.")
-@click.option("--jsonl", multiple=True, metavar="GLOB", help="JSON Lines files with a field `text`.")
-@click.option("--parquet", multiple=True, metavar="GLOB", help="Parquet files with a column `text`.")
-@click.option("--csv", multiple=True, metavar="GLOB", help="CSV files with a column `text`.")
-@click.option("--tsv", multiple=True, metavar="GLOB", help="TSV files with a column `text`; no quoting.")
-@click.option("--segmenter", metavar="NAME", help="jumandic (the default), jumanpp, sudachi, unidic, spaces or none.")
+@click.argument("recipe", required=False, type=RECIPE_PATH)
+@click.option(
+    "--wikipedia", multiple=True, type=PATTERN, metavar="DUMP", help="A MediaWiki dump: .xml, .bz2, .gz, .xz or .zst."
+)
+@click.option(
+    "--cc100", multiple=True, type=PATTERN, metavar="FILE", help="A CC-100 file: blank lines between documents."
+)
+@click.option("--text", multiple=True, type=PATTERN, metavar="GLOB", help="Text files.")
+@click.option("--jsonl", multiple=True, type=PATTERN, metavar="GLOB", help="JSON Lines files with a field `text`.")
+@click.option("--parquet", multiple=True, type=PATTERN, metavar="GLOB", help="Parquet files with a column `text`.")
+@click.option("--csv", multiple=True, type=PATTERN, metavar="GLOB", help="CSV files with a column `text`.")
+@click.option("--tsv", multiple=True, type=PATTERN, metavar="GLOB", help="TSV files with a column `text`; no quoting.")
+@click.option(
+    "--segmenter",
+    type=SEGMENTER,
+    metavar="NAME",
+    help="jumandic (the default), jumanpp, sudachi, unidic, spaces or none.",
+)
 @OVERRIDES
 @WORKERS
 @EXECUTOR
@@ -55,8 +65,9 @@ def build(
     Interrupt at any time and rerun to resume; the output is identical. `-` is standard input.
 
     \b
-    jprep corpus build data_recipes/jawiki.toml
-    jprep corpus build --wikipedia jawiki-latest-pages-articles-multistream.xml.bz2 -o corpus
+    Example:
+      jprep corpus build data_recipes/jawiki.toml
+      jprep corpus build --wikipedia jawiki-latest-pages-articles-multistream.xml.bz2 -o corpus
     """
     limit_blas_threads()
     from jprep.cli.common.next_commands import CommandContext, after_corpus

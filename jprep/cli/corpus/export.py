@@ -54,6 +54,10 @@ def export(
     text   one sentence per line, a blank line between documents
     words  the same with spaces between words, the form of published recipes; loses the text's own spaces
     jsonl  whole documents, lossless
+
+    \b
+    Example:
+      jprep corpus export work/jawiki/corpus --format jsonl > jawiki.jsonl
     """
     from jprep.cli.common.unused_options import refuse_unused
     from jprep.corpus.api import Corpus

@@ -20,6 +20,10 @@ def fetch(recipe: Path, overrides: tuple[str, ...], folder: Path) -> None:
 
     A file is compared with the mirror's checksum file if there is one; otherwise its hash is recorded on the first
     download and compared on later ones.
+
+    \b
+    Example:
+      jprep corpus fetch jawiki --folder downloads
     """
     from jprep.corpus.download.fetch import fetch as fetch_files
     from jprep.errors import ConfigError

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 @FOLDER
 @AS_JSON
 def stats(folder: Path, as_json: bool) -> None:
-    """Show the size of a corpus, what was dropped and why, and which characters were changed."""
+    """Show the size of a corpus, what was dropped and why, and which characters were changed.
+
+    \b
+    Example:
+      jprep corpus stats work/jawiki/corpus
+    """
     from jprep.corpus.store import read_manifest
 
     show(read_manifest(folder), folder, as_json=as_json)

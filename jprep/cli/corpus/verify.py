@@ -15,7 +15,12 @@ from jprep.io.escaping import one_line
 @FOLDER
 @AS_JSON
 def verify(folder: Path, as_json: bool) -> None:
-    """Compare each file with its hash, and each document's words with its text."""
+    """Compare each file with its hash, and each document's words with its text.
+
+    \b
+    Example:
+      jprep corpus verify work/jawiki/corpus
+    """
     from jprep.corpus.api import Corpus
 
     corpus = Corpus(folder)

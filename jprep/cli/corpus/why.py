@@ -20,6 +20,10 @@ def why(folder: Path, query: str, as_json: bool) -> None:
     """Show whether the documents with an id, page number or title were kept or rejected, why, and in which file.
 
     QUERY is the id, page number or title, spelled exactly.
+
+    \b
+    Example:
+      jprep corpus why work/jawiki/corpus 琵琶湖
     """
     import msgspec
 

@@ -71,6 +71,10 @@ def export(
     tfrecord  shards of tf.train.Example with the feature input_ids, or with --features those of google-research/bert,
               google-research/electra, or transformers and Keras
     arrow     a dataset for datasets.load_from_disk with the column input_ids
+
+    \b
+    Example:
+      jprep dataset export work/jawiki/dataset --format arrow -o jawiki-arrow
     """
     limit_blas_threads()
     from jprep.cli.common.unused_options import refuse_unused

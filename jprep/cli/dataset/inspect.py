@@ -41,7 +41,12 @@ def inspect(
     tokenizer: Path | None,
     as_json: bool,
 ) -> None:
-    """Show the size of a dataset, or the origin of one of its tokens or documents. Numbers begin at 0."""
+    """Show the size of a dataset, or the origin of one of its tokens or documents. Numbers begin at 0.
+
+    \b
+    Example:
+      jprep dataset inspect work/jawiki/dataset --token 0
+    """
     from jprep.cli.common.unused_options import refuse_unused
     from jprep.dataset.manifest import read_dataset
 

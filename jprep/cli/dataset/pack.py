@@ -51,8 +51,9 @@ def pack(
     Interrupt at any time and rerun to resume; the output is identical.
 
     \b
-    jprep dataset pack data_recipes/jawiki.toml
-    jprep dataset pack work/jawiki/corpus --tokenizer work/jawiki/tokenizer -o dataset
+    Example:
+      jprep dataset pack data_recipes/jawiki.toml
+      jprep dataset pack work/jawiki/corpus --tokenizer work/jawiki/tokenizer -o dataset
     """
     limit_blas_threads()
     from jprep.cli.common.next_commands import CommandContext, after_dataset

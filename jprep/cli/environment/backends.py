@@ -12,6 +12,7 @@ import click
 from jprep.cli.common.options import AS_JSON
 from jprep.cli.common.output import echo, echo_json
 from jprep.cli.common.shell_command import make_runnable
+from jprep.cli.completion.candidates import BACKEND_NAME
 from jprep.cli.environment.new_backend import new
 from jprep.typed_json import convert
 
@@ -27,7 +28,12 @@ backends.add_command(new)
 @backends.command("list")
 @AS_JSON
 def list_backends(as_json: bool) -> None:
-    """List backends with their versions, environments and checks of this machine."""
+    """List backends with their versions, environments and checks of this machine.
+
+    \b
+    Example:
+      jprep backends list
+    """
     from jprep.plugins import plugins
     from jprep.train.launcher.backend_packages import install_command
 
@@ -42,7 +48,7 @@ def list_backends(as_json: bool) -> None:
 
 
 @backends.command()
-@click.argument("name")
+@click.argument("name", type=BACKEND_NAME)
 @click.argument("options", nargs=-1, metavar="[-- PIP_OPTION...]")
 @click.option(
     "--constraint", "constraints", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
@@ -62,9 +68,10 @@ def install(
     pip if pip options follow --, if pip's configuration names package indexes, or if uv fails.
 
     \b
-    jprep backends install torch
-    jprep backends install torch --constraint pins.txt -- --no-index --find-links wheels
-    jprep backends install fairseq-xla --set device=xla
+    Example:
+      jprep backends install torch
+      jprep backends install torch --constraint pins.txt -- --no-index --find-links wheels
+      jprep backends install fairseq-xla --set device=xla
     """
     from jprep.cli.common.progress import show_status
     from jprep.train.launcher.environments import (

@@ -9,6 +9,7 @@ import click
 from jprep.cli.common.options import AS_JSON
 from jprep.cli.common.output import echo, echo_json
 from jprep.cli.common.shell_command import make_runnable
+from jprep.cli.completion.candidates import BACKEND_NAME
 
 if TYPE_CHECKING:
     from jprep.doctor import CheckGroup
@@ -18,7 +19,7 @@ _ENVIRONMENT = 3
 
 
 @click.command()
-@click.option("--backend", metavar="NAME", help="Check only what this backend needs.")
+@click.option("--backend", metavar="NAME", type=BACKEND_NAME, help="Check only what this backend needs.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="An option of the backend.")
 @AS_JSON
 def doctor(backend: str | None, overrides: tuple[str, ...], as_json: bool) -> int:
@@ -27,8 +28,9 @@ def doctor(backend: str | None, overrides: tuple[str, ...], as_json: bool) -> in
     Notes are marked with `-`. Problems are marked with `!`, and make the exit code 3.
 
     \b
-    jprep doctor
-    jprep doctor --backend torch --set device=cuda
+    Example:
+      jprep doctor
+      jprep doctor --backend torch --set device=cuda
     """
     from jprep.doctor import examine, examine_backend
 

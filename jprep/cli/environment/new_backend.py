@@ -23,8 +23,9 @@ def new(name: str, folder: Path | None) -> None:
     prints what is left to do.
 
     \b
-    jprep backends new my-framework
-    jprep backends new my-framework -o ~/src/jprep-my-framework
+    Example:
+      jprep backends new my-framework
+      jprep backends new my-framework -o ~/src/jprep-my-framework
     """
     from jprep.train.scaffold.backend_package import write_backend_package
 

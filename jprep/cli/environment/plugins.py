@@ -10,7 +10,12 @@ from jprep.cli.common.output import echo, echo_json
 @click.command("plugins")
 @click.option("--json", "as_json", is_flag=True, help="Output JSON.")
 def list_plugins(as_json: bool) -> None:
-    """List plugins, the steps that they register, and errors of those that failed to load."""
+    """List plugins, the steps that they register, and errors of those that failed to load.
+
+    \b
+    Example:
+      jprep plugins
+    """
     from jprep.plugins import plugins
 
     found = plugins().found

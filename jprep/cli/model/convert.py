@@ -37,9 +37,10 @@ def convert(
     folder; needs the backend keras), or a .pt file of fairseq (needs the backend fairseq-xla and --tokenizer).
 
     \b
-    jprep convert uncased_L-12_H-768_A-12/bert_model.ckpt -o bert
-    jprep convert electra_small -o generator --part generator
-    jprep convert checkpoints/checkpoint_best.pt --tokenizer work/jawiki/tokenizer -o roberta
+    Example:
+      jprep convert uncased_L-12_H-768_A-12/bert_model.ckpt -o bert
+      jprep convert electra_small -o generator --part generator
+      jprep convert checkpoints/checkpoint_best.pt --tokenizer work/jawiki/tokenizer -o roberta
     """
     from jprep.train.exporting.conversion import convert as run
 

@@ -44,9 +44,10 @@ def export(
     it needs the backend fairseq-xla.
 
     \b
-    jprep export work/jawiki/runs/torch
-    jprep export work/jawiki/runs/torch --which best -o jawiki-bert
-    jprep export work/jawiki/runs/fairseq-xla --format fairseq -o for-fairseq
+    Example:
+      jprep export work/jawiki/runs/torch
+      jprep export work/jawiki/runs/torch --which best -o jawiki-bert
+      jprep export work/jawiki/runs/fairseq-xla --format fairseq -o for-fairseq
     """
     if form == "fairseq":
         if generator:

@@ -12,6 +12,7 @@ import click
 from jprep.cli.common.output import echo, echo_json, error, note
 from jprep.cli.common.remote_output import FINISHED_OUTPUT
 from jprep.cli.common.shell_command import shell_command
+from jprep.cli.completion.candidates import BACKEND_NAME
 from jprep.io.escaping import one_line
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def _finite(context: click.Context, option: click.Parameter, value: float) -> fl
     "--num-return-sequences", type=click.IntRange(1), default=1, show_default=True, metavar="N",
     help="Number of continuations, each sampled on its own.",
 )  # fmt: skip
-@click.option("--backend", metavar="NAME", help="Default: the run's backend; torch for a DIR.")
+@click.option("--backend", metavar="NAME", type=BACKEND_NAME, help="Default: the run's backend; torch for a DIR.")
 @click.option("--json", "as_json", is_flag=True, help="Output JSON, one object per text.")
 def infer(
     model: Path, texts: tuple[str, ...], pair: str | None, backend: str | None, as_json: bool, **settings: Any
@@ -62,8 +63,9 @@ def infer(
     Of a RUN of the task rtd the generator is used, in RUN/generator.
 
     \b
-    jprep infer work/jawiki/runs/torch "日本の首都は<mask>である。"
-    jprep infer work/jawiki/runs/torch "吾輩は" --tokens 40 --temperature 0.8 --top-p 0.95 --seed 2
+    Example:
+      jprep infer work/jawiki/runs/torch "日本の首都は<mask>である。"
+      jprep infer work/jawiki/runs/torch "吾輩は" --tokens 40 --temperature 0.8 --top-p 0.95 --seed 2
     """
     from jprep.errors import InputError
     from jprep.train.inference.pipeline import GenerationConfig, InferencePipeline

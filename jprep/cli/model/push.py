@@ -29,8 +29,9 @@ def push(path: Path, name: str, private: bool, message: str, dry_run: bool, as_j
     command resumes an interrupted upload. An existing repository keeps its visibility.
 
     \b
-    jprep push work/jawiki/runs/torch/export --to my-org/jawiki-bert
-    jprep push work/jawiki/tokenizer --to my-org/jawiki-tokenizer --public
+    Example:
+      jprep push work/jawiki/runs/torch/export --to my-org/jawiki-bert
+      jprep push work/jawiki/tokenizer --to my-org/jawiki-tokenizer --public
     """
     from jprep.hub import check_access, check_name
     from jprep.train.uploads.publish import find_publication, publish, verify

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from jprep.cli.common.output import echo
+from jprep.cli.completion.candidates import PATTERN
 
 _OWN_VARIABLES = ("JPREP_BACKENDS", "JPREP_CACHE")
 
@@ -19,7 +20,9 @@ _OWN_VARIABLES = ("JPREP_BACKENDS", "JPREP_CACHE")
 @click.option("--cron", is_flag=True, help="Print a crontab line with flock instead of a systemd unit.")
 @click.option("--user", metavar="NAME", help="User to run as, with systemd. Default: you.")
 @click.option("--env", "variables", multiple=True, metavar="NAME", help="Pass this variable with its present value.")
-@click.option("--env-file", metavar="FILE", help="File with more variables (NAME=VALUE lines), such as tokens.")
+@click.option(
+    "--env-file", type=PATTERN, metavar="FILE", help="File with more variables (NAME=VALUE lines), such as tokens."
+)
 def service(run: Path, cron: bool, user: str | None, variables: tuple[str, ...], env_file: str | None) -> None:
     """Print a systemd unit that resumes a run at boot and after a failure.
 
@@ -27,7 +30,8 @@ def service(run: Path, cron: bool, user: str | None, variables: tuple[str, ...],
     JPREP_CACHE are passed if they are set. Exit codes 2, 3 and 4, which a restart does not help, end it.
 
     \b
-    jprep service work/jawiki/runs/torch > jprep.service
+    Example:
+      jprep service work/jawiki/runs/torch > jprep.service
     (crontab -l; jprep service work/jawiki/runs/torch --cron) | crontab -
     """
     from jprep.train.launcher.service import Service, cron_line, systemd_unit

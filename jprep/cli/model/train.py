@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from jprep.cli.common.execution import limit_blas_threads
-from jprep.cli.common.options import AS_JSON, OVERRIDES, RECIPE, WORK_FOLDER
+from jprep.cli.common.options import AS_JSON, BACKEND, OVERRIDES, RECIPE, WORK_FOLDER
 from jprep.cli.common.output import echo, echo_json, next_steps, note
 from jprep.cli.common.output_path import OUTPUT_PATH
 from jprep.cli.common.remote_output import FINISHED_OUTPUT
@@ -47,7 +47,7 @@ def _price(context: click.Context, option: click.Parameter, value: str | None) -
 
 @click.command()
 @RECIPE
-@click.option("--backend", metavar="NAME", help="Default: the backend that the recipe has options for, else torch.")
+@BACKEND
 @click.option(
     "--tokenizer", type=FINISHED_OUTPUT, help="The tokenizer. Default: the recipe's own, else that of model.init."
 )
@@ -93,8 +93,9 @@ def train(
     saves a checkpoint and exits; the second exits at once.
 
     \b
-    jprep train data_recipes/jawiki.toml --dry-run --price 3.67/hour
-    jprep train data_recipes/jawiki.toml --set train.batch=64 --name small-batch
+    Example:
+      jprep train data_recipes/jawiki.toml --dry-run --price 3.67/hour
+      jprep train data_recipes/jawiki.toml --set train.batch=64 --name small-batch
     """
     limit_blas_threads()
     from jprep.cli.common.unused_options import refuse_unused

@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jprep.cli.common.log_file import log_message, logging_to_file
 from jprep.cli.common.output import quiet
+from jprep.cli.common.progress import INTERVAL
 from jprep.io.escaping import escaped, one_line
 
 if TYPE_CHECKING:
@@ -26,15 +29,17 @@ _MESSAGES = {"start": "training from", "validation": "validated at", "checkpoint
 def show_training_progress(run: Path, job: Job) -> Iterator[Callable[[str], None]]:
     """Show a run's progress for the time of the block; give a function that prints a note.
 
-    Without a terminal a line is printed for each start, validation and checkpoint.
+    Without a terminal a line is printed for each start, validation and checkpoint, and every half minute.
     """
     from jprep.train.run.log import on_stderr
 
-    if quiet():
-        yield on_stderr
-        return
-    with _bar(run, job) if sys.stderr.isatty() else _lines(run, job) as note:
-        yield note
+    with contextlib.ExitStack() as stack:
+        if not quiet() and not sys.stderr.isatty():
+            yield stack.enter_context(_lines(run, job))
+            return
+        if logging_to_file():  # the terminal shows a bar, or nothing
+            stack.enter_context(_following(run, _by_lines(job, log_message)))
+        yield on_stderr if quiet() else stack.enter_context(_bar(run, job))
 
 
 @contextlib.contextmanager
@@ -64,6 +69,7 @@ def _bar(run: Path, job: Job) -> Iterator[Callable[[str], None]]:
     progress = rich.Progress(*columns, console=Console(stderr=True))
 
     def note(text: str) -> None:
+        log_message(text)
         with contextlib.suppress(OSError):  # the terminal was closed; the worker still saves a checkpoint
             progress.console.print(escaped(text), markup=False, highlight=False)
 
@@ -90,17 +96,24 @@ def _by_bar(job: Job, progress: Any, note: Callable[[str], None]) -> Callable[[l
 
 
 def _by_lines(job: Job, note: Callable[[str], None]) -> Callable[[list[Event]], None]:
+    """Return what prints a line for each start, validation and checkpoint, and at least one each `INTERVAL`."""
     from jprep.train.run.status import RunStatus
 
-    status = RunStatus()
+    status, shown_at, shown_step = RunStatus(), time.monotonic(), 0
+
+    def line(message: str, step: int, figures: list[str]) -> None:
+        nonlocal shown_at, shown_step
+        shown_at, shown_step = time.monotonic(), step
+        note("  ".join([f"{job.name}: {message} step {step:,} of {job.steps:,}", *figures]))
 
     def show(events: list[Event]) -> None:
         _note_profiles(events, note)
         for event in events:
             status.add([event])
             if message := _MESSAGES.get(event.kind):
-                figures = [] if event.kind == "start" else _figures(status, job)
-                note("  ".join([f"{job.name}: {message} step {event.step:,} of {job.steps:,}", *figures]))
+                line(message, event.step, [] if event.kind == "start" else _figures(status, job))
+        if status.step > shown_step and time.monotonic() - shown_at >= INTERVAL:
+            line("at", status.step, _figures(status, job))
 
     return show
 

@@ -28,7 +28,12 @@ _SENTENCES = 2  # of the first document, to show
 @click.command()
 @click.option("-o", "--output", type=OUTPUT_PATH, default=Path("work/quickstart"), show_default=True)
 def quickstart(output: Path) -> int:
-    """Run every step on the embedded sample: corpus, tokenizer, dataset, a tiny model; show a part of each result."""
+    """Run every step on the embedded sample: corpus, tokenizer, dataset, a tiny model; show a part of each result.
+
+    \b
+    Example:
+      jprep quickstart -o work/quickstart
+    """
     limit_blas_threads()
     from jprep.cli.pipeline.terminal_reporter import TerminalReporter
     from jprep.corpus.api import Corpus

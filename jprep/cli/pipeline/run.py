@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from jprep.cli.common.execution import limit_blas_threads
-from jprep.cli.common.options import OVERRIDES, RECIPE, WORK_FOLDER, WORKERS
+from jprep.cli.common.options import BACKEND, OVERRIDES, RECIPE, WORK_FOLDER, WORKERS
 from jprep.cli.common.output import echo, next_steps
 from jprep.cli.common.remote_output import FINISHED_OUTPUT
 
@@ -22,7 +22,7 @@ _UNTIL = ("corpus", "tokenizer", "dataset", "train", "export")
 @click.command()
 @RECIPE
 @click.option("--scale", type=click.Choice(["tiny"]), help="Cut model, steps and data, to try the recipe quickly.")
-@click.option("--backend", metavar="NAME", help="Default: the backend that the recipe has options for, else torch.")
+@BACKEND
 @click.option("--corpus", type=FINISHED_OUTPUT, help="A finished corpus, for a RECIPE without sources.")
 @click.option("--tokenizer", type=FINISHED_OUTPUT, help="A finished tokenizer, instead of the RECIPE's own.")
 @OVERRIDES
@@ -47,7 +47,8 @@ def run(
     Finished steps are not repeated. Interrupt at any time and rerun to resume.
 
     \b
-    jprep run data_recipes/jawiki.toml --scale tiny
+    Example:
+      jprep run data_recipes/jawiki.toml --scale tiny
     """
     limit_blas_threads()
     from jprep.cli.common.reader_hints import explain_reader_options

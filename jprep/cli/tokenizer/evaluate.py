@@ -12,6 +12,7 @@ import click
 
 from jprep.cli.common.output import echo, echo_json
 from jprep.cli.common.remote_output import FINISHED_OUTPUT, local_corpus
+from jprep.cli.completion.candidates import PATTERN, SEGMENTER
 
 if TYPE_CHECKING:
     from jprep.tokenizer.evaluation import Scores
@@ -19,10 +20,15 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=FINISHED_OUTPUT)
-@click.argument("corpus")
+@click.argument("corpus", type=PATTERN)
 @click.option("--against", "others", multiple=True, type=FINISHED_OUTPUT, help="Another tokenizer.")
 @click.option("--limit-mb", type=click.FloatRange(0), default=20, show_default=True, help="Text to use; 0 for all.")
-@click.option("--segmenter", metavar="NAME", help="Segmenter for a text file. Default for a corpus: its own words.")
+@click.option(
+    "--segmenter",
+    type=SEGMENTER,
+    metavar="NAME",
+    help="Segmenter for a text file. Default for a corpus: its own words.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Output JSON.")
 @click.option("--signature", "only_signature", is_flag=True, help="Print only a signature to cite for each tokenizer.")
 def evaluate(
@@ -43,7 +49,8 @@ def evaluate(
     AutoTokenizer loads or its name on the Hub, and sentencepiece .model files.
 
     \b
-    jprep tokenizer evaluate work/jawiki/tokenizer --against gpt2/tokenizer.json work/jawiki/corpus
+    Example:
+      jprep tokenizer evaluate work/jawiki/tokenizer --against gpt2/tokenizer.json work/jawiki/corpus
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # speed is that of one thread

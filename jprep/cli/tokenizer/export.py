@@ -23,6 +23,10 @@ def export(folder: Path, form: str, output: Path | Url) -> None:
     bert           vocab.txt and tokenizer_config.json (wordpiece, boundaries = "hard" or "bert")
     gpt2           vocab.json and merges.txt (byte-bpe)
     sentencepiece  spm.model and spm.vocab (bpe, unigram)
+
+    \b
+    Example:
+      jprep tokenizer export work/jawiki/tokenizer --format fairseq -o data-bin
     """
     from jprep.tokenizer.export import EXPORTED_FILES
     from jprep.tokenizer.export import export_tokenizer as write

@@ -23,8 +23,9 @@ def extend(folder: Path, tokens: tuple[str, ...], file: Path | None, output: Pat
     those of the tokens' old pieces.
 
     \b
-    jprep tokenizer extend org/bert --add 令和 --add 琵琶湖 -o bert-tokenizer
-    jprep tokenizer extend bert --tokens terms.txt -o bert-tokenizer
+    Example:
+      jprep tokenizer extend org/bert --add 令和 --add 琵琶湖 -o bert-tokenizer
+      jprep tokenizer extend bert --tokens terms.txt -o bert-tokenizer
     """
     from jprep.errors import ConfigError
     from jprep.tokenizer.external.extension import extend_tokenizer

@@ -14,6 +14,7 @@ from jprep.cli.common.execution import limit_blas_threads, open_executor
 from jprep.cli.common.options import AS_JSON, EXECUTOR, OUTPUT, OVERRIDES, RESTART, WORK_FOLDER, WORKERS
 from jprep.cli.common.output import echo, echo_json, next_steps, table
 from jprep.cli.common.remote_output import FINISHED_OUTPUT, Url, local_corpus, local_output
+from jprep.cli.completion.candidates import PATTERN, SEGMENTER
 from jprep.io.escaping import one_line
 
 if TYPE_CHECKING:
@@ -28,13 +29,13 @@ _KEYS = ("model", "vocab_size", "alphabet", "boundaries", "special")
 
 
 @click.command()
-@click.argument("inputs", nargs=-1, metavar="CORPUS|RECIPE|FILE...")
+@click.argument("inputs", nargs=-1, type=PATTERN, metavar="CORPUS|RECIPE|FILE...")
 @click.option("--model", type=click.Choice(["bpe", "byte-bpe", "unigram", "wordpiece", "words"]), help="Default: bpe.")
 @click.option("--vocab-size", type=int, metavar="N", help="All ids, special tokens and bytes included. Default: 32000.")
 @click.option("--alphabet", type=int, metavar="N", help="Characters with their own piece. Default: cover 99.95 %.")
 @click.option("--boundaries", type=click.Choice(list(_ALL_BOUNDARIES)), help="Use of words. Default: train.")
 @click.option("--special", multiple=True, metavar="SET|TOKEN", help=f"{_SETS}; or a further token.")
-@click.option("--segmenter", metavar="NAME", help="Segmenter for FILEs. Default: jumandic.")
+@click.option("--segmenter", type=SEGMENTER, metavar="NAME", help="Segmenter for FILEs. Default: jumandic.")
 @click.option("--counts", is_flag=True, help="The input is a file of `word<TAB>count` lines.")
 @click.option("--corpus", type=FINISHED_OUTPUT, help="The corpus of a RECIPE. Default: its own.")
 @OVERRIDES
@@ -60,8 +61,9 @@ def train(
     Interrupt at any time and rerun to resume; the output is identical.
 
     \b
-    jprep tokenizer train data_recipes/jawiki.toml
-    jprep tokenizer train work/jawiki/corpus -o tokenizer --model unigram --vocab-size 32000
+    Example:
+      jprep tokenizer train data_recipes/jawiki.toml
+      jprep tokenizer train work/jawiki/corpus -o tokenizer --model unigram --vocab-size 32000
     """
     limit_blas_threads()
     from jprep.cli.common.next_commands import CommandContext, after_tokenizer

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from jprep.io import messages
 from jprep.io.escaping import escaped
 from jprep.io.os_errors import write_error
 
@@ -40,6 +41,8 @@ def cut_log(run: Path) -> None:
 
 def on_stderr(text: str) -> None:
     """Print a message on stderr, escaped. A closed terminal is no error: no run may fail because of a message."""
+    for listener in messages.listeners:
+        listener(text)
     with contextlib.suppress(OSError):
         sys.stderr.write(escaped(text) + "\n")
 

@@ -1,0 +1,104 @@
+"""`jprep init`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jprep.cli.common.output import echo, next_steps, note
+from jprep.cli.common.output_path import OUTPUT_PATH
+from jprep.cli.common.shell_command import shell_command
+from jprep.cli.completion.candidates import PATTERN, SEGMENTER
+from jprep.cli.pipeline.starter_names import BACKENDS, MODELS, SOURCES, TOKENIZERS
+
+if TYPE_CHECKING:
+    from jprep.pipeline.starter.choices import Answers
+
+
+@click.command()
+@click.argument("file", metavar="[FILE.toml]", required=False, type=OUTPUT_PATH)
+@click.option("--from", "source", type=click.Choice(SOURCES), help="Where the text comes from.  [default: wikipedia]")
+@click.option(
+    "--input", "inputs", multiple=True, type=PATTERN, metavar="PATH",
+    help="Files, patterns, directories or URLs of the text; for hf ORG/NAME. Can be repeated.",
+)  # fmt: skip
+@click.option("--text-field", default="", metavar="NAME", help="Field of records with the text. Default: found.")
+@click.option("--train", "backend", type=click.Choice(BACKENDS), help="What trains the model.  [default: torch]")
+@click.option("--model", metavar="PRESET", type=click.Choice(MODELS), help="E.g. gpt2-small, roberta-base, llama-160m.")
+@click.option("--tokenizer", type=click.Choice(TOKENIZERS), help="Kind of tokenizer. Default: the model's usual one.")
+@click.option(
+    "--segmenter",
+    type=SEGMENTER,
+    metavar="NAME",
+    help="What finds words. Default: the first that works here, else none.",
+)
+@click.option("--name", help="Names the directory of outputs. Default: that of the file, or the source.")
+@click.option("-y", "--yes", is_flag=True, help="Ask nothing: use defaults for what is not given.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+def init(file: Path | None, yes: bool, force: bool, **given: Any) -> None:
+    """Write a commented recipe of your own, after a few questions on a terminal.
+
+    Options answer questions in advance; without a terminal, or with --yes, nothing is asked.
+
+    \b
+    Example:
+      jprep init
+      jprep init novels.toml --from text --input 'novels/*.txt' --train torch --model gpt2-small
+    """
+    from jprep.pipeline.starter.starter_recipe import compose_recipe, refuse_existing, write_recipe
+
+    if file:
+        refuse_existing(file, force=force)
+    asking = not yes and sys.stdin.isatty() and sys.stderr.isatty()
+    answers = _answers(given, file, asking=asking)
+    path = file or Path(f"{answers.name}.toml")
+    refuse_existing(path, force=force)
+    write_recipe(compose_recipe(answers, path), path, force=force)
+    _show(path, answers)
+
+
+def _answers(given: Mapping[str, Any], file: Path | None, *, asking: bool) -> Answers:
+    """Return the answers: given by options, asked for, or defaults."""
+    from jprep.cli.pipeline.questions import Questions
+    from jprep.pipeline.starter import choices
+
+    ask = Questions(asking)
+    source = given["source"] or ask.choose("Where does the text come from?", choices.SOURCES, "wikipedia")
+    inputs = given["inputs"] or ask.inputs(source)
+    backends = {name: choice.about for name, choice in choices.BACKENDS.items()}
+    backend = given["backend"] or ask.choose("What trains the model?", backends, "torch")
+    model = given["model"] or ask.model(backend)
+    choices.check_model(backend, model)
+    tokenizer = given["tokenizer"] or ask.choose(
+        "Which kind of tokenizer?", choices.TOKENIZERS, choices.usual_tokenizer(model)
+    )
+    name = given["name"] or ask.name(file.stem if file else source)
+    return choices.Answers(
+        name=name,
+        source=source,
+        inputs=tuple(inputs),
+        text_field=given["text_field"],
+        backend=backend,
+        model=model,
+        tokenizer=tokenizer,
+        segmenter=given["segmenter"] or _segmenter(),
+    )
+
+
+def _segmenter() -> str:
+    from jprep.doctor.segmenters import usable_segmenter
+
+    found = usable_segmenter()
+    if found == "none":
+        note("no segmenter works on this machine, so the recipe uses none; `jprep doctor` tells why")
+    return found
+
+
+def _show(path: Path, answers: Answers) -> None:
+    echo(f"{path}: {answers.model} by {answers.backend}, {answers.tokenizer}, from {answers.source}")
+    run = ("run", path)
+    next_steps(shell_command(*run, "--scale", "tiny"), shell_command(*run, "--dry-run"), shell_command(*run))

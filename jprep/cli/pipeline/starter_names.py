@@ -1,0 +1,13 @@
+"""The names that `jprep init` accepts, as in `jprep.pipeline.starter.choices`, which would be slow to import."""
+
+from __future__ import annotations
+
+SOURCES = ("wikipedia", "cc100", "text", "hf")
+BACKENDS = ("torch", "deepspeed", "flax", "fairseq-xla", "keras")
+TOKENIZERS = ("bpe", "byte-bpe", "unigram", "wordpiece")
+MODELS = (
+    "gpt2-tiny", "gpt2-small", "gpt2-medium", "gpt2-large", "gpt2-xl", "bert-tiny",
+    "bert-small", "bert-base", "bert-large", "roberta-tiny", "roberta-base", "roberta-large",
+    "electra-tiny", "electra-small", "electra-base", "electra-large", "llama-tiny", "llama-160m",
+    "llama-1b",
+)  # fmt: skip

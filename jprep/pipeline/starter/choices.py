@@ -1,0 +1,140 @@
+"""What a starter recipe can be about: sources, backends, models and tokenizers, and what suits what."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from jprep.errors import ConfigError
+from jprep.train.job.config import Task
+from jprep.train.models.presets import PRESETS
+
+SourceKind = Literal["wikipedia", "cc100", "text", "hf"]
+BackendName = Literal["torch", "deepspeed", "flax", "fairseq-xla", "keras"]
+TokenizerKind = Literal["bpe", "byte-bpe", "unigram", "wordpiece"]
+
+SOURCES: dict[SourceKind, str] = {
+    "wikipedia": "articles of the Japanese Wikipedia",
+    "cc100": "web pages of CC-100, Japanese",
+    "text": "files of your own: text, JSONL, Parquet, CSV or TSV",
+    "hf": "a dataset on the Hugging Face Hub",
+}
+TOKENIZERS: dict[TokenizerKind, str] = {
+    "bpe": "pieces of characters, bytes for rare ones",
+    "byte-bpe": "pieces of bytes, as GPT-2",
+    "unigram": "pieces of characters by a Unigram language model",
+    "wordpiece": "pieces of words, as BERT",
+}
+
+
+class ModelFamily(NamedTuple):
+    """What a family of models is trained for, and how.
+
+    Attributes:
+        task: the task of `[train]`.
+        tokenizer: the usual kind of tokenizer.
+        special: the usual set of special tokens.
+        length: tokens per row.
+        rate: peak learning rate of the smaller models.
+        large_rate: that of the larger ones.
+    """
+
+    task: Task
+    tokenizer: TokenizerKind
+    special: str
+    length: int
+    rate: float
+    large_rate: float
+
+
+FAMILIES: dict[str, ModelFamily] = {
+    "gpt2": ModelFamily("clm", "byte-bpe", "gpt", 1024, 6e-4, 2.5e-4),
+    "llama": ModelFamily("clm", "bpe", "sentencepiece", 1024, 6e-4, 3e-4),
+    "bert": ModelFamily("mlm", "wordpiece", "bert", 512, 4e-4, 2e-4),
+    "roberta": ModelFamily("mlm", "bpe", "roberta", 512, 4e-4, 2e-4),
+    "electra": ModelFamily("rtd", "wordpiece", "bert", 512, 5e-4, 2e-4),
+}
+LARGE = ("gpt2-medium", "gpt2-large", "gpt2-xl", "llama-1b", "bert-large", "roberta-large", "electra-base",
+         "electra-large")  # fmt: skip
+"""Presets that are trained with `large_rate`."""
+
+
+class BackendChoice(NamedTuple):
+    """A backend as a starter recipe uses it.
+
+    Attributes:
+        about: what it is for.
+        families: the families that it trains.
+        model: the preset that is suggested.
+    """
+
+    about: str
+    families: tuple[str, ...]
+    model: str
+
+
+BACKENDS: dict[BackendName, BackendChoice] = {
+    "torch": BackendChoice("PyTorch, on CPU, GPUs or TPUs", tuple(FAMILIES), "gpt2-small"),
+    "deepspeed": BackendChoice("PyTorch with ZeRO, for models that do not fit one GPU", tuple(FAMILIES), "gpt2-medium"),
+    "flax": BackendChoice("JAX, on TPUs or GPUs", tuple(FAMILIES), "bert-base"),
+    "fairseq-xla": BackendChoice("fairseq, on TPUs through XLA", ("gpt2", "bert", "roberta"), "roberta-base"),
+    "keras": BackendChoice("Keras on TensorFlow or JAX", ("gpt2", "llama", "bert", "roberta"), "bert-base"),
+}
+
+
+class Answers(msgspec.Struct, frozen=True, kw_only=True):
+    """The answers that a recipe is written for.
+
+    Attributes:
+        name: name of the recipe, and of its directory of outputs.
+        source: where the text comes from.
+        inputs: paths, patterns or URLs of the text; empty for the download of `wikipedia`, `cc100` and `hf`.
+        text_field: the field or column with the text, for files of records; "" finds it.
+        backend: what trains.
+        model: a preset.
+        tokenizer: the kind of tokenizer.
+        segmenter: what finds words, or `none`.
+    """
+
+    name: str
+    source: SourceKind = "wikipedia"
+    inputs: tuple[str, ...] = ()
+    text_field: str = ""
+    backend: BackendName = "torch"
+    model: str = "gpt2-small"
+    tokenizer: TokenizerKind = "byte-bpe"
+    segmenter: str = "jumandic"
+
+    @property
+    def family(self) -> str:
+        """The model's family."""
+        return family_of(self.model)
+
+
+def family_of(model: str) -> str:
+    """Return the family of a preset, e.g. `gpt2`."""
+    return str(PRESETS[model]["model_type"])
+
+
+def models_for(backend: BackendName) -> list[str]:
+    """Return the presets that a backend trains."""
+    return [name for name in PRESETS if family_of(name) in BACKENDS[backend].families]
+
+
+def usual_tokenizer(model: str) -> TokenizerKind:
+    """Return the kind of tokenizer that such models usually have."""
+    return FAMILIES[family_of(model)].tokenizer
+
+
+def check_model(backend: BackendName, model: str) -> None:
+    """Refuse a model that does not exist, or that the backend does not train.
+
+    Raises:
+        ConfigError: it does not.
+    """
+    allowed = models_for(backend)
+    if model in allowed:
+        return
+    what = f"{backend} does not train {model}" if model in PRESETS else f"there is no model {model!r}"
+    raise ConfigError(what, where="--model", fix=f"one of {', '.join(allowed)}")

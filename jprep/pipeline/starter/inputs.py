@@ -1,0 +1,177 @@
+"""Look at the input files of a starter recipe: their format, how much text they hold, and which field has it."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from jprep.errors import ConfigError
+from jprep.io.inputs.paths import SUFFIXES, expand_patterns, is_local
+from jprep.io.inputs.streams import is_plain, open_input
+
+READERS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".csv": "csv", ".tsv": "tsv"}
+"""Suffix → reader; files with any other suffix are text."""
+
+HUB = "hf://datasets/"
+_HEAD = 1 << 20  # bytes of the first file that are looked at
+_COMPRESSED = 3  # about how much larger text is than its compressed file
+_FEW_FILES = 20  # fewer text files than this are divided into smaller documents
+_TEXT_FIELDS = ("text", "content", "body", "document", "article", "sentence", "本文", "テキスト", "文章")
+
+
+class InputSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """What input files are.
+
+    Attributes:
+        paths: patterns of the files, as the recipe names them.
+        reader: the reader, with its options.
+        size: bytes of text, about; 0 where that is not known.
+        documents: number of documents, about; 0 where that is not known.
+    """
+
+    paths: tuple[str, ...]
+    reader: str | dict[str, Any]
+    size: int = 0
+    documents: int = 0
+
+
+def hub_pattern(text: str) -> str:
+    """Return the URL of files on the Hub: `ORG/NAME` stands for all Parquet files of a dataset.
+
+    Raises:
+        ConfigError: it names no dataset.
+    """
+    parts = text.removeprefix(HUB).strip("/").split("/")
+    if (not is_local(text) and not text.startswith(HUB)) or len(parts) < 2 or not all(parts):
+        fix = f"ORG/NAME, or {HUB}ORG/NAME/PATH-*.parquet"
+        raise ConfigError("this names no dataset on the Hub", where=text, fix=fix)
+    return HUB + "/".join(parts if len(parts) > 2 else [*parts, "**", "*.parquet"])
+
+
+def hub_inputs(inputs: Sequence[str], text_field: str) -> InputSummary:
+    """Return the summary of a dataset on the Hub, which is not looked at."""
+    reader = {"use": _reader_of(list(inputs)), "text": text_field or _TEXT_FIELDS[0]}
+    return InputSummary(paths=tuple(inputs), reader=reader)
+
+
+def local_inputs(patterns: Sequence[str], text_field: str = "") -> InputSummary:
+    """Look at local files; URLs are accepted, and not looked at.
+
+    Args:
+        patterns: files, patterns, or directories, which stand for the text files in them.
+        text_field: the field of records that has the text; "" finds it.
+
+    Raises:
+        ConfigError: nothing matches, the files have several formats, or no field can be the text.
+        MachineError, InputError: the first file cannot be read.
+    """
+    named = [_files_in(pattern) for pattern in patterns]
+    paths = expand_patterns(named)
+    reader = _reader_of(paths)
+    if not all(map(is_local, paths)):
+        options = {} if reader == "text" else {"text": text_field or _TEXT_FIELDS[0]}
+        return InputSummary(paths=tuple(named), reader={"use": reader, **options})
+    look = {"parquet": _look_at_parquet, "text": _look_at_text}.get(reader, _look_at_records)
+    return look(tuple(named), paths, reader, text_field)
+
+
+def _files_in(pattern: str) -> str:
+    """Return the pattern of the text files in a directory; any other pattern as it is."""
+    folder = Path(pattern)
+    if pattern == "-" or not (is_local(pattern) and folder.is_dir()):
+        return pattern
+    suffix = next((each for each in (".txt", *READERS) if next(folder.rglob(f"*{each}"), None)), ".txt")
+    return f"{pattern.rstrip('/')}/**/*{suffix}"
+
+
+def _reader_of(paths: list[str]) -> str:
+    found = {READERS.get(_suffix(path), "text") for path in paths}
+    if len(found) > 1:
+        fix = "give files of one format, and add the others to the recipe as further sources"
+        raise ConfigError(f"the files have several formats: {', '.join(sorted(found))}", where="--input", fix=fix)
+    return found.pop() if found else "text"
+
+
+def _suffix(path: str) -> str:
+    bare = next((path.removesuffix(end) for end in SUFFIXES if path.endswith(end)), path)
+    return Path(bare).suffix.lower()
+
+
+def _look_at_text(named: tuple[str, ...], paths: list[str], reader: str, _: str) -> InputSummary:
+    """Choose what a document is: few files are divided at blank lines, or else at every line."""
+    size, head = _size(paths), _head(paths[0])
+    if len(paths) >= _FEW_FILES:
+        return InputSummary(paths=named, reader={"use": reader, "documents": "file"}, size=size, documents=len(paths))
+    separator = ("blank_line", b"\n\n") if b"\n\n" in head.strip() else ("line", b"\n")
+    documents = _scaled(head.strip().count(separator[1]) + 1, head, size)
+    return InputSummary(paths=named, reader={"use": reader, "documents": separator[0]}, size=size, documents=documents)
+
+
+def _look_at_records(named: tuple[str, ...], paths: list[str], reader: str, text_field: str) -> InputSummary:
+    size, head = _size(paths), _head(paths[0])
+    first = head.partition(b"\n")[0].decode("utf-8-sig", "replace")
+    fields = (
+        _json_fields(first, paths[0])
+        if reader == "jsonl"
+        else next(csv.reader([first], delimiter="\t,"[reader == "csv"]), [])
+    )
+    chosen = _text_field(fields, text_field, paths[0])
+    documents = _scaled(head.count(b"\n") or 1, head, size)
+    return InputSummary(paths=named, reader={"use": reader, "text": chosen}, size=size, documents=documents)
+
+
+def _look_at_parquet(named: tuple[str, ...], paths: list[str], reader: str, text_field: str) -> InputSummary:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(paths[0]) as file:
+            fields, rows = file.schema_arrow.names, file.metadata.num_rows
+    except (pa.ArrowInvalid, OSError) as error:
+        raise ConfigError(f"this is no Parquet file: {error}", where=paths[0], fix="check the file") from error
+    chosen = _text_field(fields, text_field, paths[0])
+    return InputSummary(
+        paths=named, reader={"use": reader, "text": chosen}, size=_size(paths, _COMPRESSED), documents=rows * len(paths)
+    )
+
+
+def _json_fields(line: str, path: str) -> list[str]:
+    try:
+        record = json.loads(line)
+    except ValueError as error:
+        raise ConfigError(f"the first line is no JSON: {error}", where=path, fix="one JSON object a line") from error
+    return list(record) if isinstance(record, dict) else []
+
+
+def _text_field(fields: list[str], wanted: str, path: str) -> str:
+    """Return the field that has the text.
+
+    Raises:
+        ConfigError: the wanted field, or one that is usually called so, does not exist.
+    """
+    if wanted.partition(".")[0] in fields:
+        return wanted
+    usual = next((name for name in _TEXT_FIELDS if name in fields), "")
+    if usual and not wanted:
+        return usual
+    what = f"there is no field {wanted!r}" if wanted else "no field is called `text`"
+    raise ConfigError(what, where=path, fix=f"--text-field with one of {', '.join(map(repr, fields[:20]))}")
+
+
+def _head(path: str) -> bytes:
+    with open_input(path) as file:
+        return file.read(_HEAD)
+
+
+def _size(paths: list[str], larger: int = 1) -> int:
+    return sum(Path(path).stat().st_size * (larger if is_plain(path) else _COMPRESSED) for path in paths)
+
+
+def _scaled(count: int, head: bytes, size: int) -> int:
+    """Return a count in the head, scaled to the whole text."""
+    return max(count, count * size // len(head)) if head else 0

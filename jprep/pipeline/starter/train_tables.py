@@ -1,0 +1,108 @@
+"""The tables of a starter recipe that train the model: `[train]` and the options of its backend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jprep.pipeline.starter.choices import FAMILIES, LARGE, Answers, ModelFamily
+from jprep.pipeline.starter.corpus_tables import known_size
+from jprep.pipeline.starter.inputs import InputSummary
+from jprep.pipeline.starter.toml_lines import Key, table
+from jprep.train.models.presets import PRESETS
+
+_BYTES_PER_TOKEN = 6  # two characters
+_MIN_STEPS, _MAX_STEPS = 200, 500_000
+_SMALL_TEXT, _SMALL_BATCH, _BATCH = 100_000_000, 32, 256
+_PASSES = {"clm": 3, "mlm": 10, "rtd": 10}
+"""How often the text is read, by task; a text as large as CC-100 is read once."""
+
+_LARGE_TEXT = 20_000_000_000
+_ADAM: dict[str, dict[str, float]] = {
+    "clm": {"beta2": 0.95, "weight_decay": 0.1, "clip": 1.0},
+    "mlm": {"beta2": 0.98, "eps": 1e-6, "weight_decay": 0.01, "clip": 1.0},
+    "rtd": {"beta2": 0.999, "eps": 1e-6, "weight_decay": 0.01, "clip": 1.0},
+}
+
+
+def train_table(answers: Answers, inputs: InputSummary) -> str:
+    """Return `[train]`."""
+    family, size = FAMILIES[answers.family], known_size(answers, inputs)
+    length, batch = row_length(answers.model, family), _SMALL_BATCH if size < _SMALL_TEXT else _BATCH
+    passes = 1 if size > _LARGE_TEXT else _PASSES[family.task]
+    steps = _rounded(passes * size / _BYTES_PER_TOKEN / (batch * length))
+    every = max(50, steps // 50)
+    lr = family.large_rate if answers.model in LARGE else family.rate
+    keys = [
+        Key("task", family.task, _TASKS[family.task]),
+        Key("model", {"preset": answers.model}, "a published size; `config = { … }` in it changes single values"),
+        Key("length", length, "tokens in a row"),
+        *_task_keys(family, words=answers.segmenter != "none"),
+        Key("batch", batch, "rows in a step, on all devices together; the result does not depend on their number"),
+        Key("steps", steps, f"about {passes} {'pass' if passes == 1 else 'passes'} over the text; or `epochs = 1`"),
+        Key("precision", "bf16", "of the computation; weights stay in fp32. Old GPUs need fp16 or fp32"),
+        Key("optimizer", {"lr": lr, **_ADAM[family.task]}, "AdamW; lr is the highest learning rate"),
+        Key("schedule", _schedule(family, steps), "the rate rises for `warmup` steps, and then falls"),
+        Key("validation", {"every_steps": every, "batches": 50}, "how often the validation loss is measured"),
+        Key(
+            "checkpoint", {"every_steps": every, "keep_last": 2, "keep_best": 1}, "saved at these steps, and on Ctrl-C"
+        ),
+        Key("seed", 1, "of weights, order of rows and masks: the same seed gives the same model"),
+    ]
+    return table("[train]", keys, "The model, and how it is trained.")
+
+
+_TASKS = {
+    "clm": "predict the next token",
+    "mlm": "predict masked tokens",
+    "rtd": "find tokens that a small generator has replaced",
+}
+
+
+def row_length(model: str, family: ModelFamily) -> int:
+    """Return the tokens per row: the family's usual number, or as many as a smaller model has positions."""
+    config = PRESETS[model]
+    return min(family.length, int(config.get("n_positions") or config.get("max_position_embeddings") or family.length))
+
+
+def _task_keys(family: ModelFamily, *, words: bool) -> list[Key]:
+    if family.task == "clm":
+        return [Key("packing", "stream", "rows are cut from the joined documents, so none has padding")]
+    whole = words and family.task == "mlm"
+    masking: dict[str, Any] = {"rate": 0.15, **({"whole_word": True} if whole else {})}
+    return [
+        Key("packing", "complete", "rows have whole sentences only"),
+        Key("masking", masking, "the share of tokens that are masked" + (", by whole words" if whole else "")),
+    ]
+
+
+def _schedule(family: ModelFamily, steps: int) -> dict[str, Any]:
+    warmup = max(10, steps // 20)
+    if family.task == "clm":
+        return {"kind": "cosine", "warmup": warmup, "floor": 0.1}
+    return {"kind": "linear", "warmup": warmup}
+
+
+def _rounded(steps: float) -> int:
+    """Return a number of steps with two significant digits."""
+    return int(float(f"{min(max(steps, _MIN_STEPS), _MAX_STEPS):.1e}"))
+
+
+_MICRO_BATCH = Key("micro_batch", 0, "rows on a device at a time; 0: as many as fit")
+_BACKENDS = {
+    "torch": [Key("device", "auto", "GPUs if there are some, else the CPU; xla: TPUs"), _MICRO_BATCH,
+              Key("compile", False, "torch.compile: faster steps, after a slow first one")],
+    "deepspeed": [Key("stage", "auto", "ZeRO: 1 shards the optimizer, 2 gradients too, 3 weights too"), _MICRO_BATCH,
+                  Key("gradient_checkpointing", False, "less memory, a third slower")],
+    "flax": [Key("device", "auto", "GPUs, else TPUs, else the CPU"), _MICRO_BATCH,
+             Key("fsdp", 0, "devices that share one copy of the weights; 0: one, or all if they do not fit")],
+    "fairseq-xla": [Key("device", "auto", "xla (TPUs), cuda or cpu: the first that this machine has"), _MICRO_BATCH],
+    "keras": [Key("engine", "tensorflow", "what Keras computes with: tensorflow or jax"), _MICRO_BATCH,
+              Key("device", "auto", "GPUs, else TPUs, else the CPU")],
+}  # fmt: skip
+"""Backend → the keys of its table."""
+
+
+def backend_table(answers: Answers) -> str:
+    """Return `[train.backend.NAME]`, which also chooses the backend."""
+    above = f"Options of the backend {answers.backend}; `jprep train FILE --dry-run` shows what they lead to."
+    return table(f"[train.backend.{answers.backend}]", _BACKENDS[answers.backend], above)
