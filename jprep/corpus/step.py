@@ -117,6 +117,15 @@ class Reader(Step):
             InputError: the input is damaged; the error names the file, the offset and a fix.
         """
 
+    def read_with_originals(self, shard: Shard, source: str) -> Iterator[tuple[Document | Reject, str]]:
+        """Yield what `read` yields, each item with its record as it stands in the input, decoded to text.
+
+        A page's markup, a line of JSON, a row of a table: what a viewer shows beside the text. A reader without this
+        method shows the text that it has read.
+        """
+        for item in self.read(shard, source):
+            yield item, item.text if isinstance(item, Document) else item.excerpt
+
 
 class Normalizer(Step):
     """Changes characters line by line. The result for a line must not depend on other lines."""
