@@ -32,9 +32,9 @@ _LABELS = {
     "punctuation_share": ("punctuation", "share of characters"),
     "digit_share": ("digits", "share of characters"),
     "url_share": ("characters in URLs", "share of characters"),
-    "urls_per_1000": ("URLs", "URLs per 1,000 characters"),
+    "urls_per_1000": ("URLs in 1,000 characters", "URLs"),
     "sentence_ends": ("lines that end a sentence", "lines"),
-    "sentence_end_share": ("lines that end a sentence", "share of lines"),
+    "sentence_end_share": ("share of lines that end a sentence", "share of lines"),
     "repeated_line_share": ("repeated lines", "share of lines"),
     "repeated_character_share": ("characters in repeated lines", "share of characters"),
 }

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 _LINES = 3000  # changed lines that are compared
 _LINE = 400  # characters of a line that are compared
-_MOST = 30
+_MOST = 20
 _RUN = 8  # characters of a replaced run that is shown as a whole
 
 
