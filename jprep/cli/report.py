@@ -16,26 +16,41 @@ if TYPE_CHECKING:
     from jprep.report.build import Report
 
 _DEFAULT = Path("report.html")
+_FILE = click.Path(path_type=Path)
 
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=FINISHED_OUTPUT)
 @click.option("-o", "--output", type=OUTPUT_PATH, help="Output file, which is replaced. Default: report.html.")
+@click.option("--beside", multiple=True, metavar="DIR|NAME", help="Another tokenizer to show beside those of PATH.")
+@click.option("--text", "texts", multiple=True, type=_FILE, help="A text file for tokenizers to cut.")
+@click.option("--samples", "prompts", multiple=True, metavar="TEXT", help="A text for checkpoints of runs to continue.")
 @AS_JSON
-def report(paths: tuple[Path, ...], output: Path | None, as_json: bool) -> None:
+def report(
+    paths: tuple[Path, ...],
+    output: Path | None,
+    beside: tuple[str, ...],
+    texts: tuple[Path, ...],
+    prompts: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Show corpora, tokenizers, datasets, runs and comparisons as one HTML file that needs no network.
 
     PATH is the directory of such an output, or a directory that holds several, as `jprep run` makes it. With --json
     only the figures are printed, and the file is written if -o names it.
+
+    --beside takes directories of tokenizers, tokenizer.json and sentencepiece .model files, and names on the Hub. With
+    --samples each checkpoint that a run has kept is exported and asked to continue the text, or to fill its masks.
 
     \b
     Example:
       jprep report work/jawiki -o jawiki.html
     """
     from jprep.report.build import build_report
+    from jprep.report.section import ReportOptions
 
     path = output or (None if as_json else _default())
-    made = build_report(paths)
+    made = build_report(paths, ReportOptions(beside, texts, prompts))
     size = _write(made, path) if path else 0
     if as_json:
         echo_json(made.figures())

@@ -9,6 +9,8 @@ from jprep.report.section import SectionBuilder
 
 BUILDERS: dict[InputKind, str] = {
     "corpus": "jprep.report.corpus.section:build",
+    "tokenizer": "jprep.report.tokenizers.section:build",
+    "dataset": "jprep.report.datasets.section:build",
 }
 """`module:function` of each kind's `SectionBuilder`, in the order of the sections."""
 

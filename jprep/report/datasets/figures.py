@@ -184,9 +184,11 @@ def _lengths(lengths: list[Integers]) -> Lengths | None:
         return None
     every = np.concatenate(lengths)
     low, high = max(int(every.min()), 1), int(every.max())
-    edges = np.unique(np.geomspace(low, high + 1, _BINS + 1).round()) if high - low > _BINS else np.arange(low, high + 2)
+    spaced = np.geomspace(low, high + 1, _BINS + 1) if high - low > _BINS else np.arange(low, high + 2)
+    edges = np.unique(spaced.round())
     counts, _ = np.histogram(every, edges)
-    return Lengths(edges.tolist(), counts.tolist(), int(every.min()), float(np.median(every)), high)
+    found = [float(edge) for edge in edges]
+    return Lengths(found, counts.tolist(), int(every.min()), float(np.median(every)), high)
 
 
 def _rows(split: str, indexed: IndexedSplit, tokenizer: Tokenizer | None) -> Iterator[ShownRow]:
@@ -201,7 +203,9 @@ def _rows(split: str, indexed: IndexedSplit, tokenizer: Tokenizer | None) -> Ite
         yield ShownRow(split, document, tokens, end - stop)
 
 
-def _shown(tokenizer: Tokenizer, special: set[int], ids: list[int], marks: npt.NDArray[np.uint8]) -> Iterator[ShownToken]:
+def _shown(
+    tokenizer: Tokenizer, special: set[int], ids: list[int], marks: npt.NDArray[np.uint8]
+) -> Iterator[ShownToken]:
     """Yield the pieces of a row; tokens that together spell one character are one piece."""
     for start, end in pairwise(_whole_characters(tokenizer, ids)):
         text = tokenizer.decode(ids[start:end])

@@ -29,9 +29,9 @@ SAMPLES = {
         "けふもまた、かの人の文を待ちわびて、夕ぐれの縁に坐してゐる。",
     ),
     "code": (
-        "関数`load_data(path)`はJSONを読み込み、`list[dict[str, Any]]`を返します。見つからないときは`FileNotFoundError`です。",
-        'for i in range(len(rows)):\n    print(f"{i:03d}件目: {rows[i][\'名前\']}")  # 3桁で表示',
-        "`git commit -m \"文字化けを修正\"`のあと、https://example.com/docs/utf8?lang=ja#setup を確認してください。",
+        "関数`load_data(path)`はJSONを読み込み、`list[dict[str, Any]]`を返します。失敗すると例外`KeyError`です。",
+        "for i in range(len(rows)):\n    print(f\"{i:03d}件目: {rows[i]['名前']}\")  # 3桁で表示",
+        '`git commit -m "文字化けを修正"`のあと、https://example.com/docs/utf8?lang=ja#setup を確認してください。',
     ),
     "numbers": (
         "郵便番号は123-4567、電話は0120-345-678、受付は月〜金の9:30〜17:45です。",

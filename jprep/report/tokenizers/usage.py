@@ -16,6 +16,9 @@ from jprep.tokenizer.evaluation import TokenizerAdapter
 
 Integers = npt.NDArray[np.int64]
 
+SHARES = (0.5, 0.9, 0.99)
+"""Shares of the tokens of which `Usage.coverage` tells how many pieces make them up."""
+
 _BATCH = 500  # paragraphs
 _RANKS = 400  # points of a curve
 _LONGEST = 24  # characters: longer pieces are counted together
@@ -25,7 +28,7 @@ class PieceUse(NamedTuple):
     """A piece and how often it occurs."""
 
     text: str
-    count: int
+    times: int
 
 
 class Usage(NamedTuple):
@@ -119,7 +122,7 @@ def _of_counts(encoder: TokenizerAdapter, uses: Integers, unspelt: Counter[str],
         frequent=[PieceUse(spelt[number], int(uses[number])) for number in order[: min(shown, used)].tolist()],
         used=used,
         unused=[spelt[number] for number in chosen.tolist()],
-        coverage={share: int(np.searchsorted(cumulated, share * total)) + 1 for share in (0.5, 0.9, 0.99)},
+        coverage={share: int(np.searchsorted(cumulated, share * total)) + 1 for share in SHARES},
         unknown=int(uses[encoder.unknown]) if encoder.unknown >= 0 else 0,
         partial=int(uses[encoder.parts].sum()),
         unspelt=_most_frequent(unspelt, shown),
