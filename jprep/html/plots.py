@@ -91,6 +91,7 @@ def lines(
     x_label: str,
     y_label: str,
     markers: Sequence[Marker] = (),
+    dots: Mapping[str, Series] = {},
     points: bool = False,
     log_x: bool = False,
     log_y: bool = False,
@@ -103,6 +104,7 @@ def lines(
         x_label: the abscissa, with its unit.
         y_label: the ordinate, with its unit.
         markers: vertical lines, for example at restarts.
+        dots: points without a curve, by name, for example checkpoints.
         points: whether each value has a point.
         log_x: whether the horizontal axis is logarithmic.
         log_y: whether the vertical axis is logarithmic.
@@ -111,10 +113,12 @@ def lines(
         for number, (name, (across, up)) in enumerate(series.items()):
             style = {"marker": "o", "markersize": 3} if points or len(across) == 1 else {}
             axes.plot(across, up, color=_series(number), linewidth=1.5, label=_name(name), **style)
+        for name, (across, up) in dots.items():
+            axes.plot(across, up, "D", color=_TEXT, markersize=3.5, label=_name(name))
         _scale(axes, log_x, log_y)
         _draw_markers(axes, markers)
         _label(axes, x_label, y_label)
-        if len(series) > 1:
+        if len(series) + len(dots) > 1:
             axes.legend(frameon=False, labelcolor=_TEXT, fontsize=9)
     return drawn[0]
 

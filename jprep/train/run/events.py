@@ -22,6 +22,9 @@ EventKind = Literal[
     "start", "log", "validation", "checkpoint", "profile", "restart", "signal", "damaged", "rewind", "end"
 ]
 
+MEMORY, DEVICE_MEMORY = "memory", "device_memory"
+"""Training metrics: the most bytes of main memory, and of an accelerator's memory, that rank 0 has held."""
+
 _BLOCK = 1 << 20
 
 
