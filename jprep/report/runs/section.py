@@ -84,20 +84,20 @@ def _summary(runs: Sequence[tuple[str, RunHistory]]) -> dict[str, Any]:
     return {"headings": ["Figure", *(name for name, _ in runs)], "rows": rows}
 
 
-def _facts(run: RunHistory) -> dict[str, Any]:
+def _facts(run: RunHistory) -> dict[str, str]:
     job, best = run.job, next((each for each in run.checkpoints if each.best), None)
     return {
         "State": _state(run),
         "Task": job.train.task,
         "Backend": job.backend,
-        "Parameters": job.parameters,
+        "Parameters": f"{job.parameters:,}",
         "Steps": f"{run.step:,} of {job.steps:,}",
         "Epochs": f"{run.step * job.train.batch / max(job.samples, 1):.2f}",
-        "Positions seen (steps × rows × tokens of a row)": run.step * _row(run) * job.train.batch,
+        "Positions seen (steps × rows × tokens of a row)": f"{run.step * _row(run) * job.train.batch:,}",
         "Time with a worker": _duration(run.working_hours),
         "Time since the first start": _duration(run.hours),
-        "Starts": run.starts,
-        "Interruptions": run.interruptions,
+        "Starts": f"{run.starts:,}",
+        "Interruptions": f"{run.interruptions:,}",
         "Training loss": _last(run, "training"),
         "Validation loss": _last(run, "validation"),
         "Lowest validation loss": _lowest(run),

@@ -160,18 +160,18 @@ def _summary(encoders: Sequence[TokenizerAdapter], uses: Sequence[Usage]) -> dic
     """Return a table with a column for each tokenizer."""
     rows: list[list[Any]] = [
         ["Model", *(encoder.model for encoder in encoders)],
-        ["Ids", *(use.size for use in uses)],
+        ["Ids", *(f"{use.size:,}" for use in uses)],
         ["Ids that occur", *(f"{use.used:,} ({use.used / max(use.size, 1):.0%})" for use in uses)],
-        ["Tokens of the text", *(use.tokens for use in uses)],
+        ["Tokens of the text", *(f"{use.tokens:,}" for use in uses)],
         *([f"Pieces in {share:.0%} of the tokens", *(_covering(use, share) for use in uses)] for share in SHARES),
-        ["Unknown tokens", *(use.unknown for use in uses)],
-        ["Tokens for a part of a character", *(use.partial for use in uses)],
+        ["Unknown tokens", *(f"{use.unknown:,}" for use in uses)],
+        ["Tokens for a part of a character", *(f"{use.partial:,}" for use in uses)],
     ]
     return {"headings": ["Figure", *(use.tokenizer for use in uses)], "rows": rows}
 
 
-def _covering(use: Usage, share: float) -> int | str:
-    return use.coverage[share] if use.tokens else "–"
+def _covering(use: Usage, share: float) -> str:
+    return f"{use.coverage[share]:,}" if use.tokens else "–"
 
 
 def _shown(use: Usage) -> dict[str, Any]:
