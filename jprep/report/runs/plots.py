@@ -109,7 +109,7 @@ def _figure_plot(runs: Sequence[tuple[str, RunHistory]], figure: str, across: Ac
     one = runs[0][1] if len(runs) == 1 else None
     dots = _checkpoints(one, figure, across, scale) if one and across.axis == "hours" else {}
     markers = _restarts(one, across) if one else []
-    series = {shown: points for points in series.values()} if one else series
+    series = {shown: next(iter(series.values()))} if one and series else series
     title = f"{shown[0].upper()}{shown[1:]} over {across.axis if across.axis == 'steps' else 'time'}"
     svg = plots.lines(series, title=title, x_label=across.label, y_label=shown, dots=dots, markers=markers)
     return Plot(svg, f"{title}.{_explained(dots, markers)}")
