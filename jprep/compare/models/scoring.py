@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import log
 from typing import NamedTuple, Protocol
 
@@ -48,7 +49,7 @@ def encode_items(texts: Sequence[str], tokenizer: Tokenizer) -> EncodedItems:
     """
     batch = tokenizer.encode_batch(texts)
     bounds = batch.offsets.tolist()
-    ids = [batch.ids[start:end].tolist() for start, end in zip(bounds, bounds[1:], strict=False)]
+    ids = [batch.ids[start:end].tolist() for start, end in pairwise(bounds)]
     decoded = tokenizer.decode_batch(batch.ids, batch.offsets)
     originals = list(texts)
     if tokenizer.card.config.boundaries in ("spaces", "bert") or tokenizer.card.config.whole_words:
