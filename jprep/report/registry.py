@@ -13,6 +13,7 @@ BUILDERS: dict[InputKind, str] = {
     "dataset": "jprep.report.datasets.section:build",
     "run": "jprep.report.runs.section:build",
     "folds": "jprep.report.runs.section:build",
+    "comparison": "jprep.report.comparisons.section:build",
 }
 """`module:function` of each kind's `SectionBuilder`, in the order of the sections."""
 
