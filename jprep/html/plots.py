@@ -124,13 +124,21 @@ def lines(
 
 
 def intervals(
-    names: Sequence[str], centres: Sequence[float], ends: Sequence[tuple[float, float]], *, title: str, x_label: str
+    names: Sequence[str],
+    centres: Sequence[float],
+    ends: Sequence[tuple[float, float]],
+    *,
+    title: str,
+    x_label: str,
+    zero: bool = False,
 ) -> Markup:
-    """Return estimates with their confidence intervals as (low, high), the first at the top."""
+    """Return estimates with their confidence intervals as (low, high), the first at the top; with a line at `zero`."""
     with _figure(title, 0.6 + 0.3 * len(names)) as (axes, drawn):
         for row, (centre, (low, high)) in enumerate(zip(centres, ends, strict=True)):
             axes.plot([low, high], [row, row], color=_series(row), linewidth=2)
             axes.plot([centre], [row], "o", color=_series(row), markersize=6)
+        if zero:
+            axes.axvline(0, color=_MUTED, linewidth=1)
         axes.set_yticks(range(len(names)), [_name(name) for name in names])
         axes.set_ylim(len(names) - 0.5, -0.5)
         _label(axes, x_label, "")

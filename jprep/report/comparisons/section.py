@@ -24,6 +24,7 @@ _PARTS = (
     ("texts", "Texts"),
     ("method", "Method"),
 )
+_SHORT = {"bits per character": "bits", "bits per character as seen": "bits as seen"}
 _TEXTS = 15  # held-out texts in which the arms differ most
 _POINTS = 200  # of a curve
 _CURVES = 16
@@ -115,7 +116,7 @@ def _bits_plot(found: Comparison) -> Any:
         [_mean(bits) for bits in scores],
         [(min(bits), max(bits)) for bits in scores],
         title="Bits per character of each recipe, with the range over seeds",
-        x_label="bits per character (lower is better)",
+        x_label="bits per character",
     )
 
 
@@ -125,13 +126,14 @@ def _difference_plots(judgements: Sequence[Judgement]) -> list[tuple[Any, str]]:
     for unit in ("%", "points"):
         own = [each for each in judgements if each.unit == unit]
         if own:
-            title = f"Differences in {unit}, with 95 % intervals"
+            title = f"How much better the first recipe of each pair is, in {unit}, with 95 % intervals"
             svg = plots.intervals(
-                [f"{each.a} – {each.b}: {each.measure}" for each in own],
+                [f"{each.a}–{each.b}, {_SHORT.get(each.measure, each.measure)}" for each in own],
                 [each.difference for each in own],
                 [(each.low, each.high) for each in own],
                 title=title,
-                x_label=f"how much better the first is, {unit}",
+                x_label=f"better by, {unit}",
+                zero=True,
             )
             found.append((svg, f"{title}. An interval that contains 0 shows no difference."))
     return found

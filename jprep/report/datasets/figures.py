@@ -196,7 +196,8 @@ def _rows(split: str, indexed: IndexedSplit, tokenizer: Tokenizer | None) -> Ite
     if tokenizer is None:
         return
     special = {tokenizer.id_of(token) for token in tokenizer.special.tokens}
-    for document in sorted({number * len(indexed) // _SHOWN for number in range(min(_SHOWN, len(indexed)))}):
+    shown = min(_SHOWN, len(indexed))
+    for document in (number * len(indexed) // shown for number in range(shown)):
         start, end = indexed.bounds(document)
         stop = min(end, start + _ROW)
         tokens = list(_shown(tokenizer, special, indexed.tokens[start:stop].tolist(), indexed.marks(start, stop)))
