@@ -22,6 +22,14 @@ _FILE = click.Path(path_type=Path)
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=FINISHED_OUTPUT)
 @click.option("-o", "--output", type=OUTPUT_PATH, help="Output file, which is replaced. Default: report.html.")
+@click.option(
+    "--inputs",
+    "places",
+    multiple=True,
+    metavar="PATH",
+    type=click.Path(exists=True, path_type=Path),
+    help="Recipe, file or directory of a corpus's inputs, to show pages as they stand there.",
+)
 @click.option("--beside", multiple=True, metavar="DIR|NAME", help="Another tokenizer to show beside those of PATH.")
 @click.option("--text", "texts", multiple=True, type=_FILE, help="A text file for tokenizers to cut.")
 @click.option("--samples", "prompts", multiple=True, metavar="TEXT", help="A text for checkpoints of runs to continue.")
@@ -29,6 +37,7 @@ _FILE = click.Path(path_type=Path)
 def report(
     paths: tuple[Path, ...],
     output: Path | None,
+    places: tuple[Path, ...],
     beside: tuple[str, ...],
     texts: tuple[Path, ...],
     prompts: tuple[str, ...],
@@ -44,13 +53,13 @@ def report(
 
     \b
     Example:
-      jprep report work/jawiki -o jawiki.html
+      jprep report work/jawiki --inputs data_recipes/jawiki.toml -o jawiki.html
     """
     from jprep.report.build import build_report
     from jprep.report.section import ReportOptions
 
     path = output or (None if as_json else _default())
-    made = build_report(paths, ReportOptions(beside, texts, prompts))
+    made = build_report(paths, ReportOptions(beside, texts, prompts), places=places)
     size = _write(made, path) if path else 0
     if as_json:
         echo_json(made.figures())

@@ -55,10 +55,12 @@ class ReportContext(NamedTuple):
 
     Attributes:
         inputs: everything that the report is about, finished.
+        places: files and directories that the user named, where inputs of corpora are.
         options: what the user asks for besides.
     """
 
     inputs: Sequence[ReportInput]
+    places: Sequence[str] = ()
     options: ReportOptions = NO_OPTIONS
 
     def of_kind(self, kind: str) -> list[ReportInput]:

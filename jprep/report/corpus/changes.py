@@ -37,8 +37,11 @@ _PHRASES = {
     "bom.deleted": ("byte order marks at the start of a file", ""),
     "crlf.to_lf": ("line ends of Windows", "CRLF → LF"),
     "control.deleted": ("control characters", ""),
-    "refs": ("footnotes", "<ref>…</ref>"),
-    "tables": ("tables", "{| … |}"),
+    "categories": ("links to categories, removed", "[[Category:…]]"),
+    "comments": ("comments, removed", "<!-- … -->"),
+    "files": ("pictures and other files, removed", "[[ファイル:…]]"),
+    "refs": ("footnotes, removed", "<ref>…</ref>"),
+    "tables": ("tables, removed", "{| … |}"),
     "templates.expanded": ("templates replaced by their text", "{{読み仮名|…}}"),
     "templates.hidden": ("templates that show nothing", ""),
     "templates.unknown": ("templates without a rule, removed", ""),
@@ -97,5 +100,7 @@ def _change(full: str, count: int) -> Change:
     if found := _CODE_POINT.fullmatch(name):
         phrase, example = f"{found[1]}: U+{found[2]}", chr(min(int(found[2], 16), 0x10FFFF))
     if name.startswith("unclosed."):
-        phrase = "markup that is opened and never closed"
+        phrase = f"opened and never closed: {name.removeprefix('unclosed.')}"
+    if name.startswith("elements."):
+        phrase, example = "elements", f"<{name.removeprefix('elements.')}>"
     return Change(f"{kind}.{own}", name, phrase, example, count)
