@@ -57,7 +57,8 @@ def build(inputs: Sequence[ReportInput], context: ReportContext) -> list[Section
         MachineError: a library that a tokenizer needs is not installed.
     """
     paths = [each.path for each in inputs] + [Path(each) for each in context.options.beside]
-    own, corpus = sample_kinds(context.options.texts), corpus_of(paths)
+    own = sample_kinds(context.options.texts)
+    corpus = corpus_of(paths, [each.path for each in context.of_kind("corpus")])
     trained = corpus_kinds(Corpus(corpus)) if corpus else []
     with PreparedTokenizers(load_adapters(list(dict.fromkeys(paths)))) as tokenizers:
         kinds = [*own, *trained][:_KINDS]
@@ -189,8 +190,8 @@ def _shown(use: Usage) -> dict[str, Any]:
 
 def _measured_on(trained: Sequence[KindOfText]) -> str:
     if trained:
-        return f"a sample of the corpus {trained[0].text.name}, on which a tokenizer was trained"
-    return "the sample texts above: the corpus of the training was not found near the tokenizer"
+        return f"a sample of the corpus {trained[0].text.name}"
+    return "the sample texts, because the corpus of the training was not found near the tokenizer"
 
 
 def _card(path: Path) -> dict[str, Any]:

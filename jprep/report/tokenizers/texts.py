@@ -51,15 +51,20 @@ def lines_of(texts: Sequence[str]) -> list[str]:
     return [line for text in texts for line in text.split("\n")]
 
 
-def corpus_of(tokenizers: Sequence[Path]) -> Path | None:
-    """Return the corpus that the first of some tokenizers was trained on, if it is still near the tokenizer."""
+def corpus_of(tokenizers: Sequence[Path], given: Sequence[Path] = ()) -> Path | None:
+    """Return the corpus that one of some tokenizers was trained on, if it is still near it; else the first given one.
+
+    Args:
+        tokenizers: the tokenizers.
+        given: corpora of the same report.
+    """
     for path in tokenizers:
         if (path / CARD_JSON).is_file():
             wanted = read_card(path).made_from.get("material", {}).get("corpus", "")
             found = find_nearby(path, "corpus", MANIFEST, lambda each: _fingerprint(each) == wanted)  # noqa: B023
             if found:
                 return found
-    return None
+    return next(iter(given), None)
 
 
 def corpus_kinds(corpus: Corpus) -> list[KindOfText]:
