@@ -29,7 +29,7 @@ from jprep.cli.model.infer import infer
 from jprep.cli.model.push import push
 from jprep.cli.model.service import service
 from jprep.cli.model.train import train
-from jprep.cli.pipeline.init import init
+for command in (run, init, recipes, *_DATA, *_MODELS, compare, list_plugins, quickstart, doctor, completion):
 from jprep.cli.pipeline.quickstart import quickstart
 from jprep.cli.pipeline.recipes import recipes
 from jprep.cli.pipeline.run import run
@@ -68,7 +68,7 @@ _MAX_ARGUMENT = 200  # characters of an argument that an error shows
 
 _DATA, _MODELS = (corpus, tokenizer, dataset, text), (train, service, export, infer, convert, push, backends)
 
-for command in (run, init, recipes, *_DATA, *_MODELS, report, list_plugins, quickstart, doctor, completion):
+for command in (run, init, recipes, *_DATA, *_MODELS, report, compare, list_plugins, quickstart, doctor, completion):
     cli.add_command(command)
 add_verbosity(cli)
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from jprep.report.build import Report
 
 _DEFAULT = Path("report.html")
+_FILE = click.Path(path_type=Path)
 
 
 @click.command()
@@ -29,21 +30,36 @@ _DEFAULT = Path("report.html")
     type=click.Path(exists=True, path_type=Path),
     help="Recipe, file or directory of a corpus's inputs, to show pages as they stand there.",
 )
+@click.option("--beside", multiple=True, metavar="DIR|NAME", help="Another tokenizer to show beside those of PATH.")
+@click.option("--text", "texts", multiple=True, type=_FILE, help="A text file for tokenizers to cut.")
+@click.option("--samples", "prompts", multiple=True, metavar="TEXT", help="A text for checkpoints of runs to continue.")
 @AS_JSON
-def report(paths: tuple[Path, ...], output: Path | None, places: tuple[Path, ...], as_json: bool) -> None:
+def report(
+    paths: tuple[Path, ...],
+    output: Path | None,
+    places: tuple[Path, ...],
+    beside: tuple[str, ...],
+    texts: tuple[Path, ...],
+    prompts: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Show corpora, tokenizers, datasets, runs and comparisons as one HTML file that needs no network.
 
     PATH is the directory of such an output, or a directory that holds several, as `jprep run` makes it. With --json
     only the figures are printed, and the file is written if -o names it.
+
+    --beside takes directories of tokenizers, tokenizer.json and sentencepiece .model files, and names on the Hub. With
+    --samples each checkpoint that a run has kept is exported and asked to continue the text, or to fill its masks.
 
     \b
     Example:
       jprep report work/jawiki --inputs data_recipes/jawiki.toml -o jawiki.html
     """
     from jprep.report.build import build_report
+    from jprep.report.section import ReportOptions
 
     path = output or (None if as_json else _default())
-    made = build_report(paths, places=places)
+    made = build_report(paths, ReportOptions(beside, texts, prompts), places=places)
     size = _write(made, path) if path else 0
     if as_json:
         echo_json(made.figures())

@@ -119,17 +119,24 @@ def _part_of(dataset: DatasetManifest, split: str, document: int) -> ShardRange:
 def find_corpus(folder: Path, dataset: DatasetManifest) -> Path | None:
     """Search near a dataset for the corpus it was packed from. Only the fingerprint identifies it."""
     wanted = dataset.made_from["corpus"]["fingerprint"]
-    return _nearby(folder, "corpus", MANIFEST, lambda path: Corpus(path).manifest.fingerprint == wanted)
+    return find_nearby(folder, "corpus", MANIFEST, lambda path: Corpus(path).manifest.fingerprint == wanted)
 
 
 def find_tokenizer(folder: Path, dataset: DatasetManifest) -> Path | None:
     """Search near a dataset for the tokenizer it was packed with."""
     wanted = dataset.made_from["tokenizer"]["fingerprint"]
-    return _nearby(folder, "tokenizer", CARD_JSON, lambda path: read_card(path).fingerprint == wanted)
+    return find_nearby(folder, "tokenizer", CARD_JSON, lambda path: read_card(path).fingerprint == wanted)
 
 
-def _nearby(folder: Path, usual: str, manifest: str, matches: Callable[[Path], bool]) -> Path | None:
-    """Search beside a dataset, its usual location first, and in the same work directory."""
+def find_nearby(folder: Path, usual: str, manifest: str, matches: Callable[[Path], bool]) -> Path | None:
+    """Search for an output beside another one, its usual location first, and in the same work directory.
+
+    Args:
+        folder: the output to search from.
+        usual: the usual name of the directory that is searched.
+        manifest: the name of its manifest.
+        matches: whether a directory with such a manifest is the one.
+    """
     parent = folder.resolve().parent
     siblings = _directories_with(parent, manifest, "*")
     cousins = _directories_with(parent.parent, manifest, f"*/{usual}")

@@ -93,6 +93,7 @@ def lines(
     x_label: str,
     y_label: str,
     markers: Sequence[Marker] = (),
+    dots: Mapping[str, Series] = {},
     points: bool = False,
     log_x: bool = False,
     log_y: bool = False,
@@ -105,6 +106,7 @@ def lines(
         x_label: the abscissa, with its unit.
         y_label: the ordinate, with its unit.
         markers: vertical lines, for example at restarts.
+        dots: points without a curve, by name, for example checkpoints.
         points: whether each value has a point.
         log_x: whether the horizontal axis is logarithmic.
         log_y: whether the vertical axis is logarithmic.
@@ -113,22 +115,32 @@ def lines(
         for number, (name, (across, up)) in enumerate(series.items()):
             style = {"marker": "o", "markersize": 3} if points or len(across) == 1 else {}
             axes.plot(across, up, color=_series(number), linewidth=1.5, label=_name(name), **style)
+        for name, (across, up) in dots.items():
+            axes.plot(across, up, "D", color=_TEXT, markersize=3.5, label=_name(name))
         _scale(axes, log_x, log_y)
         _draw_markers(axes, markers)
         _label(axes, x_label, y_label)
-        if len(series) > 1:
+        if len(series) + len(dots) > 1:
             axes.legend(frameon=False, labelcolor=_TEXT, fontsize=9)
     return drawn[0]
 
 
 def intervals(
-    names: Sequence[str], centres: Sequence[float], ends: Sequence[tuple[float, float]], *, title: str, x_label: str
+    names: Sequence[str],
+    centres: Sequence[float],
+    ends: Sequence[tuple[float, float]],
+    *,
+    title: str,
+    x_label: str,
+    zero: bool = False,
 ) -> Markup:
-    """Return estimates with their confidence intervals as (low, high), the first at the top."""
+    """Return estimates with their confidence intervals as (low, high), the first at the top; with a line at `zero`."""
     with _figure(title, 0.6 + 0.3 * len(names)) as (axes, drawn):
         for row, (centre, (low, high)) in enumerate(zip(centres, ends, strict=True)):
             axes.plot([low, high], [row, row], color=_series(row), linewidth=2)
             axes.plot([centre], [row], "o", color=_series(row), markersize=6)
+        if zero:
+            axes.axvline(0, color=_MUTED, linewidth=1)
         axes.set_yticks(range(len(names)), [_name(name) for name in names])
         axes.set_ylim(len(names) - 0.5, -0.5)
         _label(axes, x_label, "")

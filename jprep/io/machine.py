@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import sys
 from pathlib import Path
 
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -27,6 +28,16 @@ def memory() -> int:
         soft = resource.getrlimit(resource.RLIMIT_AS)[0]
         known += [soft] if soft != resource.RLIM_INFINITY else []
     return min(known, default=0)
+
+
+def peak_memory() -> int:
+    """Return the most bytes of main memory that this process has held; 0 where it is unknown."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def process_namespace() -> str:

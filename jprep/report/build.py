@@ -12,7 +12,7 @@ from jprep.errors import ConfigError
 from jprep.report.inputs import ReportInput, find_inputs
 from jprep.report.page import MAX_BYTES, render
 from jprep.report.registry import BUILDERS, section_builder
-from jprep.report.section import ReportContext, Section
+from jprep.report.section import NO_OPTIONS, ReportContext, ReportOptions, Section
 
 
 class Report(NamedTuple):
@@ -41,13 +41,16 @@ class Report(NamedTuple):
         return {"sections": sections, "unfinished": unfinished}
 
 
-def build_report(paths: Iterable[str | Path], *, places: Iterable[str | Path] = ()) -> Report:
+def build_report(
+    paths: Iterable[str | Path], options: ReportOptions = NO_OPTIONS, *, places: Iterable[str | Path] = ()
+) -> Report:
     """Return the report on outputs of jprep.
 
         Path("report.html").write_text(build_report(["work/jawiki"]).html(), encoding="utf-8")
 
     Args:
         paths: directories of corpora, tokenizers, datasets, runs and comparisons, or of several of these.
+        options: further tokenizers, texts and prompts.
         places: recipes, files and directories that say where the inputs of corpora are; a corpus does not record it.
 
     Raises:
@@ -60,7 +63,7 @@ def build_report(paths: Iterable[str | Path], *, places: Iterable[str | Path] = 
     if not finished:
         fix = "finish it with the command that began it, for example `jprep run`"
         raise ConfigError("nothing here is finished yet", where=inputs[0].label, fix=fix)
-    context = ReportContext(finished, [place for each in places for place in _places(Path(each))])
+    context = ReportContext(finished, [place for each in places for place in _places(Path(each))], options)
     sections = [
         section
         for kind in BUILDERS

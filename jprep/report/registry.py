@@ -9,6 +9,11 @@ from jprep.report.section import SectionBuilder
 
 BUILDERS: dict[InputKind, str] = {
     "corpus": "jprep.report.corpus.section:build",
+    "tokenizer": "jprep.report.tokenizers.section:build",
+    "dataset": "jprep.report.datasets.section:build",
+    "run": "jprep.report.runs.section:build",
+    "folds": "jprep.report.runs.section:build",
+    "comparison": "jprep.report.comparisons.section:build",
 }
 """`module:function` of each kind's `SectionBuilder`, in the order of the sections."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from jprep.report.inputs import ReportInput
@@ -32,16 +33,35 @@ class Section(NamedTuple):
     notes: Sequence[str] = ()
 
 
+class ReportOptions(NamedTuple):
+    """What the user asks for besides the inputs.
+
+    Attributes:
+        beside: further tokenizers to show beside the given ones: directories, files, or names on the Hub.
+        texts: text files, with a paragraph per line, that tokenizers cut.
+        prompts: texts that the checkpoints of runs continue, or whose masks they fill.
+    """
+
+    beside: Sequence[str] = ()
+    texts: Sequence[Path] = ()
+    prompts: Sequence[str] = ()
+
+
+NO_OPTIONS = ReportOptions()
+
+
 class ReportContext(NamedTuple):
     """What a section can know about the whole report.
 
     Attributes:
         inputs: everything that the report is about, finished.
         places: files and directories that the user named, where inputs of corpora are.
+        options: what the user asks for besides.
     """
 
     inputs: Sequence[ReportInput]
     places: Sequence[str] = ()
+    options: ReportOptions = NO_OPTIONS
 
     def of_kind(self, kind: str) -> list[ReportInput]:
         """Return the inputs of a kind, e.g. the corpora whose texts a tokenizer's section cuts."""

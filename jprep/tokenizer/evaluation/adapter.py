@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from jprep.tokenizer.batch_encoding import cumulative_offsets
 from jprep.tokenizer.formats.byte_level import CHARACTER_TO_BYTE
+from jprep.tokenizer.vocabulary import SPACE
 
 Integers = NDArray[np.int64]
 
@@ -73,6 +74,32 @@ class TokenizerAdapter(ABC):
     @abstractmethod
     def encode_only(self, texts: Sequence[str]) -> None:
         """Encode without computing positions; this is timed, in CPU seconds of all threads."""
+
+    def spellings(self) -> list[str]:
+        """Return the text of each id, to show it, [size]: bytes that are no character as `<0x..>`.
+
+        Raises:
+            NotImplementedError: this kind of tokenizer does not tell its pieces.
+        """
+        raise NotImplementedError
+
+
+def piece_spelling(piece: str, *, byte_level: bool) -> str:
+    """Return the text of a piece of a `tokenizer.json` or a sentencepiece model, to show it.
+
+    Args:
+        piece: the piece.
+        byte_level: whether it is spelt in GPT-2's characters, one per byte.
+    """
+    if not byte_level:
+        return piece.replace(SPACE, " ")
+    if any(character not in CHARACTER_TO_BYTE for character in piece):  # a special token
+        return piece
+    data = bytes(CHARACTER_TO_BYTE[character] for character in piece)
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return "".join(f"<0x{byte:02X}>" for byte in data)
 
 
 def partial_character_ids(vocabulary: Mapping[str, int], size: int, *, byte_level: bool) -> NDArray[np.bool_]:

@@ -42,7 +42,7 @@ def compare(paths: Sequence[Path], source: str, *, limit_mb: float = 20, segment
     """
     encoders, text = load_adapters(paths), open_text(source, limit_mb)
     with ExitStack() as stack:
-        ready = [(encoder, _preprocessing(encoder, text, segmenter, stack)) for encoder in encoders]
+        ready = [(encoder, preprocessing(encoder, text, segmenter, stack)) for encoder in encoders]
         scores = evaluate(ready, text)
     if not scores[0].paragraphs:
         raise InputError(
@@ -54,7 +54,19 @@ def compare(paths: Sequence[Path], source: str, *, limit_mb: float = 20, segment
     return [msgspec.structs.replace(each, signature=signature(each, text, word_segmenter)) for each in scores]
 
 
-def _preprocessing(encoder: TokenizerAdapter, text: EvaluationText, segmenter: StepRef, stack: ExitStack) -> Preprocess:
+def preprocessing(encoder: TokenizerAdapter, text: EvaluationText, segmenter: StepRef, stack: ExitStack) -> Preprocess:
+    """Return what prepares paragraphs of a text for a tokenizer.
+
+    Args:
+        encoder: the tokenizer.
+        text: the text.
+        segmenter: finds words, instead of those of the text; "" for none.
+        stack: closes the steps.
+
+    Raises:
+        ConfigError: the tokenizer needs words, and there is no segmenter.
+        MachineError: a step requires something that is not installed.
+    """
     refs = [] if text.normalized else encoder.normalizers
     normalizers = [make_step("normalizer", dict(ref)) for ref in refs]
     word_segmenter = segmenter or (encoder.segmenter if encoder.marked and not text.has_words else None)

@@ -13,7 +13,13 @@ import numpy as np
 
 from jprep.errors import ConfigError
 from jprep.tokenizer.batch_encoding import cumulative_offsets
-from jprep.tokenizer.evaluation.adapter import EncodingWithOffsets, Integers, TokenizerAdapter, partial_character_ids
+from jprep.tokenizer.evaluation.adapter import (
+    EncodingWithOffsets,
+    Integers,
+    TokenizerAdapter,
+    partial_character_ids,
+    piece_spelling,
+)
 from jprep.tokenizer.external.tokenizer import ExternalTokenizer
 
 
@@ -71,6 +77,13 @@ class HuggingFaceAdapter(TokenizerAdapter):
         """See `TokenizerAdapter`."""
         self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
 
+    def spellings(self) -> list[str]:
+        """See `TokenizerAdapter`."""
+        found = [""] * self.size  # ids may have gaps
+        for piece, number in self._tokenizer.get_vocab().items():
+            found[number] = piece_spelling(piece, byte_level=self.model.startswith("byte-"))
+        return found
+
 
 class SentencePieceAdapter(TokenizerAdapter):
     """A sentencepiece model. Text is encoded unchanged.
@@ -111,6 +124,10 @@ class SentencePieceAdapter(TokenizerAdapter):
         """See `TokenizerAdapter`."""
         self._model.encode(list(texts), return_type="numpy", num_threads=1)
 
+    def spellings(self) -> list[str]:
+        """See `TokenizerAdapter`."""
+        return [piece_spelling(self._model.id_to_piece(number), byte_level=False) for number in range(self.size)]
+
 
 class TransformersAdapter(TokenizerAdapter):
     """A tokenizer that transformers reads in a backend's environment. Text is encoded unchanged.
@@ -141,6 +158,10 @@ class TransformersAdapter(TokenizerAdapter):
     def encode_only(self, texts: Sequence[str]) -> None:
         """See `TokenizerAdapter`."""
         self._tokenizer.encode_batch(texts)
+
+    def spellings(self) -> list[str]:
+        """See `TokenizerAdapter`."""
+        return [piece_spelling(self._tokenizer.piece_of(number), byte_level=False) for number in range(self.size)]
 
 
 def _encoded(ids: Sequence[Sequence[int]], spans: Sequence[Sequence[tuple[int, int]]]) -> EncodingWithOffsets:

@@ -18,6 +18,7 @@ from jprep.tokenizer.evaluation.adapter import (
     TokenizerAdapter,
     continuation_ids,
     partial_character_ids,
+    piece_spelling,
     text_offsets,
 )
 from jprep.tokenizer.vocabulary import SPACE
@@ -117,6 +118,15 @@ class JprepAdapter(TokenizerAdapter):
     def encode_only(self, texts: Sequence[str]) -> None:
         """See `TokenizerAdapter`."""
         self._tokenizer.encode_batch(self._with_marks(texts), normalized=True)
+
+    def spellings(self) -> list[str]:
+        """See `TokenizerAdapter`."""
+        decoded = self._tokenizer.decode_batch(np.arange(self.size, dtype=np.int32), np.arange(self.size + 1))
+        byte_level = self.model == "byte-bpe"
+        return [
+            piece_spelling(self._tokenizer.piece_of(number), byte_level=byte_level) if self.parts[number] else text
+            for number, text in enumerate(decoded)
+        ]
 
 
 def _as_reference(description: dict[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import tempfile
 from pathlib import Path
@@ -17,6 +18,7 @@ from jprep.train.launcher.environments import worker_command
 from jprep.typed_json import decode_json
 
 _TAIL = 1500  # characters of the worker's stderr to show
+_ON_CPU = {"CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1"}
 _CLOSE_TIMEOUT = 10.0  # seconds
 
 
@@ -29,18 +31,22 @@ class InferenceClient:
     Args:
         folder: the exported directory.
         backend: the backend's name.
+        on_cpu: whether to use one CPU core only, beside a training.
 
     Raises:
         ConfigError: there is no such backend.
         MachineError: it is not installed.
     """
 
-    def __init__(self, folder: Path, backend: str) -> None:
+    def __init__(self, folder: Path, backend: str, *, on_cpu: bool = False) -> None:
         planner = plugins().get("backend", backend)()
         self._name, self._folder = backend, folder
         command = worker_command(planner, None, "infer", folder)
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - `close` closes it
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr)
+        environment = os.environ | _ON_CPU if on_cpu else None
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, env=environment
+        )
 
     def __enter__(self) -> InferenceClient:
         return self

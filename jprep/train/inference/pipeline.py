@@ -95,6 +95,7 @@ class InferencePipeline:
     Args:
         folder: the exported directory.
         backend: the backend to run on.
+        on_cpu: whether to use one CPU core only, beside a training.
 
     Attributes:
         exported: the manifest of the exported model.
@@ -105,7 +106,7 @@ class InferencePipeline:
         MachineError: the backend is not installed.
     """
 
-    def __init__(self, folder: Path, backend: str = "torch") -> None:
+    def __init__(self, folder: Path, backend: str = "torch", *, on_cpu: bool = False) -> None:
         self.exported: ModelExportManifest = read_export(folder)
         refuse_custom_head(folder)
         if self.exported.task == "rtd":
@@ -117,7 +118,7 @@ class InferencePipeline:
         verify_export(folder, self.exported)
         self._config = read_config(folder)
         self._tokenizer: Tokenizer = load_tokenizer(folder)
-        self._client = InferenceClient(folder, backend)
+        self._client = InferenceClient(folder, backend, on_cpu=on_cpu)
 
     def __enter__(self) -> InferencePipeline:
         return self

@@ -17,6 +17,7 @@ from jprep.errors import ConfigError
 from jprep.train.hooks.config import HooksConfig
 from jprep.train.job.push import PushConfig, check_push
 from jprep.train.job.rtd import RtdConfig, check_rtd
+from jprep.train.job.samples import SamplesConfig, check_samples
 from jprep.train.job.tracking import Trackers, check_tracker_configs
 from jprep.train.uploads.mirror_url import check_mirror_url
 
@@ -28,7 +29,9 @@ Precision = Literal["fp32", "bf16", "fp16"]
 FORMAT = 1
 """The version of the run directory's layout: raised when earlier runs can no longer be resumed."""
 
-UNFINGERPRINTED_KEYS = ("log_every", "trackers", "max_restarts", "silent_minutes", "checkpoint", "validation", "push")
+UNFINGERPRINTED_KEYS = (
+    "log_every", "trackers", "max_restarts", "silent_minutes", "checkpoint", "validation", "push", "samples",
+)  # fmt: skip
 """Keys of `[train]` that no weight depends on: a run may be resumed with other values."""
 
 
@@ -188,6 +191,7 @@ class TrainConfig(_Config, frozen=True):
         max_restarts: how often a dead or hung worker is restarted without progress before the run fails.
         silent_minutes: a worker without a sign of life for so long is taken to hang, and restarted.
         push: uploads of the model to the Hugging Face Hub.
+        samples: samples of text that are recorded at checkpoints.
         backend: backend → its own options, checked by the backend.
     """
 
@@ -218,6 +222,7 @@ class TrainConfig(_Config, frozen=True):
     max_restarts: int = 10
     silent_minutes: float = 30.0
     push: PushConfig = PushConfig()
+    samples: SamplesConfig = SamplesConfig()
     backend: dict[str, dict[str, Any]] = {}
 
 
@@ -315,6 +320,7 @@ def check_train_config(config: TrainConfig, where: str) -> None:
     if config.task == "rtd":
         check_rtd(config.rtd, config.masking.rate, config.model.init, where)
     check_push(config.push)
+    check_samples(config.samples)
 
 
 def _check_end(config: TrainConfig, where: str) -> None:

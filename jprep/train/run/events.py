@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -21,6 +21,9 @@ EVENTS = "events.jsonl"
 EventKind = Literal[
     "start", "log", "validation", "checkpoint", "profile", "restart", "signal", "damaged", "rewind", "end"
 ]
+
+MEMORY, DEVICE_MEMORY = "memory", "device_memory"
+"""Training metrics: the most bytes of main memory, and of an accelerator's memory, that rank 0 has held."""
 
 _BLOCK = 1 << 20
 
@@ -119,6 +122,19 @@ class EventReader:
                 found.extend(event for line in lines if (event := _event(line)))
         self._offset, self._rest = offset, rest
         return found
+
+
+def iter_events(run: Path) -> Iterator[Event]:
+    """Yield all events of a run, in order and with bounded memory; damaged lines are skipped.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    rest = b""
+    with contextlib.suppress(FileNotFoundError), (run / EVENTS).open("rb") as file:
+        while block := file.read(_BLOCK):
+            *lines, rest = (rest + block).split(b"\n")
+            yield from (event for line in lines if (event := _event(line)))
 
 
 def _event(line: bytes) -> Event | None:

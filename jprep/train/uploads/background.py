@@ -1,4 +1,4 @@
-"""The background uploads of a run, which its supervisor starts and watches."""
+"""What a run does in the background, which its supervisor starts and watches: uploads, and samples of text."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from jprep.train.inference.checkpoint_samples import TextSampler
 from jprep.train.job.config import Job
 from jprep.train.run.log import Say
 from jprep.train.uploads.push import Pusher
 
 
 class BackgroundUpload(Protocol):
-    """Copies outputs of a run elsewhere. Its work happens in a thread, and its failures never end the run."""
+    """Copies outputs of a run elsewhere, or samples its checkpoints.
+
+    Its work happens in a thread, and its failures never end the run.
+    """
 
     def update(self) -> None:
         """Start what is due. Called every few seconds while a worker runs; returns at once."""
@@ -27,11 +31,12 @@ class BackgroundUpload(Protocol):
 
 
 def background_uploads(run: Path, job: Job, say: Say) -> list[BackgroundUpload]:
-    """Return the uploads that a job asks for.
+    """Return the uploads that a job asks for, and what samples its checkpoints.
 
     Args:
         run: the run directory.
         job: its job.
         say: called with a message for the user.
     """
-    return [Pusher(run, job, say)] if job.train.push.to else []
+    pushers: list[BackgroundUpload] = [Pusher(run, job, say)] if job.train.push.to else []
+    return [*pushers, *([TextSampler(run, job, say)] if job.train.samples.prompts else [])]

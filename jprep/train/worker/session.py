@@ -16,6 +16,7 @@ from types import FrameType
 from jprep.dataset.labelled.dataset import LabelledBatch
 from jprep.dataset.sampling.sampler import Batch
 from jprep.errors import ConfigError, InputError, JprepError, MachineError
+from jprep.io.machine import peak_memory
 from jprep.io.os_errors import write_error
 from jprep.train.job.config import Job
 from jprep.train.job.intervals import is_interval_end
@@ -24,7 +25,7 @@ from jprep.train.run.checkpoints import Rank
 from jprep.train.run.commit import step_of
 from jprep.train.run.data_lock import check_data
 from jprep.train.run.directory import CHECKPOINTS, HEARTBEAT, INIT, checkpoints_of, read_job, write_environment
-from jprep.train.run.events import EventKind, record_event
+from jprep.train.run.events import MEMORY, EventKind, record_event
 from jprep.train.run.log import on_stderr
 from jprep.train.run.ranks import RankLock
 from jprep.train.worker.batches import Batches
@@ -220,14 +221,14 @@ class Session:
         return self._due
 
     def log(self, step: int, **figures: float) -> None:
-        """Log training metrics, `loss` among them; only rank 0 writes them.
+        """Log training metrics, `loss` among them, and the main memory of this process; only rank 0 writes them.
 
         Raises:
             InputError: the loss is not finite; no further checkpoint is saved.
             MachineError: the disk is full or not writable.
         """
         self.check(step, figures.get("loss", 0.0))
-        self._record("log", step, figures)
+        self._record("log", step, figures | {MEMORY: peak_memory()})
 
     def validated(self, step: int, loss: float, **figures: float) -> None:
         """Log validation metrics; the checkpoint of this step is stored with this loss.

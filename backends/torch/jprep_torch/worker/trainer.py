@@ -16,6 +16,7 @@ from jprep.dataset.sampling.sampler import Batch
 from jprep.random.counter_bits import key
 from jprep.train.hooks.loading import NO_HOOKS, LoadedHooks
 from jprep.train.job.schedule import learning_rate
+from jprep.train.run.events import DEVICE_MEMORY
 from jprep.train.worker.next_sentence import NEXT_SENTENCE_LOSS
 from jprep.train.worker.rtd_figures import SUMS, rtd_figures
 from jprep.train.worker.session import Session
@@ -119,6 +120,8 @@ class Trainer:
         loss = float(self._context.sum_over_processes(result.loss))
         figures = {"scale": result.scale} if self._job.train.precision == "fp16" else {}
         figures |= meter.figures()
+        if self._context.kind == "cuda":
+            figures |= {DEVICE_MEMORY: float(torch.cuda.max_memory_allocated(self._context.device))}
         if self._job.train.task == "rtd" and result.sums is not None:
             figures |= self._rtd_figures(result.sums)
             del figures["loss"]

@@ -1,0 +1,1 @@
+"""Compare recipes by the models that they train."""

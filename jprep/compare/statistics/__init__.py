@@ -1,0 +1,1 @@
+"""Differences between arms, with intervals over seeds and items, and what they allow to be said."""

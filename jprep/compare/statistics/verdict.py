@@ -1,0 +1,109 @@
+"""Plain sentences about differences between arms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import exp
+
+from jprep.compare.statistics.differences import LEVEL, POWER, Difference, percent
+
+
+def verdict(difference: Difference) -> str:
+    """Return one sentence without a full stop, e.g. `A is better than B: 0.8 % ± 0.3 % fewer bits per character (…)`.
+
+    Names of arms are as given: whoever shows the sentence escapes it.
+    """
+    first, second = difference.first, difference.second
+    if difference.is_shown:
+        better, worse = (first, second) if difference.better == first else (second, first)
+        return f"{better} is better than {worse}: {_advantage(difference)} ({_basis(difference)})"
+    if difference.standard_error == 0 and difference.estimate == 0:
+        return f"{first} and {second} have the same scores for all {difference.measure.items}"
+    return (
+        f"no difference between {first} and {second} can be shown with this budget: {_observed(difference)} "
+        f"({_basis(difference)}{_holm(difference)}); a true difference of {detectable_text(difference)} would be shown "
+        f"{100 * POWER:.0f} % of the time"
+    )
+
+
+def verdicts(differences: Sequence[Difference]) -> list[str]:
+    """Return the sentences about all pairs, and last how the number of pairs was corrected for."""
+    sentences = [verdict(difference) for difference in differences]
+    if len(differences) > 1:
+        sentences.append(
+            f"{len(differences)} pairs were compared: a difference counts as shown if its p-value is below "
+            f"{1 - LEVEL:.2g} after Holm's correction; each interval is for its pair alone"
+        )
+    return sentences
+
+
+def interval(difference: Difference) -> tuple[float, float]:
+    """Return the interval of first minus second: in % if the measure is relative, else in percentage points."""
+    if difference.measure.relative:
+        return percent(difference.low), percent(difference.high)
+    return 100 * difference.low, 100 * difference.high
+
+
+def detectable_text(difference: Difference) -> str:
+    """Return the smallest difference that would be shown in 4 of 5 such comparisons, with its unit."""
+    if difference.measure.relative:
+        return f"{_digits(percent(difference.detectable))} %"
+    return _points(100 * difference.detectable)
+
+
+def _advantage(difference: Difference) -> str:
+    """Return how much better the better arm is, relative to the other one."""
+    measure, size, half = difference.measure, abs(difference.estimate), _half(difference)
+    if not measure.relative:
+        return f"{measure.name} {'lower' if measure.lower_is_better else 'higher'} by {_plus_minus(size, half, 100)}"
+    if measure.lower_is_better:
+        change, width = -percent(-size), 100 * exp(-size) * half
+    else:
+        change, width = percent(size), 100 * exp(size) * half
+    number, margin = _rounded(change, width)
+    return f"{number} % ± {margin} % {'fewer' if measure.lower_is_better else 'more'} {measure.name}"
+
+
+def _observed(difference: Difference) -> str:
+    """Return first minus second, with its sign."""
+    measure = difference.measure
+    if not measure.relative:
+        return f"{measure.name} differs by {_plus_minus(difference.estimate, _half(difference), 100)}"
+    number, margin = _rounded(percent(difference.estimate), 100 * exp(difference.estimate) * _half(difference))
+    return f"{measure.name} differ by {number} % ± {margin} %"
+
+
+def _basis(difference: Difference) -> str:
+    level = f"{100 * LEVEL:.0f} % interval"
+    if difference.seeds == 1:
+        return f"{level} over {difference.items} {difference.measure.items} only: one seed says nothing about others"
+    return f"{level} over {difference.seeds} seeds and {difference.items} {difference.measure.items}"
+
+
+def _holm(difference: Difference) -> str:
+    """Return why a difference does not count whose own interval leaves out 0."""
+    return f"; not after Holm's correction for {difference.pairs} pairs" if difference.p < 1 - LEVEL else ""
+
+
+def _half(difference: Difference) -> float:
+    return (difference.high - difference.low) / 2
+
+
+def _plus_minus(value: float, half: float, scale: float) -> str:
+    number, margin = _rounded(scale * value, scale * half)
+    return f"{number} ± {margin} percentage points"
+
+
+def _points(value: float) -> str:
+    return f"{_digits(value)} percentage points"
+
+
+def _rounded(value: float, margin: float) -> tuple[str, str]:
+    """Return both with the decimals that leave the margin two significant digits, at least one decimal."""
+    places = next((n for n in (1, 2, 3, 4) if margin >= 10**-n), 5) if margin else 3
+    places += margin < 2 * 10**-places
+    return f"{value:.{places}f}", f"{margin:.{places}f}"
+
+
+def _digits(value: float) -> str:
+    return _rounded(value, value)[0]

@@ -1,0 +1,1 @@
+"""Sections about comparisons of recipes by small models."""

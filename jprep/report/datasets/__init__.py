@@ -1,0 +1,1 @@
+"""Sections about datasets: sizes, lengths, rows with their words, origin."""

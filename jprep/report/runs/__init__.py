@@ -1,0 +1,1 @@
+"""Sections about runs: curves, restarts, checkpoints, samples of text, differences between several runs."""

@@ -1,0 +1,184 @@
+"""The section about runs: all given ones laid over each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from jprep.engine.fingerprint import plain
+from jprep.io.inputs.paths import short_names
+from jprep.report.inputs import ReportInput
+from jprep.report.runs.differences import job_differences
+from jprep.report.runs.history import Moment, RunHistory, read_history
+from jprep.report.runs.plots import run_plots
+from jprep.report.runs.text_samples import sampled_texts
+from jprep.report.section import ReportContext, Section
+from jprep.train.run.text_samples import SampledText
+from jprep.train.trackers.tracker import flatten
+
+_MESSAGES = {
+    "start": "started",
+    "restart": "worker restarted",
+    "signal": "stopped by a signal",
+    "damaged": "damaged checkpoint set aside",
+    "rewind": "rewound by the user",
+}
+_CHECKPOINTS = 40  # of each run are listed
+_DIFFERENCES = 200  # rows
+
+
+def build(inputs: Sequence[ReportInput], context: ReportContext) -> list[Section]:
+    """Return one section with all runs; the folds of a cross-validation are runs.
+
+    Raises:
+        ConfigError: a job.json is damaged, or the options ask for samples that a run cannot give.
+        MachineError: a file cannot be read, or a backend is not installed.
+    """
+    folders = [folder for each in inputs for folder in _runs_of(each)]
+    histories = [read_history(folder) for folder in folders]
+    runs = list(zip(_names(histories), histories, strict=True))
+    texts = [(name, sampled_texts(run, context.options.prompts)) for name, run in runs]
+    values = {
+        "summary": _summary(runs),
+        "plots": run_plots(runs),
+        "moments": [(name, [_moment(each) for each in run.moments], run.interruptions) for name, run in runs],
+        "checkpoints": [(name, _checkpoints(run)) for name, run in runs],
+        "texts": [(name, _by_prompt(samples)) for name, samples in texts if samples],
+        "differences": _differences(runs),
+        "settings": [(name, list(flatten(plain(run.job.train)))) for name, run in runs],
+        "names": [name for name, _ in runs],
+    }
+    title = f"Run{'s' * (len(runs) > 1)} {', '.join(name for name, _ in runs)}"
+    figures = {"runs": [_figures(name, run, samples) for (name, run), (_, samples) in zip(runs, texts, strict=True)]}
+    highlights = _highlights(runs[0][1])
+    return [Section(title, "run", "run.html", values, figures, highlights, _parts(len(runs)), _notes(runs))]
+
+
+def _runs_of(given: ReportInput) -> list[Path]:
+    return [given.path] if given.kind == "run" else sorted(path.parent for path in given.path.glob("fold-*/job.json"))
+
+
+def _names(runs: Sequence[RunHistory]) -> list[str]:
+    """Return the jobs' names, or as many parts of the folders as distinguish them."""
+    names = [run.job.name for run in runs]
+    paths = [str(run.folder.resolve()) for run in runs]
+    short = short_names(paths)
+    if len(set(names)) == len(names):
+        return names
+    return [f"{name}, {short[path]}" for name, path in zip(names, paths, strict=True)]
+
+
+def _parts(runs: int) -> list[tuple[str, str]]:
+    differences = [("differences", "Differences")] if runs > 1 else []
+    last = [("history", "History"), ("settings", "Settings")]
+    return [("curves", "Curves"), ("texts", "Samples of text"), *differences, *last]
+
+
+def _summary(runs: Sequence[tuple[str, RunHistory]]) -> dict[str, Any]:
+    columns = [_facts(run) for _, run in runs]
+    rows = [[name, *(column[name] for column in columns)] for name in columns[0]]
+    return {"headings": ["Figure", *(name for name, _ in runs)], "rows": rows}
+
+
+def _facts(run: RunHistory) -> dict[str, str]:
+    job, best = run.job, next((each for each in run.checkpoints if each.best), None)
+    return {
+        "State": _state(run),
+        "Task": job.train.task,
+        "Backend": job.backend,
+        "Parameters": f"{job.parameters:,}",
+        "Steps": f"{run.step:,} of {job.steps:,}",
+        "Epochs": f"{run.step * job.train.batch / max(job.samples, 1):.2f}",
+        "Positions seen (steps × rows × tokens of a row)": f"{run.step * _row(run) * job.train.batch:,}",
+        "Time with a worker": _duration(run.working_hours),
+        "Time since the first start": _duration(run.hours),
+        "Starts": f"{run.starts:,}",
+        "Interruptions": f"{run.interruptions:,}",
+        "Training loss": _last(run, "training"),
+        "Validation loss": _last(run, "validation"),
+        "Lowest validation loss": _lowest(run),
+        "Best checkpoint kept": f"step {best.step:,}" if best else "–",
+    }
+
+
+def _row(run: RunHistory) -> int:
+    train = run.job.train
+    return train.labelled.length if train.data else train.length
+
+
+def _state(run: RunHistory) -> str:
+    if run.finished:
+        return "finished"
+    if run.end_note:
+        return f"failed: {run.end_note[:200]}"
+    return "not finished" if run.starts else "not started"
+
+
+def _last(run: RunHistory, kind: str) -> str:
+    curves = run.training if kind == "training" else run.validation
+    return f"{curves['loss'].values[-1]:.4f}" if "loss" in curves else "–"
+
+
+def _lowest(run: RunHistory) -> str:
+    if "loss" not in run.validation:
+        return "–"
+    curve = run.validation["loss"]
+    value, step = min(zip(curve.values, curve.steps, strict=True))
+    return f"{value:.4f} at step {step:,.0f}"
+
+
+def _duration(hours: float) -> str:
+    return str(timedelta(seconds=round(3600 * hours)))
+
+
+def _moment(moment: Moment) -> list[Any]:
+    return [_MESSAGES.get(moment.kind, moment.kind), moment.step, _duration(moment.hours), moment.note[:300] or "–"]
+
+
+def _checkpoints(run: RunHistory) -> list[list[Any]]:
+    return [
+        [f"{each.step:,}", "–" if each.loss is None else f"{each.loss:.4f}", "best" if each.best else "–"]
+        for each in run.checkpoints[-_CHECKPOINTS:]
+    ]
+
+
+def _by_prompt(samples: Sequence[SampledText]) -> list[tuple[str, list[SampledText]]]:
+    prompts = list(dict.fromkeys(each.prompt for each in samples))
+    return [(prompt, [each for each in samples if each.prompt == prompt]) for prompt in prompts]
+
+
+def _differences(runs: Sequence[tuple[str, RunHistory]]) -> list[list[str]]:
+    if len(runs) < 2:
+        return []
+    found = job_differences([run.job for _, run in runs])
+    return [[name, *(value[:200] for value in values)] for name, values in found[:_DIFFERENCES]]
+
+
+def _highlights(run: RunHistory) -> dict[str, float | str]:
+    found: dict[str, float | str] = {"steps": run.step, "training loss": _last(run, "training")}
+    return found | ({"validation loss": _last(run, "validation")} if run.validation else {})
+
+
+def _figures(name: str, run: RunHistory, samples: Sequence[SampledText]) -> dict[str, Any]:
+    names = ("step", "hours", "working_hours", "starts", "interruptions", "finished", "saved")
+    curves = {"training": run.training, "validation": run.validation}
+    plain_curves = {
+        kind: {figure: {"steps": curve.steps, "values": curve.values} for figure, curve in found.items()}
+        for kind, found in curves.items()
+    }
+    texts = [msgspec.to_builtins(each) for each in samples]
+    return {"name": name} | {key: getattr(run, key) for key in names} | plain_curves | {"texts": texts}
+
+
+def _notes(runs: Sequence[tuple[str, RunHistory]]) -> list[str]:
+    notes = []
+    for name, run in runs:
+        if (size := max((each.grouped for each in run.training.values()), default=1)) > 1:
+            notes.append(f"{name}: each point of a curve is the mean of up to {size:,} logged values.")
+        if len(run.checkpoints) > _CHECKPOINTS:
+            notes.append(f"{name}: {_CHECKPOINTS} of {len(run.checkpoints):,} checkpoints are listed.")
+    return [*notes, "Where a run was resumed from a checkpoint, the curves have the later values of repeated steps."]
