@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jprep.errors import MachineError
-from jprep.html.text import html, shortened, visible
+from jprep.html.text import html, visible
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
 _WIDTH = 5.0  # inches: labels of 9 points are then legible on a phone
-_LABEL = 40  # characters of a name on an axis or in a legend
+_LABEL = 24  # characters of a name on an axis or in a legend
 _SERIES = 8
 _COLOURS = {"#0a0a01": "--text", "#0a0a02": "--muted", "#0a0a03": "--line", "#0a0a04": "--bad"} | {
     f"#0b0b{number:02x}": f"--series-{number}" for number in range(1, _SERIES + 1)
@@ -138,7 +138,7 @@ def _series(number: int) -> str:
 
 
 def _name(text: str) -> str:
-    return visible(shortened(text, _LABEL)).replace("\n", " ")
+    return visible(text if len(text) <= _LABEL else f"{text[: _LABEL - 1]}…").replace("\n", " ")
 
 
 def _scale(axes: Any, log_x: bool, log_y: bool) -> None:
@@ -146,9 +146,7 @@ def _scale(axes: Any, log_x: bool, log_y: bool) -> None:
         axes.set_xscale("log")
     if log_y:
         axes.set_yscale("log")
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(lambda value, _: f"{value:,.6g}")
-        axis.set_minor_formatter(lambda *_: "")
+    _format_numbers(axes.yaxis)
 
 
 def _draw_markers(axes: Any, markers: Sequence[Marker]) -> None:
@@ -166,10 +164,16 @@ def _draw_markers(axes: Any, markers: Sequence[Marker]) -> None:
             )
 
 
+def _format_numbers(axis: Any) -> None:
+    axis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+    axis.set_minor_formatter(lambda *_: "")
+
+
 def _label(axes: Any, x_label: str, y_label: str) -> None:
     axes.set_xlabel(_name(x_label), color=_TEXT)
     axes.set_ylabel(_name(y_label), color=_TEXT)
     axes.tick_params(colors=_MUTED, labelsize=9)
+    _format_numbers(axes.xaxis)
     axes.grid(color=_LINE, linewidth=0.6)
     axes.set_axisbelow(True)
     for name, spine in axes.spines.items():
@@ -184,10 +188,11 @@ def _figure(title: str, height: float) -> Iterator[tuple[Any, list[Markup]]]:
     from markupsafe import Markup
     from matplotlib.figure import Figure
 
-    settings = {"svg.fonttype": "none", "svg.hashsalt": visible(title), "text.parse_math": False, "font.family": "sans-serif"}
+    settings = {"svg.fonttype": "none", "svg.hashsalt": visible(title), "text.parse_math": False}
     drawn: list[Markup] = []
     with matplotlib.rc_context(settings), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")  # the reader's browser chooses the font, and has the glyphs
+        warnings.filterwarnings("ignore", message="constrained_layout not applied")  # long labels, which are cut
         figure = Figure(figsize=(_WIDTH, height), layout="constrained")
         figure.patch.set_visible(False)
         axes = figure.subplots()
