@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
-from os.path import commonprefix
 from typing import Literal, NamedTuple
 
 _MAX_PAIRS = 300_000
@@ -36,11 +35,17 @@ class ChangedLine(NamedTuple):
 
 def compare(before: str, after: str) -> list[Change]:
     """Return the differences between two versions of a line."""
-    head = len(commonprefix([before, after]))
-    tail = len(commonprefix([before[head:][::-1], after[head:][::-1]]))
+    head = _common(before, after)
+    tail = _common(before[head:][::-1], after[head:][::-1])
     old, new = before[head : len(before) - tail], after[head : len(after) - tail]
     pieces = [Change("same", before[:head]), *_differences(old, new), Change("same", before[len(before) - tail :])]
     return [piece for piece in pieces if piece.text]
+
+
+def _common(one: str, other: str) -> int:
+    """Return the number of characters at their beginning that are the same."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _differences(old: str, new: str) -> Iterator[Change]:

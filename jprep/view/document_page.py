@@ -23,7 +23,7 @@ _SMALL_INPUTS = 64 << 20
 """Bytes of all inputs up to which a page reads the original without being asked to."""
 
 
-class NotFound(ConfigError):
+class NotFoundError(ConfigError):
     """The corpus has no such document."""
 
 
@@ -67,7 +67,7 @@ class DocumentPage:
             parameters: those of the URL.
 
         Raises:
-            NotFound: there is no such document.
+            NotFoundError: there is no such document.
             JprepError: it cannot be read.
         """
         found, place = self._read("documents", part, row, parameters)
@@ -91,6 +91,7 @@ class DocumentPage:
             "paragraphs": paragraphs(words),
             "has_words": WORD in found["words"],
             "tokens": tokens,
+            "token_count": sum(len(token.ids) for paragraph in tokens or [] for token in paragraph),
             "token_problem": token_problem,
             "tokenizer": self._tokenizer,
             "way": way,
@@ -102,8 +103,7 @@ class DocumentPage:
         """Return the values for the template of a reject. See `document`."""
         found, place = self._read("rejects", part, row, parameters)
         way = self._way(place, found["id"], parameters, 0)
-        text = way.original.normalized[-1][1] if way.original and way.original.normalized else ""
-        text = text or (way.original.read_text if way.original else "")
+        text = _final_text(way)
         passage = choose_passage(text, _number(parameters, "passage"), split_terms(parameters.get("q", "")))
         return place | {
             "id": found["id"],
@@ -123,10 +123,10 @@ class DocumentPage:
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return a row, and what its page says of its place."""
         if not 0 <= part < len(self._files.parts[kind]):
-            raise NotFound("this corpus has no such document")
+            raise NotFoundError("this corpus has no such document")
         rows = self._files.select(kind, part, "*", "file_row_number = ?", [row])
         if not rows:
-            raise NotFound("this corpus has no such document")
+            raise NotFoundError("this corpus has no such document")
         file = self._files.part(kind, part)
         own = {name: parameters[name] for name in _OWN if name in parameters}
         outer = urlencode({name: value for name, value in parameters.items() if name not in _OWN})
@@ -173,6 +173,14 @@ class DocumentPage:
             return self._tokenizer.tokens(words), ""
         except JprepError as error:
             return None, f"{error.what}{f'; {error.fix}' if error.fix else ''}"
+
+
+def _final_text(way: Way | None) -> str:
+    """Return the text of a reject behind the steps that saw it."""
+    original = way.original if way else None
+    if original is None or not original.normalized:
+        return ""
+    return original.text or "\n".join(line for line in original.normalized[-1][1].split("\n") if line.strip())
 
 
 class _Link:

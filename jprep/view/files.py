@@ -25,7 +25,18 @@ _SETTINGS = {
     "autoload_known_extensions": "false",
     "lock_configuration": "true",
 }
-_NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "FLOAT", "DOUBLE")
+_NUMBERS = (
+    "TINYINT",
+    "SMALLINT",
+    "INTEGER",
+    "BIGINT",
+    "UTINYINT",
+    "USMALLINT",
+    "UINTEGER",
+    "UBIGINT",
+    "FLOAT",
+    "DOUBLE",
+)
 _OWN = {"documents": Document.__struct_fields__, "rejects": Reject.__struct_fields__}
 
 
@@ -117,7 +128,9 @@ class CorpusFiles:
         except DamagedError:
             return Columns([], [])
         with self._connection.cursor() as cursor:
-            cursor.execute("DESCRIBE SELECT * FROM read_parquet(?, hive_partitioning = false)", [glob.escape(str(path))])
+            cursor.execute(
+                "DESCRIBE SELECT * FROM read_parquet(?, hive_partitioning = false)", [glob.escape(str(path))]
+            )
             found = {name: kind for name, kind, *_ in cursor.fetchall() if name not in _OWN["documents"]}
         texts = [name for name, kind in found.items() if kind in ("VARCHAR", "BOOLEAN")]
         return Columns([name for name, kind in found.items() if kind in _NUMBERS], texts)

@@ -57,7 +57,7 @@ class Guard:
 def refusal(headers: list[tuple[bytes, bytes]]) -> str:
     """Return why a request with these headers is refused, or ""."""
     hosts = [value.decode("latin-1") for name, value in headers if name == b"host"]
-    if len(hosts) != 1 or hosts[0].rpartition(":")[0] not in _HOSTS and hosts[0] not in _HOSTS:
+    if len(hosts) != 1 or (hosts[0].rpartition(":")[0] not in _HOSTS and hosts[0] not in _HOSTS):
         return "this server answers requests to 127.0.0.1 and localhost only"
     named = {name: value for name, value in headers if name.startswith(b"sec-fetch-")}
     foreign = named.get(b"sec-fetch-site", b"none") in (b"cross-site", b"same-site")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
 
 from jprep.corpus.store import Manifest
 from jprep.view.files import CorpusFiles
@@ -74,6 +75,7 @@ class HitList:
             "start": start,
             "damaged": found.damaged,
             "action": _PATHS[kind],
+            "hidden": parse_qsl(query.parameters()),
             **_paging(query, number, found),
         }
 

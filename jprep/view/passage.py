@@ -17,13 +17,13 @@ class Passage(NamedTuple):
 
     Attributes:
         number: its number, from 0.
-        count: number of passages of the document.
+        total: number of passages of the document.
         start: its first character.
         end: the character after its last.
     """
 
     number: int
-    count: int
+    total: int
     start: int
     end: int
 

@@ -77,7 +77,7 @@ class Search:
             start: number of the first hit, from 0.
             stop: number after the last.
             count: how many hits to find, if there are as many, so that they are counted.
-            seconds: time after which the search stops, to be continued by the next call. One file is searched in any case.
+            seconds: time after which the search stops; the next call continues. One file is searched in any case.
         """
         with self._lock:
             self._extend(min(max(stop, count), MAX_HITS), time.monotonic() + seconds)

@@ -12,18 +12,20 @@ from typing import TYPE_CHECKING, Any
 from jprep.corpus.originals import Originals
 from jprep.corpus.store import read_manifest
 from jprep.errors import ConfigError, DamagedError, JprepError, MachineError
-from jprep.html.page import environment
-from jprep.view.document_page import DocumentPage, NotFound
+from jprep.html.page import environment, thousands
+from jprep.view.document_page import DocumentPage, NotFoundError
 from jprep.view.files import CorpusFiles
 from jprep.view.guard import Guard
 from jprep.view.hit_list import HitList
 from jprep.view.query import Kind
 
 if TYPE_CHECKING:
+    from jinja2 import Environment
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from jprep.corpus.step import Threshold
     from jprep.view.tokens import TokenizerView
 
 HOST = "127.0.0.1"
@@ -45,7 +47,7 @@ class Viewer:
 
     def __init__(self, folder: Path, tokenizer: TokenizerView | None = None, inputs: tuple[str, ...] = ()) -> None:
         manifest = read_manifest(folder)
-        self._templates = environment("jprep.view", extra="view")
+        self._templates = _environment()
         self.files = CorpusFiles(folder, manifest)
         self._originals = Originals(folder, inputs)
         self._lists = HitList(self.files, manifest)
@@ -121,6 +123,24 @@ def application(viewer: Viewer) -> Starlette:
     return Starlette(routes=routes, middleware=[Middleware(Guard)], exception_handlers=handlers)
 
 
+def _environment() -> Environment:
+    """Return the templates, with the filters that only they use."""
+    made = environment("jprep.view", extra="view")
+    made.filters |= {"plain_number": _plain_number, "limits": _limits}
+    return made
+
+
+def _plain_number(value: float | None) -> str:
+    """Return a number as a form field has it; nothing for None."""
+    return "" if value is None else f"{value:.12g}"
+
+
+def _limits(threshold: Threshold) -> str:
+    """Return the values that a filter keeps."""
+    ends = zip(("at least", "at most"), threshold, strict=True)
+    return ", ".join(f"{word} {thousands(end)}" for word, end in ends if end is not None)
+
+
 def style_sheet() -> str:
     """Return the style of all pages: the shared one and this package's."""
     shared = resources("jprep.html").joinpath("templates/style.css").read_text(encoding="utf-8")
@@ -128,7 +148,7 @@ def style_sheet() -> str:
 
 
 def _status(error: JprepError) -> int:
-    if isinstance(error, NotFound):
+    if isinstance(error, NotFoundError):
         return 404
     return 400 if isinstance(error, ConfigError) and not isinstance(error, DamagedError) else 500
 

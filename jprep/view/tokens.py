@@ -112,5 +112,3 @@ def open_tokenizer(path: Path) -> TokenizerView:
     view = TokenizerView(path)
     view.load()
     return view
-
-
