@@ -17,6 +17,7 @@ from jprep.view.document_page import DocumentPage, NotFoundError
 from jprep.view.files import CorpusFiles
 from jprep.view.guard import Guard
 from jprep.view.hit_list import HitList
+from jprep.view.passage import highlighted
 from jprep.view.query import Kind
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def application(viewer: Viewer) -> Starlette:
 def _environment() -> Environment:
     """Return the templates, with the filters that only they use."""
     made = environment("jprep.view", extra="view")
-    made.filters |= {"plain_number": _plain_number, "limits": _limits}
+    made.filters |= {"plain_number": _plain_number, "limits": _limits, "highlighted": highlighted}
     return made
 
 
