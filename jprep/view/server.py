@@ -22,7 +22,6 @@ from jprep.view.query import Kind
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-    from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
 
@@ -82,11 +81,10 @@ class Viewer:
         self._originals.close()
 
 
-def application(viewer: Viewer) -> Starlette:
+def application(viewer: Viewer) -> Guard:
     """Return the web application of a corpus."""
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
-    from starlette.middleware import Middleware
     from starlette.responses import HTMLResponse, Response
     from starlette.routing import Route
 
@@ -121,7 +119,7 @@ def application(viewer: Viewer) -> Starlette:
         Route("/style.css", style),
     ]
     handlers: dict[Any, Any] = {HTTPException: failed, JprepError: failed, Exception: failed}
-    return Starlette(routes=routes, middleware=[Middleware(Guard)], exception_handlers=handlers)
+    return Guard(Starlette(routes=routes, exception_handlers=handlers))
 
 
 def _environment() -> Environment:

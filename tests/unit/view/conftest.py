@@ -62,7 +62,9 @@ def document(number: int, title: str, text: str, **more: Any) -> Document:
 HOSTILE = [
     document(1, SCRIPT, f"本文。{SCRIPT}\n<img src=x onerror=alert(2)>\x1b[31m赤", url="javascript:alert(3)"),
     document(2, '"><svg onload=alert(4)>', "\u202e逆さ\u2066", meta={SCRIPT: "'\"><b>"}, url="data:text/html,x"),
-    document(3, "{{ 7 * 7 }}{% raw %}", "東京の中の大阪。\n二行目。", source='"><i>', url="https://example.com/?a=1&b=2"),
+    document(
+        3, "{{ 7 * 7 }}{% raw %}", "東京の中の大阪。\n二行目。", source='"><i>', url="https://example.com/?a=1&b=2"
+    ),
     document(4, "", LONG),
     document(5, "題" * 100_000, "短い。"),
     document(6, "空\x00白", "零\x00字"),

@@ -18,7 +18,8 @@ from jprep.view.tokens import TokenizerView
 from tests.unit.view.conftest import SCRIPT, document, write_corpus
 
 PAGES = [
-    "/", "/rejects", "/?q=東京", "/?q=%3Cscript%3E", f"/?q={SCRIPT}&id={SCRIPT}", "/rejects?reason=filter.length/too_short",
+    "/", "/rejects", "/?q=東京", "/?q=%3Cscript%3E", f"/?q={SCRIPT}&id={SCRIPT}",
+    "/rejects?reason=filter.length/too_short",
     *(f"/documents/0/{row}" for row in range(3)), *(f"/documents/1/{row}" for row in range(3)),
     "/rejects/0/0", "/rejects/0/1", "/documents/7/7", f"/?min.characters={SCRIPT}", f"/{SCRIPT}",
     f"/documents/0/0?q={SCRIPT}&passage=1&x={SCRIPT}",
@@ -63,7 +64,9 @@ def test_hostile_texts_are_shown_as_text(client: TestClient) -> None:
     assert "{{ 7 * 7 }}" in visible_text(client.get("/documents/0/2").text)
 
 
-@pytest.mark.parametrize("url", ["javascript:alert(1)", "data:text/html,x", "JaVaScRiPt:x", "//x", "http://[x", "", "ftp://x"])
+@pytest.mark.parametrize(
+    "url", ["javascript:alert(1)", "data:text/html,x", "JaVaScRiPt:x", "//x", "http://[x", "", "ftp://x"]
+)
 def test_only_web_addresses_are_links(url: str) -> None:
     assert web_address(url) == ""
     assert web_address("https://ja.wikipedia.org/wiki/東京") == "https://ja.wikipedia.org/wiki/東京"
