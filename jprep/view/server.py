@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import threading
 from collections.abc import Callable, Mapping
@@ -196,11 +197,13 @@ def serve(viewer: Viewer, listener: socket.socket, ready: Callable[[str], None])
         timeout_graceful_shutdown=_GRACE, h11_max_incomplete_event_size=1 << 16,
     )  # fmt: skip
     viewer.start()
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # uvicorn raises its signal again at the end
     try:
         Server(config).run(sockets=[listener])
     except KeyboardInterrupt:  # the usual end
         pass
     finally:
+        signal.signal(signal.SIGTERM, before)
         viewer.close()
         listener.close()
 
