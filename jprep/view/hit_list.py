@@ -120,8 +120,7 @@ def _count(found: Found, kind: Kind) -> str:
     noun = {"documents": "document", "rejects": "rejected document"}[kind] + ("s" if found.total != 1 else "")
     if found.finished:
         return f"{found.total:,} {noun}"
-    known = _COUNTED if found.total == _COUNTED + 1 else found.total
-    return f"more than {known:,} {noun}" if found.total > _COUNTED else f"{found.total:,} {noun} so far"
+    return f"more than {found.total - 1:,} {noun}" if found.total > _COUNTED else f"{found.total:,} {noun} so far"
 
 
 def _paging(query: Query, number: int, found: Found) -> dict[str, Any]:
