@@ -64,7 +64,8 @@ def write_corpus(folder: Path) -> Path:
     write_manifest(
         folder / "corpus",
         Manifest(
-            jprep="0.1.0", format=2, name="bench", signature="", fingerprint=fingerprint(made_from), made_from=made_from,
+            jprep="0.1.0", format=2, name="bench", signature="", fingerprint=fingerprint(made_from),
+            made_from=made_from,
             sources=[{"name": source, "files": []} for source in SOURCES], totals={}, counts={},
             rejects={"filter.length/too_short": sum(each.rows for each in dropped if each)},
             parts=[each for each in made if each], reject_parts=[each for each in dropped if each],
