@@ -29,13 +29,15 @@ from jprep.cli.model.infer import infer
 from jprep.cli.model.push import push
 from jprep.cli.model.service import service
 from jprep.cli.model.train import train
-for command in (run, init, recipes, *_DATA, *_MODELS, compare, list_plugins, quickstart, doctor, completion):
+from jprep.cli.pipeline.compare import compare
+from jprep.cli.pipeline.init import init
 from jprep.cli.pipeline.quickstart import quickstart
 from jprep.cli.pipeline.recipes import recipes
 from jprep.cli.pipeline.run import run
 from jprep.cli.report import report
 from jprep.cli.text import text
 from jprep.cli.tokenizer import tokenizer
+from jprep.cli.view import view
 from jprep.errors import ConfigError, JprepError, MismatchError
 from jprep.io.escaping import one_line
 from jprep.io.os_errors import translate_os_error
@@ -68,7 +70,7 @@ _MAX_ARGUMENT = 200  # characters of an argument that an error shows
 
 _DATA, _MODELS = (corpus, tokenizer, dataset, text), (train, service, export, infer, convert, push, backends)
 
-for command in (run, init, recipes, *_DATA, *_MODELS, report, compare, list_plugins, quickstart, doctor, completion):
+for command in (run, init, recipes, *_DATA, *_MODELS, report, view, compare, list_plugins, quickstart, doctor, completion):
     cli.add_command(command)
 add_verbosity(cli)
 
