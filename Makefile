@@ -59,7 +59,7 @@ test:            ## Lint, types, the core, the backend torch, and three steps of
 	$(MAKE) $(TWO) suite-torch smoke
 
 test-backends:   ## The whole suites of the other backends, tests with installed programs, the release, the site
-	$(MAKE) $(TWO) $(READY) $(VENV)/.transformers $(VENV)/.remote $(VENV)/.servers $(VENV)/.release $(VENV)/.docs
+	$(MAKE) $(TWO) $(READY) $(VENV)/.transformers $(VENV)/.remote $(VENV)/.servers $(VENV)/.browser $(VENV)/.release $(VENV)/.docs
 	$(MAKE) core-with-backends
 	$(MAKE) $(TWO) $(filter-out suite-torch,$(SUITES)) slow-torch
 	$(MAKE) try-release docs
@@ -83,7 +83,7 @@ $(SUITES): suite-%: $(VENV)/.%-test
 slow-torch: $(VENV)/.torch-test $(VENV)/.transformers
 	$(LOADERS) $(call SUITE,torch,backends and )
 
-core-with-backends: $(VENV)/.remote $(VENV)/.trackers $(VENV)/.servers $(VENV)/.transformers $(QUICK)
+core-with-backends: $(VENV)/.remote $(VENV)/.browser $(VENV)/.trackers $(VENV)/.servers $(VENV)/.transformers $(QUICK)
 	$(LOADERS) $(SERVERS) $(WITH_BACKENDS) $(BIN)/python $(PYTEST) --dist loadgroup $(TIMED) -m "backends and not soak"
 
 release: $(VENV)/.release  ## Build the wheels and source distributions of jprep and its backends into dist/
@@ -127,6 +127,12 @@ $(VENV)/.trackers: $(VENV)/.test
 # The libraries for s3://, gs:// and the Hugging Face Hub, without which `make test` runs.
 $(VENV)/.remote: $(VENV)/.test
 	$(BIN)/python $(INSTALL) --editable '.[remote,hub]'
+	@touch $@
+
+# Tests of pages control Chromium: one that is installed, Debian's, or Playwright's own. Without any, they are skipped.
+$(VENV)/.browser: $(VENV)/.test
+	$(BIN)/python $(INSTALL) playwright axe-playwright-python
+	PATH="$(BIN):$$PATH" .ci/install_chromium
 	@touch $@
 
 $(VENV)/.servers: .ci/servers.txt
