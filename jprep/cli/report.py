@@ -21,8 +21,16 @@ _DEFAULT = Path("report.html")
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=FINISHED_OUTPUT)
 @click.option("-o", "--output", type=OUTPUT_PATH, help="Output file, which is replaced. Default: report.html.")
+@click.option(
+    "--inputs",
+    "places",
+    multiple=True,
+    metavar="PATH",
+    type=click.Path(exists=True, path_type=Path),
+    help="Recipe, file or directory of a corpus's inputs, to show pages as they stand there.",
+)
 @AS_JSON
-def report(paths: tuple[Path, ...], output: Path | None, as_json: bool) -> None:
+def report(paths: tuple[Path, ...], output: Path | None, places: tuple[Path, ...], as_json: bool) -> None:
     """Show corpora, tokenizers, datasets, runs and comparisons as one HTML file that needs no network.
 
     PATH is the directory of such an output, or a directory that holds several, as `jprep run` makes it. With --json
@@ -30,12 +38,12 @@ def report(paths: tuple[Path, ...], output: Path | None, as_json: bool) -> None:
 
     \b
     Example:
-      jprep report work/jawiki -o jawiki.html
+      jprep report work/jawiki --inputs data_recipes/jawiki.toml -o jawiki.html
     """
     from jprep.report.build import build_report
 
     path = output or (None if as_json else _default())
-    made = build_report(paths)
+    made = build_report(paths, places=places)
     size = _write(made, path) if path else 0
     if as_json:
         echo_json(made.figures())

@@ -50,6 +50,7 @@ def histogram(
     thresholds: Sequence[Marker] = (),
     log_x: bool = False,
     log_y: bool = False,
+    width: float = _WIDTH,
 ) -> Markup:
     """Return a histogram.
 
@@ -71,16 +72,17 @@ def histogram(
     return drawn[0]
 
 
-def bars(names: Sequence[str], values: Sequence[float], *, title: str, x_label: str) -> Markup:
+def bars(names: Sequence[str], values: Sequence[float], *, title: str, x_label: str, width: float = _WIDTH) -> Markup:
     """Return horizontal bars, the first at the top, each with its value."""
-    with _figure(title, 0.6 + 0.25 * len(names)) as (axes, drawn):
+    with _figure(title, 0.6 + 0.25 * len(names), width) as (axes, drawn):
         axes.barh(range(len(names)), values, color=_series(0), alpha=0.85, height=0.7)
         axes.set_yticks(range(len(names)), [_name(name) for name in names])
         axes.invert_yaxis()
         for row, value in enumerate(values):
-            axes.annotate(f" {value:,.6g}", (value, row), va="center", color=_MUTED, fontsize=9)
+            axes.annotate(f" {_number(value)}", (value, row), va="center", color=_MUTED, fontsize=9)
         axes.margins(x=0.15)
         _label(axes, x_label, "")
+        axes.grid(visible=False, axis="y")
     return drawn[0]
 
 
@@ -165,8 +167,12 @@ def _draw_markers(axes: Any, markers: Sequence[Marker]) -> None:
 
 
 def _format_numbers(axis: Any) -> None:
-    axis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+    axis.set_major_formatter(lambda value, _: _number(value))
     axis.set_minor_formatter(lambda *_: "")
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def _label(axes: Any, x_label: str, y_label: str) -> None:
@@ -182,7 +188,7 @@ def _label(axes: Any, x_label: str, y_label: str) -> None:
 
 
 @contextmanager
-def _figure(title: str, height: float) -> Iterator[tuple[Any, list[Markup]]]:
+def _figure(title: str, height: float, width: float = _WIDTH) -> Iterator[tuple[Any, list[Markup]]]:
     """Give axes to draw on, and a list that holds the SVG at the end of the block."""
     matplotlib = _import_matplotlib()
     from markupsafe import Markup
@@ -193,7 +199,7 @@ def _figure(title: str, height: float) -> Iterator[tuple[Any, list[Markup]]]:
     with matplotlib.rc_context(settings), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")  # the reader's browser chooses the font, and has the glyphs
         warnings.filterwarnings("ignore", message="constrained_layout not applied")  # long labels, which are cut
-        figure = Figure(figsize=(_WIDTH, height), layout="constrained")
+        figure = Figure(figsize=(width, height), layout="constrained")
         figure.patch.set_visible(False)
         axes = figure.subplots()
         axes.patch.set_visible(False)

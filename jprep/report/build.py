@@ -41,13 +41,14 @@ class Report(NamedTuple):
         return {"sections": sections, "unfinished": unfinished}
 
 
-def build_report(paths: Iterable[str | Path]) -> Report:
+def build_report(paths: Iterable[str | Path], *, places: Iterable[str | Path] = ()) -> Report:
     """Return the report on outputs of jprep.
 
         Path("report.html").write_text(build_report(["work/jawiki"]).html(), encoding="utf-8")
 
     Args:
         paths: directories of corpora, tokenizers, datasets, runs and comparisons, or of several of these.
+        places: recipes, files and directories that say where the inputs of corpora are; a corpus does not record it.
 
     Raises:
         ConfigError: a path holds nothing to report on, or something unfinished.
@@ -59,7 +60,7 @@ def build_report(paths: Iterable[str | Path]) -> Report:
     if not finished:
         fix = "finish it with the command that began it, for example `jprep run`"
         raise ConfigError("nothing here is finished yet", where=inputs[0].label, fix=fix)
-    context = ReportContext(finished)
+    context = ReportContext(finished, [place for each in places for place in _places(Path(each))])
     sections = [
         section
         for kind in BUILDERS
@@ -67,3 +68,12 @@ def build_report(paths: Iterable[str | Path]) -> Report:
         for section in section_builder(kind)(own, context)
     ]
     return Report(inputs, sections)
+
+
+def _places(path: Path) -> list[str]:
+    """Return a place of inputs, or those of a recipe's sources."""
+    if path.suffix != ".toml":
+        return [str(path)]
+    from jprep.pipeline.recipe import load_recipe
+
+    return [each for source in load_recipe(path).corpus.sources for each in source.paths]

@@ -37,9 +37,11 @@ class ReportContext(NamedTuple):
 
     Attributes:
         inputs: everything that the report is about, finished.
+        places: files and directories that the user named, where inputs of corpora are.
     """
 
     inputs: Sequence[ReportInput]
+    places: Sequence[str] = ()
 
     def of_kind(self, kind: str) -> list[ReportInput]:
         """Return the inputs of a kind, e.g. the corpora whose texts a tokenizer's section cuts."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 
 from jprep.corpus.document import Document
 from jprep.corpus.shard_reader import read_batches, shard_of
+from jprep.corpus.stages.read import source_index
 from jprep.report.corpus.lengths import LengthHistogram
 from jprep.report.corpus.measures import SampleMeasures
 from jprep.report.corpus.sampling import SmallestKeys, document_keys, key_limit
@@ -26,6 +28,8 @@ SAMPLE_DOCUMENTS = 20_000
 """About how many documents are measured."""
 _SAMPLE_CHARACTERS = 40_000_000  # about how many characters of these documents: measuring costs time by the character
 _EXAMPLES = 20
+_TRACED = 40  # documents of each source whose records are read again
+_TRACED_SOURCES = 6
 _EXCERPT = 300  # characters of an example
 
 
@@ -60,6 +64,7 @@ class DocumentScan(NamedTuple):
         lengths: lengths of all documents.
         measures: what was measured on the sample.
         examples: documents with the smallest hashes of their ids.
+        traceable: documents of the first shard of each source, whose records can be read again at little cost.
     """
 
     documents: Counter[str]
@@ -67,6 +72,7 @@ class DocumentScan(NamedTuple):
     lengths: LengthHistogram
     measures: SampleMeasures
     examples: list[Example]
+    traceable: list[Example]
 
 
 def scan_documents(folder: Path, manifest: Manifest) -> DocumentScan:
@@ -76,18 +82,30 @@ def scan_documents(folder: Path, manifest: Manifest) -> DocumentScan:
         DamagedError: a shard is missing or damaged; the error names it.
     """
     measures = SampleMeasures(manifest)
-    scan = DocumentScan(Counter(), Counter(), LengthHistogram(), measures, [])
+    scan = DocumentScan(Counter(), Counter(), LengthHistogram(), measures, [], [])
     examples = SmallestKeys[Example](_EXAMPLES)
+    traceable = {part: SmallestKeys[Example](_TRACED) for part in _first_parts(manifest)}
     limit = key_limit(_share(manifest.totals))
     for number, row, batch in _batches(folder, manifest, measures.needs_words):
         lengths = pc.utf8_length(batch["text"]).to_numpy(zero_copy_only=False).astype(np.int64)
         keys = document_keys(batch["id"], batch["text"])
         scan.lengths.add(lengths)
         _add_sizes(scan, batch["source"], lengths)
-        examples.offer(keys, lambda at, b=batch, n=number, r=row, s=lengths: _example(b, at, n, r, s))  # type: ignore[misc]
+        for sample in [examples, *filter(None, [traceable.get(number)])]:
+            sample.offer(keys, partial(_example, batch, number, row, lengths))
         for at in np.flatnonzero(keys <= np.uint64(limit)).tolist():
             measures.add(_document(batch, at))
-    return scan._replace(examples=examples.items())
+    return scan._replace(
+        examples=examples.items(), traceable=[each for own in traceable.values() for each in own.items()]
+    )
+
+
+def _first_parts(manifest: Manifest) -> list[int]:
+    """Return the index of the first shard of each source, of the first sources."""
+    first: dict[int, int] = {}
+    for number, part in enumerate(manifest.parts):
+        first.setdefault(source_index(part), number)
+    return list(first.values())[:_TRACED_SOURCES]
 
 
 def _share(totals: dict[str, int]) -> float:
@@ -117,7 +135,7 @@ def _add_sizes(scan: DocumentScan, sources: Any, lengths: NDArray[np.int64]) -> 
         scan.characters[name] += int(lengths[mask].sum())
 
 
-def _example(batch: Any, at: int, part: int, first: int, lengths: NDArray[np.int64]) -> Example:
+def _example(batch: Any, part: int, first: int, lengths: NDArray[np.int64], at: int) -> Example:
     cell = {name: batch[name][at].as_py() for name in ("id", "source", "title")}
     excerpt = pc.utf8_slice_codeunits(batch["text"].slice(at, 1), 0, _EXCERPT)[0].as_py()
     return Example(cell["id"], cell["source"], cell["title"], excerpt, int(lengths[at]), part=part, row=first + at)

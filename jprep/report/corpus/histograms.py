@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from jprep.corpus.step import Threshold
 from jprep.html.plots import Marker, bars, histogram
 from jprep.report.corpus.document_scan import DocumentScan
-from jprep.report.corpus.measures import SCRIPTS, Measured, Threshold
+from jprep.report.corpus.measures import SCRIPTS, Measured
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
+_WIDTH = 4.8  # inches: legible on a phone, and two beside each other on a large screen
 _BINS = 40
 _SOURCES = 30  # bars
 _MEASURES = 40  # plots
@@ -63,7 +65,9 @@ def source_plot(scan: DocumentScan) -> Plot:
         shown.append((f"{len(ordered) - _SOURCES} others", rest))
     names, values = [name for name, _ in shown], [count for _, count in shown]
     figures = {name: {"documents": scan.documents[name], "characters": count} for name, count in ordered}
-    return Plot("sources", bars(names, values, title="Characters by source", x_label="characters"), "", figures)
+    return Plot(
+        "sources", bars(names, values, title="Characters by source", x_label="characters", width=_WIDTH), "", figures
+    )
 
 
 def length_plot(scan: DocumentScan, limits: Sequence[Threshold]) -> Plot:
@@ -71,7 +75,13 @@ def length_plot(scan: DocumentScan, limits: Sequence[Threshold]) -> Plot:
     edges, counts = scan.lengths.bins()
     quantiles = {f"{share:.0%}": scan.lengths.quantile(share) for share in (0.1, 0.5, 0.9, 0.99)}
     svg = histogram(
-        edges, counts, title="Length of the documents", x_label="characters", thresholds=_markers(limits), log_x=True
+        edges,
+        counts,
+        title="Length of the documents",
+        x_label="characters",
+        thresholds=_markers(limits),
+        log_x=True,
+        width=_WIDTH,
     )
     caption = (
         f"Half of the documents have at most {quantiles['50%']:,} characters, nine in ten at most"
@@ -90,12 +100,18 @@ def script_plots(scan: DocumentScan) -> list[Plot]:
     shares = {_SCRIPT_NAMES[name]: measures.characters[name] / total for name in SCRIPTS}
     values = [100 * share for share in shares.values()]
     whole = bars(
-        list(shares), [round(value, 2) for value in values], title="Kinds of characters", x_label="% of characters"
+        list(shares),
+        [round(value, 2) for value in values],
+        title="Kinds of characters",
+        x_label="% of characters",
+        width=_WIDTH,
     )
     plots = [Plot("all characters", whole, "", shares)]
     for name in ("kana", "kanji", "latin"):
         edges, counts = _bins(measures.shares[name], share=True)
-        svg = histogram(edges, counts, title=f"Share of {_SCRIPT_NAMES[name]}", x_label="share of characters")
+        svg = histogram(
+            edges, counts, title=f"Share of {_SCRIPT_NAMES[name]}", x_label="share of characters", width=_WIDTH
+        )
         plots.append(Plot(_SCRIPT_NAMES[name], svg, "", {"edges": edges, "counts": counts}))
     return plots
 
@@ -119,7 +135,13 @@ def _measure_plot(measured: Measured) -> Plot:
     edges, counts = _bins(measured.values, share=measured.name.endswith("share"))
     name = f"{measured.step}: {title}"
     svg = histogram(
-        edges, counts, title=name, x_label=unit, thresholds=_markers(measured.thresholds), log_y=_is_steep(counts)
+        edges,
+        counts,
+        title=name,
+        x_label=unit,
+        thresholds=_markers(measured.thresholds),
+        log_y=_is_steep(counts),
+        width=_WIDTH,
     )
     limits = "; ".join(filter(None, map(_limit_text, measured.thresholds))) or "no limit"
     figures = {"edges": edges, "counts": counts, "thresholds": measured.thresholds}

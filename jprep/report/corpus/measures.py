@@ -6,20 +6,17 @@ from array import array
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jprep.corpus.config import make_step
 from jprep.corpus.document import Document
 from jprep.corpus.filters.characters import CharacterKinds, count_characters
-from jprep.corpus.step import Filter
-from jprep.errors import JprepError
+from jprep.corpus.originals import Unavailable
+from jprep.corpus.originals.rebuilt_steps import rebuild
+from jprep.corpus.step import Filter, Threshold
 
 if TYPE_CHECKING:
     from jprep.corpus.store import Manifest
 
 SCRIPTS = ("kana", "kanji", "latin", "digit", "punctuation", "symbol", "other")
 """Kinds of characters; see `CharacterKinds`."""
-
-Threshold = tuple[float | None, float | None]
-"""The smallest and the largest value that a filter keeps; None is no limit."""
 
 
 class Measured(NamedTuple):
@@ -58,7 +55,7 @@ class SampleMeasures:
         self.problems: list[str] = []
         self._values: dict[tuple[str, str], array[float]] = defaultdict(lambda: array("d"))
         self._made: dict[str, Filter | None] = {}
-        self._filters: dict[str, list[Any]] = {
+        self._filters: dict[str, list[Filter]] = {
             source["name"]: [step for each in source["filters"] if (step := self._make(each))]
             for source in manifest.made_from["documents"]["sources"]
         }
@@ -72,12 +69,10 @@ class SampleMeasures:
     def _make(self, described: dict[str, Any]) -> Filter | None:
         key = repr(described)
         if key not in self._made:
-            self._made[key] = None
-            try:
-                step: Filter = make_step("filter", {"use": described["name"]} | described["config"])
-                self._made[key] = step if hasattr(step, "measure") else None
-            except JprepError as error:
-                self.problems.append(f"The filter {described['name']} cannot measure the documents: {error.what}.")
+            step = rebuild("filter", described)
+            self._made[key] = None if isinstance(step, Unavailable) else step
+            if isinstance(step, Unavailable):
+                self.problems.append(f"The documents are not measured by a filter: {step.what}.")
         return self._made[key]
 
     def add(self, doc: Document) -> None:

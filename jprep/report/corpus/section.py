@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from jprep.corpus.store import Manifest, read_manifest
 from jprep.report.corpus import histograms, provenance
 from jprep.report.corpus.changes import changes
 from jprep.report.corpus.document_scan import DocumentScan, scan_documents
-from jprep.report.corpus.funnel import FunnelStep, funnel
+from jprep.report.corpus.funnel import FunnelStep, Reason, funnel
+from jprep.report.corpus.histograms import Plot
+from jprep.report.corpus.pages import Traced, changed_pairs, trace_documents
 from jprep.report.corpus.reject_scan import RejectScan, scan_rejects
+from jprep.report.corpus.replacements import Replacement, replacements
 from jprep.report.inputs import ReportInput
 from jprep.report.section import ReportContext, Section
 
@@ -19,118 +22,141 @@ _PARTS = (
     ("funnel", "From input to corpus"),
     ("sources", "Sources"),
     ("lengths", "Lengths"),
-    ("scripts", "Characters"),
-    ("measures", "Filters"),
+    ("characters", "Characters"),
+    ("filters", "Filters"),
     ("changes", "Changed characters"),
     ("duplicates", "Duplicates"),
-    ("gates", "Dropped documents"),
+    ("dropped", "Dropped documents"),
     ("kept", "Kept documents"),
+    ("pages", "Pages side by side"),
     ("provenance", "Provenance"),
 )
 
 
+class _Facts(NamedTuple):
+    """What is known of a corpus."""
+
+    manifest: Manifest
+    steps: list[FunnelStep]
+    gates: list[Reason]
+    rejects: RejectScan
+    scan: DocumentScan
+    traced: Traced
+    replaced: list[Replacement]
+
+
+class _Plots(NamedTuple):
+    sources: Plot
+    length: Plot
+    scripts: list[Plot]
+    measures: list[Plot]
+
+
 def build(inputs: Sequence[ReportInput], context: ReportContext) -> list[Section]:
     """Return a section for each corpus."""
-    return [_section(each) for each in inputs]
+    return [_section(each, context) for each in inputs]
 
 
-def _section(given: ReportInput) -> Section:
-    manifest = read_manifest(given.path)
-    steps = funnel(manifest)
-    gates = _gates(steps)
-    rejects = scan_rejects(given.path, manifest, gates)
-    scan = scan_documents(given.path, manifest)
-    measured = scan.measures.measured()
-    plots = {
-        "sources": histograms.source_plot(scan),
-        "length": histograms.length_plot(scan, histograms.length_limits(measured)),
-        "scripts": histograms.script_plots(scan),
-        "measures": histograms.measure_plots(measured),
-    }
+def _section(given: ReportInput, context: ReportContext) -> Section:
+    facts = _gather(given, context)
+    plots, manifest = _draw(facts), facts.manifest
     return Section(
-        title=f"{manifest.name} ({given.label})" if manifest.name != given.label else manifest.name,
+        title=manifest.name,
         kind="corpus",
         template="corpus.html",
-        values=_values(manifest, steps, gates, rejects, scan, plots),
-        figures=_figures(given, manifest, steps, scan, rejects, plots),
+        values=_values(given, facts, plots),
+        figures=_figures(given, facts, plots),
         highlights={name: manifest.totals.get(name, 0) for name in ("documents", "characters")},
         parts=_PARTS,
-        notes=_notes(manifest, scan, gates, steps),
+        notes=_notes(facts),
     )
 
 
-def _gates(steps: Sequence[FunnelStep]) -> list[str]:
+def _gather(given: ReportInput, context: ReportContext) -> _Facts:
+    manifest = read_manifest(given.path)
+    steps = funnel(manifest)
+    gates = _gates(steps)
+    rejects = scan_rejects(given.path, manifest, [reason.key for reason in gates])
+    scan = scan_documents(given.path, manifest)
+    traced = trace_documents(given.path, manifest, scan.traceable, context.places)
+    return _Facts(manifest, steps, gates, rejects, scan, traced, replacements(changed_pairs(traced.originals)))
+
+
+def _gates(steps: Sequence[FunnelStep]) -> list[Reason]:
     """Return the reasons whose examples are shown: the most frequent ones, in the order of the steps."""
     reasons = [reason for step in steps for reason in step.reasons]
     most = sorted(reasons, key=lambda reason: -reason.documents)[:_GATES]
-    return [reason.key for reason in reasons if reason in most]
+    return [reason for reason in reasons if reason in most]
 
 
-def _values(
-    manifest: Manifest,
-    steps: list[FunnelStep],
-    gates: list[str],
-    rejects: RejectScan,
-    scan: DocumentScan,
-    plots: dict[str, Any],
-) -> dict[str, Any]:
-    return {
-        "manifest": manifest,
-        "steps": steps,
+def _draw(facts: _Facts) -> _Plots:
+    measured = facts.scan.measures.measured()
+    return _Plots(
+        histograms.source_plot(facts.scan),
+        histograms.length_plot(facts.scan, histograms.length_limits(measured)),
+        histograms.script_plots(facts.scan),
+        histograms.measure_plots(measured),
+    )
+
+
+def _values(given: ReportInput, facts: _Facts, plots: _Plots) -> dict[str, Any]:
+    manifest = facts.manifest
+    return facts._asdict() | {
+        "label": given.label,
+        "totals": _totals(manifest.totals),
+        "documents": manifest.totals.get("documents", 0),
+        "records": facts.steps[0].before if facts.steps else 0,
         "plots": plots,
-        "read_changes": changes(manifest.counts, ("reader", "lines")),
         "normalizer_changes": changes(manifest.counts, ("normalizer",)),
-        "gates": [
-            (reason, rejects.examples[reason.key]) for step in steps for reason in step.reasons if reason.key in gates
-        ],
-        "rejects": rejects,
+        "read_changes": changes(manifest.counts, ("reader", "lines")),
         "duplicates": manifest.rejects.get("dedup.documents/duplicate", 0),
-        "scan": scan,
         "sources": provenance.sources(manifest),
         "made_by": provenance.steps(manifest),
         "libraries": provenance.libraries(manifest),
     }
 
 
-def _figures(
-    given: ReportInput,
-    manifest: Manifest,
-    steps: Sequence[FunnelStep],
-    scan: DocumentScan,
-    rejects: RejectScan,
-    plots: dict[str, Any],
-) -> dict[str, Any]:
+def _totals(totals: dict[str, int]) -> dict[str, int | str]:
+    """Return the figures at the head of the section."""
+    shown = {name: totals[name] for name in ("documents", "sentences", "words", "characters") if totals.get(name)}
+    return {"documents": 0} | shown | {"text": f"{totals.get('bytes', 0) / 1e6:,.1f} MB"}
+
+
+def _figures(given: ReportInput, facts: _Facts, plots: _Plots) -> dict[str, Any]:
+    manifest = facts.manifest
     return {
         "path": given.label,
-        "name": manifest.name,
         "signature": manifest.signature,
         "totals": manifest.totals,
-        "funnel": [
-            {"step": step.name, "before": step.before, "dropped": step.dropped, "after": step.after}
-            | {"reasons": {reason.name: reason.documents for reason in step.reasons}}
-            | {"lines_dropped": step.lines, "characters_dropped": step.characters}
-            for step in steps
-        ],
-        "sources": plots["sources"].figures,
-        "lengths": plots["length"].figures,
-        "sample": scan.measures.documents,
-        "characters": {plot.name: plot.figures for plot in plots["scripts"]},
-        "measures": {plot.name: plot.figures for plot in plots["measures"]},
-        "duplicates": {str(times): texts for times, texts in rejects.times.items()},
+        "funnel": [_step_figures(step) for step in facts.steps],
+        "sources": plots.sources.figures,
+        "lengths": plots.length.figures,
+        "sample": facts.scan.measures.documents,
+        "characters": {plot.name: plot.figures for plot in plots.scripts},
+        "measures": {plot.name: plot.figures for plot in plots.measures},
+        "duplicates": {str(times): texts for times, texts in facts.rejects.times.items()},
+        "replacements": [each._asdict() for each in facts.replaced],
         "counts": manifest.counts,
     }
 
 
-def _notes(manifest: Manifest, scan: DocumentScan, gates: Sequence[str], steps: Sequence[FunnelStep]) -> list[str]:
-    documents = manifest.totals.get("documents", 0)
-    notes = [*scan.measures.problems]
-    if scan.measures.documents < documents:
+def _step_figures(step: FunnelStep) -> dict[str, Any]:
+    counts = {"before": step.before, "dropped": step.dropped, "after": step.after}
+    reasons = {reason.name: reason.documents for reason in step.reasons}
+    return {"step": step.name} | counts | {"reasons": reasons, "lines": step.lines, "characters": step.characters}
+
+
+def _notes(facts: _Facts) -> list[str]:
+    measured, documents = facts.scan.measures.documents, facts.manifest.totals.get("documents", 0)
+    reasons = sum(len(step.reasons) for step in facts.steps)
+    notes = list(facts.scan.measures.problems)
+    if measured < documents:
         notes.append(
-            f"Kinds of characters and the filters' measures are those of {scan.measures.documents:,} of the"
-            f" {documents:,} documents, chosen by a hash of their ids; sources and lengths are those of all."
+            f"Kinds of characters and what the filters measure are those of {measured:,} of the {documents:,}"
+            " documents, chosen by a hash of their ids. Sources and lengths are those of all documents."
         )
-    reasons = sum(len(step.reasons) for step in steps)
-    if reasons > len(gates):
-        notes.append(f"Examples are shown for the {len(gates)} most frequent of {reasons} reasons.")
-    notes.append("Examples are the documents with the smallest hashes of their ids, at most twenty for each reason.")
+    if reasons > len(facts.gates):
+        notes.append(f"Examples are shown for the {len(facts.gates)} most frequent of {reasons} reasons.")
+    notes.append("Examples are the documents whose ids have the smallest hashes, at most twenty for each reason.")
+    notes.append("Long texts are cut: examples after 300 characters, pages after 1,500.")
     return notes
