@@ -33,6 +33,7 @@ from jprep.cli.pipeline.run import run
 from jprep.cli.report import report
 from jprep.cli.text import text
 from jprep.cli.tokenizer import tokenizer
+from jprep.cli.view import view
 from jprep.errors import ConfigError, JprepError, MismatchError
 from jprep.io.escaping import one_line
 from jprep.io.os_errors import translate_os_error
@@ -65,7 +66,7 @@ _MAX_ARGUMENT = 200  # characters of an argument that an error shows
 
 _DATA, _MODELS = (corpus, tokenizer, dataset, text), (train, service, export, infer, convert, push, backends)
 
-for command in (run, recipes, *_DATA, *_MODELS, report, list_plugins, quickstart, doctor):
+for command in (run, recipes, *_DATA, report, view, *_MODELS, list_plugins, quickstart, doctor):
     cli.add_command(command)
 add_verbosity(cli)
 

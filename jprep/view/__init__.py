@@ -1,0 +1,1 @@
+"""A local web page to search and read a corpus."""
