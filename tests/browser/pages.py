@@ -103,15 +103,18 @@ def check_prints(page: Any) -> None:
 def check_everywhere(browser: Browser, address: str | Path, screenshots: Path, name: str) -> None:
     """Check a page at all widths, in light and dark and on paper, with everything unfolded, and take screenshots."""
     for width in WIDTHS:
-        for scheme in SCHEMES:
-            with browser.open(address, width, scheme) as page:
-                check_fits(page)
+        with browser.open(address, width) as page:
+            check_fits(page)
+            for scheme in SCHEMES:
+                page.emulate_media(color_scheme=scheme)
                 page.screenshot(path=screenshots / f"{name}-{width}-{scheme}.png", full_page=True)
-                open_details(page)
-                check_fits(page)
+            open_details(page)
+            check_fits(page)
+            for scheme in SCHEMES:
+                page.emulate_media(color_scheme=scheme)
                 check_accessible(page)
-                if (width, scheme) == (WIDTHS[0], SCHEMES[0]):
-                    check_prints(page)
+            if width == WIDTHS[0]:
+                check_prints(page)
 
 
 def tab_stops(page: Any, presses: int) -> list[str]:
@@ -126,3 +129,11 @@ def tab_stops(page: Any, presses: int) -> list[str]:
             )
         )
     return found
+
+
+def assert_inert(page: Any) -> None:
+    """Assert that nothing of what comes from outside has run, or can be run by a click."""
+    assert page.evaluate("window.hostile") is None
+    assert page.locator("main script, main img, main [onerror], main [onload]").count() == 0
+    links = page.locator("a").evaluate_all("links => links.map(link => link.href)")
+    assert [link for link in links if link.startswith(("javascript:", "data:"))] == []

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from jprep import Corpus
 from tests.browser.hostile_corpus import IMAGE, SCRIPT, write_hostile_corpus
-from tests.browser.pages import Browser, check_everywhere, open_details, tab_stops
+from tests.browser.pages import Browser, assert_inert, check_everywhere, open_details, tab_stops
 from tests.conftest import Run
 
 pytestmark = [pytest.mark.backends, pytest.mark.xdist_group("browser")]
@@ -97,11 +96,3 @@ def test_hostile_text_stays_text(browser: Browser, hostile_report: Path, screens
         for shown in (SCRIPT, "\\u202e", IMAGE, "{{ 7*7 }}"):
             assert shown in text, shown
         assert not {"\x1b", "\u202e", "\u2066"} & set(text)
-
-
-def assert_inert(page: Any) -> None:
-    """Assert that nothing of what comes from outside has run, or can be run by a click."""
-    assert page.evaluate("window.hostile") is None
-    assert page.locator("main script, main img, main [onerror], main [onload]").count() == 0
-    links = page.locator("a").evaluate_all("links => links.map(link => link.href)")
-    assert [link for link in links if link.startswith(("javascript:", "data:"))] == []
