@@ -85,6 +85,7 @@ class DocumentPage:
             "address": web_address(found["url"]),
             "facts": [("source", found["source"]), ("url", found["url"]), *meta, *extra],
             "figures": _figures(text, found["words"]),
+            "terms": terms,
             "passage": passage,
             "lines": [list(highlighted(line, terms)) for line in shown.split("\n")],
             "changes": self._changes(way, text, passage),
@@ -104,13 +105,15 @@ class DocumentPage:
         found, place = self._read("rejects", part, row, parameters)
         way = self._way(place, found["id"], parameters, 0)
         text = _final_text(way)
-        passage = choose_passage(text, _number(parameters, "passage"), split_terms(parameters.get("q", "")))
+        terms = split_terms(parameters.get("q", ""))
+        passage = choose_passage(text, _number(parameters, "passage"), terms)
         return place | {
             "id": found["id"],
             "title": found["title"],
             "address": "",
             "facts": [("step", found["step"]), ("reason", found["reason"])],
             "excerpt": found["excerpt"],
+            "terms": terms,
             "passage": passage,
             "changes": self._changes(way, text, passage) if text else [],
             "way": way,

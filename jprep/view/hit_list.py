@@ -86,12 +86,17 @@ class HitList:
 
     def _filters(self, query: Query) -> list[Filter]:
         numbers, texts = self._filter_names(query.kind)
-        limits = [Filter(name, name.replace("_", " "), query.ranges.get(name, Range()), "") for name in numbers]
-        return limits + [Filter(name, name.replace("_", " "), None, query.values.get(name, "")) for name in texts]
+        limits = [Filter(name, _label(name), query.ranges.get(name, Range()), "") for name in numbers]
+        return limits + [Filter(name, _label(name), None, query.values.get(name, "")) for name in texts]
 
     def _link(self, hit: Hit, query: Query, number: int) -> str:
         parameters = query.parameters(page=number if number > 1 else "")
         return f"/{query.kind}/{hit.position.part}/{hit.position.row}" + (f"?{parameters}" if parameters else "")
+
+
+def _label(column: str) -> str:
+    """Return the name of a column as a label."""
+    return column[:1].upper() + column[1:].replace("_", " ")
 
 
 def pieces_of(hit: Hit, query: Query) -> dict[str, list[Piece]]:

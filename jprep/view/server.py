@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import threading
 from collections.abc import Callable, Mapping
@@ -17,11 +18,11 @@ from jprep.view.document_page import DocumentPage, NotFoundError
 from jprep.view.files import CorpusFiles
 from jprep.view.guard import Guard
 from jprep.view.hit_list import HitList
+from jprep.view.passage import highlighted
 from jprep.view.query import Kind
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-    from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
 
@@ -81,11 +82,10 @@ class Viewer:
         self._originals.close()
 
 
-def application(viewer: Viewer) -> Starlette:
+def application(viewer: Viewer) -> Guard:
     """Return the web application of a corpus."""
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
-    from starlette.middleware import Middleware
     from starlette.responses import HTMLResponse, Response
     from starlette.routing import Route
 
@@ -120,13 +120,13 @@ def application(viewer: Viewer) -> Starlette:
         Route("/style.css", style),
     ]
     handlers: dict[Any, Any] = {HTTPException: failed, JprepError: failed, Exception: failed}
-    return Starlette(routes=routes, middleware=[Middleware(Guard)], exception_handlers=handlers)
+    return Guard(Starlette(routes=routes, exception_handlers=handlers))
 
 
 def _environment() -> Environment:
     """Return the templates, with the filters that only they use."""
     made = environment("jprep.view", extra="view")
-    made.filters |= {"plain_number": _plain_number, "limits": _limits}
+    made.filters |= {"plain_number": _plain_number, "limits": _limits, "highlighted": highlighted}
     return made
 
 
@@ -197,11 +197,13 @@ def serve(viewer: Viewer, listener: socket.socket, ready: Callable[[str], None])
         timeout_graceful_shutdown=_GRACE, h11_max_incomplete_event_size=1 << 16,
     )  # fmt: skip
     viewer.start()
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # uvicorn raises its signal again at the end
     try:
         Server(config).run(sockets=[listener])
     except KeyboardInterrupt:  # the usual end
         pass
     finally:
+        signal.signal(signal.SIGTERM, before)
         viewer.close()
         listener.close()
 
