@@ -167,12 +167,20 @@ def _draw_markers(axes: Any, markers: Sequence[Marker]) -> None:
 
 
 def _format_numbers(axis: Any) -> None:
-    axis.set_major_formatter(lambda value, _: _number(value))
+    axis.set_major_formatter(lambda value, _: _short(value))
     axis.set_minor_formatter(lambda *_: "")
 
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _short(value: float) -> str:
+    """Return a number for an axis: 2,500, 3 M, 1.5 G."""
+    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
+        if abs(value) >= size:
+            return f"{value / size:.4g} {letter}"
+    return _number(value)
 
 
 def _label(axes: Any, x_label: str, y_label: str) -> None:

@@ -14,14 +14,14 @@ _PHRASES = {
     "tildes.replaced": ("tildes of another form", "〜 → ~"),
     "long_vowels.removed": ("repeated long-vowel marks", "スーーパー → スーパー"),
     "long_vowels.replaced": ("dashes that became a long-vowel mark", "ス─パ─ → スーパー"),
-    "hyphens.removed": ("repeated hyphens", "-- → -"),
+    "hyphens.removed": ("hyphens after a hyphen", "‐‐ → -"),
     "hyphens.replaced": ("hyphens of another form", "‐ → -"),
     "full_width.replaced": ("full-width letters, digits and signs", "ＡＢＣ１２３ → ABC123"),
     "half_width_kana.replaced": ("half-width kana", "ｶﾅ → カナ"),
     "voicing_marks.removed": ("voicing marks joined with their kana", "カ゛ → ガ"),
     "voicing_marks.replaced": ("voicing marks of another form", "゛ → ﾞ"),
-    "quotes.replaced": ("curved quotation marks", '“ ” → " "'),
-    "yen_signs.replaced": ("yen signs", "¥ → ￥"),
+    "quotes.replaced": ("curved quotation marks", '“” → ""'),
+    "yen_signs.replaced": ("yen signs", "¥ → \\"),
     "byte_order_marks.removed": ("byte order marks inside the text", ""),
     "repeats.removed": ("characters repeated too often", "wwwww → w"),
     "surrogates.replaced": ("lone surrogates", "→ �"),
@@ -30,15 +30,18 @@ _PHRASES = {
     "compat.replaced": ("compatibility characters", "㈱ → (株)"),
     "circle.replaced": ("circled characters", "① → 1"),
     "square.replaced": ("squared characters", "㌔ → キロ"),
-    "canonical.replaced": ("characters with a canonical form", "神 → 神"),
+    "canonical.replaced": ("characters with a canonical form", "\ufa19 → 神"),
     "composed.removed": ("marks joined with the character before", "カ + ﾞ → ガ"),
     "lines_changed": ("lines that differ from the input", ""),
     "characters.removed": ("characters removed in all", ""),
     "bom.deleted": ("byte order marks at the start of a file", ""),
     "crlf.to_lf": ("line ends of Windows", "CRLF → LF"),
     "control.deleted": ("control characters", ""),
-    "refs": ("footnotes", "<ref>…</ref>"),
-    "tables": ("tables", "{| … |}"),
+    "categories": ("links to categories, removed", "[[Category:…]]"),
+    "comments": ("comments, removed", "<!-- … -->"),
+    "files": ("pictures and other files, removed", "[[ファイル:…]]"),
+    "refs": ("footnotes, removed", "<ref>…</ref>"),
+    "tables": ("tables, removed", "{| … |}"),
     "templates.expanded": ("templates replaced by their text", "{{読み仮名|…}}"),
     "templates.hidden": ("templates that show nothing", ""),
     "templates.unknown": ("templates without a rule, removed", ""),
@@ -97,5 +100,7 @@ def _change(full: str, count: int) -> Change:
     if found := _CODE_POINT.fullmatch(name):
         phrase, example = f"{found[1]}: U+{found[2]}", chr(min(int(found[2], 16), 0x10FFFF))
     if name.startswith("unclosed."):
-        phrase = "markup that is opened and never closed"
+        phrase = f"opened and never closed: {name.removeprefix('unclosed.')}"
+    if name.startswith("elements."):
+        phrase, example = "elements", f"<{name.removeprefix('elements.')}>"
     return Change(f"{kind}.{own}", name, phrase, example, count)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jprep.corpus.store import Manifest
@@ -58,7 +58,7 @@ def funnel(manifest: Manifest) -> list[FunnelStep]:
     before = manifest.totals.get("documents", 0) + sum(manifest.rejects.values())
     steps = list[FunnelStep]()
     for name in _names(manifest, dropped):
-        reasons = _reasons(name, dropped.get(name, {}), _config(manifest, name))
+        reasons = _reasons(name, dropped.get(name, {}), _options(manifest, name))
         lines, characters = (manifest.counts.get(f"{name}.{what}_dropped", 0) for what in ("lines", "characters"))
         count = sum(reason.documents for reason in reasons)
         steps.append(FunnelStep(name, _title(name), before, count, reasons, lines, characters))
@@ -79,25 +79,30 @@ def _names(manifest: Manifest, dropped: Iterable[str]) -> list[str]:
     read = manifest.made_from["documents"]
     sources: list[dict[str, Any]] = read["sources"]
     readers = [f"reader.{source['reader']['name']}" for source in sources]
-    filters = [f"filter.{step['name']}" for source in sources for step in source["filters"]]
+    longest_first = sorted(sources, key=lambda source: -len(source["filters"]))
+    filters = [f"filter.{step['name']}" for source in longest_first for step in source["filters"]]
     dedup = read.get("dedup", {})
     kinds = [("documents", dedup.get("documents")), ("lines", dedup.get("line_min_chars"))]
     known = [*readers, "normalizer", *filters, *(f"dedup.{kind}" for kind, used in kinds if used)]
     return list(dict.fromkeys([*known, *dropped]))
 
 
-def _config(manifest: Manifest, name: str) -> dict[str, Any] | None:
-    """Return the options of a filter; None if the sources differ."""
+def _options(manifest: Manifest, name: str) -> dict[str, list[Any]]:
+    """Return the values of each option of a filter; several where the sources differ."""
     kind, _, own = name.partition(".")
-    sources = manifest.made_from["documents"]["sources"]
-    found = [step["config"] for source in sources for step in source["filters"] if step["name"] == own]
-    same = kind == "filter" and found and all(each == found[0] for each in found)
-    return dict(found[0]) if same else None
+    found: dict[str, list[Any]] = {}
+    for source in manifest.made_from["documents"]["sources"] if kind == "filter" else ():
+        for option, value in (
+            item for step in source["filters"] if step["name"] == own for item in step["config"].items()
+        ):
+            if value not in found.setdefault(option, []):
+                found[option].append(value)
+    return found
 
 
-def _reasons(step: str, counts: Mapping[str, int], config: Mapping[str, Any] | None) -> list[Reason]:
+def _reasons(step: str, counts: Mapping[str, int], options: Mapping[str, Sequence[Any]]) -> list[Reason]:
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return [Reason(f"{step}/{name}", name, explain(step, name, config), count) for name, count in ordered]
+    return [Reason(f"{step}/{name}", name, explain(step, name, options), count) for name, count in ordered]
 
 
 def _title(name: str) -> str:

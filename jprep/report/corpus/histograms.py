@@ -32,9 +32,9 @@ _LABELS = {
     "punctuation_share": ("punctuation", "share of characters"),
     "digit_share": ("digits", "share of characters"),
     "url_share": ("characters in URLs", "share of characters"),
-    "urls_per_1000": ("URLs", "URLs per 1,000 characters"),
+    "urls_per_1000": ("URLs in 1,000 characters", "URLs"),
     "sentence_ends": ("lines that end a sentence", "lines"),
-    "sentence_end_share": ("lines that end a sentence", "share of lines"),
+    "sentence_end_share": ("share of lines that end a sentence", "share of lines"),
     "repeated_line_share": ("repeated lines", "share of lines"),
     "repeated_character_share": ("characters in repeated lines", "share of characters"),
 }
@@ -72,7 +72,7 @@ def source_plot(scan: DocumentScan) -> Plot:
 
 def length_plot(scan: DocumentScan, limits: Sequence[Threshold]) -> Plot:
     """Return the histogram of the lengths of all documents, with the limits of the filter `length`."""
-    edges, counts = scan.lengths.bins()
+    edges, counts = scan.lengths.bins() if scan.documents else ([1.0, 10.0], [0])
     quantiles = {f"{share:.0%}": scan.lengths.quantile(share) for share in (0.1, 0.5, 0.9, 0.99)}
     svg = histogram(
         edges,

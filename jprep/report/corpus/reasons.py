@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 _NAMESPACES = {
@@ -43,19 +43,19 @@ _OTHER = {
 }
 
 
-def explain(step: str, reason: str, config: Mapping[str, Any] | None = None) -> str:
+def explain(step: str, reason: str, options: Mapping[str, Sequence[Any]] | None = None) -> str:
     """Return what a reason means, or "" for one that a plugin defines.
 
     Args:
         step: the step, e.g. `filter.length`.
         reason: its reason, e.g. `too_short`.
-        config: the options of the step, where all sources have the same.
+        options: the values of each option of the step; several where the sources differ.
     """
     kind, _, name = step.partition(".")
     if known := _OTHER.get(f"{step}/{reason}"):
         return known
     if kind == "filter":
-        return _with_options(_FILTER.get(f"{name}/{reason}", ""), config)
+        return _with_options(_FILTER.get(f"{name}/{reason}", ""), options or {})
     return _explain_reader(reason) if kind == "reader" else ""
 
 
@@ -70,11 +70,11 @@ def _explain_reader(reason: str) -> str:
     return _READER.get(reason, "")
 
 
-def _with_options(phrase: str, config: Mapping[str, Any] | None) -> str:
-    """Return a phrase with the values of the options; without known options, with their names."""
+def _with_options(phrase: str, options: Mapping[str, Sequence[Any]]) -> str:
+    """Return a phrase with the values of the options, or with the name of one that is not known."""
     for name in [part.split("}")[0] for part in phrase.split("{")[1:]]:
-        value = (config or {}).get(name)
-        phrase = phrase.replace(f"{{{name}}}", f"`{name}`" if value is None else _shown(value))
+        values = " or ".join(map(_shown, options.get(name, ())))
+        phrase = phrase.replace(f"{{{name}}}", values or name)
     return phrase
 
 
