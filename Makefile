@@ -59,8 +59,8 @@ test:            ## Lint, types, the core, the backend torch, and three steps of
 	$(MAKE) $(TWO) suite-torch smoke
 
 test-backends:   ## The whole suites of the other backends, tests with installed programs, the release, the site
-	$(MAKE) $(TWO) $(READY) $(VENV)/.transformers $(VENV)/.remote $(VENV)/.servers $(VENV)/.release $(VENV)/.docs \
-	  $(VENV)/.notebook
+	$(MAKE) $(TWO) $(READY) $(VENV)/.transformers $(VENV)/.remote $(VENV)/.servers $(VENV)/.browser $(VENV)/.release \
+	  $(VENV)/.docs $(VENV)/.notebook
 	$(MAKE) core-with-backends
 	$(MAKE) $(TWO) $(filter-out suite-torch,$(SUITES)) slow-torch test-notebook
 	$(MAKE) try-release docs
@@ -84,7 +84,7 @@ $(SUITES): suite-%: $(VENV)/.%-test
 slow-torch: $(VENV)/.torch-test $(VENV)/.transformers
 	$(LOADERS) $(call SUITE,torch,backends and )
 
-core-with-backends: $(VENV)/.remote $(VENV)/.trackers $(VENV)/.servers $(VENV)/.transformers $(QUICK)
+core-with-backends: $(VENV)/.remote $(VENV)/.browser $(VENV)/.trackers $(VENV)/.servers $(VENV)/.transformers $(QUICK)
 	$(LOADERS) $(SERVERS) $(WITH_BACKENDS) $(BIN)/python $(PYTEST) --dist loadgroup $(TIMED) -m "backends and not soak"
 
 test-notebook: $(VENV)/.notebook $(VENV)/.torch
@@ -134,6 +134,12 @@ $(VENV)/.trackers: $(VENV)/.test
 # The libraries for s3://, gs:// and the Hugging Face Hub, without which `make test` runs.
 $(VENV)/.remote: $(VENV)/.test
 	$(BIN)/python $(INSTALL) --editable '.[remote,hub]'
+	@touch $@
+
+# Tests of pages control Chromium: one that is installed, Debian's, or Playwright's own. Without any, they are skipped.
+$(VENV)/.browser: $(VENV)/.test
+	$(BIN)/python $(INSTALL) playwright axe-playwright-python
+	PATH="$(BIN):$$PATH" .ci/install_chromium
 	@touch $@
 
 $(VENV)/.servers: .ci/servers.txt

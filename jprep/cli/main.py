@@ -70,7 +70,9 @@ _MAX_ARGUMENT = 200  # characters of an argument that an error shows
 
 _DATA, _MODELS = (corpus, tokenizer, dataset, text), (train, service, export, infer, convert, push, backends)
 
-for command in (run, init, recipes, *_DATA, *_MODELS, report, view, compare, list_plugins, quickstart, doctor, completion):
+_PAGES, _MACHINE = (report, view, compare), (list_plugins, quickstart, doctor, completion)
+
+for command in (run, init, recipes, *_DATA, *_MODELS, *_PAGES, *_MACHINE):
     cli.add_command(command)
 add_verbosity(cli)
 
