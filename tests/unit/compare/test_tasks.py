@@ -31,6 +31,8 @@ class LongestMatch:
         return np.array([id for row in rows for id in row]), np.cumsum([0, *map(len, rows)])
 
     def _encode(self, text):
+        if not self._pieces:
+            return np.frombuffer(text.encode("utf-32-le"), "<u4").tolist()
         row, at = [], 0
         while at < len(text):
             piece = next((piece for piece in self._pieces if text.startswith(piece, at)), text[at])
