@@ -27,6 +27,7 @@ from jprep.cli.model.infer import infer
 from jprep.cli.model.push import push
 from jprep.cli.model.service import service
 from jprep.cli.model.train import train
+from jprep.cli.pipeline.compare import compare
 from jprep.cli.pipeline.quickstart import quickstart
 from jprep.cli.pipeline.recipes import recipes
 from jprep.cli.pipeline.run import run
@@ -64,7 +65,7 @@ _MAX_ARGUMENT = 200  # characters of an argument that an error shows
 
 _DATA, _MODELS = (corpus, tokenizer, dataset, text), (train, service, export, infer, convert, push, backends)
 
-for command in (run, recipes, *_DATA, *_MODELS, list_plugins, quickstart, doctor):
+for command in (run, compare, recipes, *_DATA, *_MODELS, list_plugins, quickstart, doctor):
     cli.add_command(command)
 add_verbosity(cli)
 

@@ -92,6 +92,9 @@ RECIPE = OutputKind(
 DOWNLOADS = OutputKind(
     name="folder of downloads", manifest="fetched.json", lock="fetch.lock", marked=False, container=True
 )
+COMPARISON = OutputKind(
+    name="comparison", manifest="compare.json", claim="comparing.json", unfinished=(f"{STATE}/comparing.json",)
+)
 
 KINDS = (
     CORPUS,
@@ -105,6 +108,7 @@ KINDS = (
     FOLDS,
     RECIPE,
     DOWNLOADS,
+    COMPARISON,
 )
 
 

@@ -180,6 +180,7 @@ class Backend(ABC):
         hooks: the module of the worker whose `check_hooks` tries a user's loss and head
             (`jprep.train.hooks.check.FrameworkCheck`); "" if the worker calls no hooks.
         no_hooks_reason: why it calls none.
+        scores: whether its inference server answers `Score` (`jprep.train.inference.protocol`).
     """
 
     name: ClassVar[str]
@@ -189,6 +190,7 @@ class Backend(ABC):
     tasks: ClassVar[tuple[str, ...]] = ("clm", "mlm", "classify", "regress")
     hooks: ClassVar[str] = ""
     no_hooks_reason: ClassVar[str] = "its worker has no place for them"
+    scores: ClassVar[bool] = False
 
     @abstractmethod
     def check(self, options: Any) -> list[Finding]:

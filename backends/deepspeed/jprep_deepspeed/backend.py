@@ -22,6 +22,7 @@ class DeepSpeed(Backend):
     Options: ClassVar[type[Any]] = Options
     tasks: ClassVar[tuple[str, ...]] = (*Backend.tasks, "rtd")
     hooks: ClassVar[str] = "jprep_torch.worker.hooks"
+    scores: ClassVar[bool] = True
 
     def check(self, options: Any) -> list[Finding]:
         """Return the versions in the environment, and what would make a run with these options fail here."""

@@ -26,6 +26,7 @@ class Torch(Backend):
     Options: ClassVar[type[Any]] = Options
     tasks: ClassVar[tuple[str, ...]] = (*Backend.tasks, "rtd")
     hooks: ClassVar[str] = "jprep_torch.worker.hooks"
+    scores: ClassVar[bool] = True
 
     def environment(self, options: Any) -> Environment:
         """Return the environment for the device: torch_xla and torch_tpu need other versions of PyTorch."""

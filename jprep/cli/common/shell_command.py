@@ -13,8 +13,8 @@ from pathlib import Path
 from jprep.io.escaping import one_line
 
 COMMANDS = (
-    "backends", "convert", "corpus", "dataset", "doctor", "export", "infer", "plugins", "push", "quickstart", "recipes",
-    "run", "service", "text", "tokenizer", "train",
+    "backends", "compare", "convert", "corpus", "dataset", "doctor", "export", "infer", "plugins", "push", "quickstart",
+    "recipes", "run", "service", "text", "tokenizer", "train",
 )  # fmt: skip
 """The commands' names, for `make_runnable`; importing the commands to list them would be slow."""
 

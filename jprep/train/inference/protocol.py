@@ -61,7 +61,21 @@ class Classify(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="jud
     token_types: list[int] = []
 
 
-Request = FillMask | Generate | Classify
+class Score(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="score", tag_field="task"):
+    """Compute how likely a causal model finds the ends of rows, given their beginnings.
+
+    Only backends with `Backend.scores` support it.
+
+    Attributes:
+        rows: the rows; at least two ids each.
+        starts: for each row, the index of the first id of its end, at least 1.
+    """
+
+    rows: list[list[int]]
+    starts: list[int]
+
+
+Request = FillMask | Generate | Classify | Score
 
 
 class TokenProbability(msgspec.Struct, frozen=True):
@@ -77,7 +91,8 @@ class Response(msgspec.Struct, frozen=True, omit_defaults=True):
     Attributes:
         masks: to `FillMask`: for each mask of the row, the most likely tokens first.
         ids: to `Generate`: the new tokens.
-        scores: to `Classify`: the probability of each class in the order of the job's labels, or one score.
+        scores: to `Classify`: the probability of each class in the order of the job's labels, or one score; to `Score`:
+            the natural logarithm of the probability of each row's end.
         error: why the request failed, or "".
     """
 

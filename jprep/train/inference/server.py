@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from jprep.errors import InputError
-from jprep.train.inference.protocol import Classify, Generate, Request, Response
+from jprep.train.inference.protocol import Classify, Generate, Request, Response, Score
 from jprep.train.models import max_positions
 
 Predict = Callable[[Request], Response]
@@ -39,6 +39,8 @@ def check_request(config: dict[str, Any], request: Request) -> None:
     Raises:
         InputError: an id that the model does not have, or more tokens than it has positions.
     """
+    if isinstance(request, Score):
+        raise InputError("this backend cannot score rows", fix="use the backend torch")
     size = config["vocab_size"]
     if not request.ids or any(not 0 <= number < size for number in request.ids):
         raise InputError(f"ids must be one or more numbers from 0 to {size - 1}")
@@ -49,6 +51,29 @@ def check_request(config: dict[str, Any], request: Request) -> None:
     new = request.tokens if isinstance(request, Generate) else 0
     if len(request.ids) + new > (most := max_positions(config)):
         raise InputError(f"the request has {len(request.ids) + new} tokens, but the model has {most} positions")
+
+
+def check_score(config: dict[str, Any], request: Score) -> None:
+    """Check a request to score rows; see `check_request`.
+
+    Args:
+        config: transformers' config of the model.
+        request: the request.
+
+    Raises:
+        InputError: an id that the model does not have, a row with more tokens than it has positions, or a start that is
+            not in its row.
+    """
+    size, most = config["vocab_size"], max_positions(config)
+    if not request.rows or len(request.rows) != len(request.starts):
+        raise InputError("rows and starts must be lists of the same length, at least 1")
+    for row, start in zip(request.rows, request.starts, strict=True):
+        if not 0 < start < len(row):
+            raise InputError(f"the start {start} must lie in its row of {len(row)} tokens, behind the first")
+        if len(row) > most:
+            raise InputError(f"a row has {len(row)} tokens, but the model has {most} positions")
+        if min(row) < 0 or max(row) >= size:
+            raise InputError(f"ids must be numbers from 0 to {size - 1}")
 
 
 def _respond(predict: Predict, line: bytes) -> Response:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from jprep.train.inference.decoding import most_probable, next_token, softmax
 from jprep.train.inference.exported_model import padded_length, padded_row, task_of, weight_reader
-from jprep.train.inference.protocol import Classify, FillMask, Generate, Request, Response
+from jprep.train.inference.protocol import Classify, FillMask, Generate, Request, Response, Score
 from jprep.train.inference.server import check_request, serve
 from jprep.train.models import parameters
 from jprep_keras.engines import compile_function
@@ -61,6 +61,7 @@ class InferenceModel:
         check_request(self.config, request)
         if isinstance(request, FillMask):
             return self._fill_mask(request)
+        assert not isinstance(request, Score)  # `check_request` has refused it
         return self._generate(request) if isinstance(request, Generate) else self._classify(request)
 
     def _fill_mask(self, request: FillMask) -> Response:

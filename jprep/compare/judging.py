@@ -1,0 +1,80 @@
+"""Judge the arms by their models' scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from jprep.compare.result import Judgement
+from jprep.compare.statistics.differences import BITS_PER_CHARACTER, Difference, Measure, ScoreTable, compare_arms
+from jprep.compare.statistics.verdict import interval, verdict
+
+AS_SEEN = "bits per character as seen"
+
+Scores = Sequence[Sequence[Sequence[float]]]
+"""Values by arm, seed and item."""
+
+
+def judge_texts(
+    arms: Sequence[str],
+    seeds: Sequence[int],
+    items: Sequence[str],
+    characters: Sequence[int],
+    bits: Scores,
+    restoring: Sequence[Sequence[float]],
+) -> list[Judgement]:
+    """Return the verdicts by bits per character: with the bits that restore the texts, and without.
+
+    Args:
+        arms: their names.
+        seeds: the seeds.
+        items: ids of the held-out texts.
+        characters: of each text as it was read.
+        bits: of each text as an arm's pipeline sees it.
+        restoring: by arm and item.
+    """
+    seen = np.array(bits, np.float64)
+    charged = seen + np.array(restoring, np.float64)[:, None, :]
+    weights = np.array(characters, np.float64)
+    found = judge(ScoreTable(BITS_PER_CHARACTER, arms, seeds, items, charged, weights), primary=True)
+    if any(map(any, restoring)):
+        measure = Measure(AS_SEEN, True, True, BITS_PER_CHARACTER.items)
+        found += judge(ScoreTable(measure, arms, seeds, items, seen, weights), primary=False)
+    return found
+
+
+def judge(table: ScoreTable, *, primary: bool) -> list[Judgement]:
+    """Return the verdict on each pair of arms.
+
+    Args:
+        table: the scores.
+        primary: whether these are the verdicts of the comparison.
+    """
+    return [_judgement(difference, primary) for difference in compare_arms(table)]
+
+
+def _judgement(difference: Difference, primary: bool) -> Judgement:
+    """Turn a difference around where less is better: a positive one means that the first arm is better."""
+    low, high = interval(difference)
+    estimate = interval(_point(difference))[0]
+    if difference.measure.lower_is_better:
+        low, high, estimate = -high, -low, -estimate
+    return Judgement(
+        a=difference.first,
+        b=difference.second,
+        measure=difference.measure.name,
+        primary=primary,
+        unit="%" if difference.measure.relative else "points",
+        difference=estimate,
+        low=low,
+        high=high,
+        better=difference.better if difference.is_shown else "",
+        sentence=verdict(difference),
+    )
+
+
+def _point(difference: Difference) -> Difference:
+    import msgspec
+
+    return msgspec.structs.replace(difference, low=difference.estimate, high=difference.estimate)

@@ -1,0 +1,1 @@
+"""The models of a comparison: their sizes, training, and scores."""

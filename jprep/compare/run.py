@@ -1,0 +1,272 @@
+"""Compare recipes: build their data, train their models, score held-out texts, and judge."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from jprep.compare.arms import RecipeArm, load_arms
+from jprep.compare.data.preparation import Preparation, prepare
+from jprep.compare.layout import PLAN, WORK, comparison_directory, scores_path
+from jprep.compare.models.scoring import EncodedItems, encode_items, score_texts
+from jprep.compare.models.sizes import find_size
+from jprep.compare.models.training import (
+    ModelScores,
+    Trained,
+    open_client,
+    read_scores,
+    steps_of,
+    train_model,
+    training_curve,
+    write_scores,
+)
+from jprep.compare.options import CompareOptions
+from jprep.compare.planning import (
+    Calibration,
+    StoredPlan,
+    choose_plan,
+    flops_per_character,
+    needs_calibration,
+    read_plan,
+    reference_size,
+    write_plan,
+)
+from jprep.compare.result import Comparison, ComparisonPlan, read_comparison
+from jprep.compare.summary import ArmOutcome, summarize
+from jprep.engine.fingerprint import fingerprint, plain
+from jprep.engine.local import Local
+from jprep.engine.output_directory import OutputDirectory
+from jprep.engine.runner import Executor, ProgressReporter, SilentProgress
+from jprep.errors import ConfigError
+from jprep.io.atomic import file_sha256, remove_tree
+from jprep.io.failpoints import failpoint
+from jprep.io.machine import cpu_count
+from jprep.train.launcher.launch import PreparedRun, load_backend
+from jprep.train.launcher.launch import train as train_run
+
+VERSION = 1
+"""Increased when the same recipes and options would give other scores than before."""
+
+_CALIBRATION_STEPS = 40
+
+
+class CompareReporter:
+    """Receives the progress of a comparison. The methods print nothing; override them as needed."""
+
+    def stage(self, text: str) -> None:
+        """A part of the work begins."""
+
+    def note(self, text: str) -> None:
+        """Something that a user should know."""
+
+    def planned(self, plan: ComparisonPlan, preparation: Preparation) -> None:
+        """The plan is made, or was made by an earlier call."""
+
+    def scored(self, arm: str, seed: int, bits_per_character: float) -> None:
+        """A model is trained and scored, now or by an earlier call."""
+
+    @contextlib.contextmanager
+    def executor(self, workers: int | None) -> Iterator[tuple[Executor, ProgressReporter]]:
+        """Give the executor of tasks, and the reporter of their progress."""
+        with closing(Local(workers or cpu_count())) as executor:
+            yield executor, SilentProgress()
+
+    def train(self, prepared: PreparedRun) -> int:
+        """Train a prepared run; return its exit code."""
+        return train_run(prepared, say=self.note)
+
+
+def compare(
+    recipes: Sequence[Path],
+    folder: Path,
+    options: CompareOptions,
+    reporter: CompareReporter | None = None,
+    *,
+    restart: bool = False,
+) -> Comparison:
+    """Compare recipes by the models that they train; the library form of `jprep compare`.
+
+    Finished work is not repeated: the same call resumes a comparison, or verifies a finished one.
+
+    Args:
+        recipes: files of at least two recipes.
+        folder: output directory.
+        options: budget, seeds, size, and what is judged.
+        reporter: receives the progress.
+        restart: delete earlier work in the output directory first.
+
+    Raises:
+        ConfigError: a recipe or an option is wrong, or the backend cannot score texts.
+        MismatchError: the output directory has another comparison, or an input has changed.
+        Interrupted: the user stopped it.
+        JprepError: a step failed.
+    """
+    arms, made_from = check_comparison(recipes, options)
+    out = comparison_directory(folder)
+    with out.claim():
+        if restart:
+            out.restart()
+            remove_tree(folder / WORK)
+        if out.finished:
+            found = read_comparison(folder)
+            out.verify(made_from, found.made_from, found.files, "compare again with --restart")
+            return found
+        out.resume(made_from)
+        result = _Comparing(arms, made_from, out, options, reporter or CompareReporter()).run()
+        out.seal(result, keep={file.path for file in result.files})
+        out.clean()
+        return result
+
+
+def check_comparison(recipes: Sequence[Path], options: CompareOptions) -> tuple[list[RecipeArm], dict[str, Any]]:
+    """Check recipes and options; return the arms, and everything that the result is made from.
+
+    Raises:
+        ConfigError: a recipe or an option is wrong, or the backend cannot score texts.
+    """
+    arms = load_arms(recipes, options.overrides)
+    if options.size:
+        find_size(options.size)
+    if not load_backend(options.backend).scores:
+        fix = "--backend torch"
+        raise ConfigError(f"the backend {options.backend} cannot score texts", where="--backend", fix=fix)
+    chosen = {
+        "budget": options.budget.text,
+        "seeds": options.seeds,
+        "size": options.size,
+        "characters": options.characters,
+        "backend": options.backend,
+    }
+    files = {"tasks": _hashes(options.tasks), "held_out": _hashes(options.held_out)}
+    named = {
+        arm.name: {
+            "corpus": msgspec.to_builtins(arm.corpus),
+            "tokenizer": msgspec.to_builtins(arm.tokenizer),
+            "dataset": msgspec.to_builtins(arm.dataset),
+        }
+        for arm in arms
+    }
+    return arms, plain({"version": VERSION, "options": chosen, **files, "recipes": named})
+
+
+def _hashes(paths: Sequence[Path]) -> list[dict[str, str]]:
+    for path in paths:
+        if not path.is_file():
+            raise ConfigError("there is no such file", where=str(path), fix="check the path")
+    return [{"name": path.name, "sha256": file_sha256(path)} for path in paths]
+
+
+class _Comparing:
+    """One call of `compare`. The output directory is locked."""
+
+    def __init__(
+        self,
+        arms: list[RecipeArm],
+        made_from: dict[str, Any],
+        out: OutputDirectory,
+        options: CompareOptions,
+        reporter: CompareReporter,
+    ) -> None:
+        self._arms, self._made_from, self._out = arms, made_from, out
+        self._options, self._reporter = options, reporter
+        self._begun = time.monotonic()
+        self._runs = out.path / WORK / "runs"
+
+    def run(self) -> Comparison:
+        """Do all steps."""
+        stored = self._out.state / PLAN
+        decided = read_plan(stored)
+        with self._reporter.executor(self._options.workers) as (executor, progress):
+            ready = prepare(
+                self._arms,
+                self._out.path,
+                self._options,
+                decided.share if decided else None,
+                executor,
+                progress,
+                self._reporter.stage,
+            )
+        write_plan(stored, decided or StoredPlan(share=ready.share))
+        texts = [item.text for item in ready.held_out]
+        encoded = {number: encode_items(texts, ready.data[number].load_tokenizer()) for number in ready.distinct}
+        plan = decided.plan if decided else None
+        if plan is None:
+            plan = self._plan(ready, encoded)
+            write_plan(stored, StoredPlan(share=ready.share, plan=plan))
+        self._reporter.planned(plan, ready)
+        outcomes = self._outcomes(plan, ready, encoded)
+        mark = fingerprint(self._made_from)
+        return summarize(self._arms, ready, plan, outcomes, self._made_from, mark, self._out.path)
+
+    def _plan(self, ready: Preparation, encoded: dict[int, EncodedItems]) -> ComparisonPlan:
+        arms = [ready.data[number] for number in ready.distinct]
+        calibration = self._calibrate(ready, encoded) if needs_calibration(self._options) else None
+        left = self._options.budget.seconds - (time.monotonic() - self._begun)
+        return choose_plan(self._options, arms, calibration, left)
+
+    def _calibrate(self, ready: Preparation, encoded: dict[int, EncodedItems]) -> Calibration:
+        """Measure a short training and the scoring after it."""
+        self._reporter.stage("measuring the speed of this machine")
+        size, data = reference_size(self._options), ready.data[0]
+        plan = choose_plan(self._options._replace(size=size.name, characters=1, seeds=1), [data], None, 0)
+        folder = self._out.state / "calibration"
+        remove_tree(folder)
+        begun = time.monotonic()
+        trained = train_model(data, plan, _CALIBRATION_STEPS, 1, folder, self._reporter.train)
+        self._score(trained, encoded[0], plan)
+        step = trained.seconds_per_step()
+        overhead = time.monotonic() - begun - _CALIBRATION_STEPS * step
+        characters = size.rows * size.length / data.tokens_per_character
+        work = flops_per_character(size, data.manifest.vocab_size, data.tokens_per_character) * characters
+        remove_tree(folder)
+        return Calibration(rate=work / max(step, 1e-6), overhead=max(overhead, 0.0))
+
+    def _outcomes(
+        self, plan: ComparisonPlan, ready: Preparation, encoded: dict[int, EncodedItems]
+    ) -> dict[int, ArmOutcome]:
+        """Train and score all models: all arms with one seed, then with the next."""
+        found: dict[int, list[ModelScores]] = {number: [] for number in ready.distinct}
+        for seed in plan.seeds:
+            for number in ready.distinct:
+                scores = self._model(plan, ready, encoded[number], number, seed)
+                found[number].append(scores)
+                bits = sum(scores.bits) + sum(encoded[number].restoring)
+                characters = sum(len(item.text) for item in ready.held_out)
+                self._reporter.scored(self._arms[number].name, seed, bits / characters)
+        return {number: ArmOutcome(scores, encoded[number]) for number, scores in found.items()}
+
+    def _model(
+        self, plan: ComparisonPlan, ready: Preparation, items: EncodedItems, number: int, seed: int
+    ) -> ModelScores:
+        """Return the scores of one model, from an earlier call if there are some."""
+        path, data = self._out.path / scores_path(number, seed), ready.data[number]
+        if done := read_scores(path, data, seed):
+            return done
+        self._reporter.stage(f"training {self._arms[number].name} with seed {seed}")
+        steps = steps_of(data, plan.size, plan.characters)
+        trained = train_model(data, plan, steps, seed, self._runs, self._reporter.train)
+        bits = self._score(trained, items, plan)
+        characters, losses = training_curve(trained, data)
+        scores = ModelScores(
+            key=data.key,
+            seed=seed,
+            job=trained.job.fingerprint,
+            parameters=trained.job.parameters,
+            bits=[round(each, 6) for each in bits],
+            tasks={},
+            characters=characters,
+            losses=losses,
+        )
+        write_scores(path, scores)
+        failpoint("compare.scored")
+        return scores
+
+    def _score(self, trained: Trained, items: EncodedItems, plan: ComparisonPlan) -> list[float]:
+        with open_client(trained, plan.backend) as client:
+            return score_texts(client, items, plan.size.length)
