@@ -10,7 +10,6 @@ from datetime import datetime
 from pathlib import Path
 
 from jprep.errors import JprepError
-from jprep.io import messages
 from jprep.io.escaping import escaped
 from jprep.io.os_errors import translate_os_error
 
@@ -75,11 +74,13 @@ def open_log_file(path: Path) -> None:
     Raises:
         MachineError, ConfigError: it cannot be opened.
     """
+    from jprep.train.run.log import listeners
+
     global _log
     if _log is None or _log.path != path:
         _log = LogFile(path)
-    if log_message not in messages.listeners:
-        messages.listeners.append(log_message)
+    if log_message not in listeners:
+        listeners.append(log_message)
 
 
 def logging_to_file() -> bool:
@@ -100,6 +101,8 @@ def log_failure() -> JprepError | None:
 
 def close_log_file() -> None:
     """Log nothing any more."""
+    from jprep.train.run.log import listeners
+
     global _log
     _log = None
-    messages.listeners[:] = [each for each in messages.listeners if each is not log_message]
+    listeners[:] = [each for each in listeners if each is not log_message]
