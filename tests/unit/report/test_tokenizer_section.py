@@ -134,8 +134,9 @@ def test_invisible_characters_of_a_piece_are_named() -> None:
     assert shown_piece("語" * 1000) == "語" * 40 + "… (960 more characters)"
 
 
-def test_the_corpus_of_the_report_is_measured(tmp_path: Path) -> None:
+def test_the_corpus_of_the_report_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_sample(tmp_path)
+    monkeypatch.chdir(tmp_path)
     recipe = load_recipe(tmp_path / "recipe.toml")
     corpus = Corpus.build(recipe, tmp_path / "corpus").folder
     tokenizer = finished(tmp_path / "tokenizer", small("bpe", special=["roberta"]))
