@@ -50,7 +50,7 @@ name = "short"
 name = "posts"
 licence = "CC0"
 paths = ["posts.jsonl"]
-reader = "jsonl"
+reader = { use = "jsonl", title = "title" }
 [corpus]
 segmenter = "none"
 filters = ["length", "japanese", "symbols", "urls", "sentence_end", "repeated_lines"]

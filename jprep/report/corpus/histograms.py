@@ -72,7 +72,7 @@ def source_plot(scan: DocumentScan) -> Plot:
 
 def length_plot(scan: DocumentScan, limits: Sequence[Threshold]) -> Plot:
     """Return the histogram of the lengths of all documents, with the limits of the filter `length`."""
-    edges, counts = scan.lengths.bins()
+    edges, counts = scan.lengths.bins() if scan.documents else ([1.0, 10.0], [0])
     quantiles = {f"{share:.0%}": scan.lengths.quantile(share) for share in (0.1, 0.5, 0.9, 0.99)}
     svg = histogram(
         edges,

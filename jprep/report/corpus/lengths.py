@@ -17,8 +17,7 @@ class LengthHistogram:
     """Counts lengths in bins of equal width on a logarithmic scale."""
 
     def __init__(self) -> None:
-        steps = np.arange(_PER_DECADE * _DECADES + 1) / _PER_DECADE
-        self._edges: NDArray[np.int64] = np.unique(np.ceil(10**steps).astype(np.int64))
+        self._edges = _edges(_PER_DECADE)
         self._counts = np.zeros(len(self._edges) + 1, dtype=np.int64)
         self.longest = 0
 
@@ -46,9 +45,15 @@ class LengthHistogram:
         used = np.flatnonzero(self._counts)
         if not len(used):
             return [], []
-        wide = 10 ** (np.arange(per_decade * _DECADES + 1) / per_decade)
+        wide = _edges(per_decade)
         place = np.searchsorted(wide, np.append(self._edges, self._edges[-1]), "left")
         counts = np.bincount(place, weights=self._counts, minlength=len(wide) + 1).astype(np.int64)
         first, last = int(place[used[0]]), int(place[used[-1]])
-        edges = [float(wide[max(0, at)]) for at in range(first - 1, last + 1)] if first else [0.5, *wide[: last + 1]]
+        edges = wide[first - 1 : last + 1] if first else [0.5, *wide[: last + 1]]
         return [float(edge) for edge in edges], counts[first : last + 1].tolist()
+
+
+def _edges(per_decade: int) -> NDArray[np.int64]:
+    """Return the upper ends of the bins (int64); those of a divisor of `_PER_DECADE` are a part of the finest ones."""
+    exponents = np.arange(per_decade * _DECADES + 1) * (_PER_DECADE // per_decade) / _PER_DECADE
+    return np.unique(np.ceil(10**exponents).astype(np.int64))

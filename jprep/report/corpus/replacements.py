@@ -45,14 +45,20 @@ def replacements(pairs: Iterable[tuple[str, str]]) -> list[Replacement]:
 def _replaced(before: str, after: str) -> Iterator[tuple[str, str]]:
     if max(len(before), len(after)) > _LINE:
         before, after = before[:_LINE], after[:_LINE]
-    for tag, start, end, new_start, new_end in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+    matcher = SequenceMatcher(None, _folded(before), _folded(after), autojunk=False)
+    for tag, start, end, new_start, new_end in matcher.get_opcodes():
         old, new = before[start:end], after[new_start:new_end]
         if tag == "delete":
             yield from ((character, "") for character in old)
-        elif tag == "replace" and len(old) == len(new):
+        elif tag in ("equal", "replace") and len(old) == len(new):
             yield from ((a, b) for a, b in zip(old, new, strict=True) if a != b)
         elif tag == "replace" and max(len(old), len(new)) <= _RUN:
             yield old, new
+
+
+def _folded(text: str) -> list[str]:
+    """Return the characters by what they mean, so that a character stands beside its other form."""
+    return [unicodedata.normalize("NFKC", character) for character in text]
 
 
 def _name(text: str) -> str:
