@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -85,13 +85,29 @@ def read_labelled_rows(path: Path, config: LabelledConfig, task: LabelledTask) -
         ConfigError: the file does not exist, or its suffix is unknown.
         InputError: an unreadable line, a missing column, or an invalid label.
     """
+    wanted = [name for name in (config.text, config.pair, config.label, config.fold) if name]
+    for location, record in read_records(path, config, wanted):
+        yield _row(location, record, config, task)
+
+
+def read_records(path: Path, config: LabelledConfig, wanted: Sequence[str] = ()) -> Iterator[Record]:
+    """Yield the records of a file with their places; see `read_labelled_rows`.
+
+    Args:
+        path: the file.
+        config: how CSV and TSV are to be read.
+        wanted: columns to read of Parquet, which must exist; none for all.
+
+    Raises:
+        ConfigError: the file does not exist, or its suffix is unknown.
+        InputError: an unreadable line, or a missing column of Parquet.
+    """
     reader = _READERS.get(path.suffix)
     if reader is None:
         fix = f"supported: {', '.join(_READERS)}"
         raise ConfigError(f"unknown format of labelled data: {path.suffix or path.name!r}", where=str(path), fix=fix)
     try:
-        for location, record in reader(path, config):
-            yield _row(location, record, config, task)
+        yield from reader(path, config, wanted)
     except OSError as error:
         raise ConfigError(
             f"cannot read the file: {error.strerror or error}", where=str(path), fix="check the path"
@@ -152,7 +168,7 @@ def _number(value: Any, location: str) -> int:
     return number
 
 
-def _jsonl(path: Path, config: LabelledConfig) -> Iterator[Record]:
+def _jsonl(path: Path, config: LabelledConfig, wanted: Sequence[str]) -> Iterator[Record]:
     decoder = msgspec.json.Decoder(dict[str, Any])
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
@@ -165,7 +181,7 @@ def _jsonl(path: Path, config: LabelledConfig) -> Iterator[Record]:
                     raise InputError(f"invalid JSON: {error}", where=location, fix=fix) from error
 
 
-def _csv(path: Path, config: LabelledConfig) -> Iterator[Record]:
+def _csv(path: Path, config: LabelledConfig, wanted: Sequence[str]) -> Iterator[Record]:
     csv.field_size_limit(_LONGEST_FIELD)
     names: list[str] = []
     encoding = "utf-8-sig" if config.encoding == "utf-8" else config.encoding
@@ -225,7 +241,7 @@ def _undecodable(path: Path, encoding: str) -> int:
     return 0
 
 
-def _parquet(path: Path, config: LabelledConfig) -> Iterator[Record]:
+def _parquet(path: Path, config: LabelledConfig, wanted: Sequence[str]) -> Iterator[Record]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -233,10 +249,9 @@ def _parquet(path: Path, config: LabelledConfig) -> Iterator[Record]:
     try:
         with pq.ParquetFile(path) as file:
             columns = dict.fromkeys(file.schema_arrow.names)
-            wanted = [name for name in (config.text, config.pair, config.label, config.fold) if name]
             for name in wanted:
                 _value(columns, name, str(path))
-            for batch in file.iter_batches(_BATCH, columns=wanted):
+            for batch in file.iter_batches(_BATCH, columns=list(wanted) or None):
                 for record in batch.to_pylist():
                     yield f"{path}, row {row}", record
                     row += 1
@@ -245,7 +260,7 @@ def _parquet(path: Path, config: LabelledConfig) -> Iterator[Record]:
         raise InputError(f"invalid Parquet: {error}", where=where, fix="write the file again") from error
 
 
-_READERS: dict[str, Callable[[Path, LabelledConfig], Iterator[Record]]] = {
+_READERS: dict[str, Callable[[Path, LabelledConfig, Sequence[str]], Iterator[Record]]] = {
     ".jsonl": _jsonl,
     ".csv": _csv,
     ".tsv": _csv,
