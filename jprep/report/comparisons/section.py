@@ -146,7 +146,7 @@ def _tasks(found: Comparison) -> list[list[str]]:
         [
             task.name,
             f"{task.items:,}",
-            task.metric,
+            f"{task.metric} ({'lower' if task.lower_is_better else 'higher'} is better)",
             f"{task.chance:.3f}" if task.chance else "–",
             *(f"{_mean(scores):.3f}" for scores in task.scores),
         ]
