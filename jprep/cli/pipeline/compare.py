@@ -98,15 +98,15 @@ def compare(
 
 
 def _write_report(folder: Path) -> Path | None:
-    """Write the report beside the result; return None if the libraries of the extra `report` are not installed."""
-    from jprep.errors import MachineError
+    """Write the report beside the result; return None if it cannot be: the result is finished without it."""
+    from jprep.errors import JprepError
     from jprep.io.atomic import write_atomic
     from jprep.report.build import build_report
 
     path = folder / "report.html"
     try:
         write_atomic(path, build_report([folder]).html().encode())
-    except MachineError as error:
+    except JprepError as error:
         note(f"no report: {error}")
         return None
     return path
