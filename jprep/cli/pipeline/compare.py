@@ -189,4 +189,4 @@ def _show(result: Comparison, folder: Path, *, as_json: bool) -> None:
         )
     echo(f"\n{len(result.scored)} held-out texts, {len(result.items) - len(result.scored)} left out")
     for judgement in result.judgements:
-        echo(f"{'' if judgement.primary else '  '}{judgement.sentence}")
+        echo(judgement.sentence if judgement.primary else f"  {judgement.measure}: {judgement.sentence}")
