@@ -139,7 +139,7 @@ def _undecoded(text: str) -> ConfigError:
     return ConfigError("this file name or argument is not UTF-8", where=text[:_MAX_ARGUMENT], fix=fix)
 
 
-_RESTARTABLE = {("corpus", "build"), ("tokenizer", "train"), ("dataset", "pack")}
+_RESTARTABLE = {("corpus", "build"), ("tokenizer", "train"), ("dataset", "pack"), ("compare",)}
 """Commands with the option `--restart`."""
 
 _RESTART_OF = re.compile(r"`jprep (\w+) (\w+) … --restart`")
@@ -156,7 +156,7 @@ def _message(problem: JprepError) -> str:
 
 def _is_restart_of_this(fix: str) -> bool:
     """Return whether a fix is `--restart` of the present command, not of one whose output it reads."""
-    named, present = _RESTART_OF.search(fix), tuple(sys.argv[1:3])
+    named, present = _RESTART_OF.search(fix), tuple(sys.argv[1 : 2 if sys.argv[1:2] == ["compare"] else 3])
     return "--restart" in fix and present in _RESTARTABLE and (named is None or named.groups() == present)
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 
-from jprep.compare.result import Judgement
+from jprep.compare.result import Judgement, TaskResult
 from jprep.compare.statistics.differences import BITS_PER_CHARACTER, Difference, Measure, ScoreTable, compare_arms
 from jprep.compare.statistics.verdict import interval, verdict
+
+_FEWEST_ITEMS = 2
 
 AS_SEEN = "bits per character as seen"
 
@@ -44,6 +47,22 @@ def judge_texts(
     return found
 
 
+def judge_task(arms: Sequence[str], seeds: Sequence[int], task: TaskResult) -> list[Judgement]:
+    """Return the verdicts by a task; none if fewer than two items are scored.
+
+    Args:
+        arms: their names.
+        seeds: the seeds.
+        task: the answers.
+    """
+    if task.items < _FEWEST_ITEMS:
+        return []
+    measure = Measure(f"{task.name} {task.metric}", task.lower_is_better, task.lower_is_better, "items")
+    items = [str(number) for number in range(task.items)]
+    values, weights = np.array(task.correct, np.float64), np.array(task.weights, np.float64)
+    return judge(ScoreTable(measure, arms, seeds, items, values, weights), primary=False)
+
+
 def judge(table: ScoreTable, *, primary: bool) -> list[Judgement]:
     """Return the verdict on each pair of arms.
 
@@ -75,6 +94,4 @@ def _judgement(difference: Difference, primary: bool) -> Judgement:
 
 
 def _point(difference: Difference) -> Difference:
-    import msgspec
-
     return msgspec.structs.replace(difference, low=difference.estimate, high=difference.estimate)

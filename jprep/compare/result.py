@@ -125,21 +125,26 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: the task's name.
-        metric: the name of the score of an item: `accuracy`, `exact match`.
+        metric: what is measured: `accuracy`, `bits per character of the answer`.
+        lower_is_better: whether the smaller score wins.
         chance: the score of guessing; 0 if it is unknown.
         items: questions that are scored.
         left_out: questions that are not, because they stand in a training text.
-        scores: the mean score, by arm and seed.
-        correct: the score of each question, 0 to 1, by arm, seed and item.
+        scores: the score, by arm and seed: the sum of `correct` over the sum of `weights`.
+        correct: of each question, by arm, seed and item: 1 if the answer is right, 0 if it is wrong, or the answer's
+            bits.
+        weights: of each question: 1, or the answer's characters.
     """
 
     name: str
     metric: str
+    lower_is_better: bool
     chance: float
     items: int
     left_out: int
     scores: list[list[float]]
     correct: list[list[list[float]]]
+    weights: list[float]
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):

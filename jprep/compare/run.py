@@ -7,13 +7,16 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from jprep.compare.arms import RecipeArm, load_arms
+from jprep.compare.data.building import ArmData
+from jprep.compare.data.left_out import LeftOut, find_left_out
 from jprep.compare.data.preparation import Preparation, prepare
 from jprep.compare.layout import PLAN, WORK, comparison_directory, scores_path
+from jprep.compare.models.answers import EncodedTask, answer_tasks, encode_tasks
 from jprep.compare.models.scoring import EncodedItems, encode_items, score_texts
 from jprep.compare.models.sizes import find_size
 from jprep.compare.models.training import (
@@ -38,7 +41,8 @@ from jprep.compare.planning import (
     write_plan,
 )
 from jprep.compare.result import Comparison, ComparisonPlan, read_comparison
-from jprep.compare.summary import ArmOutcome, summarize
+from jprep.compare.summary import ArmOutcome, Summary, bits_per_character
+from jprep.compare.tasks.task_files import Task, load_task
 from jprep.engine.fingerprint import fingerprint, plain
 from jprep.engine.local import Local
 from jprep.engine.output_directory import OutputDirectory
@@ -118,7 +122,8 @@ def compare(
             out.verify(made_from, found.made_from, found.files, "compare again with --restart")
             return found
         out.resume(made_from)
-        result = _Comparing(arms, made_from, out, options, reporter or CompareReporter()).run()
+        tasks = load_tasks(options.tasks)
+        result = _Comparing(arms, tasks, made_from, out, options, reporter or CompareReporter()).run()
         out.seal(result, keep={file.path for file in result.files})
         out.clean()
         return result
@@ -155,11 +160,33 @@ def check_comparison(recipes: Sequence[Path], options: CompareOptions) -> tuple[
     return arms, plain({"version": VERSION, "options": chosen, **files, "recipes": named})
 
 
+def load_tasks(paths: Sequence[Path]) -> list[Task]:
+    """Read the files of tasks.
+
+    Raises:
+        ConfigError: a file does not exist or cannot be read as a task, or two tasks have the same name.
+        InputError: an item is malformed.
+    """
+    tasks = [load_task(path) for path in paths]
+    names = [task.name for task in tasks]
+    if repeated := [name for name in names if names.count(name) > 1]:
+        fix = "rename one of the files, or set `name` in its TOML file"
+        raise ConfigError(f"two tasks are called {repeated[0]!r}", where="--tasks", fix=fix)
+    return tasks
+
+
 def _hashes(paths: Sequence[Path]) -> list[dict[str, str]]:
     for path in paths:
         if not path.is_file():
             raise ConfigError("there is no such file", where=str(path), fix="check the path")
     return [{"name": path.name, "sha256": file_sha256(path)} for path in paths]
+
+
+class _Inputs(NamedTuple):
+    """What the models of an arm are judged on, as the arm's pipeline sees it."""
+
+    texts: EncodedItems
+    tasks: list[EncodedTask]
 
 
 class _Comparing:
@@ -168,12 +195,13 @@ class _Comparing:
     def __init__(
         self,
         arms: list[RecipeArm],
+        tasks: list[Task],
         made_from: dict[str, Any],
         out: OutputDirectory,
         options: CompareOptions,
         reporter: CompareReporter,
     ) -> None:
-        self._arms, self._made_from, self._out = arms, made_from, out
+        self._arms, self._tasks, self._made_from, self._out = arms, tasks, made_from, out
         self._options, self._reporter = options, reporter
         self._begun = time.monotonic()
         self._runs = out.path / WORK / "runs"
@@ -182,17 +210,10 @@ class _Comparing:
         """Do all steps."""
         stored = self._out.state / PLAN
         decided = read_plan(stored)
-        with self._reporter.executor(self._options.workers) as (executor, progress):
-            ready = prepare(
-                self._arms,
-                self._out.path,
-                self._options,
-                decided.share if decided else None,
-                executor,
-                progress,
-                self._reporter.stage,
-            )
+        ready = self._prepare(decided)
         write_plan(stored, decided or StoredPlan(share=ready.share))
+        self._reporter.stage("looking for held-out texts and items of tasks in the training texts")
+        left_out = find_left_out(ready, self._tasks)
         texts = [item.text for item in ready.held_out]
         encoded = {number: encode_items(texts, ready.data[number].load_tokenizer()) for number in ready.distinct}
         plan = decided.plan if decided else None
@@ -200,17 +221,22 @@ class _Comparing:
             plan = self._plan(ready, encoded)
             write_plan(stored, StoredPlan(share=ready.share, plan=plan))
         self._reporter.planned(plan, ready)
-        outcomes = self._outcomes(plan, ready, encoded)
-        mark = fingerprint(self._made_from)
-        return summarize(self._arms, ready, plan, outcomes, self._made_from, mark, self._out.path)
+        outcomes = self._outcomes(plan, ready, encoded, left_out)
+        summary = Summary(self._arms, self._tasks, ready, left_out, plan, outcomes)
+        return summary.result(self._made_from, fingerprint(self._made_from), self._out.path)
+
+    def _prepare(self, decided: StoredPlan | None) -> Preparation:
+        share = decided.share if decided else None
+        with self._reporter.executor(self._options.workers) as (executor, progress):
+            return prepare(self._arms, self._out.path, self._options, share, executor, progress, self._reporter.stage)
 
     def _plan(self, ready: Preparation, encoded: dict[int, EncodedItems]) -> ComparisonPlan:
         arms = [ready.data[number] for number in ready.distinct]
-        calibration = self._calibrate(ready, encoded) if needs_calibration(self._options) else None
+        calibration = self._calibrate(ready, encoded[0]) if needs_calibration(self._options) else None
         left = self._options.budget.seconds - (time.monotonic() - self._begun)
         return choose_plan(self._options, arms, calibration, left)
 
-    def _calibrate(self, ready: Preparation, encoded: dict[int, EncodedItems]) -> Calibration:
+    def _calibrate(self, ready: Preparation, texts: EncodedItems) -> Calibration:
         """Measure a short training and the scoring after it."""
         self._reporter.stage("measuring the speed of this machine")
         size, data = reference_size(self._options), ready.data[0]
@@ -219,7 +245,8 @@ class _Comparing:
         remove_tree(folder)
         begun = time.monotonic()
         trained = train_model(data, plan, _CALIBRATION_STEPS, 1, folder, self._reporter.train)
-        self._score(trained, encoded[0], plan)
+        inputs = _Inputs(texts, encode_tasks(self._tasks, data.load_tokenizer(), size.length))
+        self._answer(trained, inputs, plan)
         step = trained.seconds_per_step()
         overhead = time.monotonic() - begun - _CALIBRATION_STEPS * step
         characters = size.rows * size.length / data.tokens_per_character
@@ -228,38 +255,40 @@ class _Comparing:
         return Calibration(rate=work / max(step, 1e-6), overhead=max(overhead, 0.0))
 
     def _outcomes(
-        self, plan: ComparisonPlan, ready: Preparation, encoded: dict[int, EncodedItems]
+        self, plan: ComparisonPlan, ready: Preparation, encoded: dict[int, EncodedItems], left_out: LeftOut
     ) -> dict[int, ArmOutcome]:
         """Train and score all models: all arms with one seed, then with the next."""
+        length = plan.size.length
+        inputs = {
+            number: _Inputs(texts, encode_tasks(self._tasks, ready.data[number].load_tokenizer(), length))
+            for number, texts in encoded.items()
+        }
         found: dict[int, list[ModelScores]] = {number: [] for number in ready.distinct}
         for seed in plan.seeds:
             for number in ready.distinct:
-                scores = self._model(plan, ready, encoded[number], number, seed)
+                scores = self._model(plan, ready.data[number], inputs[number], number, seed)
                 found[number].append(scores)
-                bits = sum(scores.bits) + sum(encoded[number].restoring)
-                characters = sum(len(item.text) for item in ready.held_out)
-                self._reporter.scored(self._arms[number].name, seed, bits / characters)
+                bits = bits_per_character(scores.bits, encoded[number].restoring, ready.held_out, left_out.scored)
+                self._reporter.scored(self._arms[number].name, seed, bits)
         return {number: ArmOutcome(scores, encoded[number]) for number, scores in found.items()}
 
-    def _model(
-        self, plan: ComparisonPlan, ready: Preparation, items: EncodedItems, number: int, seed: int
-    ) -> ModelScores:
+    def _model(self, plan: ComparisonPlan, data: ArmData, inputs: _Inputs, number: int, seed: int) -> ModelScores:
         """Return the scores of one model, from an earlier call if there are some."""
-        path, data = self._out.path / scores_path(number, seed), ready.data[number]
+        path = self._out.path / scores_path(number, seed)
         if done := read_scores(path, data, seed):
             return done
         self._reporter.stage(f"training {self._arms[number].name} with seed {seed}")
         steps = steps_of(data, plan.size, plan.characters)
         trained = train_model(data, plan, steps, seed, self._runs, self._reporter.train)
-        bits = self._score(trained, items, plan)
+        bits, tasks = self._answer(trained, inputs, plan)
         characters, losses = training_curve(trained, data)
         scores = ModelScores(
             key=data.key,
             seed=seed,
             job=trained.job.fingerprint,
             parameters=trained.job.parameters,
-            bits=[round(each, 6) for each in bits],
-            tasks={},
+            bits=bits,
+            tasks=tasks,
             characters=characters,
             losses=losses,
         )
@@ -267,6 +296,10 @@ class _Comparing:
         failpoint("compare.scored")
         return scores
 
-    def _score(self, trained: Trained, items: EncodedItems, plan: ComparisonPlan) -> list[float]:
+    def _answer(
+        self, trained: Trained, inputs: _Inputs, plan: ComparisonPlan
+    ) -> tuple[list[float], dict[str, list[float]]]:
+        """Return the bits of each held-out text, and the scores of each task's items."""
         with open_client(trained, plan.backend) as client:
-            return score_texts(client, items, plan.size.length)
+            bits = [round(each, 6) for each in score_texts(client, inputs.texts, plan.size.length)]
+            return bits, answer_tasks(client, inputs.tasks)

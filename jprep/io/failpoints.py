@@ -28,6 +28,7 @@ NAMES = (
     "run.committed",  # COMMIT.json is written, the checkpoint not yet renamed
     "run.renamed",  # it is renamed, no older one is deleted yet
     "run.unnamed",  # an older one is renamed for deletion, not yet deleted
+    "compare.scored",  # the scores of a model are written
 )
 
 _ACTIVE = os.environ.get("JPREP_FAILPOINT", "")

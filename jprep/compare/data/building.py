@@ -83,7 +83,7 @@ def build_arm(
         JprepError: a step failed; see `jprep.pipeline.run.run`.
     """
     config = training_config(arm.corpus, texts)
-    key = fingerprint({"corpus": msgspec.to_builtins(config), "share": share})[:16]
+    key = key_of(corpus=training_config(arm.corpus, lambda source: Path(texts(source).name)), share=share)
     build(CorpusRecipe(name=NAME, corpus=config), work / "corpora" / key, executor, progress)
     corpus = Corpus(work / "corpora" / key)
     if not len(corpus):

@@ -2,8 +2,8 @@
 
 A normaliser that deletes or unifies characters leaves its model less to predict. For a fair figure the arm also pays
 for the description of what was lost: an adaptive code, which learns from the held-out texts themselves as it goes
-along, says at each character of the changed text whether it is kept, deleted, or preceded by others. Bits of the
-model + bits of this code describe the text as it was read, so that no arm gains by forgetting.
+along, says at each character of the changed text whether it is kept, deleted, replaced, or preceded by others. Bits of
+the model + bits of this code describe the text as it was read, so that no arm gains by forgetting.
 """
 
 from __future__ import annotations
@@ -13,14 +13,17 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from math import log2
 
-_KEEP, _DELETE = "keep", "delete"
+_KEEP, _DELETE, _INSERT, _REPLACE = "keep", "delete", "insert ", "replace "
 _BASE_KEEP, _BASE_DELETE = 0.98, 0.01
 _CHARACTERS = 150_000  # assigned characters of Unicode, each of which may have to be inserted
 _GLOBAL, _LOCAL = 1.0, 0.5  # weights of the less specific estimate
 _PIECE = 2000  # characters that are aligned at a time
 
 Step = tuple[str, str]
-"""An event (`keep`, `delete`, or the character to insert) and its context, the next character of the changed text."""
+"""An event and its context, the next character of the changed text.
+
+Events are `keep`, `delete`, and `insert ` and `replace ` with the original's character.
+"""
 
 
 class RestoringCode:
@@ -36,7 +39,9 @@ class RestoringCode:
         return sum(self._encode(event, context) for event, context in _steps(original, changed))
 
     def _encode(self, event: str, context: str) -> float:
-        base = {_KEEP: _BASE_KEEP, _DELETE: _BASE_DELETE}.get(event, (1 - _BASE_KEEP - _BASE_DELETE) / _CHARACTERS)
+        base = {_KEEP: _BASE_KEEP, _DELETE: _BASE_DELETE}.get(
+            event, (1 - _BASE_KEEP - _BASE_DELETE) / (2 * _CHARACTERS)
+        )
         everywhere = (self._events[event] + _GLOBAL * base) / (self._total + _GLOBAL)
         here = self._seen[context]
         share = (here[event] + _LOCAL * everywhere) / (here.total() + _LOCAL)
@@ -87,5 +92,9 @@ def _line_steps(original: str, changed: str) -> Iterator[Step]:
             if changed[start:end] == original[first:last]:
                 yield from ((_KEEP, character) for character in changed[start:end])
                 continue
-            yield from ((character, changed[start : start + 1]) for character in original[first:last])
-            yield from ((_DELETE, character) for character in changed[start:end])
+            both = min(end - start, last - first)
+            pairs = zip(original[first : first + both], changed[start : start + both], strict=True)
+            yield from ((_REPLACE + one, other) for one, other in pairs)
+            following = changed[start + both : start + both + 1]
+            yield from ((_INSERT + character, following) for character in original[first + both : last])
+            yield from ((_DELETE, character) for character in changed[start + both : end])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from jprep.compare.result import ModelSize
 from jprep.config import suggest_name
 from jprep.errors import ConfigError
@@ -10,6 +12,7 @@ from jprep.train.job.config import CheckpointConfig, ModelConfig, OptimizerConfi
 MINIMUM_STEPS = 20
 _WARMUP = 0.1  # of all steps
 _FLOOR = 0.1  # of the peak learning rate
+_ONE_THREAD = 128  # below this width a second CPU thread waits more than it computes
 
 
 def _size(width: int, layers: int, heads: int, inner: int, rows: int, length: int, lr: float) -> ModelSize:
@@ -93,5 +96,11 @@ def train_section(size: ModelSize, steps: int, seed: int, backend: str, device: 
         checkpoint=CheckpointConfig(every_steps=0, every_minutes=1.0, keep_last=1),
         log_every=max(1, steps // 100),
         trackers=[],
-        backend={backend: {"device": "cuda" if device == "gpu" else "cpu"}} if backend == "torch" else {},
+        backend={backend: _backend_options(size, device)} if backend == "torch" else {},
     )
+
+
+def _backend_options(size: ModelSize, device: str) -> dict[str, Any]:
+    if device == "gpu":
+        return {"device": "cuda"}
+    return {"device": "cpu"} | ({"threads": 1} if size.width < _ONE_THREAD else {})

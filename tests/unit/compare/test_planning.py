@@ -1,0 +1,100 @@
+"""Budgets, and the plans that fit into them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from jprep.compare.models.sizes import SIZES, train_section
+from jprep.compare.options import CompareOptions, parse_budget
+from jprep.compare.planning import (
+    Calibration,
+    StoredPlan,
+    choose_plan,
+    flops_per_character,
+    guess_plan,
+    read_plan,
+    sample_share,
+    write_plan,
+)
+from jprep.compare.result import ComparisonPlan
+from jprep.errors import ConfigError
+from jprep.train.job.config import check_train_config
+
+RATE = 3e10
+
+
+def arm(characters: int = 10**9, tokens_per_character: float = 0.6) -> Any:
+    manifest = SimpleNamespace(vocab_size=8000)
+    return SimpleNamespace(manifest=manifest, characters=characters, tokens_per_character=tokens_per_character)
+
+
+def planned(budget: str, arms: int = 2, characters: int = 10**9, **more: Any) -> ComparisonPlan:
+    options = CompareOptions(parse_budget(budget), **more)
+    return choose_plan(options, [arm(characters)] * arms, Calibration(RATE, 20.0), options.budget.seconds)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds", "device"), [("20min", 1200, "cpu"), ("2h", 7200, "cpu"), ("gpu:30min", 1800, "gpu")]
+)
+def test_budgets(text: str, seconds: float, device: str) -> None:
+    assert parse_budget(text) == (text, seconds, device)
+
+
+@pytest.mark.parametrize("text", ["", "20", "min", "0min", "-1h", "20 minutes", "tpu:1h", "1e3s"])
+def test_other_budgets_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="budget"):
+        parse_budget(text)
+
+
+@pytest.mark.parametrize("budget", ["5min", "20min", "2h", "20h"])
+@pytest.mark.parametrize("arms", [2, 4])
+def test_the_plan_fits_into_the_budget(budget: str, arms: int) -> None:
+    plan = planned(budget, arms)
+    work = flops_per_character(plan.size, 8000, 0.6) * plan.characters / RATE + 20
+    assert work * len(plan.seeds) * arms <= parse_budget(budget).seconds
+    assert len(plan.seeds) >= 2
+
+
+def test_more_time_gives_larger_models() -> None:
+    sizes = [list(SIZES).index(planned(budget).size.name) for budget in ("10min", "2h", "100h")]
+    assert sizes == sorted(sizes) and sizes[0] == 0 < sizes[-1]
+    assert len(planned("20min").seeds) == 3
+
+
+def test_text_is_not_repeated_more_often_than_it_teaches() -> None:
+    assert planned("20h", characters=10**6).characters <= 4 * 10**6
+
+
+def test_what_the_user_chose_is_kept() -> None:
+    plan = planned("20min", seeds=7, size="0.8m", characters=123_456)
+    assert plan.seeds == list(range(1, 8)) and plan.size.name == "0.8m"
+    fixed = CompareOptions(parse_budget("1min"), seeds=2, size="5m", characters=999)
+    assert choose_plan(fixed, [arm()], None, 0).characters == 999
+    assert guess_plan(fixed, 2).seeds == [1, 2]
+
+
+def test_large_inputs_are_sampled() -> None:
+    options = CompareOptions(parse_budget("1min"), characters=10**7)
+    assert sample_share(options, 10**6) == 1
+    assert sample_share(options, 10**9) == pytest.approx(0.04)
+
+
+def test_a_decision_is_kept(tmp_path: Path) -> None:
+    stored = StoredPlan(share=0.5, plan=planned("20min"))
+    write_plan(tmp_path / "plan.json", stored)
+    assert read_plan(tmp_path / "plan.json") == stored
+    (tmp_path / "plan.json").write_bytes(b"{")
+    assert read_plan(tmp_path / "plan.json") is None
+    assert read_plan(tmp_path / "none.json") is None
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_every_size_is_a_valid_section_and_named_by_its_parameters(name: str) -> None:
+    size = SIZES[name]
+    check_train_config(train_section(size, 100, 1, "torch", "cpu"), "[train]")
+    assert float(name.removesuffix("m")) == pytest.approx(size.parameters / 1e6, rel=0.1)
+    assert size.width % size.heads == 0
