@@ -94,6 +94,15 @@ def load_task(path: Path) -> Task:
     return Task(config.name or path.stem, config, items, len(read) - len(items))
 
 
+def files_of_task(path: Path) -> list[Path]:
+    """Return the files that a task is read from: a TOML file and the file that it names, or a file of items.
+
+    Raises:
+        ConfigError: a key of the TOML file is wrong.
+    """
+    return [path, path.parent / _described(path).file] if path.suffix == ".toml" else [path]
+
+
 def _described(path: Path) -> TaskConfig:
     try:
         with path.open("rb") as file:
