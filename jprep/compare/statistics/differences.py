@@ -1,4 +1,4 @@
-"""Differences between arms, with intervals over seeds and items. `docs/compare.md` has the method."""
+"""Differences between arms, with intervals over seeds and items. `docs/compare-tasks.md` has the method."""
 
 from __future__ import annotations
 

@@ -27,8 +27,8 @@ class TaskItem(NamedTuple):
 
     Attributes:
         id: the file's name and the line, row or question.
-        prompt: what stands before the answer.
-        choices: what may stand behind it; if there is nothing to choose, the first right answer.
+        prompt: the text before the answer.
+        choices: possible continuations; if there is nothing to choose, the first right answer.
         right: the index of the right choice.
         answers: all right answers.
         compared: texts of the item that are looked for in the training texts.
