@@ -41,9 +41,9 @@ class OverlapFinder:
 
     Characters are compared without width, case, voicing marks, spaces and punctuation. A character of an item counts as
     found in a training text if it is in 12 consecutive characters of both, or in a part of the item of 8 to 19
-    characters that occurs there in full. An item is found if that holds for 60 % of its characters in one training text;
-    if all its parts have fewer than 20 characters, for all of them. Parts of fewer than 8 characters do not count, nor
-    do phrases that more than 64 items have.
+    characters that occurs there in full. An item is found if that holds for 60 % of its characters in one training
+    text; if all its parts have fewer than 20 characters, for all of them. Parts of fewer than 8 characters do not
+    count, nor do phrases that more than 64 items have.
 
         finder = OverlapFinder([["日本で一番高い山はどこですか。"], ["空はなぜ青いのですか。"]])
         finder.read_corpus(Corpus("work/jawiki/corpus"))
