@@ -31,6 +31,7 @@ from jprep.cli.pipeline.compare import compare
 from jprep.cli.pipeline.quickstart import quickstart
 from jprep.cli.pipeline.recipes import recipes
 from jprep.cli.pipeline.run import run
+from jprep.cli.report import report
 from jprep.cli.text import text
 from jprep.cli.tokenizer import tokenizer
 from jprep.errors import ConfigError, JprepError, MismatchError
@@ -65,7 +66,7 @@ _MAX_ARGUMENT = 200  # characters of an argument that an error shows
 
 _DATA, _MODELS = (corpus, tokenizer, dataset, text), (train, service, export, infer, convert, push, backends)
 
-for command in (run, compare, recipes, *_DATA, *_MODELS, list_plugins, quickstart, doctor):
+for command in (run, compare, recipes, *_DATA, *_MODELS, report, list_plugins, quickstart, doctor):
     cli.add_command(command)
 add_verbosity(cli)
 

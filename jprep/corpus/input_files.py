@@ -90,6 +90,25 @@ def refuse_changed(file: InputFile) -> None:
 
 
 def _describe(path: str, known: dict[str, ContentHash], cache: Path) -> InputFile:
+    before = len(known)
+    file = describe_input(path, known)
+    if len(known) > before:
+        write_atomic(cache, encode_checksummed(known))
+    return file
+
+
+def describe_input(path: str, known: dict[str, ContentHash]) -> InputFile:
+    """Return an input with its hashes.
+
+    Args:
+        path: path or URL.
+        known: hashes of local files, by path, size, times and inode; the file's are added.
+
+    Raises:
+        ConfigError: the file does not exist.
+        MachineError: it cannot be read.
+        InputError: it changed while it was hashed.
+    """
     name = "stdin" if path == STDIN else path.rstrip("/").rpartition("/")[2]
     size = size_of(path)
     if path == STDIN or (is_local(path) and size is None):  # hashing a named pipe would consume it
@@ -102,7 +121,6 @@ def _describe(path: str, known: dict[str, ContentHash], cache: Path) -> InputFil
         known[key] = _hash(path)
         if file_state(Path(path)) != state:
             raise input_changed(path)
-        write_atomic(cache, encode_checksummed(known))
     return InputFile(path, name, state.size, known[key], state)
 
 

@@ -72,10 +72,15 @@ class DocumentProcessor:
         return None if doc.text else reject(doc, name, verdict.reason)
 
     def _remove_blank(self, lines: list[str]) -> str:
-        kept = [line for line in lines if line and not line.isspace()]
+        kept = nonblank_lines(lines)
         if len(kept) < len(lines):
             self.tally["lines.blank"] += len(lines) - len(kept)
         return "\n".join(kept)
+
+
+def nonblank_lines(lines: Sequence[str]) -> list[str]:
+    """Return the lines that are not only white space."""
+    return [line for line in lines if line and not line.isspace()]
 
 
 def _batches(items: Iterable[Document | Reject]) -> Iterator[list[Document | Reject]]:

@@ -19,7 +19,7 @@ returns the class, see `jprep.plugins.hookspecs`):
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -30,6 +30,10 @@ Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 """Types of options: a fraction from 0 to 1, a non-negative count, a positive size."""
+
+
+Threshold = tuple[float | None, float | None]
+"""The smallest and the largest value of a measure that a filter keeps; None is no limit."""
 
 
 class StepConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -113,6 +117,15 @@ class Reader(Step):
             InputError: the input is damaged; the error names the file, the offset and a fix.
         """
 
+    def read_with_originals(self, shard: Shard, source: str) -> Iterator[tuple[Document | Reject, str]]:
+        """Yield what `read` yields, each item with its record as it stands in the input, decoded to text.
+
+        A page's markup, a line of JSON, a row of a table: what a viewer shows beside the text. A reader without this
+        method shows the text that it has read.
+        """
+        for item in self.read(shard, source):
+            yield item, item.text if isinstance(item, Document) else item.excerpt
+
 
 class Normalizer(Step):
     """Changes characters line by line. The result for a line must not depend on other lines."""
@@ -136,6 +149,18 @@ class Filter(Step):
     @abstractmethod
     def judge(self, doc: Document) -> Verdict:
         """Return whether to keep the document, drop it, or drop some of its lines."""
+
+    def measure(self, doc: Document) -> Mapping[str, float]:
+        """Return the numbers that `judge` compares with its thresholds, by name, for reports and viewers.
+
+        A filter with thresholds drops a document exactly when one of its measures lies outside its threshold. A measure
+        that does not apply to a document, such as a fraction of no characters, is left out.
+        """
+        return {}
+
+    def thresholds(self) -> Mapping[str, Threshold]:
+        """Return the smallest and the largest value that is kept of each measure; None where there is no limit."""
+        return {}
 
 
 class Segmenter(Step):

@@ -27,6 +27,10 @@ HEAVY = (
     "neologdn",
     "rich",
     "fsspec",
+    "jinja2",
+    "matplotlib",
+    "duckdb",
+    "starlette",
 )
 """Packages that `import jprep` and `jprep --help` must not import."""
 INSTALLED = sorted([*ROOT.glob("jprep/**/*.py"), *ROOT.glob("backends/*/jprep_*/**/*.py")])

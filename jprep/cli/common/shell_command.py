@@ -14,7 +14,7 @@ from jprep.io.escaping import one_line
 
 COMMANDS = (
     "backends", "compare", "convert", "corpus", "dataset", "doctor", "export", "infer", "plugins", "push", "quickstart",
-    "recipes", "run", "service", "text", "tokenizer", "train",
+    "recipes", "report", "run", "service", "text", "tokenizer", "train",
 )  # fmt: skip
 """The commands' names, for `make_runnable`; importing the commands to list them would be slow."""
 

@@ -13,7 +13,8 @@ import msgspec
 
 from jprep.corpus.document import KEEP, SENTENCE, Document, Verdict
 from jprep.corpus.filters.characters import count_characters
-from jprep.corpus.step import Count, Filter, Share, StepConfig
+from jprep.corpus.filters.measures import fraction
+from jprep.corpus.step import Count, Filter, Share, StepConfig, Threshold
 
 
 class LengthFilter(Filter):
@@ -45,6 +46,16 @@ class LengthFilter(Filter):
         if config.min_sentences > 1 and _sentences(doc) < config.min_sentences:
             return Verdict(False, "few_sentences")
         return KEEP
+
+    def measure(self, doc: Document) -> dict[str, float]:
+        """Return the numbers of characters and sentences."""
+        return {"characters": len(doc.text), "sentences": _sentences(doc)}
+
+    def thresholds(self) -> dict[str, Threshold]:
+        """Return the limits. `min_sentences = 1` is none: a document without sentences has no text."""
+        config = self.config
+        sentences = config.min_sentences if config.min_sentences > 1 else None
+        return {"characters": (config.min_chars, config.max_chars or None), "sentences": (sentences, None)}
 
 
 def _sentences(doc: Document) -> int:
@@ -80,6 +91,20 @@ class JapaneseFilter(Filter):
             return Verdict(False, "foreign")
         return KEEP if counts.kana >= self.config.min_kana * counts.visible else Verdict(False, "few_kana")
 
+    def measure(self, doc: Document) -> dict[str, float]:
+        """Return the fractions of kana, and of kana and kanji together; nothing for text that is only white space."""
+        counts, config = count_characters(doc.text), self.config
+        if not counts.visible:
+            return {}
+        return {
+            "japanese_share": fraction(counts.kana + counts.kanji, counts.visible, config.min_japanese),
+            "kana_share": fraction(counts.kana, counts.visible, config.min_kana),
+        }
+
+    def thresholds(self) -> dict[str, Threshold]:
+        """Return the smallest fractions."""
+        return {"japanese_share": (self.config.min_japanese, None), "kana_share": (self.config.min_kana, None)}
+
 
 class SymbolFilter(Filter):
     """Rejects text with too many symbols. Reasons: `symbols`, `punctuation`, `digits`."""
@@ -109,6 +134,26 @@ class SymbolFilter(Filter):
             return Verdict(False, "punctuation")
         return KEEP if counts.digit <= config.max_digits * counts.visible else Verdict(False, "digits")
 
+    def measure(self, doc: Document) -> dict[str, float]:
+        """Return the fractions of symbols, punctuation and digits; nothing for text that is only white space."""
+        counts, config = count_characters(doc.text), self.config
+        if not counts.visible:
+            return {}
+        return {
+            "symbol_share": fraction(counts.symbol, counts.visible, config.max_symbols),
+            "punctuation_share": fraction(counts.punctuation, counts.visible, config.max_punctuation),
+            "digit_share": fraction(counts.digit, counts.visible, config.max_digits),
+        }
+
+    def thresholds(self) -> dict[str, Threshold]:
+        """Return the largest fractions."""
+        config = self.config
+        return {
+            "symbol_share": (None, config.max_symbols),
+            "punctuation_share": (None, config.max_punctuation),
+            "digit_share": (None, config.max_digits),
+        }
+
 
 class UrlFilter(Filter):
     """Rejects lists of URLs. Reason: `urls`."""
@@ -135,6 +180,20 @@ class UrlFilter(Filter):
         too_many = len(lengths) > 1 and len(lengths) * 1000 > self.config.max_per_1000 * len(doc.text)
         too_long = sum(lengths) > self.config.max_share * len(doc.text)
         return Verdict(False, "urls") if too_many or too_long else KEEP
+
+    def measure(self, doc: Document) -> dict[str, float]:
+        """Return the fraction of characters in URLs, and the URLs per 1,000 characters unless there is a single one."""
+        size, lengths = len(doc.text), [len(url) for url in _URL.findall(doc.text)]
+        if not size:
+            return {}
+        share = {"url_share": fraction(sum(lengths), size, self.config.max_share)}
+        if len(lengths) == 1:
+            return share
+        return share | {"urls_per_1000": fraction(1000 * len(lengths), size, self.config.max_per_1000)}
+
+    def thresholds(self) -> dict[str, Threshold]:
+        """Return the largest values."""
+        return {"url_share": (None, self.config.max_share), "urls_per_1000": (None, self.config.max_per_1000)}
 
 
 _URL = re.compile(r"(?:https?|ftp)://[!-~]+|www\.[!-~]+")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from jprep.corpus.document import KEEP, Document, Verdict
-from jprep.corpus.step import Count, Filter, Share, StepConfig
+from jprep.corpus.filters.measures import fraction
+from jprep.corpus.step import Count, Filter, Share, StepConfig, Threshold
 
 
 class SentenceEndFilter(Filter):
@@ -49,6 +50,22 @@ class SentenceEndFilter(Filter):
             return KEEP
         return Verdict(True, "no_sentence_end", tuple(unended)) if ended else Verdict(False, "no_sentence_end")
 
+    def measure(self, doc: Document) -> dict[str, float]:
+        """Return how many lines end a sentence, and their fraction where there are enough lines for its threshold."""
+        lines = [line for line in doc.text.split("\n") if line]
+        ended = sum(1 for line in lines if line.rstrip()[-1:] in self._marks)
+        if not lines:
+            return {}
+        if len(lines) < self.config.min_lines:
+            return {"sentence_ends": ended}
+        share = fraction(ended, len(lines), self.config.min_share)
+        return {"sentence_ends": ended, "sentence_end_share": share}
+
+    def thresholds(self) -> dict[str, Threshold]:
+        """Return the smallest values; with `drop_lines`, a document must have a line that ends a sentence."""
+        least = 1 if self.config.drop_lines else None
+        return {"sentence_ends": (least, None), "sentence_end_share": (self.config.min_share, None)}
+
 
 class RepeatedLinesFilter(Filter):
     """Rejects documents that repeat the same lines. Reason: `repeated_lines`."""
@@ -81,6 +98,23 @@ class RepeatedLinesFilter(Filter):
         if len(repeats) > self.config.max_lines * nonempty or repeated > self.config.max_chars * chars:
             return Verdict(False, "repeated_lines")
         return Verdict(True, "repeated_lines", tuple(repeats)) if self.config.drop_repeats and repeats else KEEP
+
+    def measure(self, doc: Document) -> dict[str, float]:
+        """Return the fractions of repeated lines and of their characters; nothing for text that is only line feeds."""
+        lines = doc.text.split("\n")
+        repeats, filled = _repeats(lines), [line for line in lines if line]
+        if not filled:
+            return {}
+        chars, repeated = sum(map(len, filled)), sum(len(lines[index]) for index in repeats)
+        return {
+            "repeated_line_share": fraction(len(repeats), len(filled), self.config.max_lines),
+            "repeated_character_share": fraction(repeated, chars, self.config.max_chars),
+        }
+
+    def thresholds(self) -> dict[str, Threshold]:
+        """Return the largest fractions."""
+        config = self.config
+        return {"repeated_line_share": (None, config.max_lines), "repeated_character_share": (None, config.max_chars)}
 
 
 def _repeats(lines: list[str]) -> list[int]:

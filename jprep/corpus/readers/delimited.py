@@ -122,14 +122,14 @@ class TsvReader(LineReader):
         """
         return record.rstrip("\r\n").split(self.separator)
 
-    def _items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[Item]:
+    def _items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[tuple[Item, bytes]]:
         names, begin = msgspec.json.decode(shard.hints["columns"], type=list[str]), int(shard.hints["begin"])
         prefix = id_prefix(shard, source)
         for offset, record in split_quoted(self._rows(shard), shard.path, self._quote, self._limit()):
             data = self._without_bom(record) if offset == 0 else record
             if offset >= begin and data.strip(b"\r\n"):
                 location = RecordLocation(shard.path, offset + len(record) - len(data), f"{prefix}:{offset}", source)
-                yield self._row(data, names, location, budget)
+                yield self._row(data, names, location, budget), data
 
     def _rows(self, shard: Shard) -> chunking.Chunk:
         if shard.data is not None:

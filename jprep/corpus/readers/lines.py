@@ -97,7 +97,7 @@ class LineReader(RecordReader):
     def _hints(self, chunker: chunking.Chunker, path: str) -> dict[str, str]:
         """Return hints from the head of the input. `documents` is the separator, a key of `chunking.SEPARATORS`."""
 
-    def _items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[Item]:
+    def _items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[tuple[Item, bytes]]:
         separator = chunking.SEPARATORS[shard.hints["documents"]]
         chunk = self._chunk(shard, separator)
         start, whole = id_prefix(shard, source), shard.hints["documents"] == "file"
@@ -105,9 +105,11 @@ class LineReader(RecordReader):
             data = self._without_bom(record) if offset == 0 else record
             if whole or data.strip(b"\r\n"):
                 identity = start if whole else f"{start}:{offset}"
-                yield self._item(
-                    data, RecordLocation(shard.path, offset + len(record) - len(data), identity, source), budget
-                )
+                location = RecordLocation(shard.path, offset + len(record) - len(data), identity, source)
+                yield self._item(data, location, budget), data
+
+    def _original(self, record: bytes) -> str:
+        return record.rstrip(b"\r\n").decode(self.encoding, "backslashreplace")
 
     def _chunk(self, shard: Shard, separator: chunking.RecordSeparator) -> chunking.Chunk:
         if shard.data is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -66,17 +67,21 @@ class ParquetReader(RecordReader):
             if top not in schema.names or (inner and not pa.types.is_struct(schema.field(top).type)):
                 raise ConfigError(f"column {name!r} not found", where=path, fix=suggest_name(name, schema.names))
 
-    def _items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[Item]:
+    def _items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[tuple[Item, dict[str, Any]]]:
         with _opened(shard.path) as file:
             row = sum(file.metadata.row_group(i).num_rows for i in range(shard.start))
             wanted = list(range(shard.start, shard.end))
             for batch in file.iter_batches(_ROWS, wanted, columns=self.config.names()):
                 start = id_prefix(shard, source)
                 for row_number, record in enumerate(_rows(batch), row):
-                    yield self._item(
-                        record, RecordLocation(shard.path, row_number, f"{start}:{row_number}", source), budget
-                    )
+                    location = RecordLocation(shard.path, row_number, f"{start}:{row_number}", source)
+                    yield self._item(record, location, budget), record
                 row += batch.num_rows
+
+    def _original(self, record: dict[str, Any]) -> str:
+        """Return the columns that were read of a row as JSON."""
+        values = _decoded(record, "backslashreplace")
+        return json.dumps(values, ensure_ascii=False, indent=2, default=str)
 
     def _item(self, record: dict[str, Any], location: RecordLocation, budget: ErrorBudget) -> Item:
         try:
@@ -112,13 +117,13 @@ def _byte_type(kind: pa.DataType) -> pa.DataType:
     return pa.large_binary() if pa.types.is_string(kind) or pa.types.is_large_string(kind) else kind
 
 
-def _decoded(value: Any) -> Any:
+def _decoded(value: Any, errors: str = "strict") -> Any:
     """Return the value with bytes decoded to strings, at any depth."""
     if isinstance(value, bytes):
-        return value.decode("utf-8")
+        return value.decode("utf-8", errors)
     if isinstance(value, dict):
-        return {name: _decoded(inner) for name, inner in value.items()}
-    return [_decoded(inner) for inner in value] if isinstance(value, list) else value
+        return {name: _decoded(inner, errors) for name, inner in value.items()}
+    return [_decoded(inner, errors) for inner in value] if isinstance(value, list) else value
 
 
 def _stored(group: pq.RowGroupMetaData) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
@@ -92,15 +93,30 @@ class RecordReader(Reader):
         Raises:
             InputError: too many records are malformed, or the input is damaged.
         """
+        return (item for item, _ in self._counted(shard, source))
+
+    def read_with_originals(self, shard: Shard, source: str) -> Iterator[tuple[Item, str]]:
+        """Yield the documents and rejects of one shard, in order, each with its record as text."""
+        return ((item, self._original(record)) for item, record in self._counted(shard, source))
+
+    def _counted(self, shard: Shard, source: str) -> Iterator[tuple[Item, Any]]:
+        """Yield each item with its record. At the end, raise an error if there were too many bad records."""
         budget = ErrorBudget(self.config.max_bad)
-        for item in self._items(shard, source, budget):
+        for pair in self._items(shard, source, budget):
             budget.total += 1
-            yield item
+            yield pair
         budget.settle()
 
     @abstractmethod
-    def _items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[Item]:
-        """Yield the records of a shard. Report bad records to the budget, and yield them as rejects."""
+    def _items(self, shard: Shard, source: str, budget: ErrorBudget) -> Iterator[tuple[Item, Any]]:
+        """Yield the records of a shard as items, each with the record as `_original` takes it.
+
+        Report bad records to the budget, and yield them as rejects.
+        """
+
+    @abstractmethod
+    def _original(self, record: Any) -> str:
+        """Return a record as text; bytes that cannot be decoded become `\\x..`."""
 
     def _document(self, doc: Document) -> Item:
         """Return the document with cleaned text and title, or a reject if the text is empty."""

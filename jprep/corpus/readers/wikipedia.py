@@ -112,6 +112,10 @@ class WikipediaReader(Reader):
 
     def read(self, shard: Shard, source: str) -> Iterator[Document | Reject]:
         """Yield the pages that begin in a shard, as documents or as rejects with a reason."""
+        return (item for item, _ in self.read_with_originals(shard, source))
+
+    def read_with_originals(self, shard: Shard, source: str) -> Iterator[tuple[Document | Reject, str]]:
+        """Yield what `read` yields, with the wikitext of each page, or the article as wikiextractor wrote it."""
         if self.config.extractor == "wikiextractor":
             yield from wikiextractor.articles(shard.path, self.config.namespaces, source)
             return
@@ -120,7 +124,7 @@ class WikipediaReader(Reader):
         # Only one shard of a file counts the truncation: blocks before the last may reach the end as well.
         counts = shard.end < 0 or shard.hints["cut_at"] == "bytes"
         for page in self._tolerant(found, self.tally if counts else None):
-            yield articles.read(page, source)
+            yield articles.read(page, source), page.text or ""
         self.tally.update(extractor.tally)
         extractor.tally.clear()
 

@@ -171,7 +171,7 @@ class ReadStage(Stage):
     def tasks(self) -> Iterator[Task]:
         """Yield one task per shard, or per group of small shards. A group counts as one for `Source.shards`."""
         for index, source in enumerate(self._config.sources):
-            for number, group in enumerate(islice(_grouped(self._shards(index)), source.shards or None)):
+            for number, group in enumerate(islice(group_shards(self._shards(index)), source.shards or None)):
                 weight = sum(shard.weight for shard in group)
                 yield Task(f"{task_id_prefix(index, source)}{number:06d}", (index, group), weight, _digest(group))
 
@@ -218,7 +218,8 @@ class ReadStage(Stage):
             forget_contents(self._contents)
 
 
-def _grouped(shards: Iterator[Shard]) -> Iterator[list[Shard]]:
+def group_shards(shards: Iterator[Shard]) -> Iterator[list[Shard]]:
+    """Yield the shards of each task: one shard, or consecutive small ones."""
     group: list[Shard] = []
     total = 0
     for shard in shards:

@@ -22,6 +22,10 @@ def document(text: str) -> Document:
     return Document(id="sample:1", source="sample", title="", url="", text=text, words=text)
 
 
+def _is_within(value: float, least: float | None, most: float | None) -> bool:
+    return (least is None or value >= least) and (most is None or value <= most)
+
+
 class FilterSuite(StepSuite):
     """Subclass it with `step`, `kept`, and `dropped` or `trimmed`.
 
@@ -65,6 +69,16 @@ class FilterSuite(StepSuite):
             assert is_identifier(verdict.reason) or (verdict.keep and not verdict.lines and not verdict.reason), text
             assert list(verdict.lines) == sorted(set(verdict.lines) & set(range(text.count("\n") + 1))), text
             assert verdict.keep or not verdict.lines, text
+
+    def test_measures_explain_verdicts(self) -> None:
+        """A filter with thresholds drops a document exactly when one of its measures lies outside its threshold."""
+        step = self.make()
+        thresholds = step.thresholds()
+        for text in (*TEXTS, *getattr(self, "kept", ()), *getattr(self, "dropped", ())) if thresholds else ():
+            measures = step.measure(document(text))
+            assert measures.keys() <= thresholds.keys(), text
+            outside = [name for name, value in measures.items() if not _is_within(value, *thresholds[name])]
+            assert bool(outside) != step.judge(document(text)).keep, f"{outside} {text!r}"
 
     def test_does_not_change_the_document(self) -> None:
         """A filter does not modify documents."""

@@ -48,7 +48,8 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
 @pytest.mark.parametrize(("help_text", "output"), [("[--json]", JSON), ("[--html]", MARKED)])
 def test_both_forms_of_output_give_the_same_articles(program: Callable[..., None], help_text: str, output: str) -> None:
     program(help_text, output)
-    article, empty = wikiextractor.articles("dump.xml", [0], "wiki")
+    (article, original), (empty, nothing) = wikiextractor.articles("dump.xml", [0], "wiki")
+    assert original.rstrip("\n") == "高度 < 42度\n地理.\n記号 &lt; である。" and nothing == ""
     assert isinstance(article, Document) and isinstance(empty, Reject)
     assert (article.id, article.title, article.url) == ("wiki:5", '琴 "川"', "u?curid=5")
     assert article.text == "高度 < 42度\n地理.\n記号 &lt; である。"

@@ -45,8 +45,8 @@ def shard(path: str) -> Shard:
     return Shard(path, 0, weight=size_of(path) or 0)
 
 
-def articles(path: str, namespaces: list[int], source: str) -> Iterator[Document | Reject]:
-    """Run the program on a local dump and yield its articles.
+def articles(path: str, namespaces: list[int], source: str) -> Iterator[tuple[Document | Reject, str]]:
+    """Run the program on a local dump and yield its articles, each with the text that the program wrote.
 
     The program drops redirects without counting them.
 
@@ -70,7 +70,7 @@ def articles(path: str, namespaces: list[int], source: str) -> Iterator[Document
             assert process.stdout is not None
             lines = (_decoded(line, path) for line in process.stdout)
             for article in lines if _writes_json() else _marked_articles(process.stdout):
-                yield _document(article, source)
+                yield _document(article, source), article.text
         if process.returncode:
             errors.seek(0)
             last = (errors.read().strip().splitlines() or ["no error message"])[-1]

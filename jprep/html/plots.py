@@ -1,0 +1,243 @@
+"""Plots by matplotlib as SVG inside a page, in the page's colours. The same data gives the same bytes."""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jprep.errors import MachineError
+from jprep.html.text import html, visible
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+_WIDTH = 5.0  # inches: labels of 9 points are then legible on a phone
+_LABEL = 24  # characters of a name on an axis or in a legend
+_SERIES = 8
+_COLOURS = {"#0a0a01": "--text", "#0a0a02": "--muted", "#0a0a03": "--line", "#0a0a04": "--bad"} | {
+    f"#0b0b{number:02x}": f"--series-{number}" for number in range(1, _SERIES + 1)
+}
+"""Colours that matplotlib draws with, and the CSS variables that replace them."""
+_TEXT, _MUTED, _LINE, _BAD = list(_COLOURS)[:4]
+
+Series = tuple[Sequence[float], Sequence[float]]
+"""Abscissas and ordinates of a curve, equally long."""
+
+
+class Marker(NamedTuple):
+    """A vertical line at a value, such as a threshold or a restart."""
+
+    value: float
+    label: str = ""
+
+
+def series_colour(number: int) -> str:
+    """Return the colour of a series, from 0, as CSS."""
+    return f"var(--series-{number % _SERIES + 1})"
+
+
+def histogram(
+    edges: Sequence[float],
+    counts: Sequence[float],
+    *,
+    title: str,
+    x_label: str,
+    y_label: str = "documents",
+    thresholds: Sequence[Marker] = (),
+    log_x: bool = False,
+    log_y: bool = False,
+    width: float = _WIDTH,
+) -> Markup:
+    """Return a histogram.
+
+    Args:
+        edges: boundaries of the bins, one more than `counts`.
+        counts: height of each bin.
+        title: description of the plot for readers who do not see it.
+        x_label: what is measured, with its unit.
+        y_label: what is counted.
+        thresholds: limits to draw.
+        log_x: whether the horizontal axis is logarithmic.
+        log_y: whether the vertical axis is logarithmic.
+    """
+    with _figure(title, 1.9) as (axes, drawn):
+        axes.stairs(counts, edges, fill=True, color=_series(0), alpha=0.85)
+        _scale(axes, log_x, log_y)
+        _draw_markers(axes, thresholds)
+        _label(axes, x_label, y_label)
+    return drawn[0]
+
+
+def bars(names: Sequence[str], values: Sequence[float], *, title: str, x_label: str, width: float = _WIDTH) -> Markup:
+    """Return horizontal bars, the first at the top, each with its value."""
+    with _figure(title, 0.6 + 0.25 * len(names), width) as (axes, drawn):
+        axes.barh(range(len(names)), values, color=_series(0), alpha=0.85, height=0.7)
+        axes.set_yticks(range(len(names)), [_name(name) for name in names])
+        axes.invert_yaxis()
+        for row, value in enumerate(values):
+            axes.annotate(f" {_number(value)}", (value, row), va="center", color=_MUTED, fontsize=9)
+        axes.margins(x=0.15)
+        _label(axes, x_label, "")
+        axes.grid(visible=False, axis="y")
+    return drawn[0]
+
+
+def lines(
+    series: Mapping[str, Series],
+    *,
+    title: str,
+    x_label: str,
+    y_label: str,
+    markers: Sequence[Marker] = (),
+    points: bool = False,
+    log_x: bool = False,
+    log_y: bool = False,
+) -> Markup:
+    """Return curves over each other, with a legend if there are several.
+
+    Args:
+        series: the curves by name.
+        title: description of the plot for readers who do not see it.
+        x_label: the abscissa, with its unit.
+        y_label: the ordinate, with its unit.
+        markers: vertical lines, for example at restarts.
+        points: whether each value has a point.
+        log_x: whether the horizontal axis is logarithmic.
+        log_y: whether the vertical axis is logarithmic.
+    """
+    with _figure(title, 2.3) as (axes, drawn):
+        for number, (name, (across, up)) in enumerate(series.items()):
+            style = {"marker": "o", "markersize": 3} if points or len(across) == 1 else {}
+            axes.plot(across, up, color=_series(number), linewidth=1.5, label=_name(name), **style)
+        _scale(axes, log_x, log_y)
+        _draw_markers(axes, markers)
+        _label(axes, x_label, y_label)
+        if len(series) > 1:
+            axes.legend(frameon=False, labelcolor=_TEXT, fontsize=9)
+    return drawn[0]
+
+
+def intervals(
+    names: Sequence[str], centres: Sequence[float], ends: Sequence[tuple[float, float]], *, title: str, x_label: str
+) -> Markup:
+    """Return estimates with their confidence intervals as (low, high), the first at the top."""
+    with _figure(title, 0.6 + 0.3 * len(names)) as (axes, drawn):
+        for row, (centre, (low, high)) in enumerate(zip(centres, ends, strict=True)):
+            axes.plot([low, high], [row, row], color=_series(row), linewidth=2)
+            axes.plot([centre], [row], "o", color=_series(row), markersize=6)
+        axes.set_yticks(range(len(names)), [_name(name) for name in names])
+        axes.set_ylim(len(names) - 0.5, -0.5)
+        _label(axes, x_label, "")
+    return drawn[0]
+
+
+def _series(number: int) -> str:
+    return list(_COLOURS)[4 + number % _SERIES]
+
+
+def _name(text: str) -> str:
+    return visible(text if len(text) <= _LABEL else f"{text[: _LABEL - 1]}…").replace("\n", " ")
+
+
+def _scale(axes: Any, log_x: bool, log_y: bool) -> None:
+    if log_x:
+        axes.set_xscale("log")
+    if log_y:
+        axes.set_yscale("log")
+    _format_numbers(axes.yaxis)
+
+
+def _draw_markers(axes: Any, markers: Sequence[Marker]) -> None:
+    for marker in markers:
+        axes.axvline(marker.value, color=_BAD, linewidth=1.2, linestyle="--")
+        if marker.label:
+            place = (marker.value, 1.0)
+            axes.annotate(
+                f" {_name(marker.label)}",
+                place,
+                xycoords=("data", "axes fraction"),
+                va="bottom",
+                color=_BAD,
+                fontsize=9,
+            )
+
+
+def _format_numbers(axis: Any) -> None:
+    axis.set_major_formatter(lambda value, _: _short(value))
+    axis.set_minor_formatter(lambda *_: "")
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _short(value: float) -> str:
+    """Return a number for an axis: 2,500, 3 M, 1.5 G."""
+    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
+        if abs(value) >= size:
+            return f"{value / size:.4g} {letter}"
+    return _number(value)
+
+
+def _label(axes: Any, x_label: str, y_label: str) -> None:
+    axes.set_xlabel(_name(x_label), color=_TEXT)
+    axes.set_ylabel(_name(y_label), color=_TEXT)
+    axes.tick_params(colors=_MUTED, labelsize=9)
+    _format_numbers(axes.xaxis)
+    axes.grid(color=_LINE, linewidth=0.6)
+    axes.set_axisbelow(True)
+    for name, spine in axes.spines.items():
+        spine.set_visible(name in ("left", "bottom"))
+        spine.set_color(_LINE)
+
+
+@contextmanager
+def _figure(title: str, height: float, width: float = _WIDTH) -> Iterator[tuple[Any, list[Markup]]]:
+    """Give axes to draw on, and a list that holds the SVG at the end of the block."""
+    matplotlib = _import_matplotlib()
+    from markupsafe import Markup
+    from matplotlib.figure import Figure
+
+    settings = {"svg.fonttype": "none", "svg.hashsalt": visible(title), "text.parse_math": False}
+    drawn: list[Markup] = []
+    with matplotlib.rc_context(settings), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")  # the reader's browser chooses the font, and has the glyphs
+        warnings.filterwarnings("ignore", message="constrained_layout not applied")  # long labels, which are cut
+        figure = Figure(figsize=(width, height), layout="constrained")
+        figure.patch.set_visible(False)
+        axes = figure.subplots()
+        axes.patch.set_visible(False)
+        yield axes, drawn
+        out = io.StringIO()
+        figure.savefig(out, format="svg", metadata={"Date": None})
+    drawn.append(Markup(_inlined(out.getvalue(), title)))
+
+
+def _import_matplotlib() -> Any:
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise MachineError("plots need matplotlib", fix="pip install 'jprep[report]'") from error
+    return matplotlib
+
+
+_ID = re.compile(r' id="([^"]*)"')
+_REFERENCE = re.compile(r'(?:url\(#|href="#)([^)"]+)')
+_SIZE = re.compile(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>')
+
+
+def _inlined(svg: str, title: str) -> str:
+    """Return a drawing as an element of a page: without prolog, metadata and unused ids, in the page's colours."""
+    body = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+    used = set(_REFERENCE.findall(body))
+    body = _ID.sub(lambda found: found[0] if found[1] in used else "", body)
+    for colour, variable in _COLOURS.items():
+        body = body.replace(colour, f"var({variable})")
+    head = f'<svg class="plot" role="img" aria-label="{html(title)}" xmlns="http://www.w3.org/2000/svg"'
+    links = ' xmlns:xlink="http://www.w3.org/1999/xlink"'
+    body = _SIZE.sub(lambda found: f'{head}{links} viewBox="{found[1]}">', body, count=1)
+    return re.sub(r"\n\s*", "\n", body)

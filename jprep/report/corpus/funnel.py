@@ -1,0 +1,112 @@
+"""The way from the records of the input to the documents of the corpus: what each step dropped, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from jprep.corpus.store import Manifest
+from jprep.report.corpus.reasons import explain
+
+
+class Reason(NamedTuple):
+    """Why a step dropped documents.
+
+    Attributes:
+        key: `step/reason`, as in the manifest.
+        name: the reason.
+        phrase: what it means, or "".
+        documents: number of documents.
+    """
+
+    key: str
+    name: str
+    phrase: str
+    documents: int
+
+
+class FunnelStep(NamedTuple):
+    """A step.
+
+    Attributes:
+        name: e.g. `filter.length`.
+        title: its name in words.
+        before: documents that reach it.
+        dropped: documents that it dropped.
+        reasons: why, the most frequent first.
+        lines: paragraphs that it dropped from documents that it kept.
+        characters: characters of these paragraphs.
+    """
+
+    name: str
+    title: str
+    before: int
+    dropped: int
+    reasons: list[Reason]
+    lines: int
+    characters: int
+
+    @property
+    def after(self) -> int:
+        """Documents that pass the step."""
+        return self.before - self.dropped
+
+
+def funnel(manifest: Manifest) -> list[FunnelStep]:
+    """Return the steps of a corpus in their order; those that dropped nothing, too."""
+    dropped = _by_step(manifest.rejects)
+    before = manifest.totals.get("documents", 0) + sum(manifest.rejects.values())
+    steps = list[FunnelStep]()
+    for name in _names(manifest, dropped):
+        reasons = _reasons(name, dropped.get(name, {}), _options(manifest, name))
+        lines, characters = (manifest.counts.get(f"{name}.{what}_dropped", 0) for what in ("lines", "characters"))
+        count = sum(reason.documents for reason in reasons)
+        steps.append(FunnelStep(name, _title(name), before, count, reasons, lines, characters))
+        before -= count
+    return steps
+
+
+def _by_step(rejects: Mapping[str, int]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for key, count in rejects.items():
+        step, _, reason = key.partition("/")
+        found.setdefault(step, {})[reason] = count
+    return found
+
+
+def _names(manifest: Manifest, dropped: Iterable[str]) -> list[str]:
+    """Return the names of all steps that can drop documents, in the order in which they work."""
+    read = manifest.made_from["documents"]
+    sources: list[dict[str, Any]] = read["sources"]
+    readers = [f"reader.{source['reader']['name']}" for source in sources]
+    longest_first = sorted(sources, key=lambda source: -len(source["filters"]))
+    filters = [f"filter.{step['name']}" for source in longest_first for step in source["filters"]]
+    dedup = read.get("dedup", {})
+    kinds = [("documents", dedup.get("documents")), ("lines", dedup.get("line_min_chars"))]
+    known = [*readers, "normalizer", *filters, *(f"dedup.{kind}" for kind, used in kinds if used)]
+    return list(dict.fromkeys([*known, *dropped]))
+
+
+def _options(manifest: Manifest, name: str) -> dict[str, list[Any]]:
+    """Return the values of each option of a filter; several where the sources differ."""
+    kind, _, own = name.partition(".")
+    found: dict[str, list[Any]] = {}
+    for source in manifest.made_from["documents"]["sources"] if kind == "filter" else ():
+        for option, value in (
+            item for step in source["filters"] if step["name"] == own for item in step["config"].items()
+        ):
+            if value not in found.setdefault(option, []):
+                found[option].append(value)
+    return found
+
+
+def _reasons(step: str, counts: Mapping[str, int], options: Mapping[str, Sequence[Any]]) -> list[Reason]:
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return [Reason(f"{step}/{name}", name, explain(step, name, options), count) for name, count in ordered]
+
+
+def _title(name: str) -> str:
+    kind, _, own = name.partition(".")
+    if kind == "dedup":
+        return {"documents": "duplicate documents", "lines": "repeated paragraphs"}.get(own, name)
+    return {"normalizer": "normalize"}.get(kind, {"reader": "read", "filter": "filter"}.get(kind, kind) + f": {own}")

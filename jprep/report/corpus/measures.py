@@ -1,0 +1,105 @@
+"""Measure sampled documents: kinds of characters, and what the filters of the recipe measure, with their thresholds."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jprep.corpus.document import Document
+from jprep.corpus.filters.characters import CharacterKinds, count_characters
+from jprep.corpus.originals import Unavailable
+from jprep.corpus.originals.rebuilt_steps import rebuild
+from jprep.corpus.step import Filter, Threshold
+
+if TYPE_CHECKING:
+    from jprep.corpus.store import Manifest
+
+SCRIPTS = ("kana", "kanji", "latin", "digit", "punctuation", "symbol", "other")
+"""Kinds of characters; see `CharacterKinds`."""
+
+
+class Measured(NamedTuple):
+    """The values of one measure on the sample.
+
+    Attributes:
+        step: name of the filter.
+        name: name of the measure.
+        values: a value for each document of the sample that has one.
+        thresholds: the limits of the filter, each once, where the sources differ.
+    """
+
+    step: str
+    name: str
+    values: array[float]
+    thresholds: list[Threshold]
+
+
+class SampleMeasures:
+    """Collects what is measured on the sampled documents of a corpus.
+
+    Args:
+        manifest: the manifest of the corpus, whose filters measure.
+
+    Attributes:
+        documents: number of documents measured.
+        characters: number of characters by kind, of all of them.
+        shares: share of each kind of character, one value for each document.
+        problems: why a filter cannot measure, one sentence each.
+    """
+
+    def __init__(self, manifest: Manifest) -> None:
+        self.documents = 0
+        self.characters: Counter[str] = Counter()
+        self.shares: dict[str, array[float]] = {name: array("d") for name in SCRIPTS}
+        self.problems: list[str] = []
+        self._values: dict[tuple[str, str], array[float]] = defaultdict(lambda: array("d"))
+        self._made: dict[str, Filter | None] = {}
+        self._filters: dict[str, list[Filter]] = {
+            source["name"]: [step for each in source["filters"] if (step := self._make(each))]
+            for source in manifest.made_from["documents"]["sources"]
+        }
+
+    @property
+    def needs_words(self) -> bool:
+        """Whether a filter's limit is about sentences, which only the column `words` tells."""
+        limits = [step.thresholds().get("sentences") for each in self._filters.values() for step in each]
+        return any(limit and limit != (None, None) for limit in limits)
+
+    def _make(self, described: dict[str, Any]) -> Filter | None:
+        key = repr(described)
+        if key not in self._made:
+            step = rebuild("filter", described)
+            self._made[key] = None if isinstance(step, Unavailable) else step
+            if isinstance(step, Unavailable):
+                self.problems.append(f"The documents are not measured by a filter: {step.what}.")
+        return self._made[key]
+
+    def add(self, doc: Document) -> None:
+        """Measure a document."""
+        self.documents += 1
+        self._add_scripts(count_characters(doc.text))
+        for step in self._filters.get(doc.source, []):
+            for name, value in step.measure(doc).items():
+                self._values[step.name, name].append(value)
+
+    def _add_scripts(self, counts: CharacterKinds) -> None:
+        for name in SCRIPTS:
+            count: int = getattr(counts, name)
+            self.characters[name] += count
+            if counts.visible:
+                self.shares[name].append(count / counts.visible)
+
+    def measured(self) -> list[Measured]:
+        """Return what the filters measured, in the order of the filters."""
+        limits: dict[tuple[str, str], list[Threshold]] = defaultdict(list)
+        for steps in self._filters.values():
+            for step in steps:
+                for name, limit in step.thresholds().items():
+                    if limit not in limits[step.name, name]:
+                        limits[step.name, name].append(limit)
+        return [Measured(*key, self._values[key], limits.get(key, [])) for key in sorted(self._values, key=self._order)]
+
+    def _order(self, key: tuple[str, str]) -> int:
+        names = [step.name for step in self._made.values() if step]
+        return names.index(key[0]) if key[0] in names else len(names)

@@ -1,0 +1,82 @@
+"""What the reasons of dropped documents mean, in a phrase."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_NAMESPACES = {
+    "1": "talk pages", "2": "user pages", "3": "user talk", "4": "project pages", "6": "files", "8": "interface texts",
+    "10": "templates", "12": "help pages", "14": "categories", "100": "portals", "102": "project pages",
+    "828": "modules",
+}  # fmt: skip
+
+_READER = {
+    "redirect": "pages that only lead to another page",
+    "disambiguation": "pages that only list the meanings of a name",
+    "deleted": "pages whose text was removed from the wiki",
+    "empty": "nothing but markup or white space",
+    "malformed_json": "lines that are not a JSON object",
+    "malformed_csv": "rows with another number of fields, or with unbalanced quotation marks",
+    "malformed_tsv": "rows with another number of fields",
+    "no_text": "the text is missing, null or not a string",
+}
+
+_FILTER = {
+    "length/too_short": "shorter than {min_chars} characters",
+    "length/too_long": "longer than {max_chars} characters",
+    "length/few_sentences": "fewer than {min_sentences} sentences",
+    "japanese/foreign": "less than {min_japanese} of the characters are kana or kanji: other languages, code",
+    "japanese/few_kana": "less than {min_kana} of the characters are kana: Chinese, lists of names",
+    "symbols/symbols": "more than {max_symbols} of the characters are symbols or emoji",
+    "symbols/punctuation": "more than {max_punctuation} of the characters are punctuation or brackets",
+    "symbols/digits": "more than {max_digits} of the characters are digits",
+    "urls/urls": "over {max_share} of the characters belong to URLs, or over {max_per_1000} URLs per 1,000",
+    "sentence_end/no_sentence_end": "fewer than {min_share} of the lines end like a sentence: menus, lists",
+    "repeated_lines/repeated_lines": "over {max_lines} of the lines, or {max_chars} of the characters, are repeats",
+}
+
+_OTHER = {
+    "normalizer/empty": "no text remains after normalization",
+    "dedup.documents/duplicate": "an earlier document has the same text",
+    "dedup.lines/empty": "all paragraphs occurred before in the corpus",
+}
+
+
+def explain(step: str, reason: str, options: Mapping[str, Sequence[Any]] | None = None) -> str:
+    """Return what a reason means, or "" for one that a plugin defines.
+
+    Args:
+        step: the step, e.g. `filter.length`.
+        reason: its reason, e.g. `too_short`.
+        options: the values of each option of the step; several where the sources differ.
+    """
+    kind, _, name = step.partition(".")
+    if known := _OTHER.get(f"{step}/{reason}"):
+        return known
+    if kind == "filter":
+        return _with_options(_FILTER.get(f"{name}/{reason}", ""), options or {})
+    return _explain_reader(reason) if kind == "reader" else ""
+
+
+def _explain_reader(reason: str) -> str:
+    if reason.startswith("namespace_"):
+        number = reason.removeprefix("namespace_")
+        return f"pages that are no articles: {_NAMESPACES.get(number, f'namespace {number}')}"
+    if reason.startswith("model_"):
+        return "pages whose content is not wikitext"
+    if reason.startswith("invalid_"):
+        return "bytes that do not decode"
+    return _READER.get(reason, "")
+
+
+def _with_options(phrase: str, options: Mapping[str, Sequence[Any]]) -> str:
+    """Return a phrase with the values of the options, or with the name of one that is not known."""
+    for name in [part.split("}")[0] for part in phrase.split("{")[1:]]:
+        values = " or ".join(map(_shown, options.get(name, ())))
+        phrase = phrase.replace(f"{{{name}}}", values or name)
+    return phrase
+
+
+def _shown(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{100 * value:g} %" if value <= 1 else f"{value:g}"

@@ -1,0 +1,83 @@
+"""Pages show text from outside as text, load nothing, and have the same bytes each time."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jprep.html.page import environment, percent, thousands
+from jprep.html.plots import Marker, bars, histogram, intervals, lines
+from jprep.html.text import html, shortened
+
+HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e'\"&\ud800 $x^2$ {{ 7 * 7 }} 日本"
+PAGE = '{% extends "base.html" %}{% block title %}{{ text }}{% endblock %}{% block content %}{{ text }}{% endblock %}'
+
+
+def test_hostile_text_is_shown_as_text() -> None:
+    page = environment("jprep.html").from_string(PAGE).render(text=HOSTILE)
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    assert r"\x1b[31m\u202e" in page
+    assert "{{ 7 * 7 }}" in page
+    page.encode()
+
+
+@given(st.text())
+def test_html_has_no_markup_and_no_control_characters(text: str) -> None:
+    shown = html(text)
+    assert not re.search("[<>\"'\x00-\x08\x1b\u202a-\u202e\ud800-\udfff]", shown)
+
+
+def test_a_page_loads_nothing() -> None:
+    page = environment("jprep.html").from_string(PAGE).render(text="x")
+    assert not re.search(r'(src|href)="(?!#|data:,)', page)
+    assert "url(" not in page
+    assert "@import" not in page
+
+
+def test_an_undefined_name_is_an_error() -> None:
+    with pytest.raises(Exception, match="'text' is undefined"):
+        environment("jprep.html").from_string(PAGE).render()
+
+
+def plots() -> list[str]:
+    """Return one plot of each kind, with hostile names."""
+    return [
+        histogram([1, 10, 100], [3, 4], title=HOSTILE, x_label=HOSTILE, thresholds=[Marker(5, HOSTILE)], log_x=True),
+        bars([HOSTILE, "b"], [1, 0], title="bars", x_label="characters"),
+        lines({HOSTILE: ([1, 2], [3, 4]), "b": ([1], [2])}, title="lines", x_label="x", y_label="y", log_y=True),
+        intervals(["a", "b"], [1, 2], [(0, 2), (1, 3)], title="intervals", x_label="bits"),
+    ]
+
+
+def test_plots_are_svg_in_the_colours_of_the_page() -> None:
+    for plot in plots():
+        root = ET.fromstring(plot)
+        assert root.get("role") == "img"
+        assert root.get("aria-label")
+        assert "var(--series-1)" in plot
+        assert not re.search("#0[ab]0[ab]", plot), "a colour that no variable replaced"
+        assert "http://www.w3.org/" in plot
+        assert not re.search(r'(href|src)="(?!#)', plot)
+
+
+def test_ids_of_different_plots_differ() -> None:
+    ids = [set(re.findall(r' id="([^"]*)"', plot)) for plot in plots()]
+    assert sum(map(len, ids)) == len(set().union(*ids))
+
+
+def test_the_same_data_gives_the_same_bytes() -> None:
+    assert plots() == plots()
+
+
+def test_numbers_are_short() -> None:
+    assert [thousands(1234567), thousands(0.123456), thousands(0)] == ["1,234,567", "0.123", "0"]
+    assert [percent(0.1234), percent(0.00001234), percent(0)] == ["12.3 %", "0.0012 %", "0.0 %"]
+
+
+def test_shortened_text_names_what_is_left_out() -> None:
+    assert shortened("あ" * 2005, 5) == "あああああ… (2,000 more characters)"

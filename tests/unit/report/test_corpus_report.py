@@ -1,0 +1,172 @@
+"""Reports on corpora: the figures, the page, hostile texts and damage."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jprep.corpus.store import REJECTS
+from jprep.errors import DamagedError
+from jprep.report.build import Report, build_report
+from jprep.report.corpus import reject_scan
+from jprep.report.page import MAX_BYTES
+from tests.fakes.small_corpus import GOOD, READER, UNSAFE, Page, build_corpus, posts
+
+HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e</details>&amp;'\""
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("small")
+    build_corpus(folder, posts())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def made(small: Path) -> Report:
+    return build_report([small / "corpus"])
+
+
+def figures(made: Report) -> dict[str, Any]:
+    [section] = made.figures()["sections"]
+    return section
+
+
+def test_the_funnel_counts_every_record(made: Report) -> None:
+    found = {step["step"]: step for step in figures(made)["funnel"]}
+    assert list(found) == [
+        "reader.jsonl", "normalizer", "filter.length", "filter.japanese", "filter.symbols", "filter.urls",
+        "filter.sentence_end", "filter.repeated_lines", "dedup.documents",
+    ]  # fmt: skip
+    assert found["reader.jsonl"]["before"] == 8
+    assert found["filter.length"]["reasons"] == {"too_short": 1}
+    assert found["filter.japanese"]["reasons"] == {"foreign": 1}
+    assert found["dedup.documents"] == found["dedup.documents"] | {"before": 6, "dropped": 1, "after": 5}
+
+
+def test_figures(made: Report) -> None:
+    shown = figures(made)
+    assert shown["sources"]["posts"]["documents"] == shown["sample"] == shown["totals"]["documents"] == 5
+    assert shown["sources"]["posts"]["characters"] == shown["totals"]["characters"]
+    assert sum(shown["lengths"]["counts"]) == 5
+    assert shown["measures"]["japanese: kana"]["thresholds"] == [(0.05, None)]
+    assert shown["duplicates"] == {"1": 1}
+    assert {"before": "Ｗ", "after": "W", "name": "fullwidth latin capital letter w", "times": 5} in shown[
+        "replacements"
+    ]
+
+
+def test_the_page_is_whole(made: Report) -> None:
+    page = Page(made.html()).check()
+    for text in ("shorter than 10 characters", "This text is in another", "日記", "捨てる1", "CC0", "posts.jsonl"):
+        assert text in page.text, text
+    assert '{"title": ' in page.text  # the record of a page as it stands in the input
+    assert page.tags["svg"] > 8
+
+
+def test_the_same_corpus_gives_the_same_bytes(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(small)
+    first = build_report(["corpus"]).html()
+    shutil.copytree(small, tmp_path / "elsewhere")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert build_report(["corpus"]).html() == first
+
+
+def test_without_the_inputs_the_page_says_so(small: Path, tmp_path: Path) -> None:
+    shutil.copytree(small / "corpus", tmp_path / "corpus")
+    page = Page(build_report([tmp_path / "corpus"]).html()).check()
+    assert "the input posts.jsonl was not found" in page.text and "--inputs PATH" in page.text
+    found = Page(build_report([tmp_path / "corpus"], places=[small / "inputs"]).html()).check()
+    assert "not found" not in found.text and '{"title": ' in found.text
+
+
+def test_words_are_shown(corpus: Path, sample: Path) -> None:
+    made = build_report([corpus], places=[sample])
+    page = Page(made.html()).check()
+    assert "Words" in page.text and "disambiguation" in page.text
+    assert "'''" in page.text, "the wikitext of a page"
+
+
+def test_hostile_texts_are_text(tmp_path: Path) -> None:
+    records = [
+        {"title": HOSTILE, "text": HOSTILE + GOOD + str(number), "id": f"{HOSTILE}{number}"} for number in range(3)
+    ]
+    records += [{"title": HOSTILE, "text": HOSTILE, "id": HOSTILE}] * 2
+    path = tmp_path / "<b>ファイル"
+    made = build_corpus(path, records)
+    html = build_report([made.folder]).html()
+    page = Page(html).check()
+    assert "<script>alert(1)</script>" in page.text and "\\u202e" in page.text
+    assert not UNSAFE.search(html) and "<b>ファイル" in page.text
+
+
+def test_long_lines_are_cut(tmp_path: Path) -> None:
+    lines = [{"title": "長" * 100_000, "text": "とても長い行です。" * 300_000}, {"title": "", "text": GOOD}]
+    made = build_corpus(tmp_path, lines, filters=[{"use": "length", "max_chars": 100}])
+    html = build_report([made.folder]).html()
+    assert len(html.encode()) < 500_000
+    assert "more characters" in html and "2,700,000" not in html
+    kept = build_corpus(tmp_path / "kept", lines, filters=[])
+    html = build_report([kept.folder]).html()
+    assert len(html.encode()) < 500_000 and "2,700,000" in html
+
+
+def test_an_empty_corpus_has_a_report(tmp_path: Path) -> None:
+    page = Page(build_report([build_corpus(tmp_path, []).folder]).html()).check()
+    assert "There are no documents." in page.text and "Nothing was dropped." in page.text
+
+
+@pytest.mark.parametrize("kind", ["documents", REJECTS])
+def test_a_damaged_file_is_named(small: Path, tmp_path: Path, kind: str) -> None:
+    copy = Path(shutil.copytree(small / "corpus", tmp_path / "copy"))
+    part = sorted((copy / kind).iterdir())[0]
+    data = bytearray(part.read_bytes())
+    data[len(data) // 2] ^= 1
+    part.write_bytes(data)
+    with pytest.raises(DamagedError, match="not what was written") as caught:
+        build_report([copy])
+    assert part.name in caught.value.where
+    part.unlink()
+    with pytest.raises(DamagedError, match="is missing"):
+        build_report([copy])
+
+
+def test_examples_do_not_depend_on_the_size_of_batches(
+    small: Path, made: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reject_scan, "_ROWS", 1)
+    assert build_report([small / "corpus"]).html() == made.html()
+
+
+def test_a_section_that_does_not_fit_is_replaced(made: Report) -> None:
+    whole, html = made.html(), made.html(limit=210_000)
+    assert len(html) < len(whole) < MAX_BYTES
+    assert "This section is left out" in Page(html).check().text
+
+
+def test_the_duplicates_of_one_id_are_told_apart(tmp_path: Path) -> None:
+    records = [{"id": "same", "text": f"{number}番目の文章です。{GOOD}"} for number in range(30)]
+    path = tmp_path / "inputs" / "posts.jsonl"
+    source = {"name": "posts", "paths": [str(path)], "reader": READER | {"id": "id"}}
+    text = Page(build_report([build_corpus(tmp_path, records, sources=[source]).folder]).html()).check().text
+    assert "20 of 30 documents" in text
+
+
+def test_sources_with_different_limits_show_both(tmp_path: Path) -> None:
+    path = str(tmp_path / "inputs" / "posts.jsonl")
+    sources = [
+        {"name": name, "paths": [path], "reader": READER, "filters": [{"use": "length", "min_chars": least}]}
+        for name, least in (("first", 20), ("second", 40))
+    ]
+    made = build_report([build_corpus(tmp_path, posts(), sources=sources, dedup={"documents": False}).folder])
+    assert "shorter than 20 or 40 characters" in Page(made.html()).text
+    assert figures(made)["sources"].keys() == {"first", "second"}
+
+
+def test_deleted_characters_are_named(tmp_path: Path) -> None:
+    normalizers = [{"use": "characters", "delete": "館"}]
+    page = Page(build_report([build_corpus(tmp_path, posts(), normalizers=normalizers).folder]).html()).check()
+    assert "deleted: U+9928" in page.text
