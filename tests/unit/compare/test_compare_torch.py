@@ -15,7 +15,7 @@ pytestmark = pytest.mark.backends
 
 
 def results(folder: Path) -> dict[str, str]:
-    return {path: each for path, each in digests(folder).items() if not path.startswith(("work/", ".state/"))}
+    return {path: each for path, each in digests(folder).items() if not path.startswith(("work/", ".state/", "report"))}
 
 
 def test_a_killed_comparison_resumes_to_the_same_bytes(tmp_path: Path, jprep: Run) -> None:
