@@ -42,7 +42,7 @@ from jprep.compare.planning import (
 )
 from jprep.compare.result import Comparison, ComparisonPlan, read_comparison
 from jprep.compare.summary import ArmOutcome, Summary, bits_per_character
-from jprep.compare.tasks.task_files import Task, load_task
+from jprep.compare.tasks.task_files import Task, files_of_task, load_task
 from jprep.engine.fingerprint import fingerprint, plain
 from jprep.engine.local import Local
 from jprep.engine.output_directory import OutputDirectory
@@ -148,7 +148,10 @@ def check_comparison(recipes: Sequence[Path], options: CompareOptions) -> tuple[
         "characters": options.characters,
         "backend": options.backend,
     }
-    files = {"tasks": _hashes(options.tasks), "held_out": _hashes(options.held_out)}
+    files = {
+        "tasks": _hashes([file for path in options.tasks for file in files_of_task(path)]),
+        "held_out": _hashes(options.held_out),
+    }
     named = {
         arm.name: {
             "corpus": msgspec.to_builtins(arm.corpus),
@@ -277,7 +280,7 @@ class _Comparing:
         path = self._out.path / scores_path(number, seed)
         if done := read_scores(path, data, seed):
             return done
-        self._reporter.stage(f"training {self._arms[number].name} with seed {seed}")
+        self._reporter.stage(f"training {self._arms[number].name} with seed {seed} of {len(plan.seeds)}")
         steps = steps_of(data, plan.size, plan.characters)
         trained = train_model(data, plan, steps, seed, self._runs, self._reporter.train)
         bits, tasks = self._answer(trained, inputs, plan)

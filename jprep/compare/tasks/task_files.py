@@ -27,8 +27,8 @@ class TaskItem(NamedTuple):
 
     Attributes:
         id: the file's name and the line, row or question.
-        prompt: what stands before the answer.
-        choices: what may stand behind it; if there is nothing to choose, the first right answer.
+        prompt: the text before the answer.
+        choices: possible continuations; if there is nothing to choose, the first right answer.
         right: the index of the right choice.
         answers: all right answers.
         compared: texts of the item that are looked for in the training texts.
@@ -92,6 +92,15 @@ def load_task(path: Path) -> Task:
     if len(items) < 2:
         raise InputError(f"the task has only {len(items)} item", where=str(data), fix="give at least two")
     return Task(config.name or path.stem, config, items, len(read) - len(items))
+
+
+def files_of_task(path: Path) -> list[Path]:
+    """Return the files that a task is read from: a TOML file and the file that it names, or a file of items.
+
+    Raises:
+        ConfigError: a key of the TOML file is wrong.
+    """
+    return [path, path.parent / _described(path).file] if path.suffix == ".toml" else [path]
 
 
 def _described(path: Path) -> TaskConfig:
