@@ -107,6 +107,8 @@ class CorpusFiles:
             DamagedError: the file is missing or damaged.
             JprepError: it cannot be read.
         """
+        if self._closed:
+            raise JprepError("the server is ending")
         path = self._verified(self.part(kind, number))
         source = "read_parquet(?, file_row_number = true, hive_partitioning = false)"
         placed = [*parameters[: columns.count("?")], glob.escape(str(path)), *parameters[columns.count("?") :]]
@@ -147,9 +149,8 @@ class CorpusFiles:
         self.verified.set()
 
     def close(self) -> None:
-        """Stop what is running."""
+        """Begin nothing more: a running search ends after its present file."""
         self._closed = True
-        self._connection.interrupt()
 
     def _verified(self, part: Output) -> Path:
         try:
