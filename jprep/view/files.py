@@ -148,9 +148,15 @@ class CorpusFiles:
                 continue
         self.verified.set()
 
-    def close(self) -> None:
+    def stop(self) -> None:
         """Begin nothing more: a running search ends after its present file."""
         self._closed = True
+
+    def close(self) -> None:
+        """Close the connection, of which DuckDB complains if it exists at the end of the process."""
+        self.stop()
+        self._connection.close()
+        self._connection = None
 
     def _verified(self, part: Output) -> Path:
         try:
