@@ -202,6 +202,17 @@ def test_malformed_squad_files_are_refused(tmp_path, text):
     assert error.value.fix
 
 
+def test_encoding_of_a_table_is_set_in_a_description(tmp_path):
+    lines = ["sentence,label", "とても良い本です,positive", "読みにくい本です,negative"]
+    (tmp_path / "a.csv").write_text("\n".join(lines), encoding="cp932")
+    with pytest.raises(InputError, match="invalid UTF-8") as error:
+        load_task(tmp_path / "a.csv")
+    assert error.value.fix == "save the file as UTF-8, or give a TOML file with `encoding`"
+    assert error.value.where.endswith("line 2")
+    (tmp_path / "a.toml").write_text('form = "sentiment"\nfile = "a.csv"\nencoding = "cp932"\n')
+    assert [item.right for item in load_task(tmp_path / "a.toml").items] == [0, 1]
+
+
 def test_missing_file_is_named(tmp_path):
     for name in ("a.jsonl", "a.json", "a.toml"):
         with pytest.raises(ConfigError, match="cannot read the file"):
