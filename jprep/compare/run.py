@@ -280,7 +280,7 @@ class _Comparing:
         path = self._out.path / scores_path(number, seed)
         if done := read_scores(path, data, seed):
             return done
-        self._reporter.stage(f"training {self._arms[number].name} with seed {seed}")
+        self._reporter.stage(f"training {self._arms[number].name} with seed {seed} of {len(plan.seeds)}")
         steps = steps_of(data, plan.size, plan.characters)
         trained = train_model(data, plan, steps, seed, self._runs, self._reporter.train)
         bits, tasks = self._answer(trained, inputs, plan)
