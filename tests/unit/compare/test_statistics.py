@@ -162,6 +162,25 @@ def test_identical_scores_are_called_so():
     assert verdict(found) == "A and B have the same scores for all documents"
 
 
+def test_scores_that_agree_only_on_average_are_not_called_the_same():
+    """Each arm is right once more with one seed and once less with the other: no mean differs, but the answers do."""
+    (found,) = compare_arms(table([[[1, 0], [0, 1]], [[0, 1], [1, 0]]], measure=ACCURACY))
+    assert (found.estimate, found.is_shown) == (0, False) and found.standard_error > 0
+    assert verdict(found).startswith("no difference between A and B can be shown")
+
+
+def test_means_without_a_variance_do_not_show_a_difference_by_themselves():
+    (found,) = compare_arms(table([[[1, 0], [0, 1]], [[0, 0], [0, 0]]], measure=ACCURACY))
+    assert found.estimate == 0.5 and not found.is_shown
+
+
+@pytest.mark.parametrize(("items", "shown"), [(2, False), (3, False), (5, True), (40, True)])
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_the_same_difference_everywhere_is_shown_with_enough_items(items, shown, seeds):
+    (found,) = compare_arms(table([np.ones((seeds, items)), np.zeros((seeds, items))], measure=ACCURACY))
+    assert found.is_shown == shown and found.low < found.estimate < found.high
+
+
 def test_several_arms_are_corrected_by_holm():
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert holm([0.5, 0.9]) == [1.0, 1.0]
