@@ -233,6 +233,7 @@ class _Comparing:
         encoded = {number: encode_items(texts, ready.data[number].load_tokenizer()) for number in ready.distinct}
         plan = decided.plan if decided else None
         if plan is None:
+            self._forget_scores()
             plan = self._plan(ready, encoded)
             write_plan(stored, StoredPlan(share=ready.share, plan=plan))
         self._reporter.planned(plan, ready)
@@ -244,6 +245,12 @@ class _Comparing:
         share = decided.share if decided else None
         with self._reporter.executor(self._options.workers) as (executor, progress):
             return prepare(self._arms, self._out.path, self._options, share, executor, progress, self._reporter.stage)
+
+    def _forget_scores(self) -> None:
+        """Delete scores whose plan is lost, as its file is damaged: a new one may have models of another size."""
+        if needs_calibration(self._options):
+            for path in self._out.path.glob("scores/*.json"):
+                path.unlink()
 
     def _plan(self, ready: Preparation, encoded: dict[int, EncodedItems]) -> ComparisonPlan:
         arms = [ready.data[number] for number in ready.distinct]
@@ -262,12 +269,12 @@ class _Comparing:
         trained = train_model(data, plan, _CALIBRATION_STEPS, 1, folder, self._reporter.train)
         inputs = _Inputs(texts, encode_tasks(self._tasks, data.load_tokenizer(), size.length))
         self._answer(trained, inputs, plan)
-        step = trained.seconds_per_step()
+        step = trained.seconds_per_step() or trained.seconds / _CALIBRATION_STEPS
         overhead = time.monotonic() - begun - _CALIBRATION_STEPS * step
         characters = size.rows * size.length / data.tokens_per_character
         work = flops_per_character(size, data.manifest.vocab_size, data.tokens_per_character) * characters
         remove_tree(folder)
-        return Calibration(rate=work / max(step, 1e-6), overhead=max(overhead, 0.0))
+        return Calibration(rate=work / step, overhead=max(overhead, 0.0))
 
     def _outcomes(
         self, plan: ComparisonPlan, ready: Preparation, encoded: dict[int, EncodedItems], left_out: LeftOut

@@ -132,6 +132,18 @@ def test_damaged_scores_of_unfinished_work_are_computed_again(models: FakeModels
     assert len(models.trained) == 5
 
 
+def test_scores_of_a_lost_plan_are_computed_again(models: FakeModels, texts: Path, tmp_path: Path) -> None:
+    """Else models of the old size would be compared with models of the new one."""
+    recipes = [write_recipe(tmp_path, "one", texts), write_recipe(tmp_path, "two", texts, ids=500)]
+    models.fails_at = 2  # the measurement, and one model
+    with pytest.raises(RuntimeError, match="killed"):
+        run(recipes, tmp_path / "out", size="")
+    (tmp_path / "out" / ".state" / "plan.json").write_bytes(b"{")
+    models.fails_at, models.trained = 0, []
+    run(recipes, tmp_path / "out", size="")
+    assert len(models.trained) == 5  # the measurement, and two models for each of two recipes
+
+
 def test_texts_that_stand_in_a_training_text_are_left_out_for_every_arm(
     models: FakeModels, texts: Path, tmp_path: Path
 ) -> None:
