@@ -32,8 +32,8 @@ def arm(characters: int = 10**9, tokens_per_character: float = 0.6) -> Any:
     return SimpleNamespace(manifest=manifest, characters=characters, tokens_per_character=tokens_per_character)
 
 
-def planned(budget: str, arms: int = 2, characters: int = 10**9, **more: Any) -> ComparisonPlan:
-    options = CompareOptions(parse_budget(budget), **more)
+def planned(budget: str, arms: int = 2, characters: int = 10**9, wanted: int = 0, **more: Any) -> ComparisonPlan:
+    options = CompareOptions(parse_budget(budget), **{"characters": wanted} | more)
     return choose_plan(options, [arm(characters)] * arms, Calibration(RATE, 20.0), options.budget.seconds)
 
 
@@ -70,11 +70,22 @@ def test_text_is_not_repeated_more_often_than_it_teaches() -> None:
 
 
 def test_what_the_user_chose_is_kept() -> None:
-    plan = planned("20min", seeds=7, size="0.8m", characters=123_456)
+    plan = planned("20min", seeds=7, size="0.8m", wanted=123_456)
     assert plan.seeds == list(range(1, 8)) and plan.size.name == "0.8m"
     fixed = CompareOptions(parse_budget("1min"), seeds=2, size="5m", characters=999)
     assert choose_plan(fixed, [arm()], None, 0).characters == 999
     assert guess_plan(fixed, 2).seeds == [1, 2]
+
+
+def test_the_size_follows_from_the_characters_if_they_are_given() -> None:
+    """A long budget is no reason for a large model that sees little text, nor for one that does not fit into it."""
+    assert planned("20h").size.name != "0.1m"
+    few, more = planned("20h", wanted=2_000_000), planned("20h", wanted=20_000_000)
+    assert (few.size.name, few.characters) == ("0.1m", 2_000_000)
+    assert (more.size.name, more.characters) == ("0.8m", 20_000_000)
+    assert planned("10min", wanted=10**9).size.name == "0.1m"
+    options = CompareOptions(parse_budget("20h"), characters=2_000_000)
+    assert guess_plan(options, 2).size.name == "0.1m"
 
 
 def test_large_inputs_are_sampled() -> None:
